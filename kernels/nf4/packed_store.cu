@@ -1,0 +1,28 @@
+// Two weights in one 32-bit store.
+//
+// Source: D. Robertson's post, "packed stores".
+// Bound:  instruction issue: one byte a thread leaves little work to each.
+// Alone:  make bench KERNEL=packed_store
+#include "kernels/nf4/byte_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+struct PackedStore {
+  template <class Out>
+  __device__ static void pair(Out* output, std::int64_t byte, float first, float second) {
+    reinterpret_cast<std::uint32_t*>(output)[byte] = packed<Out>(first, second);
+  }
+};
+
+const Register<Problem> registered{{
+    .name = "packed_store",
+    .lineage = "D. Robertson's post: packed 32-bit stores",
+    .source_file = "kernels/nf4/packed_store.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_byte_walk<PackedStore>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,35 @@
+// What an NF4 dequantization kernel is given: views of device memory, no ownership.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace reprolab::nf4 {
+
+enum class OutputType { fp16, bf16 };
+
+/// Double quantization: the scales are themselves quantized.
+///   absmax[b] = round(round(map[codes[b]] * absmax[b / block_size]) + offset)   (fp32)
+struct NestedScales {
+  const std::uint8_t* codes = nullptr;  ///< [blocks]
+  const float* map = nullptr;           ///< [256]
+  const float* absmax = nullptr;        ///< [ceil(blocks / block_size)]
+  float offset = 0;
+  int block_size = 256;  ///< Scales per second-level scale; a power of two.
+};
+
+/// Dequantize `n` weights: output[i] = round16(table[code(i)] * absmax[i / block_size]).
+struct Problem {
+  const std::uint8_t* codes = nullptr;  ///< [ceil(n / 2)], two codes a byte, high nibble first.
+  const float* absmax = nullptr;        ///< [ceil(n / block_size)]; null when `nested` is used.
+  NestedScales nested;                  ///< `nested.codes` is null when `absmax` is used.
+  std::array<float, 16> table{};        ///< The checkpoint's `quant_map`.
+  std::int64_t n = 0;                   ///< Weights; any length, past 2^31 too.
+  int block_size = 64;                  ///< Weights a scale; a power of two, 32 to 4096.
+  void* output = nullptr;               ///< [n] of `output_type`; 16-byte aligned.
+  OutputType output_type = OutputType::fp16;
+
+  bool is_nested() const { return nested.codes != nullptr; }
+};
+
+}  // namespace reprolab::nf4

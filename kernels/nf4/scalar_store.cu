@@ -1,0 +1,29 @@
+// One 16-bit store a weight.
+//
+// Source: D. Robertson's post, the kernels before its packed stores.
+// Bound:  store instructions: two a byte, each half of what a lane can write at once.
+// Alone:  make bench KERNEL=scalar_store
+#include "kernels/nf4/byte_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+struct ScalarStore {
+  template <class Out>
+  __device__ static void pair(Out* output, std::int64_t byte, float first, float second) {
+    output[2 * byte] = round_to<Out>(first);
+    output[2 * byte + 1] = round_to<Out>(second);
+  }
+};
+
+const Register<Problem> registered{{
+    .name = "scalar_store",
+    .lineage = "D. Robertson's post: before packed stores",
+    .source_file = "kernels/nf4/scalar_store.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_byte_walk<ScalarStore>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

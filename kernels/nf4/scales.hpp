@@ -1,0 +1,47 @@
+// The scale of a quantization block, plain or nested: what a kernel reads it through.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4/problem.hpp"
+
+namespace reprolab::nf4 {
+
+/// fp32 scales as stored.
+struct PlainScaleReader {
+  const float* absmax;
+  int shift;  ///< log2 of weights a scale
+
+  explicit PlainScaleReader(const Problem& problem)
+      : absmax(problem.absmax), shift(log2_exact(problem.block_size)) {}
+
+  __device__ float block_scale(std::int64_t block) const { return __ldg(absmax + block); }
+  __device__ float at(std::int64_t weight) const { return block_scale(weight >> shift); }
+};
+
+/// Scales that are quantized themselves, dequantized where they are used.
+struct NestedScaleReader {
+  const std::uint8_t* codes;
+  const float* map;
+  const float* absmax;
+  float offset;
+  int shift;         ///< log2 of weights a scale
+  int second_shift;  ///< log2 of scales a second-level scale
+
+  explicit NestedScaleReader(const Problem& problem)
+      : codes(problem.nested.codes),
+        map(problem.nested.map),
+        absmax(problem.nested.absmax),
+        offset(problem.nested.offset),
+        shift(log2_exact(problem.block_size)),
+        second_shift(log2_exact(problem.nested.block_size)) {}
+
+  __device__ float block_scale(std::int64_t block) const {
+    return nested_scale(__ldg(map + __ldg(codes + block)), __ldg(absmax + (block >> second_shift)),
+                        offset);
+  }
+  __device__ float at(std::int64_t weight) const { return block_scale(weight >> shift); }
+};
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,23 @@
+// The paper's kernel: bitsandbytes' walk with the branch tree replaced by a 64-byte table in shared
+// memory, which one thread fills.
+//
+// Source: paper, section V-A, in the walk of the kernel it modifies: 8 bytes (16 weights) a thread.
+// Bound:  instruction issue; shared memory answers 32 lanes with at most 16 distinct words.
+// Alone:  make bench KERNEL=shared_lut
+#include "kernels/nf4/shared_lut.cuh"
+#include "kernels/nf4/tile_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "shared_lut",
+    .lineage = "the paper's kernel, section V-A",
+    .source_file = "kernels/nf4/shared_lut.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_tile_walk<SharedLut>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

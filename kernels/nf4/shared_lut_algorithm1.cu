@@ -1,0 +1,60 @@
+// Algorithm 1 to the letter: line 12 reads `absmax[blockIdx]`, one scale for a whole tile of 512
+// weights, which is eight quantization blocks of 64. Everything else is shared_lut_tile512.
+//
+// Source: paper, Algorithm 1, with the tile of 512 weights of section IV-F.
+// Bound:  as shared_lut_tile512. Wrong wherever a tile is not one quantization block.
+// Alone:  make bench KERNEL=shared_lut_algorithm1
+#include "kernels/nf4/shared_lut.cuh"
+#include "kernels/nf4/tile_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+struct ScaleOfTile {
+  template <class ScaleReader>
+  __device__ static float read(const ScaleReader& scales, std::int64_t) {
+    return scales.block_scale(blockIdx.x);
+  }
+};
+using Shape = TileShape<4, ScaleOfTile>;
+
+Support supports(const Problem& problem) {
+  if (problem.block_size > Shape::tile_weights) {
+    return Support::no("absmax[blockIdx] reads past the end: fewer scales than tiles of 512");
+  }
+  return supports_standard_table(problem);
+}
+
+float host_scale(const Problem& host, std::int64_t block) {
+  if (!host.is_nested()) return host.absmax[block];
+  return nested_scale(host.nested.map[host.nested.codes[block]],
+                      host.nested.absmax[block / host.nested.block_size], host.nested.offset);
+}
+
+template <class Out>
+void emulate_as(const Problem& host) {
+  for (std::int64_t i = 0; i < host.n; ++i) {
+    const std::uint8_t byte = host.codes[i / 2];
+    const unsigned code = i % 2 == 0 ? first_code(byte) : second_code(byte);
+    const float scale = host_scale(host, i / Shape::tile_weights);
+    static_cast<Out*>(host.output)[i] = round_to<Out>(scaled(table_entry(code), scale));
+  }
+}
+
+void emulate(const Problem& host) {
+  host.output_type == OutputType::fp16 ? emulate_as<__half>(host) : emulate_as<__nv_bfloat16>(host);
+}
+
+const Register<Problem> registered{{
+    .name = "shared_lut_algorithm1",
+    .lineage = "paper, Algorithm 1 as printed",
+    .source_file = "kernels/nf4/shared_lut_algorithm1.cu",
+    .contract = {.deviation = "line 12 of Algorithm 1 takes one scale, absmax[blockIdx], for each "
+                              "tile of 512 weights",
+                 .emulate = emulate},
+    .supports = supports,
+    .launch = launch_tile_walk<SharedLut, Shape>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,35 @@
+// The fill that the paper rejects: 16 threads copy one entry each.
+//
+// Source: paper, section IV-F, which expects coordination and bank conflicts to cost more.
+// Bound:  instruction issue, as shared_lut.
+// Alone:  make bench KERNEL=shared_lut_cooperative
+#include "kernels/nf4/constant_table.cuh"
+#include "kernels/nf4/tile_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+struct SharedLutCooperative {
+  struct Storage {
+    float table[16];
+  };
+  const float* table;
+
+  __device__ explicit SharedLutCooperative(Storage& storage) : table(storage.table) {
+    if (threadIdx.x < 16) storage.table[threadIdx.x] = constant_table.entry[threadIdx.x];
+    __syncthreads();
+  }
+  __device__ float operator()(unsigned code) const { return table[code]; }
+};
+
+const Register<Problem> registered{{
+    .name = "shared_lut_cooperative",
+    .lineage = "paper, section IV-F: the fill it rejects",
+    .source_file = "kernels/nf4/shared_lut_cooperative.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_tile_walk<SharedLutCooperative>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

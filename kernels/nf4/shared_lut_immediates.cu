@@ -1,0 +1,38 @@
+// One thread fills the shared table from literals in the code instead of constant memory.
+//
+// Source: paper, section IV-C, which expects the literals to press on the instruction cache.
+// Bound:  instruction issue, as shared_lut.
+// Alone:  make bench KERNEL=shared_lut_immediates
+#include "kernels/nf4/tile_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+struct SharedLutImmediates {
+  struct Storage {
+    float table[16];
+  };
+  const float* table;
+
+  __device__ explicit SharedLutImmediates(Storage& storage) : table(storage.table) {
+    if (threadIdx.x == 0) {
+      // Unrolled, so that each entry is an immediate of its store.
+#pragma unroll
+      for (int code = 0; code < 16; ++code) storage.table[code] = table_entry(code);
+    }
+    __syncthreads();
+  }
+  __device__ float operator()(unsigned code) const { return table[code]; }
+};
+
+const Register<Problem> registered{{
+    .name = "shared_lut_immediates",
+    .lineage = "paper, section IV-C: filled from literals",
+    .source_file = "kernels/nf4/shared_lut_immediates.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_tile_walk<SharedLutImmediates>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,26 @@
+// What most NF4 kernels require of a problem.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4/problem.hpp"
+#include "kernels/registry.hpp"
+
+namespace reprolab::nf4 {
+
+/// Yes for every valid problem whose table is the standard one, bit for bit: the kernels of the
+/// sources carry that table in their code and never read a checkpoint's `quant_map`.
+inline Support supports_standard_table(const Problem& problem) {
+  const auto bits = [](const auto& table) {
+    return std::bit_cast<std::array<std::uint32_t, 16>>(table);
+  };
+  if (bits(problem.table) != bits(standard_table())) {
+    return Support::no("the checkpoint's quant_map is not the NF4 table built into the kernel");
+  }
+  return Support::yes();
+}
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,105 @@
+// The shape that bitsandbytes gives its dequantization, and that the paper keeps: a block of 64
+// threads takes a tile of 512 bytes (1024 weights), 8 bytes a thread, through CUB's
+// warp-transpose loads and stores. A kernel is this walk with a decode policy of its own.
+//
+// Source: bitsandbytes kDequantizeBlockwise (tile 512, 64 threads, 8 a thread); paper, section V-A.
+#pragma once
+
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_store.cuh>
+
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4/scales.hpp"
+#include "kernels/nf4/support.hpp"
+
+namespace reprolab::nf4 {
+
+/// The real kernel's scale: one of the quantization block that the thread's weights lie in.
+struct ScaleOfQuantizationBlock {
+  template <class ScaleReader>
+  __device__ static float read(const ScaleReader& scales, std::int64_t first_weight) {
+    return scales.at(first_weight);
+  }
+};
+
+/// Shape of a walk: BytesPerThread of packed codes, twice as many weights.
+template <int BytesPerThread = 8, class Scale = ScaleOfQuantizationBlock>
+struct TileShape {
+  using ScalePolicy = Scale;
+  static constexpr int threads = 64;
+  static constexpr int bytes_per_thread = BytesPerThread;
+  static constexpr int weights_per_thread = 2 * BytesPerThread;
+  static constexpr int tile_bytes = threads * BytesPerThread;
+  static constexpr int tile_weights = 2 * tile_bytes;
+};
+
+/// `Decode` is a policy: `Storage` (its shared memory), a constructor that fills it and leaves it
+/// visible to the block, and operator()(code) -> table entry.
+template <class Decode, class Shape, class ScaleReader, class Out>
+__global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, Out* output,
+                          const std::int64_t n) {
+  using Load = cub::BlockLoad<std::uint8_t, Shape::threads, Shape::bytes_per_thread,
+                              cub::BLOCK_LOAD_WARP_TRANSPOSE>;
+  using Store = cub::BlockStore<Out, Shape::threads, Shape::weights_per_thread,
+                                cub::BLOCK_STORE_WARP_TRANSPOSE>;
+  __shared__ typename Load::TempStorage load_storage;
+  __shared__ typename Store::TempStorage store_storage;
+  __shared__ typename Decode::Storage decode_storage;
+  const Decode decode(decode_storage);
+
+  // The grid covers the weights, so the loop runs once; it and its barriers are here because they
+  // are part of the shape: they cost registers (48 on sm_90), and so resident blocks.
+  const std::int64_t bytes = (n + 1) / 2;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * Shape::tile_bytes;
+  for (std::int64_t first_byte = static_cast<std::int64_t>(blockIdx.x) * Shape::tile_bytes;
+       first_byte < bytes; first_byte += stride) {
+    const std::int64_t bytes_left = bytes - first_byte;
+    const std::int64_t weights_left = n - 2 * first_byte;
+    const int valid_bytes = bytes_left < Shape::tile_bytes ? bytes_left : Shape::tile_bytes;
+    const int valid_weights =
+        weights_left < Shape::tile_weights ? weights_left : Shape::tile_weights;
+
+    // Past the end of the last tile a thread has no weights, and there is no scale to read.
+    const int thread_byte = threadIdx.x * Shape::bytes_per_thread;
+    const float scale = thread_byte < valid_bytes
+                            ? Shape::ScalePolicy::read(scales, 2 * (first_byte + thread_byte))
+                            : 0.0f;
+
+    std::uint8_t packed_codes[Shape::bytes_per_thread];
+    __syncthreads();
+    Load(load_storage).Load(codes + first_byte, packed_codes, valid_bytes, std::uint8_t{0});
+
+    Out weights[Shape::weights_per_thread];
+#pragma unroll
+    for (int j = 0; j < Shape::bytes_per_thread; ++j) {
+      weights[2 * j] = round_to<Out>(scaled(decode(first_code(packed_codes[j])), scale));
+      weights[2 * j + 1] = round_to<Out>(scaled(decode(second_code(packed_codes[j])), scale));
+    }
+    __syncthreads();
+    Store(store_storage).Store(output + 2 * first_byte, weights, valid_weights);
+  }
+}
+
+template <class Decode, class Shape, class ScaleReader, class Out>
+cudaError_t launch_tiles(const Problem& problem, cudaStream_t stream) {
+  const std::int64_t tiles = (problem.n + Shape::tile_weights - 1) / Shape::tile_weights;
+  if (tiles == 0) return cudaSuccess;
+  tile_walk<Decode, Shape><<<static_cast<unsigned>(tiles), Shape::threads, 0, stream>>>(
+      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output), problem.n);
+  return cudaGetLastError();
+}
+
+/// Launches the walk for a problem's output type and kind of scales.
+template <class Decode, class Shape = TileShape<>>
+cudaError_t launch_tile_walk(const Problem& problem, cudaStream_t stream) {
+  if (problem.output_type == OutputType::fp16) {
+    return problem.is_nested()
+               ? launch_tiles<Decode, Shape, NestedScaleReader, __half>(problem, stream)
+               : launch_tiles<Decode, Shape, PlainScaleReader, __half>(problem, stream);
+  }
+  return problem.is_nested()
+             ? launch_tiles<Decode, Shape, NestedScaleReader, __nv_bfloat16>(problem, stream)
+             : launch_tiles<Decode, Shape, PlainScaleReader, __nv_bfloat16>(problem, stream);
+}
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,84 @@
+// The registry that each family of kernels has one of: what a kernel says about itself,
+// and the one line at the end of its file with which it says it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace reprolab {
+
+/// Whether a kernel can run a problem; a "no" always carries the reason.
+struct Support {
+  bool ok = true;
+  std::string reason;
+
+  static Support yes() { return {}; }
+  static Support no(std::string why) { return {false, std::move(why)}; }
+};
+
+/// What a kernel promises about the bits of its output.
+template <class Problem>
+struct Contract {
+  /// Empty: bit-exact with the reference. Otherwise what differs, and why, in one sentence.
+  std::string deviation;
+
+  /// For a deviation: writes to `host.output` the very bits that the kernel is declared to
+  /// produce (all pointers of `host` are host memory). What it leaves alone is what the kernel
+  /// is declared to leave unwritten.
+  void (*emulate)(const Problem& host) = nullptr;
+
+  bool bit_exact() const { return deviation.empty(); }
+};
+
+/// One kernel of a family. `Problem` is the family's plain struct of device views.
+template <class Problem>
+struct Kernel {
+  std::string name;         ///< The one idea, in snake_case; unique within the family.
+  std::string lineage;      ///< Where it comes from: paper section, post, release.
+  std::string source_file;  ///< Path from the root of the project.
+  Contract<Problem> contract;
+  std::function<Support(const Problem&)> supports;
+  std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
+  bool peer = false;  ///< Somebody else's library, loaded at run time.
+};
+
+/// All kernels of a family, by name. Filled before main() by the kernels' own files.
+template <class Problem>
+class Registry {
+ public:
+  static Registry& instance() {
+    static Registry registry;
+    return registry;
+  }
+
+  /// Aborts on a second kernel of the same name: two rows could not be told apart.
+  void add(Kernel<Problem> kernel) {
+    const std::string name = kernel.name;
+    if (!kernels_.emplace(name, std::move(kernel)).second) {
+      std::fprintf(stderr, "reprolab: two kernels register the name '%s'; rename one\n",
+                   name.c_str());
+      std::abort();
+    }
+  }
+
+  const std::map<std::string, Kernel<Problem>>& kernels() const { return kernels_; }
+
+ private:
+  std::map<std::string, Kernel<Problem>> kernels_;
+};
+
+/// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file.
+template <class Problem>
+struct Register {
+  explicit Register(Kernel<Problem> kernel) {
+    Registry<Problem>::instance().add(std::move(kernel));
+  }
+};
+
+}  // namespace reprolab
