@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -28,10 +29,10 @@ struct Contract {
   /// Empty: bit-exact with the reference. Otherwise what differs, and why, in one sentence.
   std::string deviation;
 
-  /// For a deviation: writes to `host.output` the very bits that the kernel is declared to
-  /// produce (all pointers of `host` are host memory). What it leaves alone is what the kernel
-  /// is declared to leave unwritten.
-  void (*emulate)(const Problem& host) = nullptr;
+  /// For a deviation: writes to elements [begin, end) of `host.output` the very bits that the
+  /// kernel is declared to produce (all pointers of `host` are host memory). What it leaves alone
+  /// is what the kernel is declared to leave unwritten.
+  void (*emulate)(const Problem& host, std::int64_t begin, std::int64_t end) = nullptr;
 
   bool bit_exact() const { return deviation.empty(); }
 };

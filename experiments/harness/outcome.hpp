@@ -16,12 +16,18 @@ enum class Outcome {
 
 constexpr std::string_view name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::bit_exact: return "bit_exact";
-    case Outcome::deviation_as_declared: return "deviation_as_declared";
-    case Outcome::mismatch: return "mismatch";
-    case Outcome::launch_failed: return "launch_failed";
-    case Outcome::unsupported: return "unsupported";
-    case Outcome::not_verified: return "not_verified";
+    case Outcome::bit_exact:
+      return "bit_exact";
+    case Outcome::deviation_as_declared:
+      return "deviation_as_declared";
+    case Outcome::mismatch:
+      return "mismatch";
+    case Outcome::launch_failed:
+      return "launch_failed";
+    case Outcome::unsupported:
+      return "unsupported";
+    case Outcome::not_verified:
+      return "not_verified";
   }
   return "?";
 }

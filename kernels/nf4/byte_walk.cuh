@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/nf4/constant_table.cuh"
-#include "kernels/nf4/scales.hpp"
+#include "kernels/nf4/problem_types.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
@@ -13,15 +13,15 @@ namespace reprolab::nf4 {
 inline constexpr int byte_walk_threads = 256;
 
 /// `Store`: `pair(output, byte, first, second)` writes weights 2 * byte and 2 * byte + 1.
-template <class Store, class ScaleReader, class Out>
+template <class Store, class Index, class ScaleReader, class Out>
 __global__ void __launch_bounds__(byte_walk_threads)
     byte_walk(const std::uint8_t* __restrict__ codes, const ScaleReader scales,
-              Out* __restrict__ output, const std::int64_t n) {
+              Out* __restrict__ output, const Index n) {
   __shared__ float table[16];
   if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
   __syncthreads();
 
-  const std::int64_t byte = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index byte = static_cast<Index>(blockIdx.x) * byte_walk_threads + threadIdx.x;
   if (2 * byte >= n) return;
   const std::uint8_t packed_codes = codes[byte];
   const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
@@ -33,26 +33,24 @@ __global__ void __launch_bounds__(byte_walk_threads)
   Store::pair(output, byte, first, scaled(table[second_code(packed_codes)], scale));
 }
 
-template <class Store, class ScaleReader, class Out>
+template <class Store, class Index, class ScaleReader, class Out>
 cudaError_t launch_bytes(const Problem& problem, cudaStream_t stream) {
   const std::int64_t bytes = (problem.n + 1) / 2;
   const std::int64_t blocks = (bytes + byte_walk_threads - 1) / byte_walk_threads;
   if (blocks == 0) return cudaSuccess;
-  byte_walk<Store><<<static_cast<unsigned>(blocks), byte_walk_threads, 0, stream>>>(
-      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output), problem.n);
+  byte_walk<Store, Index><<<static_cast<unsigned>(blocks), byte_walk_threads, 0, stream>>>(
+      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+      static_cast<Index>(problem.n));
   return cudaGetLastError();
 }
 
-/// Launches the walk for a problem's output type and kind of scales.
+/// Launches the walk for a problem's length, kind of scales and output type.
 template <class Store>
 cudaError_t launch_byte_walk(const Problem& problem, cudaStream_t stream) {
-  if (problem.output_type == OutputType::fp16) {
-    return problem.is_nested() ? launch_bytes<Store, NestedScaleReader, __half>(problem, stream)
-                               : launch_bytes<Store, PlainScaleReader, __half>(problem, stream);
-  }
-  return problem.is_nested()
-             ? launch_bytes<Store, NestedScaleReader, __nv_bfloat16>(problem, stream)
-             : launch_bytes<Store, PlainScaleReader, __nv_bfloat16>(problem, stream);
+  return with_problem_types(
+      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
+        return launch_bytes<Store, Index, ScaleReader, Out>(problem, stream);
+      });
 }
 
 }  // namespace reprolab::nf4

@@ -9,8 +9,8 @@ namespace reprolab::nf4 {
 namespace {
 
 struct PackedStore {
-  template <class Out>
-  __device__ static void pair(Out* output, std::int64_t byte, float first, float second) {
+  template <class Out, class Index>
+  __device__ static void pair(Out* output, Index byte, float first, float second) {
     reinterpret_cast<std::uint32_t*>(output)[byte] = packed<Out>(first, second);
   }
 };

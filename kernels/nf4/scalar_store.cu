@@ -9,8 +9,8 @@ namespace reprolab::nf4 {
 namespace {
 
 struct ScalarStore {
-  template <class Out>
-  __device__ static void pair(Out* output, std::int64_t byte, float first, float second) {
+  template <class Out, class Index>
+  __device__ static void pair(Out* output, Index byte, float first, float second) {
     output[2 * byte] = round_to<Out>(first);
     output[2 * byte + 1] = round_to<Out>(second);
   }

@@ -16,8 +16,14 @@ struct PlainScaleReader {
   explicit PlainScaleReader(const Problem& problem)
       : absmax(problem.absmax), shift(log2_exact(problem.block_size)) {}
 
-  __device__ float block_scale(std::int64_t block) const { return __ldg(absmax + block); }
-  __device__ float at(std::int64_t weight) const { return block_scale(weight >> shift); }
+  template <class Index>
+  __device__ float block_scale(Index block) const {
+    return __ldg(absmax + block);
+  }
+  template <class Index>
+  __device__ float at(Index weight) const {
+    return block_scale(weight >> shift);
+  }
 };
 
 /// Scales that are quantized themselves, dequantized where they are used.
@@ -37,11 +43,15 @@ struct NestedScaleReader {
         shift(log2_exact(problem.block_size)),
         second_shift(log2_exact(problem.nested.block_size)) {}
 
-  __device__ float block_scale(std::int64_t block) const {
+  template <class Index>
+  __device__ float block_scale(Index block) const {
     return nested_scale(__ldg(map + __ldg(codes + block)), __ldg(absmax + (block >> second_shift)),
                         offset);
   }
-  __device__ float at(std::int64_t weight) const { return block_scale(weight >> shift); }
+  template <class Index>
+  __device__ float at(Index weight) const {
+    return block_scale(weight >> shift);
+  }
 };
 
 }  // namespace reprolab::nf4

@@ -11,8 +11,8 @@ namespace reprolab::nf4 {
 namespace {
 
 struct ScaleOfTile {
-  template <class ScaleReader>
-  __device__ static float read(const ScaleReader& scales, std::int64_t) {
+  template <class ScaleReader, class Index>
+  __device__ static float read(const ScaleReader& scales, Index) {
     return scales.block_scale(blockIdx.x);
   }
 };
@@ -32,8 +32,8 @@ float host_scale(const Problem& host, std::int64_t block) {
 }
 
 template <class Out>
-void emulate_as(const Problem& host) {
-  for (std::int64_t i = 0; i < host.n; ++i) {
+void emulate_as(const Problem& host, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
     const std::uint8_t byte = host.codes[i / 2];
     const unsigned code = i % 2 == 0 ? first_code(byte) : second_code(byte);
     const float scale = host_scale(host, i / Shape::tile_weights);
@@ -41,8 +41,9 @@ void emulate_as(const Problem& host) {
   }
 }
 
-void emulate(const Problem& host) {
-  host.output_type == OutputType::fp16 ? emulate_as<__half>(host) : emulate_as<__nv_bfloat16>(host);
+void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
+  host.output_type == OutputType::fp16 ? emulate_as<__half>(host, begin, end)
+                                       : emulate_as<__nv_bfloat16>(host, begin, end);
 }
 
 const Register<Problem> registered{{

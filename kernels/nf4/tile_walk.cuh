@@ -9,15 +9,15 @@
 #include <cub/block/block_store.cuh>
 
 #include "kernels/nf4/format.hpp"
-#include "kernels/nf4/scales.hpp"
+#include "kernels/nf4/problem_types.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
 
 /// The real kernel's scale: one of the quantization block that the thread's weights lie in.
 struct ScaleOfQuantizationBlock {
-  template <class ScaleReader>
-  __device__ static float read(const ScaleReader& scales, std::int64_t first_weight) {
+  template <class ScaleReader, class Index>
+  __device__ static float read(const ScaleReader& scales, Index first_weight) {
     return scales.at(first_weight);
   }
 };
@@ -34,10 +34,11 @@ struct TileShape {
 };
 
 /// `Decode` is a policy: `Storage` (its shared memory), a constructor that fills it and leaves it
-/// visible to the block, and operator()(code) -> table entry.
-template <class Decode, class Shape, class ScaleReader, class Out>
+/// visible to the block, and operator()(code) -> table entry. `Index` counts weights: 32 bits where
+/// they suffice, as in the real kernel, whose speed wider ones would cost 2 to 4 %.
+template <class Decode, class Shape, class Index, class ScaleReader, class Out>
 __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, Out* output,
-                          const std::int64_t n) {
+                          const Index n) {
   using Load = cub::BlockLoad<std::uint8_t, Shape::threads, Shape::bytes_per_thread,
                               cub::BLOCK_LOAD_WARP_TRANSPOSE>;
   using Store = cub::BlockStore<Out, Shape::threads, Shape::weights_per_thread,
@@ -49,15 +50,12 @@ __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, O
 
   // The grid covers the weights, so the loop runs once; it and its barriers are here because they
   // are part of the shape: they cost registers (48 on sm_90), and so resident blocks.
-  const std::int64_t bytes = (n + 1) / 2;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * Shape::tile_bytes;
-  for (std::int64_t first_byte = static_cast<std::int64_t>(blockIdx.x) * Shape::tile_bytes;
-       first_byte < bytes; first_byte += stride) {
-    const std::int64_t bytes_left = bytes - first_byte;
-    const std::int64_t weights_left = n - 2 * first_byte;
-    const int valid_bytes = bytes_left < Shape::tile_bytes ? bytes_left : Shape::tile_bytes;
-    const int valid_weights =
-        weights_left < Shape::tile_weights ? weights_left : Shape::tile_weights;
+  const Index bytes = n / 2 + n % 2;
+  const Index stride = static_cast<Index>(gridDim.x) * Shape::tile_bytes;
+  for (Index first_byte = static_cast<Index>(blockIdx.x) * Shape::tile_bytes; first_byte < bytes;
+       first_byte += stride) {
+    const int valid_bytes = min(bytes - first_byte, static_cast<Index>(Shape::tile_bytes));
+    const int valid_weights = min(n - 2 * first_byte, static_cast<Index>(Shape::tile_weights));
 
     // Past the end of the last tile a thread has no weights, and there is no scale to read.
     const int thread_byte = threadIdx.x * Shape::bytes_per_thread;
@@ -80,26 +78,23 @@ __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, O
   }
 }
 
-template <class Decode, class Shape, class ScaleReader, class Out>
+template <class Decode, class Shape, class Index, class ScaleReader, class Out>
 cudaError_t launch_tiles(const Problem& problem, cudaStream_t stream) {
   const std::int64_t tiles = (problem.n + Shape::tile_weights - 1) / Shape::tile_weights;
   if (tiles == 0) return cudaSuccess;
-  tile_walk<Decode, Shape><<<static_cast<unsigned>(tiles), Shape::threads, 0, stream>>>(
-      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output), problem.n);
+  tile_walk<Decode, Shape, Index><<<static_cast<unsigned>(tiles), Shape::threads, 0, stream>>>(
+      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+      static_cast<Index>(problem.n));
   return cudaGetLastError();
 }
 
-/// Launches the walk for a problem's output type and kind of scales.
+/// Launches the walk for a problem's length, kind of scales and output type.
 template <class Decode, class Shape = TileShape<>>
 cudaError_t launch_tile_walk(const Problem& problem, cudaStream_t stream) {
-  if (problem.output_type == OutputType::fp16) {
-    return problem.is_nested()
-               ? launch_tiles<Decode, Shape, NestedScaleReader, __half>(problem, stream)
-               : launch_tiles<Decode, Shape, PlainScaleReader, __half>(problem, stream);
-  }
-  return problem.is_nested()
-             ? launch_tiles<Decode, Shape, NestedScaleReader, __nv_bfloat16>(problem, stream)
-             : launch_tiles<Decode, Shape, PlainScaleReader, __nv_bfloat16>(problem, stream);
+  return with_problem_types(
+      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
+        return launch_tiles<Decode, Shape, Index, ScaleReader, Out>(problem, stream);
+      });
 }
 
 }  // namespace reprolab::nf4

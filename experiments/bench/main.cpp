@@ -1,0 +1,111 @@
+// bench: measures kernels alone, cold, on one problem at a time. `make bench KERNEL=name`.
+#include <benchmark/benchmark.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "experiments/bench/benchmark_front.hpp"
+#include "experiments/bench/plan.hpp"
+#include "experiments/harness/errors.hpp"
+#include "experiments/harness/provenance.hpp"
+#include "reference/compare.hpp"
+
+namespace reprolab::bench {
+namespace {
+
+struct Options {
+  Selection selection;
+  MeasureOptions measure;
+  std::string instrument = "events";
+  std::string output, pass = "alone";
+  bool list = false, dry_run = false;
+};
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_flag("--list", options.list, "List every registered kernel and exit");
+  app.add_flag("--dry-run", options.dry_run, "Say what would run, how long it takes, and exit");
+  app.add_option("--family", options.selection.family, "Families whose name matches (regex)");
+  app.add_option("--kernel", options.selection.kernel, "Kernels whose name matches (regex)");
+  app.add_option("--problem", options.selection.problem, "Problems whose name matches (regex)");
+  app.add_option("--samples", options.measure.samples, "Timed batches a row")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--batch-us", options.measure.batch_us, "GPU time a batch aims at")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--seed", options.measure.seed, "Of the data and of the order of samples")
+      ->capture_default_str();
+  app.add_option("--instrument", options.instrument,
+                 "events, or none: verify and launch only, for ncu and compute-sanitizer")
+      ->check(CLI::IsMember({"events", "none"}))
+      ->capture_default_str();
+  app.add_option("--experiment", options.measure.experiment, "Name in the result file");
+  app.add_option("--pass", options.pass, "Name of the pass in the result file");
+  app.add_option("--output", options.output, "Write the result file there");
+  app.footer("Everything that begins with --benchmark_ goes to Google Benchmark.");
+  app.allow_extras();
+}
+
+/// Google Benchmark reads what CLI11 left over; what it does not know either is an error.
+void initialize_benchmark(const CLI::App& app, const char* program) {
+  std::vector<std::string> words = app.remaining();
+  words.insert(words.begin(), program);
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  int count = static_cast<int>(words.size());
+  for (const auto& word : app.remaining()) {
+    if (!word.starts_with("--benchmark_")) {
+      throw UsageError("unknown option '" + word + "'; --help lists them");
+    }
+  }
+  benchmark::Initialize(&count, pointers.data());
+  if (count > 1) throw UsageError(std::string("unknown option '") + pointers[1] + "'");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures kernels alone: verified, timed cold, verified again.", "bench");
+  Options options;
+  options.measure.experiment = "bench";
+  add_options(app, options);
+  for (Family* family : families()) family->add_options(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? exit_verified : exit_usage;
+  }
+  for (Family* family : families()) family->configure();
+  options.measure.instrument = profiling::parse_instrument(options.instrument);
+  if (options.list) {
+    print_kernels();
+    return exit_verified;
+  }
+  const auto groups = select(options.selection);
+  if (options.dry_run) {
+    std::string why_not;
+    const auto gpu = profiling::find_gpu(&why_not);
+    print_plan(groups, options.measure.samples, options.measure.batch_us, gpu, why_not);
+    return exit_verified;
+  }
+
+  initialize_benchmark(app, argv[0]);
+  reference::prove_comparison();
+  PassObserver observer(to_strings(argc, argv), options.measure.instrument, options.measure.seed);
+  ResultFile results{.experiment = options.measure.experiment, .pass = options.pass};
+  results.records = options.measure.instrument == profiling::Instrument::none
+                        ? run_without_timing(groups, options.measure)
+                        : run_benchmarks(groups, options.measure, observer.gpu().l2_bytes);
+  results.provenance = observer.describe();
+  if (results.records.empty()) {
+    throw UsageError("--benchmark_filter selects nothing; --benchmark_list_tests lists the rows");
+  }
+  if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
+  return results.exit_status();
+}
+
+}  // namespace
+}  // namespace reprolab::bench
+
+int main(int argc, char** argv) {
+  return reprolab::run_program("bench", [&] { return reprolab::bench::run(argc, argv); });
+}

@@ -1,0 +1,140 @@
+#include "experiments/bench/plan.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <regex>
+#include <thread>
+
+#include "experiments/harness/errors.hpp"
+#include "experiments/harness/measure.hpp"
+
+namespace reprolab::bench {
+namespace {
+
+/// Data and reference take this long a weight on one core (measured: 2 to 4 ns), and comparing an
+/// output that was brought back about as long as bringing it.
+constexpr double prepare_ns_an_element = 12.0;
+constexpr double verify_ns_a_byte = 0.4;
+
+std::regex to_regex(const std::string& option, const std::string& pattern) {
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error&) {
+    throw UsageError(fmt::format("{}: '{}' is not a regular expression", option, pattern));
+  }
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+[[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
+                                  std::vector<std::string> known) {
+  std::ranges::sort(known);
+  known.erase(std::ranges::unique(known).begin(), known.end());
+  throw UsageError(
+      fmt::format("{} '{}' selects nothing; there are: {}", option, pattern, join(known)));
+}
+
+double estimated_seconds(const Group& group, int samples, double batch_us) {
+  const ProblemFacts& facts = group.planned.facts;
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  const double prepare = prepare_ns_an_element * static_cast<double>(facts.elements) / cores;
+  const double variants = static_cast<double>(group.kernels.size());
+  const double verify = verify_ns_a_byte * static_cast<double>(facts.output_bytes()) * variants;
+  const double timing =
+      1e3 * samples * batch_us * (variants + static_cast<double>(ceiling_variants().size()));
+  return 1e-9 * (prepare + verify + timing);
+}
+
+double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+}  // namespace
+
+std::vector<Group> select(const Selection& selection) {
+  const auto family_regex = to_regex("--family", selection.family);
+  const auto kernel_regex = to_regex("--kernel", selection.kernel);
+  const auto problem_regex = to_regex("--problem", selection.problem);
+  std::vector<Group> groups;
+  std::vector<std::string> family_names, kernel_names, problem_names;
+  for (const Family* family : families()) {
+    family_names.push_back(family->name());
+    if (!std::regex_search(family->name(), family_regex)) continue;
+    std::vector<VariantInfo> kernels;
+    for (const auto& kernel : family->kernels()) {
+      kernel_names.push_back(kernel.name);
+      if (std::regex_search(kernel.name, kernel_regex)) kernels.push_back(kernel);
+    }
+    if (kernels.empty()) continue;
+    for (auto& planned : family->problems()) {
+      problem_names.push_back(planned.facts.name);
+      if (!std::regex_search(planned.facts.name, problem_regex)) continue;
+      groups.push_back({family->name(), std::move(planned), kernels});
+    }
+  }
+  if (!groups.empty()) return groups;
+  if (kernel_names.empty()) nothing_matches("--family", selection.family, family_names);
+  if (problem_names.empty()) nothing_matches("--kernel", selection.kernel, kernel_names);
+  nothing_matches("--problem", selection.problem, problem_names);
+}
+
+int slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, std::uint64_t free_bytes) {
+  const std::uint64_t kept_by_verifier = 2 * planned.facts.output_bytes();
+  const std::uint64_t left = free_bytes > kept_by_verifier ? free_bytes - kept_by_verifier : 0;
+  const auto fitting =
+      static_cast<int>(std::min<std::uint64_t>(left / planned.slot_device_bytes, 1 << 20));
+  if (fitting < 2) {
+    throw UsageError(fmt::format(
+        "{}: needs {:.1f} GiB of device memory, {:.1f} GiB are free; select a smaller --problem",
+        planned.facts.name, gib(2 * planned.slot_device_bytes + kept_by_verifier),
+        gib(free_bytes)));
+  }
+  return std::min(fitting, cold_slots(planned.slot_device_bytes, l2_bytes));
+}
+
+void print_kernels() {
+  for (const Family* family : families()) {
+    fmt::print("{}\n", family->name());
+    for (const auto& kernel : family->kernels()) {
+      fmt::print("  {:<24} {:<48} {}\n", kernel.name, kernel.lineage, kernel.source_file);
+      if (!kernel.deviation.empty()) {
+        fmt::print("  {:<24} declared deviation: {}\n", "", kernel.deviation);
+      }
+    }
+  }
+}
+
+void print_plan(const std::vector<Group>& groups, int samples, double batch_us,
+                const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu) {
+  fmt::print("{:<32} {:>8} {:>14} {:>12} {:>10}\n", "problem", "kernels", "device memory",
+             "host memory", "about");
+  double seconds = 0;
+  for (const Group& group : groups) {
+    const auto& planned = group.planned;
+    const std::uint64_t l2_bytes = gpu ? gpu->l2_bytes : 0;
+    const std::uint64_t device_bytes =
+        static_cast<std::uint64_t>(cold_slots(planned.slot_device_bytes, l2_bytes)) *
+            planned.slot_device_bytes +
+        2 * planned.facts.output_bytes();
+    const double about = estimated_seconds(group, samples, batch_us);
+    seconds += about;
+    fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
+               group.kernels.size(), gib(device_bytes), gib(planned.host_bytes), about);
+    if (gpu && device_bytes > gpu->memory_bytes) {
+      fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, if at all\n",
+                 gib(gpu->memory_bytes));
+    }
+  }
+  fmt::print("in all about {:.0f} s ({} samples a row, {:.1f} ms each)\n", seconds, samples,
+             1e-3 * batch_us);
+  if (gpu) {
+    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
+  } else {
+    fmt::print("nothing of it can run here: {}\n", why_no_gpu);
+  }
+}
+
+}  // namespace reprolab::bench

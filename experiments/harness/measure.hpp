@@ -1,0 +1,48 @@
+// Kernels alone, one problem at a time: verified, timed cold in a shuffled order, verified again.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "experiments/harness/device_compare.hpp"
+#include "experiments/harness/workload.hpp"
+#include "profiling/event_timer.hpp"
+#include "profiling/instrument.hpp"
+#include "profiling/sm_clock_probe.hpp"
+
+namespace reprolab {
+
+struct MeasureOptions {
+  std::string experiment;  ///< For NVTX ranges.
+  int samples = 21;        ///< Batches a variant.
+  double batch_us = 2000;  ///< GPU time that a batch aims at.
+  std::uint64_t seed = 1;  ///< Of the order of samples.
+  bool ceilings = true;    ///< Measure copy, write-only, read-only and same-bytes as well.
+  profiling::Instrument instrument = profiling::Instrument::events;
+};
+
+/// The ceilings measured beside every problem.
+std::vector<VariantInfo> ceiling_variants();
+
+/// Slots that a problem needs so that rotating over them keeps inputs and outputs out of a cache
+/// of `l2_bytes`: at least 3 x that, and two in any case (the copy ceiling goes from one to
+/// another).
+int cold_slots(std::uint64_t slot_bytes, std::uint64_t l2_bytes);
+
+class Measurement {
+ public:
+  Measurement();
+
+  /// A record for each variant of `variants`, and for each ceiling. With Instrument::none every
+  /// supported kernel is verified and launched once more, and nothing is timed.
+  std::vector<Record> run(const Workload& workload, const std::vector<VariantInfo>& variants,
+                          const MeasureOptions& options);
+
+ private:
+  profiling::Stream stream_;
+  DeviceComparison comparison_;
+  profiling::EventTimer timer_;
+  profiling::SmClockProbe probe_;
+};
+
+}  // namespace reprolab

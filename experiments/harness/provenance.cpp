@@ -1,0 +1,74 @@
+#include "experiments/harness/provenance.hpp"
+
+#include <fmt/chrono.h>
+
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "experiments/harness/errors.hpp"
+#include "experiments/harness/result_file.hpp"
+
+namespace reprolab {
+namespace {
+
+/// What a git command prints of the checkout that the program was built from; empty on failure.
+std::optional<std::string> git(const std::string& arguments) {
+  const std::string command =
+      fmt::format("git -C '{}' {} 2>/dev/null", project_root().string(), arguments);
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return std::nullopt;
+  std::string output;
+  std::array<char, 256> chunk;
+  while (std::fgets(chunk.data(), chunk.size(), pipe) != nullptr) output += chunk.data();
+  if (pclose(pipe) != 0) return std::nullopt;
+  while (!output.empty() && output.back() == '\n') output.pop_back();
+  return output;
+}
+
+profiling::Gpu require_gpu() {
+  std::string why_not;
+  const auto gpu = profiling::find_gpu(&why_not);
+  if (!gpu) {
+    throw UsageError(why_not +
+                     "; a measurement needs an NVIDIA GPU and its driver (--dry-run and "
+                     "--list do not)");
+  }
+  return *gpu;
+}
+
+}  // namespace
+
+PassObserver::PassObserver(std::vector<std::string> argv, profiling::Instrument instrument,
+                           std::uint64_t seed)
+    : argv_(std::move(argv)), instrument_(instrument), seed_(seed), gpu_(require_gpu()) {
+  std::string no_nvml;  // then all it would have seen is null
+  clocks_.emplace(profiling::find_nvml_device(gpu_, &no_nvml));
+  clocks_->start();
+}
+
+nlohmann::json PassObserver::describe() {
+  clocks_->stop();
+  const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started_;
+  const auto started = std::chrono::system_clock::to_time_t(started_);
+  nlohmann::json clocks = clocks_->summary();
+  clocks["policy"] = "observed";
+  clocks["locked_mhz"] = nullptr;
+  // Results and build folders are ignored by git, so anything listed is a change of the code.
+  const auto changes = git("status --porcelain");
+  return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started))},
+          {"runtime_s", runtime.count()},
+          {"argv", argv_},
+          {"commit", git("rev-parse HEAD").value_or("unknown")},
+          {"dirty", !changes || !changes->empty()},
+          {"instrument", profiling::name(instrument_)},
+          {"seed", seed_},
+          {"build", profiling::describe_build()},
+          {"host", profiling::describe_host()},
+          {"gpu", gpu_},
+          {"clocks", clocks}};
+}
+
+std::vector<std::string> to_strings(int argc, char** argv) { return {argv, argv + argc}; }
+
+}  // namespace reprolab

@@ -1,0 +1,45 @@
+// The quantized linear layers of decoder models: which matrices one forward pass dequantizes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reprolab::nf4 {
+
+/// One weight matrix of a decoder layer, as a linear layer stores it.
+struct LayerMatrix {
+  std::string name;          ///< q, k, v, o, gate, up or down.
+  std::int64_t rows = 0;     ///< Output features.
+  std::int64_t columns = 0;  ///< Input features.
+
+  std::int64_t weights() const { return rows * columns; }
+};
+
+struct Model {
+  std::string id;
+  std::int64_t layers = 0;
+  std::vector<LayerMatrix> matrices;  ///< Of one decoder layer, in the order they are used.
+
+  std::int64_t weights() const;   ///< Of all layers.
+  std::int64_t launches() const;  ///< Dequantizations of one forward pass.
+};
+
+/// Reads data/models/models.json. Throws UsageError naming the model and the key that is missing.
+std::vector<Model> read_models(const std::filesystem::path& path);
+
+/// Those whose id is in `ids`, in that order; UsageError names the known ids on a miss.
+std::vector<Model> select_models(const std::vector<Model>& models,
+                                 const std::vector<std::string>& ids);
+
+/// A distinct shape and the layers that have it, such as "qwen3-32b.gate".
+struct Shape {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<std::string> used_by;
+};
+
+/// Every distinct shape of the models, in order of first use.
+std::vector<Shape> distinct_shapes(const std::vector<Model>& models);
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,38 @@
+// A quantized matrix on the host with its true output: what every measurement starts from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference/bnb_checkpoint.hpp"
+
+namespace reprolab::nf4 {
+
+/// What is asked for.
+struct TensorSpec {
+  std::int64_t rows = 0, columns = 0;
+  int block_size = 64;
+  bool nested = false;
+  reference::WeightType output = reference::WeightType::fp16;
+
+  std::int64_t weights() const { return rows * columns; }
+  /// "fp16/b64" or "fp16/b64-nested".
+  std::string format() const;
+  /// Bytes that a dequantization must read and write, everything counted once.
+  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_written() const;
+};
+
+/// Codes and scales, and the reference's output: [n] bits of the tensor's type.
+struct Tensor {
+  reference::QuantizedTensor quantized;
+  std::vector<std::uint16_t> expected;
+};
+
+/// Normal values of standard deviation 0.02, rounded to the output type, quantized and dequantized
+/// by the reference. How often each code occurs decides how much the branch tree diverges, so the
+/// values have the distribution that NF4 is made for. Depends on `spec` and `seed` alone.
+Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed);
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,7 @@
+"""`python -m plots`."""
+
+import sys
+
+from plots.cli import main
+
+sys.exit(main())

@@ -1,0 +1,185 @@
+"""Experiment table2: its two result files in, all its tables and figures out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plots import console
+from plots.bandwidth import COPY, NONE, bandwidth_table, describe, measure
+from plots.captions import banner, machine_notes
+from plots.errors import InputError
+from plots.figures import FORMATS, house_style, save
+from plots.output import write_tables
+from plots.published import Published, load_published
+from plots.results import Results, load
+from plots.sample_figures import bandwidth_figure, samples_figure
+from plots.stats import speed_up
+from plots.table2_claim import BASELINE, SUBJECT, claims_table, table2
+from plots.table2_figures import kernels_figure, share_figure, speedup_figure
+from plots.table2_models import (
+    SHARE_CLAIM,
+    baseline_of,
+    kernels_table,
+    ranking,
+    replay_problems,
+    share_table,
+    shown_batch,
+)
+from plots.tables import Column, Group, Row, Table
+
+FIGURES = ("speedup", "kernels", "bandwidth", "samples", "share")
+FIGURE_FILES = tuple(f"{name}.{kind}" for name in FIGURES for kind in FORMATS)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Both passes of the experiment and the numbers they are held against."""
+
+    replay: Results
+    shapes: Results
+    published: Published
+    recorded: bool
+
+
+def read(replay: Path, shapes: Path, published: Path, recorded: bool) -> Inputs:
+    """Load and check the files; both passes must come from one kind of GPU."""
+    a = load(replay, "table2", "replay")
+    b = load(shapes, "table2", "shapes")
+    names = [r.provenance["gpu"]["name"] for r in (a, b)]
+    if names[0] != names[1]:
+        raise InputError(
+            f"{replay} is of {names[0]}, but {shapes} of {names[1]}: give two passes of one GPU"
+        )
+    return Inputs(a, b, load_published(published), recorded)
+
+
+def tables(inputs: Inputs) -> list[Table]:
+    replay, shapes = inputs.replay, inputs.shapes
+    title = "Bandwidth per distinct shape"
+    found = [
+        table2(replay, inputs.published),
+        kernels_table(replay),
+        bandwidth_table(shapes, "shapes", title, BASELINE),
+        shapes_summary(shapes),
+        share_table(replay, inputs.published),
+        claims_table([replay, shapes]),
+    ]
+    if inputs.recorded:
+        for table in found:
+            table.banner = banner(replay)
+    return found
+
+
+def shapes_summary(shapes: Results) -> Table:
+    """A row a shape: baseline, the paper's kernel, the best kernel, and the copy."""
+    columns = [
+        Column("shape", "l", wrap=True),
+        Column(f"{BASELINE} GB/s"),
+        Column(f"{SUBJECT} GB/s"),
+        Column("best kernel", "l", wrap=True, code=True),
+        Column("GB/s"),
+        Column("of copy"),
+        Column("copy GB/s"),
+    ]
+    rows: list[Row | Group] = []
+    data: list[Sequence[object]] = [
+        ["problem", "baseline_gb_s", "subject_gb_s", "best", "best_gb_s", "of_copy", "copy_gb_s"]
+    ]
+    for problem in shapes.problems():
+        by_name = {m.record.kernel: m for m in measure(shapes, problem["name"], BASELINE)}
+        values = [by_name[k].gb_s if k in by_name else None for k in (BASELINE, SUBJECT, COPY)]
+        best = [m for m in by_name.values() if m.best]
+        names = ", ".join(m.record.kernel for m in best)
+        top = best[0] if best else None
+        numbers = [*values[:2], top and top.gb_s]
+        texts = [NONE if v is None else f"{v:.0f}" for v in [*numbers, values[2]]]
+        of_copy = top.of_copy if top else None
+        share = NONE if of_copy is None else f"{100 * of_copy:.1f} %"
+        rows.append([describe(problem), *texts[:2], names or NONE, texts[2], share, texts[3]])
+        data.append([problem["name"], *numbers[:2], names, numbers[2], of_copy, values[2]])
+    title = "Bandwidth per distinct shape: baseline, the paper's kernel, and the best"
+    notes = [
+        "GB = 1e9 bytes, read and written once each, over the median. Best: lowest median of the "
+        "bit-exact rows; several names where their IQRs overlap."
+    ]
+    return Table("shapes_summary", title, columns, rows, data, notes, machine_notes(shapes))
+
+
+def write_figures(inputs: Inputs, directory: Path) -> None:
+    replay, shapes, published = inputs.replay, inputs.shapes, inputs.published
+    with house_style():
+        made = {
+            "speedup": speedup_figure(replay, published, inputs.recorded),
+            "kernels": kernels_figure(replay, published, inputs.recorded),
+            "bandwidth": bandwidth_figure(
+                shapes, "weights (millions)", inputs.recorded, (SUBJECT, BASELINE)
+            ),
+            "samples": samples_figure(sample_panels(inputs), inputs.recorded),
+            "share": share_figure(replay, published, inputs.recorded),
+        }
+        for name, figure in made.items():
+            save(figure, directory, name)
+
+
+def sample_panels(inputs: Inputs) -> list[tuple[Results, str, str]]:
+    """The largest and the smallest shape, and one replayed forward pass."""
+    replay, shapes = inputs.replay, inputs.shapes
+    by_size = sorted(shapes.problems(), key=lambda p: p.get("n", 0))
+    chosen = [by_size[-1]] + by_size[:1] * (len(by_size) > 1)
+    panels = [(shapes, p["name"], p["name"]) for p in chosen]
+    passes = replay_problems(replay)
+    cell = inputs.published.cell(SHARE_CLAIM)
+    wanted = [p for p in passes if (p["model"], p["batch"]) == cell] or passes
+    return panels + [(replay, p["name"], f"forward passes, {p['name']}") for p in wanted[:1]]
+
+
+def render(inputs: Inputs, directory: Path) -> str:
+    """Write everything to `directory` and return the text for the terminal."""
+    found = tables(inputs)
+    write_tables(found, directory)
+    write_figures(inputs, directory)
+    head = console.box(banner(inputs.replay)) + "\n" if inputs.recorded else ""
+    return head + console.render(found[0]) + "\n" + summary(inputs, directory)
+
+
+def summary(inputs: Inputs, directory: Path) -> str:
+    """A few lines on the other tables, and where everything is."""
+    replay, lines = inputs.replay, []
+    batch = shown_batch(replay)
+    for problem in replay_problems(replay):
+        base = baseline_of(replay, problem["name"])
+        if problem["batch"] != batch or base is None:
+            continue
+        first = replay.find(problem["name"], ranking(replay, [problem])[0])
+        if first is not None and first.ranked:
+            ratio = speed_up(base.times, first.times)
+            lines.append(
+                f"Fastest for {problem['name']}: {first.kernel}, {ratio.value:.2f}x {BASELINE}."
+            )
+    top = [m for p in inputs.shapes.problems() for m in measure(inputs.shapes, p["name"], None)]
+    shares = [m for m in top if m.best and m.of_copy is not None]
+    if shares:
+        m = max(shares, key=lambda m: m.of_copy or 0)
+        name = m.record.problem["name"]
+        lines.append(
+            f"Nearest to the copy: {m.record.kernel} on {name}, {m.gb_s:.0f} GB/s, "
+            f"{100 * (m.of_copy or 0):.1f} %."
+        )
+    counts: dict[str, int] = {}
+    for verdict in [*replay.verdicts, *inputs.shapes.verdicts]:
+        words = verdict.verdict.replace("_", " ")
+        counts[words] = counts.get(words, 0) + 1
+    parts = [f"{n} {words}" for words, n in sorted(counts.items())]
+    lines.append("Verdicts: " + (", ".join(parts) or "none") + ".")
+    failed = [c.name for r in (replay, inputs.shapes) for c in r.checks if not c.passed]
+    if failed:
+        lines.append(f"INSTRUMENT CHECK FAILED, see the notes of table2.txt: {', '.join(failed)}.")
+    wrong: dict[str, int] = {}
+    for r in [*replay.records, *inputs.shapes.records]:
+        if r.outcome in ("mismatch", "launch_failed"):
+            wrong[r.kernel] = wrong.get(r.kernel, 0) + 1
+    if wrong:
+        parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(wrong.items())]
+        lines.append(f"WRONG OUTPUT, hence no time: {', '.join(parts)}.")
+    lines.append(f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {directory}/")
+    return "\n".join(lines) + "\n"

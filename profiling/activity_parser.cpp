@@ -1,0 +1,78 @@
+#include "profiling/activity_parser.hpp"
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace reprolab::profiling {
+namespace {
+
+// CUPTI's newer kernel records (10 in CUDA 13.0, 11 in 13.2) begin with this one and append
+// members, none of which is used here. So the oldest layout, that of CUDA 12.0, reads the records
+// of whichever library is loaded, also one newer or older than the headers of this build.
+using KernelRecord = CUpti_ActivityKernel9;
+
+}  // namespace
+
+void ActivityParser::add(const CUpti_Activity& record) {
+  if (record.kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) {
+    const auto& tag = reinterpret_cast<const CUpti_ActivityExternalCorrelation&>(record);
+    if (tag.externalKind == tag_kind) tags_[tag.correlationId] = tag.externalId;
+    return;
+  }
+  if (record.kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) return;
+  const auto& kernel = reinterpret_cast<const KernelRecord&>(record);
+  KernelActivity activity;
+  activity.name = demangled(kernel.name);
+  activity.start_ns = kernel.start;
+  activity.end_ns = kernel.end;
+  activity.stream_id = kernel.streamId;
+  activity.correlation_id = kernel.correlationId;
+  activity.grid = {kernel.gridX, kernel.gridY, kernel.gridZ};
+  activity.block = {kernel.blockX, kernel.blockY, kernel.blockZ};
+  activity.registers_per_thread = kernel.registersPerThread;
+  activity.static_shared_bytes = kernel.staticSharedMemory;
+  activity.dynamic_shared_bytes = kernel.dynamicSharedMemory;
+  kernels_.push_back(std::move(activity));
+}
+
+std::vector<KernelActivity> ActivityParser::take() {
+  // A tag's record stands before its kernel's or after, in the same buffer or another.
+  std::vector<KernelActivity> kernels = std::exchange(kernels_, {});
+  const auto tags = std::exchange(tags_, {});
+  std::size_t untimed = 0;
+  for (KernelActivity& kernel : kernels) {
+    untimed += kernel.start_ns == 0 || kernel.end_ns < kernel.start_ns;
+    if (const auto tag = tags.find(kernel.correlation_id); tag != tags.end()) {
+      kernel.tag = tag->second;
+    }
+  }
+  if (untimed > 0) {
+    throw std::runtime_error(fmt::format(
+        "CUPTI gave no times for {} of {} kernels: they had not finished, or its device memory for "
+        "times ran out. Synchronize the device before the flush, or flush more often.",
+        untimed, kernels.size()));
+  }
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+  return kernels;
+}
+
+std::string ActivityParser::demangled(const char* name) {
+  if (!name) return "unknown";
+  const auto [known, is_new] = names_.try_emplace(name, name);
+  if (is_new) {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> text(
+        abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+    if (text) known->second = text.get();
+  }
+  return known->second;
+}
+
+}  // namespace reprolab::profiling

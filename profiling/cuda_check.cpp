@@ -1,0 +1,103 @@
+#include "profiling/cuda_check.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+namespace reprolab::profiling {
+namespace {
+
+double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+}  // namespace
+
+std::string_view cuda_error_hint(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInsufficientDriver:
+      return "Install an NVIDIA driver at least as new as this build's CUDA toolkit; `nvidia-smi` "
+             "shows the one in use.";
+    case cudaErrorNoDevice:
+      return "No NVIDIA GPU is visible: look at `nvidia-smi` and CUDA_VISIBLE_DEVICES.";
+    case cudaErrorMemoryAllocation:
+      return "Free device memory or choose a smaller problem.";
+    case cudaErrorNoKernelImageForDevice:
+      return "Rebuild with -DCMAKE_CUDA_ARCHITECTURES=native for this GPU.";
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorLaunchFailure:
+      return "A kernel failed, here or earlier: run the same command under compute-sanitizer with "
+             "--instrument=none.";
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorLaunchOutOfResources:
+      return "The launch asks for more threads, registers or shared memory than this GPU has.";
+    case cudaErrorDevicesUnavailable:
+      return "Another process holds the GPU exclusively: look at `nvidia-smi`.";
+    default:
+      return "An earlier asynchronous error may surface here: CUDA_LAUNCH_BLOCKING=1 shows the "
+             "call that caused it.";
+  }
+}
+
+std::string cuda_error_message(cudaError_t error, std::string_view what,
+                               const std::source_location& where) {
+  return fmt::format("{}: {}, {} ({}:{}). {}", what, cudaGetErrorName(error),
+                     cudaGetErrorString(error),
+                     std::filesystem::path(where.file_name()).filename().string(), where.line(),
+                     cuda_error_hint(error));
+}
+
+std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_bytes,
+                                  std::uint64_t total_bytes) {
+  return fmt::format(
+      "device memory: {:.2f} GiB asked for, {:.2f} GiB of {:.2f} GiB free. Choose a smaller "
+      "problem, or end what else runs on this GPU (`nvidia-smi`).",
+      gib(asked_bytes), gib(free_bytes), gib(total_bytes));
+}
+
+void check(cudaError_t error, std::string_view what, const std::source_location& where) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(cuda_error_message(error, what, where));
+}
+
+DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const cudaError_t error = cudaMalloc(&data_, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // not sticky, but the next launch check would report it as its own
+    std::size_t free_bytes = 0, total_bytes = 0;
+    check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the free device memory");
+    throw std::runtime_error(out_of_memory_message(bytes, free_bytes, total_bytes));
+  }
+  check(error, "allocating device memory");
+}
+
+// Destructors report nothing: what failed before them already has.
+DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
+
+void* allocate_mapped(std::size_t bytes) {
+  void* data = nullptr;
+  check(cudaHostAlloc(&data, bytes, cudaHostAllocMapped), "allocating pinned host memory");
+  return data;
+}
+
+void free_mapped(void* data) noexcept { cudaFreeHost(data); }
+
+Stream::Stream() { check(cudaStreamCreate(&stream_), "creating a stream"); }
+Stream::~Stream() { cudaStreamDestroy(stream_); }
+void Stream::synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+
+Event::Event() { check(cudaEventCreate(&event_), "creating an event"); }
+Event::~Event() { cudaEventDestroy(event_); }
+void Event::record(cudaStream_t stream) {
+  check(cudaEventRecord(event_, stream), "recording an event");
+}
+void Event::synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
+
+double elapsed_us(const Event& start, const Event& end) {
+  float ms = 0;
+  check(cudaEventElapsedTime(&ms, start.get(), end.get()), "reading the time between two events");
+  return 1e3 * static_cast<double>(ms);
+}
+
+}  // namespace reprolab::profiling

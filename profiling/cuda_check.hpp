@@ -1,0 +1,118 @@
+// CUDA calls that say what went wrong, and owners of device memory, streams and events.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace reprolab::profiling {
+
+/// The one line that `check` throws: "<what>: <name of the error>, <its meaning> (<file>:<line>).
+/// <what to do>".
+std::string cuda_error_message(cudaError_t error, std::string_view what,
+                               const std::source_location& where);
+
+/// What to do about it, in one sentence or two.
+std::string_view cuda_error_hint(cudaError_t error);
+
+/// What `DeviceBuffer` says when memory runs out.
+std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_bytes,
+                                  std::uint64_t total_bytes);
+
+/// Throws std::runtime_error unless `error` is cudaSuccess. `what` names the step that failed.
+void check(cudaError_t error, std::string_view what,
+           const std::source_location& where = std::source_location::current());
+
+/// Device memory. Move only; 256-byte aligned; zero bytes are a null pointer.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  /// Throws std::runtime_error that says how much was asked for and how much is free.
+  explicit DeviceBuffer(std::uint64_t bytes);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  void* data() const { return data_; }
+  std::uint64_t bytes() const { return bytes_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Pinned host memory that the GPU reads and writes at the same address. For a few words, not for
+/// traffic: every access of the GPU crosses the bus.
+void* allocate_mapped(std::size_t bytes);
+void free_mapped(void* data) noexcept;
+
+template <class T>
+class MappedArray {
+ public:
+  /// `count` value-initialized elements.
+  explicit MappedArray(std::size_t count)
+      : data_(static_cast<T*>(allocate_mapped(count * sizeof(T)))), count_(count) {
+    for (std::size_t i = 0; i < count; ++i) new (data_ + i) T{};
+  }
+  ~MappedArray() { free_mapped(data_); }
+  MappedArray(const MappedArray&) = delete;
+  MappedArray& operator=(const MappedArray&) = delete;
+
+  T* data() const { return data_; }
+  std::size_t size() const { return count_; }
+
+ private:
+  T* data_;
+  std::size_t count_;
+};
+
+/// A stream that keeps the order with the legacy default stream, which some peers launch on.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  void synchronize() const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// An event that carries a time.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  cudaEvent_t get() const { return event_; }
+  void record(cudaStream_t stream);
+  void synchronize() const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Microseconds from `start` to `end`; both recorded and complete. Resolution 0.5 us.
+double elapsed_us(const Event& start, const Event& end);
+
+}  // namespace reprolab::profiling

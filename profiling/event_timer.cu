@@ -1,0 +1,52 @@
+#include <atomic>
+#include <cstdint>
+
+#include "profiling/event_timer.hpp"
+#include "profiling/global_timer.cuh"
+
+namespace reprolab::profiling {
+namespace {
+
+// Volatile: each turn reads the host's memory anew. The pause keeps the bus free.
+__global__ void hold_stream(const volatile int* released, volatile int* expired,
+                            std::uint64_t patience_ns) {
+  const std::uint64_t start_ns = global_timer_ns();
+  while (*released == 0) {
+    if (global_timer_ns() - start_ns > patience_ns) {
+      *expired = 1;
+      return;
+    }
+    __nanosleep(500);
+  }
+}
+
+}  // namespace
+
+EventTimer::EventTimer(std::chrono::microseconds patience) : patience_(patience), hold_(1) {}
+
+BatchTime EventTimer::time(const std::function<void(cudaStream_t)>& enqueue, cudaStream_t stream) {
+  check(cudaStreamSynchronize(stream), "waiting for the work before a timed batch");
+  Hold& hold = *hold_.data();
+  const std::atomic_ref<int> released(hold.released);
+  const std::atomic_ref<int> expired(hold.expired);
+  released.store(0);
+  expired.store(0);
+
+  hold_stream<<<1, 1, 0, stream>>>(&hold.released, &hold.expired,
+                                   static_cast<std::uint64_t>(patience_.count()));
+  check(cudaGetLastError(), "launching the kernel that holds the stream");
+  try {
+    start_.record(stream);
+    enqueue(stream);
+    end_.record(stream);
+  } catch (...) {
+    released.store(1);
+    cudaStreamSynchronize(stream);  // the next batch must find the hold unused
+    throw;
+  }
+  released.store(1);
+  check(cudaStreamSynchronize(stream), "waiting for a timed batch");
+  return {elapsed_us(start_, end_), expired.load() == 0};
+}
+
+}  // namespace reprolab::profiling

@@ -1,0 +1,43 @@
+// One execution of one kernel, as CUPTI's activity records tell it, and sums over many.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprolab::profiling {
+
+struct KernelActivity {
+  std::string name;            ///< Demangled.
+  std::uint64_t start_ns = 0;  ///< All records of a process share one clock.
+  std::uint64_t end_ns = 0;
+  std::uint32_t stream_id = 0;
+  std::uint32_t correlation_id =
+      0;  ///< Of the API call that launched it; a graph's kernels share it.
+  std::optional<std::uint64_t> tag;  ///< Of the innermost ScopedTag around the launch.
+  std::array<std::int32_t, 3> grid{};
+  std::array<std::int32_t, 3> block{};
+  std::uint32_t registers_per_thread = 0;
+  std::int32_t static_shared_bytes = 0;
+  std::int32_t dynamic_shared_bytes = 0;
+
+  double duration_us() const { return 1e-3 * static_cast<double>(end_ns - start_ns); }
+};
+
+/// Kernels that belong together, in the order of their starts.
+struct ActivitySum {
+  std::size_t kernels = 0;
+  double busy_us = 0;  ///< Sum of the durations; kernels that overlap count twice.
+  double span_us = 0;  ///< First start to last end, gaps included.
+};
+
+ActivitySum sum(const std::vector<KernelActivity>& kernels);
+
+/// A sum for each tag. Kernels without a tag are left out.
+std::map<std::uint64_t, ActivitySum> sum_by_tag(const std::vector<KernelActivity>& kernels);
+
+}  // namespace reprolab::profiling

@@ -1,0 +1,169 @@
+#include "profiling/machine.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "profiling/cuda_check.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "asking for an attribute of the GPU");
+  return value;
+}
+
+std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+template <class T>
+nlohmann::json or_null(const std::optional<T>& value) {
+  if (!value) return nullptr;
+  return *value;
+}
+
+/// The value of the first line that starts with `key`, without `separator` and blanks before it.
+std::string value_of(std::istream& lines, std::string_view key, char separator) {
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const auto split = line.find(separator);
+    if (split == std::string::npos) continue;
+    const auto start = line.find_first_not_of(" \t", split + 1);
+    if (start != std::string::npos) return line.substr(start);
+  }
+  return {};
+}
+
+unsigned usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+  return static_cast<unsigned>(CPU_COUNT(&set));
+}
+
+}  // namespace
+
+std::optional<Gpu> find_gpu(std::string* why_not) {
+  Gpu gpu;
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    *why_not = fmt::format("no device: {}. {}", cudaGetErrorString(error), cuda_error_hint(error));
+    return std::nullopt;
+  }
+  check(cudaGetDevice(&gpu.device), "asking for the current GPU");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, gpu.device), "asking for the GPU's properties");
+  gpu.name = properties.name;
+  gpu.compute_capability = fmt::format("{}.{}", properties.major, properties.minor);
+  gpu.multiprocessors = properties.multiProcessorCount;
+  gpu.memory_bytes = properties.totalGlobalMem;
+  gpu.l2_bytes = static_cast<std::uint64_t>(properties.l2CacheSize);
+  gpu.ecc = properties.ECCEnabled != 0;
+  gpu.uuid = uuid_text(properties.uuid);
+
+  // The properties' own clock members are gone since CUDA 13; the attributes stay.
+  const double memory_khz = attribute(cudaDevAttrMemoryClockRate, gpu.device);
+  const double bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, gpu.device);
+  if (memory_khz > 0 && bus_bits > 0) {
+    gpu.theoretical_bandwidth_gb_s = 2 * memory_khz * 1e3 * bus_bits / 8 / 1e9;
+  }
+
+  std::array<char, 32> pci{};
+  check(cudaDeviceGetPCIBusId(pci.data(), pci.size(), gpu.device), "asking for the PCI bus id");
+  gpu.pci_bus_id = pci.data();
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's CUDA version");
+  check(cudaRuntimeGetVersion(&runtime), "asking for the runtime's CUDA version");
+  gpu.cuda_driver = version(driver);
+  gpu.cuda_runtime = version(runtime);
+
+  std::string ignored;  // NVML is a refinement: its absence shows as nulls
+  if (const auto nvml = Nvml::load(&ignored)) {
+    gpu.driver = nvml->driver_version();
+    if (const auto device = nvml->device(gpu.pci_bus_id, gpu.uuid, &ignored)) {
+      gpu.power_limit_w = device->power_limit_w();
+    }
+  }
+  return gpu;
+}
+
+std::optional<NvmlDevice> find_nvml_device(const Gpu& gpu, std::string* why_not) {
+  const auto nvml = Nvml::load(why_not);
+  if (!nvml) return std::nullopt;
+  return nvml->device(gpu.pci_bus_id, gpu.uuid, why_not);
+}
+
+Host describe_host() {
+  std::ifstream cpuinfo("/proc/cpuinfo"), meminfo("/proc/meminfo"), release("/etc/os-release");
+  return {cpu_model(cpuinfo), usable_cores(), memory_total_bytes(meminfo), os_name(release)};
+}
+
+Build describe_build() {
+  return {REPROLAB_COMPILER, REPROLAB_NVCC, REPROLAB_BUILD_TYPE, REPROLAB_ARCHITECTURES};
+}
+
+void to_json(nlohmann::json& json, const Gpu& gpu) {
+  json = {{"name", gpu.name},
+          {"compute_capability", gpu.compute_capability},
+          {"multiprocessors", gpu.multiprocessors},
+          {"memory_bytes", gpu.memory_bytes},
+          {"l2_bytes", gpu.l2_bytes},
+          {"theoretical_bandwidth_gb_s", or_null(gpu.theoretical_bandwidth_gb_s)},
+          {"driver", or_null(gpu.driver)},
+          {"cuda_driver", gpu.cuda_driver},
+          {"cuda_runtime", gpu.cuda_runtime},
+          {"ecc", gpu.ecc},
+          {"power_limit_w", or_null(gpu.power_limit_w)}};
+}
+
+void to_json(nlohmann::json& json, const Host& host) {
+  json = {{"cpu", host.cpu},
+          {"cores", host.cores},
+          {"memory_bytes", host.memory_bytes},
+          {"os", host.os}};
+}
+
+void to_json(nlohmann::json& json, const Build& build) {
+  json = {{"compiler", build.compiler},
+          {"nvcc", build.nvcc},
+          {"type", build.type},
+          {"architectures", build.architectures}};
+}
+
+std::string cpu_model(std::istream& proc_cpuinfo) {
+  const std::string model = value_of(proc_cpuinfo, "model name", ':');
+  return model.empty() ? "unknown" : model;
+}
+
+std::uint64_t memory_total_bytes(std::istream& proc_meminfo) {
+  const std::string kib = value_of(proc_meminfo, "MemTotal", ':');
+  return kib.empty() ? 0 : std::strtoull(kib.c_str(), nullptr, 10) * 1024;
+}
+
+std::string os_name(std::istream& os_release) {
+  std::string name = value_of(os_release, "PRETTY_NAME", '=');
+  if (name.size() >= 2 && name.front() == '"' && name.back() == '"') {
+    name = name.substr(1, name.size() - 2);
+  }
+  return name.empty() ? "unknown" : name;
+}
+
+}  // namespace reprolab::profiling

@@ -1,0 +1,161 @@
+#include "profiling/nvml.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <type_traits>
+
+#include "profiling/dynamic_library.hpp"
+
+namespace reprolab::profiling {
+
+// nvmlReturn_t and the enums of nvml.h are ints here, nvmlDevice_t a void*.
+struct NvmlFunctions {
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  const char* (*error_string)(int) = nullptr;
+  int (*driver_version)(char*, unsigned) = nullptr;
+  int (*handle_by_pci)(const char*, void**) = nullptr;
+  int (*handle_by_uuid)(const char*, void**) = nullptr;
+  int (*clock)(void*, int, unsigned*) = nullptr;
+  int (*power_mw)(void*, unsigned*) = nullptr;
+  int (*temperature)(void*, int, unsigned*) = nullptr;
+  int (*event_reasons)(void*, unsigned long long*) = nullptr;
+  int (*power_limit_mw)(void*, unsigned*) = nullptr;
+
+  ~NvmlFunctions() {
+    if (initialized) shutdown();
+  }
+  bool initialized = false;
+
+  std::string describe(int error) const {
+    return error_string ? error_string(error) : fmt::format("NVML error {}", error);
+  }
+};
+
+namespace {
+
+constexpr int success = 0;
+constexpr int clock_sm = 1, clock_memory = 2;  // nvmlClockType_t
+constexpr int temperature_gpu = 0;             // nvmlTemperatureSensors_t
+constexpr const char* consequence = "Clocks, power and temperature stay unknown.";
+
+/// The value that `function` gives for `arguments`, times `factor`.
+template <class Function, class... Arguments>
+std::optional<double> ask(double factor, Function function, Arguments... arguments) {
+  unsigned value = 0;
+  if (!function || function(arguments..., &value) != success) return std::nullopt;
+  return factor * value;
+}
+
+}  // namespace
+
+std::optional<Nvml> Nvml::load(std::string* why_not) {
+  const char* own = std::getenv("REPROLAB_NVML");
+  const auto library = DynamicLibrary::open({own ? own : "libnvidia-ml.so.1"}, why_not);
+  if (!library) {
+    *why_not = fmt::format("NVML cannot be loaded ({}). {} It comes with the NVIDIA driver.",
+                           *why_not, consequence);
+    return std::nullopt;
+  }
+  auto nvml = std::make_shared<NvmlFunctions>();
+  const auto bind = [&](auto& function, const char* symbol) {
+    function = library->find<std::remove_reference_t<decltype(function)>>(symbol);
+    return function != nullptr;
+  };
+  bind(nvml->error_string, "nvmlErrorString");
+  bind(nvml->driver_version, "nvmlSystemGetDriverVersion");
+  bind(nvml->handle_by_uuid, "nvmlDeviceGetHandleByUUID");
+  bind(nvml->clock, "nvmlDeviceGetClockInfo");
+  bind(nvml->power_mw, "nvmlDeviceGetPowerUsage");
+  bind(nvml->temperature, "nvmlDeviceGetTemperature");
+  bind(nvml->power_limit_mw, "nvmlDeviceGetEnforcedPowerLimit");
+  // Renamed in driver 535; the older name serves older drivers.
+  bind(nvml->event_reasons, "nvmlDeviceGetCurrentClocksEventReasons") ||
+      bind(nvml->event_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  for (const bool found : {bind(nvml->init, "nvmlInit_v2"), bind(nvml->shutdown, "nvmlShutdown"),
+                           bind(nvml->handle_by_pci, "nvmlDeviceGetHandleByPciBusId_v2")}) {
+    if (found) continue;
+    *why_not = fmt::format(
+        "NVML lacks nvmlInit_v2, nvmlShutdown or nvmlDeviceGetHandleByPciBusId_v2. {} Update the "
+        "NVIDIA driver.",
+        consequence);
+    return std::nullopt;
+  }
+  if (const int error = nvml->init(); error != success) {
+    *why_not = fmt::format("NVML does not start: {}. {} `nvidia-smi` should work first.",
+                           nvml->describe(error), consequence);
+    return std::nullopt;
+  }
+  nvml->initialized = true;
+  return Nvml(std::move(nvml));
+}
+
+std::optional<std::string> Nvml::driver_version() const {
+  std::array<char, 96> text{};
+  if (!functions_->driver_version) return std::nullopt;
+  if (functions_->driver_version(text.data(), text.size()) != success) return std::nullopt;
+  return std::string(text.data());
+}
+
+std::optional<NvmlDevice> Nvml::device(const std::string& pci_bus_id, const std::string& uuid,
+                                       std::string* why_not) const {
+  void* handle = nullptr;
+  const int error = functions_->handle_by_pci(pci_bus_id.c_str(), &handle);
+  if (error == success) return NvmlDevice(functions_, handle);
+  if (functions_->handle_by_uuid && functions_->handle_by_uuid(uuid.c_str(), &handle) == success) {
+    return NvmlDevice(functions_, handle);
+  }
+  *why_not = fmt::format("NVML does not know the GPU {} ({}): {}. {}", pci_bus_id, uuid,
+                         functions_->describe(error), consequence);
+  return std::nullopt;
+}
+
+std::optional<double> NvmlDevice::sm_clock_mhz() const {
+  return ask(1, functions_->clock, handle_, clock_sm);
+}
+
+std::optional<double> NvmlDevice::memory_clock_mhz() const {
+  return ask(1, functions_->clock, handle_, clock_memory);
+}
+
+std::optional<double> NvmlDevice::power_w() const {
+  return ask(1e-3, functions_->power_mw, handle_);
+}
+
+std::optional<double> NvmlDevice::temperature_c() const {
+  return ask(1, functions_->temperature, handle_, temperature_gpu);
+}
+
+std::optional<std::uint64_t> NvmlDevice::clock_event_reasons() const {
+  unsigned long long mask = 0;
+  if (!functions_->event_reasons) return std::nullopt;
+  if (functions_->event_reasons(handle_, &mask) != success) return std::nullopt;
+  return mask;
+}
+
+std::optional<double> NvmlDevice::power_limit_w() const {
+  return ask(1e-3, functions_->power_limit_mw, handle_);
+}
+
+std::vector<std::string> decode_clock_event_reasons(std::uint64_t mask) {
+  constexpr std::array names = {"gpu_idle",
+                                "applications_clocks_setting",
+                                "sw_power_cap",
+                                "hw_slowdown",
+                                "sync_boost",
+                                "sw_thermal_slowdown",
+                                "hw_thermal_slowdown",
+                                "hw_power_brake_slowdown",
+                                "display_clock_setting"};
+  std::vector<std::string> reasons;
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    const std::uint64_t value = std::uint64_t{1} << bit;
+    if (!(mask & value)) continue;
+    reasons.push_back(bit < names.size() ? names[bit] : fmt::format("unknown_{:#x}", value));
+  }
+  return reasons;
+}
+
+}  // namespace reprolab::profiling

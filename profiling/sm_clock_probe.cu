@@ -1,0 +1,67 @@
+#include <stdexcept>
+#include <string>
+
+#include "profiling/global_timer.cuh"
+#include "profiling/sm_clock_probe.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+constexpr std::uint64_t window_ns = 100'000;
+constexpr long long patience_cycles = 20'000'000;  // some 10 ms
+
+// globaltimer moves in steps of 1 us on Hopper and of up to 32 us elsewhere. Both ends of the
+// window lie on a step, so its length is exact to the few cycles of one turn of the loop.
+__device__ bool wait_for_step(std::uint64_t not_before_ns, long long give_up, std::uint64_t* ns,
+                              long long* cycles) {
+  const std::uint64_t start_ns = global_timer_ns();
+  std::uint64_t now_ns = start_ns;
+  do {
+    now_ns = global_timer_ns();
+    *cycles = clock64();
+    if (*cycles > give_up) return false;
+  } while (now_ns == start_ns || now_ns < not_before_ns);
+  *ns = now_ns;
+  return true;
+}
+
+__global__ void probe(SmClockReading* reading) {
+  const long long give_up = clock64() + patience_cycles;
+  std::uint64_t start_ns = 0, end_ns = 0;
+  long long start = 0, end = 0;
+  SmClockReading result;
+  if (wait_for_step(0, give_up, &start_ns, &start) &&
+      wait_for_step(start_ns + window_ns, give_up, &end_ns, &end)) {
+    result.cycles = static_cast<std::uint64_t>(end - start);
+    result.nanoseconds = end_ns - start_ns;
+  }
+  *reading = result;
+}
+
+}  // namespace
+
+std::optional<double> to_mhz(const SmClockReading& reading) {
+  if (reading.cycles == 0 || reading.nanoseconds == 0) return std::nullopt;
+  return 1e3 * static_cast<double>(reading.cycles) / static_cast<double>(reading.nanoseconds);
+}
+
+SmClockProbe::SmClockProbe(std::size_t slots) : readings_(slots) {}
+
+void SmClockProbe::enqueue(std::size_t slot, cudaStream_t stream) {
+  require(slot);
+  probe<<<1, 1, 0, stream>>>(readings_.data() + slot);
+  check(cudaGetLastError(), "launching the SM clock probe");
+}
+
+std::optional<double> SmClockProbe::mhz(std::size_t slot) const {
+  require(slot);
+  return to_mhz(readings_.data()[slot]);
+}
+
+void SmClockProbe::require(std::size_t slot) const {
+  if (slot < readings_.size()) return;
+  throw std::out_of_range("SM clock probe: slot " + std::to_string(slot) + " asked for, " +
+                          std::to_string(readings_.size()) + " exist");
+}
+
+}  // namespace reprolab::profiling

@@ -1,0 +1,42 @@
+// The true SM clock at one moment of a stream: how many cycles (clock64) pass while the GPU's
+// wall clock (globaltimer) advances 100 us. NVML's figure is a sample of some 10 ms; this one
+// belongs to the batch that it stands beside.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "profiling/cuda_check.hpp"
+
+namespace reprolab::profiling {
+
+/// What one probe saw; both zero when it has not run or gave up.
+struct SmClockReading {
+  std::uint64_t cycles = 0;
+  std::uint64_t nanoseconds = 0;
+};
+
+/// Megahertz; empty for a probe that has not run, or gave up because globaltimer stood still.
+std::optional<double> to_mhz(const SmClockReading& reading);
+
+class SmClockProbe {
+ public:
+  /// Room for `slots` readings; allocates pinned host memory.
+  explicit SmClockProbe(std::size_t slots);
+
+  /// Enqueues one probe, 0.10 to 0.17 ms of one thread on one SM, which overwrites that slot's
+  /// reading. Throws std::out_of_range for a slot that is not there.
+  void enqueue(std::size_t slot, cudaStream_t stream);
+
+  /// The reading of a slot; the stream must have been synchronized since.
+  std::optional<double> mhz(std::size_t slot) const;
+
+ private:
+  void require(std::size_t slot) const;
+  MappedArray<SmClockReading> readings_;
+};
+
+}  // namespace reprolab::profiling

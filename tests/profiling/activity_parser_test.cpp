@@ -1,0 +1,126 @@
+#include "profiling/activity_parser.hpp"
+
+#include <stdexcept>
+
+#include "tests/profiling/testing.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+// The newest kernel record these headers know; its beginning must read as the oldest's.
+#if CUPTI_API_VERSION >= 130000
+using NewestKernelRecord = CUpti_ActivityKernel10;
+#else
+using NewestKernelRecord = CUpti_ActivityKernel9;
+#endif
+
+NewestKernelRecord kernel_record(std::uint32_t correlation_id, std::uint64_t start_ns,
+                                 std::uint64_t end_ns) {
+  NewestKernelRecord record{};
+  record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  record.name = "_Z6kernelIfEvPT_";
+  record.correlationId = correlation_id;
+  record.start = start_ns;
+  record.end = end_ns;
+  return record;
+}
+
+CUpti_ActivityExternalCorrelation tag_record(std::uint32_t correlation_id, std::uint64_t tag) {
+  CUpti_ActivityExternalCorrelation record{};
+  record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  record.externalKind = tag_kind;
+  record.correlationId = correlation_id;
+  record.externalId = tag;
+  return record;
+}
+
+template <class Record>
+void add(ActivityParser& parser, const Record& record) {
+  parser.add(reinterpret_cast<const CUpti_Activity&>(record));
+}
+
+TEST(ActivityParser, TakesEveryMember) {
+  auto record = kernel_record(7, 1000, 3500);
+  record.streamId = 13;
+  record.gridX = 10, record.gridY = 20, record.gridZ = 30;
+  record.blockX = 256, record.blockY = 2, record.blockZ = 1;
+  record.registersPerThread = 40;
+  record.staticSharedMemory = 64;
+  record.dynamicSharedMemory = 4096;
+  ActivityParser parser;
+  add(parser, record);
+  const auto kernels = parser.take();
+  ASSERT_EQ(kernels.size(), 1u);
+  const KernelActivity& kernel = kernels[0];
+  EXPECT_EQ(kernel.name, "void kernel<float>(float*)");
+  EXPECT_DOUBLE_EQ(kernel.duration_us(), 2.5);
+  EXPECT_EQ(kernel.stream_id, 13u);
+  EXPECT_EQ(kernel.correlation_id, 7u);
+  EXPECT_FALSE(kernel.tag);
+  EXPECT_EQ(kernel.grid, (std::array<std::int32_t, 3>{10, 20, 30}));
+  EXPECT_EQ(kernel.block, (std::array<std::int32_t, 3>{256, 2, 1}));
+  EXPECT_EQ(kernel.registers_per_thread, 40u);
+  EXPECT_EQ(kernel.static_shared_bytes, 64);
+  EXPECT_EQ(kernel.dynamic_shared_bytes, 4096);
+  EXPECT_TRUE(parser.take().empty());
+}
+
+TEST(ActivityParser, TagsReachKernelsOfTheSameCallInAnyOrder) {
+  ActivityParser parser;
+  add(parser, kernel_record(2, 500, 600));
+  add(parser, tag_record(1, 11));
+  add(parser, kernel_record(1, 100, 200));
+  add(parser, kernel_record(1, 300, 400));  // a graph's second kernel
+  add(parser, tag_record(2, 22));
+  add(parser, kernel_record(3, 700, 800));
+  auto foreign = tag_record(3, 33);
+  foreign.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_OPENACC;
+  add(parser, foreign);
+  CUpti_ActivityAPI api{};
+  api.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  add(parser, api);
+
+  const auto kernels = parser.take();
+  ASSERT_EQ(kernels.size(), 4u);
+  EXPECT_EQ(kernels[0].tag, 11u);
+  EXPECT_EQ(kernels[1].tag, 11u);
+  EXPECT_EQ(kernels[2].tag, 22u);
+  EXPECT_FALSE(kernels[3].tag);
+  for (std::size_t i = 1; i < kernels.size(); ++i) {
+    EXPECT_GT(kernels[i].start_ns, kernels[i - 1].start_ns);
+  }
+}
+
+TEST(ActivityParser, KernelsWithoutTimesAreAnError) {
+  ActivityParser parser;
+  add(parser, kernel_record(1, 100, 200));
+  add(parser, kernel_record(2, 0, 0));
+  EXPECT_EQ(message_of<std::runtime_error>([&] { parser.take(); }),
+            "CUPTI gave no times for 1 of 2 kernels: they had not finished, or its device memory "
+            "for times ran out. Synchronize the device before the flush, or flush more often.");
+}
+
+TEST(ActivitySum, BusySpanAndTags) {
+  ActivityParser parser;
+  for (std::uint32_t i = 1; i <= 4; ++i) {
+    add(parser, tag_record(i, i % 2));
+    add(parser, kernel_record(i, 1000 * i, 1000 * i + 400));
+  }
+  add(parser, kernel_record(9, 9000, 9001));
+  const auto kernels = parser.take();
+  const auto all = sum(kernels);
+  EXPECT_EQ(all.kernels, 5u);
+  EXPECT_DOUBLE_EQ(all.busy_us, 1.601);
+  EXPECT_DOUBLE_EQ(all.span_us, 8.001);
+  const auto tagged = sum_by_tag(kernels);
+  ASSERT_EQ(tagged.size(), 2u);
+  EXPECT_EQ(tagged.at(0).kernels, 2u);
+  EXPECT_DOUBLE_EQ(tagged.at(0).busy_us, 0.8);
+  EXPECT_DOUBLE_EQ(tagged.at(0).span_us, 2.4);
+  EXPECT_DOUBLE_EQ(tagged.at(1).span_us, 2.4);
+  EXPECT_EQ(sum({}).kernels, 0u);
+  EXPECT_EQ(sum({}).span_us, 0.0);
+}
+
+}  // namespace
+}  // namespace reprolab::profiling

@@ -1,0 +1,124 @@
+#include "profiling/clocks.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/profiling/testing.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+std::optional<NvmlDevice> fake_device(const char* library) {
+  const ScopedVariable path("REPROLAB_NVML", library);
+  std::string why_not;
+  const auto nvml = Nvml::load(&why_not);
+  if (!nvml) return std::nullopt;
+  return nvml->device("0000:17:00.0", "", &why_not);
+}
+
+/// Waits until the observer has seen `count` snapshots since `mark`, a second at most.
+void wait_for_snapshots(const ClockObserver& observer, std::size_t mark, std::size_t count) {
+  for (int i = 0; i < 1000 && observer.mark() < mark + count; ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+TEST(ClockSummary, MinMedianMaxAndReasons) {
+  const auto summary = summarize({{1980, 3201, 300, 40, 0x1},
+                                  {1200, 3201, 700, 60, 0x4},
+                                  {1970, 3201, 650, 55, 0x24},
+                                  {1960, 3201, 640, 50, 0}});
+  EXPECT_EQ(json(summary), json::parse(R"({
+    "sm_mhz": {"min": 1200.0, "median": 1965.0, "max": 1980.0},
+    "memory_mhz": {"min": 3201.0, "median": 3201.0, "max": 3201.0},
+    "power_w": {"min": 300.0, "median": 645.0, "max": 700.0},
+    "temperature_c": {"min": 40.0, "median": 52.5, "max": 60.0},
+    "throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]})"));
+}
+
+TEST(ClockSummary, UnknownIsNullAndNoneSeenIsAnEmptyList) {
+  EXPECT_EQ(json(ClockSummary{}), json::parse(R"({"sm_mhz": null, "memory_mhz": null,
+    "power_w": null, "temperature_c": null, "throttle_reasons": null})"));
+  ClockSnapshot idle;
+  idle.event_reasons = clock_event_gpu_idle;
+  EXPECT_EQ(json(summarize({idle}))["throttle_reasons"], json::array());
+}
+
+TEST(ClockSummary, MissingValuesAreLeftOut) {
+  ClockSnapshot with, without;
+  with.power_w = 500;
+  const auto summary = summarize({without, with, without});
+  EXPECT_EQ(summary.snapshots, 3u);
+  EXPECT_EQ(summary.power_w->median, 500);
+  EXPECT_FALSE(summary.sm_mhz);
+}
+
+TEST(ClockObserver, SeesEveryValueOverThePassAndSinceAMark) {
+  const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980,1200"), memory("FAKE_NVML_MEMORY_MHZ", "3201"),
+      power("FAKE_NVML_POWER_MW", "412500"), temperature("FAKE_NVML_TEMPERATURE_C", "45"),
+      reasons("FAKE_NVML_REASONS", "0x4,0x80");
+  ClockObserver observer(fake_device(FAKE_NVML), milliseconds(1));
+  observer.start();
+  wait_for_snapshots(observer, 0, 4);
+  const std::size_t mark = observer.mark();
+  wait_for_snapshots(observer, mark, 4);
+  observer.stop();
+
+  const auto pass = observer.summary(), since = observer.summary_since(mark);
+  EXPECT_GE(pass.snapshots, 8u);
+  EXPECT_GE(since.snapshots, 4u);
+  EXPECT_EQ(pass.snapshots, since.snapshots + mark);
+  for (const ClockSummary& summary : {pass, since}) {
+    EXPECT_EQ(summary.sm_mhz->min, 1200);
+    EXPECT_EQ(summary.sm_mhz->max, 1980);
+    EXPECT_EQ(summary.memory_mhz->median, 3201);
+    EXPECT_DOUBLE_EQ(summary.power_w->median, 412.5);
+    EXPECT_EQ(summary.temperature_c->median, 45);
+    EXPECT_EQ(summary.throttle_reasons,
+              (std::vector<std::string>{"sw_power_cap", "hw_power_brake_slowdown"}));
+  }
+  EXPECT_EQ(observer.summary_since(observer.mark()).snapshots, 0u);
+}
+
+TEST(ClockObserver, AShortPassStillHasItsTwoEnds) {
+  const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980");
+  ClockObserver observer(fake_device(FAKE_NVML), std::chrono::seconds(60));
+  observer.start();
+  observer.stop();
+  EXPECT_EQ(observer.summary().snapshots, 2u);
+  observer.start();  // forgets the first pass
+  observer.stop();
+  EXPECT_EQ(observer.summary().snapshots, 2u);
+}
+
+TEST(ClockObserver, AnOldDriverLacksOneValueAndNamesAnotherDifferently) {
+  const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980"), reasons("FAKE_NVML_REASONS", "0x8");
+  const ClockObserver observer(fake_device(FAKE_NVML_WITHOUT_TEMPERATURE));
+  EXPECT_FALSE(observer.snapshot().temperature_c);
+  EXPECT_EQ(observer.snapshot().sm_mhz, 1980);
+  EXPECT_EQ(observer.snapshot().event_reasons, 0x8u);
+}
+
+TEST(ClockObserver, AFunctionThatFailsGivesNull) {
+  const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980"),
+      fail("FAKE_NVML_FAIL", "nvmlDeviceGetPowerUsage");
+  ClockObserver observer(fake_device(FAKE_NVML));
+  observer.start();
+  observer.stop();
+  EXPECT_FALSE(observer.summary().power_w);
+  EXPECT_EQ(observer.summary().sm_mhz->median, 1980);
+}
+
+TEST(ClockObserver, WithoutADeviceEverythingIsNull) {
+  ClockObserver observer(std::nullopt);
+  observer.start();
+  EXPECT_FALSE(observer.snapshot().sm_mhz);
+  observer.stop();
+  EXPECT_EQ(observer.summary().snapshots, 0u);
+  EXPECT_FALSE(observer.summary().throttle_reasons);
+}
+
+}  // namespace
+}  // namespace reprolab::profiling

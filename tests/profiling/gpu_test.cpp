@@ -1,0 +1,292 @@
+// What needs a GPU. Times are only compared with one another, never with a number.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "profiling/activity.hpp"
+#include "profiling/ceilings.hpp"
+#include "profiling/clocks.hpp"
+#include "profiling/event_timer.hpp"
+#include "profiling/machine.hpp"
+#include "profiling/nvtx.hpp"
+#include "profiling/sm_clock_probe.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    gpu = find_gpu(&why_not);
+    if (!gpu) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+  std::optional<Gpu> gpu;
+};
+
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes to_host(const DeviceBuffer& buffer) {
+  Bytes bytes(buffer.bytes());
+  check(cudaMemcpy(bytes.data(), buffer.data(), bytes.size(), cudaMemcpyDeviceToHost),
+        "copying to the host");
+  return bytes;
+}
+
+void fill(const DeviceBuffer& buffer, int value) {
+  check(cudaMemset(buffer.data(), value, buffer.bytes()), "filling device memory");
+}
+
+std::uint8_t pattern_byte(std::uint64_t i) {
+  return static_cast<std::uint8_t>(ceilings::pattern_word(i / 4) >> 8 * (i % 4));
+}
+
+/// Sizes around every boundary: element, line, block, and several blocks.
+const std::vector<std::uint64_t> sizes = {
+    1,    3,     15,    16,    17,    127,   128,    129,     2047,    2048,
+    2049, 16383, 16384, 16385, 70001, 65536, 262149, 1 << 20, 5000011, (9 << 20) + 5};
+constexpr std::uint64_t guard_bytes = 4096;
+
+void expect_pattern(const Bytes& bytes, std::uint64_t size) {
+  for (std::uint64_t i = 0; i < bytes.size(); ++i) {
+    const std::uint8_t expected = i < size ? pattern_byte(i) : 0xcd;
+    if (bytes[i] == expected) continue;
+    FAIL() << "byte " << i << " of " << size << ": expected " << int{expected} << ", got "
+           << int{bytes[i]};
+  }
+}
+
+TEST_F(OnGpu, IsDescribed) {
+  EXPECT_FALSE(gpu->name.empty());
+  EXPECT_GT(gpu->multiprocessors, 0);
+  EXPECT_GT(gpu->l2_bytes, 0u);
+  EXPECT_GT(gpu->memory_bytes, 1u << 30);
+  ASSERT_TRUE(gpu->theoretical_bandwidth_gb_s);
+  EXPECT_GT(*gpu->theoretical_bandwidth_gb_s, 50);
+  std::printf("%s, %s, PCI %s, %.0f GB/s\n", gpu->name.c_str(), gpu->uuid.c_str(),
+              gpu->pci_bus_id.c_str(), *gpu->theoretical_bandwidth_gb_s);
+}
+
+TEST_F(OnGpu, NvmlKnowsTheSameGpu) {
+  std::string why_not;
+  const auto device = find_nvml_device(*gpu, &why_not);
+  if (!device) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  ClockObserver observer(device);
+  observer.start();
+  observer.stop();
+  ASSERT_TRUE(observer.summary().sm_mhz);
+  EXPECT_GT(observer.summary().sm_mhz->median, 50);
+  EXPECT_LT(observer.summary().sm_mhz->median, 4000);
+}
+
+TEST_F(OnGpu, OutOfMemorySaysHowMuchWasAsked) {
+  try {
+    const DeviceBuffer too_large(std::uint64_t{1} << 46);
+    FAIL() << "64 TiB were allocated";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("device memory: 65536.00 GiB asked for, ", 0), 0u)
+        << error.what();
+  }
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(OnGpu, WriteOnlyWritesEveryByteAndNoOther) {
+  for (const std::uint64_t size : sizes) {
+    const DeviceBuffer buffer(size + guard_bytes);
+    fill(buffer, 0xcd);
+    ceilings::write_only(buffer.data(), size, nullptr);
+    expect_pattern(to_host(buffer), size);
+  }
+}
+
+TEST_F(OnGpu, ReadOnlyReadsEveryByte) {
+  for (const std::uint64_t size : sizes) {
+    const DeviceBuffer buffer(size + guard_bytes), checksum(4);
+    fill(buffer, 0xcd);
+    fill(checksum, 0);
+    ceilings::write_only(buffer.data(), size, nullptr);
+    ceilings::read_only(buffer.data(), size, nullptr, checksum.as<std::uint32_t>());
+    std::uint32_t expected = 0, actual = 0;
+    for (std::uint64_t i = 0; i < size; ++i) {
+      expected ^= static_cast<std::uint32_t>(pattern_byte(i)) << 8 * (i % 4);
+    }
+    check(cudaMemcpy(&actual, checksum.data(), 4, cudaMemcpyDeviceToHost), "copying a checksum");
+    EXPECT_EQ(actual, expected) << size;
+  }
+}
+
+TEST_F(OnGpu, ReadOnlyWritesNothing) {
+  const DeviceBuffer buffer(1 << 20);
+  fill(buffer, 0xcd);
+  ceilings::read_only(buffer.data(), buffer.bytes(), nullptr);
+  EXPECT_EQ(to_host(buffer), Bytes(buffer.bytes(), 0xcd));
+}
+
+TEST_F(OnGpu, CopyCopies) {
+  const DeviceBuffer from(70001), to(70001);
+  ceilings::write_only(from.data(), from.bytes(), nullptr);
+  ceilings::copy(to.data(), from.data(), from.bytes(), nullptr);
+  EXPECT_EQ(to_host(to), to_host(from));
+}
+
+TEST_F(OnGpu, SameBytesWritesEveryByteAndNoOther) {
+  for (const std::uint64_t write_bytes : sizes) {
+    for (const std::uint64_t read_bytes :
+         {std::uint64_t{0}, std::uint64_t{1}, write_bytes * 9 / 32, write_bytes, 3 * write_bytes}) {
+      const DeviceBuffer from(read_bytes), to(write_bytes + guard_bytes);
+      if (read_bytes > 0) fill(from, 0);
+      fill(to, 0xcd);
+      ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
+      expect_pattern(to_host(to), write_bytes);
+    }
+  }
+}
+
+TEST_F(OnGpu, SameBytesReadsEveryByte) {
+  for (const std::uint64_t write_bytes : {70001u, 5000011u}) {
+    const std::uint64_t read_bytes = write_bytes * 9 / 32;
+    const DeviceBuffer from(read_bytes), to(write_bytes);
+    ceilings::write_only(to.data(), write_bytes, nullptr);
+    const Bytes plain = to_host(to);
+    // A byte that is not zero must show in the output, wherever it lies.
+    for (std::uint64_t at = 0; at < read_bytes; at += read_bytes / 97) {
+      fill(from, 0);
+      check(cudaMemset(from.as<char>() + at, 1, 1), "planting a byte");
+      ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
+      EXPECT_NE(to_host(to), plain) << "the byte at " << at << " was not read";
+    }
+    fill(from, 0);
+    check(cudaMemset(from.as<char>() + read_bytes - 1, 1, 1), "planting the last byte");
+    ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
+    EXPECT_NE(to_host(to), plain) << "the last byte was not read";
+  }
+}
+
+TEST_F(OnGpu, SmClockProbeIsPlausibleAndRepeatable) {
+  SmClockProbe probe(8);
+  const Stream stream;
+  EXPECT_FALSE(probe.mhz(0));
+  for (std::size_t slot = 0; slot < 8; ++slot) probe.enqueue(slot, stream.get());
+  stream.synchronize();
+  for (std::size_t slot = 0; slot < 8; ++slot) {
+    ASSERT_TRUE(probe.mhz(slot)) << "globaltimer stood still";
+    EXPECT_GT(*probe.mhz(slot), 200);
+    EXPECT_LT(*probe.mhz(slot), 4000);
+    std::printf("SM clock: %.1f MHz\n", *probe.mhz(slot));
+  }
+  EXPECT_THROW(probe.enqueue(8, stream.get()), std::out_of_range);
+}
+
+TEST_F(OnGpu, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
+  const Stream stream;
+  const DeviceBuffer buffer(1 << 20);
+  EventTimer timer;
+  const auto batch = [&](cudaStream_t s) {
+    for (int i = 0; i < 50; ++i) ceilings::write_only(buffer.data(), buffer.bytes(), s);
+  };
+  batch(stream.get());  // loads the kernel
+  EXPECT_TRUE(timer.time(batch, stream.get()).host_ahead);
+  EXPECT_THROW(timer.time([](cudaStream_t) { throw std::runtime_error("planted"); }, stream.get()),
+               std::runtime_error);
+  const auto waiting = [&](cudaStream_t s) { check(cudaStreamSynchronize(s), "waiting"); };
+  EXPECT_FALSE(timer.time(waiting, stream.get()).host_ahead);
+  const BatchTime again = timer.time(batch, stream.get());
+  EXPECT_TRUE(again.host_ahead);
+  EXPECT_GT(again.us, 0);
+}
+
+TEST_F(OnGpu, ActivityTagsAndCounts) {
+  ActivityRecorder recorder;
+  recorder.start();
+  const Stream stream;
+  const DeviceBuffer buffer(1 << 16);
+  const auto launch = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      ceilings::write_only(buffer.data(), buffer.bytes(), stream.get());
+    }
+  };
+  launch(2);
+  {
+    const ScopedTag outer(recorder, 100);
+    launch(300);
+    {
+      const ScopedTag inner(recorder, 200);
+      launch(700);
+    }
+    launch(5);
+  }
+  stream.synchronize();
+  const auto kernels = recorder.flush();
+  EXPECT_EQ(kernels.size(), 1007u);
+  const auto sums = sum_by_tag(kernels);
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums.at(100).kernels, 305u);
+  EXPECT_EQ(sums.at(200).kernels, 700u);
+  for (const KernelActivity& kernel : kernels) {
+    EXPECT_NE(kernel.name.find("write_kernel"), std::string::npos) << kernel.name;
+    EXPECT_EQ(kernel.grid[0], 32);
+    EXPECT_EQ(kernel.block[0], 128);
+    EXPECT_GT(kernel.registers_per_thread, 0u);
+  }
+
+  launch(3);  // a second pass starts from nothing
+  stream.synchronize();
+  EXPECT_EQ(recorder.flush().size(), 3u);
+  recorder.stop();
+  launch(3);
+  stream.synchronize();
+  EXPECT_TRUE(recorder.flush().empty());
+}
+
+TEST_F(OnGpu, ManyRecordsInOnePass) {
+  constexpr std::size_t count = 200'000;
+  ActivityRecorder recorder;
+  recorder.start();
+  const Stream stream;
+  const DeviceBuffer buffer(2048);
+  {
+    const ScopedTag tag(recorder, 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      ceilings::write_only(buffer.data(), buffer.bytes(), stream.get());
+    }
+  }
+  stream.synchronize();
+  EXPECT_EQ(sum_by_tag(recorder.flush()).at(1).kernels, count);
+}
+
+// Two clocks, one chain: the events' span must be the records' span, gaps included.
+TEST_F(OnGpu, EventTimerAndActivityAgreeWithinOnePercent) {
+  ActivityRecorder recorder;
+  recorder.start();
+  const Stream stream;
+  const DeviceBuffer from(64 << 20), to(256 << 20);
+  fill(from, 0);
+  EventTimer timer;
+  const auto chain = [&](cudaStream_t s) {
+    const ScopedTag tag(recorder, 1);  // within the batch: the hold before it stays outside
+    for (int i = 0; i < 40; ++i) {
+      ceilings::same_bytes(from.data(), from.bytes(), to.data(), to.bytes(), s);
+    }
+  };
+  timer.time(chain, stream.get());
+  recorder.flush();
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    const NvtxRange range("tests", "same_bytes", "chain");
+    const BatchTime events = timer.time(chain, stream.get());
+    const ActivitySum records = sum_by_tag(recorder.flush()).at(1);
+    EXPECT_TRUE(events.host_ahead);
+    EXPECT_EQ(records.kernels, 40u);
+    EXPECT_NEAR(events.us / records.span_us, 1.0, 0.01);
+    EXPECT_LE(records.busy_us, records.span_us * 1.001);
+    std::printf("events %.1f us, records %.1f us, of it kernels %.1f us\n", events.us,
+                records.span_us, records.busy_us);
+  }
+}
+
+}  // namespace
+}  // namespace reprolab::profiling

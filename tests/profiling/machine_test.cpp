@@ -1,0 +1,73 @@
+#include "profiling/machine.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/profiling/testing.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+using nlohmann::json;
+
+TEST(Machine, ReadsTheSystemsFiles) {
+  std::istringstream cpuinfo("processor\t: 0\nmodel name\t: Some CPU @ 2.0 GHz\n");
+  EXPECT_EQ(cpu_model(cpuinfo), "Some CPU @ 2.0 GHz");
+  std::istringstream meminfo("MemFree:  12 kB\nMemTotal:       131891232 kB\n");
+  EXPECT_EQ(memory_total_bytes(meminfo), 131891232ull * 1024);
+  std::istringstream release("NAME=\"Ubuntu\"\nPRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\n");
+  EXPECT_EQ(os_name(release), "Ubuntu 24.04.1 LTS");
+}
+
+TEST(Machine, MissingFilesAreUnknown) {
+  std::istringstream empty1, empty2, empty3;
+  EXPECT_EQ(cpu_model(empty1), "unknown");
+  EXPECT_EQ(memory_total_bytes(empty2), 0u);
+  EXPECT_EQ(os_name(empty3), "unknown");
+}
+
+TEST(Machine, ThisHostAndBuildAreDescribed) {
+  EXPECT_GT(describe_host().cores, 0u);
+  EXPECT_GT(describe_host().memory_bytes, 0u);
+  const json build = describe_build();
+  for (const char* member : {"compiler", "nvcc", "type", "architectures"}) {
+    EXPECT_FALSE(build.at(member).get<std::string>().empty()) << member;
+  }
+}
+
+TEST(Machine, GpuJsonHasTheSchemasMembers) {
+  Gpu gpu;
+  gpu.name = "NVIDIA H200";
+  gpu.compute_capability = "9.0";
+  gpu.multiprocessors = 132;
+  gpu.memory_bytes = 1000;
+  gpu.l2_bytes = 100;
+  gpu.cuda_driver = "13.0";
+  gpu.cuda_runtime = "12.4";
+  EXPECT_EQ(json(gpu), json::parse(R"({
+    "name": "NVIDIA H200", "compute_capability": "9.0", "multiprocessors": 132,
+    "memory_bytes": 1000, "l2_bytes": 100, "theoretical_bandwidth_gb_s": null, "driver": null,
+    "cuda_driver": "13.0", "cuda_runtime": "12.4", "ecc": false, "power_limit_w": null})"));
+  gpu.theoretical_bandwidth_gb_s = 4814.0;
+  gpu.driver = "580.65.06";
+  gpu.power_limit_w = 700.0;
+  EXPECT_EQ(json(gpu)["theoretical_bandwidth_gb_s"], 4814.0);
+  EXPECT_EQ(json(gpu)["driver"], "580.65.06");
+  EXPECT_EQ(json(gpu)["power_limit_w"], 700.0);
+}
+
+TEST(Machine, HostJsonHasTheSchemasMembers) {
+  EXPECT_EQ(json(Host{"a cpu", 16, 1024, "an os"}),
+            json::parse(R"({"cpu": "a cpu", "cores": 16, "memory_bytes": 1024, "os": "an os"})"));
+}
+
+TEST(Machine, WithoutAGpuTheReasonIsOneLine) {
+  std::string why_not;
+  if (find_gpu(&why_not)) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(why_not.rfind("no device: ", 0), 0u) << why_not;
+  EXPECT_NE(why_not.find("`nvidia-smi`"), std::string::npos) << why_not;
+  EXPECT_EQ(why_not.find('\n'), std::string::npos) << why_not;
+}
+
+}  // namespace
+}  // namespace reprolab::profiling
