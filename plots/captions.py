@@ -38,7 +38,10 @@ def clocks(results: Results) -> str:
     policy = "clocks not locked"
     if found["policy"] == "locked":
         policy = f"clocks locked at {found['locked_mhz']:.0f} MHz"
-    seen = span(found["sm_mhz"], "MHz")
+    probed = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
+    # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
+    measured = {"min": min(probed), "max": max(probed)} if probed else found["sm_mhz"]
+    seen = span(measured, "MHz")
     return f"{policy}, " + (f"SM {seen} seen" if seen else "SM clock not known (no NVML)")
 
 

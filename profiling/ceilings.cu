@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "profiling/ceilings.hpp"
 #include "profiling/cuda_check.hpp"
@@ -9,18 +10,18 @@
 namespace reprolab::profiling::ceilings {
 namespace {
 
-// An element is 16 bytes, the widest access of one thread; a line is 128, the unit in which the
-// memory system moves whole. The last element may be cut short by the size in bytes.
-constexpr unsigned element_bytes = 16, line_bytes = 128;
+// An element is 16 bytes, the widest access of one thread. The last one may be cut short by the
+// size in bytes.
+constexpr unsigned element_bytes = 16;
 
-// Measured on an H200: for a pure stream, small blocks of one element a thread; for the mixed
-// stream, 512 threads and two elements of the larger side a thread.
-constexpr unsigned write_threads = 128;
+// Measured on an H200, the fastest of a sweep over 128 to 1024 threads and 1 to 8 elements a
+// thread. Smaller blocks of the writing kernel are bound by how fast blocks start, not by memory.
+constexpr unsigned write_threads = 512;
 constexpr unsigned write_block_bytes = write_threads * element_bytes;
 constexpr unsigned read_threads = 256, read_elements_per_thread = 4;
 constexpr unsigned read_block_bytes = read_threads * read_elements_per_thread * element_bytes;
-constexpr unsigned mixed_threads = 512;
-constexpr unsigned mixed_block_bytes = mixed_threads * 2 * element_bytes;
+constexpr unsigned mixed_threads = 512, mixed_stores = 2, mixed_loads_at_most = 8;
+constexpr unsigned mixed_block_bytes = mixed_threads * mixed_stores * element_bytes;
 
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
@@ -37,27 +38,30 @@ __device__ Part part_between(std::uint64_t begin, std::uint64_t end, std::uint64
   return {first, static_cast<unsigned>(last - first)};
 }
 
+__device__ std::uint32_t folded(std::uint32_t word) { return word; }
+__device__ std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
+
 /// The words of the part's element at byte `at`, folded into one; zero beyond the end.
 __device__ std::uint32_t load_folded(const std::uint8_t* from, Part part, unsigned at) {
   from += part.offset;
   if (at + element_bytes <= part.bytes) {
-    const uint4 v = *reinterpret_cast<const uint4*>(from + at);
-    return v.x ^ v.y ^ v.z ^ v.w;
+    return folded(__ldcs(reinterpret_cast<const uint4*>(from + at)));
   }
-  std::uint32_t folded = 0;
+  std::uint32_t sum = 0;
   for (unsigned i = at; i < part.bytes; ++i) {
-    folded ^= static_cast<std::uint32_t>(from[i]) << 8 * (i % 4);
+    sum ^= static_cast<std::uint32_t>(from[i]) << 8 * (i % 4);
   }
-  return folded;
+  return sum;
 }
 
 __device__ void store_pattern(std::uint8_t* to, Part part, unsigned at, std::uint32_t flip) {
   const std::uint64_t word = part.offset / 4;
   to += part.offset;
   if (at + element_bytes <= part.bytes) {
-    *reinterpret_cast<uint4*>(to + at) =
+    __stcs(
+        reinterpret_cast<uint4*>(to + at),
         make_uint4(pattern_word(word + at / 4) ^ flip, pattern_word(word + at / 4 + 1) ^ flip,
-                   pattern_word(word + at / 4 + 2) ^ flip, pattern_word(word + at / 4 + 3) ^ flip);
+                   pattern_word(word + at / 4 + 2) ^ flip, pattern_word(word + at / 4 + 3) ^ flip));
     return;
   }
   for (unsigned i = at; i < part.bytes; ++i) {
@@ -79,48 +83,77 @@ __global__ void __launch_bounds__(read_threads)
                 std::uint32_t* checksum) {
   const std::uint64_t begin = std::uint64_t{blockIdx.x} * read_block_bytes;
   const Part part = part_between(begin, begin + read_block_bytes, bytes);
-  std::uint32_t folded = 0;
+  std::uint32_t sum = 0;
   if (part.bytes == read_block_bytes) {  // apart, so that the four loads leave at once
 #pragma unroll
     for (unsigned i = 0; i < read_elements_per_thread; ++i) {
       const unsigned at = (i * read_threads + threadIdx.x) * element_bytes;
       const uint4 v = *reinterpret_cast<const uint4*>(from + part.offset + at);
-      folded ^= v.x ^ v.y ^ v.z ^ v.w;
+      sum ^= folded(v);
     }
   } else {
     for (unsigned i = 0; i < read_elements_per_thread; ++i) {
-      folded ^= load_folded(from, part, (i * read_threads + threadIdx.x) * element_bytes);
+      sum ^= load_folded(from, part, (i * read_threads + threadIdx.x) * element_bytes);
     }
   }
-  if ((folded & mask) != 0) atomicXor(checksum, folded);
+  if ((sum & mask) != 0) atomicXor(checksum, sum);
 }
 
-/// How one side of the mixed kernel is dealt out: block b has the lines from b * share to
-/// (b + 1) * share, where share is lines a block in 32.32 fixed point. No division in the kernel.
+/// How one side of the mixed kernel is dealt out: `units` to each of the even blocks, what is left
+/// over to a block of its own.
 struct Deal {
   std::uint64_t bytes;
-  std::uint64_t share;
+  unsigned units;  ///< Per even block.
+  unsigned unit_bytes;
+  std::uint64_t blocks;
 
-  __device__ Part part(std::uint64_t block) const {
-    return part_between(((block * share) >> 32) * line_bytes,
-                        (((block + 1) * share) >> 32) * line_bytes, bytes);
-  }
+  __host__ __device__ std::uint64_t dealt_bytes() const { return blocks * units * unit_bytes; }
 };
 
-// A block loads its share of the input with as many threads as that takes, then all its threads
-// store its share of the output. Nothing else: the time of this traffic in this proportion.
+/// The block that takes what the even ones leave: slow and plain, beside thousands of them.
+__device__ void move_rest(const std::uint8_t* from, Deal reads, std::uint8_t* to, Deal writes) {
+  std::uint32_t flip = 0;
+  const std::uint64_t step = std::uint64_t{mixed_threads} * element_bytes;
+  const std::uint64_t lane = threadIdx.x * element_bytes;
+  for (std::uint64_t at = reads.dealt_bytes() + lane; at < reads.bytes; at += step) {
+    flip ^= load_folded(from, part_between(at, at + element_bytes, reads.bytes), 0);
+  }
+  for (std::uint64_t at = writes.dealt_bytes() + lane; at < writes.bytes; at += step) {
+    store_pattern(to, part_between(at, at + element_bytes, writes.bytes), 0, flip);
+  }
+}
+
+// A block loads its share of the input, all loads of a thread at once, then stores its share of the
+// output. Nothing else: the time of this traffic in this proportion.
+template <class Unit, unsigned Loads>
 __global__ void __launch_bounds__(mixed_threads)
     mixed_kernel(const std::uint8_t* from, Deal reads, std::uint8_t* to, Deal writes) {
-  constexpr unsigned step = mixed_threads * element_bytes;
-  const Part in = reads.part(blockIdx.x);
+  if (blockIdx.x == reads.blocks) return move_rest(from, reads, to, writes);
+  const Unit* const in =
+      reinterpret_cast<const Unit*>(from) + std::uint64_t{blockIdx.x} * reads.units;
   std::uint32_t flip = 0;
-  for (unsigned at = threadIdx.x * element_bytes; at < in.bytes; at += step) {
-    flip ^= load_folded(from, in, at);
+#pragma unroll
+  for (unsigned i = 0; i < Loads; ++i) {
+    const unsigned at = threadIdx.x + i * mixed_threads;
+    if (at < reads.units) flip ^= folded(__ldcs(in + at));
   }
-  const Part out = writes.part(blockIdx.x);
-  for (unsigned at = threadIdx.x * element_bytes; at < out.bytes; at += step) {
-    store_pattern(to, out, at, flip);
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * writes.units;
+#pragma unroll
+  for (unsigned i = 0; i < mixed_stores; ++i) {
+    const unsigned at = threadIdx.x + i * mixed_threads;
+    if (at < writes.units) {
+      store_pattern(to, {first * element_bytes, writes.units * element_bytes}, at * element_bytes,
+                    flip);
+    }
   }
+}
+
+using MixedKernel = void (*)(const std::uint8_t*, Deal, std::uint8_t*, Deal);
+
+template <class Unit, unsigned... Loads>
+MixedKernel mixed_kernel_for(unsigned loads, std::integer_sequence<unsigned, Loads...>) {
+  static constexpr MixedKernel kernels[] = {mixed_kernel<Unit, Loads + 1>...};
+  return kernels[std::max(loads, 1u) - 1];
 }
 
 void require_aligned(const void* pointer, const char* what) {
@@ -136,14 +169,23 @@ unsigned blocks_for(std::uint64_t bytes, std::uint64_t bytes_per_block) {
                               " bytes need more blocks than a grid holds; pass fewer");
 }
 
-Deal deal(std::uint64_t bytes, std::uint64_t blocks) {
-  // The share times the number of blocks must fit in 64 bits.
-  if (bytes > std::uint64_t{1} << 38) {
-    throw std::invalid_argument("ceilings: same_bytes takes up to 2^38 bytes a side; got " +
-                                std::to_string(bytes));
-  }
-  const std::uint64_t lines = ceil_div(bytes, line_bytes);
-  return {bytes, ceil_div(lines << 32, blocks)};
+/// `loads` a thread, of words where they suffice: then every thread has something to load.
+template <class Unit>
+void launch_mixed(const std::uint8_t* from, std::uint64_t read_bytes, std::uint8_t* to,
+                  std::uint64_t write_bytes, std::uint64_t blocks, cudaStream_t stream) {
+  const auto deal = [&](std::uint64_t bytes, unsigned unit_bytes) {
+    // Whole elements, so that what is left over begins at the start of one.
+    const auto elements = static_cast<unsigned>(bytes / element_bytes / blocks);
+    return Deal{bytes, elements * (element_bytes / unit_bytes), unit_bytes, blocks};
+  };
+  const Deal reads = deal(read_bytes, sizeof(Unit)), writes = deal(write_bytes, element_bytes);
+  const auto loads = static_cast<unsigned>(ceil_div(reads.units, mixed_threads));
+  const auto kernel =
+      mixed_kernel_for<Unit>(loads, std::make_integer_sequence<unsigned, mixed_loads_at_most>{});
+  const bool rest = reads.dealt_bytes() < read_bytes || writes.dealt_bytes() < write_bytes;
+  kernel<<<static_cast<unsigned>(blocks + rest), mixed_threads, 0, stream>>>(from, reads, to,
+                                                                             writes);
+  check(cudaGetLastError(), "ceiling: launching the same-bytes kernel");
 }
 
 }  // namespace
@@ -175,13 +217,15 @@ void same_bytes(const void* from, std::uint64_t read_bytes, void* to, std::uint6
                 cudaStream_t stream) {
   require_aligned(from, "the buffer to read");
   require_aligned(to, "the buffer to write");
-  const std::uint64_t larger = std::max(read_bytes, write_bytes);
-  if (larger == 0) return;
-  const unsigned blocks = blocks_for(larger, mixed_block_bytes);
-  const Deal reads = deal(read_bytes, blocks), writes = deal(write_bytes, blocks);
-  mixed_kernel<<<blocks, mixed_threads, 0, stream>>>(static_cast<const std::uint8_t*>(from), reads,
-                                                     static_cast<std::uint8_t*>(to), writes);
-  check(cudaGetLastError(), "ceiling: launching the same-bytes kernel");
+  if (std::max(read_bytes, write_bytes) == 0) return;
+  constexpr std::uint64_t most_read = mixed_threads * mixed_loads_at_most * element_bytes;
+  const std::uint64_t blocks =
+      std::max({1u, blocks_for(write_bytes, mixed_block_bytes), blocks_for(read_bytes, most_read)});
+  const auto* in = static_cast<const std::uint8_t*>(from);
+  auto* out = static_cast<std::uint8_t*>(to);
+  const bool few_reads = 4 * read_bytes <= mixed_block_bytes * blocks;
+  few_reads ? launch_mixed<std::uint32_t>(in, read_bytes, out, write_bytes, blocks, stream)
+            : launch_mixed<uint4>(in, read_bytes, out, write_bytes, blocks, stream);
 }
 
 }  // namespace reprolab::profiling::ceilings

@@ -31,7 +31,6 @@ void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
 /// mixed, as a dequantization with that ratio does (NF4 with fp32 scales to fp16: 0.5625 n read,
 /// 2 n written). Each word written is the pattern, xor-ed with words read by the same thread;
 /// over zeros it is the pattern itself. Bound by memory traffic alone.
-/// Reads and writes up to 2^38 bytes each, else std::invalid_argument.
 void same_bytes(const void* from, std::uint64_t read_bytes, void* to, std::uint64_t write_bytes,
                 cudaStream_t stream);
 

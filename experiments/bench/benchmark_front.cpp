@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -18,12 +19,14 @@ std::string row_name(const Group& group, const std::string& variant) {
 }
 
 /// What benchmark::RunSpecifiedBenchmarks will select.
-bool passes_filter(const std::string& name) {
+bool passes_filter(const std::string& name, int samples) {
   std::string filter = benchmark::GetBenchmarkFilter();
   if (filter.empty() || filter == "all") filter = ".";
   const bool negative = filter.front() == '-';
   const std::regex pattern(negative ? filter.substr(1) : filter, std::regex::extended);
-  return std::regex_search(name + "/iterations:1/repeats:1/manual_time", pattern) != negative;
+  const std::string full_name =
+      fmt::format("{}/iterations:1/repeats:{}/manual_time", name, samples);
+  return std::regex_search(full_name, pattern) != negative;
 }
 
 /// Measures a group when the first of its rows is asked for; one group holds memory at a time.
@@ -46,7 +49,7 @@ class Groups {
     const Group& group = groups_[index];
     std::vector<VariantInfo> selected;
     std::ranges::copy_if(group.kernels, std::back_inserter(selected), [&](const auto& kernel) {
-      return passes_filter(row_name(group, kernel.name));
+      return passes_filter(row_name(group, kernel.name), options_.samples);
     });
     if (!measurement_) measurement_ = std::make_unique<Measurement>();
     std::size_t free_bytes = 0, total_bytes = 0;
@@ -76,8 +79,8 @@ void report(benchmark::State& state, const Record& record, std::size_t& repetiti
   }
   const double us = record.samples_us[repetition++ % record.samples_us.size()];
   for (auto _ : state) state.SetIterationTime(1e-6 * us);
-  state.counters["GB/s"] =
-      static_cast<double>(record.bytes_read + record.bytes_written) / us * 1e-3;
+  state.counters["TB/s"] =
+      static_cast<double>(record.bytes_read + record.bytes_written) / us * 1e-6;
   if (record.outcome == Outcome::deviation_as_declared) state.SetLabel("deviation as declared");
 }
 
@@ -93,6 +96,8 @@ bool has_failed(const Run& run) {
 /// The console that users know, one line a row: the median, or why there is none.
 class MedianConsole : public benchmark::ConsoleReporter {
  public:
+  MedianConsole() : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular) {}
+
   void ReportRuns(const std::vector<Run>& runs) override {
     std::vector<Run> kept;
     std::ranges::copy_if(runs, std::back_inserter(kept), [](const Run& run) {
@@ -100,6 +105,12 @@ class MedianConsole : public benchmark::ConsoleReporter {
       return run.run_type == Run::RT_Aggregate ? run.aggregate_name == "median"
                                                : alone && run.repetition_index <= 0;
     });
+    // How Google Benchmark was made to take our samples is no part of a row's name.
+    for (Run& run : kept) {
+      run.run_name.iterations.clear();
+      run.run_name.repetitions.clear();
+      run.run_name.time_type.clear();
+    }
     benchmark::ConsoleReporter::ReportRuns(kept);
   }
 };

@@ -54,13 +54,14 @@ void initialize_benchmark(const CLI::App& app, const char* program) {
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   int count = static_cast<int>(words.size());
-  for (const auto& word : app.remaining()) {
-    if (!word.starts_with("--benchmark_")) {
-      throw UsageError("unknown option '" + word + "'; --help lists them");
-    }
-  }
   benchmark::Initialize(&count, pointers.data());
-  if (count > 1) throw UsageError(std::string("unknown option '") + pointers[1] + "'");
+  if (count > 1) throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
+}
+
+bool lists_tests(const CLI::App& app) {
+  return std::ranges::any_of(app.remaining(), [](const std::string& word) {
+    return word.starts_with("--benchmark_list_tests") && !word.ends_with("=false");
+  });
 }
 
 int run(int argc, char** argv) {
@@ -71,8 +72,15 @@ int run(int argc, char** argv) {
   for (Family* family : families()) family->add_options(app);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_verified : exit_usage;
+    throw UsageError(std::string(error.what()) + "; see bench --help");
+  }
+  for (const auto& word : app.remaining()) {
+    if (!word.starts_with("--benchmark_")) {
+      throw UsageError("unknown option '" + word + "'; see bench --help");
+    }
   }
   for (Family* family : families()) family->configure();
   options.measure.instrument = profiling::parse_instrument(options.instrument);
@@ -97,6 +105,7 @@ int run(int argc, char** argv) {
                         : run_benchmarks(groups, options.measure, observer.gpu().l2_bytes);
   results.provenance = observer.describe();
   if (results.records.empty()) {
+    if (lists_tests(app)) return exit_verified;
     throw UsageError("--benchmark_filter selects nothing; --benchmark_list_tests lists the rows");
   }
   if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");

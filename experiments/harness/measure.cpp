@@ -41,7 +41,8 @@ void launch_ceiling(const std::string& name, const Workload& workload, int slot,
   const ProblemFacts& facts = workload.facts();
   const Traffic traffic = workload.traffic(slot);
   if (name == "copy") {
-    const Traffic other = workload.traffic((slot + 1) % workload.slots());
+    // To the slot farthest away in the rotation: what it holds, and what it was, are cold by then.
+    const Traffic other = workload.traffic((slot + workload.slots() / 2) % workload.slots());
     ceilings::copy(other.written, traffic.written, copied_bytes(facts), stream);
   } else if (name == "write_only") {
     ceilings::write_only(traffic.written, facts.bytes_written, stream);

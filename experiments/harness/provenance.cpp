@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "experiments/harness/errors.hpp"
@@ -26,13 +27,25 @@ std::optional<std::string> git(const std::string& arguments) {
   return output;
 }
 
+struct Commit {
+  std::string hash = "unknown";
+  bool dirty = true;
+};
+
+/// Of the checkout; of REPROLAB_COMMIT where the sources were copied without their history.
+Commit find_commit() {
+  if (const char* given = std::getenv("REPROLAB_COMMIT")) return {given, false};
+  const auto hash = git("rev-parse HEAD");
+  // Results and build folders are ignored by git, so anything listed is a change of the code.
+  const auto changes = git("status --porcelain");
+  return {hash.value_or("unknown"), !hash || !changes || !changes->empty()};
+}
+
 profiling::Gpu require_gpu() {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
   if (!gpu) {
-    throw UsageError(why_not +
-                     "; a measurement needs an NVIDIA GPU and its driver (--dry-run and "
-                     "--list do not)");
+    throw UsageError(why_not + " A measurement needs an NVIDIA GPU; --dry-run does without.");
   }
   return *gpu;
 }
@@ -54,13 +67,12 @@ nlohmann::json PassObserver::describe() {
   nlohmann::json clocks = clocks_->summary();
   clocks["policy"] = "observed";
   clocks["locked_mhz"] = nullptr;
-  // Results and build folders are ignored by git, so anything listed is a change of the code.
-  const auto changes = git("status --porcelain");
+  const Commit commit = find_commit();
   return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started))},
           {"runtime_s", runtime.count()},
           {"argv", argv_},
-          {"commit", git("rev-parse HEAD").value_or("unknown")},
-          {"dirty", !changes || !changes->empty()},
+          {"commit", commit.hash},
+          {"dirty", commit.dirty},
           {"instrument", profiling::name(instrument_)},
           {"seed", seed_},
           {"build", profiling::describe_build()},

@@ -14,6 +14,9 @@
 namespace reprolab::nf4 {
 namespace {
 
+/// More than any GPU holds, and few enough that no size in bytes overflows.
+constexpr std::int64_t most_weights = std::int64_t{1} << 40;
+
 Shape parse_shape(const std::string& text) {
   Shape shape{0, 0, {"asked for"}};
   const char* const end = text.data() + text.size();
@@ -21,7 +24,8 @@ Shape parse_shape(const std::string& text) {
   if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
     const auto columns = std::from_chars(rows.ptr + 1, end, shape.columns);
     if (columns.ec == std::errc{} && columns.ptr == end && shape.rows > 0 && shape.columns > 0) {
-      return shape;
+      if (shape.columns <= most_weights / shape.rows) return shape;
+      throw UsageError(fmt::format("--shape: {} has more than 2^40 weights", text));
     }
   }
   throw UsageError(

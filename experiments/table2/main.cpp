@@ -180,8 +180,10 @@ int run(int argc, char** argv) {
   add_options(app, options);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_verified : exit_usage;
+    throw UsageError(fmt::format("{}; see table2_replay --help", error.what()));
   }
   const auto models = nf4::select_models(
       nf4::read_models(project_root() / "data/models/models.json"), options.models);

@@ -14,14 +14,15 @@ namespace {
 
 using nlohmann::json;
 
-/// A value with the range that its samples span.
+/// A value with its interval: the quartiles of its samples.
 struct Ranged {
   double value = 0, low = 0, high = 0;
 };
 
 Ranged ratio(const std::vector<double>& over, const std::vector<double>& under) {
   const Summary a = summarize(over), b = summarize(under);
-  return {a.median / b.median, a.min / b.max, a.max / b.min};
+  return {a.median / b.median, a.lower_quartile / b.upper_quartile,
+          a.upper_quartile / b.lower_quartile};
 }
 
 /// The rows of one replay, by model, batch and kernel.
@@ -59,7 +60,7 @@ class Rows {
 };
 
 /// A claim as data/published has it.
-const json& published_claim(const json& published, const std::string& id) {
+const json& published_claim(const json& published, std::string_view id) {
   for (const auto& claim : published.at("paper").at("claims")) {
     if (claim.at("id") == id) return claim;
   }
@@ -81,11 +82,13 @@ void set_ours(VerdictRecord& verdict, const Ranged& ours) {
   verdict.our_interval = {ours.low, ours.high};
 }
 
+std::string within(double percent) {
+  return fmt::format("within {:g} % of the source's value", percent);
+}
+
 void judge_within(VerdictRecord& verdict, double percent) {
-  verdict.tolerance = fmt::format("within {:g} % of the source's value", percent);
   const double difference = *verdict.difference_percent();
-  const bool within = std::abs(difference) <= percent;
-  verdict.verdict = within ? Verdict::reproduced : Verdict::not_reproduced;
+  verdict.verdict = std::abs(difference) <= percent ? Verdict::reproduced : Verdict::not_reproduced;
   verdict.reason =
       fmt::format("{:+.1f} % from the source's value, {:g} % allowed", difference, percent);
 }
@@ -96,6 +99,7 @@ VerdictRecord decide_cell(const Rows& rows, const json& published, const ModelCo
   auto verdict = start(published, "kernel-speedup", "x");
   verdict.cell = {{"model", column.model}, {"batch", batch}};
   verdict.source_value = source_value;
+  verdict.tolerance = within(tolerance_percent);
   verdict.reason = rows.obstacle(column.model, batch, {baseline, papers_kernel});
   if (!verdict.reason.empty()) return verdict;
   const Record& slow = *rows.find(column.model, batch, baseline);
@@ -126,6 +130,7 @@ VerdictRecord decide_share(const Rows& rows, const json& published) {
   const json& claim = published_claim(published, "qmatmul-72");
   verdict.cell = claim.at("cell");
   verdict.source_value = claim.at("value").get<double>();
+  verdict.tolerance = within(tolerance_percent);
   const std::string model = verdict.cell.at("model");
   const int batch = verdict.cell.at("batch");
   verdict.reason = rows.obstacle(model, batch, {baseline});
@@ -136,7 +141,7 @@ VerdictRecord decide_share(const Rows& rows, const json& published) {
     shares.push_back(100.0 * row.samples_us[i] / (row.samples_us[i] + row.product_samples_us[i]));
   }
   const Summary summary = summarize(shares);
-  set_ours(verdict, {summary.median, summary.min, summary.max});
+  set_ours(verdict, {summary.median, summary.lower_quartile, summary.upper_quartile});
   verdict.decided_by = {row.key};
   judge_within(verdict, tolerance_percent);
   verdict.reason += "; the replay holds products alone, no activation transfers";
@@ -169,8 +174,8 @@ VerdictRecord decide_batch_invariance(const Rows& rows, const json& published,
   return verdict;
 }
 
-/// Times of `slow` over `fast`, all models and batches pooled: the median ratio and its range.
-/// Returns why not when a row is missing.
+/// Times of `slow` over `fast`, all models and batches pooled: the median ratio and its widest
+/// interval. Returns why not when a row is missing.
 std::string pooled_ratio(const Rows& rows, std::string_view slow, std::string_view fast,
                          Ranged& pooled, std::vector<std::string>& decided_by) {
   std::vector<double> values, lows, highs;
@@ -195,7 +200,7 @@ std::string pooled_ratio(const Rows& rows, std::string_view slow, std::string_vi
 VerdictRecord decide_faster(const Rows& rows, const json& published, const std::string& id,
                             std::string_view slow, std::string_view fast) {
   auto verdict = start(published, id, "x");
-  verdict.tolerance = "the whole range of ratios above 1";
+  verdict.tolerance = "the intervals of all ratios above 1";
   Ranged ours;
   verdict.reason = pooled_ratio(rows, slow, fast, ours, verdict.decided_by);
   if (!verdict.reason.empty()) return verdict;
@@ -255,8 +260,7 @@ VerdictRecord decide_exactness(const Rows& rows, const json& published) {
     const Record* row = rows.find(column.model, batches.front(), papers_kernel);
     if (row == nullptr) continue;
     verdict.decided_by.push_back(row->key);
-    if (row->outcome != Outcome::bit_exact) {
-      verdict.verdict = Verdict::not_reproduced;
+    if (row->outcome != Outcome::bit_exact) {  // our fault, which decides nothing about the paper
       verdict.reason = fmt::format("{} on {}: {}", papers_kernel, column.model, name(row->outcome));
       return verdict;
     }

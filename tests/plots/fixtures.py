@@ -72,7 +72,7 @@ def provenance(**changes: Any) -> dict[str, Any]:
         "clocks": {
             "policy": "observed",
             "locked_mhz": None,
-            "sm_mhz": {"min": 1965, "median": 1980, "max": 1980},
+            "sm_mhz": {"min": 345, "median": 1980, "max": 1980},
             "memory_mhz": {"min": 3201, "median": 3201, "max": 3201},
             "power_w": {"min": 118, "median": 402, "max": 655},
             "temperature_c": {"min": 31, "median": 44, "max": 52},

@@ -60,7 +60,7 @@ def test_caption_and_banner(figures):
         (caption,) = text_of(figure, "caption")
         flat = " ".join(caption.split())
         assert flat.startswith(
-            "NVIDIA H200, driver 580.159.04, CUDA 13.0; clocks not locked, SM 1965-1980 MHz seen; "
+            "NVIDIA H200, driver 580.159.04, CUDA 13.0; clocks not locked, SM 1980 MHz seen; "
             "no throttle reasons seen; 2026-11-20; commit 012345678."
         )
         expected = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."

@@ -1,0 +1,54 @@
+// verify FILE: dequantizes a checkpoint and proves every output, bit for bit.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "experiments/verify/verify.hpp"
+
+namespace {
+
+/// Empty when fine, else what to do.
+std::string whole_number_of_threads(const std::string& text) {
+  int threads = 0;
+  const bool parsed = CLI::detail::lexical_cast(text, threads);
+  if (parsed && threads >= 1 && threads <= 4096) return {};
+  return fmt::format("give a whole number from 1 to 4096, not '{}'", text);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Dequantizes every NF4 weight of a bnb-4bit checkpoint with the reference, and compares it\n"
+      "bit for bit with the output stored in the file and with every kernel of this build.\n"
+      "Exit status: 0 all equal, 1 an output is wrong, 2 wrong usage or an unreadable file.",
+      "verify"};
+  reprolab::verify::Options options;
+  app.add_option("FILE", options.file, "A .safetensors file that bitsandbytes wrote")
+      ->required()
+      ->type_name("PATH");
+  app.add_option("--threads", options.threads, "CPU threads (default: all)")
+      ->check(whole_number_of_threads)
+      ->type_name("N");
+  app.add_option("--dump", options.dump_directory,
+                 "Write expected and actual bits of each mismatch to this folder as .npy")
+      ->type_name("DIR");
+  app.add_option("--kernel", options.kernels.pattern, "Only kernels whose names match")
+      ->type_name("REGEX");
+  app.add_option(
+         "--peer", options.kernels.peers,
+         "A bitsandbytes library (libbitsandbytes_cudaNNN.so) to verify as a kernel; repeatable")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  return reprolab::run_program("verify", [&]() -> int {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& help) {
+      return app.exit(help);
+    } catch (const CLI::ParseError& error) {
+      throw reprolab::UsageError(fmt::format("{}; see verify --help", error.what()));
+    }
+    return reprolab::verify::verify_checkpoint(options);
+  });
+}

@@ -1,0 +1,41 @@
+#include "experiments/verify/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace reprolab::verify {
+
+Progress::Progress(std::uint64_t total_bytes, bool enabled)
+    : total_bytes_(total_bytes),
+      enabled_(enabled && total_bytes > 0),
+      terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::advance(std::uint64_t bytes) {
+  done_bytes_ += bytes;
+  if (!enabled_) return;
+  if (terminal_) {
+    draw();
+    return;
+  }
+  const int tenth = static_cast<int>(10 * done_bytes_ / total_bytes_);
+  if (tenth > last_tenth_) fmt::print(stderr, "verify: {} % done\n", 10 * tenth);
+  last_tenth_ = tenth;
+}
+
+void Progress::clear() const {
+  if (enabled_ && terminal_) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::draw() const {
+  constexpr int width = 40;
+  const auto filled = static_cast<int>(width * done_bytes_ / total_bytes_);
+  fmt::print(stderr, "\r\x1b[K[{:=<{}}{: <{}}] {:3} % of {:.1f} GB", "", filled, "", width - filled,
+             100 * done_bytes_ / total_bytes_, total_bytes_ * 1e-9);
+  std::fflush(stderr);
+}
+
+}  // namespace reprolab::verify

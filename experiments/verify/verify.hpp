@@ -1,0 +1,25 @@
+// Proves the outputs of one checkpoint.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "experiments/harness/outcome.hpp"
+#include "experiments/verify/kernel_checks.hpp"
+
+namespace reprolab::verify {
+
+struct Options {
+  std::filesystem::path file;  ///< A bnb-4bit checkpoint, .safetensors.
+  int threads = 0;             ///< 0: all of the machine.
+  std::optional<std::filesystem::path> dump_directory;
+  KernelSelection kernels;
+};
+
+/// Dequantizes every quantized weight of the file with the reference and compares: with the
+/// stored `.dequantized` bits, with every selected kernel, and the quantizer with `.source`.
+/// Prints a line a tensor and a summary on stdout. Throws UsageError, also for an invalid file,
+/// and std::logic_error when the comparison itself fails its proof.
+ExitStatus verify_checkpoint(const Options& options);
+
+}  // namespace reprolab::verify

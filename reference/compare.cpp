@@ -1,0 +1,105 @@
+#include "reference/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <initializer_list>
+#include <mutex>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "reference/parallel.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+constexpr std::int64_t chunk_elements = 1 << 18;
+
+template <class Element>
+Comparison compare_chunk(const Element* expected, const Element* actual, std::int64_t first,
+                         std::int64_t last) {
+  Comparison result;
+  const auto bytes = static_cast<std::size_t>(last - first) * sizeof(Element);
+  if (std::memcmp(expected + first, actual + first, bytes) == 0) return result;
+  for (std::int64_t i = first; i < last; ++i) {
+    if (std::memcmp(expected + i, actual + i, sizeof(Element)) == 0) continue;
+    if (result.mismatches++ == 0) result.first_mismatch = i;
+  }
+  return result;
+}
+
+template <class Element>
+Comparison compare_all(const Element* expected, std::size_t expected_size, const Element* actual,
+                       std::size_t actual_size, int threads) {
+  if (expected_size != actual_size) {
+    throw std::invalid_argument(fmt::format("cannot compare {} elements with {}; pass both in full",
+                                            expected_size, actual_size));
+  }
+  Comparison total;
+  std::mutex mutex;
+  parallel_for(static_cast<std::int64_t>(expected_size), chunk_elements, threads,
+               [&](auto first, auto last) {
+                 const Comparison chunk = compare_chunk(expected, actual, first, last);
+                 if (chunk.equal()) return;
+                 const std::scoped_lock lock(mutex);
+                 total.mismatches += chunk.mismatches;
+                 if (total.first_mismatch < 0 || chunk.first_mismatch < total.first_mismatch) {
+                   total.first_mismatch = chunk.first_mismatch;
+                 }
+               });
+  return total;
+}
+
+/// One planted fault: `actual` differs from `expected` at `index` alone.
+void require_found(const std::vector<std::uint16_t>& expected, std::vector<std::uint16_t> actual,
+                   std::int64_t index, std::string_view fault, std::uint16_t planted, int threads) {
+  actual[index] = planted;
+  const Comparison found = compare_bits(expected, actual, threads);
+  if (found.mismatches != 1 || found.first_mismatch != index) {
+    throw std::logic_error(fmt::format(
+        "the comparison is broken: {} planted at element {} of {} gave {} mismatches, first {}; "
+        "no result of this build can be believed",
+        fault, index, expected.size(), found.mismatches, found.first_mismatch));
+  }
+}
+
+}  // namespace
+
+Comparison compare_bits(std::span<const std::uint16_t> expected,
+                        std::span<const std::uint16_t> actual, int threads) {
+  return compare_all(expected.data(), expected.size(), actual.data(), actual.size(), threads);
+}
+
+Comparison compare_bits(std::span<const std::uint32_t> expected,
+                        std::span<const std::uint32_t> actual, int threads) {
+  return compare_all(expected.data(), expected.size(), actual.data(), actual.size(), threads);
+}
+
+Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
+                        int threads) {
+  return compare_all(expected.data(), expected.size(), actual.data(), actual.size(), threads);
+}
+
+void prove_comparison(int threads) {
+  const std::int64_t n = 2 * chunk_elements + 3;
+  std::vector<std::uint16_t> expected(n);
+  for (std::int64_t i = 0; i < n; ++i) expected[i] = static_cast<std::uint16_t>(0x3c00 + i % 509);
+  const std::int64_t nan_at = 7;
+  expected[nan_at] = 0x7fff;  // NaN where NaN belongs is no fault
+  if (!compare_bits(expected, expected, threads).equal()) {
+    throw std::logic_error("the comparison is broken: an array differs from itself");
+  }
+  for (const std::int64_t index :
+       {std::int64_t{0}, n / 3, chunk_elements - 1, chunk_elements, n - 1}) {
+    const std::uint16_t right = expected[index];
+    require_found(expected, expected, index, "a flipped bit", right ^ 1u, threads);
+    require_found(expected, expected, index, "a NaN", 0x7fff, threads);
+    require_found(expected, expected, index, "an unwritten element", 0xcdcd, threads);
+    auto with_zero = expected;
+    with_zero[index] = 0x0000;
+    require_found(with_zero, with_zero, index, "a -0.0", 0x8000, threads);
+  }
+}
+
+}  // namespace reprolab::reference

@@ -1,0 +1,30 @@
+// Comparison of outputs bit for bit, so that NaN equals itself and -0.0 is not 0.0.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace reprolab::reference {
+
+struct Comparison {
+  std::int64_t mismatches = 0;
+  std::int64_t first_mismatch = -1;  ///< Element index; -1 when there is none.
+
+  bool equal() const { return mismatches == 0; }
+};
+
+Comparison compare_bits(std::span<const std::uint16_t> expected,
+                        std::span<const std::uint16_t> actual, int threads = 0);
+Comparison compare_bits(std::span<const std::uint32_t> expected,
+                        std::span<const std::uint32_t> actual, int threads = 0);
+
+/// fp32 elements by their bits.
+Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
+                        int threads = 0);
+
+/// Plants a flipped bit, a NaN, a -0.0 for a 0.0 and an unwritten element, at first and last
+/// elements and at the seams between threads, and throws std::logic_error if the comparison
+/// misses one or sees one that is not there. Every program that verifies calls this first.
+void prove_comparison(int threads = 0);
+
+}  // namespace reprolab::reference

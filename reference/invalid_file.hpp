@@ -1,0 +1,20 @@
+// The one exception that a file's content can cause.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace reprolab::reference {
+
+/// One line: the file, the tensor where there is one, what is wrong, and what to do.
+class InvalidFile : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A name out of a file, fit for one line of a message: quoted, shortened, without control
+/// characters.
+std::string quote_name(std::string_view name);
+
+}  // namespace reprolab::reference

@@ -1,0 +1,19 @@
+// Weights to measure with: normal values from a counter, so that any part of a matrix can be made
+// alone, on any machine, with the same bits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "reference/float16.hpp"
+
+namespace reprolab::reference {
+
+/// Bits of fp16 or bf16 values with mean 0. Element i of `weights` depends on `seed` and on
+/// `first_index + i` alone. Each is the sum of twelve uniform values, straightened to a normal
+/// one by Teichroew's polynomial (Knuth, TAOCP 2, 3.4.1), rounded to `type`: additions and
+/// products only, so no mathematics library can change a bit.
+void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
+                    float standard_deviation, std::span<std::uint16_t> weights, int threads = 0);
+
+}  // namespace reprolab::reference

@@ -1,0 +1,49 @@
+// A loop over [0, count) in chunks of `grain`, on a number of threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace reprolab::reference {
+
+/// `threads`, or the number of hardware threads where it is zero or less.
+inline int resolve_threads(int threads) {
+  if (threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// Calls `body(begin, end)` once for each chunk. Where the chunks begin depends on `count` and
+/// `grain` alone, never on the number of threads, so a body that writes only its own chunk gives
+/// the same result on any machine. The first exception of a body is thrown again here.
+template <class Body>
+void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body) {
+  const std::int64_t chunks = (count + grain - 1) / grain;
+  std::atomic<std::int64_t> next_chunk{0};
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto work = [&] {
+    for (std::int64_t chunk; (chunk = next_chunk.fetch_add(1)) < chunks;) {
+      try {
+        body(chunk * grain, std::min(count, (chunk + 1) * grain));
+      } catch (...) {
+        next_chunk.store(chunks);  // the others stop at their next chunk
+        const std::scoped_lock lock(failure_mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  {
+    const auto helpers = std::min<std::int64_t>(resolve_threads(threads), chunks) - 1;
+    std::vector<std::jthread> team;
+    for (std::int64_t i = 0; i < helpers; ++i) team.emplace_back(work);
+    work();
+  }  // joins
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace reprolab::reference

@@ -1,0 +1,98 @@
+"""Checks that every command and path that Markdown files name exists.
+
+Commands are lines of ```sh blocks and `make ...` in backticks; paths are links and backticked words
+with a slash. Prints each fault with its line and exits 1.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE_BY_COMMANDS = ("build/", "results/", ".venv/")  # there only after a command has run
+
+
+def make_targets() -> set[str]:
+    """The targets that the Makefile spells out."""
+    text = (ROOT / "Makefile").read_text()
+    return set(re.findall(r"^([a-z0-9][a-z0-9-]*):", text, re.MULTILINE))
+
+
+def tracked() -> set[str]:
+    """Files and folders of the project."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\n")
+    files = {name for name in listed if name}
+    return files | {str(parent) for name in files for parent in Path(name).parents}
+
+
+def command_faults(line: str, targets: set[str]) -> list[str]:
+    return [
+        f"the Makefile has no target '{target}'"
+        for target in re.findall(r"\bmake ([a-z][a-z0-9-]*)", line)
+        if target not in targets
+    ]
+
+
+def looks_like_a_path(word: str) -> bool:
+    return bool(re.fullmatch(r"[\w.-]+(/[\w.*{}<>-]+)+/?", word)) and not word.startswith("path/")
+
+
+def path_faults(word: str, here: Path, known: set[str]) -> list[str]:
+    """`word`: a link's target, or a word in backticks that looks like a path of the project."""
+    if any(mark in word for mark in "*{}<>") or word.startswith(MADE_BY_COMMANDS):
+        return []
+    for base in (here.parent, ROOT):
+        target = (base / word.rstrip("/")).resolve()
+        if target.is_relative_to(ROOT) and str(target.relative_to(ROOT)) in known:
+            return []
+    return [f"there is no '{word}'"]
+
+
+def faults(path: Path, targets: set[str], known: set[str]) -> list[str]:
+    found = []
+    fence = ""
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        if line.startswith("```"):
+            fence = "" if fence else line[3:].strip() or "text"
+            continue
+        problems = []
+        if fence in ("", "sh"):
+            commands = [line] if fence else re.findall(r"`(make [^`]*)`", line)
+            for command in commands:
+                problems += command_faults(command, targets)
+        if not fence:
+            links = [
+                link.split("#")[0]
+                for link in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", line)
+                for link in link
+                if link and "://" not in link and not link.startswith("#")
+            ]
+            words = [word for word in re.findall(r"`([^`\s]+)`", line) if looks_like_a_path(word)]
+            for word in links + words:
+                if word:
+                    problems += path_faults(word, path, known)
+        found += [f"{path.relative_to(ROOT)}:{number}: {problem}" for problem in problems]
+    return found
+
+
+def main() -> int:
+    targets, known = make_targets(), tracked()
+    found = [
+        fault for name in sys.argv[1:] for fault in faults(Path(name).resolve(), targets, known)
+    ]
+    for fault in found:
+        print(fault)
+    if not found:
+        print(f"commands and paths: all there in {len(sys.argv) - 1} files")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+#include "reference/float16.hpp"
+
+#include <gtest/gtest.h>
+
+#include <Eigen/Core>
+#include <cmath>
+#include <limits>
+
+namespace reprolab::reference {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// Every pair of neighbouring finite values: their midpoint goes to the even one, and one fp32 ULP
+/// to either side goes to the nearer one.
+void check_every_midpoint(WeightType type, std::uint16_t infinity_bits, double past_the_greatest) {
+  for (std::uint16_t low = 0; low < infinity_bits; ++low) {
+    const auto high = static_cast<std::uint16_t>(low + 1);
+    const double high_value = high == infinity_bits ? past_the_greatest : widen(type, high);
+    const double exact = (static_cast<double>(widen(type, low)) + high_value) / 2;
+    const auto midpoint = static_cast<float>(exact);
+    ASSERT_EQ(exact, static_cast<double>(midpoint));
+    ASSERT_EQ(round_to(type, midpoint), low % 2 == 0 ? low : high) << midpoint;
+    ASSERT_EQ(round_to(type, std::nextafter(midpoint, 0.0f)), low) << midpoint;
+    ASSERT_EQ(round_to(type, std::nextafter(midpoint, infinity)), high) << midpoint;
+    ASSERT_EQ(round_to(type, -midpoint), 0x8000 | (low % 2 == 0 ? low : high)) << midpoint;
+  }
+}
+
+TEST(Float16, Fp16RoundsEveryMidpointToEven) {
+  check_every_midpoint(WeightType::fp16, 0x7c00, 65536.0);
+}
+
+TEST(Float16, Bf16RoundsEveryMidpointToEven) {
+  check_every_midpoint(WeightType::bf16, 0x7f80, std::ldexp(1.0, 128));
+}
+
+TEST(Float16, WideningIsExactForEveryPattern) {
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto half = Eigen::numext::bit_cast<Eigen::half>(static_cast<std::uint16_t>(bits));
+    const auto expected = static_cast<float>(half);
+    const float actual = widen_fp16(static_cast<std::uint16_t>(bits));
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(actual)) << bits;
+    } else {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(actual), std::bit_cast<std::uint32_t>(expected))
+          << bits;
+    }
+  }
+}
+
+TEST(Float16, EveryValueSurvivesARoundTrip) {
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+      const float value = widen(type, static_cast<std::uint16_t>(bits));
+      ASSERT_EQ(round_to(type, value), std::isnan(value) ? canonical_nan : bits) << name(type);
+    }
+  }
+}
+
+TEST(Float16, AgreesWithEigenOverTheWholeRange) {
+  for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 1021) {
+    const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(round_to_fp16(value), Eigen::numext::bit_cast<std::uint16_t>(Eigen::half(value)))
+        << value;
+    ASSERT_EQ(round_to_bf16(value), Eigen::numext::bit_cast<std::uint16_t>(Eigen::bfloat16(value)))
+        << value;
+  }
+}
+
+TEST(Float16, EveryNanBecomesTheCanonicalOne) {
+  for (const std::uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xffffffffu}) {
+    EXPECT_EQ(round_to_fp16(std::bit_cast<float>(bits)), 0x7fff);
+    EXPECT_EQ(round_to_bf16(std::bit_cast<float>(bits)), 0x7fff);
+  }
+}
+
+TEST(Float16, FlushingKeepsTheSignAndTheNormals) {
+  constexpr float least_normal = std::numeric_limits<float>::min();
+  EXPECT_EQ(flush_subnormal(least_normal), least_normal);
+  const float flushed = flush_subnormal(std::nextafter(-least_normal, 0.0f));
+  EXPECT_EQ(flushed, 0.0f);
+  EXPECT_TRUE(std::signbit(flushed));
+  EXPECT_FALSE(std::signbit(flush_subnormal(std::numeric_limits<float>::denorm_min())));
+}
+
+}  // namespace
+}  // namespace reprolab::reference

@@ -1,0 +1,200 @@
+#include "reference/nf4.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "reference/normal_weights.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+struct Quantized {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> absmax;
+};
+
+Quantized quantized(const std::vector<std::uint16_t>& weights, WeightType type, int block_size,
+                    int threads = 1) {
+  const auto n = static_cast<std::int64_t>(weights.size());
+  Quantized result{std::vector<std::uint8_t>(code_bytes(n)),
+                   std::vector<float>(block_count(n, block_size))};
+  quantize(weights, type, block_size, result.codes, result.absmax, threads);
+  return result;
+}
+
+std::vector<std::uint16_t> dequantized(const Quantized& q, std::size_t n, WeightType type,
+                                       int block_size, int threads = 1) {
+  std::vector<std::uint16_t> output(n, 0xcdcd);
+  dequantize(q.codes, q.absmax, standard_table, block_size, type, output, threads);
+  return output;
+}
+
+/// One block of 32 times the same code.
+std::uint16_t single(int code, float absmax, WeightType type) {
+  const Quantized q{std::vector<std::uint8_t>(16, static_cast<std::uint8_t>(code * 17)), {absmax}};
+  return dequantized(q, 32, type, 32)[31];
+}
+
+/// The definition, an element at a time, in double: the product of two fp32 numbers is exact
+/// there, so rounding it to fp32 is the fp32 product.
+std::uint16_t by_definition(const Quantized& q, std::int64_t i, WeightType type, int block_size) {
+  const double exact =
+      static_cast<double>(standard_table[code_at(q.codes, i)]) * q.absmax[i / block_size];
+  return round_to(type, static_cast<float>(exact));
+}
+
+using FormatParam = std::tuple<WeightType, int, int>;
+class Nf4Format : public testing::TestWithParam<FormatParam> {};
+
+TEST_P(Nf4Format, FollowsTheDefinitionElementByElement) {
+  const auto [type, block_size, n] = GetParam();
+  std::vector<std::uint16_t> weights(n);
+  normal_weights(3, 0, type, 0.02f, weights);
+  const Quantized q = quantized(weights, type, block_size);
+  const auto output = dequantized(q, n, type, block_size);
+  for (int i = 0; i < n; ++i) {
+    ASSERT_EQ(output[i], by_definition(q, i, type, block_size)) << i;
+    const float scaled = widen(type, weights[i]) * (1.0f / q.absmax[i / block_size]);
+    int code = 0;
+    for (const float midpoint : standard_midpoints) code += scaled > midpoint;
+    ASSERT_EQ(code_at(q.codes, i), code) << i;
+  }
+  if (n % 2 != 0) {
+    EXPECT_EQ(q.codes.back() & 15, 7);
+  }
+}
+
+TEST_P(Nf4Format, IsTheSameOnAnyNumberOfThreads) {
+  const auto [type, block_size, n] = GetParam();
+  std::vector<std::uint16_t> weights(300'000 + n);  // several chunks
+  normal_weights(4, 0, type, 0.02f, weights);
+  const Quantized serial = quantized(weights, type, block_size, 1);
+  const Quantized parallel = quantized(weights, type, block_size, 5);
+  EXPECT_EQ(serial.codes, parallel.codes);
+  EXPECT_EQ(serial.absmax, parallel.absmax);
+  EXPECT_EQ(dequantized(serial, weights.size(), type, block_size, 1),
+            dequantized(serial, weights.size(), type, block_size, 7));
+}
+
+INSTANTIATE_TEST_SUITE_P(AllBlockSizes, Nf4Format,
+                         testing::Combine(testing::Values(WeightType::fp16, WeightType::bf16),
+                                          testing::Values(32, 64, 128, 256, 512, 1024, 2048, 4096),
+                                          testing::Values(1, 2, 31, 33, 4095, 8192, 10001)),
+                         [](const auto& info) {
+                           return std::string(name(std::get<0>(info.param))) + "_block" +
+                                  std::to_string(std::get<1>(info.param)) + "_n" +
+                                  std::to_string(std::get<2>(info.param));
+                         });
+
+TEST(Nf4, NoWeightsAreNoWork) {
+  const Quantized q = quantized({}, WeightType::fp16, 64);
+  EXPECT_TRUE(q.codes.empty() && q.absmax.empty());
+  EXPECT_TRUE(dequantized(q, 0, WeightType::fp16, 64).empty());
+}
+
+TEST(Nf4, ABlockOfZerosBecomesMinusZero) {
+  const Quantized q = quantized(std::vector<std::uint16_t>(64, 0), WeightType::bf16, 64);
+  EXPECT_EQ(q.codes, std::vector<std::uint8_t>(32, 0));
+  EXPECT_EQ(q.absmax, std::vector<float>{0.0f});
+  EXPECT_EQ(dequantized(q, 64, WeightType::bf16, 64), std::vector<std::uint16_t>(64, 0x8000));
+}
+
+TEST(Nf4, AnInfiniteScaleTimesZeroIsTheCanonicalNan) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    const std::uint16_t infinity_bits = type == WeightType::fp16 ? 0x7c00 : 0x7f80;
+    EXPECT_EQ(single(7, infinity, type), 0x7fff);
+    EXPECT_EQ(single(15, infinity, type), infinity_bits);
+    EXPECT_EQ(single(0, infinity, type), infinity_bits | 0x8000);
+    EXPECT_EQ(single(3, std::numeric_limits<float>::quiet_NaN(), type), 0x7fff);
+  }
+}
+
+TEST(Nf4, ASubnormalProductIsAZeroOfItsSign) {
+  constexpr float least_normal = std::numeric_limits<float>::min();
+  EXPECT_EQ(single(15, least_normal, WeightType::bf16), 0x0080) << "1.0 times it stays normal";
+  EXPECT_EQ(single(14, least_normal, WeightType::bf16), 0x0000);
+  EXPECT_EQ(single(1, least_normal, WeightType::bf16), 0x8000);
+}
+
+TEST(Nf4, ASubnormalScaleCountsAsZero) {
+  const float subnormal = std::numeric_limits<float>::min() / 2;
+  EXPECT_EQ(single(15, subnormal, WeightType::bf16), 0x0000);
+  EXPECT_EQ(single(0, subnormal, WeightType::bf16), 0x8000);
+}
+
+TEST(Nf4, SubnormalWeightsQuantizeAsZeros) {
+  std::vector<std::uint16_t> weights(64, 0x0001);  // bf16 9.2e-41
+  const Quantized zeros = quantized(weights, WeightType::bf16, 64);
+  EXPECT_EQ(zeros.absmax[0], 0.0f);
+  EXPECT_EQ(zeros.codes[0], 0x00);
+  weights[0] = 0x0080;  // the least normal number: now the others are 0 of it, not 1/128
+  EXPECT_EQ(quantized(weights, WeightType::bf16, 64).codes[0], 0xf7);
+}
+
+TEST(Nf4, NanWeightsDoNotReachTheScale) {
+  std::vector<std::uint16_t> weights(64, 0x3c00);  // fp16 1.0
+  weights[5] = 0x7e00;
+  const Quantized q = quantized(weights, WeightType::fp16, 64);
+  EXPECT_EQ(q.absmax[0], 1.0f);
+  EXPECT_EQ(code_at(q.codes, 5), 0);
+}
+
+TEST(Nf4, NeighboursOfTheMidpointsFallOnTheirSides) {
+  std::vector<std::uint16_t> weights(32, 0);
+  weights[0] = round_to_bf16(1.0f);
+  for (std::size_t i = 0; i < standard_midpoints.size(); ++i) {
+    weights[i + 1] = round_to_bf16(standard_midpoints[i]);
+  }
+  const Quantized q = quantized(weights, WeightType::bf16, 32);
+  for (std::size_t i = 0; i < standard_midpoints.size(); ++i) {
+    const bool above = widen_bf16(weights[i + 1]) > standard_midpoints[i];
+    EXPECT_EQ(code_at(q.codes, static_cast<std::int64_t>(i) + 1), static_cast<int>(i) + above);
+  }
+}
+
+TEST(Nf4, ATableOfTheCheckpointOverridesTheStandardOne) {
+  Nf4Table table{};
+  for (int code = 0; code < 16; ++code) table[code] = static_cast<float>(code);
+  const std::vector<std::uint8_t> codes = {0x01, 0x9f};
+  const std::vector<float> absmax = {2.0f};
+  std::vector<std::uint16_t> output(4);
+  dequantize(codes, absmax, table, 32, WeightType::fp16, output);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(widen_fp16(output[i]), 2.0f * static_cast<float>(code_at(codes, i)));
+  }
+}
+
+std::string message(std::size_t codes, std::size_t absmax, int block_size, std::size_t n) {
+  std::vector<std::uint8_t> code_storage(codes);
+  std::vector<float> scales(absmax);
+  std::vector<std::uint16_t> output(n);
+  try {
+    dequantize(code_storage, scales, standard_table, block_size, WeightType::fp16, output);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Nf4, SizesThatDisagreeAreRefused) {
+  EXPECT_EQ(message(32, 1, 64, 64), "no error");
+  EXPECT_EQ(message(32, 1, 48, 64), "block size 48 is not a power of two from 32 to 4096");
+  EXPECT_EQ(message(32, 1, 8192, 64), "block size 8192 is not a power of two from 32 to 4096");
+  EXPECT_EQ(message(32, 1, 64, 65), "65 weights need 33 bytes of codes, not 32");
+  EXPECT_EQ(message(33, 1, 64, 65), "65 weights in blocks of 64 need 2 scales, not 1");
+}
+
+TEST(Nf4, SizesPastTwoToThe31AreCountedIn64Bits) {
+  constexpr std::int64_t n = (std::int64_t{1} << 33) + 1;
+  EXPECT_EQ(code_bytes(n), (std::int64_t{1} << 32) + 1);
+  EXPECT_EQ(block_count(n, 64), (std::int64_t{1} << 27) + 1);
+  EXPECT_EQ(block_count(INT64_MAX, 32), (std::int64_t{1} << 58));
+}
+
+}  // namespace
+}  // namespace reprolab::reference

@@ -1,0 +1,144 @@
+#include "tests/verify/checkpoint_builder.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+
+#include "reference/bnb_checkpoint.hpp"
+#include "reference/normal_weights.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+template <class Range>
+std::string bytes_of(const Range& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string state_text(const CheckpointSpec& spec, float offset) {
+  std::string text = fmt::format(
+      R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [{}, {}])",
+      spec.rows, spec.columns);
+  if (spec.nested) {
+    text +=
+        fmt::format(R"(, "nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": {})",
+                    static_cast<double>(offset));
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+std::string safetensors_bytes(const std::string& header, const std::string& data) {
+  std::string bytes(8, '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+std::string safetensors_bytes(const std::vector<BuilderTensor>& tensors) {
+  std::string header = R"({"__metadata__":{"format":"pt"})";
+  std::string data;
+  for (const auto& tensor : tensors) {
+    header += fmt::format(R"(,"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                          tensor.name, tensor.dtype, fmt::join(tensor.shape, ","), data.size(),
+                          data.size() + tensor.data.size());
+    data += tensor.data;
+  }
+  return safetensors_bytes(header + "}", data);
+}
+
+std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec) {
+  const std::int64_t n = spec.rows * spec.columns;
+  std::vector<std::uint16_t> source(n);
+  normal_weights(9, 0, WeightType::bf16, 0.02f, source, 1);
+  QuantizedTensor tensor{.n = n, .type = WeightType::bf16, .table = standard_table};
+  tensor.codes.resize(code_bytes(n));
+  tensor.absmax.resize(block_count(n, 64));
+  quantize(source, tensor.type, 64, tensor.codes, tensor.absmax, 1);
+  const auto blocks = static_cast<std::int64_t>(tensor.absmax.size());
+  std::vector<BuilderTensor> tensors = {
+      {"layer.weight", "U8", {code_bytes(n), 1}, bytes_of(tensor.codes)},
+      {"layer.weight.quant_map", "F32", {16}, bytes_of(standard_table)}};
+  float offset = 0;
+  if (spec.nested) {
+    const NestedScales nested = quantize_scales(tensor.absmax, 1);
+    dequantize_scales(nested, tensor.absmax, 1);
+    offset = nested.offset;
+    tensors.push_back({"layer.weight.absmax", "U8", {blocks}, bytes_of(nested.codes)});
+    tensors.push_back({"layer.weight.nested_absmax",
+                       "F32",
+                       {static_cast<std::int64_t>(nested.absmax.size())},
+                       bytes_of(nested.absmax)});
+    tensors.push_back({"layer.weight.nested_quant_map", "F32", {256}, bytes_of(nested.map)});
+  } else {
+    tensors.push_back({"layer.weight.absmax", "F32", {blocks}, bytes_of(tensor.absmax)});
+  }
+  const std::string state = state_text(spec, offset);
+  tensors.push_back({"layer.weight.quant_state.bitsandbytes__nf4",
+                     "U8",
+                     {static_cast<std::int64_t>(state.size())},
+                     state});
+  if (spec.dequantized) {
+    tensors.push_back(
+        {"layer.dequantized", "BF16", {spec.rows, spec.columns}, bytes_of(dequantize(tensor, 1))});
+  }
+  if (spec.source) {
+    tensors.push_back({"layer.source", "BF16", {spec.rows, spec.columns}, bytes_of(source)});
+  }
+  return tensors;
+}
+
+BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const auto& tensor) { return tensor.name == name; });
+  if (found == tensors.end()) throw std::logic_error("no tensor " + name);
+  return *found;
+}
+
+void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name) {
+  tensor_named(tensors, name);  // throws when there is none
+  std::erase_if(tensors, [&](const auto& tensor) { return tensor.name == name; });
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "reprolab_XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::filesystem::path TemporaryFolder::write(const std::string& name,
+                                             const std::string& bytes) const {
+  std::ofstream(path_ / name, std::ios::binary) << bytes;
+  return path_ / name;
+}
+
+MemoryFile::MemoryFile() : descriptor_(::memfd_create("reprolab", MFD_CLOEXEC)) {
+  if (descriptor_ < 0) throw std::runtime_error("cannot make a file in memory");
+}
+
+MemoryFile::~MemoryFile() { ::close(descriptor_); }
+
+std::filesystem::path MemoryFile::write(const std::string& bytes) const {
+  const auto size = static_cast<ssize_t>(bytes.size());
+  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, bytes.data(), size, 0) != size) {
+    throw std::runtime_error("cannot write a file in memory");
+  }
+  return fmt::format("/proc/self/fd/{}", descriptor_);
+}
+
+}  // namespace reprolab::reference

@@ -1,0 +1,73 @@
+// Makes small checkpoint files, valid or wrong in just one way, in a folder of the test's own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reprolab::reference {
+
+struct BuilderTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::string data;
+};
+
+/// A safetensors file as bytes: header length, JSON header with contiguous offsets, data.
+std::string safetensors_bytes(const std::vector<BuilderTensor>& tensors);
+
+/// The same around any header text.
+std::string safetensors_bytes(const std::string& header, const std::string& data);
+
+struct CheckpointSpec {
+  bool nested = false;
+  bool dequantized = true;
+  bool source = false;
+  std::int64_t rows = 3;
+  std::int64_t columns = 67;  ///< An odd number of weights, a short last block.
+};
+
+/// The tensors of a checkpoint with one weight, `layer.weight`, bf16 in blocks of 64, quantized
+/// and dequantized by the reference.
+std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec = {});
+
+/// The one of this name; for a test to damage.
+BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::string& name);
+
+void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name);
+
+/// A folder that goes away with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Writes a file and returns its path.
+  std::filesystem::path write(const std::string& name, const std::string& bytes) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A file that is never on a disk, for tests that write thousands.
+class MemoryFile {
+ public:
+  MemoryFile();
+  ~MemoryFile();
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  /// Replaces the content and returns the file's path, which stays the same.
+  std::filesystem::path write(const std::string& bytes) const;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace reprolab::reference

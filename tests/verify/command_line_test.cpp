@@ -1,0 +1,147 @@
+// The program as its users meet it: exit statuses and texts.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "tests/verify/checkpoint_builder.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+struct Finished {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class VerifyProgram : public testing::Test {
+ protected:
+  Finished run(const std::string& arguments) {
+    const auto out = folder_.path() / "stdout";
+    const auto err = folder_.path() / "stderr";
+    const int code = std::system(
+        fmt::format("'{}' {} >'{}' 2>'{}'", VERIFY_PROGRAM, arguments, out.string(), err.string())
+            .c_str());
+    return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content(out), content(err)};
+  }
+
+  std::string file(const std::vector<BuilderTensor>& tensors) {
+    return folder_.write("a.safetensors", safetensors_bytes(tensors)).string();
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(VerifyProgram, ProvesTheGoldenFile) {
+  const Finished run_result = run(GOLDEN_FILE " --threads 2");
+  EXPECT_EQ(run_result.status, 0);
+  EXPECT_EQ(run_result.err, "");
+  EXPECT_TRUE(run_result.out.starts_with(GOLDEN_FILE ": 86 quantized tensors\n"));
+  EXPECT_NE(run_result.out.find("  reference  bit_exact 86\n  quantizer  bit_exact 86\n"),
+            std::string::npos)
+      << run_result.out;
+}
+
+TEST_F(VerifyProgram, TellsAFlippedBitAndDumpsBothSides) {
+  auto tensors = valid_tensors({.nested = true});
+  tensor_named(tensors, "layer.dequantized").data[2 * 70] ^= 1;
+  const auto dump = folder_.path() / "dump";
+  const Finished result = run(file(tensors) + " --dump " + dump.string());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("  reference: mismatch: 1 of 201 weights differ; first at index 70 "
+                            "(row 1, column 3): block 1, code "),
+            std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("1 ULP apart\n"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("  reference  mismatch 1\n"), std::string::npos) << result.out;
+  const std::string expected = content(dump / "layer.weight.reference.expected.npy");
+  const std::string actual = content(dump / "layer.weight.reference.actual.npy");
+  ASSERT_EQ(expected.size(), 128u + 402u);
+  EXPECT_EQ(expected.substr(128), tensor_named(tensors, "layer.dequantized").data);
+  EXPECT_EQ(expected[128 + 140] ^ 1, actual[128 + 140]);
+}
+
+TEST_F(VerifyProgram, TellsAWrongCodeOfTheQuantizer) {
+  auto tensors = valid_tensors({.dequantized = false, .source = true});
+  tensor_named(tensors, "layer.weight").data[50] ^= 0x20;
+  const Finished result = run(file(tensors));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("  quantizer: mismatch: 1 of 201 codes differ: 0 explained by "
+                            "subnormals, 0 by the approximate reciprocal, 1 unexplained; 0 scales "
+                            "differ\n"),
+            std::string::npos)
+      << result.out;
+}
+
+TEST_F(VerifyProgram, SaysWhenThereIsNothingToCompareWith) {
+  const Finished result = run(file(valid_tensors({.dequantized = false})));
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.out.find(
+                "  reference  not_verified 1 (the file holds no .dequantized to compare with)\n"),
+            std::string::npos)
+      << result.out;
+}
+
+struct Refusal {
+  std::string arguments;
+  std::string line;
+};
+
+TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
+  const auto bad = folder_.write("bad", "123").string();
+  const std::vector<Refusal> refusals = {
+      {"a --threads 0",
+       "--threads: give a whole number from 1 to 4096, not '0'; see verify --help"},
+      {"a --threads x",
+       "--threads: give a whole number from 1 to 4096, not 'x'; see verify --help"},
+      {"/nonexistent/a", "/nonexistent/a: cannot be opened: No such file or directory"},
+      {bad, bad + ": has 3 bytes, fewer than the 8 of a safetensors header length; the file is "
+                  "damaged or was cut short; download it again"},
+  };
+  for (const auto& [arguments, line] : refusals) {
+    const Finished result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.out, "") << arguments;
+    EXPECT_EQ(result.err, "verify: " + line + "\n") << arguments;
+  }
+}
+
+/// These texts are CLI11's own and differ between its versions.
+TEST_F(VerifyProgram, RefusesUnknownAndMissingArgumentsInOneLine) {
+  for (const std::string arguments : {"", "a b", "a --colour", "a --dump"}) {
+    const Finished result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_TRUE(result.err.starts_with("verify: ")) << result.err;
+    EXPECT_TRUE(result.err.ends_with("; see verify --help\n")) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST_F(VerifyProgram, SaysWhenAMismatchCannotBeDumped) {
+  auto tensors = valid_tensors();
+  tensor_named(tensors, "layer.dequantized").data[0] ^= 1;
+  const Finished result = run(file(tensors) + " --dump /dev/null");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.err,
+            "verify: cannot write /dev/null/layer.weight.reference.expected.npy; check that the "
+            "folder exists and has room\n");
+}
+
+TEST_F(VerifyProgram, HelpIsNoError) {
+  const Finished result = run("--help");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.out.find("--dump DIR"), std::string::npos) << result.out;
+}
+
+}  // namespace
+}  // namespace reprolab::reference

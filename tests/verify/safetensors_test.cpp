@@ -1,0 +1,81 @@
+// What a sound file holds comes out as it went in.
+#include "reference/safetensors.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "reference/bnb_checkpoint.hpp"
+#include "reference/compare.hpp"
+#include "tests/verify/checkpoint_builder.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+class Safetensors : public testing::Test {
+ protected:
+  SafetensorsFile open(const std::vector<BuilderTensor>& tensors) {
+    return SafetensorsFile(folder_.write("a.safetensors", safetensors_bytes(tensors)));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Safetensors, UnalignedDataAreCopiedOut) {
+  const auto file =
+      open({{"one", "U8", {1}, "x"}, {"f", "F32", {1}, std::string("\0\0\x80\x3f", 4)}});
+  EXPECT_EQ(file.read<float>(*file.find("f")), std::vector<float>{1.0f});
+  EXPECT_EQ(file.find("absent"), nullptr);
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+}
+
+TEST_F(Safetensors, EveryDtypeOfTheFormatIsAPlainTensor) {
+  std::vector<BuilderTensor> tensors;
+  const std::vector<std::pair<std::string, int>> dtypes = {
+      {"F64", 8},  {"F32", 4},     {"F16", 2},     {"BF16", 2},    {"I64", 8}, {"I32", 4},
+      {"I16", 2},  {"I8", 1},      {"U64", 8},     {"U32", 4},     {"U16", 2}, {"U8", 1},
+      {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"C64", 8}};
+  for (const auto& [dtype, bytes] : dtypes) {
+    tensors.push_back({dtype, dtype, {3}, std::string(3 * bytes, 'a')});
+  }
+  tensors.push_back({"F4", "F4", {6}, "abc"});
+  tensors.push_back({"F6_E3M2", "F6_E3M2", {4}, "abc"});
+  EXPECT_EQ(open(tensors).tensors().size(), tensors.size());
+}
+
+TEST_F(Safetensors, ScalarsAndEmptyTensorsAreTensors) {
+  const auto file = open({{"scalar", "U8", {}, "x"}, {"empty", "F32", {0, 7}, ""}});
+  EXPECT_EQ(file.find("scalar")->elements, 1);
+  EXPECT_EQ(file.find("empty")->elements, 0);
+  EXPECT_TRUE(file.read<float>(*file.find("empty")).empty());
+}
+
+TEST_F(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
+  const BnbCheckpoint checkpoint(
+      folder_.write("empty", safetensors_bytes(valid_tensors({.rows = 0, .columns = 5}))));
+  EXPECT_TRUE(dequantize(checkpoint.load(checkpoint.tensors()[0])).empty());
+}
+
+class SoundCheckpoint : public testing::TestWithParam<bool> {};
+
+TEST_P(SoundCheckpoint, DequantizesToTheStoredBits) {
+  const TemporaryFolder folder;
+  const auto tensors = valid_tensors({.nested = GetParam(), .source = true, .rows = 301});
+  const BnbCheckpoint checkpoint(folder.write("a", safetensors_bytes(tensors)));
+  ASSERT_EQ(checkpoint.tensors().size(), 1u);
+  const auto& info = checkpoint.tensors()[0];
+  EXPECT_EQ(info.state.nested, GetParam());
+  EXPECT_EQ(info.state.shape, (std::vector<std::int64_t>{301, 67}));
+  const auto output = dequantize(checkpoint.load(info));
+  EXPECT_TRUE(compare_bits(checkpoint.load_bits(*info.dequantized), output).equal());
+  EXPECT_EQ(checkpoint.load_bits(*info.source).size(), output.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(PlainAndNested, SoundCheckpoint, testing::Bool());
+
+TEST(QuoteName, FitsOnOneLine) {
+  EXPECT_EQ(quote_name("a\nb\x7f"), "'a\\x0ab\\x7f'");
+  EXPECT_EQ(quote_name(std::string(500, 'x')), "'" + std::string(120, 'x') + "...'");
+}
+
+}  // namespace
+}  // namespace reprolab::reference
