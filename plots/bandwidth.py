@@ -69,15 +69,9 @@ def order(row: Measured) -> tuple[int, float, str]:
 
 
 def describe(problem: dict[str, Any]) -> str:
-    """'name: 25600 x 5120, also a, b', as far as the family says so."""
-    parts = []
-    if "rows" in problem and "columns" in problem:
-        parts.append(f"{problem['rows']} x {problem['columns']}")
-    # The first of the layers with this shape often is the problem's name already.
-    others = [m for m in problem.get("models", []) if not problem["name"].startswith(f"{m}/")]
-    if others:
-        parts.append("also " + ", ".join(others))
-    return problem["name"] + (": " if parts else "") + ", ".join(parts)
+    """'25600x5120/fp16/b64: qwen3-32b.gate, qwen3-32b.up', as far as the family says so."""
+    users = ", ".join(problem.get("models", []))
+    return f"{problem['name']}: {users}" if users else problem["name"]
 
 
 def iqr(record: Record) -> str:

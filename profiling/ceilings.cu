@@ -118,6 +118,9 @@ __device__ void move_rest(const std::uint8_t* from, Deal reads, std::uint8_t* to
   for (std::uint64_t at = reads.dealt_bytes() + lane; at < reads.bytes; at += step) {
     flip ^= load_folded(from, part_between(at, at + element_bytes, reads.bytes), 0);
   }
+  // All bytes alike, so that what was read shows in an output of even one byte.
+  flip ^= flip >> 16;
+  flip = ((flip ^ flip >> 8) & 0xffu) * 0x01010101u;
   for (std::uint64_t at = writes.dealt_bytes() + lane; at < writes.bytes; at += step) {
     store_pattern(to, part_between(at, at + element_bytes, writes.bytes), 0, flip);
   }

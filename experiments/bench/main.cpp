@@ -34,6 +34,7 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   app.add_option("--seed", options.measure.seed, "Of the data and of the order of samples")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--instrument", options.instrument,
                  "events, or none: verify and launch only, for ncu and compute-sanitizer")
@@ -55,7 +56,8 @@ void initialize_benchmark(const CLI::App& app, const char* program) {
   pointers.push_back(nullptr);
   int count = static_cast<int>(words.size());
   benchmark::Initialize(&count, pointers.data());
-  if (count > 1) throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
+  if (count > 1)
+    throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
 }
 
 bool lists_tests(const CLI::App& app) {

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <regex>
 #include <thread>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/measure.hpp"
+#include "experiments/harness/selection.hpp"
 
 namespace reprolab::bench {
 namespace {
@@ -16,28 +16,6 @@ namespace {
 /// output that was brought back about as long as bringing it.
 constexpr double prepare_ns_an_element = 12.0;
 constexpr double verify_ns_a_byte = 0.4;
-
-std::regex to_regex(const std::string& option, const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error&) {
-    throw UsageError(fmt::format("{}: '{}' is not a regular expression", option, pattern));
-  }
-}
-
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-[[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
-                                  std::vector<std::string> known) {
-  std::ranges::sort(known);
-  known.erase(std::ranges::unique(known).begin(), known.end());
-  throw UsageError(
-      fmt::format("{} '{}' selects nothing; there are: {}", option, pattern, join(known)));
-}
 
 double estimated_seconds(const Group& group, int samples, double batch_us) {
   const ProblemFacts& facts = group.planned.facts;
@@ -99,7 +77,7 @@ void print_kernels() {
   for (const Family* family : families()) {
     fmt::print("{}\n", family->name());
     for (const auto& kernel : family->kernels()) {
-      fmt::print("  {:<24} {:<48} {}\n", kernel.name, kernel.lineage, kernel.source_file);
+      fmt::print("  {:<24} {:<52} {}\n", kernel.name, kernel.lineage, kernel.source_file);
       if (!kernel.deviation.empty()) {
         fmt::print("  {:<24} declared deviation: {}\n", "", kernel.deviation);
       }

@@ -53,10 +53,19 @@ void Verifier::poison(int slots) const {
 
 Verification Verifier::run(const VariantInfo& variant, int slot) const {
   const cudaError_t launched = workload_.launch(variant.name, slot, stream_);
-  if (launched != cudaSuccess) return failed("launch", launched);
+  if (launched != cudaSuccess) {
+    cudaGetLastError();  // or the next row would inherit it
+    return failed("launch", launched);
+  }
   const cudaError_t ran = cudaStreamSynchronize(stream_);
-  if (ran != cudaSuccess) return failed("kernel", ran);
-  return {};
+  if (ran == cudaSuccess) return {};
+  if (cudaStreamSynchronize(stream_) != cudaSuccess) {
+    throw std::runtime_error(fmt::format(
+        "{} on {}: {} ({}); the GPU can run nothing more in this process, so mend the kernel or "
+        "leave it out with --kernel",
+        variant.name, workload_.facts().name, cudaGetErrorString(ran), cudaGetErrorName(ran)));
+  }
+  return failed("kernel", ran);
 }
 
 Verification Verifier::verify(const VariantInfo& variant) {

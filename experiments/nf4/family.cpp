@@ -8,8 +8,8 @@
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/nf4/layers.hpp"
+#include "experiments/nf4/peers.hpp"
 #include "experiments/nf4/workload.hpp"
-#include "kernels/nf4/bitsandbytes_peer.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -47,7 +47,8 @@ class Nf4Family : public Family {
         ->check(CLI::IsMember({"fp16", "bf16"}))
         ->capture_default_str();
     group->add_flag("--nested", nested_, "Double quantization");
-    group->add_option("--peer", peers_, "A libbitsandbytes_cuda*.so (or NAME=path) to measure too");
+    group->add_option("--peer", peers_, "A libbitsandbytes_cuda*.so (or NAME=path) to measure too")
+        ->allow_extra_args(false);
   }
 
   void configure() override {
@@ -56,11 +57,7 @@ class Nf4Family : public Family {
                                    reference::min_block_size, reference::max_block_size,
                                    block_size_));
     }
-    try {
-      for (const auto& peer : peers_) add_bitsandbytes_peer(peer);
-    } catch (const std::runtime_error& error) {
-      throw UsageError(error.what());
-    }
+    load_peers(peers_);
     peers_.clear();
   }
 

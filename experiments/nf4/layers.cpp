@@ -57,6 +57,9 @@ std::vector<Model> select_models(const std::vector<Model>& models,
                                  const std::vector<std::string>& ids) {
   std::vector<Model> selected;
   for (const auto& id : ids) {
+    if (std::ranges::find(selected, id, &Model::id) != selected.end()) {
+      throw UsageError(fmt::format("model '{}' is named twice", id));
+    }
     const auto found = std::ranges::find(models, id, &Model::id);
     if (found == models.end()) {
       std::string known;

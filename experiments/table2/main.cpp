@@ -1,17 +1,17 @@
 // table2_replay: the forward-pass half of the paper's Table II. `make reproduce-table2`.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <regex>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/provenance.hpp"
+#include "experiments/harness/selection.hpp"
 #include "experiments/harness/shuffle.hpp"
 #include "experiments/harness/statistics.hpp"
+#include "experiments/nf4/peers.hpp"
 #include "experiments/table2/protocol.hpp"
 #include "experiments/table2/replay.hpp"
 #include "experiments/table2/report.hpp"
 #include "experiments/table2/verdicts.hpp"
-#include "kernels/nf4/bitsandbytes_peer.hpp"
 
 namespace reprolab::table2 {
 namespace {
@@ -30,11 +30,13 @@ void add_options(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Kernels whose name matches (regex)");
-  app.add_option("--peer", options.peers, "A libbitsandbytes_cuda*.so (or NAME=path) to run too");
+  app.add_option("--peer", options.peers, "A libbitsandbytes_cuda*.so (or NAME=path) to run too")
+      ->allow_extra_args(false);
   app.add_option("--passes", options.passes, "Measured passes, after one to warm up")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the weights and of the order of passes")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--instrument", options.instrument,
                  "activity, or none: verify and run each pass once, for ncu and nsys")
@@ -42,26 +44,6 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--output", options.output, "Write the result file there");
   app.add_flag("--dry-run", options.dry_run, "Say what would run, how long it takes, and exit");
-}
-
-std::vector<VariantInfo> select_kernels(const Options& options) {
-  std::vector<VariantInfo> selected;
-  try {
-    for (const auto& peer : options.peers) nf4::add_bitsandbytes_peer(peer);
-    const std::regex pattern(options.kernel);
-    for (const auto& kernel : registered_variants<nf4::Problem>()) {
-      if (std::regex_search(kernel.name, pattern)) selected.push_back(kernel);
-    }
-  } catch (const std::regex_error&) {
-    throw UsageError(fmt::format("--kernel: '{}' is not a regular expression", options.kernel));
-  } catch (const std::runtime_error& error) {
-    throw UsageError(error.what());
-  }
-  if (selected.empty()) {
-    throw UsageError(fmt::format("--kernel '{}' selects nothing; `bench --list` lists the kernels",
-                                 options.kernel));
-  }
-  return selected;
 }
 
 /// One model through all batches, its rows appended to `results`.
@@ -188,7 +170,8 @@ int run(int argc, char** argv) {
   const auto models = nf4::select_models(
       nf4::read_models(project_root() / "data/models/models.json"), options.models);
   const auto published = read_json(project_root() / "data/published/published.json");
-  const auto kernels = select_kernels(options);
+  nf4::load_peers(options.peers);
+  const auto kernels = select_kernels(options.kernel, registered_variants<nf4::Problem>());
   if (options.dry_run) {
     std::string why_not;
     const auto gpu = profiling::find_gpu(&why_not);

@@ -6,6 +6,7 @@
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/table2/protocol.hpp"
+#include "profiling/nvtx.hpp"
 
 namespace reprolab::table2 {
 namespace {
@@ -158,6 +159,8 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
 }
 
 PassTime Replay::pass(const VariantInfo& kernel, int batch, profiling::ActivityRecorder* recorder) {
+  const profiling::NvtxRange range("table2", kernel.name,
+                                   fmt::format("{}.batch{}", model_.id, batch));
   for_each_launch([&](const Resident& resident) {
     tagged(recorder, dequantize_tag, [&] { dequantize(kernel, resident); });
     tagged(recorder, product_tag, [&] {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/statistics.hpp"
@@ -136,6 +137,9 @@ VerdictRecord decide_share(const Rows& rows, const json& published) {
   verdict.reason = rows.obstacle(model, batch, {baseline});
   if (!verdict.reason.empty()) return verdict;
   const Record& row = *rows.find(model, batch, baseline);
+  if (row.product_samples_us.size() != row.samples_us.size()) {
+    throw std::logic_error(row.key + ": a pass has a time for dequantization or product alone");
+  }
   std::vector<double> shares;
   for (std::size_t i = 0; i < row.samples_us.size(); ++i) {
     shares.push_back(100.0 * row.samples_us[i] / (row.samples_us[i] + row.product_samples_us[i]));
@@ -254,11 +258,13 @@ VerdictRecord decide_algorithm1(const Rows& rows, const json& published) {
 VerdictRecord decide_exactness(const Rows& rows, const json& published) {
   auto verdict = start(published, "token-exact", "");
   verdict.tolerance = "every bit of every dequantized weight equals the reference";
-  verdict.reason = "the paper's kernel did not run";
   std::int64_t weights = 0;
   for (const auto& column : model_columns) {
     const Record* row = rows.find(column.model, batches.front(), papers_kernel);
-    if (row == nullptr) continue;
+    if (row == nullptr) {
+      verdict.reason = fmt::format("{} did not run on {}", papers_kernel, column.model);
+      return verdict;
+    }
     verdict.decided_by.push_back(row->key);
     if (row->outcome != Outcome::bit_exact) {  // our fault, which decides nothing about the paper
       verdict.reason = fmt::format("{} on {}: {}", papers_kernel, column.model, name(row->outcome));
@@ -266,7 +272,6 @@ VerdictRecord decide_exactness(const Rows& rows, const json& published) {
     }
     weights += row->problem.at("weights_resident").get<std::int64_t>();
   }
-  if (weights == 0) return verdict;
   verdict.verdict = Verdict::reproduced;
   verdict.reason = fmt::format(
       "{:.1f} billion weights compared, before and after timing; equal weights give equal tokens",

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -19,8 +18,8 @@ namespace reprolab::verify {
 
 /// Which kernels to run.
 struct KernelSelection {
-  std::string pattern;                       ///< Regular expression on names; empty: all.
-  std::vector<std::filesystem::path> peers;  ///< Libraries to load and register as kernels.
+  std::string pattern;             ///< Regular expression on names; empty: all.
+  std::vector<std::string> peers;  ///< Libraries to load and register as kernels.
 };
 
 /// How one kernel did on one tensor.

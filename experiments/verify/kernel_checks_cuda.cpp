@@ -1,41 +1,16 @@
 // The build with CUDA: every registered kernel, where the machine has a GPU.
 #include <cuda_runtime_api.h>
-#include <fmt/core.h>
-
-#include <regex>
 
 #include "experiments/harness/errors.hpp"
+#include "experiments/harness/selection.hpp"
 #include "experiments/harness/verifier.hpp"
+#include "experiments/nf4/peers.hpp"
 #include "experiments/nf4/workload.hpp"
 #include "experiments/verify/kernel_checks.hpp"
-#include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "profiling/machine.hpp"
 
 namespace reprolab::verify {
 namespace {
-
-std::vector<VariantInfo> select(const KernelSelection& selection) {
-  std::regex pattern;
-  try {
-    for (const auto& peer : selection.peers) nf4::add_bitsandbytes_peer(peer.string());
-    pattern = std::regex(selection.pattern);
-  } catch (const std::regex_error&) {
-    throw UsageError(fmt::format("--kernel: '{}' is not a regular expression", selection.pattern));
-  } catch (const std::runtime_error& error) {
-    throw UsageError(error.what());
-  }
-  std::vector<VariantInfo> selected;
-  std::string known;
-  for (const auto& variant : registered_variants<nf4::Problem>()) {
-    known += (known.empty() ? "" : ", ") + variant.name;
-    if (std::regex_search(variant.name, pattern)) selected.push_back(variant);
-  }
-  if (selected.empty()) {
-    throw UsageError(
-        fmt::format("--kernel '{}' selects nothing; there are: {}", selection.pattern, known));
-  }
-  return selected;
-}
 
 class GpuKernels : public KernelChecks {
  public:
@@ -87,7 +62,8 @@ class NoGpu : public KernelChecks {
 }  // namespace
 
 std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection, int) {
-  auto kernels = select(selection);
+  nf4::load_peers(selection.peers);
+  auto kernels = select_kernels(selection.pattern, registered_variants<nf4::Problem>());
   std::string why_not;
   if (profiling::find_gpu(&why_not)) return std::make_unique<GpuKernels>(std::move(kernels));
   if (!selection.pattern.empty() || !selection.peers.empty()) {

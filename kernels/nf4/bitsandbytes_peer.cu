@@ -48,7 +48,7 @@ cudaError_t launch(const Library& library, const Problem& problem, cudaStream_t 
   if (!problem.is_nested()) {
     dequantize(nullptr, problem.codes, problem.absmax, problem.output, problem.block_size, n,
                stream);
-    return cudaPeekAtLastError();
+    return cudaGetLastError();
   }
   const std::int64_t blocks = (problem.n + problem.block_size - 1) / problem.block_size;
   float* absmax = nullptr;

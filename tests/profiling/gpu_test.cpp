@@ -229,8 +229,8 @@ TEST_F(OnGpu, ActivityTagsAndCounts) {
   EXPECT_EQ(sums.at(200).kernels, 700u);
   for (const KernelActivity& kernel : kernels) {
     EXPECT_NE(kernel.name.find("write_kernel"), std::string::npos) << kernel.name;
-    EXPECT_EQ(kernel.grid[0], 32);
-    EXPECT_EQ(kernel.block[0], 128);
+    EXPECT_EQ(kernel.grid[0], 8);
+    EXPECT_EQ(kernel.block[0], 512);
     EXPECT_GT(kernel.registers_per_thread, 0u);
   }
 

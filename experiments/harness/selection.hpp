@@ -1,0 +1,23 @@
+// What a command line's regular expressions select, and the one line when that is nothing.
+#pragma once
+
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "experiments/harness/result_file.hpp"
+
+namespace reprolab {
+
+/// Throws UsageError that names `option` when `pattern` is not a regular expression.
+std::regex to_regex(const std::string& option, const std::string& pattern);
+
+/// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once.
+[[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
+                                  std::vector<std::string> known);
+
+/// Those kernels whose name `pattern` is found in (an empty one: all). Throws UsageError.
+std::vector<VariantInfo> select_kernels(const std::string& pattern,
+                                        const std::vector<VariantInfo>& kernels);
+
+}  // namespace reprolab

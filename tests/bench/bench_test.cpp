@@ -1,0 +1,146 @@
+// bench without a GPU: what it lists, plans and refuses.
+#include "experiments/harness/result_file.hpp"
+#include "tests/bench/program.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab {
+namespace {
+
+class BenchProgram : public Programs {
+ protected:
+  void expect_refused(const std::string& arguments, const std::string& line) const {
+    expect_refusal(BENCH, arguments, "bench: " + line);
+  }
+};
+
+TEST_F(BenchProgram, HelpIsNoError) {
+  const Finished found = run_without_gpu(BENCH, "--help");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.err, "");
+  for (const char* option :
+       {"--list", "--dry-run", "--family", "--kernel", "--problem", "--samples", "--batch-us",
+        "--seed", "--instrument", "--experiment", "--pass", "--output", "--models", "--shape",
+        "--block-size", "--output-type", "--nested", "--peer"}) {
+    EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
+  }
+  EXPECT_TRUE(
+      contains(found.out, "Everything that begins with --benchmark_ goes to Google Benchmark."));
+}
+
+TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
+  const Finished found = run_without_gpu(BENCH, "--list");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.err, "");
+  EXPECT_TRUE(begins(found.out, "nf4\n  branch_tree "));
+  EXPECT_TRUE(contains(found.out, "\n  shared_lut               the paper's kernel, section V-A "));
+  EXPECT_TRUE(contains(found.out,
+                       "declared deviation: line 12 of Algorithm 1 takes one scale, "
+                       "absmax[blockIdx], for each tile of 512 weights\n"));
+  EXPECT_FALSE(contains(found.out, "test_")) << "a test's kernel is listed";
+  for (const auto& name : kernel_names()) {
+    EXPECT_TRUE(has_match(found.out, "\n  " + name + " +[^\n]* kernels/nf4/" + name + "\\.cu\n"));
+  }
+}
+
+TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
+  const Finished found = run_without_gpu(
+      BENCH, "--dry-run --shape 4096x4096 --shape 1x1000003 --kernel lut --nested --samples 5");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.err, "");
+  EXPECT_TRUE(matches(found.out,
+                      "problem +kernels +device memory +host memory +about\n"
+                      "4096x4096/fp16/b64-nested +[0-9]+ +0\\.1[0-9] GiB +0\\.0[0-9] GiB "
+                      "+[0-9]+\\.[0-9] s\n"
+                      "1x1000003/fp16/b64-nested +[0-9]+ +0\\.0[0-9] GiB +0\\.00 GiB "
+                      "+[0-9]+\\.[0-9] s\n"
+                      "in all about [0-9]+ s \\(5 samples a row, 2\\.0 ms each\\)\n"
+                      "nothing of it can run here: no device: [^\n]*\n"));
+  expect_no_files();
+}
+
+TEST_F(BenchProgram, DryRunPlansEveryDistinctShapeOfTheModels) {
+  const Finished found = run_without_gpu(BENCH, "--dry-run --models qwen3-32b");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(lines_of(found.out), 1 + 5 + 2) << found.out;
+  for (const char* shape : {"8192x5120", "1024x5120", "5120x8192", "25600x5120", "5120x25600"}) {
+    EXPECT_TRUE(contains(found.out, std::string("\n") + shape + "/fp16/b64 ")) << shape;
+  }
+}
+
+TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
+  expect_refused("--shape 4x", "--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '4x'");
+  for (const char* shape : {"4096", "x4", "4x4x4", "0x4", "4x0", "-4x4", "4 x4", "4.5x4", "4X4",
+                            "99999999999999999999x1"}) {
+    expect_refused(
+        fmt::format("--shape='{}'", shape),
+        fmt::format("--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", shape));
+  }
+  expect_refused("--shape 99999999999x99999999999",
+                 "--shape: 99999999999x99999999999 has more than 2^40 weights");
+  for (const int block_size : {0, 1, 16, 48, 65, 8192}) {
+    expect_refused(
+        fmt::format("--block-size {}", block_size),
+        fmt::format("--block-size: expected a power of two from 32 to 4096; got {}", block_size));
+  }
+}
+
+TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
+  for (const char* option : {"--family", "--kernel", "--problem"}) {
+    expect_refused(fmt::format("{} '['", option),
+                   fmt::format("{}: '[' is not a regular expression", option));
+  }
+  expect_refused("--family transposed", "--family 'transposed' selects nothing; there are: nf4");
+  expect_refused("--kernel nothing",
+                 fmt::format("--kernel 'nothing' selects nothing; there are: {}",
+                             fmt::join(kernel_names(), ", ")));
+  expect_refused("--shape 4x4 --problem 5x5",
+                 "--problem '5x5' selects nothing; there are: 4x4/fp16/b64");
+  expect_refused("--models qwen3-32b,qwen3-32b", "model 'qwen3-32b' is named twice");
+  expect_refused("--models qwen3-32b,gpt",
+                 "no model 'gpt'; known: gemma-2-27b, gemma-3-27b, qwen3-32b, llama-3.3-70b, "
+                 "llama-3.1-8b, qwen3-8b");
+  expect_refused("--peer /nonexistent/a.so",
+                 "peer /nonexistent/a.so: no such file; give the path of "
+                 "libbitsandbytes_cuda*.so");
+}
+
+TEST_F(BenchProgram, RefusesOptionsThatNobodyKnows) {
+  for (const char* word : {"--colour", "stray", "--kernell=x", "--bench_filter=x"}) {
+    const std::string line = fmt::format("unknown option '{}'; see bench --help", word);
+    expect_refused(word, line);
+    // A slip must not pass because another option ends the program early.
+    expect_refused(fmt::format("--list {}", word), line);
+    expect_refused(fmt::format("--dry-run {}", word), line);
+  }
+  expect_refused("--benchmark_colour=blue",
+                 "unknown option '--benchmark_colour=blue'; see bench --help");
+}
+
+/// The middle of these texts is CLI11's own and differs between its versions.
+TEST_F(BenchProgram, RefusesWhatTheParserRefusesInOneLine) {
+  for (const std::string arguments :
+       {"--samples 0", "--samples x", "--batch-us 0", "--instrument activity", "--output-type fp32",
+        "--kernel", "--block-size x"}) {
+    const Finished found = run_without_gpu(BENCH, arguments);
+    EXPECT_EQ(found.status, 2) << arguments;
+    EXPECT_EQ(found.out, "") << arguments;
+    EXPECT_TRUE(matches(found.err, "bench: [^\n]+; see bench --help\n")) << arguments;
+    EXPECT_TRUE(contains(found.err, arguments.substr(0, arguments.find(' ')))) << arguments;
+  }
+}
+
+TEST_F(BenchProgram, WithoutADeviceIsOneLineAndNoFile) {
+  for (const char* instrument : {"events", "none"}) {
+    const Finished found = run_without_gpu(
+        BENCH, fmt::format("--shape 64x64 --instrument {} --output a/results.json", instrument));
+    EXPECT_EQ(found.status, 2);
+    EXPECT_EQ(found.out, "");
+    EXPECT_TRUE(begins(found.err, "bench: no device: "));
+    EXPECT_TRUE(ends(found.err, " A measurement needs an NVIDIA GPU; --dry-run does without.\n"));
+    EXPECT_EQ(lines_of(found.err), 1);
+    expect_no_files();
+  }
+}
+
+}  // namespace
+}  // namespace reprolab

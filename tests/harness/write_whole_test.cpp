@@ -1,0 +1,106 @@
+// A result file is there in full or not at all.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "experiments/harness/errors.hpp"
+#include "experiments/harness/result_file.hpp"
+#include "tests/message_of.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace reprolab {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// No file of this process grows past `bytes` while this lives: a full disk for one process.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    signal_ = std::signal(SIGXFSZ, SIG_IGN);  // else the write would end the process
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*signal_)(int) = nullptr;
+};
+
+TEST(WriteWhole, WritesEveryByteAndLeavesNothingElse) {
+  const OwnFolder folder;
+  std::string text(300000, 'x');
+  text[5] = '\0';
+  write_whole(folder.path() / "a.json", text);
+  EXPECT_EQ(content_of(folder.path() / "a.json"), text);
+  EXPECT_EQ(folder.names(), Names{"a.json"});
+}
+
+TEST(WriteWhole, ReplacesWhatWasThere) {
+  const OwnFolder folder;
+  folder.write("a.json", "a longer text that was there before");
+  write_whole(folder.path() / "a.json", "new");
+  EXPECT_EQ(content_of(folder.path() / "a.json"), "new");
+}
+
+TEST(WriteWhole, CreatesTheFolder) {
+  const OwnFolder folder;
+  write_whole(folder.path() / "b/c/a.json", "text");
+  EXPECT_EQ(content_of(folder.path() / "b/c/a.json"), "text");
+}
+
+TEST(WriteWhole, ANameWithoutAFolderGoesToTheCurrentOne) {
+  const OwnFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  write_whole("a.json", "text");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(content_of(folder.path() / "a.json"), "text");
+}
+
+TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
+  const OwnFolder folder;
+  folder.write("a.json", "old");
+  const std::string path = (folder.path() / "a.json").string();
+  std::string message;
+  {
+    const FileSizeLimit limit(4096);
+    message = message_of<UsageError>([&] { write_whole(path, std::string(100000, 'x')); });
+  }
+  EXPECT_EQ(message, path +
+                         ": cannot be written (the folder does not take it); choose another "
+                         "--output");
+  EXPECT_EQ(folder.names(), Names{"a.json"});
+  EXPECT_EQ(content_of(path), "old");
+}
+
+TEST(WriteWhole, AFolderInTheFilesPlaceIsRefused) {
+  const OwnFolder folder;
+  const std::string path = (folder.path() / "taken").string();
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, "text"); }),
+            path + ": cannot be written (Is a directory); choose another --output");
+  EXPECT_EQ(folder.names(), Names{"taken"});
+}
+
+TEST(WriteWhole, AFileInTheFoldersPlaceIsRefused) {
+  const OwnFolder folder;
+  const std::string path = folder.write("file", "").string() + "/a.json";
+  EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, "text"); }),
+            path + ": cannot be written (Not a directory); choose another --output");
+}
+
+TEST(WriteWhole, AFolderThatTakesNoFilesIsRefused) {
+  EXPECT_EQ(message_of<UsageError>([] { write_whole("/proc/reprolab.json", "text"); }),
+            "/proc/reprolab.json: cannot be written (the folder does not take it); choose another "
+            "--output");
+}
+
+}  // namespace
+}  // namespace reprolab

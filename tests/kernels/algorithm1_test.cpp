@@ -1,0 +1,69 @@
+// The output that the deviating kernel declares, against the reference with scales laid out as the
+// paper's Algorithm 1 reads them.
+#include "experiments/nf4/workload.hpp"
+#include "tests/kernels/testing.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+using reference::WeightType;
+
+/// What Algorithm 1 as printed computes: the weights of each tile of 512 take the scale whose index
+/// is the tile's. By the reference, from scales laid out anew; block sizes up to 512.
+std::vector<std::uint16_t> algorithm1_output(const reference::QuantizedTensor& tensor) {
+  reference::QuantizedTensor printed = tensor;
+  printed.nested.reset();
+  const auto blocks_a_tile = static_cast<std::size_t>(512 / tensor.block_size);
+  for (std::size_t block = 0; block < tensor.absmax.size(); ++block) {
+    printed.absmax[block] = tensor.absmax[block / blocks_a_tile];
+  }
+  return reference::dequantize(printed);
+}
+
+std::vector<std::uint16_t> emulated(const Tensor& tensor, std::int64_t piece) {
+  const auto emulate = kernel_named("shared_lut_algorithm1").contract.emulate;
+  std::vector<std::uint16_t> output(tensor.expected.size(), 0xcdcd);
+  const Problem host = host_problem(tensor.quantized, output.data());
+  for (std::int64_t at = 0; at < host.n; at += piece) {
+    emulate(host, at, std::min(host.n, at + piece));
+  }
+  return output;
+}
+
+TEST(Algorithm1Emulation, IsTheReferenceWithOneScaleATile) {
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    for (const bool nested : {false, true}) {
+      for (const int block_size : {32, 64, 128, 256, 512}) {
+        for (const std::int64_t n : {1, 511, 512, 513, 1025, 65537}) {
+          const Tensor tensor = make_row(n, block_size, nested, type);
+          EXPECT_EQ(emulated(tensor, n), algorithm1_output(tensor.quantized))
+              << name(type) << ", block size " << block_size << ", " << n << " weights";
+        }
+      }
+    }
+  }
+}
+
+TEST(Algorithm1Emulation, WritesOnlyTheElementsAskedFor) {
+  const Tensor tensor = make_row(5000);
+  EXPECT_EQ(emulated(tensor, 7), emulated(tensor, 5000));
+  std::vector<std::uint16_t> output(5000, 0xcdcd);
+  kernel_named("shared_lut_algorithm1")
+      .contract.emulate(host_problem(tensor.quantized, output.data()), 100, 101);
+  EXPECT_EQ(std::ranges::count(output, 0xcdcd), 4999);
+}
+
+TEST(Algorithm1Emulation, IsExactWhereATileIsOneBlockAndWrongWhereItIsNot) {
+  const Tensor one_block = make_row(65537, 512), eight_blocks = make_row(65537, 64);
+  EXPECT_EQ(emulated(one_block, 65537), one_block.expected);
+  EXPECT_NE(emulated(eight_blocks, 65537), eight_blocks.expected);
+}
+
+TEST(Algorithm1Emulation, TheDeviationIsSaidInOneSentence) {
+  EXPECT_EQ(kernel_named("shared_lut_algorithm1").contract.deviation,
+            "line 12 of Algorithm 1 takes one scale, absmax[blockIdx], for each tile of 512 "
+            "weights");
+}
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,147 @@
+// The decode step on the host, for every input that 16 bits of scale and 4 of code can make, beside
+// the reference, which shares no line with it.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4/support.hpp"
+#include "reference/nested_scales.hpp"
+#include "tests/kernels/testing.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+using reference::WeightType;
+
+template <class Out>
+std::uint16_t bits_of(Out value) {
+  static_assert(sizeof(Out) == sizeof(std::uint16_t));
+  std::uint16_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/// The kernels' decode step.
+std::uint16_t decoded(WeightType type, int code, float scale) {
+  const float product = scaled(table_entry(code), scale);
+  return type == WeightType::fp16 ? bits_of(round_to<__half>(product))
+                                  : bits_of(round_to<__nv_bfloat16>(product));
+}
+
+/// All 16 codes under each scale, by the reference.
+std::vector<std::uint16_t> by_reference(const std::vector<float>& scales, WeightType type) {
+  std::vector<std::uint8_t> codes(scales.size() * 16);
+  for (std::size_t byte = 0; byte < codes.size(); ++byte) {
+    const auto code = static_cast<unsigned>(2 * byte % 16);
+    codes[byte] = static_cast<std::uint8_t>(code << 4 | (code + 1));
+  }
+  std::vector<std::uint16_t> output(scales.size() * 32);
+  reference::dequantize(codes, scales, reference::standard_table, 32, type, output);
+  return output;
+}
+
+void expect_equal(const std::vector<float>& scales, WeightType type) {
+  const auto expected = by_reference(scales, type);
+  for (std::size_t block = 0; block < scales.size(); ++block) {
+    for (int code = 0; code < 16; ++code) {
+      ASSERT_EQ(decoded(type, code, scales[block]), expected[32 * block + code])
+          << name(type) << ", code " << code << ", scale " << scales[block];
+    }
+  }
+}
+
+std::vector<float> widened(WeightType type) {
+  std::vector<float> scales;
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    scales.push_back(reference::widen(type, static_cast<std::uint16_t>(bits)));
+  }
+  return scales;
+}
+
+TEST(DecodeStep, EveryCodeTimesEveryFp16ScaleIsTheReferences) {
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    expect_equal(widened(WeightType::fp16), type);
+  }
+}
+
+/// Every bf16 value: all exponents of fp32, so its subnormals, infinities and NaNs too.
+TEST(DecodeStep, EveryCodeTimesEveryBf16ScaleIsTheReferences) {
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    expect_equal(widened(WeightType::bf16), type);
+  }
+}
+
+TEST(DecodeStep, EveryCodeTimesScalesOfAllBitPatternsIsTheReferences) {
+  std::vector<float> scales;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519) {
+    scales.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) expect_equal(scales, type);
+}
+
+TEST(DecodeStep, TheTableIsTheReferences) {
+  for (int code = 0; code < 16; ++code) {
+    EXPECT_EQ(table_entry(code), reference::standard_table[static_cast<std::size_t>(code)]);
+    EXPECT_EQ(standard_table().entry[code], table_entry(code));
+  }
+}
+
+TEST(DecodeStep, TheFirstCodeOfAByteIsItsHighNibble) {
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const auto packed = static_cast<std::uint8_t>(byte);
+    EXPECT_EQ(first_code(packed), byte >> 4);
+    EXPECT_EQ(second_code(packed), byte & 15);
+  }
+}
+
+TEST(DecodeStep, RoundingIsTheReferencesAtEveryMidpointAndBeside) {
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    for (unsigned bits = 0; bits < 0x7fffu; ++bits) {
+      const float low = reference::widen(type, static_cast<std::uint16_t>(bits));
+      const float high = reference::widen(type, static_cast<std::uint16_t>(bits + 1));
+      const float middle = 0.5f * low + 0.5f * high;
+      for (const float value :
+           {low, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, high)}) {
+        for (const float either : {value, -value}) {
+          const auto rounded = type == WeightType::fp16 ? bits_of(round_to<__half>(either))
+                                                        : bits_of(round_to<__nv_bfloat16>(either));
+          ASSERT_EQ(rounded, reference::round_to(type, either)) << name(type) << " " << either;
+        }
+      }
+    }
+  }
+}
+
+TEST(DecodeStep, SubnormalProductsAreZerosOfTheirSign) {
+  const float least = std::numeric_limits<float>::min();
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(scaled(-0.5f, least)), 0x80000000u);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(scaled(0.5f, least)), 0u);
+  EXPECT_EQ(scaled(1.0f, least), least);
+}
+
+TEST(NestedScale, EveryMapEntryIsTheReferencesToTheBit) {
+  reference::NestedScales nested;
+  nested.map = reference::dynamic_map();
+  for (int code = 0; code < 256; ++code) nested.codes.push_back(static_cast<std::uint8_t>(code));
+  std::vector<float> expected(256);
+  int fused = 0;
+  for (const float second : {0.0f, 1e-45f, 1e-39f, 3e-38f, 0.0123f, 0.77f, 1.5f, 3e4f, 3e38f,
+                             std::numeric_limits<float>::infinity()}) {
+    for (const float offset : {0.0f, -0.0f, 0.0678901f, -0.3f, 1e-40f, 1e38f}) {
+      nested.absmax = {second};
+      nested.offset = offset;
+      reference::dequantize_scales(nested, expected);
+      for (std::size_t code = 0; code < 256; ++code) {
+        const float ours = nested_scale(nested.map[code], second, offset);
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(ours), std::bit_cast<std::uint32_t>(expected[code]))
+            << "code " << code << ", absmax " << second << ", offset " << offset;
+        fused += std::fma(nested.map[code], second, offset) != ours;
+      }
+    }
+  }
+  EXPECT_GT(fused, 0) << "these inputs do not tell a fused multiply-add apart";
+}
+
+}  // namespace
+}  // namespace reprolab::nf4

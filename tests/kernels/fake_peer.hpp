@@ -1,0 +1,24 @@
+// What the fake peer saw of its calls.
+#pragma once
+
+#include <cstdint>
+
+namespace reprolab {
+
+/// The arguments of one call of bitsandbytes' C API.
+struct PeerCall {
+  char kind = 0;  ///< 'h' fp16, 'b' bf16, 's' scales (fp32).
+  const float* code = nullptr;
+  const std::uint8_t* codes = nullptr;
+  const float* absmax = nullptr;
+  void* output = nullptr;
+  int block_size = 0, n = 0;
+  void* stream = nullptr;
+};
+
+using PeerHook = void (*)(const PeerCall&);
+
+}  // namespace reprolab
+
+/// Exported by the fake peer: called at each call from now on; null for nobody.
+extern "C" void set_peer_hook(reprolab::PeerHook hook);

@@ -1,0 +1,123 @@
+// Lengths that 31 and 32 bits cannot count. The host could not quantize so much in a test's time:
+// a verified tile is laid out again and again on the device, and so must its output be.
+#include "tests/kernels/on_gpu.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+constexpr std::int64_t tile_weights = 1 << 24;  // whole blocks, at both levels of scales
+constexpr int block_size = 64;
+
+class OnGpuLongLengths : public OnGpuEachKernel {};
+
+/// `bytes` of device memory filled with copies of `tile`, the last one cut short.
+template <class T>
+profiling::DeviceBuffer repeated(const std::vector<T>& tile, std::uint64_t count) {
+  const profiling::DeviceBuffer once(tile.size() * sizeof(T));
+  profiling::check(cudaMemcpy(once.data(), tile.data(), once.bytes(), cudaMemcpyHostToDevice),
+                   "laying out a tile");
+  profiling::DeviceBuffer all(count * sizeof(T));
+  for (std::uint64_t at = 0; at < all.bytes(); at += once.bytes()) {
+    profiling::check(cudaMemcpy(all.as<std::byte>() + at, once.data(),
+                                std::min(once.bytes(), all.bytes() - at), cudaMemcpyDeviceToDevice),
+                     "laying out copies of a tile");
+  }
+  return all;
+}
+
+profiling::DeviceBuffer on_device(const std::vector<std::uint16_t>& bits) {
+  return repeated(bits, bits.size());
+}
+
+/// A problem of `n` weights that repeats one tile, with its memory.
+struct LongProblem {
+  LongProblem(const reference::QuantizedTensor& tile, std::int64_t n)
+      : blocks(static_cast<std::uint64_t>(reference::block_count(n, block_size))),
+        codes(repeated(tile.codes, static_cast<std::uint64_t>(reference::code_bytes(n)))),
+        output(2 * static_cast<std::uint64_t>(n)) {
+    view = host_problem(tile, output.data());
+    view.n = n;
+    view.codes = codes.as<std::uint8_t>();
+    if (tile.nested) {
+      scales = repeated(tile.nested->codes, blocks);
+      second_scales = repeated(tile.nested->absmax, (blocks + 255) / 256);
+      map = repeated(std::vector(tile.nested->map.begin(), tile.nested->map.end()), 256);
+      view.nested.codes = scales.as<std::uint8_t>();
+      view.nested.absmax = second_scales.as<float>();
+      view.nested.map = map.as<float>();
+    } else {
+      scales = repeated(tile.absmax, blocks);
+      view.absmax = scales.as<float>();
+    }
+    profiling::check(cudaMemset(output.data(), poison_byte, output.bytes()), "poisoning an output");
+  }
+
+  std::uint64_t blocks;
+  profiling::DeviceBuffer codes, scales, second_scales, map, output;
+  Problem view;
+};
+
+/// What the tiles of the output must be, in turn. A bit-exact kernel has one; Algorithm 1 walks
+/// through the scales 8 times as slowly, so its output repeats after 8 tiles.
+std::vector<profiling::DeviceBuffer> expected_tiles(const VariantInfo& kernel, const Tensor& tile) {
+  std::vector<profiling::DeviceBuffer> expected;
+  if (kernel.deviation.empty()) {
+    expected.push_back(on_device(tile.expected));
+    return expected;
+  }
+  const std::size_t blocks = tile.quantized.absmax.size();
+  for (std::size_t phase = 0; phase < 8; ++phase) {
+    reference::QuantizedTensor printed = tile.quantized;
+    printed.nested.reset();
+    for (std::size_t block = 0; block < blocks; ++block) {
+      printed.absmax[block] = tile.quantized.absmax[(phase * blocks + block) / 8];
+    }
+    expected.push_back(on_device(reference::dequantize(printed)));
+  }
+  return expected;
+}
+
+void expect_repeated(const VariantInfo& kernel, const Tensor& tile, std::int64_t n,
+                     const Proof& proof) {
+  const LongProblem problem(tile.quantized, n);
+  const Support support = kernel_named(kernel.name).supports(problem.view);
+  if (!support.ok) GTEST_SKIP() << "NOT TESTED, unsupported: " << support.reason;
+  ASSERT_EQ(kernel_named(kernel.name).launch(problem.view, proof.stream()), cudaSuccess);
+  const auto expected = expected_tiles(kernel, tile);
+  for (std::int64_t at = 0; at < n; at += tile_weights) {
+    const auto phase = static_cast<std::size_t>(at / tile_weights) % expected.size();
+    const auto found =
+        proof.comparison().compare(expected[phase].data(), problem.output.as<std::uint16_t>() + at,
+                                   std::min(tile_weights, n - at), 2);
+    ASSERT_TRUE(found.equal()) << kernel.name << ", " << n << " weights: " << found.mismatches
+                               << " differ in the tile from " << at << ", the first at "
+                               << at + found.first_mismatch;
+  }
+}
+
+TEST_P(OnGpuLongLengths, PastTwoToThe31AndThe32AreTheTileRepeated) {
+  if (!GetParam().deviation.empty() && GetParam().name != "shared_lut_algorithm1") {
+    GTEST_SKIP() << "NOT TESTED, no expectation for: " << GetParam().deviation;
+  }
+  const Proof proof;
+  for (const std::int64_t n : {(std::int64_t{1} << 31) + 1025, (std::int64_t{1} << 32) + 77}) {
+    std::size_t free_bytes = 0, total_bytes = 0;
+    profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+    const auto needed = static_cast<std::size_t>(2.5625 * static_cast<double>(n)) + (1u << 30);
+    if (free_bytes < needed) {
+      GTEST_SKIP() << "NOT TESTED, not enough device memory: " << n << " weights need "
+                   << (needed >> 30) << " GiB, " << (free_bytes >> 30) << " GiB are free";
+    }
+    for (const bool nested : {false, true}) {
+      const Tensor tile = make_tensor({.rows = 4096, .columns = 4096, .nested = nested}, 1);
+      ASSERT_EQ(tile.quantized.n, tile_weights);
+      expect_repeated(GetParam(), tile, n, proof);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuLongLengths, testing::ValuesIn(registered_kernels()),
+                         name_of);
+
+}  // namespace
+}  // namespace reprolab::nf4

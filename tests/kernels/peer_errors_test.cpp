@@ -1,0 +1,121 @@
+// How a peer is named, and what a user reads who names one wrongly.
+#include "experiments/nf4/workload.hpp"
+#include "kernels/nf4/bitsandbytes_peer.hpp"
+#include "tests/kernels/testing.hpp"
+#include "tests/message_of.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+/// The fake peer in an unpacked wheel: site/bitsandbytes/libbitsandbytes_cuda999.so, and beside its
+/// folder the wheel's metadata.
+std::string peer_in_wheel(const OwnFolder& site, const std::string& dist_info) {
+  if (!dist_info.empty()) site.write(dist_info + "/METADATA", "");
+  const auto library = site.path() / "bitsandbytes/libbitsandbytes_cuda999.so";
+  std::filesystem::create_directories(library.parent_path());
+  std::filesystem::copy_file(FAKE_PEER, library);
+  return library.string();
+}
+
+/// What add_bitsandbytes_peer says of `argument`; nothing must have been registered.
+std::string complaint(const std::string& argument) {
+  const auto before = Registry<Problem>::instance().kernels().size();
+  const auto text = message_of<std::runtime_error>([&] { add_bitsandbytes_peer(argument); });
+  EXPECT_EQ(Registry<Problem>::instance().kernels().size(), before);
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  return text;
+}
+
+/// Registered peers stay for as long as the process lives, so every test takes a name of its own.
+const Kernel<Problem>& add(const std::string& argument, const std::string& expected_name) {
+  EXPECT_EQ(add_bitsandbytes_peer(argument), expected_name);
+  return kernel_named(expected_name);
+}
+
+TEST(PeerErrors, NoSuchFile) {
+  EXPECT_EQ(complaint("/nonexistent/libbitsandbytes_cuda1.so"),
+            "peer /nonexistent/libbitsandbytes_cuda1.so: no such file; give the path of "
+            "libbitsandbytes_cuda*.so");
+  EXPECT_EQ(complaint("mine=/nonexistent/a.so"),
+            "peer /nonexistent/a.so: no such file; give the path of libbitsandbytes_cuda*.so");
+  const OwnFolder folder;
+  EXPECT_EQ(complaint(folder.path().string()),
+            "peer " + folder.path().string() +
+                ": no such file; give the path of libbitsandbytes_cuda*.so");
+}
+
+TEST(PeerErrors, NotASharedLibrary) {
+  const OwnFolder folder;
+  const std::string path = folder.write("libbitsandbytes_cuda1.so", "not ELF").string();
+  EXPECT_EQ(complaint(path), "peer " + path + ": cannot be loaded (" + path +
+                                 ": file too short); put the CUDA libraries it was built with on "
+                                 "LD_LIBRARY_PATH");
+}
+
+TEST(PeerErrors, ALibraryThatIsNotBitsandbytes) {
+  EXPECT_EQ(complaint(NOT_A_PEER),
+            "peer " NOT_A_PEER
+            ": exports no cdequantize_blockwise_fp16_nf4; give libbitsandbytes_cuda*.so of a "
+            "bitsandbytes wheel");
+}
+
+TEST(PeerErrors, ASecondPeerOfTheSameNameAndThatOfAKernel) {
+  add("peer_twice=" FAKE_PEER, "peer_twice");
+  EXPECT_EQ(complaint("peer_twice=" FAKE_PEER),
+            "peer " FAKE_PEER
+            ": there is already a kernel named 'peer_twice'; name this one: "
+            "NAME=" FAKE_PEER);
+  EXPECT_EQ(complaint("shared_lut=" FAKE_PEER),
+            "peer " FAKE_PEER
+            ": there is already a kernel named 'shared_lut'; name this one: "
+            "NAME=" FAKE_PEER);
+}
+
+TEST(PeerNames, ThatOfTheUserWins) {
+  const auto& peer = add("peer_named=" FAKE_PEER, "peer_named");
+  EXPECT_EQ(peer.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
+  EXPECT_EQ(peer.source_file, "kernels/nf4/bitsandbytes_peer.cu");
+  EXPECT_TRUE(peer.peer);
+  EXPECT_TRUE(peer.contract.bit_exact());
+}
+
+TEST(PeerNames, ThatOfTheWheelsVersionWhereItsMetadataLieBesideTheLibrary) {
+  const OwnFolder site;
+  const std::string library = peer_in_wheel(site, "bitsandbytes-0.47.0.dist-info");
+  const auto& peer = add(library, "bitsandbytes_0.47.0");
+  EXPECT_EQ(peer.lineage, "bitsandbytes 0.47.0, libbitsandbytes_cuda999.so");
+}
+
+TEST(PeerNames, ThatOfTheFileWhereTheVersionIsUnknown) {
+  const OwnFolder site;
+  const std::string library = peer_in_wheel(site, "another-1.0.dist-info");
+  add(library, "bitsandbytes_cuda999");
+}
+
+TEST(PeerNames, ARegisteredPeerIsListedAsOne) {
+  add("peer_listed=" FAKE_PEER, "peer_listed");
+  for (const auto& variant : registered_variants<Problem>()) {
+    EXPECT_EQ(variant.role == Role::peer, kernel_named(variant.name).peer) << variant.name;
+  }
+}
+
+TEST(PeerSupports, LengthsThatAnIntCanCountWithATileToSpare) {
+  const auto& peer = add("peer_lengths=" FAKE_PEER, "peer_lengths");
+  Problem problem;
+  problem.table = reference::standard_table;
+  constexpr std::int64_t longest = (std::int64_t{1} << 31) - 2048;
+  problem.n = longest;
+  EXPECT_TRUE(peer.supports(problem).ok);
+  problem.n = longest + 1;
+  EXPECT_FALSE(peer.supports(problem).ok);
+  EXPECT_EQ(peer.supports(problem).reason,
+            "bitsandbytes counts weights in an int: 2^31 - 2048 at most");
+  problem.n = 1;
+  problem.table[3] = 0.5f;
+  EXPECT_EQ(peer.supports(problem).reason,
+            "the checkpoint's quant_map is not the NF4 table built into the kernel");
+}
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,115 @@
+// What a peer is called with, seen by one that only looks.
+#include <dlfcn.h>
+
+#include <cmath>
+
+#include "experiments/nf4/workload.hpp"
+#include "kernels/nf4/bitsandbytes_peer.hpp"
+#include "profiling/cuda_check.hpp"
+#include "tests/kernels/fake_peer.hpp"
+#include "tests/kernels/testing.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+std::vector<PeerCall> calls;
+
+/// Registers the fake peer as `name` and has every call of it kept, and shown to `also`.
+const Kernel<Problem>& add_recording_peer(const std::string& name, PeerHook hook) {
+  add_bitsandbytes_peer(name + "=" FAKE_PEER);
+  void* library = dlopen(FAKE_PEER, RTLD_NOW);  // the same instance: it is counted, not loaded
+  const auto set_hook = reinterpret_cast<decltype(&set_peer_hook)>(dlsym(library, "set_peer_hook"));
+  calls.clear();
+  set_hook(hook);
+  return kernel_named(name);
+}
+
+void keep(const PeerCall& call) { calls.push_back(call); }
+
+TEST(PeerLaunch, PlainScalesAreOneCallOfTheOutputsType) {
+  const auto& peer = add_recording_peer("peer_plain", keep);
+  const std::uint8_t codes[64] = {};
+  const float absmax[2] = {};
+  std::uint16_t output[127] = {};
+  Problem problem{.codes = codes,
+                  .absmax = absmax,
+                  .nested = {},
+                  .n = 127,
+                  .block_size = 64,
+                  .output = output,
+                  .output_type = OutputType::fp16};
+  int stand_in = 0;  // never looked at: nothing is launched
+  const auto stream = reinterpret_cast<cudaStream_t>(&stand_in);
+  peer.launch(problem, stream);
+  problem.output_type = OutputType::bf16;
+  peer.launch(problem, stream);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].kind, 'h');
+  EXPECT_EQ(calls[1].kind, 'b');
+  for (const PeerCall& call : calls) {
+    EXPECT_EQ(call.code, nullptr);
+    EXPECT_EQ(call.codes, codes);
+    EXPECT_EQ(call.absmax, absmax);
+    EXPECT_EQ(call.output, output);
+    EXPECT_EQ(call.block_size, 64);
+    EXPECT_EQ(call.n, 127);
+    EXPECT_EQ(call.stream, stream);
+  }
+}
+
+TEST(PeerLaunch, NoWeightsAreNoCall) {
+  const auto& peer = add_recording_peer("peer_empty", keep);
+  EXPECT_EQ(peer.launch(Problem{}, nullptr), cudaSuccess);
+  EXPECT_TRUE(calls.empty());
+}
+
+class OnGpuPeerLaunch : public OnGpuTest {};
+
+std::vector<float> scales_seen;  ///< By the weights' call, as they were then.
+
+/// Gives each block's scale the value 2 as bitsandbytes' fp32 call would, and looks at the scales
+/// that the weights' call is given.
+void play_along(const PeerCall& call) {
+  keep(call);
+  const auto stream = static_cast<cudaStream_t>(call.stream);
+  if (call.kind == 's') {
+    const std::vector<float> twos(static_cast<std::size_t>(call.n), 2.0f);
+    cudaMemcpyAsync(call.output, twos.data(), 4 * twos.size(), cudaMemcpyHostToDevice, stream);
+    cudaStreamSynchronize(stream);
+  } else {
+    cudaMemcpyAsync(scales_seen.data(), call.absmax, 4 * scales_seen.size(), cudaMemcpyDeviceToHost,
+                    stream);
+    cudaStreamSynchronize(stream);
+  }
+}
+
+TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
+  const auto& peer = add_recording_peer("peer_nested", play_along);
+  const Tensor tensor = make_row(64 * 700 + 1, 64, true);
+  const DeviceTensor on_device(tensor.quantized);
+  const profiling::DeviceBuffer output(2 * tensor.expected.size());
+  const profiling::Stream stream;
+  scales_seen.assign(701, 0.0f);
+  const Problem problem = on_device.problem(output.data());
+  ASSERT_EQ(peer.launch(problem, stream.get()), cudaSuccess);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].kind, 's');
+  EXPECT_EQ(calls[0].code, problem.nested.map);
+  EXPECT_EQ(calls[0].codes, problem.nested.codes);
+  EXPECT_EQ(calls[0].absmax, problem.nested.absmax);
+  EXPECT_EQ(calls[0].block_size, 256);
+  EXPECT_EQ(calls[0].n, 701);
+  EXPECT_EQ(calls[0].stream, stream.get());
+  EXPECT_EQ(calls[1].kind, 'h');
+  EXPECT_EQ(calls[1].code, nullptr);
+  EXPECT_EQ(calls[1].codes, problem.codes);
+  EXPECT_EQ(calls[1].absmax, calls[0].output);
+  EXPECT_EQ(calls[1].output, output.data());
+  EXPECT_EQ(calls[1].block_size, 64);
+  EXPECT_EQ(calls[1].n, 64 * 700 + 1);
+  EXPECT_EQ(calls[1].stream, stream.get());
+  EXPECT_EQ(scales_seen, std::vector<float>(701, 2.0f + problem.nested.offset));
+}
+
+}  // namespace
+}  // namespace reprolab::nf4

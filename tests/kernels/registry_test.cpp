@@ -1,0 +1,62 @@
+#include "kernels/registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace reprolab {
+namespace {
+
+/// A family of this test's own.
+struct Toy {
+  int n = 0;
+};
+
+Kernel<Toy> toy(const std::string& name) {
+  return {.name = name,
+          .lineage = "a test",
+          .source_file = "tests/kernels/registry_test.cpp",
+          .contract = {},
+          .supports = [](const Toy&) { return Support::yes(); },
+          .launch = [](const Toy&, cudaStream_t) { return cudaSuccess; }};
+}
+
+TEST(Registry, ListsByNameWhateverTheOrderOfRegistration) {
+  Registry<Toy> registry;
+  for (const char* name : {"b", "c", "a"}) registry.add(toy(name));
+  std::vector<std::string> names;
+  for (const auto& [name, kernel] : registry.kernels()) {
+    names.push_back(name);
+    EXPECT_EQ(kernel.name, name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST(Registry, ARegistrarAddsToTheFamilysOwnRegistry) {
+  const auto before = Registry<Toy>::instance().kernels().size();
+  const Register<Toy> registered(toy("registered"));
+  EXPECT_EQ(Registry<Toy>::instance().kernels().size(), before + 1);
+  EXPECT_TRUE(Registry<Toy>::instance().kernels().contains("registered"));
+}
+
+TEST(RegistryDeathTest, ASecondKernelOfTheSameNameAborts) {
+  Registry<Toy> registry;
+  registry.add(toy("twice"));
+  EXPECT_EXIT(registry.add(toy("twice")), testing::KilledBySignal(SIGABRT),
+              "^reprolab: two kernels register the name 'twice'; rename one\n$");
+}
+
+TEST(Contract, WithoutADeviationIsBitExact) {
+  EXPECT_TRUE(Contract<Toy>{}.bit_exact());
+  EXPECT_FALSE((Contract<Toy>{"one scale a tile", nullptr}.bit_exact()));
+}
+
+TEST(Support, ANoCarriesItsReason) {
+  EXPECT_TRUE(Support::yes().ok);
+  EXPECT_FALSE(Support::no("too long").ok);
+  EXPECT_EQ(Support::no("too long").reason, "too long");
+}
+
+}  // namespace
+}  // namespace reprolab

@@ -1,0 +1,71 @@
+// What each kernel refuses, in its words.
+#include <cmath>
+
+#include "experiments/nf4/workload.hpp"
+#include "tests/kernels/testing.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+Problem valid_problem(int block_size) {
+  Problem problem;
+  problem.table = reference::standard_table;
+  problem.n = 1 << 20;
+  problem.block_size = block_size;
+  return problem;
+}
+
+TEST(Supports, EveryKernelTakesBlocksOf64WithTheStandardTable) {
+  for (const auto& kernel : registered_kernels()) {
+    const Support support = kernel_named(kernel.name).supports(valid_problem(64));
+    EXPECT_TRUE(support.ok) << kernel.name << ": " << support.reason;
+  }
+}
+
+TEST(Supports, ARefusalAndNothingElseHasAReason) {
+  for (const auto& kernel : registered_kernels()) {
+    for (const int block_size : block_sizes) {
+      for (const std::int64_t n : {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{1} << 33}) {
+        Problem problem = valid_problem(block_size);
+        problem.n = n;
+        const Support support = kernel_named(kernel.name).supports(problem);
+        EXPECT_EQ(support.ok, support.reason.empty()) << kernel.name;
+      }
+    }
+  }
+}
+
+TEST(Supports, KernelsOfTheStandardTableRefuseAnyOther) {
+  for (std::size_t entry = 0; entry < 16; ++entry) {
+    Problem problem = valid_problem(64);
+    problem.table[entry] = std::nextafter(problem.table[entry], 2.0f);
+    for (const char* kernel : {"branch_tree", "shared_lut", "packed_store"}) {
+      const Support support = kernel_named(kernel).supports(problem);
+      EXPECT_FALSE(support.ok) << kernel << ", entry " << entry;
+      EXPECT_EQ(support.reason,
+                "the checkpoint's quant_map is not the NF4 table built into the kernel");
+    }
+  }
+}
+
+/// -0.0 == 0.0, but dequantizes to other bits.
+TEST(Supports, ANegativeZeroIsAnotherTable) {
+  Problem problem = valid_problem(64);
+  problem.table[7] = -0.0f;
+  EXPECT_FALSE(kernel_named("shared_lut").supports(problem).ok);
+}
+
+TEST(Supports, Algorithm1RefusesBlocksLongerThanItsTile) {
+  for (const int block_size : block_sizes) {
+    const Support support =
+        kernel_named("shared_lut_algorithm1").supports(valid_problem(block_size));
+    EXPECT_EQ(support.ok, block_size <= 512) << block_size;
+    EXPECT_EQ(support.reason,
+              block_size <= 512
+                  ? ""
+                  : "absmax[blockIdx] reads past the end: fewer scales than tiles of 512");
+  }
+}
+
+}  // namespace
+}  // namespace reprolab::nf4
