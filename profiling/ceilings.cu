@@ -54,16 +54,21 @@ __device__ std::uint32_t load_folded(const std::uint8_t* from, Part part, unsign
   return sum;
 }
 
+/// The pattern of element `index` of a buffer, flipped, to its place.
+__device__ void store_element(std::uint8_t* to, std::uint64_t index, std::uint32_t flip) {
+  const std::uint64_t word = index * (element_bytes / 4);
+  __stcs(reinterpret_cast<uint4*>(to) + index,
+         make_uint4(pattern_word(word) ^ flip, pattern_word(word + 1) ^ flip,
+                    pattern_word(word + 2) ^ flip, pattern_word(word + 3) ^ flip));
+}
+
+/// The same for the part's element at byte `at`, cut short where the part ends.
 __device__ void store_pattern(std::uint8_t* to, Part part, unsigned at, std::uint32_t flip) {
+  if (at + element_bytes <= part.bytes) {
+    return store_element(to, (part.offset + at) / element_bytes, flip);
+  }
   const std::uint64_t word = part.offset / 4;
   to += part.offset;
-  if (at + element_bytes <= part.bytes) {
-    __stcs(
-        reinterpret_cast<uint4*>(to + at),
-        make_uint4(pattern_word(word + at / 4) ^ flip, pattern_word(word + at / 4 + 1) ^ flip,
-                   pattern_word(word + at / 4 + 2) ^ flip, pattern_word(word + at / 4 + 3) ^ flip));
-    return;
-  }
   for (unsigned i = at; i < part.bytes; ++i) {
     to[i] = static_cast<std::uint8_t>((pattern_word(word + i / 4) ^ flip) >> 8 * (i % 4));
   }
@@ -144,10 +149,7 @@ __global__ void __launch_bounds__(mixed_threads)
 #pragma unroll
   for (unsigned i = 0; i < mixed_stores; ++i) {
     const unsigned at = threadIdx.x + i * mixed_threads;
-    if (at < writes.units) {
-      store_pattern(to, {first * element_bytes, writes.units * element_bytes}, at * element_bytes,
-                    flip);
-    }
+    if (at < writes.units) store_element(to, first + at, flip);
   }
 }
 

@@ -73,7 +73,7 @@ TEST(PeerErrors, ASecondPeerOfTheSameNameAndThatOfAKernel) {
 }
 
 TEST(PeerNames, ThatOfTheUserWins) {
-  const auto& peer = add("peer_named=" FAKE_PEER, "peer_named");
+  const auto peer = add("peer_named=" FAKE_PEER, "peer_named");
   EXPECT_EQ(peer.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
   EXPECT_EQ(peer.source_file, "kernels/nf4/bitsandbytes_peer.cu");
   EXPECT_TRUE(peer.peer);
@@ -83,7 +83,7 @@ TEST(PeerNames, ThatOfTheUserWins) {
 TEST(PeerNames, ThatOfTheWheelsVersionWhereItsMetadataLieBesideTheLibrary) {
   const OwnFolder site;
   const std::string library = peer_in_wheel(site, "bitsandbytes-0.47.0.dist-info");
-  const auto& peer = add(library, "bitsandbytes_0.47.0");
+  const auto peer = add(library, "bitsandbytes_0.47.0");
   EXPECT_EQ(peer.lineage, "bitsandbytes 0.47.0, libbitsandbytes_cuda999.so");
 }
 
@@ -101,7 +101,7 @@ TEST(PeerNames, ARegisteredPeerIsListedAsOne) {
 }
 
 TEST(PeerSupports, LengthsThatAnIntCanCountWithATileToSpare) {
-  const auto& peer = add("peer_lengths=" FAKE_PEER, "peer_lengths");
+  const auto peer = add("peer_lengths=" FAKE_PEER, "peer_lengths");
   Problem problem;
   problem.table = reference::standard_table;
   constexpr std::int64_t longest = (std::int64_t{1} << 31) - 2048;

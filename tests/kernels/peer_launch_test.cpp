@@ -27,7 +27,7 @@ const Kernel<Problem>& add_recording_peer(const std::string& name, PeerHook hook
 void keep(const PeerCall& call) { calls.push_back(call); }
 
 TEST(PeerLaunch, PlainScalesAreOneCallOfTheOutputsType) {
-  const auto& peer = add_recording_peer("peer_plain", keep);
+  const auto peer = add_recording_peer("peer_plain", keep);
   const std::uint8_t codes[64] = {};
   const float absmax[2] = {};
   std::uint16_t output[127] = {};
@@ -58,7 +58,7 @@ TEST(PeerLaunch, PlainScalesAreOneCallOfTheOutputsType) {
 }
 
 TEST(PeerLaunch, NoWeightsAreNoCall) {
-  const auto& peer = add_recording_peer("peer_empty", keep);
+  const auto peer = add_recording_peer("peer_empty", keep);
   EXPECT_EQ(peer.launch(Problem{}, nullptr), cudaSuccess);
   EXPECT_TRUE(calls.empty());
 }
@@ -84,7 +84,7 @@ void play_along(const PeerCall& call) {
 }
 
 TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
-  const auto& peer = add_recording_peer("peer_nested", play_along);
+  const auto peer = add_recording_peer("peer_nested", play_along);
   const Tensor tensor = make_row(64 * 700 + 1, 64, true);
   const DeviceTensor on_device(tensor.quantized);
   const profiling::DeviceBuffer output(2 * tensor.expected.size());
