@@ -11,14 +11,17 @@ CUDA_BIN := $(patsubst %/nvcc,%,$(firstword $(shell command -v nvcc 2>/dev/null)
 PRESET ?= $(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu)
 BIN := build/$(PRESET)/bin
 GPU_HALF := $(filter-out cpu asan,$(PRESET))
-NO_GPU_WHY := $(if $(HAS_GPU),there is a GPU but no nvcc: install the CUDA toolkit,this machine has no GPU)
+NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),this machine has no GPU)
+# One architecture instead of the preset's: compiles the GPU half where there is no GPU.
+ARCH ?=
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 
 # Asked for at each use, as `deps` may just have made it.
-PYTHON = $(shell [ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)
+PYTHON = $(shell cat build/python 2>/dev/null || echo python3)
 JOBS := $(shell nproc)
 RESULTS := results
-RECORDED := $(firstword $(wildcard data/recorded/*))
+# The recorded run that is shown where nothing can be measured.
+RECORDED ?= data/recorded/h200
 
 # What the measuring targets take.
 FILE ?=
@@ -28,19 +31,23 @@ DRY_RUN ?=
 peers = $(foreach library,$(PEER),--peer "$(library)")
 dry_run = $(if $(DRY_RUN),--dry-run)
 
-.PHONY: help deps build test test-sanitized verify list bench reproduce-table2 render-recorded check \
-  format clean
+# Measuring and building beside each other would spoil both.
+.NOTPARALLEL:
+
+.PHONY: help deps build test test-sanitized verify list bench reproduce-table2 render \
+  render-recorded check format clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
+	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 
 deps: build/deps.stamp ## Find what is needed, install what is missing (root) or name it
+	@:
 
 build/deps.stamp: scripts/deps.sh scripts/probe/CMakeLists.txt requirements.txt
 	@scripts/deps.sh
-	@mkdir -p build && touch $@
+	@touch $@
 
 build: deps ## Configure and build everything this machine can
 	@$(MAKE) $(BIN)/.all TARGET=all
@@ -48,33 +55,38 @@ build: deps ## Configure and build everything this machine can
 # One recursive call for each set of programs, so that a target builds only what it runs.
 .PHONY: $(BIN)/.all
 $(BIN)/.all: build/$(PRESET)/CMakeCache.txt
-	@cmake --build build/$(PRESET) -j$(JOBS) --target $(TARGET)
+	@echo "building (log: build/build-$(PRESET).log)" >&2
+	@cmake --build build/$(PRESET) -j$(JOBS) --target $(TARGET) >build/build-$(PRESET).log 2>&1 || \
+	  { grep -E -A5 'error|Error' build/build-$(PRESET).log | head -n 40 >&2; exit 2; }
 
 build/$(PRESET)/CMakeCache.txt: CMakePresets.json build/deps.stamp
-	@cmake --preset $(PRESET) >build/configure-$(PRESET).log 2>&1 || \
-	  { rm -f $@; tail -n 20 build/configure-$(PRESET).log; exit 2; }
+	@[ "$(PRESET)" != gpu ] || [ -n "$(HAS_GPU)$(ARCH)" ] || \
+	  { echo "PRESET=gpu: no GPU here; add ARCH=90, or another architecture" >&2; exit 2; }
+	@cmake --preset $(PRESET) $(if $(ARCH),-DCMAKE_CUDA_ARCHITECTURES=$(ARCH)) \
+	  >build/configure-$(PRESET).log 2>&1 || \
+	  { rm -f $@; tail -n 20 build/configure-$(PRESET).log >&2; exit 2; }
 
 test: build ## Run every test that this machine can
-	@ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure
-	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
+	@ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
 	@$(PYTHON) -m pytest -q
+	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan
-	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure
+	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
 verify: deps ## Prove every output of a checkpoint: make verify FILE=x.safetensors [PEER=...]
 	@[ -n "$(FILE)" ] || { echo "verify: say which file: make verify FILE=x.safetensors" >&2; exit 2; }
 	@$(MAKE) $(BIN)/.all TARGET=verify
 	@$(BIN)/verify "$(FILE)" $(peers)
 
-list: deps ## List every registered kernel
+list: deps ## List the kernels (without a GPU: those of the recorded run)
 ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET=bench
 	@$(BIN)/bench --list
 else
 	@$(PYTHON) -m plots list --recorded $(RECORDED)/table2/shapes.json
-	@echo "To list this checkout's own kernels (needs nvcc, no GPU): make list PRESET=all-archs"
+	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 
 bench: deps ## Measure kernels alone: make bench KERNEL=name [PEER=...] [DRY_RUN=1]
@@ -86,29 +98,44 @@ else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
-# Results are files with rules: rendering again never measures again.
+# Rendering again never measures again: make render.
 SHAPES := $(RESULTS)/table2/shapes.json
 REPLAY := $(RESULTS)/table2/replay.json
 GOLDEN := tests/golden/golden_seed1.safetensors
 
+render_own = $(PYTHON) -m plots table2 --shapes $(SHAPES) --replay $(REPLAY) --output $(RESULTS)/table2
+shapes_pass = --family nf4 --experiment table2 --pass shapes $(peers)
+verify_summary = awk '/^summary/ { all = 1 } all || /mismatch|launch_failed/' $(RESULTS)/verify.log
+
 reproduce-table2: deps ## The paper's Table II: verify, measure (with a GPU), tables and figures
 ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET="verify bench table2_replay"
+	@mkdir -p $(RESULTS)
 ifeq ($(DRY_RUN),)
-	@$(BIN)/verify $(GOLDEN) $(peers) | sed -n '/^summary/,$$p'
+	@# A wrong output (status 1) has its row and no time; the others are still measured and shown.
+	@worst=0; run() { "$$@" || { s=$$?; [ $$s -eq 1 ] || exit $$s; worst=1; }; }; \
+	run $(BIN)/verify $(GOLDEN) $(peers) > $(RESULTS)/verify.log; $(verify_summary); \
+	run $(BIN)/bench $(shapes_pass) --output $(SHAPES); \
+	run $(BIN)/table2_replay $(peers) --output $(REPLAY); \
+	$(render_own) && exit $$worst
+else
+	@$(BIN)/bench $(shapes_pass) --dry-run
+	@$(BIN)/table2_replay $(peers) --dry-run
 endif
-	@$(BIN)/bench --family nf4 --experiment table2 --pass shapes $(peers) $(dry_run) --output $(SHAPES)
-	@$(BIN)/table2_replay $(peers) $(dry_run) --output $(REPLAY)
-	@$(if $(DRY_RUN),,$(PYTHON) -m plots table2 --shapes $(SHAPES) --replay $(REPLAY) --output $(RESULTS)/table2)
 else ifneq ($(DRY_RUN),)
-	@echo "Without a GPU: builds the CPU half (5 minutes on 2 cores), verifies $(GOLDEN) on the CPU,"
-	@echo "and renders the recorded run $(RECORDED)/table2 to $(RESULTS)/table2-recorded. 1 GB of memory."
+	@echo "Nothing can be measured: $(NO_GPU_WHY). Instead: builds the verifier (a minute on 2 cores),"
+	@echo "verifies $(GOLDEN) on the CPU, and renders the recorded run"
+	@echo "$(RECORDED)/table2 to $(RESULTS)/table2-recorded. 1 GB of memory."
 else
 	@echo "Nothing is measured here: $(NO_GPU_WHY). The CPU check, and a recorded run:"
 	@$(MAKE) $(BIN)/.all TARGET=verify
-	@$(BIN)/verify $(GOLDEN) | sed -n '/^summary/,$$p'
+	@mkdir -p $(RESULTS) && $(BIN)/verify $(GOLDEN) > $(RESULTS)/verify.log; status=$$?; $(verify_summary); \
+	exit $$status
 	@$(MAKE) render-recorded
 endif
+
+render: deps ## Render your own results again
+	@$(render_own)
 
 render-recorded: deps ## Render the recorded run, under a banner that says whose it is
 	@$(PYTHON) -m plots table2 --recorded --shapes $(RECORDED)/table2/shapes.json \

@@ -1,5 +1,5 @@
 // The registry that each family of kernels has one of: what a kernel says about itself,
-// and the one line at the end of its file with which it says it.
+// and the registrar at the end of its file with which it says it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -44,7 +44,9 @@ struct Kernel {
   std::string lineage;      ///< Where it comes from: paper section, post, release.
   std::string source_file;  ///< Path from the root of the project.
   Contract<Problem> contract;
+  /// Whether `launch` may be called with a problem; what it says no to is never launched.
   std::function<Support(const Problem&)> supports;
+  /// Enqueues the work on the stream, all of it, without waiting; returns cudaGetLastError().
   std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
   bool peer = false;  ///< Somebody else's library, loaded at run time.
 };

@@ -5,7 +5,7 @@ from typing import Any
 
 from plots.captions import clock_warning, machine_notes, outcome_notes, outcome_words
 from plots.results import Record, Results
-from plots.stats import Ratio, gb_per_s, overlap, significant, speed_up
+from plots.stats import INTERVAL_NOTE, Ratio, gb_per_s, overlap, significant, speed_up
 from plots.tables import Cell, Column, Group, Row, Table
 
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
@@ -13,13 +13,16 @@ NONE = "-"
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
-    "IQR: first to third quartile, us."
+    + INTERVAL_NOTE
 )
 COPY_NOTE = "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run."
-BEST_NOTE = "The best bit-exact row of a problem, and those whose IQR overlaps it, are marked (*)."
+BEST_NOTE = (
+    "The best bit-exact row of a problem, and those whose interval overlaps with it, "
+    "are marked (*)."
+)
 RATIO_NOTE = (
-    "Speed-up: ratio of medians and its interval from the quartiles. "
-    "Where the two IQRs overlap, no difference was seen. Bit-exact rows alone are ranked."
+    "Speed-up: ratio of medians, from the lower interval end over the upper to the reverse. "
+    "Where the two intervals overlap, no difference was seen. Bit-exact rows alone are ranked."
 )
 
 
@@ -74,10 +77,10 @@ def describe(problem: dict[str, Any]) -> str:
     return f"{problem['name']}: {users}" if users else problem["name"]
 
 
-def iqr(record: Record) -> str:
+def interval(record: Record) -> str:
     """'138.6-138.9', in microseconds."""
     s = record.summary
-    return f"{significant(s.q1)}-{significant(s.q3)}" if s else NONE
+    return f"{significant(s.low)}-{significant(s.high)}" if s else NONE
 
 
 def ratio_text(ratio: Ratio | None) -> str:
@@ -96,7 +99,7 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str | Non
         Column("kernel", "l", wrap=True, code=True),
         Column("outcome", "l", wrap=True),
         Column("median us"),
-        Column("IQR us"),
+        Column("interval us"),
         Column("min us"),
         Column("n"),
         Column("GB/s"),
@@ -136,7 +139,7 @@ def display(m: Measured) -> list[Cell | str]:
         r.kernel,
         outcome,
         significant(r.summary.median),
-        iqr(r),
+        interval(r),
         significant(r.summary.min),
         str(r.summary.n),
         Cell(f"{m.gb_s:.0f}" if m.gb_s else NONE, best=m.best),
@@ -146,7 +149,7 @@ def display(m: Measured) -> list[Cell | str]:
 
 
 CSV_HEADER = (
-    "problem,kernel,role,outcome,reason,median_us,q1_us,q3_us,min_us,n,bytes,gb_per_s,"
+    "problem,kernel,role,outcome,reason,median_us,low_us,high_us,min_us,n,bytes,gb_per_s,"
     "share_of_copy,speedup,speedup_low,speedup_high,difference_seen,best,sm_mhz,source_file"
 ).split(",")
 
@@ -159,7 +162,7 @@ def csv_row(problem: dict[str, Any], m: Measured) -> list[object]:
         r.role,
         r.outcome,
         r.reason or r.deviation,
-        *((s.median, s.q1, s.q3, s.min, s.n) if s else (None,) * 5),
+        *((s.median, s.low, s.high, s.min, s.n) if s else (None,) * 5),
         r.bytes_moved,
         m.gb_s,
         m.of_copy,

@@ -47,11 +47,17 @@ def clocks(results: Results) -> str:
 
 def throttling(results: Results) -> str:
     found = results.provenance["clocks"]
+    if found["throttle_reasons"] is None:
+        return "throttle reasons not known"
     if found["throttle_reasons"]:
         return f"throttle reasons seen: {', '.join(found['throttle_reasons'])}"
-    if not span(found["sm_mhz"], "MHz"):
-        return "throttle reasons not known"
     return "no throttle reasons seen"
+
+
+def driver(results: Results) -> str:
+    """'driver 580.159.04'; null in the file where NVML is not available."""
+    version = results.provenance["gpu"]["driver"]
+    return "driver not known" if version is None else f"driver {version}"
 
 
 def machine_notes(results: Results) -> list[str]:
@@ -60,7 +66,7 @@ def machine_notes(results: Results) -> list[str]:
     clock_line = f"{clocks(results)}; {throttling(results)}."
     origin = (
         f"From {results.file.name}: {shlex.join(map(str, p['argv']))}; commit {commit(results)}; "
-        f"{p['gpu']['name']}; driver {p['gpu']['driver']}; "
+        f"{p['gpu']['name']}; {driver(results)}; "
         f"CUDA runtime {p['gpu']['cuda_runtime']}, nvcc {p['build']['nvcc']}; {date(results)}."
     )
     return [clock_line[0].upper() + clock_line[1:], origin]
@@ -70,7 +76,7 @@ def small_print(results: Results) -> list[str]:
     """The parts of the sentence on the machine at a figure's bottom."""
     p = results.provenance
     return [
-        f"{p['gpu']['name']}, driver {p['gpu']['driver']}, CUDA {p['gpu']['cuda_runtime']}",
+        f"{p['gpu']['name']}, {driver(results)}, CUDA {p['gpu']['cuda_runtime']}",
         clocks(results),
         throttling(results),
         date(results),

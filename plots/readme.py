@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from plots import table2
-from plots.captions import commit, span, throttling
+from plots.captions import commit, driver, span, throttling
 from plots.documents import markdown, markdown_escape
 from plots.errors import InputError
 from plots.files import write_text
@@ -138,7 +138,7 @@ def provenance(results: Results) -> str:
         "Commit": commit(results),
         "GPU": f"{gpu['name']}; ECC {ecc}; power limit "
         + ("not known" if limit is None else f"{limit:.0f} W"),
-        "Driver and toolkit": f"{gpu['driver']}; CUDA runtime {gpu['cuda_runtime']}; "
+        "Driver and toolkit": f"{driver(results)}; CUDA runtime {gpu['cuda_runtime']}; "
         f"nvcc {p['build']['nvcc']}; {p['build']['compiler']}",
         "Clocks": f"{policy}; SM {span(seen['sm_mhz'], 'MHz') or 'not known'}; "
         f"memory {span(seen['memory_mhz'], 'MHz') or 'not known'}; {throttling(results)}",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,12 @@ def load(file: Path, experiment: str | None = None, pass_name: str | None = None
     )
 
 
+def is_recorded(file: Path) -> bool:
+    """Whether the file lies under data/recorded/: then it is of another machine, or another day."""
+    folders = file.resolve().parent.parts
+    return ("data", "recorded") in pairwise(folders)
+
+
 def check_provenance(node: Node) -> None:
     for name in ("started", "commit", "instrument"):
         node.take(name, "a string")
@@ -168,8 +175,9 @@ def check_provenance(node: Node) -> None:
     build, gpu, clocks = node.child("build"), node.child("gpu"), node.child("clocks")
     for name in ("compiler", "nvcc"):
         build.take(name, "a string")
-    for name in ("name", "driver", "cuda_runtime"):
+    for name in ("name", "cuda_runtime"):
         gpu.take(name, "a string")
+    gpu.take("driver", "a string", null=True)
     clocks.one_of("policy", ("observed", "locked"))
     clocks.take("locked_mhz", "a number", null=clocks.value["policy"] == "observed")
     clocks.take("throttle_reasons", "a list", null=True)

@@ -7,7 +7,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from plots.bandwidth import COPY, bandwidth
 from plots.figures import BLACK, BLUE, GREY, SERIES, add_caption, annotate_empty, new_figure
 from plots.results import Record, Results
-from plots.stats import significant
+from plots.stats import INTERVAL_NOTE, significant
 
 SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and decodes nothing
 
@@ -87,7 +87,7 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     all_axes[0].set_ylim(max(len(names), 1) - 0.4, -0.6)
     notes = [
         "Each dot is one sample; within a row they run downwards in the order taken. "
-        "Bar: median; box: IQR. Right of each row: its median."
+        "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
     results = panels[0][0]
     add_caption(figure, results, notes, recorded)
@@ -101,13 +101,14 @@ def timed_rows(results: Results, problem: str) -> list[Record]:
 
 def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
     """One row a kernel: its samples' distance from their own median, in percent."""
+    axes.use_sticky_edges = False  # a box may end at the outermost sample, which needs its margin
     for r in records:
         row, s = names.index(r.kernel), r.times
         distance = [100 * (v / s.median - 1) for v in r.samples_us]
         step = 0.56 / max(1, s.n - 1)
         ys = [row - 0.28 * (s.n > 1) + step * i for i in range(s.n)]
         colour = GREY if r.role == "ceiling" else BLUE
-        left, right = 100 * (s.q1 / s.median - 1), 100 * (s.q3 / s.median - 1)
+        left, right = 100 * (s.low / s.median - 1), 100 * (s.high / s.median - 1)
         axes.barh(row, right - left, 0.74, left, color=colour, alpha=0.22, linewidth=0)
         axes.plot([0, 0], [row - 0.37, row + 0.37], color=BLACK, linewidth=1.2)
         axes.plot(distance, ys, ".", color=colour, markersize=4.5, markeredgewidth=0, zorder=3)

@@ -6,21 +6,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FEWEST_FOR_QUARTILES = 5  # as experiments/harness/statistics.hpp, which says why
+INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {FEWEST_FOR_QUARTILES} samples."
+
 
 @dataclass(frozen=True)
 class Summary:
-    """Median, first and third quartile and minimum, in the samples' unit, and their number."""
+    """Median, first and third quartile and extremes, in the samples' unit, and their number."""
 
     median: float
     q1: float
     q3: float
     min: float
+    max: float
     n: int
+
+    @property
+    def low(self) -> float:
+        """The interval's lower end; see INTERVAL_NOTE."""
+        return self.min if self.n < FEWEST_FOR_QUARTILES else self.q1
+
+    @property
+    def high(self) -> float:
+        return self.max if self.n < FEWEST_FOR_QUARTILES else self.q3
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A speed-up with its interval; `seen` is false where the quartile intervals overlap."""
+    """A speed-up with its interval; `seen` is false where the two intervals overlap."""
 
     value: float
     low: float
@@ -31,20 +44,20 @@ class Ratio:
 def summarize(samples: Sequence[float]) -> Summary:
     """Summarize at least one sample; quartiles by linear interpolation."""
     q1, median, q3 = (float(q) for q in np.quantile(np.asarray(samples, float), (0.25, 0.5, 0.75)))
-    return Summary(median, q1, q3, min(samples), len(samples))
+    return Summary(median, q1, q3, min(samples), max(samples), len(samples))
 
 
 def overlap(a: Summary, b: Summary) -> bool:
-    """Whether [q1, q3] of the two have a point in common."""
-    return a.q1 <= b.q3 and b.q1 <= a.q3
+    """Whether the intervals of the two have a point in common."""
+    return a.low <= b.high and b.low <= a.high
 
 
 def speed_up(base: Summary, other: Summary) -> Ratio:
-    """How many times faster than `base` the `other` is: ratio of medians, interval of quartiles."""
+    """How many times faster than `base` the `other` is: ratio of medians, and of intervals."""
     return Ratio(
         base.median / other.median,
-        base.q1 / other.q3,
-        base.q3 / other.q1,
+        base.low / other.high,
+        base.high / other.low,
         not overlap(base, other),
     )
 

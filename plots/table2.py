@@ -5,22 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plots import console
-from plots.bandwidth import COPY, NONE, bandwidth_table, describe, measure
-from plots.captions import banner, machine_notes
+from plots.bandwidth import COPY, NONE, Measured, bandwidth_table, describe, measure
+from plots.captions import banner, commit, driver, machine_notes
 from plots.errors import InputError
 from plots.figures import FORMATS, house_style, save
 from plots.output import write_tables
 from plots.published import Published, load_published
-from plots.results import Results, load
+from plots.results import Results, is_recorded, load
 from plots.sample_figures import bandwidth_figure, samples_figure
-from plots.stats import speed_up
+from plots.stats import INTERVAL_NOTE
 from plots.table2_claim import BASELINE, SUBJECT, claims_table, table2
 from plots.table2_figures import kernels_figure, share_figure, speedup_figure
 from plots.table2_models import (
     SHARE_CLAIM,
-    baseline_of,
     kernels_table,
-    ranking,
     replay_problems,
     share_table,
     shown_batch,
@@ -42,15 +40,24 @@ class Inputs:
 
 
 def read(replay: Path, shapes: Path, published: Path, recorded: bool) -> Inputs:
-    """Load and check the files; both passes must come from one kind of GPU."""
+    """Load and check the files: two passes of one run; a path may say `recorded` too."""
     a = load(replay, "table2", "replay")
     b = load(shapes, "table2", "shapes")
-    names = [r.provenance["gpu"]["name"] for r in (a, b)]
-    if names[0] != names[1]:
-        raise InputError(
-            f"{replay} is of {names[0]}, but {shapes} of {names[1]}: give two passes of one GPU"
-        )
+    for say in (gpu_name, commit_in_words, driver):
+        if say(a) != say(b):
+            raise InputError(
+                f"{replay} is of {say(a)}, but {shapes} of {say(b)}: give two passes of one run"
+            )
+    recorded = recorded or is_recorded(replay) or is_recorded(shapes)
     return Inputs(a, b, load_published(published), recorded)
+
+
+def gpu_name(results: Results) -> str:
+    return results.provenance["gpu"]["name"]
+
+
+def commit_in_words(results: Results) -> str:
+    return f"commit {commit(results)}"
 
 
 def tables(inputs: Inputs) -> list[Table]:
@@ -100,7 +107,7 @@ def shapes_summary(shapes: Results) -> Table:
     title = "Bandwidth per distinct shape: baseline, the paper's kernel, and the best"
     notes = [
         "GB = 1e9 bytes, read and written once each, over the median. Best: lowest median of the "
-        "bit-exact rows; several names where their IQRs overlap."
+        "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE
     ]
     return Table("shapes_summary", title, columns, rows, data, notes, machine_notes(shapes))
 
@@ -142,20 +149,25 @@ def render(inputs: Inputs, directory: Path) -> str:
     return head + console.render(found[0]) + "\n" + summary(inputs, directory)
 
 
+def fastest(best: list[Measured]) -> str:
+    """The fastest kernel, or all not told apart from it, and its speed-up where one is seen."""
+    first, names = best[0], ", ".join(m.record.kernel for m in best)
+    ratio = f"{first.ratio.value:.2f}x {BASELINE}" if first.ratio and first.ratio.seen else ""
+    if len(best) == 1:
+        return names + (f", {ratio}" if ratio else "")
+    return f"no difference seen between {names}" + (
+        f"; {first.record.kernel} is {ratio}" if ratio else ""
+    )
+
+
 def summary(inputs: Inputs, directory: Path) -> str:
     """A few lines on the other tables, and where everything is."""
     replay, lines = inputs.replay, []
     batch = shown_batch(replay)
     for problem in replay_problems(replay):
-        base = baseline_of(replay, problem["name"])
-        if problem["batch"] != batch or base is None:
-            continue
-        first = replay.find(problem["name"], ranking(replay, [problem])[0])
-        if first is not None and first.ranked:
-            ratio = speed_up(base.times, first.times)
-            lines.append(
-                f"Fastest for {problem['name']}: {first.kernel}, {ratio.value:.2f}x {BASELINE}."
-            )
+        best = [m for m in measure(replay, problem["name"], BASELINE) if m.best]
+        if problem["batch"] == batch and best:
+            lines += console.wrap(f"Fastest for {problem['name']}: {fastest(best)}.", indent="  ")
     top = [m for p in inputs.shapes.problems() for m in measure(inputs.shapes, p["name"], None)]
     shares = [m for m in top if m.best and m.of_copy is not None]
     if shares:

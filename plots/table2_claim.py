@@ -6,7 +6,7 @@ from plots.bandwidth import NONE
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.published import MODELS, PAPER_NAME, Published, check_source_value
 from plots.results import Results, Verdict
-from plots.stats import significant
+from plots.stats import INTERVAL_NOTE, significant
 from plots.tables import Cell, Column, Group, Row, Table
 
 CLAIM = "kernel-speedup"
@@ -21,7 +21,7 @@ VERDICT_WORDS = {
     "not_testable": "not testable",
 }
 GEMMA_NOTE = "The paper says Gemma 27B without saying which; both are compared with its column."
-AVERAGE_NOTE = "Mean of the rows above, as in the paper; no verdict of its own."
+CLAIMS_NOTE = f"{INTERVAL_NOTE} Over several cells: median of the cells, widest of their intervals."
 
 
 def problem_name(model: str, batch: int) -> str:
@@ -69,26 +69,14 @@ def table2(results: Results, published: Published) -> Table:
             rows.append(display(results, model, batch, value, verdict))
             data.append(csv_row(results, model, batch, value, verdict))
         value, verdict = published.average(model), verdicts.get((model, AVERAGE))
-        batch_verdicts = [verdicts.get((model, batch)) for batch in published.batches]
-        ours = [v.our_value for v in batch_verdicts if v and v.our_value is not None]
-        if verdict is None and len(ours) == len(published.batches):
-            mean = sum(ours) / len(ours)
-            change = 100 * (mean / value - 1)
-            shown: list[Cell | str] = [
-                f"{value:.2f}",
-                Cell(f"{mean:.2f}", (AVERAGE_NOTE,)),
-                f"{change:+.1f} %",
-            ]
-            rows.append([AVERAGE, *shown, *[NONE] * 4])
-            data.append([model, AVERAGE, value, mean, None, None, change, *[None] * 12])
-        else:
-            rows.append(display(results, model, AVERAGE, value, verdict))
-            data.append(csv_row(results, model, AVERAGE, value, verdict))
+        rows.append(display(results, model, AVERAGE, value, verdict))
+        data.append(csv_row(results, model, AVERAGE, value, verdict))
     tolerances = dict.fromkeys(v.tolerance for v in verdicts.values())
     notes = [f"Tolerance, declared beforehand: {tolerance}." for tolerance in tolerances]
     notes.append(
         "ms: median time of all dequantizations of one forward pass, over n passes; "
-        "quartiles and minima are in table2.csv."
+        "intervals and minima are in table2.csv. average: mean of a model's rows and of their "
+        "interval ends. " + INTERVAL_NOTE
     )
     return Table(
         "table2",
@@ -145,8 +133,8 @@ def pair(results: Results, model: str, batch: int | str):
 
 CSV_HEADER = (
     "model,batch,paper,ours,ours_low,ours_high,difference_percent,verdict,reason,"
-    "branch_tree_median_us,branch_tree_q1_us,branch_tree_q3_us,branch_tree_min_us,"
-    "shared_lut_median_us,shared_lut_q1_us,shared_lut_q3_us,shared_lut_min_us,n,tolerance"
+    "branch_tree_median_us,branch_tree_low_us,branch_tree_high_us,branch_tree_min_us,"
+    "shared_lut_median_us,shared_lut_low_us,shared_lut_high_us,shared_lut_min_us,n,tolerance"
 ).split(",")
 
 
@@ -159,7 +147,7 @@ def csv_row(
     n = None
     for record in pair(results, model, batch):
         s = record.summary if record else None
-        times += [s.median, s.q1, s.q3, s.min] if s else [None] * 4
+        times += [s.median, s.low, s.high, s.min] if s else [None] * 4
         n = s.n if s else None
     low, high = v.our_interval or (None, None)
     return [
@@ -220,7 +208,7 @@ def claims_table(passes: list[Results]) -> Table:
             )
     if not rows:
         provenance = machine_notes(passes[0])
-    return Table("claims", "The other claims", columns, rows, data, [], provenance)
+    return Table("claims", "The other claims", columns, rows, data, [CLAIMS_NOTE], provenance)
 
 
 def with_unit(value: float | None, unit: str) -> str:

@@ -17,7 +17,7 @@ from plots.figures import (
 )
 from plots.published import MODELS, PAPER_NAME, Published
 from plots.results import Record, Results
-from plots.stats import Ratio, speed_up
+from plots.stats import INTERVAL_NOTE, Ratio, speed_up
 from plots.table2_claim import BASELINE, SUBJECT, pair, speedup_verdicts
 from plots.table2_models import (
     SHARE_CLAIM,
@@ -28,6 +28,7 @@ from plots.table2_models import (
     shown_batch,
 )
 
+INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 
 
@@ -93,7 +94,7 @@ def speedup_figure(results: Results, published: Published, recorded: bool) -> Fi
     panels[0].yaxis.set_major_formatter(FormatStrFormatter("%.2f"))
     panels[0].set_ylabel(f"speed-up of {SUBJECT}\nover {BASELINE} (x)")
     legend_above(figure, list(panels))
-    notes = ["The axis does not start at 0."] + first_warning(warnings)
+    notes = [f"The axis does not start at 0. {INTERVAL_NOTE}", *first_warning(warnings)]
     add_caption(figure, results, notes, recorded)
     return figure
 
@@ -164,7 +165,7 @@ def kernels_figure(results: Results, published: Published, recorded: bool) -> Fi
         f"speed-up over {BASELINE} in dequantization per forward pass, batch {batch} (x)"
     )
     legend_above(figure, [axes])
-    add_caption(figure, results, first_warning(warnings), recorded)
+    add_caption(figure, results, [INTERVAL_BARS, *first_warning(warnings)], recorded)
     return figure
 
 
@@ -199,8 +200,8 @@ def share_figure(results: Results, published: Published, recorded: bool) -> Figu
                 xs,
                 [s.median for s in summaries],
                 yerr=[
-                    [s.median - s.q1 for s in summaries],
-                    [s.q3 - s.median for s in summaries],
+                    [s.median - s.low for s in summaries],
+                    [s.high - s.median for s in summaries],
                 ],
                 fmt=marker,
                 linestyle=line,
@@ -234,5 +235,5 @@ def share_figure(results: Results, published: Published, recorded: bool) -> Figu
         )
     panels[0].set_ylabel("dequantization's share of\ndequantize and multiply (%)")
     legend_above(figure, list(panels), columns=3)
-    add_caption(figure, results, recorded=recorded)
+    add_caption(figure, results, [INTERVAL_BARS], recorded)
     return figure

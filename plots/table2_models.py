@@ -7,7 +7,7 @@ from plots.bandwidth import NONE
 from plots.captions import clock_warning, machine_notes, outcome_notes, outcome_words
 from plots.published import Published
 from plots.results import Record, Results
-from plots.stats import Summary, significant, speed_up, summarize
+from plots.stats import INTERVAL_NOTE, Summary, significant, speed_up, summarize
 from plots.table2_claim import BASELINE, SUBJECT
 from plots.tables import Cell, Column, Group, Row, Table
 
@@ -70,9 +70,9 @@ def kernels_table(results: Results) -> Table:
             data += [kernel_csv(results, record)] if record else []
     notes = [
         "Milliseconds of dequantization in one forward pass (median), and the speed-up over "
-        f"{BASELINE}. Bit-exact rows alone are ranked and compared; no diff.: the two IQRs "
+        f"{BASELINE}. Bit-exact rows alone are ranked and compared; no diff.: the two intervals "
         "overlap, so no difference was seen. Spread, minimum, number of samples and the other "
-        "batches: kernels.csv.",
+        "batches: kernels.csv. " + INTERVAL_NOTE,
     ]
     notes += residency(shown)
     title = f"All kernels: dequantization per forward pass at batch {batch}, ms"
@@ -104,7 +104,7 @@ def time_and_speedup(results: Results, record: Record | None) -> Cell | str:
 
 
 KERNELS_HEADER = (
-    "model,batch,kernel,role,outcome,reason,median_us,q1_us,q3_us,min_us,n,speedup,speedup_low,"
+    "model,batch,kernel,role,outcome,reason,median_us,low_us,high_us,min_us,n,speedup,speedup_low,"
     "speedup_high,difference_seen,product_median_us,sm_mhz,source_file"
 ).split(",")
 
@@ -120,7 +120,7 @@ def kernel_csv(results: Results, r: Record) -> list[object]:
         r.role,
         r.outcome,
         r.reason or r.deviation,
-        *((s.median, s.q1, s.q3, s.min, s.n) if s else (None,) * 5),
+        *((s.median, s.low, s.high, s.min, s.n) if s else (None,) * 5),
         *((ratio.value, ratio.low, ratio.high, int(ratio.seen)) if ratio else (None,) * 4),
         product,
         r.sm_mhz,
@@ -140,7 +140,12 @@ def share_table(results: Results, published: Published) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
     columns = [Column("batch"), Column("paper")]
     for kernel in (BASELINE, SUBJECT):
-        columns += [Column(f"{kernel} ms"), Column("products ms"), Column("share"), Column("IQR")]
+        columns += [
+            Column(f"{kernel} ms"),
+            Column("products ms"),
+            Column("share"),
+            Column("interval"),
+        ]
     columns.append(Column("n"))
     rows: list[Row | Group] = []
     data: list[Sequence[object]] = [SHARE_HEADER]
@@ -163,13 +168,14 @@ def share_table(results: Results, published: Published) -> Table:
                 product = summarize(record.product_samples_us).median
                 n = str(s.n)
                 row += [significant(record.times.median / 1e3), significant(product / 1e3)]
-                row += [f"{s.median:.1f} %", f"{s.q1:.1f}-{s.q3:.1f}"]
-                numbers = [record.times.median, product, s.median, s.q1, s.q3]
+                row += [f"{s.median:.1f} %", f"{s.low:.1f}-{s.high:.1f}"]
+                numbers = [record.times.median, product, s.median, s.low, s.high]
             data.append([p["model"], p["batch"], kernel, paper, *numbers, s.n if s else None])
         rows.append([*row, n])
     notes = [
         "Share: dequantization over dequantization and matrix products of the same forward pass, "
-        "median over the passes. Paper: section III-C, on " + published.gpu + "."
+        "median over the passes. Paper: section III-C, on " + published.gpu + ".",
+        INTERVAL_NOTE,
     ]
     title = "Dequantization's share of dequantize and multiply"
     return Table("share", title, columns, rows, data, notes, machine_notes(results))
@@ -177,5 +183,5 @@ def share_table(results: Results, published: Published) -> Table:
 
 SHARE_HEADER = (
     "model,batch,kernel,paper_percent,dequantize_median_us,products_median_us,share_percent,"
-    "share_q1_percent,share_q3_percent,n"
+    "share_low_percent,share_high_percent,n"
 ).split(",")

@@ -45,12 +45,12 @@ std::string_view hint(CUptiResult result) {
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
       return "This user may not profile: run as root, or have the administrator set "
-             "NVreg_RestrictProfilingToAdminUsers=0; --instrument=events needs no permission.";
+             "NVreg_RestrictProfilingToAdminUsers=0; --instrument=none needs no permission.";
     case CUPTI_ERROR_NOT_INITIALIZED:
     case CUPTI_ERROR_UNKNOWN:  // what CUPTI answers on a machine without a driver
       return "CUPTI needs a working NVIDIA driver: `nvidia-smi` should work first.";
     default:
-      return "--instrument=events measures without CUPTI.";
+      return "--instrument=none does without CUPTI, and without times.";
   }
 }
 
@@ -71,8 +71,8 @@ CuptiLibrary load_cupti() {
   if (!library) {
     throw std::runtime_error(fmt::format(
         "activity recording: CUPTI cannot be loaded ({}). Install the toolkit's CUPTI package "
-        "(cuda-cupti), or name the library in REPROLAB_CUPTI; --instrument=events measures without "
-        "CUPTI.",
+        "(cuda-cupti), or name the library in REPROLAB_CUPTI; --instrument=none does without "
+        "CUPTI, and without times.",
         why_not));
   }
   CuptiLibrary cupti{};

@@ -142,4 +142,13 @@ std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads
   return output;
 }
 
+Nf4View view_of(const QuantizedTensor& tensor) {
+  return {.codes = tensor.codes,
+          .absmax = tensor.absmax,
+          .table = tensor.table,
+          .block_size = tensor.block_size,
+          .type = tensor.type,
+          .shape = tensor.shape};
+}
+
 }  // namespace reprolab::reference

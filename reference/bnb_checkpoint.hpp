@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "reference/mismatch_report.hpp"
 #include "reference/nested_scales.hpp"
 #include "reference/nf4.hpp"
 #include "reference/quant_state.hpp"
@@ -32,6 +33,9 @@ struct QuantizedTensor {
   std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` where there is.
   std::optional<NestedScales> nested{};  ///< The scales as stored, when doubly quantized.
 };
+
+/// As a report of a mismatch wants it; valid while `tensor` is.
+Nf4View view_of(const QuantizedTensor& tensor);
 
 /// What the checkpoint says of one, before its data are read.
 struct QuantizedTensorInfo {

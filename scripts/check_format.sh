@@ -13,6 +13,9 @@ if [ ! -x "$tools/bin/ruff" ] || [ ! -x "$tools/bin/clang-format" ]; then
     $(grep -E '^(ruff|clang-format)==' requirements.txt)
 fi
 
+# README's example kernel is C++ too: what a newcomer copies must pass.
+readme_example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' README.md; }
+
 sources=$(git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.cu' '*.cuh')
 if [ "${1:-}" = --fix ]; then
   "$tools/bin/clang-format" -i $sources
@@ -20,6 +23,10 @@ if [ "${1:-}" = --fix ]; then
   "$tools/bin/ruff" check --quiet --fix plots tests scripts
 else
   "$tools/bin/clang-format" --dry-run -Werror $sources
+  if ! diff <(readme_example) <(readme_example | "$tools/bin/clang-format" --assume-filename=x.cu); then
+    echo "format: the example in README.md is not formatted (above: README, then how it should be)" >&2
+    exit 1
+  fi
   "$tools/bin/ruff" format --check --quiet plots tests scripts
   "$tools/bin/ruff" check --quiet plots tests scripts
   echo "format: $(wc -w <<<"$sources") C++ files and the Python files are as they should be"

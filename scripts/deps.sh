@@ -29,10 +29,18 @@ else
 fi
 
 # The plots' Python: a virtual environment of the project's own, unless the system's has it all.
-has_plots() { "$1" -c 'import matplotlib, numpy, pytest' >/dev/null 2>&1; }
+has_plots() {
+  "$1" -c 'import sys, matplotlib, numpy, pytest; sys.exit(sys.version_info < (3, 11))' \
+    >/dev/null 2>&1
+}
 venv=no
-if ! has_plots .venv/bin/python && ! has_plots python3; then
+if has_plots .venv/bin/python; then
+  python=.venv/bin/python
+elif has_plots python3; then
+  python=python3
+else
   venv=yes
+  python=.venv/bin/python
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
 fi
 
@@ -56,4 +64,6 @@ if [ "$venv" = yes ]; then
   python3 -m venv .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 fi
+mkdir -p build
+echo "$python" >build/python
 echo "deps: all found"

@@ -25,7 +25,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--list", options.list, "List every registered kernel and exit");
   app.add_flag("--dry-run", options.dry_run, "Say what would run, how long it takes, and exit");
   app.add_option("--family", options.selection.family, "Families whose name matches (regex)");
-  app.add_option("--kernel", options.selection.kernel, "Kernels whose name matches (regex)");
+  app.add_option("--kernel", options.selection.kernel, "Kernels whose whole name matches (regex)");
   app.add_option("--problem", options.selection.problem, "Problems whose name matches (regex)");
   app.add_option("--samples", options.measure.samples, "Timed batches a row")
       ->check(CLI::Range(1, 100000))
@@ -34,7 +34,7 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   app.add_option("--seed", options.measure.seed, "Of the data and of the order of samples")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 2147483647))
       ->capture_default_str();
   app.add_option("--instrument", options.instrument,
                  "events, or none: verify and launch only, for ncu and compute-sanitizer")
@@ -47,10 +47,23 @@ void add_options(CLI::App& app, Options& options) {
   app.allow_extras();
 }
 
+/// Flags of Google Benchmark that our own order of samples overrules.
+void refuse_overruled(const std::string& word) {
+  for (const char* flag : {"--benchmark_enable_random_interleaving", "--benchmark_repetitions",
+                           "--benchmark_format"}) {
+    if (word.starts_with(flag)) {
+      throw UsageError(std::string(flag) +
+                       ": not served; samples are always interleaved (--seed, "
+                       "--samples), and --benchmark_out writes files");
+    }
+  }
+}
+
 /// Google Benchmark reads what CLI11 left over; what it does not know either is an error.
 void initialize_benchmark(const CLI::App& app, const char* program) {
   std::vector<std::string> words = app.remaining();
   words.insert(words.begin(), program);
+  for (const auto& word : words) refuse_overruled(word);
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -100,6 +113,7 @@ int run(int argc, char** argv) {
 
   initialize_benchmark(app, argv[0]);
   reference::prove_comparison();
+  if (!options.output.empty()) require_writable(options.output);
   PassObserver observer(to_strings(argc, argv), options.measure.instrument, options.measure.seed);
   ResultFile results{.experiment = options.measure.experiment, .pass = options.pass};
   results.records = options.measure.instrument == profiling::Instrument::none
@@ -111,7 +125,9 @@ int run(int argc, char** argv) {
     throw UsageError("--benchmark_filter selects nothing; --benchmark_list_tests lists the rows");
   }
   if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
-  return results.exit_status();
+  const int status = results.exit_status();
+  if (status == exit_usage) fmt::print(stderr, "bench: no selected kernel supports the problem\n");
+  return status;
 }
 
 }  // namespace

@@ -28,35 +28,58 @@ double estimated_seconds(const Group& group, int samples, double batch_us) {
   return 1e-9 * (prepare + verify + timing);
 }
 
+/// Their rows would have the same keys.
+void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels) {
+  for (const auto& ceiling : ceiling_variants()) {
+    if (std::ranges::find(kernels, ceiling.name, &VariantInfo::name) != kernels.end()) {
+      throw UsageError(
+          fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
+    }
+  }
+}
+
+/// Those of a family's kernels that are among the selected ones.
+std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
+                                   const std::vector<VariantInfo>& selected) {
+  std::vector<VariantInfo> common;
+  std::ranges::copy_if(family, std::back_inserter(common), [&](const VariantInfo& kernel) {
+    return std::ranges::find(selected, kernel.name, &VariantInfo::name) != selected.end();
+  });
+  return common;
+}
+
 double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 }  // namespace
 
 std::vector<Group> select(const Selection& selection) {
   const auto family_regex = to_regex("--family", selection.family);
-  const auto kernel_regex = to_regex("--kernel", selection.kernel);
   const auto problem_regex = to_regex("--problem", selection.problem);
-  std::vector<Group> groups;
-  std::vector<std::string> family_names, kernel_names, problem_names;
-  for (const Family* family : families()) {
+  std::vector<Family*> selected;
+  std::vector<VariantInfo> known;
+  std::vector<std::string> family_names, problem_names;
+  for (Family* family : families()) {
     family_names.push_back(family->name());
     if (!std::regex_search(family->name(), family_regex)) continue;
-    std::vector<VariantInfo> kernels;
-    for (const auto& kernel : family->kernels()) {
-      kernel_names.push_back(kernel.name);
-      if (std::regex_search(kernel.name, kernel_regex)) kernels.push_back(kernel);
-    }
-    if (kernels.empty()) continue;
+    selected.push_back(family);
+    const auto kernels = family->kernels();
+    known.insert(known.end(), kernels.begin(), kernels.end());
+  }
+  if (selected.empty()) nothing_matches("--family", selection.family, family_names);
+  const auto kernels = select_kernels(selection.kernel, known);
+  refuse_names_of_ceilings(kernels);
+  std::vector<Group> groups;
+  for (const Family* family : selected) {
+    const auto own = in_common(family->kernels(), kernels);
+    if (own.empty()) continue;
     for (auto& planned : family->problems()) {
       problem_names.push_back(planned.facts.name);
       if (!std::regex_search(planned.facts.name, problem_regex)) continue;
-      groups.push_back({family->name(), std::move(planned), kernels});
+      groups.push_back({family->name(), std::move(planned), own});
     }
   }
-  if (!groups.empty()) return groups;
-  if (kernel_names.empty()) nothing_matches("--family", selection.family, family_names);
-  if (problem_names.empty()) nothing_matches("--kernel", selection.kernel, kernel_names);
-  nothing_matches("--problem", selection.problem, problem_names);
+  if (groups.empty()) nothing_matches("--problem", selection.problem, problem_names);
+  return groups;
 }
 
 int slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, std::uint64_t free_bytes) {
@@ -64,10 +87,10 @@ int slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, std::uint64
   const std::uint64_t left = free_bytes > kept_by_verifier ? free_bytes - kept_by_verifier : 0;
   const auto fitting =
       static_cast<int>(std::min<std::uint64_t>(left / planned.slot_device_bytes, 1 << 20));
-  if (fitting < 2) {
+  if (fitting < 3) {
     throw UsageError(fmt::format(
         "{}: needs {:.1f} GiB of device memory, {:.1f} GiB are free; select a smaller --problem",
-        planned.facts.name, gib(2 * planned.slot_device_bytes + kept_by_verifier),
+        planned.facts.name, gib(3 * planned.slot_device_bytes + kept_by_verifier),
         gib(free_bytes)));
   }
   return std::min(fitting, cold_slots(planned.slot_device_bytes, l2_bytes));

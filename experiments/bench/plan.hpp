@@ -10,7 +10,8 @@
 
 namespace reprolab::bench {
 
-/// What the command line selects; regular expressions are searched for, empty ones match all.
+/// What the command line selects; regular expressions; `kernel` matches whole names, the others
+/// are searched for, and empty ones match all.
 struct Selection {
   std::string family, kernel, problem;
 };
@@ -26,7 +27,7 @@ struct Group {
 std::vector<Group> select(const Selection& selection);
 
 /// Slots that fit into `free_bytes` of device memory beside the verifier's two outputs, at most
-/// those that a cold run wants. Throws UsageError when not even two fit.
+/// those that a cold run wants. Throws UsageError when not even three fit.
 int slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, std::uint64_t free_bytes);
 
 /// `--list`: one line a kernel.

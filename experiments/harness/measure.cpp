@@ -22,10 +22,10 @@ struct Lane {
   VariantInfo variant;
   Verification verification{};
   std::vector<double> samples_us{};
-  std::vector<double> sm_mhz{};
-  int launches = 1;  ///< A batch.
-  int next_slot = 0;
-  int waited_for_host = 0;  ///< Batches in which the GPU had to wait.
+  std::optional<double> sm_mhz_before{};
+  std::vector<double> sm_mhz{};  ///< Right behind each batch.
+  int launches = 1;              ///< A batch.
+  int waited_for_host = 0;       ///< Batches in which the GPU had to wait.
 
   bool timed() const { return variant.role == Role::ceiling || may_be_timed(verification.outcome); }
 };
@@ -41,8 +41,8 @@ void launch_ceiling(const std::string& name, const Workload& workload, int slot,
   const ProblemFacts& facts = workload.facts();
   const Traffic traffic = workload.traffic(slot);
   if (name == "copy") {
-    // To the slot farthest away in the rotation: what it holds, and what it was, are cold by then.
-    const Traffic other = workload.traffic((slot + workload.slots() / 2) % workload.slots());
+    // From this slot, written a whole rotation ago, to the one before it, just read.
+    const Traffic other = workload.traffic((slot + workload.slots() - 1) % workload.slots());
     ceilings::copy(other.written, traffic.written, copied_bytes(facts), stream);
   } else if (name == "write_only") {
     ceilings::write_only(traffic.written, facts.bytes_written, stream);
@@ -77,7 +77,7 @@ Record to_record(const Workload& workload, const Lane& lane) {
   record.samples_us = lane.samples_us;
   count_bytes(facts, lane.variant, record);
   if (!lane.sm_mhz.empty()) {
-    record.clocks = {lane.sm_mhz.front(), summarize(lane.sm_mhz).median, lane.sm_mhz.back()};
+    record.clocks = {lane.sm_mhz_before, summarize(lane.sm_mhz).median, lane.sm_mhz.back()};
   }
   if (lane.waited_for_host > 0 && record.reason.empty()) {
     record.reason = fmt::format("in {} of {} batches the GPU waited for the host",
@@ -103,7 +103,7 @@ class Sampler {
     for (Lane& lane : lanes) {
       if (lane.timed()) calibrate(lane);
     }
-    SampleOrder order(lanes.size(), options_.seed);
+    SampleOrder order(lanes.size(), problem_seed(options_.seed, workload_.facts().name));
     for (int round = 0; round < options_.samples; ++round) {
       for (const std::size_t i : order.next_round()) {
         if (lanes[i].timed()) sample(lanes[i], round + 1 == options_.samples);
@@ -114,6 +114,8 @@ class Sampler {
  private:
   /// One batch over all slots says how many launches a batch of the wanted length takes.
   void calibrate(Lane& lane) {
+    launch(lane, 0, stream_);  // a first launch loads its module, which would count
+    lane.sm_mhz_before = sm_mhz();
     lane.launches = std::min(workload_.slots(), max_launches_a_batch);
     const double us = batch(lane).us / lane.launches;
     lane.launches = static_cast<int>(
@@ -127,14 +129,11 @@ class Sampler {
     const int touched = std::min(lane.launches, workload_.slots());
     const bool verify = last && lane.variant.role != Role::ceiling;
     if (verify) {
-      lane.next_slot = 0;
+      next_slot_ = 0;
       verifier_.poison(touched);
     }
-    const auto time = batch(lane);
-    probe_.enqueue(0, stream_);
-    profiling::check(cudaStreamSynchronize(stream_), "reading the SM clock");
-    lane.samples_us.push_back(time.us / lane.launches);
-    if (const auto mhz = probe_.mhz(0)) lane.sm_mhz.push_back(*mhz);
+    lane.samples_us.push_back(batch(lane).us / lane.launches);
+    if (const auto mhz = sm_mhz()) lane.sm_mhz.push_back(*mhz);
     if (!verify) return;
     const Verification again = verifier_.verify_again(lane.variant, touched);
     if (again.outcome != lane.verification.outcome) {
@@ -147,8 +146,8 @@ class Sampler {
     const auto time = timer_.time(
         [&](cudaStream_t stream) {
           for (int i = 0; i < lane.launches; ++i) {
-            launch(lane, lane.next_slot, stream);
-            lane.next_slot = (lane.next_slot + 1) % workload_.slots();
+            launch(lane, next_slot_, stream);
+            next_slot_ = (next_slot_ + 1) % workload_.slots();
           }
         },
         stream_);
@@ -165,12 +164,20 @@ class Sampler {
     }
   }
 
+  /// At this moment; waits for what was launched.
+  std::optional<double> sm_mhz() {
+    probe_.enqueue(0, stream_);
+    profiling::check(cudaStreamSynchronize(stream_), "reading the SM clock");
+    return probe_.mhz(0);
+  }
+
   const Workload& workload_;
   Verifier& verifier_;
   cudaStream_t stream_;
   profiling::EventTimer& timer_;
   profiling::SmClockProbe& probe_;
   const MeasureOptions& options_;
+  int next_slot_ = 0;  ///< Of all lanes: none begins on what another has just touched.
 };
 
 }  // namespace
@@ -186,7 +193,7 @@ std::vector<VariantInfo> ceiling_variants() {
 
 int cold_slots(std::uint64_t slot_bytes, std::uint64_t l2_bytes) {
   const std::uint64_t wanted = 3 * l2_bytes;
-  return static_cast<int>(std::max<std::uint64_t>(2, (wanted + slot_bytes - 1) / slot_bytes));
+  return static_cast<int>(std::max<std::uint64_t>(3, 1 + (wanted + slot_bytes - 1) / slot_bytes));
 }
 
 Measurement::Measurement() : comparison_(stream_.get()), probe_(1) {}

@@ -24,9 +24,9 @@ struct MeasureOptions {
 /// The ceilings measured beside every problem.
 std::vector<VariantInfo> ceiling_variants();
 
-/// Slots that a problem needs so that rotating over them keeps inputs and outputs out of a cache
-/// of `l2_bytes`: at least 3 x that, and two in any case (the copy ceiling goes from one to
-/// another).
+/// Slots that a problem needs so that rotating over them keeps inputs and outputs out of a cache of
+/// `l2_bytes`: 3 x that beside the one in use, and three in any case (the copy ceiling goes from
+/// one to another, and must not read what it has just written).
 int cold_slots(std::uint64_t slot_bytes, std::uint64_t l2_bytes);
 
 class Measurement {
@@ -34,7 +34,7 @@ class Measurement {
   Measurement();
 
   /// A record for each variant of `variants`, and for each ceiling. With Instrument::none every
-  /// supported kernel is verified and launched once more, and nothing is timed.
+  /// supported kernel is verified, which launches it once a slot, and nothing is timed.
   std::vector<Record> run(const Workload& workload, const std::vector<VariantInfo>& variants,
                           const MeasureOptions& options);
 

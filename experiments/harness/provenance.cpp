@@ -6,12 +6,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/result_file.hpp"
 
 namespace reprolab {
 namespace {
+
+using Commit = PassObserver::Commit;
 
 /// What a git command prints of the checkout that the program was built from; empty on failure.
 std::optional<std::string> git(const std::string& arguments) {
@@ -27,14 +30,13 @@ std::optional<std::string> git(const std::string& arguments) {
   return output;
 }
 
-struct Commit {
-  std::string hash = "unknown";
-  bool dirty = true;
-};
-
-/// Of the checkout; of REPROLAB_COMMIT where the sources were copied without their history.
+/// Of the checkout. Where the sources were copied without their history, REPROLAB_COMMIT names the
+/// commit, and REPROLAB_DIRTY=0 vouches that they are that commit's.
 Commit find_commit() {
-  if (const char* given = std::getenv("REPROLAB_COMMIT")) return {given, false};
+  if (const char* given = std::getenv("REPROLAB_COMMIT")) {
+    const char* dirty = std::getenv("REPROLAB_DIRTY");
+    return {given, dirty == nullptr || std::string_view(dirty) != "0"};
+  }
   const auto hash = git("rev-parse HEAD");
   // Results and build folders are ignored by git, so anything listed is a change of the code.
   const auto changes = git("status --porcelain");
@@ -54,7 +56,11 @@ profiling::Gpu require_gpu() {
 
 PassObserver::PassObserver(std::vector<std::string> argv, profiling::Instrument instrument,
                            std::uint64_t seed)
-    : argv_(std::move(argv)), instrument_(instrument), seed_(seed), gpu_(require_gpu()) {
+    : argv_(std::move(argv)),
+      instrument_(instrument),
+      seed_(seed),
+      commit_(find_commit()),
+      gpu_(require_gpu()) {
   std::string no_nvml;  // then all it would have seen is null
   clocks_.emplace(profiling::find_nvml_device(gpu_, &no_nvml));
   clocks_->start();
@@ -67,12 +73,11 @@ nlohmann::json PassObserver::describe() {
   nlohmann::json clocks = clocks_->summary();
   clocks["policy"] = "observed";
   clocks["locked_mhz"] = nullptr;
-  const Commit commit = find_commit();
   return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started))},
           {"runtime_s", runtime.count()},
           {"argv", argv_},
-          {"commit", commit.hash},
-          {"dirty", commit.dirty},
+          {"commit", commit_.hash},
+          {"dirty", commit_.dirty},
           {"instrument", profiling::name(instrument_)},
           {"seed", seed_},
           {"build", profiling::describe_build()},

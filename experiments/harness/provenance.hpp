@@ -16,6 +16,12 @@ namespace reprolab {
 /// Watches a pass from construction on; describe() ends the watch.
 class PassObserver {
  public:
+  /// Of the sources, as they are when the pass begins.
+  struct Commit {
+    std::string hash = "unknown";
+    bool dirty = true;
+  };
+
   /// Throws UsageError when there is no usable GPU.
   PassObserver(std::vector<std::string> argv, profiling::Instrument instrument, std::uint64_t seed);
 
@@ -27,6 +33,7 @@ class PassObserver {
   profiling::Instrument instrument_;
   std::uint64_t seed_;
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  Commit commit_;
   profiling::Gpu gpu_;
   std::optional<profiling::ClockObserver> clocks_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <system_error>
 
 #include "experiments/harness/errors.hpp"
 
@@ -78,6 +79,11 @@ ordered_json to_json(const InstrumentCheck& check) {
   };
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw UsageError(
+      fmt::format("{}: cannot be written ({}); choose another --output", path.string(), why));
+}
+
 }  // namespace
 
 std::string_view name(Role role) {
@@ -128,20 +134,32 @@ ordered_json ResultFile::to_json() const {
 }
 
 int ResultFile::exit_status() const {
-  if (records.empty()) return exit_usage;
-  const bool failed =
-      std::ranges::any_of(records, [](const Record& record) { return is_failure(record.outcome); });
-  return failed ? exit_wrong_output : exit_verified;
+  const auto failed = [](const Record& record) { return is_failure(record.outcome); };
+  const auto ran = [](const Record& record) { return may_be_timed(record.outcome); };
+  if (std::ranges::any_of(records, failed)) return exit_wrong_output;
+  return std::ranges::any_of(records, ran) ? exit_verified : exit_usage;
+}
+
+void require_writable(const std::filesystem::path& path) {
+  auto folder = path.parent_path();
+  while (!folder.empty() && !std::filesystem::exists(folder)) folder = folder.parent_path();
+  if (folder.empty()) folder = ".";
+  const auto refuse_because = [&](std::errc error) {
+    refuse(path, std::make_error_code(error).message());
+  };
+  if (std::filesystem::is_directory(path)) refuse_because(std::errc::is_a_directory);
+  if (!std::filesystem::is_directory(folder)) refuse_because(std::errc::not_a_directory);
+  const auto probe = folder / fmt::format(".reprolab.{}.probe", getpid());
+  std::ofstream file(probe);
+  if (!file) refuse(path, "the folder does not take it");
+  file.close();
+  std::filesystem::remove(probe);
 }
 
 void write_whole(const std::filesystem::path& path, std::string_view text) {
-  const auto refuse = [&](const std::string& why) {
-    throw UsageError(
-        fmt::format("{}: cannot be written ({}); choose another --output", path.string(), why));
-  };
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error) refuse(error.message());
+  if (error) refuse(path, error.message());
   auto temporary = path;
   temporary += fmt::format(".{}.partial", getpid());
   {
@@ -150,14 +168,14 @@ void write_whole(const std::filesystem::path& path, std::string_view text) {
     file.close();
     if (!file) {
       std::filesystem::remove(temporary, error);
-      refuse("the folder does not take it");
+      refuse(path, "the folder does not take it");
     }
   }
   std::filesystem::rename(temporary, path, error);
   if (error) {
     const std::string why = error.message();
     std::filesystem::remove(temporary, error);
-    refuse(why);
+    refuse(path, why);
   }
 }
 

@@ -82,13 +82,16 @@ struct ResultFile {
 
   nlohmann::ordered_json to_json() const;
 
-  /// exit_wrong_output if any row failed, else exit_verified; exit_usage when there is no row.
+  /// exit_wrong_output if any row failed, exit_usage when no kernel ran, else exit_verified.
   int exit_status() const;
 };
 
 /// Writes `text` to `path` whole or not at all: to a temporary name beside it, then renamed.
 /// Creates the folder. Throws UsageError naming the path when it cannot.
 void write_whole(const std::filesystem::path& path, std::string_view text);
+
+/// Throws the same error before hours of measuring are lost to it; leaves nothing behind.
+void require_writable(const std::filesystem::path& path);
 
 /// Reads a JSON file of the project's own data; UsageError names the file and the fault.
 nlohmann::json read_json(const std::filesystem::path& path);

@@ -32,7 +32,7 @@ std::vector<VariantInfo> select_kernels(const std::string& pattern,
   std::vector<std::string> known;
   for (const auto& kernel : kernels) {
     known.push_back(kernel.name);
-    if (std::regex_search(kernel.name, regex)) selected.push_back(kernel);
+    if (pattern.empty() || std::regex_match(kernel.name, regex)) selected.push_back(kernel);
   }
   if (selected.empty()) nothing_matches("--kernel", pattern, known);
   return selected;

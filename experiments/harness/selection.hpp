@@ -16,7 +16,7 @@ std::regex to_regex(const std::string& option, const std::string& pattern);
 [[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
                                   std::vector<std::string> known);
 
-/// Those kernels whose name `pattern` is found in (an empty one: all). Throws UsageError.
+/// Those kernels whose whole name `pattern` matches (an empty one: all). Throws UsageError.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels);
 

@@ -5,9 +5,20 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <string_view>
 #include <vector>
 
 namespace reprolab {
+
+/// A seed for one problem of a run: with the run's own, every problem would be sampled in the same
+/// order, and every variant would follow the same neighbour everywhere. FNV-1a of the name.
+constexpr std::uint64_t problem_seed(std::uint64_t seed, std::string_view problem) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : problem) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  }
+  return seed ^ hash;
+}
 
 /// Orders of `variants` things, one call a round. std::shuffle may differ between standard
 /// libraries, so the Fisher-Yates shuffle is spelled out over std::mt19937_64, which may not.

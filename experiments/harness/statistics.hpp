@@ -9,8 +9,17 @@
 
 namespace reprolab {
 
+/// Below this many samples the quartiles of two equal things fail to overlap too often (a third of
+/// the time at 3), so the whole range is the interval.
+inline constexpr std::size_t fewest_for_quartiles = 5;
+
 struct Summary {
   double min = 0, lower_quartile = 0, median = 0, upper_quartile = 0, max = 0;
+  std::size_t n = 0;
+
+  /// What two variants must not share to be called different.
+  double low() const { return n < fewest_for_quartiles ? min : lower_quartile; }
+  double high() const { return n < fewest_for_quartiles ? max : upper_quartile; }
 };
 
 /// Quantile by linear interpolation between closest ranks (Hyndman and Fan's type 7, NumPy's
@@ -27,8 +36,8 @@ inline Summary summarize(std::span<const double> samples) {
   if (samples.empty()) throw std::invalid_argument("summarize: no samples");
   std::vector<double> sorted(samples.begin(), samples.end());
   std::ranges::sort(sorted);
-  return {sorted.front(), quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75),
-          sorted.back()};
+  return {sorted.front(),         quantile(sorted, 0.25), quantile(sorted, 0.5),
+          quantile(sorted, 0.75), sorted.back(),          sorted.size()};
 }
 
 }  // namespace reprolab

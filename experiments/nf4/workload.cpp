@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "reference/mismatch_report.hpp"
 #include "reference/parallel.hpp"
 
 namespace reprolab::nf4 {
@@ -71,14 +70,8 @@ void Nf4Workload::emulate(const std::string& kernel, std::span<std::byte> output
 std::string Nf4Workload::describe(const reference::Comparison& found,
                                   std::span<const std::byte> expected,
                                   std::span<const std::byte> actual) const {
-  const reference::QuantizedTensor& quantized = tensor_.quantized;
-  const reference::Nf4View view{.codes = quantized.codes,
-                                .absmax = quantized.absmax,
-                                .table = quantized.table,
-                                .block_size = quantized.block_size,
-                                .type = quantized.type,
-                                .shape = quantized.shape};
-  return reference::describe_mismatch(found, view, as_bits(expected), as_bits(actual));
+  return reference::describe_mismatch(found, reference::view_of(tensor_.quantized),
+                                      as_bits(expected), as_bits(actual));
 }
 
 }  // namespace reprolab::nf4

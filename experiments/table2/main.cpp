@@ -29,14 +29,14 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--models", options.models, "Models to replay")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--kernel", options.kernel, "Kernels whose name matches (regex)");
+  app.add_option("--kernel", options.kernel, "Kernels whose whole name matches (regex)");
   app.add_option("--peer", options.peers, "A libbitsandbytes_cuda*.so (or NAME=path) to run too")
       ->allow_extra_args(false);
   app.add_option("--passes", options.passes, "Measured passes, after one to warm up")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the weights and of the order of passes")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 2147483647))
       ->capture_default_str();
   app.add_option("--instrument", options.instrument,
                  "activity, or none: verify and run each pass once, for ncu and nsys")
@@ -73,22 +73,25 @@ class ModelRun {
   void run_batch(int batch) {
     std::vector<Record> rows;
     for (std::size_t i = 0; i < kernels_.size(); ++i) rows.push_back(start_row(i, batch));
-    std::vector<std::vector<double>> sm_mhz(rows.size());
-    SampleOrder order(rows.size(), options_.seed);
+    std::vector<std::vector<double>> sm_mhz(rows.size());  // the first: of the warm-up
+    SampleOrder order(rows.size(),
+                      problem_seed(options_.seed, fmt::format("{}/batch{}", model_.id, batch)));
     const int passes = recorder_ == nullptr ? 1 : warmup_passes + options_.passes;
     for (int pass = 0; pass < passes; ++pass) {
       for (const std::size_t i : order.next_round()) {
         if (!may_be_timed(verified_[i].outcome)) continue;
         const PassTime time = replay_.pass(kernels_[i], batch, recorder_);
+        if (time.sm_mhz > 0) sm_mhz[i].push_back(time.sm_mhz);
         if (pass < warmup_passes) continue;
         rows[i].samples_us.push_back(time.dequantize_us);
         rows[i].product_samples_us.push_back(time.product_us);
-        if (time.sm_mhz > 0) sm_mhz[i].push_back(time.sm_mhz);
       }
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (sm_mhz[i].empty()) continue;
-      rows[i].clocks = {sm_mhz[i].front(), summarize(sm_mhz[i]).median, sm_mhz[i].back()};
+      const double before = sm_mhz[i].front();
+      if (sm_mhz[i].size() > 1) sm_mhz[i].erase(sm_mhz[i].begin());
+      rows[i].clocks = {before, summarize(sm_mhz[i]).median, sm_mhz[i].back()};
     }
     fmt::print(" batch {}\n", batch);
     print_rows(rows);
@@ -127,7 +130,7 @@ class ModelRun {
     }
   }
 
-  /// What was timed is what is right: every copy once more, and a time withdrawn where it is not.
+  /// Every copy once more, after the timed passes; a time is withdrawn where one is wrong.
   void verify_again(std::size_t first) {
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       if (!may_be_timed(verified_[i].outcome)) continue;
@@ -182,6 +185,7 @@ int run(int argc, char** argv) {
 
   const auto instrument = profiling::parse_instrument(options.instrument);
   reference::prove_comparison();
+  if (!options.output.empty()) require_writable(options.output);
   PassObserver observer(to_strings(argc, argv), instrument, options.seed);
   std::optional<profiling::ActivityRecorder> recorder;
   if (instrument == profiling::Instrument::activity) recorder.emplace().start();
@@ -194,7 +198,7 @@ int run(int argc, char** argv) {
         .run();
   }
   if (recorder) {
-    results.verdicts = decide(results.records, published);
+    results.verdicts = decide(results.records, results.checks, published);
     print_verdicts(results.verdicts);
   }
   results.provenance = observer.describe();

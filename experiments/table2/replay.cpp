@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/table2/protocol.hpp"
@@ -171,7 +172,19 @@ PassTime Replay::pass(const VariantInfo& kernel, int batch, profiling::ActivityR
   profiling::check(cudaStreamSynchronize(stream_), "a forward pass");
   if (recorder == nullptr) return {};
   auto sums = profiling::sum_by_tag(recorder->flush());
+  require_all_launches(kernel.name, kernel.role == Role::peer, sums[dequantize_tag].kernels);
+  require_all_launches("the matrix product", true, sums[product_tag].kernels);
   return {sums[dequantize_tag].busy_us, sums[product_tag].busy_us, probe_.mhz(0).value_or(0)};
+}
+
+void Replay::require_all_launches(const std::string& name, bool is_library,
+                                  std::size_t kernels) const {
+  const auto launches = static_cast<std::size_t>(model_.launches());
+  if (is_library ? kernels >= launches : kernels == launches) return;
+  throw std::runtime_error(fmt::format(
+      "{}: CUPTI recorded {} kernels of {} launches of {}; a time without the rest would be worth "
+      "nothing, so run again",
+      model_.id, kernels, launches, name));
 }
 
 InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
@@ -184,6 +197,10 @@ InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
       },
       stream_);
   auto sums = profiling::sum_by_tag(recorder.flush());
+  require_all_launches(kernel.name, kernel.role == Role::peer, sums[dequantize_tag].kernels);
+  if (!time.host_ahead) {
+    throw std::runtime_error(kernel.name + ": the GPU overtook the host in the instruments' check");
+  }
   return {.name = fmt::format("{}/{}: events against activity", model_.id, kernel.name),
           .first = time.us,
           .second = sums[dequantize_tag].span_us,

@@ -66,6 +66,9 @@ class Replay {
 
   void make_distinct(std::uint64_t seed, const DeviceComparison& comparison);
   void make_resident();
+  /// Throws when CUPTI's records do not account for every launch of a pass. A library may take
+  /// several kernels for one launch; ours take one.
+  void require_all_launches(const std::string& name, bool is_library, std::size_t kernels) const;
   void dequantize(const VariantInfo& kernel, const Resident& resident);
   template <class Body>
   void for_each_launch(Body body);

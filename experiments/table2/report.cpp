@@ -85,7 +85,9 @@ void print_verdicts(const std::vector<VerdictRecord>& verdicts) {
     if (verdict.cell.is_object()) {
       cell = verdict.cell.value("model", "");
       if (verdict.cell.contains("batch")) {
-        cell += fmt::format(", batch {}", verdict.cell["batch"].get<int>());
+        const auto& batch = verdict.cell["batch"];
+        cell += batch.is_string() ? ", " + batch.get<std::string>()
+                                  : fmt::format(", batch {}", batch.get<int>());
       }
     }
     fmt::print("{:<32} {:<26} {:>8} {:>8} {:>8}  {}\n", verdict.claim, cell,

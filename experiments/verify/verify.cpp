@@ -10,7 +10,6 @@
 #include "experiments/verify/dump.hpp"
 #include "experiments/verify/progress.hpp"
 #include "experiments/verify/summary.hpp"
-#include "reference/mismatch_report.hpp"
 #include "reference/quantizer_check.hpp"
 
 namespace reprolab::verify {
@@ -109,13 +108,8 @@ class Run {
 
   void note_mismatch(const std::string& subject, const reference::QuantizedTensor& tensor,
                      const reference::Comparison& found, Bits expected, Bits actual) {
-    const reference::Nf4View view{.codes = tensor.codes,
-                                  .absmax = tensor.absmax,
-                                  .table = tensor.table,
-                                  .block_size = tensor.block_size,
-                                  .type = tensor.type,
-                                  .shape = tensor.shape};
-    note(subject, Outcome::mismatch, describe_mismatch(found, view, expected, actual));
+    note(subject, Outcome::mismatch,
+         describe_mismatch(found, reference::view_of(tensor), expected, actual));
     if (options_.dump_directory) {
       dump_mismatch(*options_.dump_directory, tensor, subject, expected, actual);
     }

@@ -4,7 +4,7 @@
 //         that Unsloth's fast_dequantize makes: the scales' dequantization, the offset, the
 //         weights.
 // Bound:  whatever the library's kernel is bound by.
-// Alone:  make bench KERNEL=bitsandbytes PEER=/path/to/libbitsandbytes_cuda*.so
+// Alone:  make bench KERNEL='bitsandbytes.*' PEER=/path/to/libbitsandbytes_cuda*.so
 #include <dlfcn.h>
 
 #include <filesystem>

@@ -89,7 +89,7 @@ __host__ __device__ inline __nv_bfloat16 round_to<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-/// Two neighbouring weights as one 32-bit word, the first in the low half.
+/// Two neighbouring weights, rounded as by round_to, in one 32-bit word, the first in the low half.
 template <class Out>
 __device__ inline std::uint32_t packed(float first, float second) {
   if constexpr (std::is_same_v<Out, __half>) {

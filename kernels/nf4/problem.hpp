@@ -18,15 +18,18 @@ struct NestedScales {
   int block_size = 256;  ///< Scales per second-level scale; a power of two.
 };
 
+/// Nothing behind the end of any array may be read or written, and `n` may be 0.
 /// Dequantize `n` weights: output[i] = round16(table[code(i)] * absmax[i / block_size]).
 struct Problem {
-  const std::uint8_t* codes = nullptr;  ///< [ceil(n / 2)], two codes a byte, high nibble first.
-  const float* absmax = nullptr;        ///< [ceil(n / block_size)]; null when `nested` is used.
-  NestedScales nested;                  ///< `nested.codes` is null when `absmax` is used.
-  std::array<float, 16> table{};        ///< The checkpoint's `quant_map`.
-  std::int64_t n = 0;                   ///< Weights; any length, past 2^31 too.
-  int block_size = 64;                  ///< Weights a scale; a power of two, 32 to 4096.
-  void* output = nullptr;               ///< [n] of `output_type`; 16-byte aligned.
+  const std::uint8_t* codes =
+      nullptr;  ///< [ceil(n / 2)], two codes a byte, high nibble first; 16-byte aligned.
+  const float* absmax =
+      nullptr;          ///< [ceil(n / block_size)]; null when `nested` is used; 16-byte aligned.
+  NestedScales nested;  ///< `nested.codes` is null when `absmax` is used.
+  std::array<float, 16> table{};  ///< The checkpoint's `quant_map`.
+  std::int64_t n = 0;             ///< Weights; any length, past 2^31 too.
+  int block_size = 64;            ///< Weights a scale; a power of two, 32 to 4096.
+  void* output = nullptr;         ///< [n] of `output_type`; 16-byte aligned.
   OutputType output_type = OutputType::fp16;
 
   bool is_nested() const { return nested.codes != nullptr; }

@@ -2,6 +2,7 @@
 #include "experiments/harness/result_file.hpp"
 #include "profiling/machine.hpp"
 #include "tests/bench/program.hpp"
+#include "tests/profiling/testing.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -97,10 +98,40 @@ TEST_F(OnGpuResultFile, OfAFilteredRunHasTheRowsOfTheFilterAndTheCeilings) {
   EXPECT_EQ(kernels, std::vector<std::string>{"shared_lut"});
 }
 
-/// One place that cannot be written: the run is lost, and says so.
+TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
+  const profiling::ScopedVariable commit("REPROLAB_COMMIT", "0123abc");
+  const auto dirty = [&] {
+    const Finished found = run(BENCH, "--shape 64x64 --instrument none --output results.json");
+    EXPECT_EQ(found.status, 0) << found.err;
+    const json provenance = result()["provenance"];
+    EXPECT_EQ(provenance["commit"], "0123abc");
+    return provenance["dirty"].get<bool>();
+  };
+  EXPECT_TRUE(dirty());
+  {
+    const profiling::ScopedVariable clean("REPROLAB_DIRTY", "0");
+    EXPECT_FALSE(dirty());
+  }
+  const profiling::ScopedVariable changed("REPROLAB_DIRTY", "1");
+  EXPECT_TRUE(dirty());
+}
+
+TEST_F(OnGpuResultFile, WithoutASupportedKernelIsExitStatus2AndOneLine) {
+  for (const char* instrument : {"events", "none"}) {
+    const Finished found =
+        run(BENCH, fmt::format("--shape 64x1024 --block-size 1024 --kernel shared_lut_algorithm1 "
+                               "--samples 2 --batch-us 20 --instrument {}",
+                               instrument));
+    EXPECT_EQ(found.status, 2) << instrument;
+    EXPECT_TRUE(ends(found.err, "bench: no selected kernel supports the problem\n"));
+  }
+}
+
+/// One place that cannot be written: said before anything is measured.
 TEST_F(OnGpuResultFile, ThatCannotBeWrittenIsOneLine) {
   const Finished found = run(BENCH, "--shape 64x64 --instrument none --output /proc/results.json");
   EXPECT_EQ(found.status, 2);
+  EXPECT_EQ(found.out, "");
   EXPECT_EQ(found.err,
             "bench: /proc/results.json: cannot be written (the folder does not take it); choose "
             "another --output\n");

@@ -14,11 +14,13 @@ namespace {
 
 using nf4::make_row;
 
-TEST(ColdSlots, HoldThreeTimesTheCacheAndTwoAtLeast) {
-  EXPECT_EQ(cold_slots(100, 1000), 30);
-  EXPECT_EQ(cold_slots(99, 1000), 31);
-  EXPECT_EQ(cold_slots(1'000'000, 1000), 2);
-  EXPECT_EQ(cold_slots(100, 0), 2);
+TEST(ColdSlots, HoldThreeTimesTheCacheBesideTheOneInUseAndThreeAtLeast) {
+  EXPECT_EQ(cold_slots(100, 1000), 31);
+  EXPECT_EQ(cold_slots(99, 1000), 32);
+  EXPECT_EQ(cold_slots(1000, 1000), 4);
+  EXPECT_EQ(cold_slots(1500, 1000), 3);
+  EXPECT_EQ(cold_slots(1'000'000, 1000), 3);
+  EXPECT_EQ(cold_slots(100, 0), 3);
 }
 
 TEST(Ceilings, AreFourAndNoKernels) {

@@ -22,14 +22,20 @@ std::vector<std::string> selected(const std::string& pattern) {
   return names;
 }
 
-TEST(SelectKernels, SearchesInTheNamesAndTakesAllForAnEmptyPattern) {
+TEST(SelectKernels, MatchesWholeNamesAndTakesAllForAnEmptyPattern) {
   EXPECT_EQ(selected(""),
             (std::vector<std::string>{"branch_tree", "shared_lut", "shared_lut_tile512"}));
-  EXPECT_EQ(selected("lut"), (std::vector<std::string>{"shared_lut", "shared_lut_tile512"}));
+  EXPECT_EQ(selected("shared_lut"), std::vector<std::string>{"shared_lut"});
   EXPECT_EQ(selected("^shared_lut$"), std::vector<std::string>{"shared_lut"});
+  EXPECT_EQ(selected(".*lut.*"), (std::vector<std::string>{"shared_lut", "shared_lut_tile512"}));
+  EXPECT_EQ(selected("shared_lut|branch_tree"),
+            (std::vector<std::string>{"branch_tree", "shared_lut"}));
 }
 
 TEST(SelectKernels, SaysWhatThereIsWhereNothingIsSelected) {
+  EXPECT_EQ(message_of<UsageError>([] { selected("lut"); }),
+            "--kernel 'lut' selects nothing; there are: branch_tree, shared_lut, "
+            "shared_lut_tile512");
   EXPECT_EQ(message_of<UsageError>([] { selected("warp"); }),
             "--kernel 'warp' selects nothing; there are: branch_tree, shared_lut, "
             "shared_lut_tile512");

@@ -41,6 +41,28 @@ TEST(SampleOrder, NoVariantIsFavoured) {
   for (const int count : first) EXPECT_NEAR(count, 2500, 217);
 }
 
+/// The empty text and two others as FNV's authors publish them.
+TEST(ProblemSeed, IsTheNamesFnv1aHashXorTheSeed) {
+  static_assert(problem_seed(0, "") == 0xcbf29ce484222325ull);
+  static_assert(problem_seed(0, "a") == 0xaf63dc4c8601ec8cull);
+  static_assert(problem_seed(0, "foobar") == 0x85944171f73967e8ull);
+  EXPECT_EQ(problem_seed(0xff, "foobar"), 0x85944171f7396717ull);
+  EXPECT_EQ(problem_seed(0, "\x80"), (0xcbf29ce484222325ull ^ 0x80) * 0x100000001b3ull)
+      << "a character past 127 is not negative";
+}
+
+TEST(ProblemSeed, ProblemsOfOneRunAreSampledInOrdersOfTheirOwn) {
+  std::set<std::vector<Order>> seen;
+  for (const char* problem : {"4x4/fp16/b64", "4x8/fp16/b64", "8x4/fp16/b64"}) {
+    for (const std::uint64_t seed : {1, 2}) {
+      SampleOrder order(13, problem_seed(seed, problem));
+      const Order first = order.next_round();
+      seen.insert({first, order.next_round()});
+    }
+  }
+  EXPECT_EQ(seen.size(), 6u);
+}
+
 TEST(SampleOrder, NoneAndOneAreOrdersToo) {
   EXPECT_TRUE(SampleOrder(0, 1).next_round().empty());
   EXPECT_EQ(SampleOrder(1, 1).next_round(), Order{0});

@@ -14,6 +14,7 @@ void expect_summary(const std::vector<double>& samples, const Summary& expected)
   EXPECT_DOUBLE_EQ(found.median, expected.median);
   EXPECT_DOUBLE_EQ(found.upper_quartile, expected.upper_quartile);
   EXPECT_DOUBLE_EQ(found.max, expected.max);
+  EXPECT_EQ(found.n, samples.size());
 }
 
 // All by hand: rank = p (n - 1), then a straight line between the two neighbours.
@@ -38,6 +39,19 @@ TEST(Statistics, AnyProbability) {
   EXPECT_DOUBLE_EQ(quantile(sorted, 0.1), 3);
   EXPECT_DOUBLE_EQ(quantile(sorted, 0.9), 27);
   EXPECT_DOUBLE_EQ(quantile(sorted, 1.0), 30);
+}
+
+TEST(Statistics, TheIntervalIsTheRangeBelowFiveSamplesAndTheQuartilesFromThereOn) {
+  EXPECT_EQ(fewest_for_quartiles, 5u);
+  const Summary three = summarize(std::vector<double>{10, 20, 40});
+  EXPECT_DOUBLE_EQ(three.low(), 10);
+  EXPECT_DOUBLE_EQ(three.high(), 40);
+  const Summary four = summarize(std::vector<double>{10, 20, 40, 80});
+  EXPECT_DOUBLE_EQ(four.low(), 10);
+  EXPECT_DOUBLE_EQ(four.high(), 80);
+  const Summary five = summarize(std::vector<double>{10, 20, 40, 80, 160});
+  EXPECT_DOUBLE_EQ(five.low(), 20);
+  EXPECT_DOUBLE_EQ(five.high(), 80);
 }
 
 TEST(Statistics, NoSamplesAreAnError) {

@@ -102,5 +102,33 @@ TEST(WriteWhole, AFolderThatTakesNoFilesIsRefused) {
             "--output");
 }
 
+TEST(RequireWritable, LeavesTheFolderAsItWas) {
+  const OwnFolder folder;
+  require_writable(folder.path() / "a.json");
+  EXPECT_EQ(folder.names(), Names{});
+  folder.write("a.json", "old");
+  require_writable(folder.path() / "a.json");
+  EXPECT_EQ(folder.names(), Names{"a.json"});
+  EXPECT_EQ(content_of(folder.path() / "a.json"), "old");
+}
+
+TEST(RequireWritable, RefusesWithTheTextOfWriteWhole) {
+  const OwnFolder folder;
+  const std::string below_a_file = folder.write("file", "").string() + "/a.json";
+  for (const std::string& path : {below_a_file, std::string("/proc/reprolab.json")}) {
+    EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }),
+              message_of<UsageError>([&] { write_whole(path, "text"); }));
+  }
+}
+
+TEST(RequireWritable, RefusesAFolderInTheFilesPlace) {
+  const OwnFolder folder;
+  const std::string path = (folder.path() / "taken").string();
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }),
+            path + ": cannot be written (Is a directory); choose another --output");
+  EXPECT_EQ(folder.names(), Names{"taken"});
+}
+
 }  // namespace
 }  // namespace reprolab

@@ -71,6 +71,11 @@ cudaError_t launch_with_write_behind(const Problem& problem, cudaStream_t stream
   return status;
 }
 
+cudaError_t launch_twice(const Problem& problem, cudaStream_t stream) {
+  const cudaError_t status = launch<Sound>(problem, stream);
+  return status == cudaSuccess ? launch<Sound>(problem, stream) : status;
+}
+
 cudaError_t launch_with_too_many_threads(const Problem& problem, cudaStream_t stream) {
   dequantize<Sound><<<1, 2048, 0, stream>>>(problem);
   return cudaGetLastError();
@@ -122,6 +127,7 @@ const Contract<Problem> declares_skipping{"the first weight of each block of 64 
 
 const Register<Problem> kernels[] = {
     Register<Problem>(faulty("test_sound", launch<Sound>)),
+    Register<Problem>(faulty("test_launches_twice", launch_twice)),
     Register<Problem>(faulty("test_swapped_nibbles", launch<SwappedNibbles>)),
     Register<Problem>(faulty("test_fused_multiply_add", launch<FusedMultiplyAdd>)),
     Register<Problem>(faulty("test_wrong_entry", launch<WrongEntry>)),

@@ -39,19 +39,22 @@ TEST(KernelFiles, EachRegistersOneKernelNamedAfterItself) {
   }
   for (const auto& kernel : registered_kernels()) kernels.push_back(kernel.name);
   EXPECT_GE(files.size(), 11u);
-  EXPECT_EQ(kernels, files);
+  EXPECT_EQ(kernels, files)
+      << "write .name = \"<name>\" in kernels/nf4/<name>.cu, and one kernel a file";
 }
 
 TEST(KernelFiles, EachKernelNamesItsFileAndWhereItComesFrom) {
   for (const auto& registered : registered_kernels()) {
     const std::string& name = registered.name;
     const Kernel<Problem>& kernel = Registry<Problem>::instance().kernels().at(name);
-    EXPECT_EQ(kernel.source_file, "kernels/nf4/" + name + ".cu");
-    EXPECT_FALSE(kernel.lineage.empty()) << name;
-    EXPECT_FALSE(kernel.peer) << name;
-    EXPECT_TRUE(kernel.supports) << name;
-    EXPECT_TRUE(kernel.launch) << name;
-    EXPECT_EQ(kernel.contract.bit_exact(), kernel.contract.emulate == nullptr) << name;
+    const std::string path = "kernels/nf4/" + name + ".cu";
+    EXPECT_EQ(kernel.source_file, path) << "write .source_file = \"" << path << "\"";
+    EXPECT_FALSE(kernel.lineage.empty()) << path << ": write .lineage = \"<where it comes from>\"";
+    EXPECT_FALSE(kernel.peer) << path << ": leave .peer out; peers are loaded from --peer";
+    EXPECT_TRUE(kernel.supports) << path << ": write .supports = <what it can run>";
+    EXPECT_TRUE(kernel.launch) << path << ": write .launch = <what enqueues it>";
+    EXPECT_EQ(kernel.contract.bit_exact(), kernel.contract.emulate == nullptr)
+        << path << ": a declared deviation needs .emulate, and nothing else has one";
   }
 }
 
@@ -59,20 +62,27 @@ TEST(KernelFiles, EachOpensWithIdeaSourceBoundAndTheCommandThatMeasuresIt) {
   for (const auto& file : kernel_files()) {
     const std::string name = file.stem();
     const std::string head = head_of(content_of(file));
-    EXPECT_TRUE(std::regex_search(head, std::regex("^// \\S.*\\n"))) << name;
-    EXPECT_TRUE(std::regex_search(head, std::regex("\n// Source: \\S"))) << name;
-    EXPECT_TRUE(std::regex_search(head, std::regex("\n// Bound:  \\S"))) << name;
-    const std::string kernel = name == peers_file ? "bitsandbytes PEER=\\S+" : name;
+    EXPECT_TRUE(std::regex_search(head, std::regex("^// \\S.*\\n")))
+        << name << ".cu: needs its idea as the first line: '// <the idea>'";
+    EXPECT_TRUE(std::regex_search(head, std::regex("\n// Source: \\S")))
+        << name << ".cu: needs a line '// Source: <where it comes from>'";
+    EXPECT_TRUE(std::regex_search(head, std::regex("\n// Bound:  \\S")))
+        << name << ".cu: needs a line '// Bound:  <what limits it>'";
+    const bool peers = name == peers_file;
+    const std::string kernel = peers ? "'bitsandbytes\\.\\*' PEER=\\S+" : name;
     EXPECT_TRUE(
         std::regex_search(head, std::regex("\n// Alone:  make bench KERNEL=" + kernel + "\n")))
-        << name;
-    EXPECT_LE(std::ranges::count(head, '\n'), 15) << name;
+        << name << ".cu: needs a line '// Alone:  make bench KERNEL="
+        << (peers ? "'bitsandbytes.*' PEER=<path>" : name) << "'";
+    EXPECT_LE(std::ranges::count(head, '\n'), 15)
+        << name << ".cu: shorten the comment it opens with to 15 lines";
   }
 }
 
 TEST(KernelFiles, EachCanBeReadAtOneSitting) {
   for (const auto& file : kernel_files()) {
-    EXPECT_LE(std::ranges::count(content_of(file), '\n'), 150) << file.stem();
+    EXPECT_LE(std::ranges::count(content_of(file), '\n'), 150)
+        << file.filename() << ": shorten it to 150 lines, or move what is shared to a header";
   }
 }
 

@@ -18,6 +18,14 @@ def test_bench(shapes, write, capsys, golden):
     golden("bench.txt", capsys.readouterr().out)
 
 
+def test_bench_of_a_recorded_run_says_so(shapes, write, capsys):
+    path = write("data/recorded/h200/nf4/bench.json", shapes)
+    assert main(["bench", "--results", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("+--")
+    assert text.count("Recorded run of NVIDIA H200, 2026-11-20.") == 2
+
+
 def test_bench_knows_no_family(shapes, write, capsys):
     """A transpose has neither weights nor models."""
     shapes["experiment"], shapes["pass"] = "transpose", "sizes"

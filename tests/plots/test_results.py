@@ -110,7 +110,24 @@ def test_two_gpus(replay, shapes, write, capsys, tmp_path):
     shapes["provenance"]["gpu"] = shapes["provenance"]["gpu"] | {"name": "NVIDIA A100"}
     a, b = write("replay.json", replay), write("shapes.json", shapes)
     assert main(["table2", "--replay", str(a), "--shapes", str(b), "--output", "x"]) == 2
-    expected = f"error: {a} is of NVIDIA H200, but {b} of NVIDIA A100: give two passes of one GPU\n"
+    expected = f"error: {a} is of NVIDIA H200, but {b} of NVIDIA A100: give two passes of one run\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "ours", "other"),
+    [
+        (lambda p: p.update(commit="9" * 40), "commit 012345678", "commit 999999999"),
+        (lambda p: p.update(dirty=True), "commit 012345678", "commit 012345678+dirty"),
+        (lambda p: p["gpu"].update(driver="535.1"), "driver 580.159.04", "driver 535.1"),
+        (lambda p: p["gpu"].update(driver=None), "driver 580.159.04", "driver not known"),
+    ],
+)
+def test_two_runs(replay, shapes, write, capsys, change, ours, other):
+    change(shapes["provenance"])
+    a, b = write("replay.json", replay), write("shapes.json", shapes)
+    assert main(["table2", "--replay", str(a), "--shapes", str(b), "--output", "x"]) == 2
+    expected = f"error: {a} is of {ours}, but {b} of {other}: give two passes of one run\n"
     assert capsys.readouterr().err == expected
 
 

@@ -1,5 +1,6 @@
 """Table 2 from end to end: golden texts, and every kind of row."""
 
+import fixtures
 import pytest
 from conftest import PUBLISHED, find
 
@@ -93,7 +94,7 @@ def test_overlap_is_no_difference_seen(texts, shapes):
     assert row.endswith("no difference seen")
 
 
-def test_best_is_shared_where_quartiles_overlap(texts, shapes):
+def test_best_is_shared_where_intervals_overlap(texts, shapes):
     name = "qwen3-32b.q/fp16/b64"
     find(shapes, f"{name}/global_lut")["samples_us"] = find(shapes, f"{name}/streaming")[
         "samples_us"
@@ -114,11 +115,20 @@ def test_no_ceilings(texts, shapes):
 def test_no_nvml(texts, replay, shapes):
     for results in (replay, shapes):
         empty = dict.fromkeys(("sm_mhz", "memory_mhz", "power_w", "temperature_c"))
-        results["provenance"]["clocks"] |= empty
+        results["provenance"]["clocks"] |= empty | {"throttle_reasons": None}
+        results["provenance"]["gpu"] |= {"driver": None, "power_limit_w": None}
         for r in results["records"]:
             r["clocks"] = dict.fromkeys(r["clocks"])
-    text = texts()["table2.txt"]
-    assert "Clocks not locked, SM clock not known (no NVML); throttle reasons not known." in text
+    for name, text in texts().items():
+        flat = " ".join(text.split())
+        expected = "Clocks not locked, SM clock not known (no NVML); throttle reasons not known."
+        assert expected in flat, name
+        assert "NVIDIA H200; driver not known; CUDA runtime" in flat, name
+
+
+def test_throttle_reasons_not_known_though_clocks_are(texts, replay):
+    replay["provenance"]["clocks"]["throttle_reasons"] = None
+    assert "SM 1980 MHz seen; throttle reasons not known." in texts()["table2.txt"]
 
 
 def test_locked_clocks_and_throttling(texts, replay):
@@ -153,8 +163,9 @@ def test_clocks_within_two_percent_are_not_marked(texts, replay):
     assert "SM clocks differ" not in texts()["table2.txt"]
 
 
-def test_dirty_commit(texts, replay):
-    replay["provenance"]["dirty"] = True
+def test_dirty_commit(texts, replay, shapes):
+    for results in (replay, shapes):
+        results["provenance"]["dirty"] = True
     assert "commit 012345678+dirty" in texts()["table2.txt"]
 
 
@@ -163,17 +174,49 @@ def test_what_was_not_run_shows_the_papers_value(texts):
     assert rows[1].split() == ["2", "2.04", "-", "-", "not", "run", "-", "-", "-"]
 
 
-def test_average_row_only_where_all_batches_were_run(texts, replay):
-    rows = texts()["table2.txt"].split("qwen3-32b\n")[1].splitlines()
-    assert rows[6].split()[:5] == ["average", "2.19", "-", "-", "not"]
+def test_an_average_without_all_batches_says_why(texts):
+    text = texts()["table2.txt"]
+    row = line(text.split("qwen3-32b\n")[1], "average")
+    assert row.split()[:6] == ["average", "2.19", "-", "-", "not", "testable"]
+    assert "branch_tree did not run on qwen3-32b at batch 4" in text
 
 
-def test_an_average_verdict_is_shown(texts, replay):
-    verdict = dict(replay["verdicts"][0])
-    verdict |= {"cell": {"model": "qwen3-32b", "batch": "average"}, "source_value": 2.19}
-    replay["verdicts"].append(verdict | {"our_value": 2.1, "our_interval": None})
-    row = line(texts()["table2.txt"].split("qwen3-32b\n")[1], "average")
-    assert row.split()[:3] == ["average", "2.19", "2.10"]
+def test_an_average_verdict_is_shown_like_any_cell(write, shapes):
+    full = fixtures.replay(models=("qwen3-32b",))
+    a, b = write("replay.json", full), write("shapes.json", shapes)
+    text = rendered(table2.tables(table2.read(a, b, PUBLISHED, False)))["table2.txt"]
+    row = line(text.split("qwen3-32b\n")[1], "average").split()
+    assert row[:4] == ["average", "2.19", "2.15", "(2.14-2.16)"]
+    assert row[6:] == ["reproduced", "-", "-", "-"]
+
+
+def test_an_untestable_claim_shows_its_value(texts):
+    text = texts()["claims.txt"].split("immediates-icache")[1]
+    row = next(x for x in text.splitlines() if "1.02 x" in x)
+    assert row.split()[:6] == ["paper", "-", "1.02", "x", "(0.998-1.04)", "-"]
+    assert "not testable" in row
+
+
+def test_fastest_names_all_that_overlap(replay, shapes, write, tmp_path):
+    name = "qwen3-32b/batch8"
+    first = find(replay, f"{name}/streaming")
+    high = max(first["samples_us"])
+    # Quartiles would part the two: only one sample is within the other's range.
+    find(replay, f"{name}/global_lut")["samples_us"] = [high - 0.001, high + 500, high + 600]
+    inputs = table2.read(
+        write("replay.json", replay), write("shapes.json", shapes), PUBLISHED, False
+    )
+    flat = " ".join(table2.summary(inputs, tmp_path).split())
+    assert (
+        f"Fastest for {name}: no difference seen between streaming, global_lut; "
+        "streaming is 3.58x branch_tree." in flat
+    )
+
+
+@pytest.mark.parametrize("folder", ["data/recorded/h200/table2", "results/table2"])
+def test_recorded_by_its_path(replay, shapes, write, folder):
+    a, b = write(f"{folder}/replay.json", replay), write("shapes.json", shapes)
+    assert table2.read(a, b, PUBLISHED, False).recorded is folder.startswith("data")
 
 
 def test_instrument_checks(texts, replay):

@@ -137,8 +137,8 @@ TEST(ActivityRecorder, MissingCupti) {
   EXPECT_EQ(message_of<std::runtime_error>([] { ActivityRecorder recorder; }),
             "activity recording: CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open "
             "shared object file: No such file or directory). Install the toolkit's CUPTI package "
-            "(cuda-cupti), or name the library in REPROLAB_CUPTI; --instrument=events measures "
-            "without CUPTI.");
+            "(cuda-cupti), or name the library in REPROLAB_CUPTI; --instrument=none does "
+            "without CUPTI, and without times.");
 }
 
 TEST(ActivityRecorder, ALibraryThatIsNotCupti) {

@@ -1,11 +1,10 @@
 // What the profiling tests share.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
-#include <exception>
 #include <string>
+
+#include "tests/message_of.hpp"
 
 namespace reprolab::profiling {
 
@@ -22,20 +21,5 @@ class ScopedVariable {
  private:
   const char* name_;
 };
-
-/// The text of the `Exception` that `action` throws; anything else fails the test.
-template <class Exception, class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Exception& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "an exception of another type: " << error.what();
-    return {};
-  }
-  ADD_FAILURE() << "no exception";
-  return {};
-}
 
 }  // namespace reprolab::profiling

@@ -93,10 +93,32 @@ inline void make_failed(Record& row, Outcome outcome) {
 
 /// The verdicts on one claim, in order.
 inline std::vector<VerdictRecord> verdicts_on(const std::string& claim,
-                                              const std::vector<Record>& rows) {
-  auto verdicts = decide(rows, published());
+                                              const std::vector<Record>& rows,
+                                              const std::vector<InstrumentCheck>& checks = {}) {
+  auto verdicts = decide(rows, checks, published());
   std::erase_if(verdicts, [&](const VerdictRecord& verdict) { return verdict.claim != claim; });
   return verdicts;
+}
+
+/// Table II's cells: the verdicts on the speed-up but for the averages.
+inline std::vector<VerdictRecord> table_cells(const std::vector<Record>& rows) {
+  auto cells = verdicts_on("kernel-speedup", rows);
+  std::erase_if(cells, [](const auto& cell) { return cell.cell.at("batch").is_string(); });
+  return cells;
+}
+
+/// Its last row.
+inline std::vector<VerdictRecord> table_averages(const std::vector<Record>& rows) {
+  auto averages = verdicts_on("kernel-speedup", rows);
+  std::erase_if(averages, [](const auto& cell) { return cell.cell.at("batch") != "average"; });
+  return averages;
+}
+
+/// A check of the instruments on one kernel, `percent` apart where 1 % is allowed.
+inline InstrumentCheck make_check(const std::string& model, const std::string& kernel,
+                                  double percent) {
+  return {fmt::format("{}/{}: events against activity", model, kernel), 100 + percent, 100, "us",
+          1};
 }
 
 }  // namespace reprolab::table2

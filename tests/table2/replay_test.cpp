@@ -3,6 +3,7 @@
 
 #include "reference/compare.hpp"
 #include "tests/kernels/testing.hpp"
+#include "tests/message_of.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::table2 {
@@ -87,6 +88,24 @@ TEST_F(OnGpuReplay, APassHasTimesOfBothHalvesUnderARecorderAndNoneWithout) {
   const PassTime unwatched = replay.pass(shared_lut, 2, nullptr);
   EXPECT_EQ(unwatched.dequantize_us, 0);
   EXPECT_EQ(unwatched.product_us, 0);
+}
+
+/// Of our kernels, which take one launch each; a library may take several.
+TEST_F(OnGpuReplay, RecordsThatDoNotAccountForEveryLaunchAreAnError) {
+  profiling::ActivityRecorder recorder;
+  recorder.start();
+  const Bench bench;
+  Replay replay(tiny, 64, 1, bench.comparison, bench.stream.get());
+  VariantInfo twice = kernel("test_launches_twice");
+  const char* text =
+      "tiny: CUPTI recorded 28 kernels of 14 launches of test_launches_twice; a time without the "
+      "rest would be worth nothing, so run again";
+  EXPECT_EQ(message_of<std::runtime_error>([&] { replay.pass(twice, 2, &recorder); }), text);
+  EXPECT_EQ(message_of<std::runtime_error>([&] { replay.check_instruments(twice, recorder); }),
+            text);
+  EXPECT_NO_THROW(replay.pass(twice, 2, nullptr));
+  twice.role = Role::peer;
+  EXPECT_GT(replay.pass(twice, 2, &recorder).dequantize_us, 0);
 }
 
 /// Two clocks on the same kernels. Layers of an 8B model, so that what the events add at the ends

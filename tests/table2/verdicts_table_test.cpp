@@ -10,7 +10,7 @@ namespace reprolab::table2 {
 namespace {
 
 TEST(Table2Cells, AreThePapersValuesForEveryModelAndBatch) {
-  const auto cells = verdicts_on("kernel-speedup", rows_as_published());
+  const auto cells = table_cells(rows_as_published());
   ASSERT_EQ(cells.size(), 4u * 6u);
   std::set<std::pair<std::string, int>> seen;
   const auto rows = published().at("paper").at("table2_speedup").at("rows");
@@ -30,7 +30,7 @@ TEST(Table2Cells, AreThePapersValuesForEveryModelAndBatch) {
 }
 
 TEST(Table2Cells, AllReproduceWhenTheRatiosAreThePapers) {
-  for (const auto& cell : verdicts_on("kernel-speedup", rows_as_published())) {
+  for (const auto& cell : table_cells(rows_as_published())) {
     EXPECT_EQ(cell.verdict, Verdict::reproduced) << cell.cell;
     EXPECT_NEAR(*cell.our_value, *cell.source_value, 1e-9);
     EXPECT_LT(cell.our_interval->first, *cell.our_value);
@@ -55,7 +55,7 @@ VerdictRecord qwen_batch8(double us) {
         if (row.variant.name == "shared_lut") row.samples_us = {us, us, us};
       });
   VerdictRecord found;
-  for (const auto& cell : verdicts_on("kernel-speedup", rows)) {
+  for (const auto& cell : table_cells(rows)) {
     if (cell.cell == nlohmann::json{{"model", "qwen3-32b"}, {"batch", 8}}) {
       found = cell;
     } else {
@@ -94,7 +94,7 @@ TEST(Table2Cells, TheRatioIsOfMediansWithItsInterval) {
         row.samples_us = {100, 110, 90, 80, 120};
         row.product_samples_us.resize(5, 1.0);
       });
-  for (const auto& cell : verdicts_on("kernel-speedup", rows)) {
+  for (const auto& cell : table_cells(rows)) {
     if (cell.cell != nlohmann::json{{"model", "qwen3-32b"}, {"batch", 8}}) continue;
     EXPECT_DOUBLE_EQ(*cell.our_value, 300.0 / 100.0);
     EXPECT_DOUBLE_EQ(cell.our_interval->first, 200.0 / 110.0);
@@ -102,12 +102,33 @@ TEST(Table2Cells, TheRatioIsOfMediansWithItsInterval) {
   }
 }
 
+TEST(Table2Cells, BelowFiveSamplesTheIntervalIsTheWholeRange) {
+  auto rows = rows_as_published();
+  change_rows(
+      rows, [](const Record& row) { return row.key == "qwen3-32b/batch8/branch_tree"; },
+      [](Record& row) {
+        row.samples_us = {300, 100, 200};
+      });
+  change_rows(
+      rows, [](const Record& row) { return row.key == "qwen3-32b/batch8/shared_lut"; },
+      [](Record& row) {
+        row.samples_us = {100, 110, 90};
+      });
+  const auto cells = table_cells(rows);
+  const auto cell = std::ranges::find(cells, nlohmann::json{{"model", "qwen3-32b"}, {"batch", 8}},
+                                      &VerdictRecord::cell);
+  ASSERT_NE(cell, cells.end());
+  EXPECT_DOUBLE_EQ(*cell->our_value, 200.0 / 100.0);
+  EXPECT_DOUBLE_EQ(cell->our_interval->first, 100.0 / 110.0);
+  EXPECT_DOUBLE_EQ(cell->our_interval->second, 300.0 / 90.0);
+}
+
 TEST(Table2Cells, AMissingRowIsNotTestableAndSaysWhich) {
   auto rows = rows_as_published();
   std::erase_if(rows,
                 [](const Record& row) { return row.key == "llama-3.3-70b/batch4/shared_lut"; });
   int not_testable = 0;
-  for (const auto& cell : verdicts_on("kernel-speedup", rows)) {
+  for (const auto& cell : table_cells(rows)) {
     if (cell.verdict != Verdict::not_testable) continue;
     ++not_testable;
     EXPECT_EQ(cell.cell, (nlohmann::json{{"model", "llama-3.3-70b"}, {"batch", 4}}));
@@ -126,7 +147,7 @@ TEST(Table2Cells, AFailedOrUntimedRowIsNotTestableAndSaysWhy) {
     for (const char* kernel : {"branch_tree", "shared_lut"}) {
       auto rows = rows_as_published();
       change_rows(rows, of_kernel(kernel), [&](Record& row) { make_failed(row, outcome); });
-      for (const auto& cell : verdicts_on("kernel-speedup", rows)) {
+      for (const auto& cell : table_cells(rows)) {
         EXPECT_EQ(cell.verdict, Verdict::not_testable);
         EXPECT_EQ(cell.reason, fmt::format("{} on {} at batch {} is {}, not timed", kernel,
                                            cell.cell["model"].get<std::string>(),
@@ -140,15 +161,88 @@ TEST(Table2Cells, ADeviatingKernelNeverStandsForThePapers) {
   auto rows = rows_as_published();
   change_rows(rows, of_kernel("shared_lut"),
               [](Record& row) { row.outcome = Outcome::deviation_as_declared; });
-  for (const auto& cell : verdicts_on("kernel-speedup", rows)) {
+  for (const auto& cell : table_cells(rows)) {
     EXPECT_EQ(cell.verdict, Verdict::not_testable);
   }
 }
 
 TEST(Table2Cells, NoRowsAtAllAreNotTestable) {
   const auto cells = verdicts_on("kernel-speedup", {});
-  EXPECT_EQ(cells.size(), 24u);
+  EXPECT_EQ(cells.size(), 4u * 7u);
   for (const auto& cell : cells) EXPECT_EQ(cell.verdict, Verdict::not_testable);
+}
+
+TEST(Table2Averages, StandBehindTheCellsOfTheirModel) {
+  const auto verdicts = verdicts_on("kernel-speedup", rows_as_published());
+  ASSERT_EQ(verdicts.size(), 4u * 7u);
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    EXPECT_EQ(verdicts[i].cell.at("model"), model_columns[i / 7].model);
+    const nlohmann::json batch =
+        i % 7 == 6 ? nlohmann::json("average") : nlohmann::json(batches[i % 7]);
+    EXPECT_EQ(verdicts[i].cell.at("batch"), batch);
+  }
+}
+
+TEST(Table2Averages, AreThePapersValuesAgainstTheMeansOfOurCells) {
+  const auto rows = rows_as_published();
+  const auto cells = table_cells(rows);
+  const auto averages = table_averages(rows);
+  ASSERT_EQ(averages.size(), 4u);
+  const double papers[] = {2.1, 2.1, 2.19, 2.04};
+  for (std::size_t model = 0; model < 4; ++model) {
+    const VerdictRecord& average = averages[model];
+    double value = 0, low = 0, high = 0;
+    std::vector<std::string> keys;
+    for (std::size_t i = 6 * model; i < 6 * model + 6; ++i) {
+      value += *cells[i].our_value / 6;
+      low += cells[i].our_interval->first / 6;
+      high += cells[i].our_interval->second / 6;
+      keys.insert(keys.end(), cells[i].decided_by.begin(), cells[i].decided_by.end());
+    }
+    EXPECT_EQ(average.source_value, papers[model]);
+    EXPECT_NEAR(*average.our_value, value, 1e-9);
+    EXPECT_NEAR(average.our_interval->first, low, 1e-9);
+    EXPECT_NEAR(average.our_interval->second, high, 1e-9);
+    EXPECT_EQ(average.verdict, Verdict::reproduced) << average.reason;
+    EXPECT_EQ(average.tolerance, "within 10 % of the source's value");
+    EXPECT_EQ(average.unit, "x");
+    EXPECT_EQ(average.decided_by, keys);
+  }
+}
+
+TEST(Table2Averages, OnePastTheToleranceIsNotReproduced) {
+  auto rows = rows_as_published();
+  change_rows(
+      rows,
+      [](const Record& row) {
+        return row.problem.at("model") == "qwen3-32b" && row.variant.name == "shared_lut";
+      },
+      [](Record& row) {
+        row.samples_us = {2100, 2100, 2100};
+      });
+  for (const auto& average : table_averages(rows)) {
+    if (average.cell.at("model") == "qwen3-32b") {
+      EXPECT_EQ(average.verdict, Verdict::not_reproduced);
+      EXPECT_NEAR(*average.our_value, 1.0, 1e-9);
+      EXPECT_EQ(average.reason, "-54.3 % from the source's value, 10 % allowed");
+    } else {
+      EXPECT_EQ(average.verdict, Verdict::reproduced) << average.reason;
+    }
+  }
+}
+
+TEST(Table2Averages, WithoutOneCellAreNotTestableForItsReason) {
+  auto rows = rows_as_published();
+  std::erase_if(rows,
+                [](const Record& row) { return row.key == "llama-3.3-70b/batch4/shared_lut"; });
+  const VerdictRecord average = table_averages(rows).at(3);
+  EXPECT_EQ(average.verdict, Verdict::not_testable);
+  EXPECT_EQ(average.reason, "shared_lut did not run on llama-3.3-70b at batch 4");
+  EXPECT_EQ(average.source_value, 2.04);
+  EXPECT_FALSE(average.our_value);
+  EXPECT_FALSE(average.our_interval);
+  EXPECT_TRUE(average.decided_by.empty());
+  EXPECT_EQ(table_averages(rows).at(2).verdict, Verdict::reproduced);
 }
 
 }  // namespace
