@@ -208,7 +208,15 @@ def claims_table(passes: list[Results]) -> Table:
             )
     if not rows:
         provenance = machine_notes(passes[0])
-    return Table("claims", "Verdicts on other claims of the source", columns, rows, data, [CLAIMS_NOTE], provenance)
+    return Table(
+        "claims",
+        "Verdicts on other claims of the source",
+        columns,
+        rows,
+        data,
+        [CLAIMS_NOTE],
+        provenance,
+    )
 
 
 def with_unit(value: float | None, unit: str) -> str:
