@@ -86,18 +86,9 @@ ClockSnapshot ClockObserver::snapshot() const {
           device_->temperature_c(), device_->clock_event_reasons()};
 }
 
-std::size_t ClockObserver::mark() const {
+ClockSummary ClockObserver::summary() const {
   const std::lock_guard lock(mutex_);
-  return snapshots_.size();
-}
-
-ClockSummary ClockObserver::summary_since(std::size_t mark) const {
-  std::vector<ClockSnapshot> period;
-  {
-    const std::lock_guard lock(mutex_);
-    if (mark < snapshots_.size()) period.assign(snapshots_.begin() + mark, snapshots_.end());
-  }
-  return summarize(period);
+  return summarize(snapshots_);
 }
 
 void ClockObserver::keep_snapshot() {

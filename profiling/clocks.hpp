@@ -61,13 +61,10 @@ class ClockObserver {
   void start();
   void stop();
 
-  /// Asks NVML at this moment; not part of the summaries.
+  /// Asks NVML at this moment; not part of the summary.
   ClockSnapshot snapshot() const;
 
-  /// The point in time to hand to summary_since.
-  std::size_t mark() const;
-  ClockSummary summary() const { return summary_since(0); }
-  ClockSummary summary_since(std::size_t mark) const;
+  ClockSummary summary() const;
 
  private:
   void keep_snapshot();

@@ -256,16 +256,22 @@ std::string describe(const Pooled& pooled, std::string_view slow, std::string_vi
       pooled.cells - pooled.slower - pooled.faster);
 }
 
+/// Puts the pooled ratio into a verdict; false, with the reason, where there is none.
+bool show(VerdictRecord& verdict, const Pooled& pooled) {
+  verdict.reason = pooled.obstacle;
+  if (!verdict.reason.empty()) return false;
+  set_ours(verdict, pooled.ratio);
+  verdict.decided_by = pooled.decided_by;
+  return true;
+}
+
 /// "One thread filling the table beats a cooperative fill": in every model and batch.
 VerdictRecord decide_fill(const Rows& rows, const json& published) {
   constexpr std::string_view slow = "shared_lut_cooperative";
   auto verdict = start(published, "single-thread-fill", "x");
   verdict.tolerance = "the cooperative fill slower in every model and batch, beyond the intervals";
   const Pooled pooled = pool(rows, slow, papers_kernel);
-  verdict.reason = pooled.obstacle;
-  if (!verdict.reason.empty()) return verdict;
-  set_ours(verdict, pooled.ratio);
-  verdict.decided_by = pooled.decided_by;
+  if (!show(verdict, pooled)) return verdict;
   verdict.verdict = pooled.slower == pooled.cells ? Verdict::reproduced : Verdict::not_reproduced;
   verdict.reason = describe(pooled, slow, papers_kernel);
   return verdict;
@@ -278,10 +284,7 @@ VerdictRecord decide_immediates(const Rows& rows, const json& published) {
   auto verdict = start(published, "immediates-icache", "x");
   verdict.tolerance = "instruction-cache counters, which this run does not take";
   const Pooled pooled = pool(rows, slow, papers_kernel);
-  verdict.reason = pooled.obstacle;
-  if (!verdict.reason.empty()) return verdict;
-  set_ours(verdict, pooled.ratio);
-  verdict.decided_by = pooled.decided_by;
+  if (!show(verdict, pooled)) return verdict;
   verdict.reason = "needs counters; " + describe(pooled, slow, papers_kernel);
   return verdict;
 }
@@ -292,10 +295,7 @@ VerdictRecord decide_premise(const Rows& rows, const json& published) {
   auto verdict = start(published, "baseline-reads-lut-from-global", "x");
   verdict.tolerance = "the code of bitsandbytes 0.47.0";
   const Pooled pooled = pool(rows, "global_lut", papers_kernel);
-  verdict.reason = pooled.obstacle;
-  if (!verdict.reason.empty()) return verdict;
-  set_ours(verdict, pooled.ratio);
-  verdict.decided_by = pooled.decided_by;
+  if (!show(verdict, pooled)) return verdict;
   verdict.verdict = Verdict::premise_false;
   verdict.reason = fmt::format(
       "bitsandbytes 0.47.0 holds the 16 values as immediates of a branch tree and reads no table "

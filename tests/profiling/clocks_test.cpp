@@ -18,9 +18,9 @@ std::optional<NvmlDevice> fake_device(const char* library) {
   return nvml->device("0000:17:00.0", "", &why_not);
 }
 
-/// Waits until the observer has seen `count` snapshots since `mark`, a second at most.
-void wait_for_snapshots(const ClockObserver& observer, std::size_t mark, std::size_t count) {
-  for (int i = 0; i < 1000 && observer.mark() < mark + count; ++i) {
+/// Waits until the observer has seen `count` snapshots, a second at most.
+void wait_for_snapshots(const ClockObserver& observer, std::size_t count) {
+  for (int i = 0; i < 1000 && observer.summary().snapshots < count; ++i) {
     std::this_thread::sleep_for(milliseconds(1));
   }
 }
@@ -55,31 +55,24 @@ TEST(ClockSummary, MissingValuesAreLeftOut) {
   EXPECT_FALSE(summary.sm_mhz);
 }
 
-TEST(ClockObserver, SeesEveryValueOverThePassAndSinceAMark) {
+TEST(ClockObserver, SeesEveryValueOverThePass) {
   const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980,1200"), memory("FAKE_NVML_MEMORY_MHZ", "3201"),
       power("FAKE_NVML_POWER_MW", "412500"), temperature("FAKE_NVML_TEMPERATURE_C", "45"),
       reasons("FAKE_NVML_REASONS", "0x4,0x80");
   ClockObserver observer(fake_device(FAKE_NVML), milliseconds(1));
   observer.start();
-  wait_for_snapshots(observer, 0, 4);
-  const std::size_t mark = observer.mark();
-  wait_for_snapshots(observer, mark, 4);
+  wait_for_snapshots(observer, 8);
   observer.stop();
 
-  const auto pass = observer.summary(), since = observer.summary_since(mark);
-  EXPECT_GE(pass.snapshots, 8u);
-  EXPECT_GE(since.snapshots, 4u);
-  EXPECT_EQ(pass.snapshots, since.snapshots + mark);
-  for (const ClockSummary& summary : {pass, since}) {
-    EXPECT_EQ(summary.sm_mhz->min, 1200);
-    EXPECT_EQ(summary.sm_mhz->max, 1980);
-    EXPECT_EQ(summary.memory_mhz->median, 3201);
-    EXPECT_DOUBLE_EQ(summary.power_w->median, 412.5);
-    EXPECT_EQ(summary.temperature_c->median, 45);
-    EXPECT_EQ(summary.throttle_reasons,
-              (std::vector<std::string>{"sw_power_cap", "hw_power_brake_slowdown"}));
-  }
-  EXPECT_EQ(observer.summary_since(observer.mark()).snapshots, 0u);
+  const auto summary = observer.summary();
+  EXPECT_GE(summary.snapshots, 8u);
+  EXPECT_EQ(summary.sm_mhz->min, 1200);
+  EXPECT_EQ(summary.sm_mhz->max, 1980);
+  EXPECT_EQ(summary.memory_mhz->median, 3201);
+  EXPECT_DOUBLE_EQ(summary.power_w->median, 412.5);
+  EXPECT_EQ(summary.temperature_c->median, 45);
+  EXPECT_EQ(summary.throttle_reasons,
+            (std::vector<std::string>{"sw_power_cap", "hw_power_brake_slowdown"}));
 }
 
 TEST(ClockObserver, AShortPassStillHasItsTwoEnds) {
