@@ -1,0 +1,64 @@
+// The fastest here: blocks take tiles down the columns of the input, so that what is written at one
+// time is one region without gaps, and L2 is asked to keep what was read and let go of the rest.
+//
+// Source: ours. Found by timing orders, tile shapes and cache hints on an H200; why reads that stay
+//         in L2 help, though no line is read twice, waits for counters.
+// Bound:  memory, at nearly the speed of a copy.
+// Alone:  make bench KERNEL=column_walk
+#include "kernels/transpose/access.cuh"
+#include "kernels/transpose/shifted_window.cuh"
+#include "kernels/transpose/support.hpp"
+#include "kernels/transpose/vector_tile.cuh"
+
+namespace reprolab::transpose {
+namespace {
+
+struct DeviceLimits {
+  std::int64_t l2_bytes, multiprocessors;
+};
+
+DeviceLimits device_limits() {
+  int device = 0, l2_bytes = 0, multiprocessors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device);
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  return {l2_bytes, multiprocessors};
+}
+
+cudaError_t launch(const Problem& problem, cudaStream_t stream) {
+  const DeviceLimits limits = device_limits();
+  const std::int64_t elements = problem.rows * problem.columns;
+  // Below about 4 times L2, reading and writing together, keeping anything costs time.
+  const bool small = 2 * elements * std::int64_t{sizeof(float)} < 4 * limits.l2_bytes;
+  if (!moves_in_float4s(problem)) {
+    return small ? shifted::launch<DownColumns<1>, StreamingAccess>(problem, stream)
+                 : shifted::launch<DownColumns<1>, KeepReads>(problem, stream);
+  }
+  // 8 blocks of 256 threads fill a multiprocessor; with fewer tiles than that for each, smaller
+  // ones spread the work more evenly.
+  if (elements < 8 * limits.multiprocessors * 64 * 64) {
+    return launch_vector_tile<DownColumns<1>, StreamingAccess, 16, 128, 128>(problem, stream);
+  }
+  if (small) {
+    return launch_vector_tile<DownColumns<1>, StreamingAccess, 64, 64, 256>(problem, stream);
+  }
+  // With rows 128 KiB apart, one column of tiles has the same low 17 address bits in every row, and
+  // where the matrix lies in memory decides between 0.94 and 0.98 of a copy; two columns even that
+  // out to 0.98.
+  if (problem.in_stride * std::int64_t{sizeof(float)} % (1 << 17) == 0) {
+    return launch_vector_tile<DownColumns<2>, KeepReads, 64, 64, 256>(problem, stream);
+  }
+  return launch_vector_tile<DownColumns<1>, KeepReads, 64, 64, 256>(problem, stream);
+}
+
+const Register<Problem> registered{{
+    .name = "column_walk",
+    .lineage = "ours",
+    .source_file = "kernels/transpose/column_walk.cu",
+    .contract = {},
+    .supports = supports_all,
+    .launch = launch,
+}};
+
+}  // namespace
+}  // namespace reprolab::transpose

@@ -1,0 +1,54 @@
+// Where the elements of a 32 x 32 tile lie in shared memory, and which of them a thread moves: the
+// index arithmetic of the post's kernels, for host and device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace reprolab::transpose {
+
+/// The tile of the post's kernels: rows of 32 fp32 elements, which are 128 bytes.
+inline constexpr int tma_tile = 32;
+
+/// Column in shared memory of element (row, column) of a tile that the tensor memory accelerator
+/// swizzles by 128 bytes (CUDA C++ Programming Guide, "Shared memory bank swizzling"): the index of
+/// its 16-byte chunk, XORed with the row modulo 8. `column` may run past the tile's 32; it then
+/// counts as the next row, as in the post's arithmetic, which computes on flat indices.
+__host__ __device__ constexpr int swizzled(int row, int column) {
+  const int chunk = column / 4 % 8, swizzling_row = row + column / tma_tile;
+  return ((chunk ^ swizzling_row) % 8) * 4 + column % 4;
+}
+
+/// A place in shared memory, flat in elements, without and with the swizzle.
+__host__ __device__ constexpr int flat(int row, int column) { return row * tma_tile + column; }
+__host__ __device__ constexpr int flat_swizzled(int row, int column) {
+  return flat(row, swizzled(row, column));
+}
+
+/// An element of the tile.
+struct Element {
+  int row, column;
+};
+
+/// One element a thread, 1024 threads.
+__host__ __device__ constexpr Element single_element(int thread) {
+  return {thread / tma_tile, thread % tma_tile};
+}
+
+/// Eight elements a thread, 128 threads: element `j` of a thread.
+inline constexpr int batch = 8;
+__host__ __device__ constexpr Element batched_element(int thread, int j) {
+  return {thread / (tma_tile / batch), thread % (tma_tile / batch) * batch + j};
+}
+
+/// What a thread of the published batched kernel in Mojo moves in its step `j`: from and to which
+/// place in shared memory. Threads keep the columns of the kernel with 1024 threads, so that their
+/// batches overlap; and the step is added to the column inside the swizzle alone.
+struct Move {
+  int from, to;
+};
+__host__ __device__ constexpr Move published_move(int thread, int j) {
+  const int row = thread / tma_tile, column = thread % tma_tile;
+  return {flat(row, swizzled(row, column + j)), flat(column, swizzled(column + j, row))};
+}
+
+}  // namespace reprolab::transpose

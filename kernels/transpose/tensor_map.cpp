@@ -1,0 +1,57 @@
+#include "kernels/transpose/tensor_map.hpp"
+
+#include "kernels/transpose/swizzle.hpp"
+#include "kernels/transpose/tile_order.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+/// Asked of the driver at run time, so that programs start where there is none.
+Encode find_encode() {
+  constexpr const char* name = "cuTensorMapEncodeTiled";
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found);
+#else
+  const cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found);
+#endif
+  if (error != cudaSuccess) cudaGetLastError();
+  return error == cudaSuccess ? reinterpret_cast<Encode>(function) : nullptr;
+}
+
+CUresult describe_matrix(Encode encode, CUtensorMap& map, const float* matrix, std::int64_t rows,
+                         std::int64_t columns, std::int64_t stride, CUtensorMapSwizzle swizzle) {
+  const cuuint64_t size[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t stride_bytes[] = {static_cast<cuuint64_t>(stride) * sizeof(float)};
+  const cuuint32_t box[] = {tma_tile, tma_tile}, element_stride[] = {1, 1};
+  return encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<float*>(matrix), size,
+                stride_bytes, box, element_stride, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+}  // namespace
+
+cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,
+                       const Problem& problem, cudaStream_t stream) {
+  std::uint32_t tile_columns = tiles_over(problem.columns, tma_tile);
+  const std::uint32_t tiles = tile_columns * tiles_over(problem.rows, tma_tile);
+  if (tiles == 0) return cudaSuccess;
+  static const Encode encode = find_encode();
+  if (encode == nullptr) return cudaErrorNotSupported;
+  CUtensorMap in, out;
+  if (describe_matrix(encode, in, problem.input, problem.rows, problem.columns, problem.in_stride,
+                      swizzle) != CUDA_SUCCESS ||
+      describe_matrix(encode, out, problem.output, problem.columns, problem.rows,
+                      problem.out_stride, swizzle) != CUDA_SUCCESS) {
+    return cudaErrorInvalidValue;
+  }
+  void* arguments[] = {&in, &out, &tile_columns};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(tiles),
+                          dim3(static_cast<unsigned>(threads)), arguments, 0, stream);
+}
+
+}  // namespace reprolab::transpose

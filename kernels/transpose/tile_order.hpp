@@ -1,0 +1,47 @@
+// In which order the blocks of a grid take the tiles of a matrix. On a GPU the blocks run in about
+// the order of their index, so this order decides what is read and written at the same time.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace reprolab::transpose {
+
+/// A tile's place, in tiles, in the input.
+struct Tile {
+  std::uint32_t row, column;
+};
+
+/// Tiles of `size` that cover `length` elements.
+__host__ __device__ constexpr std::uint32_t tiles_over(std::int64_t length, int size) {
+  return static_cast<std::uint32_t>((length + size - 1) / size);
+}
+
+/// Row by row: neighbouring blocks read neighbouring addresses.
+struct AcrossRows {
+  __host__ __device__ static constexpr Tile tile(std::uint32_t block, std::uint32_t,
+                                                 std::uint32_t columns) {
+    return {block / columns, block % columns};
+  }
+};
+
+/// Down the columns: neighbouring blocks write neighbouring addresses. `at_once` columns in turns,
+/// evenly spaced: what is read of one column has the same low address bits in every row, which
+/// loads some slices of the memory more than others.
+template <std::uint32_t at_once>
+struct DownColumns {
+  __host__ __device__ static constexpr Tile tile(std::uint32_t block, std::uint32_t rows,
+                                                 std::uint32_t columns) {
+    const std::uint32_t spacing = columns / at_once;
+    const std::uint32_t in_turns = spacing * at_once * rows;  // blocks
+    if (block >= in_turns) {  // fewer than `at_once` columns are left
+      const std::uint32_t left = block - in_turns;
+      return {left % rows, spacing * at_once + left / rows};
+    }
+    const std::uint32_t turn = block / at_once;
+    return {turn % rows, turn / rows + block % at_once * spacing};
+  }
+};
+
+}  // namespace reprolab::transpose

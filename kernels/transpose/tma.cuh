@@ -1,0 +1,82 @@
+// The tensor memory accelerator of compute capability 9.0: a tile from global to shared memory and
+// back, started by one thread. PTX ISA, "cp.async.bulk.tensor" and "mbarrier".
+#pragma once
+
+#include <cuda.h>
+#include <cstdint>
+
+#include "kernels/transpose/swizzle.hpp"
+#include "kernels/transpose/tensor_map.hpp"
+#include "kernels/transpose/tile_order.hpp"
+
+namespace reprolab::transpose {
+
+/// Shared memory of a block: the tile as it comes and as it goes. The swizzle repeats every 1024
+/// bytes and counts from there.
+struct TmaTiles {
+  alignas(1024) float in[tma_tile * tma_tile];
+  alignas(1024) float out[tma_tile * tma_tile];
+  std::uint64_t arrived;
+};
+
+inline constexpr int tma_tile_bytes = tma_tile * tma_tile * static_cast<int>(sizeof(float));
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Loads the tile whose first element is (row, column) into `tiles.in`; elements past the matrix
+/// are zero. Called by all threads of a block; the tile is there when it returns.
+__device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row, int column) {
+#if __CUDA_ARCH__ >= 900
+  const std::uint32_t barrier = shared_address(&tiles.arrived);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(tma_tile_bytes)
+                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(tiles.in)),
+        "l"(&map), "r"(column), "r"(row), "r"(barrier)
+        : "memory");
+  }
+  __syncthreads();  // nobody waits on a barrier that is not initialized
+  std::uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], 0;"
+        " selp.u32 %0, 1, 0, done; }"
+        : "=r"(done)
+        : "r"(barrier)
+        : "memory");
+  }
+#endif
+}
+
+/// Stores `tiles.out` as the tile whose first element is (row, column); what lies past the matrix
+/// is left out. Called by all threads of a block when they have written their part of it.
+__device__ inline void tma_store(TmaTiles& tiles, const CUtensorMap& map, int row, int column) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+            &map),
+        "r"(column), "r"(row), "r"(shared_address(tiles.out))
+        : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  }
+#endif
+}
+
+/// The first element of a block's tile in the input.
+__device__ inline Element tma_tile_start(std::uint32_t tile_columns) {
+  const Tile tile = AcrossRows::tile(blockIdx.x, 0, tile_columns);
+  return {static_cast<int>(tile.row) * tma_tile, static_cast<int>(tile.column) * tma_tile};
+}
+
+}  // namespace reprolab::transpose
