@@ -46,6 +46,17 @@ def bandwidth(record: Record | None) -> float | None:
     return gb_per_s(record.bytes_moved, record.summary.median)
 
 
+def bandwidth_interval(record: Record) -> tuple[float, float]:
+    """GB/s at the two ends of the interval of a row that is known to be timed."""
+    times = record.times
+    return gb_per_s(record.bytes_moved, times.high), gb_per_s(record.bytes_moved, times.low)
+
+
+def sample_counts(results: Results) -> list[int]:
+    """The distinct numbers of samples that the timed rows of a file have."""
+    return sorted({r.summary.n for r in results.records if r.summary})
+
+
 def measure(results: Results, problem: str, baseline: str | None) -> list[Measured]:
     """All rows of a problem: ranked ones by time, then deviations, failures and ceilings."""
     records = [r for r in results.records if r.problem["name"] == problem]
@@ -93,7 +104,7 @@ def ratio_text(ratio: Ratio | None) -> str:
 
 def bandwidth_table(results: Results, name: str, title: str, baseline: str | None) -> Table:
     """Every problem and kernel of a file; speed-ups where a baseline is named."""
-    counts = sorted({r.summary.n for r in results.records if r.summary})
+    counts = sample_counts(results)
     left_out = [5] * (len(counts) == 1) + [8] * (baseline is None)
     columns = [
         Column("kernel", "l", wrap=True, code=True),
@@ -131,9 +142,6 @@ def display(m: Measured) -> list[Cell | str]:
     outcome = Cell(outcome_words(r), outcome_notes(r))
     if r.summary is None:
         return [r.kernel, outcome, *[NONE] * 7]
-    share: Cell | str = NONE
-    if m.of_copy is not None and m.copy is not None:
-        share = Cell(f"{100 * m.of_copy:.1f}", clock_warning(r, m.copy))
     warning = clock_warning(m.base, r) if m.ratio and m.base else ()
     return [
         r.kernel,
@@ -143,9 +151,16 @@ def display(m: Measured) -> list[Cell | str]:
         significant(r.summary.min),
         str(r.summary.n),
         Cell(f"{m.gb_s:.0f}" if m.gb_s else NONE, best=m.best),
-        share,
+        share_cell(m),
         Cell(ratio_text(m.ratio), warning),
     ]
+
+
+def share_cell(m: Measured) -> Cell | str:
+    """The copy's bandwidth that a row reaches, in percent."""
+    if m.of_copy is None or m.copy is None:
+        return NONE
+    return Cell(f"{100 * m.of_copy:.1f}", clock_warning(m.record, m.copy))
 
 
 CSV_HEADER = (

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from plots import bench, listing, readme, table2
+from plots import bench, listing, readme
 from plots.errors import InputError
+from plots.experiments import EXPERIMENTS
 
 PUBLISHED = Path("data/published/published.json")
 
@@ -18,13 +19,16 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m plots", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
 
-    p = commands.add_parser("table2", help="render experiment table2")
-    p.add_argument("--replay", type=Path, required=True, help="result file of the replay pass")
-    p.add_argument("--shapes", type=Path, required=True, help="result file of the shapes pass")
-    p.add_argument("--published", type=Path, default=PUBLISHED, help="the sources' numbers")
-    p.add_argument("--output", type=Path, required=True, help="folder for tables and figures")
-    p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
-    p.set_defaults(run=run_table2)
+    for experiment in EXPERIMENTS:
+        p = commands.add_parser(experiment.NAME, help=f"render experiment {experiment.NAME}")
+        for name in experiment.PASSES:
+            p.add_argument(
+                f"--{name}", type=Path, required=True, help=f"result file of the {name} pass"
+            )
+        p.add_argument("--published", type=Path, default=PUBLISHED, help="the sources' numbers")
+        p.add_argument("--output", type=Path, required=True, help="folder for tables and figures")
+        p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
+        p.set_defaults(run=run_experiment, experiment=experiment)
 
     p = commands.add_parser("readme", help="fill the generated blocks of Markdown files")
     p.add_argument("--recorded-dir", type=Path, default=Path("data/recorded"))
@@ -43,9 +47,10 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def run_table2(args: argparse.Namespace) -> int:
-    inputs = table2.read(args.replay, args.shapes, args.published, args.recorded)
-    sys.stdout.write(table2.render(inputs, args.output))
+def run_experiment(args: argparse.Namespace) -> int:
+    files = {name: getattr(args, name) for name in args.experiment.PASSES}
+    inputs = args.experiment.read(published=args.published, recorded=args.recorded, **files)
+    sys.stdout.write(args.experiment.render(inputs, args.output))
     return 0
 
 

@@ -112,6 +112,22 @@ def add_caption(
         figure.text(left, above, text, va="bottom", weight="bold", gid="banner", **style)
 
 
+def figure_files(names: Sequence[str]) -> tuple[str, ...]:
+    """The files that `save` writes for figures of these names."""
+    return tuple(f"{name}.{kind}" for name in names for kind in FORMATS)
+
+
+def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
+    """One legend for all panels, outside of them; labels that begin with `last` close it."""
+    entries: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    labels = sorted(entries, key=lambda label: bool(last) and label.startswith(last))
+    handles = [entries[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
 def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
     """Says why there is nothing to see, at a fraction of the axes' height."""
     axes.text(

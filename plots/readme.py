@@ -2,27 +2,40 @@
 
 import argparse
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from plots import table2
 from plots.captions import commit, driver, span, throttling
 from plots.documents import markdown, markdown_escape
 from plots.errors import InputError
+from plots.experiments import EXPERIMENTS, Experiment, Inputs
 from plots.files import write_text
 from plots.output import rendered
 from plots.results import Results
 
 BEGIN = re.compile(r"^<!-- begin generated: (\S+) -->$", re.MULTILINE)
 NOTHING = "_No recorded results yet._\n"
-BLOCKS = ("table2", "kernels", "shapes", "share", "claims", "table2-provenance")
-TABLE_OF_BLOCK = {"shapes": "shapes_summary"}  # the full table is too long for a README
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recorded run: data/recorded/<gpu>/<experiment>/."""
+
+    folder: Path
+    experiment: Experiment
+    inputs: Inputs
+
+    @property
+    def target(self) -> Path:
+        return self.folder / "rendered"
 
 
 def run(args: argparse.Namespace) -> int:
-    recorded = read_recorded(args.recorded_dir, args.published)
+    recorded = list(read_recorded(args.recorded_dir, args.published))
     command = mend_command(args)
-    stale = [problem for folder in recorded for problem in stale_files(folder, recorded[folder])]
     if args.check:
+        stale = [problem for found in recorded for problem in stale_files(found)]
         for file in args.readme:
             blocks = stale_blocks(file, read_markdown(file), recorded)
             stale += [f"{file}: block '{name}' is stale" for name in blocks]
@@ -30,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
             print(line)
         print(f"mend with: {command}" if stale else "generated blocks and tables are up to date")
         return 1 if stale else 0
-    for folder, inputs in recorded.items():
+    for found in recorded:
         # Figures are not compared (matplotlib versions differ), so they follow the tables.
-        if stale_files(folder, inputs):
-            table2.render(inputs, folder / "rendered")
-            print(f"rendered {folder / 'rendered'}")
+        if stale_files(found):
+            found.experiment.render(found.inputs, found.target)
+            print(f"rendered {found.target}")
     for file in args.readme:
         text = read_markdown(file)
         filled = fill(file, text, recorded)
@@ -49,29 +62,28 @@ def mend_command(args: argparse.Namespace) -> str:
     return f"python -m plots readme --recorded-dir {args.recorded_dir} --readme {files}"
 
 
-def read_recorded(directory: Path, published: Path) -> dict[Path, table2.Inputs]:
-    """data/recorded/<gpu>/table2 -> its results, for every GPU that has them."""
-    found = {}
-    for folder in sorted(directory.glob("*/table2")):
-        replay, shapes = folder / "replay.json", folder / "shapes.json"
-        if replay.exists() or shapes.exists():
-            found[folder] = table2.read(replay, shapes, published, recorded=True)
-    return found
+def read_recorded(directory: Path, published: Path) -> Iterator[Recorded]:
+    """Every experiment's runs, for every GPU that has them."""
+    for experiment in EXPERIMENTS:
+        for folder in sorted(directory.glob(f"*/{experiment.NAME}")):
+            files = {name: folder / f"{name}.json" for name in experiment.PASSES}
+            if any(file.exists() for file in files.values()):
+                inputs = experiment.read(published=published, recorded=True, **files)
+                yield Recorded(folder, experiment, inputs)
 
 
-def stale_files(folder: Path, inputs: table2.Inputs) -> list[str]:
+def stale_files(found: Recorded) -> list[str]:
     """What is wrong with a recorded run's rendered folder, a line a file."""
-    target = folder / "rendered"
     problems = []
-    for name, text in rendered(table2.tables(inputs)).items():
-        path = target / name
+    for name, text in rendered(found.experiment.tables(found.inputs)).items():
+        path = found.target / name
         if not path.exists():
             problems.append(f"{path}: is missing")
         elif path.read_bytes() != text.encode("utf-8"):
             problems.append(f"{path}: is stale")
-    for name in table2.FIGURE_FILES:
-        if not (target / name).exists():
-            problems.append(f"{target / name}: is missing")
+    for name in found.experiment.FIGURE_FILES:
+        if not (found.target / name).exists():
+            problems.append(f"{found.target / name}: is missing")
     return problems
 
 
@@ -82,13 +94,22 @@ def read_markdown(file: Path) -> str:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
 
 
+def provenance_block(experiment: Experiment) -> str:
+    return f"{experiment.NAME}-provenance"
+
+
+def known_blocks() -> list[str]:
+    return [b for e in EXPERIMENTS for b in (*e.BLOCKS, provenance_block(e))]
+
+
 def blocks_of(file: Path, text: str) -> list[tuple[str, int, int]]:
     """(name, start, end) of each block's content."""
     found = []
     for match in BEGIN.finditer(text):
         name, end_marker = match[1], f"<!-- end generated: {match[1]} -->"
-        if name not in BLOCKS:
-            raise InputError(f"{file}: block '{name}' is not known; known are {', '.join(BLOCKS)}")
+        if name not in known_blocks():
+            known = ", ".join(known_blocks())
+            raise InputError(f"{file}: block '{name}' is not known; known are {known}")
         start = match.end() + 1
         end = text.find(end_marker, start)
         following = BEGIN.search(text, start)
@@ -98,14 +119,14 @@ def blocks_of(file: Path, text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def fill(file: Path, text: str, recorded: dict[Path, table2.Inputs]) -> str:
+def fill(file: Path, text: str, recorded: list[Recorded]) -> str:
     """`text` with every block's content made anew."""
     for name, start, end in reversed(blocks_of(file, text)):
         text = text[:start] + content(name, recorded) + text[end:]
     return text
 
 
-def stale_blocks(file: Path, text: str, recorded: dict[Path, table2.Inputs]) -> list[str]:
+def stale_blocks(file: Path, text: str, recorded: list[Recorded]) -> list[str]:
     return [
         name
         for name, start, end in blocks_of(file, text)
@@ -113,15 +134,17 @@ def stale_blocks(file: Path, text: str, recorded: dict[Path, table2.Inputs]) -> 
     ]
 
 
-def content(name: str, recorded: dict[Path, table2.Inputs]) -> str:
+def content(name: str, recorded: list[Recorded]) -> str:
     """A block's Markdown: one table, or list, for every GPU with a recorded run."""
     parts = []
-    for inputs in recorded.values():
-        if name == "table2-provenance":
-            parts += [provenance(results) for results in (inputs.replay, inputs.shapes)]
-        else:
-            wanted = TABLE_OF_BLOCK.get(name, name)
-            parts += [markdown(t) for t in table2.tables(inputs) if t.name == wanted]
+    for found in recorded:
+        if name == provenance_block(found.experiment):
+            parts += [provenance(results) for results in found.inputs.passes]
+        elif name in found.experiment.BLOCKS:
+            wanted = found.experiment.BLOCKS[name]
+            parts += [
+                markdown(t) for t in found.experiment.tables(found.inputs) if t.name == wanted
+            ]
     return "\n".join(parts) or NOTHING
 
 

@@ -178,6 +178,7 @@ def check_provenance(node: Node) -> None:
     for name in ("name", "cuda_runtime"):
         gpu.take(name, "a string")
     gpu.take("driver", "a string", null=True)
+    gpu.take("theoretical_bandwidth_gb_s", "a number", null=True)
     clocks.one_of("policy", ("observed", "locked"))
     clocks.take("locked_mhz", "a number", null=clocks.value["policy"] == "observed")
     clocks.take("throttle_reasons", "a list", null=True)

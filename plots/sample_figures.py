@@ -1,5 +1,8 @@
 """Figures of measurements for any family: bandwidth per problem, and the raw samples."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -9,7 +12,10 @@ from plots.figures import BLACK, BLUE, GREY, SERIES, add_caption, annotate_empty
 from plots.results import Record, Results
 from plots.stats import INTERVAL_NOTE, significant
 
-SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and decodes nothing
+SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does nothing else
+BANDWIDTH_LABEL = "bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)"
+
+Curves = dict[str, list[tuple[float, float]]]  # by kernel
 
 
 def size_of(record: Record) -> float:
@@ -20,57 +26,79 @@ def size_of(record: Record) -> float:
 def bandwidth_figure(
     results: Results, size_label: str, recorded: bool, stressed: tuple[str, ...] = ()
 ) -> Figure:
-    """GB/s of every bit-exact kernel against the size, under the measured ceilings.
-
-    The `stressed` kernels get the first colours and the thick lines.
-    """
-    series: dict[str, list[tuple[float, float]]] = {}
-    for r in results.records:
-        gb_s = bandwidth(r)
-        is_drawn = r.ranked or (r.role == "ceiling" and r.kernel in (COPY, SAME_BYTES))
-        if gb_s is not None and is_drawn:
-            series.setdefault(r.kernel, []).append((size_of(r), gb_s))
-    # The legend lists the kernels as the eye meets them at the right edge, from the top.
-    names = sorted(series, key=lambda name: max(series[name]), reverse=True)
-    names.sort(key=lambda name: (name != COPY, name != SAME_BYTES, -max(series[name])[1]))
+    """GB/s of every bit-exact kernel against the size, under the measured ceilings."""
+    series = bandwidth_curves(results.records, size_of)
     figure = new_figure(8.4, 4.2)
     axes = figure.subplots()
-    others = [name for name in names if name not in (COPY, SAME_BYTES, *stressed)]
-    places = {name: k for k, name in enumerate([*stressed, *others])}
-    for name in names:
-        xs, ys = zip(*sorted(series[name]), strict=True)
-        if name == COPY:
-            axes.plot(xs, ys, color=BLACK, linewidth=2.2, label="copy (cudaMemcpy)", gid=name)
-        elif name == SAME_BYTES:
-            label = "same bytes, no decoding"
-            axes.plot(xs, ys, color=GREY, linewidth=1.6, linestyle=(0, (4, 2)), label=label)
-        else:
-            # Past the seventh kernel colours come again, with hollow markers.
-            colour, marker, line = SERIES[places[name] % len(SERIES)]
-            axes.plot(
-                xs,
-                ys,
-                color=colour,
-                marker=marker,
-                linestyle=line,
-                linewidth=2 if name in stressed else 1.2,
-                markerfacecolor="white" if places[name] >= len(SERIES) else colour,
-                zorder=4 if name in stressed else 3,
-                label=name,
-            )
-    if not series:
-        annotate_empty(axes, "no timed row")
-    else:
-        figure.legend(loc="outside right center")
+    draw_curves([(axes, series)], looks(series, stressed))
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     axes.set_ylim(bottom=0)
     axes.set_xlabel(size_label)
-    axes.set_ylabel("bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)")
+    axes.set_ylabel(BANDWIDTH_LABEL)
     add_caption(figure, results, recorded=recorded)
     return figure
+
+
+def bandwidth_curves(records: Iterable[Record], size: Callable[[Record], float]) -> Curves:
+    """(size, GB/s) of each bit-exact kernel, and of the ceilings that move as many bytes."""
+    series: Curves = {}
+    for r in records:
+        gb_s = bandwidth(r)
+        is_drawn = r.ranked or (r.role == "ceiling" and r.kernel in (COPY, SAME_BYTES))
+        if gb_s is not None and is_drawn:
+            series.setdefault(r.kernel, []).append((size(r), gb_s))
+    return series
+
+
+def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Each curve's look, in the legend's order: as the eye meets them at the right edge.
+
+    The `stressed` kernels get the first colours and the thick lines.
+    """
+    names = sorted(series, key=lambda name: max(series[name]), reverse=True)
+    names.sort(key=lambda name: (name != COPY, name != SAME_BYTES, -max(series[name])[1]))
+    others = [name for name in names if name not in (COPY, SAME_BYTES, *stressed)]
+    places = {name: k for k, name in enumerate([*stressed, *others])}
+    found: dict[str, dict[str, Any]] = {
+        COPY: {"color": BLACK, "linewidth": 2.2, "label": "copy (cudaMemcpy)"},
+        SAME_BYTES: {
+            "color": GREY,
+            "linewidth": 1.6,
+            "linestyle": (0, (4, 2)),
+            "label": "same bytes, nothing else",
+        },
+    }
+    for name, place in places.items():
+        # Past the seventh kernel colours come again, with hollow markers.
+        colour, marker, line = SERIES[place % len(SERIES)]
+        found[name] = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": line,
+            "linewidth": 2 if name in stressed else 1.2,
+            "markerfacecolor": "white" if place >= len(SERIES) else colour,
+            "zorder": 4 if name in stressed else 3,
+            "label": name,
+        }
+    return {name: found[name] for name in names}
+
+
+def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, Any]]) -> None:
+    """Every panel's curves, and one legend for all of them at the right."""
+    handles = {}
+    for axes, series in panels:
+        for name, style in styles.items():
+            if name in series:
+                xs, ys = zip(*sorted(series[name]), strict=True)
+                (handles[name],) = axes.plot(xs, ys, gid=name, **style)
+        if not series:
+            annotate_empty(axes, "no timed row")
+    if handles:
+        ordered = [handles[name] for name in styles if name in handles]
+        panels[0][0].figure.legend(handles=ordered, loc="outside right center")
 
 
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
@@ -78,17 +106,20 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     rows = [timed_rows(results, problem) for results, problem, _ in panels]
     # One order for all panels, the first one's, so that the names stand once.
     names = list(dict.fromkeys(record.kernel for records in rows for record in records))
-    figure = new_figure(1.6 + 2.9 * len(panels), 1.0 + 0.27 * max(4, len(names)))
+    figure = new_figure(max(6.5, 1.6 + 2.9 * len(panels)), 1.0 + 0.27 * max(4, len(names)))
     all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, records, (_, _, title) in zip(all_axes, rows, panels, strict=True):
         strips(axes, records, names)
         axes.set_title(title)
-    all_axes[0].set_yticks(range(len(names)), names)
+    deviating = {record.kernel for records in rows for record in records if record.deviation}
+    labels = [name + " *" * (name in deviating) for name in names]
+    all_axes[0].set_yticks(range(len(names)), labels)
     all_axes[0].set_ylim(max(len(names), 1) - 0.4, -0.6)
     notes = [
         "Each dot is one sample; within a row they run downwards in the order taken. "
         "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
+    notes += ["*: its output deviates as declared; left out of rankings."] * bool(deviating)
     results = panels[0][0]
     add_caption(figure, results, notes, recorded)
     return figure

@@ -6,15 +6,16 @@ from pathlib import Path
 
 from plots import console
 from plots.bandwidth import COPY, NONE, Measured, bandwidth_table, describe, measure
-from plots.captions import banner, commit, driver, machine_notes
-from plots.errors import InputError
-from plots.figures import FORMATS, house_style, save
+from plots.captions import banner, machine_notes
+from plots.claims import claims_table
+from plots.figures import figure_files, house_style, save
 from plots.output import write_tables
-from plots.published import Published, load_published
-from plots.results import Results, is_recorded, load
+from plots.published import Paper, load_paper
+from plots.results import Results, is_recorded
+from plots.runs import closing_lines, load_run
 from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.stats import INTERVAL_NOTE
-from plots.table2_claim import BASELINE, SUBJECT, claims_table, table2
+from plots.table2_claim import BASELINE, CLAIM, SUBJECT, table2
 from plots.table2_figures import kernels_figure, share_figure, speedup_figure
 from plots.table2_models import (
     SHARE_CLAIM,
@@ -25,8 +26,17 @@ from plots.table2_models import (
 )
 from plots.tables import Column, Group, Row, Table
 
-FIGURES = ("speedup", "kernels", "bandwidth", "samples", "share")
-FIGURE_FILES = tuple(f"{name}.{kind}" for name in FIGURES for kind in FORMATS)
+NAME = "table2"
+PASSES = ("replay", "shapes")
+BLOCKS = {
+    "table2": "table2",
+    "table2-kernels": "kernels",
+    "table2-shapes": "shapes_summary",  # the full table is too long for a README
+    "table2-share": "share",
+    "table2-claims": "claims",
+}
+FIGURE_FILES = figure_files(("speedup", "kernels", "bandwidth", "samples", "share"))
+CLAIMS_NOTE = f"{INTERVAL_NOTE} Over several cells: median of the cells, widest of their intervals."
 
 
 @dataclass(frozen=True)
@@ -35,29 +45,19 @@ class Inputs:
 
     replay: Results
     shapes: Results
-    published: Published
+    published: Paper
     recorded: bool
+
+    @property
+    def passes(self) -> tuple[Results, ...]:
+        return self.replay, self.shapes
 
 
 def read(replay: Path, shapes: Path, published: Path, recorded: bool) -> Inputs:
     """Load and check the files: two passes of one run; a path may say `recorded` too."""
-    a = load(replay, "table2", "replay")
-    b = load(shapes, "table2", "shapes")
-    for say in (gpu_name, commit_in_words, driver):
-        if say(a) != say(b):
-            raise InputError(
-                f"{replay} is of {say(a)}, but {shapes} of {say(b)}: give two passes of one run"
-            )
-    recorded = recorded or is_recorded(replay) or is_recorded(shapes)
-    return Inputs(a, b, load_published(published), recorded)
-
-
-def gpu_name(results: Results) -> str:
-    return results.provenance["gpu"]["name"]
-
-
-def commit_in_words(results: Results) -> str:
-    return f"commit {commit(results)}"
+    passes = load_run(NAME, {"replay": replay, "shapes": shapes})
+    recorded = recorded or any(is_recorded(results.file) for results in passes)
+    return Inputs(*passes, load_paper(published), recorded)
 
 
 def tables(inputs: Inputs) -> list[Table]:
@@ -69,7 +69,7 @@ def tables(inputs: Inputs) -> list[Table]:
         bandwidth_table(shapes, "shapes", title, BASELINE),
         shapes_summary(shapes),
         share_table(replay, inputs.published),
-        claims_table([replay, shapes]),
+        claims_table("Verdicts on other claims of the source", inputs.passes, [CLAIMS_NOTE], CLAIM),
     ]
     if inputs.recorded:
         for table in found:
@@ -177,21 +177,5 @@ def summary(inputs: Inputs, directory: Path) -> str:
             f"Nearest to the copy: {m.record.kernel} on {name}, {m.gb_s:.0f} GB/s, "
             f"{100 * (m.of_copy or 0):.1f} %."
         )
-    counts: dict[str, int] = {}
-    for verdict in [*replay.verdicts, *inputs.shapes.verdicts]:
-        words = verdict.verdict.replace("_", " ")
-        counts[words] = counts.get(words, 0) + 1
-    parts = [f"{n} {words}" for words, n in sorted(counts.items())]
-    lines.append("Verdicts: " + (", ".join(parts) or "none") + ".")
-    failed = [c.name for r in (replay, inputs.shapes) for c in r.checks if not c.passed]
-    if failed:
-        lines.append(f"INSTRUMENT CHECK FAILED, see the notes of table2.txt: {', '.join(failed)}.")
-    wrong: dict[str, int] = {}
-    for r in [*replay.records, *inputs.shapes.records]:
-        if r.outcome in ("mismatch", "launch_failed"):
-            wrong[r.kernel] = wrong.get(r.kernel, 0) + 1
-    if wrong:
-        parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(wrong.items())]
-        lines.append(f"WRONG OUTPUT, hence no time: {', '.join(parts)}.")
-    lines.append(f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {directory}/")
+    lines += closing_lines(inputs.passes, "table2", directory)
     return "\n".join(lines) + "\n"

@@ -1,10 +1,11 @@
-"""The paper's Table II with ours beside it, and the other claims that the experiment decides."""
+"""The paper's Table II with ours beside it."""
 
 from collections.abc import Sequence
 
 from plots.bandwidth import NONE
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
-from plots.published import MODELS, PAPER_NAME, Published, check_source_value
+from plots.claims import VERDICT_WORDS
+from plots.published import MODELS, PAPER_NAME, Paper, check_source_value
 from plots.results import Results, Verdict
 from plots.stats import INTERVAL_NOTE, significant
 from plots.tables import Cell, Column, Group, Row, Table
@@ -14,21 +15,10 @@ BASELINE = "branch_tree"
 SUBJECT = "shared_lut"
 AVERAGE = "average"
 
-VERDICT_WORDS = {
-    "reproduced": "reproduced",
-    "not_reproduced": "not reproduced",
-    "premise_false": "premise false",
-    "not_testable": "not testable",
-}
 GEMMA_NOTE = "The paper says Gemma 27B without saying which; both are compared with its column."
-CLAIMS_NOTE = f"{INTERVAL_NOTE} Over several cells: median of the cells, widest of their intervals."
 
 
-def problem_name(model: str, batch: int) -> str:
-    return f"{model}/batch{batch}"
-
-
-def speedup_verdicts(results: Results, published: Published) -> dict[tuple[str, object], Verdict]:
+def speedup_verdicts(results: Results, published: Paper) -> dict[tuple[str, object], Verdict]:
     """The claim's verdicts by (model, batch), checked against the published values."""
     found = {}
     for verdict in results.verdicts:
@@ -46,7 +36,7 @@ def speedup_verdicts(results: Results, published: Published) -> dict[tuple[str, 
     return found
 
 
-def table2(results: Results, published: Published) -> Table:
+def table2(results: Results, published: Paper) -> Table:
     """Per model and batch: the paper's value, ours, their difference and the verdict."""
     verdicts = speedup_verdicts(results, published)
     columns = [
@@ -164,66 +154,3 @@ def csv_row(
         n,
         v.tolerance,
     ]
-
-
-def claims_table(passes: list[Results]) -> Table:
-    """Every other verdict of the experiment's passes."""
-    columns = [
-        Column("source", "l"),
-        Column("its value"),
-        Column("ours (interval)"),
-        Column("difference"),
-        Column("verdict", "l", wrap=True),
-        Column("what decided it", "l", wrap=True),
-    ]
-    rows: list[Row | Group] = []
-    data: list[Sequence[object]] = [CLAIMS_HEADER]
-    provenance: list[str] = []
-    for results in passes:
-        others = [v for v in results.verdicts if v.claim != CLAIM]
-        if others:
-            provenance += machine_notes(results)
-        for v in others:
-            cell = ", ".join(f"{key} {value}" for key, value in v.cell.items())
-            rows.append(Group(f"{v.claim}: {v.text}" + (f" ({cell})" if cell else "")))
-            ours = with_unit(v.our_value, v.unit)
-            if v.our_interval:
-                ours += " ({}-{})".format(*(significant(x, 3) for x in v.our_interval))
-            rows.append(
-                [
-                    v.source,
-                    with_unit(v.source_value, v.unit),
-                    ours,
-                    NONE if v.difference_percent is None else f"{v.difference_percent:+.1f} %",
-                    VERDICT_WORDS[v.verdict],
-                    v.reason,
-                ]
-            )
-            low, high = v.our_interval or (None, None)
-            numbers = [v.source_value, v.our_value, low, high, v.difference_percent]
-            keys = " ".join(v.decided_by)
-            data.append(
-                [v.claim, v.source, cell, v.text, v.unit, *numbers]
-                + [v.tolerance, v.verdict, v.reason, keys]
-            )
-    if not rows:
-        provenance = machine_notes(passes[0])
-    return Table(
-        "claims",
-        "Verdicts on other claims of the source",
-        columns,
-        rows,
-        data,
-        [CLAIMS_NOTE],
-        provenance,
-    )
-
-
-def with_unit(value: float | None, unit: str) -> str:
-    return NONE if value is None else f"{significant(value, 3)} {unit}".rstrip()
-
-
-CLAIMS_HEADER = (
-    "claim,source,cell,text,unit,source_value,our_value,our_low,our_high,difference_percent,"
-    "tolerance,verdict,reason,decided_by"
-).split(",")

@@ -1,7 +1,5 @@
 """Table 2's figures about forward passes: speed-ups, all kernels, and shares."""
 
-from typing import Any
-
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, MultipleLocator
 
@@ -13,9 +11,10 @@ from plots.figures import (
     SERIES,
     add_caption,
     annotate_empty,
+    legend_above,
     new_figure,
 )
-from plots.published import MODELS, PAPER_NAME, Published
+from plots.published import MODELS, PAPER_NAME, Paper
 from plots.results import Record, Results
 from plots.stats import INTERVAL_NOTE, Ratio, speed_up
 from plots.table2_claim import BASELINE, SUBJECT, pair, speedup_verdicts
@@ -32,7 +31,7 @@ INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 
 
-def speedup_figure(results: Results, published: Published, recorded: bool) -> Figure:
+def speedup_figure(results: Results, published: Paper, recorded: bool) -> Figure:
     """A panel a model: our speed-up with its interval, and the paper's value, per batch."""
     figure = new_figure(10, 3.3)
     panels = figure.subplots(1, len(MODELS), sharey=True)
@@ -93,24 +92,13 @@ def speedup_figure(results: Results, published: Published, recorded: bool) -> Fi
     panels[0].set_ylim(middle - half, middle + half)
     panels[0].yaxis.set_major_formatter(FormatStrFormatter("%.2f"))
     panels[0].set_ylabel(f"speed-up of {SUBJECT}\nover {BASELINE} (x)")
-    legend_above(figure, list(panels))
+    legend_above(figure, panels, last="paper")
     notes = [f"The axis does not start at 0. {INTERVAL_NOTE}", *first_warning(warnings)]
     add_caption(figure, results, notes, recorded)
     return figure
 
 
-def legend_above(figure: Figure, panels: list, columns: int = 4) -> None:
-    """One legend for all panels, outside of them."""
-    entries: dict[str, Any] = {}
-    for axes in panels:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    labels = sorted(entries, key=lambda label: label.startswith("paper"))  # ours first
-    handles = [entries[label] for label in labels]
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
-
-
-def kernels_figure(results: Results, published: Published, recorded: bool) -> Figure:
+def kernels_figure(results: Results, published: Paper, recorded: bool) -> Figure:
     """Every timed kernel's speed-up per model at one batch; deviations hollow and last."""
     batch = shown_batch(results)
     problems = [p for p in replay_problems(results) if p["batch"] == batch]
@@ -178,7 +166,7 @@ def compared(results: Results, problem: str, kernel: str) -> Ratio | None:
     return speed_up(base.times, record.times)
 
 
-def share_figure(results: Results, published: Published, recorded: bool) -> Figure:
+def share_figure(results: Results, published: Paper, recorded: bool) -> Figure:
     """A panel for each of the two kernels: share of dequantization against batch, per model."""
     figure = new_figure(8, 3.3)
     panels = figure.subplots(1, 2, sharey=True)
@@ -234,6 +222,6 @@ def share_figure(results: Results, published: Published, recorded: bool) -> Figu
             zorder=5,
         )
     panels[0].set_ylabel("dequantization's share of\ndequantize and multiply (%)")
-    legend_above(figure, list(panels), columns=3)
+    legend_above(figure, panels, columns=3, last="paper")
     add_caption(figure, results, [INTERVAL_BARS], recorded)
     return figure

@@ -5,7 +5,7 @@ from typing import Any
 
 from plots.bandwidth import NONE
 from plots.captions import clock_warning, machine_notes, outcome_notes, outcome_words
-from plots.published import Published
+from plots.published import Paper
 from plots.results import Record, Results
 from plots.stats import INTERVAL_NOTE, Summary, significant, speed_up, summarize
 from plots.table2_claim import BASELINE, SUBJECT
@@ -136,7 +136,7 @@ def share(record: Record | None) -> Summary | None:
     return summarize([100 * d / (d + p) for d, p in passes])
 
 
-def share_table(results: Results, published: Published) -> Table:
+def share_table(results: Results, published: Paper) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
     columns = [Column("batch"), Column("paper")]
     for kernel in (BASELINE, SUBJECT):

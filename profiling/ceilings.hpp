@@ -19,6 +19,9 @@ __host__ __device__ constexpr std::uint32_t pattern_word(std::uint64_t index) {
 /// cudaMemcpyAsync, device to device. Moves 2 x `bytes` over the memory bus.
 void copy(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream);
 
+/// The same by a kernel of the plainest sort: each thread moves 16 bytes, 128 threads a block.
+void copy_kernel(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream);
+
 /// Stores the pattern, reads nothing. Bound by memory writes.
 void write_only(void* to, std::uint64_t bytes, cudaStream_t stream);
 

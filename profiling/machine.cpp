@@ -50,6 +50,11 @@ std::string value_of(std::istream& lines, std::string_view key, char separator) 
   return {};
 }
 
+/// Of /proc/meminfo, which counts in KiB; 0 where it is not there.
+std::uint64_t bytes_of(std::istream& proc_meminfo, std::string_view key) {
+  return std::strtoull(value_of(proc_meminfo, key, ':').c_str(), nullptr, 10) * 1024;
+}
+
 unsigned usable_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
@@ -154,8 +159,11 @@ std::string cpu_model(std::istream& proc_cpuinfo) {
 }
 
 std::uint64_t memory_total_bytes(std::istream& proc_meminfo) {
-  const std::string kib = value_of(proc_meminfo, "MemTotal", ':');
-  return kib.empty() ? 0 : std::strtoull(kib.c_str(), nullptr, 10) * 1024;
+  return bytes_of(proc_meminfo, "MemTotal");
+}
+
+std::uint64_t memory_available_bytes(std::istream& proc_meminfo) {
+  return bytes_of(proc_meminfo, "MemAvailable");
 }
 
 std::string os_name(std::istream& os_release) {

@@ -63,6 +63,7 @@ void to_json(nlohmann::json& json, const Build& build);
 /// Readers of the system's files, apart from where those lie; "unknown" or 0 when it is not there.
 std::string cpu_model(std::istream& proc_cpuinfo);
 std::uint64_t memory_total_bytes(std::istream& proc_meminfo);
+std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
 std::string os_name(std::istream& os_release);
 
 }  // namespace reprolab::profiling

@@ -32,19 +32,17 @@ std::int64_t distance_in_ulps(WeightType type, std::uint16_t a, std::uint16_t b)
   return std::abs(ordinal(a) - ordinal(b));
 }
 
-std::string describe_mismatch(const Comparison& found, const Nf4View& source,
-                              std::span<const std::uint16_t> expected,
-                              std::span<const std::uint16_t> actual) {
+std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
+                              std::uint16_t expected, std::uint16_t actual) {
   const std::int64_t index = found.first_mismatch;
   const std::int64_t block = index / source.block_size;
   const int code = code_at(source.codes, index);
   return fmt::format(
       "{} of {} weights differ; first at {}: block {}, code {} ({:.9g}), scale {:.9g}, "
       "expected {:#06x} ({:.6g}), actual {:#06x} ({:.6g}), {}",
-      found.mismatches, expected.size(), position(index, source.shape), block, code,
-      source.table[code], source.absmax[block], expected[index],
-      widen(source.type, expected[index]), actual[index], widen(source.type, actual[index]),
-      distance(source.type, expected[index], actual[index]));
+      found.mismatches, n, position(index, source.shape), block, code, source.table[code],
+      source.absmax[block], expected, widen(source.type, expected), actual,
+      widen(source.type, actual), distance(source.type, expected, actual));
 }
 
 }  // namespace reprolab::reference

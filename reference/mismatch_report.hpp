@@ -27,9 +27,9 @@ std::int64_t distance_in_ulps(WeightType type, std::uint16_t a, std::uint16_t b)
 
 /// One line: "2 of 4096 weights differ; first at index 130 (row 2, column 2): block 2, code 9
 /// (0.160930201), scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 (0.00503159), 1 ULP
-/// apart". `found` must hold a mismatch.
-std::string describe_mismatch(const Comparison& found, const Nf4View& source,
-                              std::span<const std::uint16_t> expected,
-                              std::span<const std::uint16_t> actual);
+/// apart". `found`, over `n` weights, must hold a mismatch; `expected` and `actual` are the bits
+/// there.
+std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
+                              std::uint16_t expected, std::uint16_t actual);
 
 }  // namespace reprolab::reference

@@ -1,15 +1,12 @@
 #include "experiments/bench/benchmark_front.hpp"
 
 #include <benchmark/benchmark.h>
-#include <cuda_runtime_api.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <regex>
-
-#include "profiling/cuda_check.hpp"
 
 namespace reprolab::bench {
 namespace {
@@ -52,12 +49,8 @@ class Groups {
       return passes_filter(row_name(group, kernel.name), options_.samples);
     });
     if (!measurement_) measurement_ = std::make_unique<Measurement>();
-    std::size_t free_bytes = 0, total_bytes = 0;
-    profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-    const int slots = slots_for(group.planned, l2_bytes_, free_bytes);
-    const auto workload = group.planned.prepare(slots, options_.seed);
-    const auto records = measurement_->run(*workload, selected, options_);
     first_ = records_.size();
+    const auto records = measurement_->run(group.planned, selected, options_, l2_bytes_);
     records_.insert(records_.end(), records.begin(), records.end());
     measured_ = static_cast<std::ptrdiff_t>(index);
   }
@@ -149,8 +142,7 @@ std::vector<Record> run_without_timing(const std::vector<Group>& groups,
   Measurement measurement;
   std::vector<Record> all;
   for (const Group& group : groups) {
-    const auto workload = group.planned.prepare(1, options.seed);
-    for (const Record& record : measurement.run(*workload, group.kernels, options)) {
+    for (const Record& record : measurement.run(group.planned, group.kernels, options, 0)) {
       fmt::print("{}: {}{}{}\n", row_name(group, record.variant.name), name(record.outcome),
                  record.reason.empty() ? "" : ": ", record.reason);
       all.push_back(record);

@@ -8,6 +8,7 @@
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/measure.hpp"
 #include "experiments/harness/selection.hpp"
+#include "experiments/harness/slots.hpp"
 
 namespace reprolab::bench {
 namespace {
@@ -82,20 +83,6 @@ std::vector<Group> select(const Selection& selection) {
   return groups;
 }
 
-int slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, std::uint64_t free_bytes) {
-  const std::uint64_t kept_by_verifier = 2 * planned.facts.output_bytes();
-  const std::uint64_t left = free_bytes > kept_by_verifier ? free_bytes - kept_by_verifier : 0;
-  const auto fitting =
-      static_cast<int>(std::min<std::uint64_t>(left / planned.slot_device_bytes, 1 << 20));
-  if (fitting < 3) {
-    throw UsageError(fmt::format(
-        "{}: needs {:.1f} GiB of device memory, {:.1f} GiB are free; select a smaller --problem",
-        planned.facts.name, gib(3 * planned.slot_device_bytes + kept_by_verifier),
-        gib(free_bytes)));
-  }
-  return std::min(fitting, cold_slots(planned.slot_device_bytes, l2_bytes));
-}
-
 void print_kernels() {
   for (const Family* family : families()) {
     fmt::print("{}\n", family->name());
@@ -125,7 +112,7 @@ void print_plan(const std::vector<Group>& groups, int samples, double batch_us,
     fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
                group.kernels.size(), gib(device_bytes), gib(planned.host_bytes), about);
     if (gpu && device_bytes > gpu->memory_bytes) {
-      fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, if at all\n",
+      fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
                  gib(gpu->memory_bytes));
     }
   }

@@ -26,10 +26,6 @@ struct Group {
 /// Throws UsageError when nothing is selected, naming what there is.
 std::vector<Group> select(const Selection& selection);
 
-/// Slots that fit into `free_bytes` of device memory beside the verifier's two outputs, at most
-/// those that a cold run wants. Throws UsageError when not even three fit.
-int slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, std::uint64_t free_bytes);
-
 /// `--list`: one line a kernel.
 void print_kernels();
 

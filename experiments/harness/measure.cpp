@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "experiments/harness/shuffle.hpp"
+#include "experiments/harness/slots.hpp"
 #include "experiments/harness/statistics.hpp"
 #include "experiments/harness/verifier.hpp"
 #include "profiling/ceilings.hpp"
@@ -30,20 +31,23 @@ struct Lane {
   bool timed() const { return variant.role == Role::ceiling || may_be_timed(verification.outcome); }
 };
 
-/// The copy moves as many bytes as a launch reads and writes, as far as one output can hold them.
+/// A copy moves as many bytes as a launch reads and writes, as far as one output can hold them.
 std::uint64_t copied_bytes(const ProblemFacts& facts) {
   return std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
 }
+
+bool is_copy(std::string_view ceiling) { return ceiling == "copy" || ceiling == "copy_kernel"; }
 
 void launch_ceiling(const std::string& name, const Workload& workload, int slot,
                     cudaStream_t stream) {
   namespace ceilings = profiling::ceilings;
   const ProblemFacts& facts = workload.facts();
   const Traffic traffic = workload.traffic(slot);
-  if (name == "copy") {
+  if (is_copy(name)) {
     // From this slot, written a whole rotation ago, to the one before it, just read.
     const Traffic other = workload.traffic((slot + workload.slots() - 1) % workload.slots());
-    ceilings::copy(other.written, traffic.written, copied_bytes(facts), stream);
+    const auto copy = name == "copy" ? ceilings::copy : ceilings::copy_kernel;
+    copy(other.written, traffic.written, copied_bytes(facts), stream);
   } else if (name == "write_only") {
     ceilings::write_only(traffic.written, facts.bytes_written, stream);
   } else if (name == "read_only") {
@@ -58,7 +62,7 @@ void count_bytes(const ProblemFacts& facts, const VariantInfo& variant, Record& 
   record.bytes_read = facts.bytes_read;
   record.bytes_written = facts.bytes_written;
   if (variant.role != Role::ceiling || variant.name == "same_bytes") return;
-  if (variant.name == "copy") record.bytes_read = record.bytes_written = copied_bytes(facts);
+  if (is_copy(variant.name)) record.bytes_read = record.bytes_written = copied_bytes(facts);
   if (variant.name == "write_only") record.bytes_read = 0;
   if (variant.name == "read_only") {
     record.bytes_read = facts.bytes_written;
@@ -66,8 +70,7 @@ void count_bytes(const ProblemFacts& facts, const VariantInfo& variant, Record& 
   }
 }
 
-Record to_record(const Workload& workload, const Lane& lane) {
-  const ProblemFacts& facts = workload.facts();
+Record to_record(const ProblemFacts& facts, const Lane& lane) {
   Record record;
   record.key = facts.name + "/" + lane.variant.name;
   record.variant = lane.variant;
@@ -180,20 +183,22 @@ class Sampler {
   int next_slot_ = 0;  ///< Of all lanes: none begins on what another has just touched.
 };
 
+std::vector<VariantInfo> ceilings_of(const MeasureOptions& options) {
+  const bool timed = options.instrument == profiling::Instrument::events;
+  return timed && options.ceilings ? ceiling_variants() : std::vector<VariantInfo>{};
+}
+
 }  // namespace
 
 std::vector<VariantInfo> ceiling_variants() {
   const auto ceiling = [](const char* name, const char* what) {
     return VariantInfo{name, Role::ceiling, what, "profiling/ceilings.cu", ""};
   };
-  return {ceiling("copy", "cudaMemcpy, device to device"), ceiling("read_only", "loads, no stores"),
+  return {ceiling("copy", "cudaMemcpy, device to device"),
+          ceiling("copy_kernel", "the same copy by a kernel, 16 bytes a thread"),
+          ceiling("read_only", "loads, no stores"),
           ceiling("same_bytes", "the same bytes read and written, nothing computed"),
           ceiling("write_only", "stores, no loads")};
-}
-
-int cold_slots(std::uint64_t slot_bytes, std::uint64_t l2_bytes) {
-  const std::uint64_t wanted = 3 * l2_bytes;
-  return static_cast<int>(std::max<std::uint64_t>(3, 1 + (wanted + slot_bytes - 1) / slot_bytes));
 }
 
 Measurement::Measurement() : comparison_(stream_.get()), probe_(1) {}
@@ -208,13 +213,30 @@ std::vector<Record> Measurement::run(const Workload& workload,
     lanes.push_back({.variant = variant, .verification = verifier.verify(variant)});
   }
   if (options.instrument == profiling::Instrument::events) {
-    if (options.ceilings) {
-      for (const auto& variant : ceiling_variants()) lanes.push_back({.variant = variant});
-    }
+    for (const auto& variant : ceilings_of(options)) lanes.push_back({.variant = variant});
     Sampler(workload, verifier, stream_.get(), timer_, probe_, options).time(lanes);
   }
   std::vector<Record> records;
-  for (const Lane& lane : lanes) records.push_back(to_record(workload, lane));
+  for (const Lane& lane : lanes) records.push_back(to_record(workload.facts(), lane));
+  return records;
+}
+
+std::vector<Record> Measurement::run(const PlannedProblem& planned,
+                                     const std::vector<VariantInfo>& variants,
+                                     const MeasureOptions& options, std::uint64_t l2_bytes) {
+  const Slots slots = slots_for(planned, l2_bytes, free_memory());
+  if (slots.count > 0) {
+    const bool timed = options.instrument != profiling::Instrument::none;
+    return run(*planned.prepare(timed ? slots.count : 1, options.seed), variants, options);
+  }
+  std::vector<VariantInfo> all = variants;
+  for (const auto& variant : ceilings_of(options)) all.push_back(variant);
+  std::vector<Record> records;
+  for (const auto& variant : all) {
+    records.push_back(to_record(planned.facts, {.variant = variant,
+                                                .verification = {.outcome = Outcome::unsupported,
+                                                                 .reason = slots.why_none}}));
+  }
   return records;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/harness/device_compare.hpp"
-#include "experiments/harness/workload.hpp"
+#include "experiments/harness/family.hpp"
 #include "profiling/event_timer.hpp"
 #include "profiling/instrument.hpp"
 #include "profiling/sm_clock_probe.hpp"
@@ -24,11 +24,6 @@ struct MeasureOptions {
 /// The ceilings measured beside every problem.
 std::vector<VariantInfo> ceiling_variants();
 
-/// Slots that a problem needs so that rotating over them keeps inputs and outputs out of a cache of
-/// `l2_bytes`: 3 x that beside the one in use, and three in any case (the copy ceiling goes from
-/// one to another, and must not read what it has just written).
-int cold_slots(std::uint64_t slot_bytes, std::uint64_t l2_bytes);
-
 class Measurement {
  public:
   Measurement();
@@ -37,6 +32,12 @@ class Measurement {
   /// supported kernel is verified, which launches it once a slot, and nothing is timed.
   std::vector<Record> run(const Workload& workload, const std::vector<VariantInfo>& variants,
                           const MeasureOptions& options);
+
+  /// Prepares the problem, in as many slots as a cold run wants on a GPU whose L2 has `l2_bytes`
+  /// (in one where nothing is timed), and runs it. Where it does not fit, every record is
+  /// "unsupported" and says so.
+  std::vector<Record> run(const PlannedProblem& planned, const std::vector<VariantInfo>& variants,
+                          const MeasureOptions& options, std::uint64_t l2_bytes);
 
  private:
   profiling::Stream stream_;

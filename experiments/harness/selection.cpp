@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "experiments/harness/errors.hpp"
 
@@ -36,6 +37,21 @@ std::vector<VariantInfo> select_kernels(const std::string& pattern,
   }
   if (selected.empty()) nothing_matches("--kernel", pattern, known);
   return selected;
+}
+
+Extent parse_extent(const std::string& option, const std::string& text) {
+  Extent extent;
+  const char* const end = text.data() + text.size();
+  const auto rows = std::from_chars(text.data(), end, extent.rows);
+  if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
+    const auto columns = std::from_chars(rows.ptr + 1, end, extent.columns);
+    if (columns.ec == std::errc{} && columns.ptr == end && extent.rows > 0 && extent.columns > 0) {
+      if (extent.columns <= (std::int64_t{1} << 40) / extent.rows) return extent;
+      throw UsageError(fmt::format("{}: {} has more than 2^40 elements", option, text));
+    }
+  }
+  throw UsageError(
+      fmt::format("{}: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", option, text));
 }
 
 }  // namespace reprolab

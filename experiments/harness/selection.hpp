@@ -1,4 +1,4 @@
-// What a command line's regular expressions select, and the one line when that is nothing.
+// What a command line selects, and the one line when that is nothing or cannot be read.
 #pragma once
 
 #include <regex>
@@ -19,5 +19,13 @@ std::regex to_regex(const std::string& option, const std::string& pattern);
 /// Those kernels whose whole name `pattern` matches (an empty one: all). Throws UsageError.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels);
+
+struct Extent {
+  std::int64_t rows = 0, columns = 0;
+};
+
+/// Reads "4096x4100". Throws UsageError that names `option`, also for more than 2^40 elements:
+/// more than any GPU holds, and few enough that no size in bytes overflows.
+Extent parse_extent(const std::string& option, const std::string& text);
 
 }  // namespace reprolab

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace reprolab {
@@ -11,6 +12,13 @@ namespace {
 template <class Bits>
 std::span<const Bits> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Bits*>(bytes.data()), bytes.size() / sizeof(Bits)};
+}
+
+/// The bits of one element; those of a 2-byte one in the low half.
+std::uint32_t bits_of(std::span<const std::byte> array, std::int64_t index, int element_bytes) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, array.data() + index * element_bytes, static_cast<std::size_t>(element_bytes));
+  return bits;
 }
 
 Verification failed(std::string_view step, cudaError_t error) {
@@ -32,15 +40,19 @@ reference::Comparison compare_on_host(std::span<const std::byte> expected,
   throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
 }
 
+void Workload::write_expected(void* to, cudaStream_t stream) const {
+  profiling::check(
+      cudaMemcpyAsync(to, expected().data(), expected().size(), cudaMemcpyHostToDevice, stream),
+      "copying the reference's output to the GPU");
+}
+
 Verifier::Verifier(const Workload& workload, const DeviceComparison& comparison,
                    cudaStream_t stream)
     : workload_(workload),
       comparison_(comparison),
       stream_(stream),
-      expected_(workload.expected().size()) {
-  profiling::check(cudaMemcpy(expected_.data(), workload.expected().data(),
-                              workload.expected().size(), cudaMemcpyHostToDevice),
-                   "copying the reference's output to the GPU");
+      expected_(workload.facts().output_bytes()) {
+  workload.write_expected(expected_.data(), stream);
 }
 
 void Verifier::poison(int slots) const {
@@ -77,7 +89,9 @@ Verification Verifier::verify(const VariantInfo& variant) {
     const Verification ran = run(variant, slot);
     if (ran.outcome == Outcome::launch_failed) return ran;
   }
-  const Verification judged = judge_on_host(variant);
+  const bool on_host = workload_.expected().size() == workload_.facts().output_bytes();
+  const Verification judged =
+      on_host ? judge_on_host(variant) : judge_on_device(variant, workload_.output(0));
   if (!may_be_timed(judged.outcome)) return judged;
   const Verification copies = verify_again(variant, workload_.slots());
   return copies.outcome == judged.outcome ? judged : copies;
@@ -88,20 +102,23 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const auto expected = workload_.expected();
   const int element_bytes = workload_.facts().element_bytes;
   const auto from_reference = compare_on_host(expected, actual, element_bytes);
+  const auto describe = [&](const reference::Comparison& found, std::span<const std::byte> wanted) {
+    return workload_.describe(found, bits_of(wanted, found.first_mismatch, element_bytes),
+                              bits_of(actual, found.first_mismatch, element_bytes));
+  };
   if (variant.deviation.empty()) {
     if (from_reference.equal()) return {Outcome::bit_exact, "", {}};
-    return {Outcome::mismatch, workload_.describe(from_reference, expected, actual),
-            from_reference};
+    return {Outcome::mismatch, describe(from_reference, expected), from_reference};
   }
   const auto declared = wanted(variant);
   const auto from_declared = compare_on_host(declared, actual, element_bytes);
   if (!from_declared.equal()) {
     return {Outcome::mismatch,
-            "does not deviate as declared: " + workload_.describe(from_declared, declared, actual)};
+            "does not deviate as declared: " + describe(from_declared, declared)};
   }
   // Where the declared output is the reference's own, the kernel is simply right.
   if (from_reference.equal()) return {Outcome::bit_exact, "", {}};
-  return {Outcome::deviation_as_declared, workload_.describe(from_reference, expected, actual), {}};
+  return {Outcome::deviation_as_declared, describe(from_reference, expected), {}};
 }
 
 Verification Verifier::verify_again(const VariantInfo& variant, int slots) {
@@ -122,7 +139,9 @@ Verification Verifier::judge_on_device(const VariantInfo& variant, const void* o
   const void* wanted_bits = wanted_on_device(variant);
   const auto found = comparison_.compare(wanted_bits, output, elements, element_bytes);
   if (!found.equal()) {
-    return {Outcome::mismatch, workload_.describe(found, wanted(variant), bring_back(output)),
+    return {Outcome::mismatch,
+            workload_.describe(found, device_bits(wanted_bits, found.first_mismatch),
+                               device_bits(output, found.first_mismatch)),
             found};
   }
   if (variant.deviation.empty()) return {Outcome::bit_exact};
@@ -152,6 +171,15 @@ std::span<const std::byte> Verifier::wanted(const VariantInfo& variant) {
     declared_on_device_ = {};
   }
   return declared_;
+}
+
+std::uint32_t Verifier::device_bits(const void* array, std::int64_t index) const {
+  const auto bytes = static_cast<std::size_t>(workload_.facts().element_bytes);
+  std::uint32_t bits = 0;
+  profiling::check(cudaMemcpy(&bits, static_cast<const std::byte*>(array) + index * bytes, bytes,
+                              cudaMemcpyDeviceToHost),
+                   "bringing an element back");
+  return bits;
 }
 
 std::span<const std::byte> Verifier::bring_back(const void* output) {

@@ -23,8 +23,9 @@ class Verifier {
   /// reference::prove_comparison().
   Verifier(const Workload& workload, const DeviceComparison& comparison, cudaStream_t stream);
 
-  /// Launches into slot 0, brings the output back and compares it on the host with the reference,
-  /// or with what the kernel is declared to produce; then the other slots on the device.
+  /// Launches into every slot. Brings slot 0 back and compares it on the host with the reference,
+  /// or with what the kernel is declared to produce, and the slots on the device; where the host
+  /// has no reference, all on the device.
   Verification verify(const VariantInfo& variant);
 
   /// Compares, on the device, what `slots` hold after their last launches; nothing is launched.
@@ -45,6 +46,7 @@ class Verifier {
   const void* wanted_on_device(const VariantInfo& variant);
   std::span<const std::byte> wanted(const VariantInfo& variant);
   std::span<const std::byte> bring_back(const void* output);
+  std::uint32_t device_bits(const void* array, std::int64_t index) const;
 
   const Workload& workload_;
   const DeviceComparison& comparison_;

@@ -49,14 +49,16 @@ class Workload {
   virtual void* output(int slot) const = 0;
   virtual Traffic traffic(int slot) const = 0;
 
-  /// The reference's output, on the host.
+  /// The reference's output, on the host; empty where it is too large for a host, and
+  /// write_expected() alone has it.
   virtual std::span<const std::byte> expected() const = 0;
+  /// Writes the reference's output to device memory; without an override it is copied there.
+  virtual void write_expected(void* to, cudaStream_t stream) const;
   /// Overwrites `output` (host) with what a deviating kernel is declared to write.
   virtual void emulate(const std::string& kernel, std::span<std::byte> output) const = 0;
-  /// One line on the first mismatch of `actual` (host).
-  virtual std::string describe(const reference::Comparison& found,
-                               std::span<const std::byte> expected,
-                               std::span<const std::byte> actual) const = 0;
+  /// One line on a comparison that found a mismatch; the bits are those of the first.
+  virtual std::string describe(const reference::Comparison& found, std::uint32_t expected,
+                               std::uint32_t actual) const = 0;
 };
 
 /// What the registry of a family knows of its kernels, by name.

@@ -4,9 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "experiments/harness/errors.hpp"
+#include "experiments/harness/selection.hpp"
 #include "experiments/nf4/layers.hpp"
 #include "experiments/nf4/peers.hpp"
 #include "experiments/nf4/workload.hpp"
@@ -14,22 +14,9 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// More than any GPU holds, and few enough that no size in bytes overflows.
-constexpr std::int64_t most_weights = std::int64_t{1} << 40;
-
 Shape parse_shape(const std::string& text) {
-  Shape shape{0, 0, {"asked for"}};
-  const char* const end = text.data() + text.size();
-  const auto rows = std::from_chars(text.data(), end, shape.rows);
-  if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
-    const auto columns = std::from_chars(rows.ptr + 1, end, shape.columns);
-    if (columns.ec == std::errc{} && columns.ptr == end && shape.rows > 0 && shape.columns > 0) {
-      if (shape.columns <= most_weights / shape.rows) return shape;
-      throw UsageError(fmt::format("--shape: {} has more than 2^40 weights", text));
-    }
-  }
-  throw UsageError(
-      fmt::format("--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", text));
+  const Extent extent = parse_extent("--shape", text);
+  return {extent.rows, extent.columns, {"asked for"}};
 }
 
 class Nf4Family : public Family {

@@ -5,14 +5,6 @@
 #include "reference/parallel.hpp"
 
 namespace reprolab::nf4 {
-namespace {
-
-std::span<const std::uint16_t> as_bits(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const std::uint16_t*>(bytes.data()), bytes.size() / 2};
-}
-
-}  // namespace
-
 const Kernel<Problem>& kernel_named(const std::string& name) {
   return Registry<Problem>::instance().kernels().at(name);
 }
@@ -67,11 +59,11 @@ void Nf4Workload::emulate(const std::string& kernel, std::span<std::byte> output
                           [&](std::int64_t begin, std::int64_t end) { emulate(host, begin, end); });
 }
 
-std::string Nf4Workload::describe(const reference::Comparison& found,
-                                  std::span<const std::byte> expected,
-                                  std::span<const std::byte> actual) const {
-  return reference::describe_mismatch(found, reference::view_of(tensor_.quantized),
-                                      as_bits(expected), as_bits(actual));
+std::string Nf4Workload::describe(const reference::Comparison& found, std::uint32_t expected,
+                                  std::uint32_t actual) const {
+  return reference::describe_mismatch(found, facts_.elements, reference::view_of(tensor_.quantized),
+                                      static_cast<std::uint16_t>(expected),
+                                      static_cast<std::uint16_t>(actual));
 }
 
 }  // namespace reprolab::nf4

@@ -22,8 +22,8 @@ class Nf4Workload : public Workload {
   Traffic traffic(int slot) const override;
   std::span<const std::byte> expected() const override;
   void emulate(const std::string& kernel, std::span<std::byte> output) const override;
-  std::string describe(const reference::Comparison& found, std::span<const std::byte> expected,
-                       std::span<const std::byte> actual) const override;
+  std::string describe(const reference::Comparison& found, std::uint32_t expected,
+                       std::uint32_t actual) const override;
 
   const DeviceTensor& input(int slot) const { return inputs_[static_cast<std::size_t>(slot)]; }
 

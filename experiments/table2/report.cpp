@@ -24,10 +24,6 @@ double about_seconds(const nf4::Model& model, int kernels, int passes, double ba
   return kernels * (timed * (dequantize_s + product_s) + verify_s);
 }
 
-std::string optional_number(const std::optional<double>& value, const char* format) {
-  return value ? fmt::format(fmt::runtime(format), *value) : "-";
-}
-
 }  // namespace
 
 void print_plan(const std::vector<nf4::Model>& models, int kernels, int passes,
@@ -74,29 +70,6 @@ void print_rows(const std::vector<Record>& rows) {
     }
     fmt::print("  {:<24} {:>9.2f} ms dequantize {:>9.2f} ms product  {:>6}  {}\n", row.variant.name,
                1e-3 * us, 1e-3 * product_us, speedup, name(row.outcome));
-  }
-}
-
-void print_verdicts(const std::vector<VerdictRecord>& verdicts) {
-  fmt::print("\n{:<32} {:<26} {:>8} {:>8} {:>8}  {}\n", "claim", "cell", "source", "ours", "diff.",
-             "verdict");
-  for (const auto& verdict : verdicts) {
-    std::string cell;
-    if (verdict.cell.is_object()) {
-      cell = verdict.cell.value("model", "");
-      if (verdict.cell.contains("batch")) {
-        const auto& batch = verdict.cell["batch"];
-        cell += batch.is_string() ? ", " + batch.get<std::string>()
-                                  : fmt::format(", batch {}", batch.get<int>());
-      }
-    }
-    fmt::print("{:<32} {:<26} {:>8} {:>8} {:>8}  {}\n", verdict.claim, cell,
-               optional_number(verdict.source_value, "{:.2f}"),
-               optional_number(verdict.our_value, "{:.2f}"),
-               optional_number(verdict.difference_percent(), "{:+.1f}%"), name(verdict.verdict));
-    if (verdict.claim != "kernel-speedup" || verdict.verdict == Verdict::not_testable) {
-      fmt::print("    {}\n", verdict.reason);
-    }
   }
 }
 

@@ -18,9 +18,6 @@ void print_plan(const std::vector<nf4::Model>& models, int kernels, int passes,
 /// One line a row of one model and batch, with the speed-up over the baseline.
 void print_rows(const std::vector<Record>& rows);
 
-/// Source's value | ours | difference | verdict, one line a claim and cell.
-void print_verdicts(const std::vector<VerdictRecord>& verdicts);
-
 void print_check(const InstrumentCheck& check);
 
 }  // namespace reprolab::table2

@@ -3,27 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
-#include "experiments/harness/errors.hpp"
 #include "experiments/harness/statistics.hpp"
+#include "experiments/harness/verdict.hpp"
 #include "experiments/table2/protocol.hpp"
 
 namespace reprolab::table2 {
 namespace {
 
 using nlohmann::json;
-
-/// A value with its interval.
-struct Ranged {
-  double value = 0, low = 0, high = 0;
-};
-
-Ranged ratio(const std::vector<double>& over, const std::vector<double>& under) {
-  const Summary a = summarize(over), b = summarize(under);
-  return {a.median / b.median, a.low() / b.high(), a.high() / b.low()};
-}
 
 /// The rows of one replay, by model, batch and kernel.
 class Rows {
@@ -67,38 +56,8 @@ class Rows {
   const std::vector<InstrumentCheck>& checks_;
 };
 
-/// A claim as data/published has it.
-const json& published_claim(const json& published, std::string_view id) {
-  for (const auto& claim : published.at("paper").at("claims")) {
-    if (claim.at("id") == id) return claim;
-  }
-  throw UsageError(fmt::format("data/published: the paper has no claim '{}'", id));
-}
-
 VerdictRecord start(const json& published, const std::string& id, const std::string& unit) {
-  VerdictRecord verdict;
-  verdict.claim = id;
-  verdict.source = "paper";
-  verdict.cell = nullptr;
-  verdict.text = published_claim(published, id).at("text");
-  verdict.unit = unit;
-  return verdict;
-}
-
-void set_ours(VerdictRecord& verdict, const Ranged& ours) {
-  verdict.our_value = ours.value;
-  verdict.our_interval = {ours.low, ours.high};
-}
-
-std::string within(double percent) {
-  return fmt::format("within {:g} % of the source's value", percent);
-}
-
-void judge_within(VerdictRecord& verdict, double percent) {
-  const double difference = *verdict.difference_percent();
-  verdict.verdict = std::abs(difference) <= percent ? Verdict::reproduced : Verdict::not_reproduced;
-  verdict.reason =
-      fmt::format("{:+.1f} % from the source's value, {:g} % allowed", difference, percent);
+  return start_verdict(published, "paper", id, unit);
 }
 
 /// One cell of Table II.
@@ -167,7 +126,7 @@ std::vector<VerdictRecord> decide_table(const Rows& rows, const json& published)
 /// Dequantization's share of dequantize + product.
 VerdictRecord decide_share(const Rows& rows, const json& published) {
   auto verdict = start(published, "qmatmul-72", "%");
-  const json& claim = published_claim(published, "qmatmul-72");
+  const json& claim = published_claim(published, "paper", "qmatmul-72");
   verdict.cell = claim.at("cell");
   verdict.source_value = claim.at("value").get<double>();
   verdict.tolerance = within(tolerance_percent);

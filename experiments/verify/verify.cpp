@@ -109,7 +109,9 @@ class Run {
   void note_mismatch(const std::string& subject, const reference::QuantizedTensor& tensor,
                      const reference::Comparison& found, Bits expected, Bits actual) {
     note(subject, Outcome::mismatch,
-         describe_mismatch(found, reference::view_of(tensor), expected, actual));
+         describe_mismatch(found, tensor.n, reference::view_of(tensor),
+                           expected[static_cast<std::size_t>(found.first_mismatch)],
+                           actual[static_cast<std::size_t>(found.first_mismatch)]));
     if (options_.dump_directory) {
       dump_mismatch(*options_.dump_directory, tensor, subject, expected, actual);
     }

@@ -76,7 +76,7 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
         fmt::format("--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", shape));
   }
   expect_refused("--shape 99999999999x99999999999",
-                 "--shape: 99999999999x99999999999 has more than 2^40 weights");
+                 "--shape: 99999999999x99999999999 has more than 2^40 elements");
   for (const int block_size : {0, 1, 16, 48, 65, 8192}) {
     expect_refused(
         fmt::format("--block-size {}", block_size),

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import fixtures
 import pytest
-from conftest import PUBLISHED, ROOT
+from conftest import PUBLISHED, ROOT, lines_of, text_of
 
 from plots import table2
 from plots.figures import house_style, save
@@ -35,14 +35,6 @@ def figures(inputs):
             "samples": samples_figure(table2.sample_panels(inputs), True),
             "share": share_figure(inputs.replay, inputs.published, True),
         }
-
-
-def text_of(figure, gid):
-    return [t.get_text() for t in figure.texts if t.get_gid() == gid]
-
-
-def lines_of(axes, gid):
-    return [x for x in axes.lines if x.get_gid() == gid]
 
 
 def test_units_on_every_axis(figures):
@@ -109,6 +101,12 @@ def test_kernels_keep_their_looks_apart(figures):
     lines = [x for x in figures["bandwidth"].axes[0].lines if x.get_marker() != "None"]
     looks = {(x.get_color(), x.get_marker(), x.get_markerfacecolor()) for x in lines}
     assert len(lines) == len(looks) == 7
+
+
+def test_samples_mark_what_is_not_ranked(figures):
+    labels = [t.get_text() for t in figures["samples"].axes[0].get_yticklabels()]
+    assert [label for label in labels if label.endswith(" *")] == ["one_scale_a_tile *"]
+    assert "*: its output deviates as declared" in text_of(figures["samples"], "caption")[0]
 
 
 def test_every_sample_is_drawn(figures, inputs):

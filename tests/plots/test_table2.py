@@ -2,12 +2,13 @@
 
 import fixtures
 import pytest
-from conftest import PUBLISHED, find
+from conftest import PUBLISHED, find, line
 
 from plots import table2
 from plots.cli import main
 from plots.output import rendered
-from plots.published import load_published
+from plots.published import load_paper
+from plots.results import load
 from plots.table2_models import share
 
 BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
@@ -22,10 +23,6 @@ def texts(replay, shapes, write):
         return rendered(table2.tables(table2.read(a, b, PUBLISHED, recorded)))
 
     return render
-
-
-def line(text: str, start: str) -> str:
-    return next(x for x in text.splitlines() if x.startswith(start))
 
 
 @pytest.mark.parametrize("suffix", ["txt", "md", "csv", "tex"])
@@ -250,13 +247,13 @@ def test_layers_that_did_not_fit(texts, replay):
 def test_share_by_hand(replay, write):
     record = find(replay, "qwen3-32b/batch8/branch_tree")
     record |= {"samples_us": [30.0, 60.0, 50.0], "product_samples_us": [70.0, 40.0, 50.0]}
-    results = table2.load(write("r.json", replay))
+    results = load(write("r.json", replay))
     s = share(results.find("qwen3-32b/batch8", "branch_tree"))
     assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
 
 
 def test_published_values():
-    published = load_published(PUBLISHED)
+    published = load_paper(PUBLISHED)
     assert published.batches == (2, 4, 8, 16, 32, 64)
     assert published.speedup("gemma-2-27b", 64) == published.speedup("gemma-3-27b", 64) == 2.08
     assert published.average("llama-3.3-70b") == 2.04

@@ -14,7 +14,7 @@ class MismatchReport : public testing::Test {
     dequantize(codes_, absmax_, standard_table, 64, WeightType::fp16, expected);
     auto actual = expected;
     actual[index] = planted;
-    return describe_mismatch(compare_bits(expected, actual), view_, expected, actual);
+    return describe_mismatch(compare_bits(expected, actual), 192, view_, expected[index], planted);
   }
 
   std::vector<std::uint8_t> codes_ = std::vector<std::uint8_t>(96, 0x9f);

@@ -1,0 +1,51 @@
+// A matrix to transpose, on the host with its transpose: what every measurement starts from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference/transpose.hpp"
+
+namespace reprolab::transpose {
+
+enum class Data {
+  random,   ///< Every element its own value (reference::distinct_value_bits).
+  constant  ///< 1.0 everywhere, as in the post's own check.
+};
+
+/// What is asked for.
+struct MatrixSpec {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t padding = 0;  ///< Elements between two rows, of input and output.
+  Data data = Data::random;
+
+  std::int64_t elements() const { return rows * columns; }
+  reference::MatrixShape input() const { return {rows, columns, columns + padding}; }
+  reference::MatrixShape output() const { return {columns, rows, rows + padding}; }
+  /// "4096x4100", "4096x4100+4", "4096x4100/constant".
+  std::string name() const;
+};
+
+/// What lies between two rows, in input and expected output: nobody may use or change it. Outputs
+/// are filled with the same bits before a launch.
+inline constexpr std::uint32_t gap_bits = 0xffffffffu;
+
+/// The bits of the input's element (row, column).
+constexpr std::uint32_t value_bits(Data data, std::int64_t columns, std::int64_t row,
+                                   std::int64_t column, std::uint64_t seed) {
+  constexpr std::uint32_t one = 0x3f800000u;
+  if (data == Data::constant) return one;
+  return reference::distinct_value_bits(static_cast<std::uint64_t>(row * columns + column), seed);
+}
+
+/// Bits of fp32 elements, and of the gaps.
+struct Matrix {
+  std::vector<std::uint32_t> input;     ///< [spec.input().elements()]
+  std::vector<std::uint32_t> expected;  ///< [spec.output().elements()]
+};
+
+/// Depends on `spec` and `seed` alone.
+Matrix make_matrix(const MatrixSpec& spec, std::uint64_t seed);
+
+}  // namespace reprolab::transpose

@@ -1,0 +1,33 @@
+// What the transpose experiment declares before it measures.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace reprolab::transpose {
+
+/// Rows and columns of the post's matrix.
+inline constexpr std::int64_t posts_size = 32768;
+/// Where it does not fit: half as many rows and columns, and so on, down to this.
+inline constexpr std::int64_t smallest_size = 1024;
+
+/// Of the sweep. Multiples of the tiles (64), of 4 alone, and of neither.
+inline constexpr std::array<std::int64_t, 24> sizes = {
+    256,  512,  1000, 1023,  1024,  1536,  2048,  2050,  3072,  4096,  4097,  4100,
+    6144, 8191, 8192, 10000, 12288, 16383, 16384, 24576, 30001, 32767, 32768, 65536};
+
+/// "The card's bandwidth": ours within this of the source's value.
+inline constexpr double share_tolerance_percent = 10.0;
+/// "Makes it faster by": ours at least this much of the source's factor. A gain may be greater on
+/// another GPU without the claim being wrong.
+inline constexpr double least_gain = 0.9;
+/// "As fast as": ours within this of the source's ratio.
+inline constexpr double same_speed_tolerance_percent = 2.0;
+
+inline constexpr std::string_view naive = "tma_naive";
+inline constexpr std::string_view swizzle = "tma_swizzle";
+inline constexpr std::string_view batched = "tma_batched";
+inline constexpr std::string_view published_batched = "tma_batched_as_published";
+
+}  // namespace reprolab::transpose

@@ -1,0 +1,132 @@
+#include "experiments/transpose/workload.hpp"
+
+#include <fmt/core.h>
+
+#include <bit>
+#include <stdexcept>
+
+#include "experiments/transpose/device_matrix.hpp"
+#include "reference/parallel.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+bool fits_host(const MatrixSpec& spec) { return spec.elements() <= most_on_host; }
+
+ProblemFacts describe_problem(const MatrixSpec& spec) {
+  const auto bytes = static_cast<std::uint64_t>(spec.elements()) * sizeof(float);
+  return {.name = spec.name(),
+          .description = {{"name", spec.name()},
+                          {"family", "transpose"},
+                          {"n", spec.elements()},
+                          {"rows", spec.rows},
+                          {"columns", spec.columns},
+                          {"in_stride", spec.input().stride},
+                          {"out_stride", spec.output().stride},
+                          {"data", spec.data == Data::random ? "random" : "constant"},
+                          {"checked_on", fits_host(spec) ? "host" : "device"}},
+          .elements = spec.output().elements(),
+          .element_bytes = sizeof(float),
+          .bytes_read = bytes,
+          .bytes_written = bytes};
+}
+
+std::uint64_t bytes_of(const reference::MatrixShape& shape) {
+  return static_cast<std::uint64_t>(shape.elements()) * sizeof(float);
+}
+
+}  // namespace
+
+const Kernel<Problem>& kernel_named(const std::string& name) {
+  return Registry<Problem>::instance().kernels().at(name);
+}
+
+PlannedProblem plan(const MatrixSpec& spec) {
+  return {.facts = describe_problem(spec),
+          .slot_device_bytes = bytes_of(spec.input()) + bytes_of(spec.output()),
+          // The input, the expected output, one brought back and one that a kernel declares.
+          .host_bytes = fits_host(spec) ? bytes_of(spec.input()) + 3 * bytes_of(spec.output()) : 0,
+          .prepare = [spec](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
+            return std::make_unique<TransposeWorkload>(spec, seed, slots);
+          }};
+}
+
+TransposeWorkload::TransposeWorkload(const MatrixSpec& spec, std::uint64_t seed, int slots)
+    : spec_(spec), seed_(seed), facts_(describe_problem(spec)) {
+  if (fits_host(spec)) on_host_ = make_matrix(spec, seed);
+  for (int slot = 0; slot < slots; ++slot) {
+    inputs_.emplace_back(bytes_of(spec.input()));
+    outputs_.emplace_back(bytes_of(spec.output()));
+    fill_input(inputs_.back().as<std::uint32_t>(), spec, seed, nullptr);
+  }
+  profiling::check(cudaDeviceSynchronize(), "filling the matrices");
+}
+
+Problem TransposeWorkload::problem(int slot) const {
+  return {.input = inputs_[static_cast<std::size_t>(slot)].as<float>(),
+          .output = static_cast<float*>(output(slot)),
+          .rows = spec_.rows,
+          .columns = spec_.columns,
+          .in_stride = spec_.input().stride,
+          .out_stride = spec_.output().stride};
+}
+
+Support TransposeWorkload::supports(const std::string& kernel) const {
+  if (!on_host_ && !kernel_named(kernel).contract.bit_exact()) {
+    return Support::no("its declared output is made on the host, for which this is too large");
+  }
+  return kernel_named(kernel).supports(problem(0));
+}
+
+cudaError_t TransposeWorkload::launch(const std::string& kernel, int slot,
+                                      cudaStream_t stream) const {
+  return kernel_named(kernel).launch(problem(slot), stream);
+}
+
+Traffic TransposeWorkload::traffic(int slot) const {
+  return {inputs_[static_cast<std::size_t>(slot)].data(), output(slot)};
+}
+
+std::span<const std::byte> TransposeWorkload::expected() const {
+  return on_host_ ? std::as_bytes(std::span(on_host_->expected)) : std::span<const std::byte>{};
+}
+
+void TransposeWorkload::write_expected(void* to, cudaStream_t stream) const {
+  if (on_host_) return Workload::write_expected(to, stream);
+  fill_expected(static_cast<std::uint32_t*>(to), spec_, seed_, stream);
+}
+
+void TransposeWorkload::emulate(const std::string& kernel, std::span<std::byte> output) const {
+  const auto emulate = kernel_named(kernel).contract.emulate;
+  if (emulate == nullptr || !on_host_) {
+    throw std::logic_error(kernel + ": no declared output to make here");
+  }
+  const Problem host{.input = reinterpret_cast<const float*>(on_host_->input.data()),
+                     .output = reinterpret_cast<float*>(output.data()),
+                     .rows = spec_.rows,
+                     .columns = spec_.columns,
+                     .in_stride = spec_.input().stride,
+                     .out_stride = spec_.output().stride};
+  reference::parallel_for(facts_.elements, 1 << 20, 0,
+                          [&](std::int64_t begin, std::int64_t end) { emulate(host, begin, end); });
+}
+
+std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
+                              std::uint32_t expected, std::uint32_t actual) {
+  const auto output = spec.output();
+  const std::int64_t row = found.first_mismatch / output.stride;
+  const std::int64_t column = found.first_mismatch % output.stride;
+  return fmt::format(
+      "{} of {} elements differ; first at row {}, column {} of the output{}: expected {:#010x} "
+      "({:.6g}), actual {:#010x} ({:.6g})",
+      found.mismatches, spec.elements(), row, column,
+      column < output.columns ? "" : ", between two rows,", expected,
+      std::bit_cast<float>(expected), actual, std::bit_cast<float>(actual));
+}
+
+std::string TransposeWorkload::describe(const reference::Comparison& found, std::uint32_t expected,
+                                        std::uint32_t actual) const {
+  return describe_mismatch(found, spec_, expected, actual);
+}
+
+}  // namespace reprolab::transpose

@@ -1,0 +1,55 @@
+// Matrix transpose as a workload of the harness.
+#pragma once
+
+#include <optional>
+
+#include "experiments/harness/family.hpp"
+#include "experiments/transpose/matrix.hpp"
+#include "kernels/transpose/problem.hpp"
+#include "profiling/cuda_check.hpp"
+
+namespace reprolab::transpose {
+
+class TransposeWorkload : public Workload {
+ public:
+  /// Fills `slots` inputs on the device. Up to `most_on_host` elements the reference transposes the
+  /// matrix on the host; of larger ones the truth is made on the device, place by place.
+  TransposeWorkload(const MatrixSpec& spec, std::uint64_t seed, int slots);
+
+  const ProblemFacts& facts() const override { return facts_; }
+  int slots() const override { return static_cast<int>(outputs_.size()); }
+  Support supports(const std::string& kernel) const override;
+  cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override;
+  void* output(int slot) const override { return outputs_[static_cast<std::size_t>(slot)].data(); }
+  Traffic traffic(int slot) const override;
+  std::span<const std::byte> expected() const override;
+  void write_expected(void* to, cudaStream_t stream) const override;
+  void emulate(const std::string& kernel, std::span<std::byte> output) const override;
+  std::string describe(const reference::Comparison& found, std::uint32_t expected,
+                       std::uint32_t actual) const override;
+
+ private:
+  Problem problem(int slot) const;
+
+  MatrixSpec spec_;
+  std::uint64_t seed_;
+  ProblemFacts facts_;
+  std::optional<Matrix> on_host_;
+  std::vector<profiling::DeviceBuffer> inputs_, outputs_;
+};
+
+/// 8 GiB of fp32: the host holds up to four arrays of that size.
+inline constexpr std::int64_t most_on_host = std::int64_t{1} << 31;
+
+/// A matrix as a problem that can be prepared.
+PlannedProblem plan(const MatrixSpec& spec);
+
+/// The kernel of that name; it must be registered.
+const Kernel<Problem>& kernel_named(const std::string& name);
+
+/// One line: "3 of 16 elements differ; first at row 1, column 2 of the output: expected 0x3f800000
+/// (1), actual 0xffffffff (nan)". `found`, over the output with its gaps, must hold a mismatch.
+std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
+                              std::uint32_t expected, std::uint32_t actual);
+
+}  // namespace reprolab::transpose

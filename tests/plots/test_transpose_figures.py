@@ -1,0 +1,153 @@
+"""The transpose's figures are looked at as objects; and their bytes are stable."""
+
+import json
+
+import pytest
+import transpose_fixtures as made
+from conftest import PUBLISHED, lines_of, text_of
+
+from plots import transpose
+from plots.figures import house_style
+from plots.sample_figures import samples_figure
+from plots.transpose_figures import kernels_figure, sizes_figure
+
+
+def load(directory, matrix, sizes, recorded=True):
+    files = {"matrix": directory / "matrix.json", "sizes": directory / "sizes.json"}
+    files["matrix"].write_text(json.dumps(matrix))
+    files["sizes"].write_text(json.dumps(sizes))
+    return transpose.read(**files, published=PUBLISHED, recorded=recorded)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    return load(tmp_path_factory.mktemp("results"), made.matrix(), made.sizes())
+
+
+@pytest.fixture(scope="module")
+def figures(inputs):
+    name = "32768x32768"
+    with house_style():
+        yield {
+            "kernels": kernels_figure(inputs.matrix, inputs.published, True),
+            "sizes": sizes_figure(inputs.sizes, True),
+            "samples": samples_figure([(inputs.matrix, name, name)], True),
+        }
+
+
+def labels_of(axes):
+    return [t.get_text() for t in axes.get_yticklabels()]
+
+
+def widths(axes, gid):
+    return [round(bar.get_width()) for bar in axes.patches if bar.get_gid() == gid]
+
+
+def test_bars_in_the_tables_order_and_the_deviation_hatched(figures):
+    axes = figures["kernels"].axes[0]
+    assert labels_of(axes) == [
+        *"column_walk tiled cublas_sgeam tma_batched tma_swizzle tma_naive".split(),
+        "tma_batched_as_published\n(wrong on random data, unranked)",
+    ]
+    assert widths(axes, "measured") == sorted(widths(axes, "measured"), reverse=True)
+    (deviation,) = [bar for bar in axes.patches if bar.get_gid() == "deviation"]
+    assert deviation.get_hatch()
+    assert deviation.get_facecolor() == (1, 1, 1, 1)
+
+
+def test_published_markers(figures):
+    axes = figures["kernels"].axes[0]
+    (cuda,), (mojo,) = lines_of(axes, "CUDA"), lines_of(axes, "Mojo")
+    assert sorted(cuda.get_xdata()) == [875.46, 1251.76, 2771.35]
+    assert sorted(mojo.get_xdata()) == [1056.08, 1437.55, 2775.49]
+    assert [round(y) for y in sorted(cuda.get_ydata())] == [3, 4, 5]
+    assert [round(y) for y in sorted(mojo.get_ydata())] == [4, 5, 6]
+    assert cuda.get_marker() != mojo.get_marker()
+
+
+def test_copy_and_peak_are_lines(figures):
+    axes = figures["kernels"].axes[0]
+    (copy,), (peak,) = lines_of(axes, "copy"), lines_of(axes, "peak")
+    assert (copy.get_label(), peak.get_label()) == (
+        f"copy (cudaMemcpy): {copy.get_xdata()[0]:.0f}",
+        "theoretical peak: 4814",
+    )
+
+
+def test_no_peak_no_tma_and_a_smaller_matrix(tmp_path):
+    matrix, sizes = made.matrix(rows=16384), made.sizes(chosen=(256, 1023))
+    matrix["provenance"]["gpu"]["theoretical_bandwidth_gb_s"] = None
+    for r in matrix["records"]:
+        if r["kernel"].startswith("tma"):
+            r.update(outcome="unsupported", reason=made.NEEDS_HOPPER, samples_us=[])
+    inputs = load(tmp_path, matrix, sizes, recorded=False)
+    with house_style():
+        figure = kernels_figure(inputs.matrix, inputs.published, False)
+        panels = sizes_figure(inputs.sizes, False).axes
+    axes = figure.axes[0]
+    assert lines_of(axes, "peak") == []
+    assert labels_of(axes)[3] == "tma_batched\n(no time: see the table)"
+    assert len(widths(axes, "measured")) == 3
+    assert len(lines_of(axes, "CUDA")[0].get_xdata()) == 3
+    assert "Matrix: 16384 x 16384 fp32; the post's: 32768 x 32768" in text_of(figure, "caption")[0]
+    assert text_of(figure, "banner") == []
+    assert [axes.get_title() for axes in panels] == ["multiples of 64", "not multiples of 4"]
+
+
+def test_sizes_have_a_panel_for_each_alignment(figures):
+    panels = figures["sizes"].axes
+    titles = ["multiples of 64", "other multiples of 4", "not multiples of 4"]
+    assert [axes.get_title() for axes in panels] == titles
+    for axes, kernels in zip(panels, (6, 6, 3), strict=True):
+        assert len([x for x in axes.lines if x.get_marker() != "None"]) == kernels
+        assert len(lines_of(axes, "copy")) == 1
+        assert lines_of(axes, "tma_batched_as_published") == []
+    (aligned,) = lines_of(panels[0], "column_walk")
+    assert list(aligned.get_xdata())[:2] == [256, 512]
+    assert max(aligned.get_xdata()) == 40000  # 65536 did not fit
+    (odd,) = lines_of(panels[2], "column_walk")
+    assert list(odd.get_xdata()) == [1023, 4097, 8191, 16383, 24571]
+    assert odd.get_color() == aligned.get_color()
+
+
+def test_legend_and_texts_stay_off_the_data(figures):
+    for name, figure in figures.items():
+        figure.draw_without_rendering()
+        for legend in figure.legends:
+            box = legend.get_window_extent()
+            assert not any(box.overlaps(axes.get_window_extent()) for axes in figure.axes), name
+            assert box.x1 <= figure.bbox.x1, name
+        for text in figure.texts:
+            box = text.get_window_extent()
+            assert box.x1 <= figure.bbox.x1, name
+            assert not any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes), name
+
+
+def test_caption_and_banner(figures):
+    for figure in figures.values():
+        (caption,) = text_of(figure, "caption")
+        assert caption.startswith("NVIDIA H200, driver 580.159.04, CUDA 13.0;")
+        expected = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
+        assert text_of(figure, "banner") == [expected]
+
+
+def test_nothing_to_draw_is_said(matrix, sizes, tmp_path):
+    for results in (matrix, sizes):
+        results["verdicts"] = []
+        for r in results["records"]:
+            r.update(outcome="mismatch", role="kernel", samples_us=[])
+    text = transpose.render(load(tmp_path, matrix, sizes), tmp_path / "out")
+    assert "WRONG OUTPUT, hence no time: column_walk (" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 100  # the last names the folder
+
+
+def test_rendering_again_gives_the_same_bytes(matrix, sizes, tmp_path):
+    inputs = load(tmp_path, matrix, sizes)
+    first, second = (
+        (transpose.render(inputs, tmp_path / name), tmp_path / name) for name in ("a", "b")
+    )
+    assert first[0].replace("/a/", "/b/") == second[0]
+    names = {path.name for path in first[1].iterdir()}
+    assert names >= set(transpose.FIGURE_FILES)
+    for name in names:
+        assert (first[1] / name).read_bytes() == (second[1] / name).read_bytes(), name
