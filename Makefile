@@ -34,11 +34,11 @@ dry_run = $(if $(DRY_RUN),--dry-run)
 # Measuring and building beside each other would spoil both.
 .NOTPARALLEL:
 
-.PHONY: help deps build test test-sanitized verify list bench reproduce-table2 render \
-  render-recorded check format clean
+.PHONY: help deps build test test-sanitized verify list bench reproduce-table2 \
+  reproduce-transpose render render-recorded check format clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 
@@ -85,7 +85,7 @@ ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET=bench
 	@$(BIN)/bench --list
 else
-	@$(PYTHON) -m plots list --recorded $(RECORDED)/table2/shapes.json
+	@$(PYTHON) -m plots list --recorded $(RECORDED)/table2/shapes.json $(RECORDED)/transpose/sizes.json
 	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 
@@ -98,13 +98,18 @@ else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
-# Rendering again never measures again: make render.
-SHAPES := $(RESULTS)/table2/shapes.json
-REPLAY := $(RESULTS)/table2/replay.json
-GOLDEN := tests/golden/golden_seed1.safetensors
+# Rendering again never measures again: make render. $(call render_...,folder of result files).
+render_table2 = $(PYTHON) -m plots table2 --shapes $(1)/shapes.json --replay $(1)/replay.json
+render_transpose = $(PYTHON) -m plots transpose --matrix $(1)/matrix.json --sizes $(1)/sizes.json
+render_own = $(call render_$(1),$(RESULTS)/$(1)) --output $(RESULTS)/$(1)
+render_its_record = $(call render_$(1),$(RECORDED)/$(1)) --recorded --output $(RESULTS)/$(1)-recorded
 
-render_own = $(PYTHON) -m plots table2 --shapes $(SHAPES) --replay $(REPLAY) --output $(RESULTS)/table2
-shapes_pass = --family nf4 --experiment table2 --pass shapes $(peers)
+# A wrong output (status 1) has its row and no time; the others are still measured and shown.
+run_all = worst=0; run() { "$$@" || { s=$$?; [ $$s -eq 1 ] || exit $$s; worst=1; }; }
+passes_table2 = --family nf4 --experiment table2 --pass shapes $(peers)
+passes_transpose = --family transpose --experiment transpose --pass sizes
+
+GOLDEN := tests/golden/golden_seed1.safetensors
 verify_summary = awk '/^summary/ { all = 1 } all || /mismatch|launch_failed/' $(RESULTS)/verify.log
 
 reproduce-table2: deps ## The paper's Table II: verify, measure (with a GPU), tables and figures
@@ -112,14 +117,13 @@ ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET="verify bench table2_replay"
 	@mkdir -p $(RESULTS)
 ifeq ($(DRY_RUN),)
-	@# A wrong output (status 1) has its row and no time; the others are still measured and shown.
-	@worst=0; run() { "$$@" || { s=$$?; [ $$s -eq 1 ] || exit $$s; worst=1; }; }; \
+	@$(run_all); \
 	run $(BIN)/verify $(GOLDEN) $(peers) > $(RESULTS)/verify.log; $(verify_summary); \
-	run $(BIN)/bench $(shapes_pass) --output $(SHAPES); \
-	run $(BIN)/table2_replay $(peers) --output $(REPLAY); \
-	$(render_own) && exit $$worst
+	run $(BIN)/bench $(passes_table2) --output $(RESULTS)/table2/shapes.json; \
+	run $(BIN)/table2_replay $(peers) --output $(RESULTS)/table2/replay.json; \
+	$(call render_own,table2) && exit $$worst
 else
-	@$(BIN)/bench $(shapes_pass) --dry-run
+	@$(BIN)/bench $(passes_table2) --dry-run
 	@$(BIN)/table2_replay $(peers) --dry-run
 endif
 else ifneq ($(DRY_RUN),)
@@ -131,15 +135,41 @@ else
 	@$(MAKE) $(BIN)/.all TARGET=verify
 	@mkdir -p $(RESULTS) && $(BIN)/verify $(GOLDEN) > $(RESULTS)/verify.log; status=$$?; $(verify_summary); \
 	exit $$status
-	@$(MAKE) render-recorded
+	@$(call render_its_record,table2)
+endif
+
+reproduce-transpose: deps ## The transpose post: verify, measure (with a GPU), tables and figures
+ifneq ($(GPU_HALF),)
+	@$(MAKE) $(BIN)/.all TARGET="bench transpose_matrix"
+ifeq ($(DRY_RUN),)
+	@$(run_all); \
+	run $(BIN)/transpose_matrix --output $(RESULTS)/transpose/matrix.json; \
+	run $(BIN)/bench $(passes_transpose) --output $(RESULTS)/transpose/sizes.json; \
+	$(call render_own,transpose) && exit $$worst
+else
+	@$(BIN)/transpose_matrix --dry-run
+	@$(BIN)/bench $(passes_transpose) --dry-run
+endif
+else ifneq ($(DRY_RUN),)
+	@echo "Nothing can be measured: $(NO_GPU_WHY). Instead: checks the index functions of the kernels"
+	@echo "and the reference on the CPU (a minute on 2 cores to build), and renders the recorded run"
+	@echo "$(RECORDED)/transpose to $(RESULTS)/transpose-recorded. 1 GB of memory."
+else
+	@echo "Nothing is measured here: $(NO_GPU_WHY). The CPU check, and a recorded run:"
+	@$(MAKE) $(BIN)/.all TARGET=transpose_test
+	@$(BIN)/transpose_test --gtest_brief=1
+	@$(call render_its_record,transpose)
 endif
 
 render: deps ## Render your own results again
-	@$(render_own)
+	@[ -e $(RESULTS)/table2 ] || [ -e $(RESULTS)/transpose ] || \
+	  { echo "render: no results yet; make reproduce-table2 or make reproduce-transpose" >&2; exit 2; }
+	@[ ! -e $(RESULTS)/table2 ] || $(call render_own,table2)
+	@[ ! -e $(RESULTS)/transpose ] || $(call render_own,transpose)
 
-render-recorded: deps ## Render the recorded run, under a banner that says whose it is
-	@$(PYTHON) -m plots table2 --recorded --shapes $(RECORDED)/table2/shapes.json \
-	  --replay $(RECORDED)/table2/replay.json --output $(RESULTS)/table2-recorded
+render-recorded: deps ## Render the recorded runs, under a banner that says whose they are
+	@$(call render_its_record,table2)
+	@$(call render_its_record,transpose)
 
 check: deps ## Check formatting, generated tables, and every command and path in README
 	@scripts/check_format.sh

@@ -1,5 +1,7 @@
 """The transpose's figures: the post's matrix beside the post's values, and every size."""
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
@@ -19,7 +21,14 @@ from plots.figures import (
 )
 from plots.published import TransposePost
 from plots.results import Record, Results
-from plots.sample_figures import BANDWIDTH_LABEL, bandwidth_curves, draw_curves, looks
+from plots.sample_figures import (
+    BANDWIDTH_LABEL,
+    SAME_BYTES,
+    Curves,
+    bandwidth_curves,
+    draw_curves,
+    looks,
+)
 from plots.stats import INTERVAL_NOTE
 from plots.transpose_matrix import peak_gb_s, random_matrix
 from plots.transpose_sizes import ALIGNMENTS, alignment, left_out_note, sizes_of
@@ -143,14 +152,19 @@ def rows_of(record: Record) -> int:
     return record.problem["rows"]
 
 
+def curves(records: Iterable[Record]) -> Curves:
+    """Without the ceiling `same_bytes`: a transpose moves what a copy moves."""
+    return bandwidth_curves((r for r in records if r.kernel != SAME_BYTES), rows_of)
+
+
 def sizes_figure(results: Results, recorded: bool) -> Figure:
     """A panel for each alignment that was measured: GB/s of every bit-exact kernel by size."""
     series = {}
     for divisor, name in ALIGNMENTS.items():
         records = [r for r in results.records if alignment(rows_of(r)) == divisor]
         if records:
-            series[name] = bandwidth_curves(records, rows_of)
-    together = bandwidth_curves(results.records, rows_of)
+            series[name] = curves(records)
+    together = curves(results.records)
     figure = new_figure(3.2 + 2.6 * len(series), 4.1)
     panels = figure.subplots(1, len(series), squeeze=False, sharex=True, sharey=True)[0]
     draw_curves(list(zip(panels, series.values(), strict=True)), looks(together, STRESSED))

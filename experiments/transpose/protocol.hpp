@@ -13,9 +13,9 @@ inline constexpr std::int64_t posts_size = 32768;
 inline constexpr std::int64_t smallest_size = 1024;
 
 /// Of the sweep. Multiples of the tiles (64), of 4 alone, and of neither.
-inline constexpr std::array<std::int64_t, 24> sizes = {
-    256,  512,  1000, 1023,  1024,  1536,  2048,  2050,  3072,  4096,  4097,  4100,
-    6144, 8191, 8192, 10000, 12288, 16383, 16384, 24576, 30001, 32767, 32768, 65536};
+inline constexpr std::array<std::int64_t, 26> sizes = {
+    256,  512,  1000, 1023,  1024,  1536,  2020,  2048,  2050,  3072,  4096,  4097,  4100,
+    6144, 8191, 8192, 10000, 12288, 16383, 16384, 20004, 24576, 32767, 32768, 32772, 65536};
 
 /// "The card's bandwidth": ours within this of the source's value.
 inline constexpr double share_tolerance_percent = 10.0;

@@ -1,7 +1,6 @@
-// A tile for rows that begin anywhere. Its outputs are windows of 32 elements that begin at
-// multiples of 32 bytes, in each row of the output at another place: the unit that memory is
-// written in is then always written whole, and 16 bytes at a time. A block loads the 7 rows of
-// input more that the shifts may need; its neighbour has just loaded them.
+// A tile for rows that begin anywhere: a block reads 64 columns of input and writes a shifted
+// window of each, 16 bytes at a time. It loads the 7 rows more that the shifts may need; its
+// neighbour has just loaded them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,27 +8,9 @@
 #include <cstdint>
 
 #include "kernels/transpose/problem.hpp"
-#include "kernels/transpose/tile_order.hpp"
+#include "kernels/transpose/shifted_window.hpp"
 
 namespace reprolab::transpose::shifted {
-
-inline constexpr int window = 32;                 // elements of an output row that a block writes
-inline constexpr int columns = 64;                // of input, so rows of output, a block
-inline constexpr int unit = 8;                    // elements of 32 bytes
-inline constexpr int height = window + unit - 1;  // rows of input that a block loads
-inline constexpr int pitch = columns + 1;         // of shared memory: odd, so columns hit all banks
-inline constexpr int threads = 256;
-
-/// Windows that cover a row of `length` elements, wherever it begins.
-__host__ __device__ constexpr std::uint32_t windows_over(std::int64_t length) {
-  return length == 0 ? 0 : tiles_over(length + unit - 1, window);
-}
-
-/// Elements that window `index` of a row lies before `index * window`, if element 0 of that row
-/// lies at the address `row_start`.
-__host__ __device__ constexpr int shift_of(std::uintptr_t row_start) {
-  return static_cast<int>(row_start / sizeof(float) % unit);
-}
 
 template <class Order, class Access>
 __global__ void __launch_bounds__(threads) shifted_window(Problem problem) {

@@ -1,8 +1,6 @@
-// Where the elements of a 32 x 32 tile lie in shared memory, and which of them a thread moves: the
-// index arithmetic of the post's kernels, for host and device.
+// Where the elements of a tile lie in shared memory, and which of them a thread moves: the index
+// arithmetic of the kernels, as plain constexpr C++, so that all of it is tested without a GPU.
 #pragma once
-
-#include <cuda_runtime_api.h>
 
 namespace reprolab::transpose {
 
@@ -13,16 +11,14 @@ inline constexpr int tma_tile = 32;
 /// swizzles by 128 bytes (CUDA C++ Programming Guide, "Shared memory bank swizzling"): the index of
 /// its 16-byte chunk, XORed with the row modulo 8. `column` may run past the tile's 32; it then
 /// counts as the next row, as in the post's arithmetic, which computes on flat indices.
-__host__ __device__ constexpr int swizzled(int row, int column) {
+constexpr int swizzled(int row, int column) {
   const int chunk = column / 4 % 8, swizzling_row = row + column / tma_tile;
   return ((chunk ^ swizzling_row) % 8) * 4 + column % 4;
 }
 
 /// A place in shared memory, flat in elements, without and with the swizzle.
-__host__ __device__ constexpr int flat(int row, int column) { return row * tma_tile + column; }
-__host__ __device__ constexpr int flat_swizzled(int row, int column) {
-  return flat(row, swizzled(row, column));
-}
+constexpr int flat(int row, int column) { return row * tma_tile + column; }
+constexpr int flat_swizzled(int row, int column) { return flat(row, swizzled(row, column)); }
 
 /// An element of the tile.
 struct Element {
@@ -30,13 +26,11 @@ struct Element {
 };
 
 /// One element a thread, 1024 threads.
-__host__ __device__ constexpr Element single_element(int thread) {
-  return {thread / tma_tile, thread % tma_tile};
-}
+constexpr Element single_element(int thread) { return {thread / tma_tile, thread % tma_tile}; }
 
 /// Eight elements a thread, 128 threads: element `j` of a thread.
 inline constexpr int batch = 8;
-__host__ __device__ constexpr Element batched_element(int thread, int j) {
+constexpr Element batched_element(int thread, int j) {
   return {thread / (tma_tile / batch), thread % (tma_tile / batch) * batch + j};
 }
 
@@ -46,9 +40,16 @@ __host__ __device__ constexpr Element batched_element(int thread, int j) {
 struct Move {
   int from, to;
 };
-__host__ __device__ constexpr Move published_move(int thread, int j) {
+constexpr Move published_move(int thread, int j) {
   const int row = thread / tma_tile, column = thread % tma_tile;
   return {flat(row, swizzled(row, column + j)), flat(column, swizzled(column + j, row))};
+}
+
+/// Where the float4 number `chunk` of a row of a transposed tile lies in shared memory, in float4s;
+/// rows hold `chunks`, a power of two, at least 4. Eight lanes that store one chunk of the rows
+/// 0, 4, 8, ..., 28, and eight that load neighbouring chunks, hit all 32 banks once.
+constexpr int chunk_of(int row, int chunk, int chunks) {
+  return (row * chunks + chunk) ^ (row / 4 % 8);
 }
 
 }  // namespace reprolab::transpose

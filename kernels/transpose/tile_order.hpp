@@ -2,8 +2,6 @@
 // the order of their index, so this order decides what is read and written at the same time.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstdint>
 
 namespace reprolab::transpose {
@@ -14,14 +12,13 @@ struct Tile {
 };
 
 /// Tiles of `size` that cover `length` elements.
-__host__ __device__ constexpr std::uint32_t tiles_over(std::int64_t length, int size) {
+constexpr std::uint32_t tiles_over(std::int64_t length, int size) {
   return static_cast<std::uint32_t>((length + size - 1) / size);
 }
 
 /// Row by row: neighbouring blocks read neighbouring addresses.
 struct AcrossRows {
-  __host__ __device__ static constexpr Tile tile(std::uint32_t block, std::uint32_t,
-                                                 std::uint32_t columns) {
+  static constexpr Tile tile(std::uint32_t block, std::uint32_t, std::uint32_t columns) {
     return {block / columns, block % columns};
   }
 };
@@ -31,8 +28,7 @@ struct AcrossRows {
 /// loads some slices of the memory more than others.
 template <std::uint32_t at_once>
 struct DownColumns {
-  __host__ __device__ static constexpr Tile tile(std::uint32_t block, std::uint32_t rows,
-                                                 std::uint32_t columns) {
+  static constexpr Tile tile(std::uint32_t block, std::uint32_t rows, std::uint32_t columns) {
     const std::uint32_t spacing = columns / at_once;
     const std::uint32_t in_turns = spacing * at_once * rows;  // blocks
     if (block >= in_turns) {  // fewer than `at_once` columns are left

@@ -8,23 +8,16 @@
 #include <cstdint>
 
 #include "kernels/transpose/problem.hpp"
+#include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tile_order.hpp"
 
 namespace reprolab::transpose {
-
-/// Where the float4 number `chunk` of a row of the transposed tile lies in shared memory, in
-/// float4s; rows hold `chunks`, a power of two. Eight lanes that store one chunk of the rows
-/// 0, 4, 8, ... go to different chunks, as do eight that load neighbouring chunks of one row:
-/// either way all 32 banks are hit once.
-__host__ __device__ constexpr int chunk_of(int row, int chunk, int chunks) {
-  return row * chunks + ((chunk ^ (row / 4)) & (chunks - 1));
-}
 
 template <class Order, class Access, int tile_rows, int tile_columns, int threads>
 __global__ void __launch_bounds__(threads) vector_tile(Problem problem) {
   constexpr int down = tile_rows / 4, across = tile_columns / 4;  // blocks of 4 x 4 in a tile
   constexpr int blocks = down * across / threads;                 // of one thread
-  static_assert(blocks * threads == down * across && (down & (down - 1)) == 0);
+  static_assert(blocks * threads == down * across && down >= 4 && (down & (down - 1)) == 0);
   __shared__ float4 transposed[tile_columns * down];
 
   const Tile tile = Order::tile(blockIdx.x, tiles_over(problem.rows, tile_rows),
