@@ -85,11 +85,11 @@ ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET=bench
 	@$(BIN)/bench --list
 else
-	@$(PYTHON) -m plots list --recorded $(RECORDED)/table2/shapes.json $(RECORDED)/transpose/sizes.json
+	@$(PYTHON) -m plots list --recorded $(wildcard $(RECORDED)/table2/shapes.json $(RECORDED)/transpose/sizes.json)
 	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 
-bench: deps ## Measure kernels alone: make bench KERNEL=name [PEER=...] [DRY_RUN=1]
+bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET=bench
 	@$(BIN)/bench --kernel "$(KERNEL)" $(peers) $(dry_run) --output $(RESULTS)/bench.json
@@ -104,8 +104,10 @@ render_transpose = $(PYTHON) -m plots transpose --matrix $(1)/matrix.json --size
 render_own = $(call render_$(1),$(RESULTS)/$(1)) --output $(RESULTS)/$(1)
 render_its_record = $(call render_$(1),$(RECORDED)/$(1)) --recorded --output $(RESULTS)/$(1)-recorded
 
-# A wrong output (status 1) has its row and no time; the others are still measured and shown.
-run_all = worst=0; run() { "$$@" || { s=$$?; [ $$s -eq 1 ] || exit $$s; worst=1; }; }
+# pass FILE COMMAND...: a wrong output (status 1, and the file is there) has its row and no time;
+# the other passes still run and are shown. A pass that broke leaves no older file in its place.
+pass = worst=0; pass() { file=$$1; shift; rm -f $$file; "$$@" || { s=$$?; \
+  [ $$s -eq 1 ] && [ -e $$file ] || exit $$s; worst=1; }; }
 passes_table2 = --family nf4 --experiment table2 --pass shapes $(peers)
 passes_transpose = --family transpose --experiment transpose --pass sizes
 
@@ -117,10 +119,11 @@ ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET="verify bench table2_replay"
 	@mkdir -p $(RESULTS)
 ifeq ($(DRY_RUN),)
-	@$(run_all); \
-	run $(BIN)/verify $(GOLDEN) $(peers) > $(RESULTS)/verify.log; $(verify_summary); \
-	run $(BIN)/bench $(passes_table2) --output $(RESULTS)/table2/shapes.json; \
-	run $(BIN)/table2_replay $(peers) --output $(RESULTS)/table2/replay.json; \
+	@$(pass); own=$(RESULTS)/table2; \
+	verify_golden() { $(BIN)/verify $(GOLDEN) $(peers) > $(RESULTS)/verify.log; }; \
+	pass $(RESULTS)/verify.log verify_golden; $(verify_summary); \
+	pass $$own/shapes.json $(BIN)/bench $(passes_table2) --output $$own/shapes.json; \
+	pass $$own/replay.json $(BIN)/table2_replay $(peers) --output $$own/replay.json; \
 	$(call render_own,table2) && exit $$worst
 else
 	@$(BIN)/bench $(passes_table2) --dry-run
@@ -142,9 +145,9 @@ reproduce-transpose: deps ## The transpose post: verify, measure (with a GPU), t
 ifneq ($(GPU_HALF),)
 	@$(MAKE) $(BIN)/.all TARGET="bench transpose_matrix"
 ifeq ($(DRY_RUN),)
-	@$(run_all); \
-	run $(BIN)/transpose_matrix --output $(RESULTS)/transpose/matrix.json; \
-	run $(BIN)/bench $(passes_transpose) --output $(RESULTS)/transpose/sizes.json; \
+	@$(pass); own=$(RESULTS)/transpose; \
+	pass $$own/matrix.json $(BIN)/transpose_matrix --output $$own/matrix.json; \
+	pass $$own/sizes.json $(BIN)/bench $(passes_transpose) --output $$own/sizes.json; \
 	$(call render_own,transpose) && exit $$worst
 else
 	@$(BIN)/transpose_matrix --dry-run
@@ -156,8 +159,10 @@ else ifneq ($(DRY_RUN),)
 	@echo "$(RECORDED)/transpose to $(RESULTS)/transpose-recorded. 1 GB of memory."
 else
 	@echo "Nothing is measured here: $(NO_GPU_WHY). The CPU check, and a recorded run:"
-	@$(MAKE) $(BIN)/.all TARGET=transpose_test
+	@$(MAKE) $(BIN)/.all TARGET="transpose_indices_test transpose_test reference_test"
+	@$(BIN)/transpose_indices_test --gtest_brief=1
 	@$(BIN)/transpose_test --gtest_brief=1
+	@$(BIN)/reference_test --gtest_brief=1 --gtest_filter='Transpose*:DistinctValue*'
 	@$(call render_its_record,transpose)
 endif
 
@@ -168,8 +173,11 @@ render: deps ## Render your own results again
 	@[ ! -e $(RESULTS)/transpose ] || $(call render_own,transpose)
 
 render-recorded: deps ## Render the recorded runs, under a banner that says whose they are
-	@$(call render_its_record,table2)
-	@$(call render_its_record,transpose)
+	@[ -e $(RECORDED)/table2 ] || [ -e $(RECORDED)/transpose ] || \
+	  { echo "render-recorded: no recorded run in $(RECORDED); RECORDED=<folder> names another" >&2; \
+	  exit 2; }
+	@[ ! -e $(RECORDED)/table2 ] || $(call render_its_record,table2)
+	@[ ! -e $(RECORDED)/transpose ] || $(call render_its_record,transpose)
 
 check: deps ## Check formatting, generated tables, and every command and path in README
 	@scripts/check_format.sh

@@ -38,6 +38,7 @@ class Record:
     problem: dict[str, Any]
     outcome: str
     reason: str
+    mismatches: int | None  # elements that differ from the reference, where any is known to
     samples_us: tuple[float, ...]
     product_samples_us: tuple[float, ...]  # () outside a replay
     bytes_moved: int  # read and written, once each
@@ -209,6 +210,10 @@ def read_record(node: Node) -> Record:
         problem=problem.value,
         outcome=node.one_of("outcome", OUTCOMES),
         reason=node.take("reason", "a string", null=True) or "",
+        # Left out of the files of commits that did not count them.
+        mismatches=node.take("mismatches", "an integer", null=True)
+        if "mismatches" in node.value
+        else None,
         samples_us=samples,
         product_samples_us=products,
         bytes_moved=moved.take("read", "an integer") + moved.take("written", "an integer"),

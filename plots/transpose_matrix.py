@@ -1,6 +1,5 @@
 """The post's matrix: each kernel's bandwidth beside the post's, and what two checks say of it."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,6 @@ from plots.tables import Cell, Column, Group, Row, Table
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
 PASSES, FAILS = "passes", "fails"
-WRONG_ELEMENTS = re.compile(r"(\d+) of (\d+) elements differ\b")  # opens such a record's reason
 
 
 def random_matrix(results: Results) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def matrix_table(results: Results, post: TransposePost) -> Table:
 def title(problem: dict[str, Any], post: TransposePost) -> str:
     text = f"Transpose of a {problem['rows']} x {problem['columns']} fp32 matrix"
     if problem["rows"] * problem["columns"] < post.rows * post.columns:
-        text += f" (smaller than the post's {post.rows} x {post.columns}: as much as fits)"
+        text += f" (smaller than the post's {post.rows} x {post.columns})"
     return text
 
 
@@ -140,15 +138,10 @@ def posts_check(constant: Record | None) -> Cell | str:
 def our_check(record: Record) -> Cell:
     text = outcome_words(record)
     if record.outcome in ("mismatch", "deviation_as_declared"):
-        counts = wrong_elements(record)
-        text = f"{counts[0]:,} of {counts[1]:,} wrong" if counts else "differs"
+        text = "differs"
+        if record.mismatches is not None:
+            text = f"{record.mismatches:,} of {record.problem['n']:,} wrong"
     return Cell(text, outcome_notes(record))
-
-
-def wrong_elements(record: Record) -> tuple[int, int] | None:
-    """How many elements differ, of how many; None where the reason does not open with it."""
-    found = WRONG_ELEMENTS.match(record.reason)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def count_note(results: Results) -> list[str]:
@@ -194,7 +187,8 @@ def csv_row(
         r.outcome,
         constant.outcome if constant else "not_run",
         r.reason or r.deviation,
-        *(wrong_elements(r) or (None, None)),
+        r.mismatches,
+        r.problem["n"],
         *((s.median, s.low, s.high, s.min, s.n) if s else (None,) * 5),
         r.bytes_moved,
         m.gb_s,

@@ -30,10 +30,9 @@ void write_only(void* to, std::uint64_t bytes, cudaStream_t stream);
 void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
                std::uint32_t* checksum = nullptr);
 
-/// "Same bytes, no decoding": reads `read_bytes` and writes `write_bytes` in one kernel, evenly
-/// mixed, as a dequantization with that ratio does (NF4 with fp32 scales to fp16: 0.5625 n read,
-/// 2 n written). Each word written is the pattern, xor-ed with words read by the same thread;
-/// over zeros it is the pattern itself. Bound by memory traffic alone.
+/// "Same bytes, nothing computed": reads `read_bytes` and writes `write_bytes` in one kernel,
+/// evenly mixed. Each word written is the pattern, xor-ed with words read by the same thread; over
+/// zeros it is the pattern itself. Bound by memory traffic alone.
 void same_bytes(const void* from, std::uint64_t read_bytes, void* to, std::uint64_t write_bytes,
                 cudaStream_t stream);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -163,7 +164,14 @@ std::uint64_t memory_total_bytes(std::istream& proc_meminfo) {
 }
 
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo) {
-  return bytes_of(proc_meminfo, "MemAvailable");
+  const std::uint64_t bytes = bytes_of(proc_meminfo, "MemAvailable");
+  return bytes > 0 ? bytes : std::numeric_limits<std::uint64_t>::max();
+}
+
+std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current) {
+  std::uint64_t limit = 0, used = 0;
+  if (!(max >> limit) || !(current >> used)) return std::numeric_limits<std::uint64_t>::max();
+  return limit > used ? limit - used : 0;
 }
 
 std::string os_name(std::istream& os_release) {

@@ -63,7 +63,11 @@ void to_json(nlohmann::json& json, const Build& build);
 /// Readers of the system's files, apart from where those lie; "unknown" or 0 when it is not there.
 std::string cpu_model(std::istream& proc_cpuinfo);
 std::uint64_t memory_total_bytes(std::istream& proc_meminfo);
+/// Without a bound where the file does not say.
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
+/// What a control group (version 2, memory.max and memory.current) leaves its processes; without a
+/// bound where there is none.
+std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current);
 std::string os_name(std::istream& os_release);
 
 }  // namespace reprolab::profiling

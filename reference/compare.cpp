@@ -52,15 +52,40 @@ Comparison compare_all(const Element* expected, std::size_t expected_size, const
 }
 
 /// One planted fault: `actual` differs from `expected` at `index` alone.
-void require_found(const std::vector<std::uint16_t>& expected, std::vector<std::uint16_t> actual,
-                   std::int64_t index, std::string_view fault, std::uint16_t planted, int threads) {
+template <class Bits>
+void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, std::int64_t index,
+                   std::string_view fault, Bits planted, int threads) {
   actual[index] = planted;
-  const Comparison found = compare_bits(expected, actual, threads);
+  const Comparison found = compare_bits(std::span<const Bits>(expected), actual, threads);
   if (found.mismatches != 1 || found.first_mismatch != index) {
     throw std::logic_error(fmt::format(
         "the comparison is broken: {} planted at element {} of {} gave {} mismatches, first {}; "
         "no result of this build can be believed",
         fault, index, expected.size(), found.mismatches, found.first_mismatch));
+  }
+}
+
+/// Of elements whose NaN, -0.0 and usual values are as given.
+template <class Bits>
+void prove(Bits nan, Bits negative_zero, Bits one, int threads) {
+  const std::int64_t n = 2 * chunk_elements + 3;
+  std::vector<Bits> expected(n);
+  for (std::int64_t i = 0; i < n; ++i) expected[i] = static_cast<Bits>(one + i % 509);
+  const std::int64_t nan_at = 7;
+  expected[nan_at] = nan;  // NaN where NaN belongs is no fault
+  if (!compare_bits(std::span<const Bits>(expected), expected, threads).equal()) {
+    throw std::logic_error("the comparison is broken: an array differs from itself");
+  }
+  for (const std::int64_t index :
+       {std::int64_t{0}, n / 3, chunk_elements - 1, chunk_elements, n - 1}) {
+    const Bits flipped = expected[index] ^ 1u;
+    const auto unwritten = static_cast<Bits>(0xcdcdcdcdu);
+    require_found(expected, expected, index, "a flipped bit", flipped, threads);
+    require_found(expected, expected, index, "a NaN", nan, threads);
+    require_found(expected, expected, index, "an unwritten element", unwritten, threads);
+    auto with_zero = expected;
+    with_zero[index] = 0;
+    require_found(with_zero, with_zero, index, "a -0.0", negative_zero, threads);
   }
 }
 
@@ -82,24 +107,8 @@ Comparison compare_bits(std::span<const float> expected, std::span<const float> 
 }
 
 void prove_comparison(int threads) {
-  const std::int64_t n = 2 * chunk_elements + 3;
-  std::vector<std::uint16_t> expected(n);
-  for (std::int64_t i = 0; i < n; ++i) expected[i] = static_cast<std::uint16_t>(0x3c00 + i % 509);
-  const std::int64_t nan_at = 7;
-  expected[nan_at] = 0x7fff;  // NaN where NaN belongs is no fault
-  if (!compare_bits(expected, expected, threads).equal()) {
-    throw std::logic_error("the comparison is broken: an array differs from itself");
-  }
-  for (const std::int64_t index :
-       {std::int64_t{0}, n / 3, chunk_elements - 1, chunk_elements, n - 1}) {
-    const std::uint16_t right = expected[index];
-    require_found(expected, expected, index, "a flipped bit", right ^ 1u, threads);
-    require_found(expected, expected, index, "a NaN", 0x7fff, threads);
-    require_found(expected, expected, index, "an unwritten element", 0xcdcd, threads);
-    auto with_zero = expected;
-    with_zero[index] = 0x0000;
-    require_found(with_zero, with_zero, index, "a -0.0", 0x8000, threads);
-  }
+  prove<std::uint16_t>(0x7fff, 0x8000, 0x3c00, threads);
+  prove<std::uint32_t>(0x7fffffff, 0x80000000, 0x3f800000, threads);
 }
 
 }  // namespace reprolab::reference

@@ -22,9 +22,10 @@ Comparison compare_bits(std::span<const std::uint32_t> expected,
 Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
                         int threads = 0);
 
-/// Plants a flipped bit, a NaN, a -0.0 for a 0.0 and an unwritten element, at first and last
-/// elements and at the seams between threads, and throws std::logic_error if the comparison
-/// misses one or sees one that is not there. Every program that verifies calls this first.
+/// In arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a -0.0 for a 0.0 and an
+/// unwritten element, at first and last elements and at the seams between threads, and throws
+/// std::logic_error if the comparison misses one or sees one that is not there. Every program that
+/// verifies calls this first.
 void prove_comparison(int threads = 0);
 
 }  // namespace reprolab::reference

@@ -23,25 +23,30 @@ struct MatrixShape {
 void transpose(std::span<const std::uint32_t> input, const MatrixShape& shape,
                std::span<std::uint32_t> output, std::int64_t out_stride, int threads = 0);
 
-/// Bits of a finite fp32 value of magnitude below 2, subnormals and zeros of both signs among them.
-/// Any 2^31 consecutive indices give 2^31 different ones, so that an element at a wrong place shows
-/// whatever the mistake. Additions, products and shifts of integers alone: the same on any machine.
-constexpr std::uint32_t distinct_value_bits(std::uint64_t index, std::uint64_t seed) {
+/// One to one on 31 bits.
+constexpr std::uint32_t permute_31_bits(std::uint32_t bits) {
   constexpr std::uint32_t mask = 0x7fffffffu;
-  // What tells stretches of 2^31 indices, and seeds, apart; then steps that are one to one on 31
-  // bits each.
-  std::uint64_t stretch = ((index >> 31) + (seed << 33) + 1) * 0x9e3779b97f4a7c15u;
-  stretch ^= stretch >> 29;
-  std::uint32_t bits =
-      (static_cast<std::uint32_t>(index) ^ static_cast<std::uint32_t>(stretch)) & mask;
   bits = (bits * 0x2c1b3c6du) & mask;
   bits ^= bits >> 15;
   bits = (bits * 0x297a2d39u) & mask;
   bits ^= bits >> 16;
   bits = (bits * 0x5851f42du) & mask;
-  bits ^= bits >> 15;
+  return bits ^ bits >> 15;
+}
+
+/// Bits of a finite fp32 value of magnitude below 2, subnormals among them. Within each 2^31
+/// indices from a multiple of that on, no two are alike, so that an element at a wrong place shows
+/// whatever the mistake; the first of them is -0.0. Integer arithmetic alone: the same on any
+/// machine.
+constexpr std::uint32_t distinct_value_bits(std::uint64_t index, std::uint64_t seed) {
+  std::uint64_t stretch = ((index >> 31) + (seed << 33) + 1) * 0x9e3779b97f4a7c15u;
+  stretch ^= stretch >> 29;
+  const std::uint32_t offset = static_cast<std::uint32_t>(stretch) & 0x7fffffffu;
+  const std::uint32_t place = static_cast<std::uint32_t>(index) & 0x7fffffffu;
+  constexpr std::uint32_t sign = 0x40000000u;  // of the 31 bits
+  const std::uint32_t bits = permute_31_bits(place ^ offset) ^ permute_31_bits(offset) ^ sign;
   // Without the exponent's highest bit there is no NaN and no infinity.
-  return (bits & 0x3fffffffu) | ((bits >> 30) << 31);
+  return (bits & 0x3fffffffu) | ((bits & sign) << 1);
 }
 
 }  // namespace reprolab::reference

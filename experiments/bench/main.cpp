@@ -126,7 +126,8 @@ int run(int argc, char** argv) {
   }
   if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
   const int status = results.exit_status();
-  if (status == exit_usage) fmt::print(stderr, "bench: no selected kernel supports the problem\n");
+  if (status == exit_usage)
+    fmt::print(stderr, "bench: no selected kernel could run; the reasons are above\n");
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "experiments/harness/errors.hpp"
@@ -13,7 +14,7 @@
 namespace reprolab::bench {
 namespace {
 
-/// Data and reference take this long a weight on one core (measured: 2 to 4 ns), and comparing an
+/// Data and reference take this long an element on one core (measured: 2 to 4 ns), and comparing an
 /// output that was brought back about as long as bringing it.
 constexpr double prepare_ns_an_element = 12.0;
 constexpr double verify_ns_a_byte = 0.4;
@@ -29,12 +30,11 @@ double estimated_seconds(const Group& group, int samples, double batch_us) {
   return 1e-9 * (prepare + verify + timing);
 }
 
-/// Their rows would have the same keys.
-void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels) {
-  for (const auto& ceiling : ceiling_variants()) {
-    if (std::ranges::find(kernels, ceiling.name, &VariantInfo::name) != kernels.end()) {
-      throw UsageError(
-          fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
+void refuse_duplicates(const std::vector<Group>& groups) {
+  std::set<std::string> seen;
+  for (const Group& group : groups) {
+    if (!seen.insert(group.planned.facts.name).second) {
+      throw UsageError(fmt::format("problem '{}' is asked for twice", group.planned.facts.name));
     }
   }
 }
@@ -48,8 +48,6 @@ std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
   });
   return common;
 }
-
-double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 }  // namespace
 
@@ -80,6 +78,7 @@ std::vector<Group> select(const Selection& selection) {
     }
   }
   if (groups.empty()) nothing_matches("--problem", selection.problem, problem_names);
+  refuse_duplicates(groups);
   return groups;
 }
 
@@ -103,15 +102,13 @@ void print_plan(const std::vector<Group>& groups, int samples, double batch_us,
   for (const Group& group : groups) {
     const auto& planned = group.planned;
     const std::uint64_t l2_bytes = gpu ? gpu->l2_bytes : 0;
-    const std::uint64_t device_bytes =
-        static_cast<std::uint64_t>(cold_slots(planned.slot_device_bytes, l2_bytes)) *
-            planned.slot_device_bytes +
-        2 * planned.facts.output_bytes();
+    const std::uint64_t needed =
+        device_bytes(planned, cold_slots(planned.slot_device_bytes, l2_bytes));
     const double about = estimated_seconds(group, samples, batch_us);
     seconds += about;
     fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
-               group.kernels.size(), gib(device_bytes), gib(planned.host_bytes), about);
-    if (gpu && device_bytes > gpu->memory_bytes) {
+               group.kernels.size(), gib(needed), gib(host_bytes(planned)), about);
+    if (gpu && needed > gpu->memory_bytes) {
       fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
                  gib(gpu->memory_bytes));
     }

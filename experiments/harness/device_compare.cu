@@ -67,29 +67,31 @@ reference::Comparison DeviceComparison::compare(const void* expected, const void
           found.mismatches == 0 ? -1 : static_cast<std::int64_t>(found.first)};
 }
 
-void DeviceComparison::prove() const {
-  // Longer than one grid's stride, so that the loop's second turn is tried too; fp16 values.
+template <class Bits>
+void DeviceComparison::prove(const Faults<Bits>& faults) const {
+  // Longer than one grid's stride, so that the loop's second turn is tried too.
   constexpr std::int64_t n = 16384 * threads + 1001;
-  std::vector<std::uint16_t> sound(n);
-  for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<std::uint16_t>(i % 0x7c00);
-  const profiling::DeviceBuffer expected(n * 2), actual(n * 2);
-  const auto upload = [this](const profiling::DeviceBuffer& to, const void* from, std::size_t bytes,
+  constexpr int bytes = sizeof(Bits);
+  std::vector<Bits> sound(n);
+  for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<Bits>(i % 0x7c00);
+  const profiling::DeviceBuffer expected(n * bytes), actual(n * bytes);
+  const auto upload = [this](const profiling::DeviceBuffer& to, const void* from, std::size_t size,
                              std::size_t at = 0) {
     profiling::check(
-        cudaMemcpyAsync(to.as<std::byte>() + at, from, bytes, cudaMemcpyHostToDevice, stream_),
+        cudaMemcpyAsync(to.as<std::byte>() + at, from, size, cudaMemcpyHostToDevice, stream_),
         "proving the comparison");
     profiling::check(cudaStreamSynchronize(stream_), "proving the comparison");
   };
-  upload(expected, sound.data(), n * 2);
-  upload(actual, sound.data(), n * 2);
-  if (!compare(expected.data(), actual.data(), n, 2).equal()) {
+  upload(expected, sound.data(), n * bytes);
+  upload(actual, sound.data(), n * bytes);
+  if (!compare(expected.data(), actual.data(), n, bytes).equal()) {
     throw std::logic_error("self-test: the device comparison sees a mismatch where there is none");
   }
-  const auto must_find = [&](const char* fault, std::int64_t at, std::uint16_t planted) {
+  const auto must_find = [&](const char* fault, std::int64_t at, Bits planted) {
     if (planted == sound[at]) return;
-    upload(actual, &planted, 2, 2 * at);
-    const auto found = compare(expected.data(), actual.data(), n, 2);
-    upload(actual, &sound[at], 2, 2 * at);
+    upload(actual, &planted, bytes, bytes * at);
+    const auto found = compare(expected.data(), actual.data(), n, bytes);
+    upload(actual, &sound[at], bytes, bytes * at);
     if (found.mismatches != 1 || found.first_mismatch != at) {
       throw std::logic_error(std::string("self-test: the device comparison missed ") + fault +
                              " at element " + std::to_string(at));
@@ -97,10 +99,16 @@ void DeviceComparison::prove() const {
   };
   for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
     must_find("a flipped bit", at, sound[at] ^ 1u);
-    must_find("a NaN", at, 0x7fff);
-    must_find("an unwritten element", at, 0xffff);
+    must_find("a flipped sign", at, sound[at] ^ faults.negative_zero);
+    must_find("a NaN", at, faults.nan);
+    must_find("an unwritten element", at, static_cast<Bits>(~Bits{0}));
   }
-  must_find("a -0.0 for a 0.0", 0, 0x8000);
+  must_find("a -0.0 for a 0.0", 0, faults.negative_zero);
+}
+
+void DeviceComparison::prove() const {
+  prove<std::uint16_t>({.nan = 0x7fff, .negative_zero = 0x8000});
+  prove<std::uint32_t>({.nan = 0x7fffffff, .negative_zero = 0x80000000});
 }
 
 }  // namespace reprolab

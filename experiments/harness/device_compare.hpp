@@ -13,8 +13,8 @@ namespace reprolab {
 
 class DeviceComparison {
  public:
-  /// Plants a flipped bit, a NaN, a -0.0 and an unwritten element and throws std::logic_error
-  /// unless each is found: an instance is a proof.
+  /// Plants a flipped bit, a NaN, a -0.0 and an unwritten element, for both sizes of elements, and
+  /// throws std::logic_error unless each is found: an instance is a proof.
   explicit DeviceComparison(cudaStream_t stream);
 
   /// Compares `elements` of `element_bytes` (2 or 4) in device memory; waits for the answer.
@@ -26,7 +26,13 @@ class DeviceComparison {
     unsigned long long mismatches;
     unsigned long long first;
   };
+  template <class Bits>
+  struct Faults {
+    Bits nan, negative_zero;
+  };
   void prove() const;
+  template <class Bits>
+  void prove(const Faults<Bits>& faults) const;
 
   cudaStream_t stream_;
   profiling::DeviceBuffer found_{sizeof(Found)};

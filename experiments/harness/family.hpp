@@ -16,7 +16,8 @@ namespace reprolab {
 struct PlannedProblem {
   ProblemFacts facts;
   std::uint64_t slot_device_bytes = 0;  ///< Device memory of one slot: inputs and output.
-  std::uint64_t host_bytes = 0;         ///< Host memory while it is being measured.
+  /// Host memory of the input and the expected output; 0 where the host holds neither.
+  std::uint64_t host_bytes = 0;
   /// Makes the data from `seed`, computes the reference and fills `slots` slots.
   std::function<std::unique_ptr<Workload>(int slots, std::uint64_t seed)> prepare;
 };

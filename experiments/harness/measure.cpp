@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 
+#include "experiments/harness/errors.hpp"
 #include "experiments/harness/shuffle.hpp"
 #include "experiments/harness/slots.hpp"
 #include "experiments/harness/statistics.hpp"
@@ -31,43 +33,71 @@ struct Lane {
   bool timed() const { return variant.role == Role::ceiling || may_be_timed(verification.outcome); }
 };
 
+/// Bytes of one launch.
+struct Moved {
+  std::uint64_t read = 0, written = 0;
+};
+
 /// A copy moves as many bytes as a launch reads and writes, as far as one output can hold them.
 std::uint64_t copied_bytes(const ProblemFacts& facts) {
   return std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
 }
 
-bool is_copy(std::string_view ceiling) { return ceiling == "copy" || ceiling == "copy_kernel"; }
+Moved copied(const ProblemFacts& facts) { return {copied_bytes(facts), copied_bytes(facts)}; }
 
-void launch_ceiling(const std::string& name, const Workload& workload, int slot,
-                    cudaStream_t stream) {
-  namespace ceilings = profiling::ceilings;
-  const ProblemFacts& facts = workload.facts();
-  const Traffic traffic = workload.traffic(slot);
-  if (is_copy(name)) {
-    // From this slot, written a whole rotation ago, to the one before it, just read.
-    const Traffic other = workload.traffic((slot + workload.slots() - 1) % workload.slots());
-    const auto copy = name == "copy" ? ceilings::copy : ceilings::copy_kernel;
-    copy(other.written, traffic.written, copied_bytes(facts), stream);
-  } else if (name == "write_only") {
-    ceilings::write_only(traffic.written, facts.bytes_written, stream);
-  } else if (name == "read_only") {
-    ceilings::read_only(traffic.written, facts.bytes_written, stream);
-  } else {
-    ceilings::same_bytes(traffic.read, facts.bytes_read, traffic.written, facts.bytes_written,
-                         stream);
-  }
+/// From a slot that was written a whole rotation ago to the one before it, just read.
+template <void copy(void*, const void*, std::uint64_t, cudaStream_t)>
+void launch_copy(const Workload& workload, int slot, cudaStream_t stream) {
+  const int before = (slot + workload.slots() - 1) % workload.slots();
+  copy(workload.traffic(before).written, workload.traffic(slot).written,
+       copied_bytes(workload.facts()), stream);
 }
 
-void count_bytes(const ProblemFacts& facts, const VariantInfo& variant, Record& record) {
-  record.bytes_read = facts.bytes_read;
-  record.bytes_written = facts.bytes_written;
-  if (variant.role != Role::ceiling || variant.name == "same_bytes") return;
-  if (is_copy(variant.name)) record.bytes_read = record.bytes_written = copied_bytes(facts);
-  if (variant.name == "write_only") record.bytes_read = 0;
-  if (variant.name == "read_only") {
-    record.bytes_read = facts.bytes_written;
-    record.bytes_written = 0;
+struct Ceiling {
+  const char* name;
+  const char* what;
+  Moved (*moved)(const ProblemFacts& facts);
+  void (*launch)(const Workload& workload, int slot, cudaStream_t stream);
+};
+
+constexpr Ceiling all_ceilings[] = {
+    {"copy", "cudaMemcpy, device to device", copied, launch_copy<profiling::ceilings::copy>},
+    {"copy_kernel", "the same copy by a kernel, 16 bytes a thread", copied,
+     launch_copy<profiling::ceilings::copy_kernel>},
+    {"read_only", "loads, no stores",
+     [](const ProblemFacts& facts) {
+       return Moved{facts.bytes_written, 0};
+     },
+     [](const Workload& workload, int slot, cudaStream_t stream) {
+       profiling::ceilings::read_only(workload.traffic(slot).written,
+                                      workload.facts().bytes_written, stream);
+     }},
+    {"same_bytes", "the same bytes read and written, nothing computed",
+     [](const ProblemFacts& facts) {
+       return Moved{facts.bytes_read, facts.bytes_written};
+     },
+     [](const Workload& workload, int slot, cudaStream_t stream) {
+       const Traffic traffic = workload.traffic(slot);
+       profiling::ceilings::same_bytes(traffic.read, workload.facts().bytes_read, traffic.written,
+                                       workload.facts().bytes_written, stream);
+     }},
+    {"write_only", "stores, no loads",
+     [](const ProblemFacts& facts) {
+       return Moved{0, facts.bytes_written};
+     },
+     [](const Workload& workload, int slot, cudaStream_t stream) {
+       profiling::ceilings::write_only(workload.traffic(slot).written,
+                                       workload.facts().bytes_written, stream);
+     }},
+};
+
+const Ceiling& ceiling_named(std::string_view name) {
+  const auto* found = std::ranges::find(
+      all_ceilings, name, [](const Ceiling& ceiling) { return std::string_view(ceiling.name); });
+  if (found == std::ranges::end(all_ceilings)) {
+    throw std::logic_error(fmt::format("no ceiling '{}'", name));
   }
+  return *found;
 }
 
 Record to_record(const ProblemFacts& facts, const Lane& lane) {
@@ -77,8 +107,13 @@ Record to_record(const ProblemFacts& facts, const Lane& lane) {
   record.problem = facts.description;
   record.outcome = lane.verification.outcome;
   record.reason = lane.verification.reason;
+  if (!lane.verification.found.equal()) record.mismatches = lane.verification.found.mismatches;
   record.samples_us = lane.samples_us;
-  count_bytes(facts, lane.variant, record);
+  const Moved moved = lane.variant.role == Role::ceiling
+                          ? ceiling_named(lane.variant.name).moved(facts)
+                          : Moved{facts.bytes_read, facts.bytes_written};
+  record.bytes_read = moved.read;
+  record.bytes_written = moved.written;
   if (!lane.sm_mhz.empty()) {
     record.clocks = {lane.sm_mhz_before, summarize(lane.sm_mhz).median, lane.sm_mhz.back()};
   }
@@ -161,7 +196,7 @@ class Sampler {
   void launch(const Lane& lane, int slot, cudaStream_t stream) {
     const std::string& name = lane.variant.name;
     if (lane.variant.role == Role::ceiling) {
-      launch_ceiling(name, workload_, slot, stream);
+      ceiling_named(name).launch(workload_, slot, stream);
     } else {
       profiling::check(workload_.launch(name, slot, stream), name);
     }
@@ -183,22 +218,31 @@ class Sampler {
   int next_slot_ = 0;  ///< Of all lanes: none begins on what another has just touched.
 };
 
+bool is_timed(const MeasureOptions& options) {
+  return options.instrument == profiling::Instrument::events;
+}
+
 std::vector<VariantInfo> ceilings_of(const MeasureOptions& options) {
-  const bool timed = options.instrument == profiling::Instrument::events;
-  return timed && options.ceilings ? ceiling_variants() : std::vector<VariantInfo>{};
+  return is_timed(options) && options.ceilings ? ceiling_variants() : std::vector<VariantInfo>{};
 }
 
 }  // namespace
 
 std::vector<VariantInfo> ceiling_variants() {
-  const auto ceiling = [](const char* name, const char* what) {
-    return VariantInfo{name, Role::ceiling, what, "profiling/ceilings.cu", ""};
-  };
-  return {ceiling("copy", "cudaMemcpy, device to device"),
-          ceiling("copy_kernel", "the same copy by a kernel, 16 bytes a thread"),
-          ceiling("read_only", "loads, no stores"),
-          ceiling("same_bytes", "the same bytes read and written, nothing computed"),
-          ceiling("write_only", "stores, no loads")};
+  std::vector<VariantInfo> variants;
+  for (const Ceiling& ceiling : all_ceilings) {
+    variants.push_back({ceiling.name, Role::ceiling, ceiling.what, "profiling/ceilings.cu", ""});
+  }
+  return variants;
+}
+
+void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels) {
+  for (const Ceiling& ceiling : all_ceilings) {
+    if (std::ranges::find(kernels, ceiling.name, &VariantInfo::name) != kernels.end()) {
+      throw UsageError(
+          fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
+    }
+  }
 }
 
 Measurement::Measurement() : comparison_(stream_.get()), probe_(1) {}
@@ -206,13 +250,14 @@ Measurement::Measurement() : comparison_(stream_.get()), probe_(1) {}
 std::vector<Record> Measurement::run(const Workload& workload,
                                      const std::vector<VariantInfo>& variants,
                                      const MeasureOptions& options) {
+  refuse_names_of_ceilings(variants);
   Verifier verifier(workload, comparison_, stream_.get());
   std::vector<Lane> lanes;
   for (const auto& variant : variants) {
     const profiling::NvtxRange range(options.experiment, variant.name, workload.facts().name);
     lanes.push_back({.variant = variant, .verification = verifier.verify(variant)});
   }
-  if (options.instrument == profiling::Instrument::events) {
+  if (is_timed(options)) {
     for (const auto& variant : ceilings_of(options)) lanes.push_back({.variant = variant});
     Sampler(workload, verifier, stream_.get(), timer_, probe_, options).time(lanes);
   }
@@ -224,10 +269,11 @@ std::vector<Record> Measurement::run(const Workload& workload,
 std::vector<Record> Measurement::run(const PlannedProblem& planned,
                                      const std::vector<VariantInfo>& variants,
                                      const MeasureOptions& options, std::uint64_t l2_bytes) {
-  const Slots slots = slots_for(planned, l2_bytes, free_memory());
+  const Slots slots = is_timed(options) ? slots_for(planned, l2_bytes, free_memory())
+                                        : slots_for(planned, 0, free_memory(), 1);
   if (slots.count > 0) {
-    const bool timed = options.instrument != profiling::Instrument::none;
-    return run(*planned.prepare(timed ? slots.count : 1, options.seed), variants, options);
+    const int count = is_timed(options) ? slots.count : 1;
+    return run(*planned.prepare(count, options.seed), variants, options);
   }
   std::vector<VariantInfo> all = variants;
   for (const auto& variant : ceilings_of(options)) all.push_back(variant);

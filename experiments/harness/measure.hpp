@@ -16,13 +16,16 @@ struct MeasureOptions {
   std::string experiment;  ///< For NVTX ranges.
   int samples = 21;        ///< Batches a variant.
   double batch_us = 2000;  ///< GPU time that a batch aims at.
-  std::uint64_t seed = 1;  ///< Of the order of samples.
-  bool ceilings = true;    ///< Measure copy, write-only, read-only and same-bytes as well.
+  std::uint64_t seed = 1;  ///< Of the data, where a problem is prepared, and of the samples' order.
+  bool ceilings = true;    ///< Measure them as well.
   profiling::Instrument instrument = profiling::Instrument::events;
 };
 
 /// The ceilings measured beside every problem.
 std::vector<VariantInfo> ceiling_variants();
+
+/// Throws UsageError where a kernel has the name of one: their rows would have the same keys.
+void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels);
 
 class Measurement {
  public:

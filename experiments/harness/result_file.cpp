@@ -33,6 +33,7 @@ ordered_json to_json(const Record& record) {
       {"problem", record.problem},
       {"outcome", name(record.outcome)},
       {"reason", record.reason},
+      {"mismatches", or_null(record.mismatches)},
       {"samples_us", record.samples_us},
       {"bytes", {{"read", record.bytes_read}, {"written", record.bytes_written}}},
       {"clocks",

@@ -38,6 +38,8 @@ struct Record {
   nlohmann::json problem;  ///< At least "name" and "family".
   Outcome outcome = Outcome::not_verified;
   std::string reason;
+  /// Elements whose bits differ from the reference's; null where none does, or none was compared.
+  std::optional<std::int64_t> mismatches;
   std::vector<double> samples_us;
   std::vector<double> product_samples_us;  ///< Replay only; left out of the file when empty.
   std::uint64_t bytes_read = 0, bytes_written = 0;

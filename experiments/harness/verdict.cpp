@@ -14,14 +14,11 @@ std::string optional_number(const std::optional<double>& value, const char* form
   return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
-/// "qwen3-32b, batch 8": words as they are, numbers with their names.
+/// "batch 8, qwen3-32b": words as they are, numbers with their names.
 std::string cell_text(const nlohmann::json& cell) {
   std::string text;
   if (!cell.is_object()) return text;
-  // The model first, as JSON sorts by name.
-  if (cell.contains("model")) text = cell["model"].get<std::string>();
   for (const auto& [name, value] : cell.items()) {
-    if (name == "model") continue;
     if (!text.empty()) text += ", ";
     text += value.is_string() ? value.get<std::string>() : fmt::format("{} {}", name, value.dump());
   }

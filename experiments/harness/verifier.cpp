@@ -52,6 +52,10 @@ Verifier::Verifier(const Workload& workload, const DeviceComparison& comparison,
       comparison_(comparison),
       stream_(stream),
       expected_(workload.facts().output_bytes()) {
+  const std::size_t on_host = workload.expected().size();
+  if (on_host != 0 && on_host != workload.facts().output_bytes()) {
+    throw std::logic_error(workload.facts().name + ": the reference's output has another size");
+  }
   workload.write_expected(expected_.data(), stream);
 }
 
@@ -84,12 +88,17 @@ Verification Verifier::verify(const VariantInfo& variant) {
   if (const Support support = workload_.supports(variant.name); !support.ok) {
     return {Outcome::unsupported, support.reason, {}};
   }
+  const bool on_host = workload_.expected().size() == workload_.facts().output_bytes();
+  if (!on_host && !variant.deviation.empty()) {
+    return {Outcome::unsupported,
+            "its declared output is made on the host, for which the problem is too large",
+            {}};
+  }
   poison(workload_.slots());
   for (int slot = 0; slot < workload_.slots(); ++slot) {
     const Verification ran = run(variant, slot);
     if (ran.outcome == Outcome::launch_failed) return ran;
   }
-  const bool on_host = workload_.expected().size() == workload_.facts().output_bytes();
   const Verification judged =
       on_host ? judge_on_host(variant) : judge_on_device(variant, workload_.output(0));
   if (!may_be_timed(judged.outcome)) return judged;
@@ -118,7 +127,7 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   }
   // Where the declared output is the reference's own, the kernel is simply right.
   if (from_reference.equal()) return {Outcome::bit_exact, "", {}};
-  return {Outcome::deviation_as_declared, describe(from_reference, expected), {}};
+  return {Outcome::deviation_as_declared, describe(from_reference, expected), from_reference};
 }
 
 Verification Verifier::verify_again(const VariantInfo& variant, int slots) {

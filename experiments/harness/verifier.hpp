@@ -12,7 +12,9 @@ namespace reprolab {
 struct Verification {
   Outcome outcome = Outcome::not_verified;
   std::string reason{};
-  reference::Comparison found{};  ///< Of a mismatch, against the reference or the declared output.
+  /// With the reference, of a mismatch and of a declared deviation; equal for a kernel that does
+  /// not deviate as declared.
+  reference::Comparison found{};
 };
 
 /// Verifies the kernels of one workload. Every comparison is over the whole output, in bits, and

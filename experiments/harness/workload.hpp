@@ -22,7 +22,7 @@ struct ProblemFacts {
   std::string name;              ///< Unique within its family; shows in tables.
   nlohmann::json description;    ///< The record's "problem".
   std::int64_t elements = 0;     ///< Of the output.
-  int element_bytes = 2;         ///< 2 or 4.
+  int element_bytes = 0;         ///< 2 or 4.
   std::uint64_t bytes_read = 0;  ///< By one launch, everything counted once.
   std::uint64_t bytes_written = 0;
 
@@ -49,8 +49,8 @@ class Workload {
   virtual void* output(int slot) const = 0;
   virtual Traffic traffic(int slot) const = 0;
 
-  /// The reference's output, on the host; empty where it is too large for a host, and
-  /// write_expected() alone has it.
+  /// The reference's output, on the host; empty where it is too large for a host: write_expected()
+  /// alone has it then, and a kernel with a declared deviation is not run.
   virtual std::span<const std::byte> expected() const = 0;
   /// Writes the reference's output to device memory; without an override it is copied there.
   virtual void write_expected(void* to, cudaStream_t stream) const;

@@ -117,6 +117,7 @@ class ModelRun {
                    {"output", "fp16"}};
     row.outcome = verified_[kernel].outcome;
     row.reason = verified_[kernel].reason;
+    if (!verified_[kernel].found.equal()) row.mismatches = verified_[kernel].found.mismatches;
     row.bytes_read = layer_bytes(model_) * static_cast<std::uint64_t>(model_.layers);
     row.bytes_written = 2 * static_cast<std::uint64_t>(model_.weights());
     return row;

@@ -28,7 +28,8 @@ class TransposeFamily : public Family {
       const Extent extent = parse_extent("--matrix", matrix);
       constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
       if (std::max(extent.rows, extent.columns) > most) {
-        throw UsageError(fmt::format("--matrix: {} has 2^31 rows or columns, or more", matrix));
+        throw UsageError(fmt::format(
+            "--matrix: {} has 2^31 rows or columns, or more; give fewer of each", matrix));
       }
       asked_.push_back({.rows = extent.rows, .columns = extent.columns, .padding = padding_});
     }

@@ -64,27 +64,26 @@ std::int64_t size_that_fits(std::uint64_t l2_bytes, const FreeMemory& free) {
   throw UsageError(fmt::format("not even {0}x{0} fits: {1}", smallest_size, why_none));
 }
 
-double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 void print_plan(const Options& options, std::size_t kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
-  std::int64_t size = options.size > 0 ? options.size : posts_size;
-  if (gpu && options.size == 0) size = size_that_fits(gpu->l2_bytes, free_memory());
+  const std::uint64_t l2_bytes = gpu ? gpu->l2_bytes : 0;
+  const std::int64_t size = options.size > 0 ? options.size
+                            : gpu            ? size_that_fits(l2_bytes, free_memory())
+                                             : posts_size;
   const PlannedProblem planned = plan(square(size));
-  const int slots = cold_slots(planned.slot_device_bytes, gpu ? gpu->l2_bytes : 0);
   fmt::print(
-      "{0}x{0} fp32, {1} kernels, random and constant data: {2:.1f} GiB of device memory, "
-      "{3:.1f} GiB of host memory, about a minute\n",
-      size, kernels,
-      gib(static_cast<std::uint64_t>(slots) * planned.slot_device_bytes +
-          2 * planned.facts.output_bytes()),
-      gib(planned.host_bytes));
-  if (gpu) {
-    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
-  } else {
+      "{0}x{0} fp32, {1} kernels, random and constant data: {2:.1f} GiB of device memory, {3:.1f} "
+      "GiB of host memory, {4}\n",
+      size, kernels, gib(device_bytes(planned, cold_slots(planned.slot_device_bytes, l2_bytes))),
+      gib(host_bytes(planned)), size < posts_size ? "seconds" : "about half a minute on 16 cores");
+  if (!gpu) {
     fmt::print("nothing of it can run here: {}\n", why_not);
+    return;
   }
+  fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
+  const Slots slots = slots_for(planned, l2_bytes, free_memory());
+  if (slots.count == 0) fmt::print("  does not fit: {}\n", slots.why_none);
 }
 
 void print_row(const Record& row) {
@@ -152,7 +151,7 @@ int run(int argc, char** argv) {
   if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
   const int status = results.exit_status();
   if (status == exit_usage) {
-    fmt::print(stderr, "transpose_matrix: no selected kernel supports the matrix\n");
+    fmt::print(stderr, "transpose_matrix: no selected kernel could run; the reasons are above\n");
   }
   return status;
 }

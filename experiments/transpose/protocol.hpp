@@ -11,6 +11,9 @@ namespace reprolab::transpose {
 inline constexpr std::int64_t posts_size = 32768;
 /// Where it does not fit: half as many rows and columns, and so on, down to this.
 inline constexpr std::int64_t smallest_size = 1024;
+/// Smaller matrices, and those of which the post's tiles stick out, decide no claim.
+inline constexpr std::int64_t least_size = 16384;
+inline constexpr std::int64_t posts_tile = 32;
 
 /// Of the sweep. Multiples of the tiles (64), of 4 alone, and of neither.
 inline constexpr std::array<std::int64_t, 26> sizes = {
@@ -22,9 +25,6 @@ inline constexpr double share_tolerance_percent = 10.0;
 /// "Makes it faster by": ours at least this much of the source's factor. A gain may be greater on
 /// another GPU without the claim being wrong.
 inline constexpr double least_gain = 0.9;
-/// "As fast as": ours within this of the source's ratio.
-inline constexpr double same_speed_tolerance_percent = 2.0;
-
 inline constexpr std::string_view naive = "tma_naive";
 inline constexpr std::string_view swizzle = "tma_swizzle";
 inline constexpr std::string_view batched = "tma_batched";

@@ -47,9 +47,4 @@ PlannedProblem plan(const MatrixSpec& spec);
 /// The kernel of that name; it must be registered.
 const Kernel<Problem>& kernel_named(const std::string& name);
 
-/// One line: "3 of 16 elements differ; first at row 1, column 2 of the output: expected 0x3f800000
-/// (1), actual 0xffffffff (nan)". `found`, over the output with its gaps, must hold a mismatch.
-std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
-                              std::uint32_t expected, std::uint32_t actual);
-
 }  // namespace reprolab::transpose

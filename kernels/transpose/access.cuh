@@ -13,7 +13,8 @@ struct PlainAccess {
   }
   __device__ void store(float* to, float value) const { *to = value; }
   __device__ void store(float4* to, float4 value) const {
-    // In PTX, as an assignment beside one element by element is compiled to four stores.
+    // In PTX: as an assignment, beside the one by one stores at a window's ends, nvcc 13.0 compiles
+    // it to four stores of a float as well.
     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y),
                  "f"(value.z), "f"(value.w)
                  : "memory");
@@ -32,8 +33,8 @@ struct StreamingAccess {
   }
 };
 
-/// L2 keeps what was read and lets go of what was written (PTX ISA, "Cache eviction priority
-/// hints"). Before compute capability 8.0: plain.
+/// L2 is asked to keep what was read (PTX ISA, "Cache eviction priority hints"). Before compute
+/// capability 8.0: plain.
 class KeepReads : public PlainAccess {
  public:
   __device__ KeepReads() {

@@ -5,6 +5,8 @@
 // Alone:  make bench KERNEL=cublas_sgeam
 #include <cublas_v2.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "kernels/registry.hpp"
@@ -25,7 +27,11 @@ Cublas& cublas() {
   return instance;
 }
 
-Support supports(const Problem&) {
+Support supports(const Problem& problem) {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  if (std::max(problem.in_stride, problem.out_stride) > most) {
+    return Support::no("cuBLAS counts strides in 32 bits");
+  }
   if (cublas().created == CUBLAS_STATUS_SUCCESS) return Support::yes();
   return Support::no(std::string("cuBLAS: ") + cublasGetStatusString(cublas().created));
 }
@@ -45,7 +51,17 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   }
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;
-  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return cudaSuccess;
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return cudaErrorInvalidValue;
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return cudaErrorNotSupported;
+    default:
+      return cudaErrorUnknown;
+  }
 }
 
 const Register<Problem> registered{{

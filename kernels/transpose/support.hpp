@@ -1,7 +1,5 @@
-// What transpose kernels require of a problem and of the GPU.
+// What transpose kernels require of a problem.
 #pragma once
-
-#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
@@ -29,26 +27,6 @@ inline Support supports_float4s(const Problem& problem) {
   if (moves_in_float4s(problem)) return Support::yes();
   return Support::no(
       "needs rows and columns in multiples of 4, and rows that begin at multiples of 16 bytes");
-}
-
-/// Of the current device; 0 where there is none.
-inline int compute_capability_major() {
-  int device = 0, major = 0;
-  const bool found =
-      cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
-  if (!found) cudaGetLastError();
-  return found ? major : 0;
-}
-
-/// For kernels that use the tensor memory accelerator (CUDA C++ Programming Guide, "Tensor maps":
-/// a row stride must be a multiple of 16 bytes).
-inline Support supports_tma(const Problem& problem) {
-  if (compute_capability_major() < 9) {
-    return Support::no("needs the tensor memory accelerator (compute capability 9.0 or newer)");
-  }
-  if (has_aligned_rows(problem)) return Support::yes();
-  return Support::no("needs rows that begin at multiples of 16 bytes, in input and output");
 }
 
 }  // namespace reprolab::transpose

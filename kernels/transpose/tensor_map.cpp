@@ -1,5 +1,8 @@
 #include "kernels/transpose/tensor_map.hpp"
 
+#include <algorithm>
+
+#include "kernels/transpose/support.hpp"
 #include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tile_order.hpp"
 
@@ -23,30 +26,59 @@ Encode find_encode() {
   return error == cudaSuccess ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
-CUresult describe_matrix(Encode encode, CUtensorMap& map, const float* matrix, std::int64_t rows,
+Encode encode() {
+  static const Encode function = find_encode();
+  return function;
+}
+
+CUresult describe_matrix(CUtensorMap& map, const float* matrix, std::int64_t rows,
                          std::int64_t columns, std::int64_t stride, CUtensorMapSwizzle swizzle) {
   const cuuint64_t size[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
   const cuuint64_t stride_bytes[] = {static_cast<cuuint64_t>(stride) * sizeof(float)};
   const cuuint32_t box[] = {tma_tile, tma_tile}, element_stride[] = {1, 1};
-  return encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<float*>(matrix), size,
-                stride_bytes, box, element_stride, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return encode()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<float*>(matrix), size,
+                  stride_bytes, box, element_stride, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 }  // namespace
+
+Support tma_support(const void* kernel, const Problem& problem) {
+  int device = 0, major = 0;
+  const bool found =
+      cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+  if (!found || major < 9) {
+    cudaGetLastError();
+    return Support::no("needs the tensor memory accelerator (compute capability 9.0 or newer)");
+  }
+  cudaFuncAttributes compiled{};
+  if (cudaFuncGetAttributes(&compiled, kernel) != cudaSuccess || compiled.ptxVersion < 90) {
+    cudaGetLastError();
+    return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
+  }
+  if (encode() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
+  if (!has_aligned_rows(problem)) {
+    return Support::no("needs rows that begin at multiples of 16 bytes, in input and output");
+  }
+  constexpr std::int64_t most = (std::int64_t{1} << 40) / sizeof(float);
+  if (std::max(problem.in_stride, problem.out_stride) >= most) {
+    return Support::no("needs rows less than 2^40 bytes apart");
+  }
+  return Support::yes();
+}
 
 cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,
                        const Problem& problem, cudaStream_t stream) {
   std::uint32_t tile_columns = tiles_over(problem.columns, tma_tile);
   const std::uint32_t tiles = tile_columns * tiles_over(problem.rows, tma_tile);
   if (tiles == 0) return cudaSuccess;
-  static const Encode encode = find_encode();
-  if (encode == nullptr) return cudaErrorNotSupported;
+  if (encode() == nullptr) return cudaErrorNotSupported;
   CUtensorMap in, out;
-  if (describe_matrix(encode, in, problem.input, problem.rows, problem.columns, problem.in_stride,
+  if (describe_matrix(in, problem.input, problem.rows, problem.columns, problem.in_stride,
                       swizzle) != CUDA_SUCCESS ||
-      describe_matrix(encode, out, problem.output, problem.columns, problem.rows,
-                      problem.out_stride, swizzle) != CUDA_SUCCESS) {
+      describe_matrix(out, problem.output, problem.columns, problem.rows, problem.out_stride,
+                      swizzle) != CUDA_SUCCESS) {
     return cudaErrorInvalidValue;
   }
   void* arguments[] = {&in, &out, &tile_columns};

@@ -24,8 +24,8 @@ struct AcrossRows {
 };
 
 /// Down the columns: neighbouring blocks write neighbouring addresses. `at_once` columns in turns,
-/// evenly spaced: what is read of one column has the same low address bits in every row, which
-/// loads some slices of the memory more than others.
+/// evenly spaced, for rows a power of two apart: what is read of one column has the same low
+/// address bits in every row, which loads some parts of the memory more than others.
 template <std::uint32_t at_once>
 struct DownColumns {
   static constexpr Tile tile(std::uint32_t block, std::uint32_t rows, std::uint32_t columns) {

@@ -1,7 +1,7 @@
 // A tile of 64 x 64 through shared memory, 16 bytes at a time, row of tiles by row of tiles.
 //
-// Source: Ruetsch and Micikevicius, "Optimizing Matrix Transpose in CUDA" (NVIDIA, 2009), whose
-//         tile it is, with float4 accesses; no tensor memory accelerator.
+// Source: the idea of Ruetsch and Micikevicius, "Optimizing Matrix Transpose in CUDA" (NVIDIA,
+//         2009): a tile in shared memory, here with float4 accesses; no accelerator.
 // Bound:  memory: neighbouring blocks write addresses that lie a whole band of rows apart.
 // Alone:  make bench KERNEL=tiled
 #include "kernels/transpose/access.cuh"
@@ -13,7 +13,7 @@ namespace {
 
 const Register<Problem> registered{{
     .name = "tiled",
-    .lineage = "NVIDIA's 2009 transpose tile, with float4",
+    .lineage = "a shared-memory tile, as NVIDIA 2009, with float4",
     .source_file = "kernels/transpose/tiled.cu",
     .contract = {},
     .supports = supports_float4s,

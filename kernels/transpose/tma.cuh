@@ -32,7 +32,7 @@ __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row
   const std::uint32_t barrier = shared_address(&tiles.arrived);
   if (threadIdx.x == 0) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the accelerator sees it
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
                  "r"(tma_tile_bytes)
                  : "memory");

@@ -5,7 +5,6 @@
 //         tma_batched_as_published has those of the post in Mojo.
 // Bound:  memory, and the latency of load, exchange and store of one tile after another.
 // Alone:  make bench KERNEL=tma_batched
-#include "kernels/transpose/support.hpp"
 #include "kernels/transpose/tma.cuh"
 
 namespace reprolab::transpose {
@@ -32,7 +31,7 @@ const Register<Problem> registered{{
     .lineage = "Veitner's transpose post, batched, as in his CUDA",
     .source_file = "kernels/transpose/tma_batched.cu",
     .contract = {},
-    .supports = supports_tma,
+    .supports = supports_tma<tma_batched>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           return launch_tma(tma_batched, threads, CU_TENSOR_MAP_SWIZZLE_128B, problem, stream);

@@ -4,9 +4,8 @@
 //
 // Source: S. Veitner, "Highly efficient matrix transpose in Mojo", batched, and its repository
 //         (simveit/efficient_transpose_mojo, transpose_swizzle_batched.mojo).
-// Bound:  as tma_batched: the same bytes, by the same number of instructions.
+// Bound:  as tma_batched, whose bytes it moves.
 // Alone:  make bench KERNEL=tma_batched_as_published
-#include "kernels/transpose/support.hpp"
 #include "kernels/transpose/tma.cuh"
 
 namespace reprolab::transpose {
@@ -64,7 +63,7 @@ const Register<Problem> registered{{
     .contract = {.deviation = "wrong on non-constant data, as published: of each tile's 32 rows "
                               "only the first 4 are read",
                  .emulate = emulate},
-    .supports = supports_tma,
+    .supports = supports_tma<tma_batched_as_published>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           return launch_tma(tma_batched_as_published, threads, CU_TENSOR_MAP_SWIZZLE_128B, problem,

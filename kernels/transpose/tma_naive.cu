@@ -5,7 +5,6 @@
 //         in his earlier post.
 // Bound:  32-way bank conflicts in shared memory.
 // Alone:  make bench KERNEL=tma_naive
-#include "kernels/transpose/support.hpp"
 #include "kernels/transpose/tma.cuh"
 
 namespace reprolab::transpose {
@@ -29,7 +28,7 @@ const Register<Problem> registered{{
     .lineage = "Veitner's transpose post, naive approach",
     .source_file = "kernels/transpose/tma_naive.cu",
     .contract = {},
-    .supports = supports_tma,
+    .supports = supports_tma<tma_naive>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           return launch_tma(tma_naive, threads, CU_TENSOR_MAP_SWIZZLE_NONE, problem, stream);

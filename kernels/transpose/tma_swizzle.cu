@@ -5,7 +5,6 @@
 //         his earlier post.
 // Bound:  shared memory and issue: 4-way bank conflicts are left, one element a thread.
 // Alone:  make bench KERNEL=tma_swizzle
-#include "kernels/transpose/support.hpp"
 #include "kernels/transpose/tma.cuh"
 
 namespace reprolab::transpose {
@@ -29,7 +28,7 @@ const Register<Problem> registered{{
     .lineage = "Veitner's transpose post, swizzling",
     .source_file = "kernels/transpose/tma_swizzle.cu",
     .contract = {},
-    .supports = supports_tma,
+    .supports = supports_tma<tma_swizzle>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           return launch_tma(tma_swizzle, threads, CU_TENSOR_MAP_SWIZZLE_128B, problem, stream);

@@ -74,8 +74,9 @@ def timed_rows(where: dict[str, Any], rng: random.Random, n: int) -> list[dict[s
         moved = sum(found["bytes"].values())
         found["samples_us"] = noisy(rng, fixed_us + slower * moved / gb_s / 1e3, n)
         if found["contract"]["deviation"]:
-            reason = f"{elements // 8 * 7} of {elements} elements differ; {FIRST}"
-            found |= {"outcome": "deviation_as_declared", "reason": reason}
+            wrong = elements // 8 * 7
+            reason = f"{wrong} of {elements} elements differ; {FIRST}"
+            found |= {"outcome": "deviation_as_declared", "reason": reason, "mismatches": wrong}
         rows.append(found)
     return rows
 
