@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -168,9 +169,12 @@ std::uint64_t memory_available_bytes(std::istream& proc_meminfo) {
   return bytes > 0 ? bytes : std::numeric_limits<std::uint64_t>::max();
 }
 
-std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current) {
+std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current,
+                                       std::istream& stat) {
   std::uint64_t limit = 0, used = 0;
   if (!(max >> limit) || !(current >> used)) return std::numeric_limits<std::uint64_t>::max();
+  const std::string files = value_of(stat, "inactive_file", ' ');
+  used -= std::min<std::uint64_t>(used, std::strtoull(files.c_str(), nullptr, 10));
   return limit > used ? limit - used : 0;
 }
 

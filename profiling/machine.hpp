@@ -65,9 +65,10 @@ std::string cpu_model(std::istream& proc_cpuinfo);
 std::uint64_t memory_total_bytes(std::istream& proc_meminfo);
 /// Without a bound where the file does not say.
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
-/// What a control group (version 2, memory.max and memory.current) leaves its processes; without a
-/// bound where there is none.
-std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current);
+/// What a control group (version 2: memory.max, memory.current, memory.stat) leaves its processes,
+/// pages of files that it can drop included; without a bound where there is none.
+std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current,
+                                       std::istream& stat);
 std::string os_name(std::istream& os_release);
 
 }  // namespace reprolab::profiling

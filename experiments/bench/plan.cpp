@@ -57,9 +57,12 @@ std::vector<Group> select(const Selection& selection) {
   std::vector<Family*> selected;
   std::vector<VariantInfo> known;
   std::vector<std::string> family_names, problem_names;
+  const bool some_asked_for =
+      selection.family.empty() && std::ranges::any_of(families(), &Family::is_asked_for);
   for (Family* family : families()) {
     family_names.push_back(family->name());
     if (!std::regex_search(family->name(), family_regex)) continue;
+    if (some_asked_for && !family->is_asked_for()) continue;
     selected.push_back(family);
     const auto kernels = family->kernels();
     known.insert(known.end(), kernels.begin(), kernels.end());

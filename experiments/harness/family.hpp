@@ -31,6 +31,9 @@ class Family {
   virtual void add_options(CLI::App& app) = 0;
   /// Called once after it is read. Throws UsageError.
   virtual void configure() = 0;
+  /// Whether the command line asked for problems of this family by its own options: then only such
+  /// families are meant, unless --family says otherwise.
+  virtual bool is_asked_for() const { return false; }
   virtual std::vector<VariantInfo> kernels() const = 0;
   virtual std::vector<PlannedProblem> problems() const = 0;
 };

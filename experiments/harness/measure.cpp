@@ -269,6 +269,7 @@ std::vector<Record> Measurement::run(const Workload& workload,
 std::vector<Record> Measurement::run(const PlannedProblem& planned,
                                      const std::vector<VariantInfo>& variants,
                                      const MeasureOptions& options, std::uint64_t l2_bytes) {
+  refuse_names_of_ceilings(variants);
   const Slots slots = is_timed(options) ? slots_for(planned, l2_bytes, free_memory())
                                         : slots_for(planned, 0, free_memory(), 1);
   if (slots.count > 0) {

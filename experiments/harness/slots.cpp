@@ -43,9 +43,10 @@ FreeMemory free_memory() {
   profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
   std::ifstream meminfo("/proc/meminfo");
   const std::uint64_t available = profiling::memory_available_bytes(meminfo);
-  std::ifstream limit("/sys/fs/cgroup/memory.max"), used("/sys/fs/cgroup/memory.current");
+  std::ifstream limit("/sys/fs/cgroup/memory.max"), used("/sys/fs/cgroup/memory.current"),
+      stat("/sys/fs/cgroup/memory.stat");
   return {free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0,
-          std::min(available, profiling::control_group_free_bytes(limit, used))};
+          std::min(available, profiling::control_group_free_bytes(limit, used, stat))};
 }
 
 Slots slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, const FreeMemory& free,

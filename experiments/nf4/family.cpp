@@ -48,6 +48,8 @@ class Nf4Family : public Family {
     peers_.clear();
   }
 
+  bool is_asked_for() const override { return !shapes_.empty(); }
+
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
   std::vector<PlannedProblem> problems() const override {

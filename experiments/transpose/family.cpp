@@ -39,6 +39,8 @@ class TransposeFamily : public Family {
     }
   }
 
+  bool is_asked_for() const override { return !matrices_.empty(); }
+
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
   std::vector<PlannedProblem> problems() const override {

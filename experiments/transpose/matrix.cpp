@@ -41,8 +41,8 @@ std::string describe_mismatch(const reference::Comparison& found, const MatrixSp
       "{} of {} elements differ; first at row {}, column {} of the output{}: expected {:#010x} "
       "({:.6g}), actual {:#010x} ({:.6g})",
       found.mismatches, spec.elements(), row, column,
-      column < output.columns ? "" : ", between two rows,", expected,
-      std::bit_cast<float>(expected), actual, std::bit_cast<float>(actual));
+      column < output.columns ? "" : ", between two rows", expected, std::bit_cast<float>(expected),
+      actual, std::bit_cast<float>(actual));
 }
 
 }  // namespace reprolab::transpose

@@ -50,7 +50,7 @@ struct Matrix {
 Matrix make_matrix(const MatrixSpec& spec, std::uint64_t seed);
 
 /// One line: "3 of 16 elements differ; first at row 1, column 2 of the output: expected 0x3f800000
-/// (1), actual 0xffffffff (nan)". `found`, over the output with its gaps, must hold a mismatch.
+/// (1), actual 0xffffffff (-nan)". `found`, over the output with its gaps, must hold a mismatch.
 std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
                               std::uint32_t expected, std::uint32_t actual);
 

@@ -174,22 +174,15 @@ VerdictRecord decide_correct(const Rows& rows, const json& published) {
   return verdict;
 }
 
-std::vector<VerdictRecord> undecided(const json& published, const std::string& why) {
-  std::vector<VerdictRecord> verdicts;
-  for (const auto& claim : published.at(source).at("claims")) {
-    verdicts.push_back(start_verdict(published, source, claim.at("id"), ""));
-    verdicts.back().reason = why;
-  }
-  return verdicts;
-}
-
 }  // namespace
 
 std::vector<VerdictRecord> decide(const std::vector<Record>& records,
                                   std::optional<double> theoretical_gb_s, const json& published) {
   const Rows rows(records);
   if (const std::string why = rows.not_the_posts_matrix(); !why.empty()) {
-    return undecided(published, why);
+    auto undecided = decide({}, theoretical_gb_s, published);
+    for (auto& verdict : undecided) verdict.reason = why;
+    return undecided;
   }
   const json& mojo = published.at(source).at("mojo_gb_s");
   const auto gain = [&](const char* over, const char* under) {

@@ -12,7 +12,7 @@ inline constexpr int window = 32;                 // elements of an output row t
 inline constexpr int columns = 64;                // of input, so rows of output, a block
 inline constexpr int unit = 8;                    // elements of 32 bytes
 inline constexpr int height = window + unit - 1;  // rows of input that a block loads
-inline constexpr int pitch = columns + 1;         // of shared memory: odd, so columns hit all banks
+inline constexpr int pitch = columns + 1;  // of shared memory: odd, so a column hits all banks
 inline constexpr int threads = 256;
 
 /// Windows that cover a row of `length` elements, wherever it begins.

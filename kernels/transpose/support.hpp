@@ -8,19 +8,15 @@
 
 namespace reprolab::transpose {
 
-/// Whether every row of both matrices begins at a multiple of 16 bytes.
-inline bool has_aligned_rows(const Problem& problem) {
-  const auto aligned = [](const float* start, std::int64_t stride) {
-    return reinterpret_cast<std::uintptr_t>(start) % 16 == 0 && stride % 4 == 0;
-  };
-  return aligned(problem.input, problem.in_stride) && aligned(problem.output, problem.out_stride);
-}
-
 inline Support supports_all(const Problem&) { return Support::yes(); }
 
 /// Whether both matrices consist of aligned groups of 16 bytes.
 inline bool moves_in_float4s(const Problem& problem) {
-  return has_aligned_rows(problem) && problem.rows % 4 == 0 && problem.columns % 4 == 0;
+  const auto aligned = [](const float* start, std::int64_t length, std::int64_t stride) {
+    return reinterpret_cast<std::uintptr_t>(start) % 16 == 0 && length % 4 == 0 && stride % 4 == 0;
+  };
+  return aligned(problem.input, problem.columns, problem.in_stride) &&
+         aligned(problem.output, problem.rows, problem.out_stride);
 }
 
 inline Support supports_float4s(const Problem& problem) {

@@ -58,9 +58,9 @@ Support tma_support(const void* kernel, const Problem& problem) {
     return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
   }
   if (encode() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
-  if (!has_aligned_rows(problem)) {
-    return Support::no("needs rows that begin at multiples of 16 bytes, in input and output");
-  }
+  // Past the end of a row the accelerator stores up to the next multiple of 16 bytes (seen on an
+  // H200), and what lies there is somebody else's.
+  if (const Support support = supports_float4s(problem); !support.ok) return support;
   constexpr std::int64_t most = (std::int64_t{1} << 40) / sizeof(float);
   if (std::max(problem.in_stride, problem.out_stride) >= most) {
     return Support::no("needs rows less than 2^40 bytes apart");

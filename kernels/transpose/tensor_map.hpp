@@ -12,8 +12,8 @@
 namespace reprolab::transpose {
 
 /// Whether the accelerator, the driver and the kernel's compilation are there, and whether the
-/// problem's matrices can be described: their rows begin at multiples of 16 bytes and lie less than
-/// 2^40 bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
+/// problem's matrices can be described: they consist of aligned groups of 16 bytes, and their rows
+/// lie less than 2^40 bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
 Support tma_support(const void* kernel, const Problem& problem);
 
 /// A kernel that goes over a matrix in tiles of `tma_tile` x `tma_tile`; both maps are

@@ -1,5 +1,6 @@
 // bench without a GPU: what it lists, plans and refuses.
 #include "experiments/harness/result_file.hpp"
+#include "experiments/transpose/protocol.hpp"
 #include "tests/bench/program.hpp"
 #include "tests/text.hpp"
 
@@ -18,9 +19,10 @@ TEST_F(BenchProgram, HelpIsNoError) {
   EXPECT_EQ(found.status, 0);
   EXPECT_EQ(found.err, "");
   for (const char* option :
-       {"--list", "--dry-run", "--family", "--kernel", "--problem", "--samples", "--batch-us",
-        "--seed", "--instrument", "--experiment", "--pass", "--output", "--models", "--shape",
-        "--block-size", "--output-type", "--nested", "--peer"}) {
+       {"--list",        "--dry-run",  "--family", "--kernel",     "--problem",
+        "--samples",     "--batch-us", "--seed",   "--instrument", "--experiment",
+        "--pass",        "--output",   "--models", "--shape",      "--block-size",
+        "--output-type", "--nested",   "--peer",   "--matrix",     "--padding"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(
@@ -37,8 +39,15 @@ TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
                        "declared deviation: line 12 of Algorithm 1 takes one scale, "
                        "absmax[blockIdx], for each tile of 512 weights\n"));
   EXPECT_FALSE(contains(found.out, "test_")) << "a test's kernel is listed";
-  for (const auto& name : kernel_names()) {
-    EXPECT_TRUE(has_match(found.out, "\n  " + name + " +[^\n]* kernels/nf4/" + name + "\\.cu\n"));
+  EXPECT_TRUE(contains(found.out, "\ntranspose\n  column_walk "));
+  EXPECT_TRUE(contains(found.out,
+                       "\n  tma_batched_as_published Veitner's transpose post, batched, "
+                       "as in its Mojo "));
+  for (const char* family : {"nf4", "transpose"}) {
+    for (const auto& name : kernel_names(family)) {
+      EXPECT_TRUE(has_match(found.out,
+                            fmt::format("\n  {0} +[^\n]* kernels/{1}/{0}\\.cu\n", name, family)));
+    }
   }
 }
 
@@ -49,9 +58,9 @@ TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
   EXPECT_EQ(found.err, "");
   EXPECT_TRUE(matches(found.out,
                       "problem +kernels +device memory +host memory +about\n"
-                      "4096x4096/fp16/b64-nested +[0-9]+ +0\\.1[0-9] GiB +0\\.0[0-9] GiB "
+                      "4096x4096/fp16/b64-nested +[0-9]+ +0\\.1[0-9] GiB +0\\.1[0-9] GiB "
                       "+[0-9]+\\.[0-9] s\n"
-                      "1x1000003/fp16/b64-nested +[0-9]+ +0\\.0[0-9] GiB +0\\.00 GiB "
+                      "1x1000003/fp16/b64-nested +[0-9]+ +0\\.0[0-9] GiB +0\\.01 GiB "
                       "+[0-9]+\\.[0-9] s\n"
                       "in all about [0-9]+ s \\(5 samples a row, 2\\.0 ms each\\)\n"
                       "nothing of it can run here: no device: [^\n]*\n"));
@@ -59,12 +68,65 @@ TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
 }
 
 TEST_F(BenchProgram, DryRunPlansEveryDistinctShapeOfTheModels) {
-  const Finished found = run_without_gpu(BENCH, "--dry-run --models qwen3-32b");
+  const Finished found = run_without_gpu(BENCH, "--dry-run --family nf4 --models qwen3-32b");
   EXPECT_EQ(found.status, 0);
   EXPECT_EQ(lines_of(found.out), 1 + 5 + 2) << found.out;
   for (const char* shape : {"8192x5120", "1024x5120", "5120x8192", "25600x5120", "5120x25600"}) {
     EXPECT_TRUE(contains(found.out, std::string("\n") + shape + "/fp16/b64 ")) << shape;
   }
+}
+
+TEST_F(BenchProgram, DryRunPlansEverySizeOfTheTransposesSweep) {
+  const Finished found = run_without_gpu(BENCH, "--dry-run --family transpose");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.err, "");
+  EXPECT_EQ(lines_of(found.out), 1 + std::ssize(transpose::sizes) + 2) << found.out;
+  for (const std::int64_t size : transpose::sizes) {
+    EXPECT_TRUE(has_match(found.out,
+                          fmt::format("\n{0}x{0} +{1} +", size, kernel_names("transpose").size())));
+  }
+  // Three slots of two matrices, and two outputs of the verifier's; on the host, where it is not
+  // too large for one, the matrices and two outputs.
+  EXPECT_TRUE(has_match(found.out, "\n32768x32768 +[0-9]+ +32\\.00 GiB +16\\.00 GiB "));
+  EXPECT_TRUE(has_match(found.out, "\n65536x65536 +[0-9]+ +128\\.00 GiB +0\\.00 GiB "));
+}
+
+TEST_F(BenchProgram, DryRunTakesTheMatricesAskedFor) {
+  const Finished found = run_without_gpu(
+      BENCH, "--dry-run --family transpose --matrix 4096x4100 --matrix 1x7 --padding 4");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(lines_of(found.out), 1 + 2 + 2) << found.out;
+  EXPECT_TRUE(contains(found.out, "\n4096x4100+4 "));
+  EXPECT_TRUE(contains(found.out, "\n1x7+4 "));
+  const Finished padded = run_without_gpu(BENCH, "--dry-run --family transpose --padding 12");
+  EXPECT_EQ(lines_of(padded.out), 1 + std::ssize(transpose::sizes) + 2) << padded.out;
+  EXPECT_TRUE(contains(padded.out, "\n65536x65536+12 "));
+}
+
+TEST_F(BenchProgram, DryRunPlansBothFamilies) {
+  const Finished found = run_without_gpu(BENCH, "--dry-run --shape 64x64 --matrix 64x65");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(lines_of(found.out), 1 + 2 + 2) << found.out;
+  EXPECT_TRUE(contains(found.out, "\n64x64/fp16/b64 "));
+  EXPECT_TRUE(contains(found.out, "\n64x65 "));
+}
+
+TEST_F(BenchProgram, RefusesBadMatricesInOneLine) {
+  for (const char* matrix : {"4096", "4x", "x4", "4x4x4", "0x4", "4x0", "-4x4", "4.5x4", "4X4"}) {
+    expect_refused(
+        fmt::format("--matrix='{}'", matrix),
+        fmt::format("--matrix: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", matrix));
+  }
+  expect_refused("--matrix 64x64 --matrix 4x",
+                 "--matrix: expected ROWSxCOLUMNS, such as 4096x4096; got '4x'");
+  expect_refused("--matrix 1048577x1048576",
+                 "--matrix: 1048577x1048576 has more than 2^40 elements");
+  for (const char* matrix : {"2147483648x1", "1x2147483648"}) {
+    expect_refused(
+        fmt::format("--matrix {}", matrix),
+        fmt::format("--matrix: {} has 2^31 rows or columns, or more; give fewer of each", matrix));
+  }
+  EXPECT_EQ(run_without_gpu(BENCH, "--dry-run --matrix 2147483647x1").status, 0);
 }
 
 TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
@@ -89,14 +151,20 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
     expect_refused(fmt::format("{} '['", option),
                    fmt::format("{}: '[' is not a regular expression", option));
   }
-  expect_refused("--family transposed", "--family 'transposed' selects nothing; there are: nf4");
+  expect_refused("--family transposed",
+                 "--family 'transposed' selects nothing; there are: nf4, transpose");
+  expect_refused("--family transpose --kernel shared_lut",
+                 fmt::format("--kernel 'shared_lut' selects nothing; there are: {}",
+                             fmt::join(kernel_names("transpose"), ", ")));
   expect_refused("--kernel nothing",
                  fmt::format("--kernel 'nothing' selects nothing; there are: {}",
                              fmt::join(kernel_names(), ", ")));
   expect_refused("--kernel lut", fmt::format("--kernel 'lut' selects nothing; there are: {}",
                                              fmt::join(kernel_names(), ", ")));
-  expect_refused("--shape 4x4 --problem 5x5",
-                 "--problem '5x5' selects nothing; there are: 4x4/fp16/b64");
+  expect_refused("--shape 4x4 --matrix 4x7 --problem 5x5",
+                 "--problem '5x5' selects nothing; there are: 4x4/fp16/b64, 4x7");
+  expect_refused("--matrix 4x4 --matrix 4x4", "problem '4x4' is asked for twice");
+  expect_refused("--shape 4x4 --shape 4x4", "problem '4x4/fp16/b64' is asked for twice");
   expect_refused("--models qwen3-32b,qwen3-32b", "model 'qwen3-32b' is named twice");
   expect_refused("--models qwen3-32b,gpt",
                  "no model 'gpt'; known: gemma-2-27b, gemma-3-27b, qwen3-32b, llama-3.3-70b, "
@@ -134,7 +202,8 @@ TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkThatItsOwnOrderOverrules) {
 TEST_F(BenchProgram, RefusesWhatTheParserRefusesInOneLine) {
   for (const std::string arguments :
        {"--samples 0", "--samples x", "--batch-us 0", "--instrument activity", "--output-type fp32",
-        "--seed -1", "--seed 2147483648", "--kernel", "--block-size x"}) {
+        "--seed -1", "--seed 2147483648", "--kernel", "--block-size x", "--padding -1",
+        "--padding 1048577", "--matrix"}) {
     const Finished found = run_without_gpu(BENCH, arguments);
     EXPECT_EQ(found.status, 2) << arguments;
     EXPECT_EQ(found.out, "") << arguments;

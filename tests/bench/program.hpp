@@ -60,13 +60,22 @@ class Programs : public testing::Test {
   }
 };
 
-/// Names of the kernels that this checkout holds, sorted: those of their files.
-inline std::vector<std::string> kernel_names() {
+/// Names of a family's kernels that this checkout holds, sorted: those of their files.
+inline std::vector<std::string> kernel_names(const std::string& family) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels/nf4")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(project_root() / "kernels" / family)) {
     if (entry.path().extension() == ".cu") names.push_back(entry.path().stem());
   }
   std::erase(names, "bitsandbytes_peer");  // registers the peers that a user names
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The same of all families.
+inline std::vector<std::string> kernel_names() {
+  auto names = kernel_names("nf4");
+  std::ranges::copy(kernel_names("transpose"), std::back_inserter(names));
   std::ranges::sort(names);
   return names;
 }

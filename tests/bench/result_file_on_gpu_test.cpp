@@ -44,7 +44,7 @@ void expect_keys(const json& found, const json& schema, const std::string& where
 
 TEST_F(OnGpuResultFile, OfBenchHasTheSchemasKeysAndEveryRow) {
   const Finished found =
-      run(BENCH, "--shape 64x1003 --samples 2 --batch-us 20 --output results.json");
+      run(BENCH, "--family nf4 --shape 64x1003 --samples 2 --batch-us 20 --output results.json");
   ASSERT_EQ(found.status, 0) << found.err;
   const json file = result();
   expect_keys(file["provenance"], document()["provenance"], "provenance");
@@ -52,7 +52,7 @@ TEST_F(OnGpuResultFile, OfBenchHasTheSchemasKeysAndEveryRow) {
   EXPECT_EQ(file["experiment"], "bench");
   EXPECT_EQ(file["pass"], "alone");
   EXPECT_EQ(file["provenance"]["instrument"], "events");
-  EXPECT_EQ(file["records"].size(), kernel_names().size() + 4) << "and the ceilings";
+  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size() + 5) << "and the ceilings";
   for (const json& record : file["records"]) {
     EXPECT_EQ(record["samples_us"].size(), 2u) << record["key"];
     EXPECT_EQ(record["problem"]["n"], 64192) << record["key"];
@@ -62,12 +62,51 @@ TEST_F(OnGpuResultFile, OfBenchHasTheSchemasKeysAndEveryRow) {
 }
 
 TEST_F(OnGpuResultFile, OfAPassWithoutAnInstrumentHasNoSamples) {
-  const Finished found = run(BENCH, "--shape 64x1003 --instrument none --output results.json");
+  const Finished found =
+      run(BENCH, "--family nf4 --shape 64x1003 --instrument none --output results.json");
   ASSERT_EQ(found.status, 0) << found.err;
   EXPECT_TRUE(contains(found.out, "nf4/64x1003/fp16/b64/shared_lut: bit_exact\n"));
   const json file = result();
-  EXPECT_EQ(file["records"].size(), kernel_names().size());
+  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size());
   for (const json& record : file["records"]) EXPECT_TRUE(record["samples_us"].empty());
+}
+
+/// Rows of 1004 elements begin at multiples of 16 bytes, rows of 1003 do not.
+TEST_F(OnGpuResultFile, OfATransposeHasEveryRowOfEveryMatrix) {
+  const Finished found = run(BENCH,
+                             "--family transpose --matrix 64x1003 --matrix 64x1004 --samples 2 "
+                             "--batch-us 20 --output results.json");
+  ASSERT_EQ(found.status, 0) << found.err;
+  const json file = result();
+  EXPECT_EQ(file["records"].size(), 2 * (kernel_names("transpose").size() + 5));
+  for (const json& record : file["records"]) {
+    EXPECT_EQ(record["problem"]["family"], "transpose");
+    EXPECT_EQ(record["problem"]["checked_on"], "host");
+    const bool timed = record["outcome"] != "unsupported";
+    EXPECT_EQ(record["samples_us"].size(), timed ? 2u : 0u) << record["key"];
+    EXPECT_FALSE(!timed && record["reason"] == "") << record["key"];
+  }
+}
+
+/// 4 TiB and its transpose.
+TEST_F(OnGpuResultFile, OfWhatDoesNotFitSaysSoInEveryRow) {
+  for (const bool timed : {true, false}) {
+    const Finished found = run(
+        BENCH, fmt::format("--family transpose --matrix 1048576x1048576 --instrument {} --output "
+                           "results.json",
+                           timed ? "events" : "none"));
+    EXPECT_EQ(found.status, 2);
+    EXPECT_TRUE(ends(found.err, "bench: no selected kernel could run; the reasons are above\n"));
+    const json file = result();
+    EXPECT_EQ(file["records"].size(), kernel_names("transpose").size() + (timed ? 5 : 0));
+    for (const json& record : file["records"]) {
+      EXPECT_EQ(record["outcome"], "unsupported") << record["key"];
+      EXPECT_TRUE(matches(record["reason"],
+                          fmt::format("needs {} GiB of device memory, [0-9.]+ GiB are free; select "
+                                      "a smaller problem",
+                                      timed ? "32768\\.0" : "16384\\.0")));
+    }
+  }
 }
 
 TEST_F(OnGpuResultFile, IsNotWrittenWhenTheFilterMatchesNothing) {
@@ -104,7 +143,8 @@ TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
   const profiling::ScopedVariable commit("REPROLAB_COMMIT", "0123abc");
   unsetenv("REPROLAB_DIRTY");  // whoever runs the tests may vouch for the sources
   const auto dirty = [&] {
-    const Finished found = run(BENCH, "--shape 64x64 --instrument none --output results.json");
+    const Finished found =
+        run(BENCH, "--family nf4 --shape 64x64 --instrument none --output results.json");
     EXPECT_EQ(found.status, 0) << found.err;
     const json provenance = result()["provenance"];
     EXPECT_EQ(provenance["commit"], "0123abc");
@@ -126,7 +166,7 @@ TEST_F(OnGpuResultFile, WithoutASupportedKernelIsExitStatus2AndOneLine) {
                                "--samples 2 --batch-us 20 --instrument {}",
                                instrument));
     EXPECT_EQ(found.status, 2) << instrument;
-    EXPECT_TRUE(ends(found.err, "bench: no selected kernel supports the problem\n"));
+    EXPECT_TRUE(ends(found.err, "bench: no selected kernel could run; the reasons are above\n"));
   }
 }
 

@@ -54,9 +54,9 @@ TEST_F(Table2Program, RefusesBadSelectionsInOneLine) {
   expect_refused("--kernel '['", "--kernel: '[' is not a regular expression");
   expect_refused("--kernel nothing",
                  fmt::format("--kernel 'nothing' selects nothing; there are: {}",
-                             fmt::join(kernel_names(), ", ")));
+                             fmt::join(kernel_names("nf4"), ", ")));
   expect_refused("--kernel lut", fmt::format("--kernel 'lut' selects nothing; there are: {}",
-                                             fmt::join(kernel_names(), ", ")));
+                                             fmt::join(kernel_names("nf4"), ", ")));
   expect_refused("--peer /nonexistent/a.so",
                  "peer /nonexistent/a.so: no such file; give the path of "
                  "libbitsandbytes_cuda*.so");

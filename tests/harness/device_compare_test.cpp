@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/message_of.hpp"
 
 namespace reprolab {

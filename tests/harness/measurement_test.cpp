@@ -6,7 +6,7 @@
 
 #include "experiments/harness/verifier.hpp"
 #include "experiments/nf4/workload.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -14,16 +14,7 @@ namespace {
 
 using nf4::make_row;
 
-TEST(ColdSlots, HoldThreeTimesTheCacheBesideTheOneInUseAndThreeAtLeast) {
-  EXPECT_EQ(cold_slots(100, 1000), 31);
-  EXPECT_EQ(cold_slots(99, 1000), 32);
-  EXPECT_EQ(cold_slots(1000, 1000), 4);
-  EXPECT_EQ(cold_slots(1500, 1000), 3);
-  EXPECT_EQ(cold_slots(1'000'000, 1000), 3);
-  EXPECT_EQ(cold_slots(100, 0), 3);
-}
-
-TEST(Ceilings, AreFourAndNoKernels) {
+TEST(Ceilings, AreFiveAndNoKernels) {
   std::vector<std::string> names;
   for (const auto& ceiling : ceiling_variants()) {
     names.push_back(ceiling.name);
@@ -31,7 +22,8 @@ TEST(Ceilings, AreFourAndNoKernels) {
     EXPECT_FALSE(ceiling.lineage.empty());
     EXPECT_EQ(ceiling.source_file, "profiling/ceilings.cu");
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"copy", "read_only", "same_bytes", "write_only"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"copy", "copy_kernel", "read_only", "same_bytes",
+                                             "write_only"}));
 }
 
 TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
@@ -73,7 +65,7 @@ class OnGpuMeasurement : public nf4::OnGpuTest {
 
 TEST_F(OnGpuMeasurement, HasARecordForEveryKernelAndCeilingWithItsSamples) {
   const auto records = measure(profiling::Instrument::events);
-  EXPECT_EQ(records.size(), count_ + 4);
+  EXPECT_EQ(records.size(), count_ + 5);
   std::set<std::string> keys;
   for (const auto& [kernel, record] : records) {
     keys.insert(record.key);
@@ -101,6 +93,11 @@ TEST_F(OnGpuMeasurement, EveryRowEndsAsItMust) {
   EXPECT_EQ(records.at("test_deviates").outcome, Outcome::deviation_as_declared);
   EXPECT_EQ(records.at("test_swapped_nibbles").outcome, Outcome::mismatch);
   EXPECT_TRUE(contains(records.at("test_wrong_entry").reason, ", code 5 "));
+  EXPECT_GT(records.at("test_wrong_entry").mismatches.value(), 0);
+  EXPECT_GT(records.at("test_deviates").mismatches.value(), 0);
+  for (const auto& [kernel, record] : records) {
+    EXPECT_FALSE(record.mismatches && record.outcome == Outcome::bit_exact) << kernel;
+  }
   EXPECT_EQ(records.at("test_too_many_threads").outcome, Outcome::launch_failed);
   EXPECT_EQ(records.at("test_supports_nothing").outcome, Outcome::unsupported);
   EXPECT_EQ(records.at("test_supports_nothing").reason, "a test's kernel: runs nothing");
@@ -118,6 +115,7 @@ TEST_F(OnGpuMeasurement, BytesAreThoseOfTheLaunchAndOfEachCeiling) {
   expect_bytes("write_only", 0, written);
   expect_bytes("read_only", written, 0);
   expect_bytes("copy", (read + written) / 2, (read + written) / 2);
+  expect_bytes("copy_kernel", (read + written) / 2, (read + written) / 2);
 }
 
 TEST_F(OnGpuMeasurement, WithoutAnInstrumentNothingIsTimedAndAllIsVerified) {

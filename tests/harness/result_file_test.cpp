@@ -24,6 +24,7 @@ ResultFile full_file() {
   record.problem = {{"name", "qwen3-32b/batch2"}, {"family", "nf4"}};
   record.outcome = Outcome::deviation_as_declared;
   record.reason = "3 of 4 weights differ";
+  record.mismatches = 3;
   record.samples_us = {138.5, 139.25};
   record.product_samples_us = {7.5, 8.5};
   record.bytes_read = 9;
@@ -63,6 +64,7 @@ constexpr const char* golden = R"({
     "problem": {"name": "qwen3-32b/batch2", "family": "nf4"},
     "outcome": "deviation_as_declared",
     "reason": "3 of 4 weights differ",
+    "mismatches": 3,
     "samples_us": [138.5, 139.25],
     "bytes": {"read": 9, "written": 32},
     "clocks": {"sm_mhz_before": 1980.0, "sm_mhz_during": 1975.5, "sm_mhz_after": null},
@@ -115,6 +117,7 @@ TEST(ResultFile, WhatIsUnknownIsNullAndListsAreNeverMissing) {
   const json& record = written["records"][0];
   EXPECT_EQ(record["samples_us"], json::array());
   EXPECT_FALSE(record.contains("product_samples_us"));
+  EXPECT_TRUE(record.at("mismatches").is_null());
   EXPECT_EQ(record["clocks"],
             json::parse(R"({"sm_mhz_before": null, "sm_mhz_during": null, "sm_mhz_after": null})"));
   EXPECT_EQ(record["contract"], json::parse(R"({"kind": "bit_exact", "deviation": ""})"));

@@ -55,5 +55,44 @@ TEST(NothingMatches, NamesWhatThereIsSortedAndOnce) {
             "--problem 'x' selects nothing; there are: a, b");
 }
 
+std::string refused_extent(const std::string& text) {
+  return message_of<UsageError>([&] { parse_extent("--matrix", text); });
+}
+
+TEST(ParseExtent, ReadsRowsAndColumns) {
+  const Extent extent = parse_extent("--matrix", "4096x4100");
+  EXPECT_EQ(extent.rows, 4096);
+  EXPECT_EQ(extent.columns, 4100);
+  EXPECT_EQ(parse_extent("--matrix", "1x1").columns, 1);
+  EXPECT_EQ(parse_extent("--matrix", "007x1").rows, 7);
+}
+
+TEST(ParseExtent, RefusesWhatIsNoExtent) {
+  for (const std::string text :
+       {"", "x", "4096", "4x", "x4", "4x4x4", "4x4 ", " 4x4", "4 x4", "0x4", "4x0", "-4x4", "4x-4",
+        "+4x4", "4.5x4", "4X4", "0x10x4", "99999999999999999999x1", "1x99999999999999999999"}) {
+    EXPECT_EQ(refused_extent(text),
+              "--matrix: expected ROWSxCOLUMNS, such as 4096x4096; got '" + text + "'");
+  }
+}
+
+TEST(ParseExtent, RefusesMoreThan2To40Elements) {
+  for (const std::string text :
+       {"1048576x1048577", "1048577x1048576", "1x1099511627777", "1099511627777x1",
+        "9223372036854775807x9223372036854775807", "3x366503875926"}) {
+    EXPECT_EQ(refused_extent(text), "--matrix: " + text + " has more than 2^40 elements");
+  }
+  for (const std::string text : {"1048576x1048576", "1x1099511627776", "3x366503875925"}) {
+    EXPECT_NO_THROW(parse_extent("--matrix", text)) << text;
+  }
+}
+
+TEST(ParseExtent, NamesTheOption) {
+  EXPECT_EQ(message_of<UsageError>([] { parse_extent("--shape", "4"); }),
+            "--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '4'");
+  EXPECT_EQ(message_of<UsageError>([] { parse_extent("--shape", "1048577x1048576"); }),
+            "--shape: 1048577x1048576 has more than 2^40 elements");
+}
+
 }  // namespace
 }  // namespace reprolab

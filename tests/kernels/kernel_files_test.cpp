@@ -1,20 +1,63 @@
-// The promises that a kernel's file makes to its reader.
+// The promises that a kernel's file makes to its reader, in every family.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <ostream>
 #include <regex>
+#include <set>
 
 #include "experiments/harness/result_file.hpp"
+#include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
-#include "tests/kernels/testing.hpp"
+#include "kernels/transpose/problem.hpp"
 #include "tests/temporary_folder.hpp"
 
-namespace reprolab::nf4 {
+namespace reprolab {
 namespace {
 
-/// Not a kernel in itself: it registers the peers that a user names.
-constexpr const char* peers_file = "bitsandbytes_peer";
+/// A kernel, whatever it computes.
+struct Registered {
+  std::string source_file, lineage;
+  bool supports = false, launch = false, peer = false, bit_exact = false, emulate = false;
+};
 
-std::vector<std::filesystem::path> kernel_files() {
+template <class Problem>
+std::map<std::string, Registered> registered() {
+  std::map<std::string, Registered> kernels;
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    kernels[name] = {.source_file = kernel.source_file,
+                     .lineage = kernel.lineage,
+                     .supports = kernel.supports != nullptr,
+                     .launch = kernel.launch != nullptr,
+                     .peer = kernel.peer,
+                     .bit_exact = kernel.contract.bit_exact(),
+                     .emulate = kernel.contract.emulate != nullptr};
+  }
+  return kernels;
+}
+
+struct KernelFamily {
+  std::string name;  ///< Of its folder in kernels/.
+  std::map<std::string, Registered> kernels;
+  /// Not a kernel in itself: it registers the peers that a user names. Empty: the family has none.
+  std::string peers_file{};
+
+  std::string path(const std::string& kernel) const {
+    return "kernels/" + name + "/" + kernel + ".cu";
+  }
+};
+
+void PrintTo(const KernelFamily& family, std::ostream* out) { *out << family.name; }
+
+std::vector<KernelFamily> all_families() {
+  return {{"nf4", registered<nf4::Problem>(), "bitsandbytes_peer"},
+          {"transpose", registered<transpose::Problem>()}};
+}
+
+std::vector<std::filesystem::path> files_of(const KernelFamily& family) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels/nf4")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(project_root() / "kernels" / family.name)) {
     if (entry.path().extension() == ".cu") files.push_back(entry.path());
   }
   std::ranges::sort(files);
@@ -32,59 +75,75 @@ std::string head_of(const std::string& text) {
   return head;
 }
 
-TEST(KernelFiles, EachRegistersOneKernelNamedAfterItself) {
-  std::vector<std::string> files, kernels;
-  for (const auto& file : kernel_files()) {
-    if (file.stem() != peers_file) files.push_back(file.stem());
+TEST(KernelFolders, AreTheFamiliesTestedHere) {
+  std::set<std::string> folders, tested;
+  for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels")) {
+    if (entry.is_directory()) folders.insert(entry.path().filename());
   }
-  for (const auto& kernel : registered_kernels()) kernels.push_back(kernel.name);
-  EXPECT_GE(files.size(), 11u);
-  EXPECT_EQ(kernels, files)
-      << "write .name = \"<name>\" in kernels/nf4/<name>.cu, and one kernel a file";
+  for (const auto& family : all_families()) tested.insert(family.name);
+  EXPECT_EQ(folders, tested) << "name a new family in all_families() of " << __FILE__
+                             << ", and link its kernels to this program";
 }
 
-TEST(KernelFiles, EachKernelNamesItsFileAndWhereItComesFrom) {
-  for (const auto& registered : registered_kernels()) {
-    const std::string& name = registered.name;
-    const Kernel<Problem>& kernel = Registry<Problem>::instance().kernels().at(name);
-    const std::string path = "kernels/nf4/" + name + ".cu";
+class KernelFiles : public testing::TestWithParam<KernelFamily> {};
+
+TEST_P(KernelFiles, EachRegistersOneKernelNamedAfterItself) {
+  std::vector<std::string> files, kernels;
+  for (const auto& file : files_of(GetParam())) {
+    if (file.stem() != GetParam().peers_file) files.push_back(file.stem());
+  }
+  for (const auto& [name, kernel] : GetParam().kernels) kernels.push_back(name);
+  EXPECT_FALSE(files.empty());
+  EXPECT_EQ(kernels, files) << "write .name = \"<name>\" in " << GetParam().path("<name>")
+                            << ", and one kernel a file";
+}
+
+TEST_P(KernelFiles, EachKernelNamesItsFileAndWhereItComesFrom) {
+  for (const auto& [name, kernel] : GetParam().kernels) {
+    const std::string path = GetParam().path(name);
     EXPECT_EQ(kernel.source_file, path) << "write .source_file = \"" << path << "\"";
     EXPECT_FALSE(kernel.lineage.empty()) << path << ": write .lineage = \"<where it comes from>\"";
-    EXPECT_FALSE(kernel.peer) << path << ": leave .peer out; peers are loaded from --peer";
     EXPECT_TRUE(kernel.supports) << path << ": write .supports = <what it can run>";
     EXPECT_TRUE(kernel.launch) << path << ": write .launch = <what enqueues it>";
-    EXPECT_EQ(kernel.contract.bit_exact(), kernel.contract.emulate == nullptr)
+    EXPECT_NE(kernel.bit_exact, kernel.emulate)
         << path << ": a declared deviation needs .emulate, and nothing else has one";
+    if (!GetParam().peers_file.empty()) {
+      EXPECT_FALSE(kernel.peer) << path << ": leave .peer out; peers are loaded by "
+                                << GetParam().path(GetParam().peers_file);
+    }
   }
 }
 
-TEST(KernelFiles, EachOpensWithIdeaSourceBoundAndTheCommandThatMeasuresIt) {
-  for (const auto& file : kernel_files()) {
-    const std::string name = file.stem();
+TEST_P(KernelFiles, EachOpensWithIdeaSourceBoundAndTheCommandThatMeasuresIt) {
+  for (const auto& file : files_of(GetParam())) {
+    const std::string name = file.stem(), path = GetParam().path(name);
     const std::string head = head_of(content_of(file));
     EXPECT_TRUE(std::regex_search(head, std::regex("^// \\S.*\\n")))
-        << name << ".cu: needs its idea as the first line: '// <the idea>'";
+        << path << ": needs its idea as the first line: '// <the idea>'";
     EXPECT_TRUE(std::regex_search(head, std::regex("\n// Source: \\S")))
-        << name << ".cu: needs a line '// Source: <where it comes from>'";
+        << path << ": needs a line '// Source: <where it comes from>'";
     EXPECT_TRUE(std::regex_search(head, std::regex("\n// Bound:  \\S")))
-        << name << ".cu: needs a line '// Bound:  <what limits it>'";
-    const bool peers = name == peers_file;
+        << path << ": needs a line '// Bound:  <what limits it>'";
+    const bool peers = name == GetParam().peers_file;
     const std::string kernel = peers ? "'bitsandbytes\\.\\*' PEER=\\S+" : name;
     EXPECT_TRUE(
         std::regex_search(head, std::regex("\n// Alone:  make bench KERNEL=" + kernel + "\n")))
-        << name << ".cu: needs a line '// Alone:  make bench KERNEL="
+        << path << ": needs a line '// Alone:  make bench KERNEL="
         << (peers ? "'bitsandbytes.*' PEER=<path>" : name) << "'";
     EXPECT_LE(std::ranges::count(head, '\n'), 15)
-        << name << ".cu: shorten the comment it opens with to 15 lines";
+        << path << ": shorten the comment it opens with to 15 lines";
   }
 }
 
-TEST(KernelFiles, EachCanBeReadAtOneSitting) {
-  for (const auto& file : kernel_files()) {
+TEST_P(KernelFiles, EachCanBeReadAtOneSitting) {
+  for (const auto& file : files_of(GetParam())) {
     EXPECT_LE(std::ranges::count(content_of(file), '\n'), 150)
         << file.filename() << ": shorten it to 150 lines, or move what is shared to a header";
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Families, KernelFiles, testing::ValuesIn(all_families()),
+                         [](const auto& info) { return info.param.name; });
+
 }  // namespace
-}  // namespace reprolab::nf4
+}  // namespace reprolab

@@ -2,32 +2,24 @@
 // output.
 #pragma once
 
-#include <span>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "experiments/harness/verifier.hpp"
-#include "experiments/nf4/workload.hpp"
 #include "reference/compare.hpp"
 #include "tests/kernels/testing.hpp"
 
-namespace reprolab::nf4 {
+namespace reprolab {
 
 /// What verifying takes, once a test.
 class Proof {
  public:
   Proof() : comparison_(stream_.get()) { reference::prove_comparison(); }
 
-  Verification verify(const VariantInfo& kernel, const Tensor& tensor, int slots = 1) const {
-    const Nf4Workload workload(facts_of(tensor), tensor, slots);
+  Verification verify(const VariantInfo& kernel, const Workload& workload) const {
     Verifier verifier(workload, comparison_, stream_.get());
     return verifier.verify(kernel);
-  }
-
-  /// Fails the test unless `kernel` ends on `tensor` as its contract promises.
-  void expect_promised(const VariantInfo& kernel, const Tensor& tensor,
-                       const std::string& problem) const {
-    const Verification found = verify(kernel, tensor);
-    EXPECT_EQ(name(found.outcome), name(promised(kernel, tensor)))
-        << kernel.name << " on " << problem << ": " << found.reason;
   }
 
   const DeviceComparison& comparison() const { return comparison_; }
@@ -38,7 +30,8 @@ class Proof {
   DeviceComparison comparison_;
 };
 
-/// An output on the device with `guard` bytes of a pattern before and behind it.
+/// An output on the device with `guard` bytes of a pattern before and behind it; the output is
+/// filled with the same.
 class GuardedOutput {
  public:
   static constexpr std::uint64_t guard = 65536;  // farther than a tile or block reaches
@@ -70,15 +63,4 @@ class GuardedOutput {
   profiling::DeviceBuffer memory_;
 };
 
-/// Launches `kernel` on `tensor` alone and returns where it wrote outside its output.
-inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const Tensor& tensor) {
-  const DeviceTensor input(tensor.quantized);
-  const GuardedOutput output(2 * tensor.expected.size());
-  const Problem problem = input.problem(output.data());
-  if (!kernel_named(kernel).supports(problem).ok) return {};
-  profiling::check(kernel_named(kernel).launch(problem, nullptr), kernel);
-  profiling::check(cudaDeviceSynchronize(), kernel);
-  return output.touched();
-}
-
-}  // namespace reprolab::nf4
+}  // namespace reprolab

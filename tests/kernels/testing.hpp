@@ -1,19 +1,14 @@
-// What the kernel tests share: tensors, the kernels' names, and what each promises of a tensor.
+// What the tests of every family's kernels share: suites that need a GPU, one kernel at a time.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "experiments/harness/workload.hpp"
-#include "experiments/nf4/device_tensor.hpp"
-#include "experiments/nf4/tensor.hpp"
-#include "experiments/nf4/workload.hpp"
-#include "kernels/nf4/problem.hpp"
 #include "profiling/machine.hpp"
 
-namespace reprolab::nf4 {
+namespace reprolab {
 
 /// Skips, and says so, on a machine without a GPU.
 class OnGpuTest : public testing::Test {
@@ -24,60 +19,12 @@ class OnGpuTest : public testing::Test {
   }
 };
 
-/// The same for each registered kernel, named by it.
+/// The same for each of a family's kernels, named by it.
 class OnGpuEachKernel : public OnGpuTest, public testing::WithParamInterface<VariantInfo> {};
-
-/// All kernels that are registered by their files; not the peers that tests add.
-inline std::vector<VariantInfo> registered_kernels() {
-  auto kernels = registered_variants<Problem>();
-  std::erase_if(kernels, [](const VariantInfo& kernel) { return kernel.role == Role::peer; });
-  return kernels;
-}
 
 /// The suffix of a test's name.
 inline std::string name_of(const testing::TestParamInfo<VariantInfo>& info) {
   return info.param.name;
 }
 
-/// Ends and interiors of every unit that a kernel walks in: byte, block, warp, tile, grid.
-inline constexpr std::int64_t lengths[] = {1,   2,    31,   63,   64,   65,   127,   511,    512,
-                                           513, 1023, 1024, 1025, 2047, 4097, 65537, 1000003};
-inline constexpr int block_sizes[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
-
-inline Tensor make_row(std::int64_t n, int block_size = 64, bool nested = false,
-                       reference::WeightType type = reference::WeightType::fp16,
-                       std::uint64_t seed = 1) {
-  return make_tensor(
-      {.rows = 1, .columns = n, .block_size = block_size, .nested = nested, .output = type}, seed);
-}
-
-/// Facts of a tensor that was made by hand.
-inline ProblemFacts facts_of(const Tensor& tensor) {
-  return {.name = tensor.quantized.name,
-          .description = {{"name", tensor.quantized.name}, {"family", "nf4"}},
-          .elements = tensor.quantized.n,
-          .element_bytes = 2,
-          .bytes_read = tensor.quantized.codes.size() + 4 * tensor.quantized.absmax.size(),
-          .bytes_written = 2 * tensor.expected.size()};
-}
-
-/// What `kernel` is declared to write for `tensor`; what it leaves alone is poison.
-inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, const Tensor& tensor) {
-  std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
-  kernel_named(kernel.name)
-      .contract.emulate(host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
-  return output;
-}
-
-/// How `kernel` must end on `tensor`, by its own word and contract.
-inline Outcome promised(const VariantInfo& kernel, const Tensor& tensor) {
-  if (!kernel_named(kernel.name).supports(host_problem(tensor.quantized, nullptr)).ok) {
-    return Outcome::unsupported;
-  }
-  if (kernel.deviation.empty()) return Outcome::bit_exact;
-  // Bits, so that NaN equals itself.
-  return declared_output(kernel, tensor) == tensor.expected ? Outcome::bit_exact
-                                                            : Outcome::deviation_as_declared;
-}
-
-}  // namespace reprolab::nf4
+}  // namespace reprolab

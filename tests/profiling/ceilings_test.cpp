@@ -14,13 +14,24 @@ namespace {
 char* misaligned() { return reinterpret_cast<char*>(std::uintptr_t{24}); }
 
 TEST(Ceilings, MisalignedPointersAreRefused) {
+  const std::string to_write =
+      "ceilings: the buffer to write is not 16-byte aligned; pass the start of an allocation";
+  const std::string to_read =
+      "ceilings: the buffer to read is not 16-byte aligned; pass the start of an allocation";
   EXPECT_EQ(
       message_of<std::invalid_argument>([] { ceilings::write_only(misaligned(), 16, nullptr); }),
-      "ceilings: the buffer to write is not 16-byte aligned; pass the start of an "
-      "allocation");
+      to_write);
   EXPECT_EQ(
       message_of<std::invalid_argument>([] { ceilings::read_only(misaligned(), 16, nullptr); }),
-      "ceilings: the buffer to read is not 16-byte aligned; pass the start of an allocation");
+      to_read);
+  for (const std::uint64_t bytes : {0, 16}) {
+    EXPECT_EQ(message_of<std::invalid_argument>(
+                  [&] { ceilings::copy_kernel(misaligned(), nullptr, bytes, nullptr); }),
+              to_write);
+    EXPECT_EQ(message_of<std::invalid_argument>(
+                  [&] { ceilings::copy_kernel(nullptr, misaligned(), bytes, nullptr); }),
+              to_read);
+  }
 }
 
 TEST(Ceilings, TooManyBytesAreRefused) {
@@ -32,10 +43,19 @@ TEST(Ceilings, TooManyBytesAreRefused) {
   EXPECT_EQ(message_of<std::invalid_argument>(
                 [] { ceilings::same_bytes(nullptr, 16, nullptr, 1ull << 45, nullptr); }),
             text);
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { ceilings::copy_kernel(nullptr, nullptr, 1ull << 45, nullptr); }),
+            text);
+  // One more than a grid of blocks of 128 threads, of 16 bytes each, copies.
+  constexpr std::uint64_t most = 0x7fffffffull * 128 * 16;
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { ceilings::copy_kernel(nullptr, nullptr, most + 1, nullptr); }),
+            "ceilings: 4398046509057 bytes need more blocks than a grid holds; pass fewer");
 }
 
 TEST(Ceilings, NothingToMoveNeedsNoGpu) {
   EXPECT_NO_THROW(ceilings::write_only(nullptr, 0, nullptr));
+  EXPECT_NO_THROW(ceilings::copy_kernel(nullptr, nullptr, 0, nullptr));
   EXPECT_NO_THROW(ceilings::read_only(nullptr, 0, nullptr));
   EXPECT_NO_THROW(ceilings::same_bytes(nullptr, 0, nullptr, 0, nullptr));
 }

@@ -1,6 +1,7 @@
 // What needs a GPU. Times are only compared with one another, never with a number.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -132,6 +133,56 @@ TEST_F(OnGpu, CopyCopies) {
   ceilings::write_only(from.data(), from.bytes(), nullptr);
   ceilings::copy(to.data(), from.data(), from.bytes(), nullptr);
   EXPECT_EQ(to_host(to), to_host(from));
+}
+
+/// `bytes` from `from`, with `guard_bytes` around them in `to`, which must stay as they are.
+void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const DeviceBuffer& to,
+                          std::uint64_t bytes) {
+  fill(to, 0xcd);
+  ceilings::copy_kernel(to.as<char>() + guard_bytes, from.data(), bytes, nullptr);
+  Bytes expected(to.bytes(), 0xcd);
+  std::copy_n(content.begin(), bytes, expected.begin() + guard_bytes);
+  const Bytes actual = to_host(to);
+  const auto wrong = std::mismatch(actual.begin(), actual.end(), expected.begin()).first;
+  if (wrong == actual.end()) return;
+  FAIL() << "byte " << wrong - actual.begin() - static_cast<std::int64_t>(guard_bytes) << " of "
+         << bytes << " is wrong";
+}
+
+TEST_F(OnGpu, CopyKernelCopiesEveryByteAndNoOther) {
+  constexpr std::uint64_t most = (64 << 20) + 5;
+  const DeviceBuffer from(most);
+  ceilings::write_only(from.data(), most, nullptr);  // more than is copied, so that it would show
+  const Bytes content = to_host(from);
+  const DeviceBuffer small(5000 + 2 * guard_bytes);
+  for (std::uint64_t bytes = 0; bytes <= 5000; ++bytes) {
+    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, small, bytes));
+  }
+  const DeviceBuffer large(most + 2 * guard_bytes);
+  for (const std::uint64_t bytes : {most, most - 1, std::uint64_t{5000011}}) {
+    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, large, bytes));
+  }
+}
+
+/// Where 32 bits would not do. Both ends and the seam are looked at.
+TEST_F(OnGpu, CopyKernelCopiesMoreThan4GiB) {
+  constexpr std::uint64_t seam = std::uint64_t{1} << 32, bytes = seam + 70001;
+  std::size_t free_bytes = 0, total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  if (free_bytes < 2 * bytes + (1 << 28)) GTEST_SKIP() << "NOT TESTED, needs 9 GB of device memory";
+  const DeviceBuffer from(bytes), to(bytes + guard_bytes);
+  ceilings::write_only(from.data(), bytes, nullptr);
+  fill(to, 0xcd);
+  ceilings::copy_kernel(to.data(), from.data(), bytes, nullptr);
+  for (const std::uint64_t begin : {std::uint64_t{0}, seam - 4096, bytes - 4096}) {
+    Bytes part(8192);
+    check(cudaMemcpy(part.data(), to.as<char>() + begin, part.size(), cudaMemcpyDeviceToHost),
+          "copying to the host");
+    for (std::uint64_t i = 0; i < part.size(); ++i) {
+      const std::uint8_t expected = begin + i < bytes ? pattern_byte(begin + i) : 0xcd;
+      ASSERT_EQ(part[i], expected) << "byte " << begin + i;
+    }
+  }
 }
 
 TEST_F(OnGpu, SameBytesWritesEveryByteAndNoOther) {

@@ -1,5 +1,6 @@
 #include "profiling/machine.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -10,20 +11,42 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
+
 TEST(Machine, ReadsTheSystemsFiles) {
   std::istringstream cpuinfo("processor\t: 0\nmodel name\t: Some CPU @ 2.0 GHz\n");
   EXPECT_EQ(cpu_model(cpuinfo), "Some CPU @ 2.0 GHz");
   std::istringstream meminfo("MemFree:  12 kB\nMemTotal:       131891232 kB\n");
   EXPECT_EQ(memory_total_bytes(meminfo), 131891232ull * 1024);
+  std::istringstream available(
+      "MemTotal:       131891232 kB\nMemFree:  12 kB\nMemAvailable:   98304001 kB\n");
+  EXPECT_EQ(memory_available_bytes(available), 98304001ull * 1024);
   std::istringstream release("NAME=\"Ubuntu\"\nPRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\n");
   EXPECT_EQ(os_name(release), "Ubuntu 24.04.1 LTS");
 }
 
 TEST(Machine, MissingFilesAreUnknown) {
-  std::istringstream empty1, empty2, empty3;
+  std::istringstream empty1, empty2, empty3, empty4, old("MemTotal: 7 kB\nMemFree: 5 kB\n");
   EXPECT_EQ(cpu_model(empty1), "unknown");
   EXPECT_EQ(memory_total_bytes(empty2), 0u);
   EXPECT_EQ(os_name(empty3), "unknown");
+  EXPECT_EQ(memory_available_bytes(empty4), unbounded);
+  EXPECT_EQ(memory_available_bytes(old), unbounded) << "of a Linux that does not say";
+}
+
+TEST(Machine, AControlGroupLeavesItsLimitLessWhatItUses) {
+  const auto left = [](const char* limit, const char* used, const char* of_it = "") {
+    std::istringstream max(limit), current(used), stat(of_it);
+    return control_group_free_bytes(max, current, stat);
+  };
+  EXPECT_EQ(left("137438953472\n", "7438953472\n"), 130000000000u);
+  EXPECT_EQ(left("1000\n", "1000\n"), 0u);
+  EXPECT_EQ(left("1000\n", "900\n", "anon 500\nfile 400\ninactive_file 300\nshmem 0\n"), 400u);
+  EXPECT_EQ(left("1000\n", "100\n", "inactive_file 300\n"), 1000u);
+  EXPECT_EQ(left("1000\n", "1001\n"), 0u) << "as after the limit was lowered";
+  EXPECT_EQ(left("max\n", "7438953472\n"), unbounded);
+  EXPECT_EQ(left("", ""), unbounded);
+  EXPECT_EQ(left("1000\n", ""), unbounded);
 }
 
 TEST(Machine, ThisHostAndBuildAreDescribed) {

@@ -2,7 +2,7 @@
 #include "experiments/table2/replay.hpp"
 
 #include "reference/compare.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/message_of.hpp"
 #include "tests/text.hpp"
 

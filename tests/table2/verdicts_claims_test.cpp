@@ -78,7 +78,7 @@ TEST(Table2Claims, AClaimThatIsNotPublishedIsAnError) {
   std::erase_if(claims.get_ref<nlohmann::json::array_t&>(),
                 [](const auto& claim) { return claim["id"] == "token-exact"; });
   EXPECT_EQ(message_of<UsageError>([&] { decide(rows_as_published(), {}, data); }),
-            "data/published: the paper has no claim 'token-exact'");
+            "data/published: 'paper' has no claim 'token-exact'");
 }
 
 TEST(ShareOfDequantization, IsOfDequantizeAndProductPassByPass) {

@@ -1,7 +1,7 @@
 // How a peer is named, and what a user reads who names one wrongly.
 #include "experiments/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
 // No kernel writes outside its output.
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -1,5 +1,5 @@
 // That a wrong kernel is caught, for the right reason, and a sound one beside it is not.
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::nf4 {

@@ -1,5 +1,5 @@
 // The kernel that README.md shows: alone in this program, so the registry holds nothing else.
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -1,5 +1,5 @@
 // Stands in for libbitsandbytes_cuda*.so: its functions show their arguments and do nothing.
-#include "tests/kernels/fake_peer.hpp"
+#include "tests/kernels/nf4/fake_peer.hpp"
 
 namespace {
 reprolab::PeerHook hook = nullptr;

@@ -1,7 +1,7 @@
 // The output that the deviating kernel declares, against the reference with scales laid out as the
 // paper's Algorithm 1 reads them.
 #include "experiments/nf4/workload.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {

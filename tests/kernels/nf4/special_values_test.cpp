@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -116,7 +116,7 @@ Kernel<Problem> faulty(const char* name, Launch launch, const Contract<Problem>&
                        Support (*supports)(const Problem&) = fp16_only) {
   return {.name = name,
           .lineage = "a test",
-          .source_file = "tests/kernels/faulty_kernels.cu",
+          .source_file = "tests/kernels/nf4/faulty_kernels.cu",
           .contract = contract,
           .supports = supports,
           .launch = launch};

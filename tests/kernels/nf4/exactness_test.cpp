@@ -1,5 +1,5 @@
 // Every kernel against the reference: all block sizes, output types, kinds of scales and lengths.
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
 namespace {

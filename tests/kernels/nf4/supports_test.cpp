@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "experiments/nf4/workload.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {

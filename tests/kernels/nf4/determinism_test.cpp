@@ -1,5 +1,5 @@
 // The same bits every time.
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
 namespace {

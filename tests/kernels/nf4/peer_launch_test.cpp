@@ -6,8 +6,8 @@
 #include "experiments/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "profiling/cuda_check.hpp"
-#include "tests/kernels/fake_peer.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/kernels/nf4/fake_peer.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {

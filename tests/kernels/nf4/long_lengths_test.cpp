@@ -1,6 +1,6 @@
 // Lengths that 31 and 32 bits cannot count. The host could not quantize so much in a test's time:
 // a verified tile is laid out again and again on the device, and so must its output be.
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -1,0 +1,138 @@
+#include "experiments/harness/slots.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/testing.hpp"
+#include "tests/message_of.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab {
+namespace {
+
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+constexpr std::uint64_t plenty = std::uint64_t{1} << 50;
+
+/// Of elements of 2 bytes.
+PlannedProblem problem_of(std::uint64_t slot_bytes, std::int64_t elements,
+                          std::uint64_t host_bytes = 0) {
+  PlannedProblem planned;
+  planned.facts.name = "4x4";
+  planned.facts.elements = elements;
+  planned.facts.element_bytes = 2;
+  planned.slot_device_bytes = slot_bytes;
+  planned.host_bytes = host_bytes;
+  return planned;
+}
+
+/// That none fits, and this is why.
+void expect_none(const Slots& slots, const std::string& why) {
+  EXPECT_EQ(slots.count, 0) << why;
+  EXPECT_EQ(slots.why_none, why + "; select a smaller problem");
+}
+
+TEST(ColdSlots, HoldThreeTimesTheCacheBesideTheOneInUseAndThreeAtLeast) {
+  EXPECT_EQ(cold_slots(100, 1000), 31);
+  EXPECT_EQ(cold_slots(99, 1000), 32);
+  EXPECT_EQ(cold_slots(1000, 1000), 4);
+  EXPECT_EQ(cold_slots(1500, 1000), 3);
+  EXPECT_EQ(cold_slots(1'000'000, 1000), 3);
+  EXPECT_EQ(cold_slots(100, 0), 3);
+  EXPECT_EQ(cold_slots(std::uint64_t{1} << 40, 60 << 20), 3);
+}
+
+TEST(ColdSlots, AreNoMoreThan4096HoweverSmallTheProblem) {
+  EXPECT_EQ(cold_slots(3, 4095), 4096);
+  EXPECT_EQ(cold_slots(3, 4096), 4096);
+  EXPECT_EQ(cold_slots(1, std::uint64_t{1} << 40), 4096);
+  EXPECT_EQ(cold_slots(0, 60 << 20), 4096);
+  EXPECT_EQ(cold_slots(0, 0), 3);
+}
+
+TEST(DeviceBytes, AreThoseOfTheSlotsAndTheVerifiersTwoOutputs) {
+  EXPECT_EQ(device_bytes(problem_of(100, 10), 0), 40u);
+  EXPECT_EQ(device_bytes(problem_of(100, 10), 7), 740u);
+  EXPECT_EQ(device_bytes(problem_of(std::uint64_t{8} << 40, std::int64_t{1} << 40), 3),
+            std::uint64_t{28} << 40);
+}
+
+TEST(HostBytes, AreThoseOfTheDataAndTwoOutputsUnlessTheDeviceJudges) {
+  EXPECT_EQ(host_bytes(problem_of(100, 10, 70)), 110u);
+  EXPECT_EQ(host_bytes(problem_of(100, 10, 0)), 0u);
+}
+
+TEST(Slots, AreWhatAColdRunWantsWhereMemoryAllows) {
+  for (const std::uint64_t free : {plenty, std::uint64_t{2 * 20 + 31 * 100}}) {
+    const Slots slots = slots_for(problem_of(100, 10), 1000, {free, plenty});
+    EXPECT_EQ(slots.count, 31);
+    EXPECT_EQ(slots.why_none, "");
+  }
+  EXPECT_EQ(slots_for(problem_of(5000, 10), 1000, {plenty, plenty}).count, 3);
+}
+
+TEST(Slots, AreWhatFitsBesideTheVerifiersOutputsWhereItDoesNot) {
+  const auto count_in = [](std::uint64_t device_bytes) {
+    return slots_for(problem_of(100, 10), 1000, {device_bytes, plenty}).count;
+  };
+  EXPECT_EQ(count_in(2 * 20 + 31 * 100 - 1), 30);
+  EXPECT_EQ(count_in(2 * 20 + 7 * 100 + 99), 7);
+  EXPECT_EQ(count_in(2 * 20 + 7 * 100), 7);
+  EXPECT_EQ(count_in(2 * 20 + 3 * 100), 3);
+  EXPECT_EQ(count_in(2 * 20 + 3 * 100 - 1), 0);
+}
+
+TEST(Slots, AreNoneWhereNotThreeFitTheDevice) {
+  expect_none(slots_for(problem_of(5 * gib, gib), 1000, {18 * gib, plenty}),
+              "needs 19.0 GiB of device memory, 18.0 GiB are free");
+  expect_none(slots_for(problem_of(gib, gib), 1000, {0, plenty}),
+              "needs 7.0 GiB of device memory, 0.0 GiB are free");
+  // The largest that a command line can ask for, in fp32: nothing overflows.
+  auto largest = problem_of(std::uint64_t{8} << 40, std::int64_t{1} << 40);
+  largest.facts.element_bytes = 4;
+  expect_none(slots_for(largest, 60 << 20, {gib, plenty}),
+              "needs 32768.0 GiB of device memory, 1.0 GiB are free");
+}
+
+TEST(Slots, AreNoneWhereTheDataDoNotFitTheHost) {
+  const auto in_host = [](std::uint64_t host_bytes) {
+    return slots_for(problem_of(5 * gib, gib, 4 * gib), 1000, {plenty, host_bytes});
+  };
+  expect_none(in_host(7 * gib), "needs 8.0 GiB of host memory, 7.0 GiB are free");
+  EXPECT_EQ(in_host(8 * gib - 1).count, 0);
+  EXPECT_EQ(in_host(8 * gib).count, 3);
+  EXPECT_EQ(slots_for(problem_of(100, 10, 0), 1000, {plenty, 0}).count, 31);
+}
+
+TEST(Slots, NeedNoMoreThanIsAskedFor) {
+  const auto one_in = [](std::uint64_t device_bytes) {
+    return slots_for(problem_of(5 * gib, gib), 0, {device_bytes, plenty}, 1);
+  };
+  EXPECT_EQ(one_in(9 * gib).count, 1);
+  expect_none(one_in(8 * gib), "needs 9.0 GiB of device memory, 8.0 GiB are free");
+  EXPECT_EQ(slots_for(problem_of(100, 10), 0, {plenty, plenty}, 5).count, 5);
+}
+
+TEST(Slots, SayOfTheDeviceFirst) {
+  expect_none(slots_for(problem_of(gib, gib, gib), 1000, {0, 0}),
+              "needs 7.0 GiB of device memory, 0.0 GiB are free");
+}
+
+TEST(FreeMemory, WithoutADeviceIsAnError) {
+  std::string ignored;
+  if (profiling::find_gpu(&ignored)) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_TRUE(begins(message_of<std::runtime_error>([] { free_memory(); }),
+                     "asking for free device memory: "));
+}
+
+class OnGpuFreeMemory : public OnGpuTest {};
+
+TEST_F(OnGpuFreeMemory, IsSomeOnDeviceAndHostAndNoMoreThanThereIs) {
+  std::string ignored;
+  const FreeMemory free = free_memory();
+  EXPECT_GT(free.device_bytes, std::uint64_t{1} << 20);
+  EXPECT_LE(free.device_bytes, profiling::find_gpu(&ignored)->memory_bytes);
+  EXPECT_GT(free.host_bytes, std::uint64_t{1} << 20);
+  EXPECT_LE(free.host_bytes, profiling::describe_host().memory_bytes);
+}
+
+}  // namespace
+}  // namespace reprolab

@@ -1,0 +1,38 @@
+// How the GPU tests run an NF4 kernel on a tensor.
+#pragma once
+
+#include "experiments/nf4/workload.hpp"
+#include "tests/kernels/nf4/testing.hpp"
+#include "tests/kernels/on_gpu.hpp"
+
+namespace reprolab::nf4 {
+
+/// What verifying tensors takes, once a test.
+class Proof : public reprolab::Proof {
+ public:
+  using reprolab::Proof::verify;
+  Verification verify(const VariantInfo& kernel, const Tensor& tensor, int slots = 1) const {
+    return verify(kernel, Nf4Workload(facts_of(tensor), tensor, slots));
+  }
+
+  /// Fails the test unless `kernel` ends on `tensor` as its contract promises.
+  void expect_promised(const VariantInfo& kernel, const Tensor& tensor,
+                       const std::string& problem) const {
+    const Verification found = verify(kernel, tensor);
+    EXPECT_EQ(name(found.outcome), name(promised(kernel, tensor)))
+        << kernel.name << " on " << problem << ": " << found.reason;
+  }
+};
+
+/// Launches `kernel` on `tensor` alone and returns where it wrote outside its output.
+inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const Tensor& tensor) {
+  const DeviceTensor input(tensor.quantized);
+  const GuardedOutput output(2 * tensor.expected.size());
+  const Problem problem = input.problem(output.data());
+  if (!kernel_named(kernel).supports(problem).ok) return {};
+  profiling::check(kernel_named(kernel).launch(problem, nullptr), kernel);
+  profiling::check(cudaDeviceSynchronize(), kernel);
+  return output.touched();
+}
+
+}  // namespace reprolab::nf4

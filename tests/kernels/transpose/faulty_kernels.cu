@@ -1,0 +1,102 @@
+// Transpose kernels with one planted fault each, for tests that wrong kernels are caught. One
+// element a thread, any matrix. Their names begin with "test_".
+#include "kernels/transpose/support.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+constexpr int threads = 256;
+
+/// No fault; the others differ from it in one member. Rows and columns are the output's.
+struct Sound {
+  __device__ static bool skips(std::int64_t, std::int64_t, const Problem&) { return false; }
+  __device__ static std::int64_t column(std::int64_t, std::int64_t column) { return column; }
+  __device__ static float value(float value) { return value; }
+};
+
+/// The first two elements of the output's first row change places.
+struct SwapsTwo : Sound {
+  __device__ static std::int64_t column(std::int64_t row, std::int64_t column) {
+    return row == 0 && column < 2 ? 1 - column : column;
+  }
+};
+
+struct SkipsLastColumn : Sound {
+  __device__ static bool skips(std::int64_t, std::int64_t column, const Problem& problem) {
+    return column == problem.rows - 1;
+  }
+};
+
+/// The second tile of 32 x 32 in both directions.
+struct LeavesOutTile : Sound {
+  __device__ static bool skips(std::int64_t row, std::int64_t column, const Problem&) {
+    return row / 32 == 1 && column / 32 == 1;
+  }
+};
+
+/// The same numbers, but not the same bits: -0.0 becomes 0.0, and NaNs lose their payloads.
+struct AddsZero : Sound {
+  __device__ static float value(float value) { return value + 0.0f; }
+};
+
+template <class Fault>
+__global__ void transpose(const Problem problem) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= problem.rows * problem.columns) return;
+  const std::int64_t row = i / problem.rows, column = i % problem.rows;
+  if (Fault::skips(row, column, problem)) return;
+  problem.output[row * problem.out_stride + Fault::column(row, column)] =
+      Fault::value(problem.input[column * problem.in_stride + row]);
+}
+
+template <class Fault>
+cudaError_t launch(const Problem& problem, cudaStream_t stream) {
+  const auto blocks =
+      static_cast<unsigned>((problem.rows * problem.columns + threads - 1) / threads);
+  transpose<Fault><<<blocks, threads, 0, stream>>>(problem);
+  return cudaGetLastError();
+}
+
+__global__ void write(float* to) { *to = 1.0f; }
+
+/// Writes the transpose, then one element `at` from the output's start.
+cudaError_t launch_and_write(const Problem& problem, std::int64_t at, cudaStream_t stream) {
+  const cudaError_t status = launch<Sound>(problem, stream);
+  write<<<1, 1, 0, stream>>>(problem.output + at);
+  return status;
+}
+
+/// Behind the output's first row.
+cudaError_t launch_with_write_to_gap(const Problem& problem, cudaStream_t stream) {
+  return launch_and_write(problem, problem.rows, stream);
+}
+
+/// Behind the last one.
+cudaError_t launch_with_write_behind(const Problem& problem, cudaStream_t stream) {
+  return launch_and_write(problem, (problem.columns - 1) * problem.out_stride + problem.rows,
+                          stream);
+}
+
+using Launch = cudaError_t (*)(const Problem&, cudaStream_t);
+
+Kernel<Problem> faulty(const char* name, Launch launch) {
+  return {.name = name,
+          .lineage = "a test",
+          .source_file = "tests/kernels/transpose/faulty_kernels.cu",
+          .contract = {},
+          .supports = supports_all,
+          .launch = launch};
+}
+
+const Register<Problem> kernels[] = {
+    Register<Problem>(faulty("test_sound", launch<Sound>)),
+    Register<Problem>(faulty("test_swaps_two", launch<SwapsTwo>)),
+    Register<Problem>(faulty("test_skips_last_column", launch<SkipsLastColumn>)),
+    Register<Problem>(faulty("test_leaves_out_tile", launch<LeavesOutTile>)),
+    Register<Problem>(faulty("test_adds_zero", launch<AddsZero>)),
+    Register<Problem>(faulty("test_writes_to_gap", launch_with_write_to_gap)),
+    Register<Problem>(faulty("test_writes_behind", launch_with_write_behind)),
+};
+
+}  // namespace
+}  // namespace reprolab::transpose

@@ -1,0 +1,135 @@
+// That a wrong transpose is caught, by the harness and place by place, and gets no time; and that a
+// sound one beside it is not.
+#include "experiments/harness/measure.hpp"
+#include "tests/kernels/transpose/on_gpu.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+VariantInfo named(const std::string& kernel) {
+  const auto all = registered_variants<Problem>();
+  return *std::ranges::find(all, kernel, &VariantInfo::name);
+}
+
+/// An output of 70 rows of 100 elements, with 4 between them.
+constexpr MatrixSpec spec{.rows = 100, .columns = 70, .padding = 4};
+
+class OnGpuFaultyTranspose : public OnGpuTest {
+ protected:
+  static Verification verify(const std::string& kernel, const MatrixSpec& matrix = spec) {
+    return Proof().verify(named(kernel), TransposeWorkload(matrix, 1, 3));
+  }
+};
+
+TEST_F(OnGpuFaultyTranspose, ASoundOneIsBitExact) {
+  for (const MatrixSpec& matrix :
+       {spec, MatrixSpec{.rows = 1, .columns = 1}, MatrixSpec{.rows = 333, .columns = 1001}}) {
+    const auto found = verify("test_sound", matrix);
+    EXPECT_EQ(found.outcome, Outcome::bit_exact) << found.reason;
+    EXPECT_EQ(found.reason, "");
+  }
+}
+
+TEST_F(OnGpuFaultyTranspose, TwoSwappedElementsAreAMismatchOfTwo) {
+  const auto found = verify("test_swaps_two");
+  EXPECT_EQ(found.outcome, Outcome::mismatch);
+  EXPECT_TRUE(matches(found.reason,
+                      "2 of 7000 elements differ; first at row 0, column 0 of the output: expected "
+                      "0x[0-9a-f]{8} \\([-.0-9e]+\\), actual 0x[0-9a-f]{8} \\([-.0-9e]+\\)"));
+}
+
+TEST_F(OnGpuFaultyTranspose, ASkippedLastColumnIsAMismatchFromItsFirstElement) {
+  const auto found = verify("test_skips_last_column");
+  EXPECT_EQ(found.outcome, Outcome::mismatch);
+  EXPECT_TRUE(begins(found.reason,
+                     "70 of 7000 elements differ; first at row 0, column 99 of the output: "));
+  EXPECT_TRUE(ends(found.reason, ", actual 0xffffffff (-nan)"));
+}
+
+TEST_F(OnGpuFaultyTranspose, AWriteBetweenTwoRowsIsAMismatch) {
+  const auto found = verify("test_writes_to_gap");
+  EXPECT_EQ(found.outcome, Outcome::mismatch);
+  EXPECT_TRUE(begins(found.reason,
+                     "1 of 7000 elements differ; first at row 0, column 100 of the output, between "
+                     "two rows"));
+  EXPECT_TRUE(ends(found.reason, ", actual 0x3f800000 (1)"));
+}
+
+TEST_F(OnGpuFaultyTranspose, ATileLeftOutIsAMismatchFromItsFirstElement) {
+  const auto found = verify("test_leaves_out_tile");
+  EXPECT_EQ(found.outcome, Outcome::mismatch);
+  EXPECT_TRUE(begins(found.reason,
+                     "1024 of 7000 elements differ; first at row 32, column 32 of the output: "));
+  EXPECT_EQ(verify("test_leaves_out_tile", {.rows = 32, .columns = 32}).outcome,
+            Outcome::bit_exact);
+}
+
+/// The first element of the data is -0.0, which a kernel that computes makes 0.0.
+TEST_F(OnGpuFaultyTranspose, ComputingWithTheValuesIsAMismatchOfNegativeZero) {
+  const auto found = verify("test_adds_zero");
+  EXPECT_EQ(found.outcome, Outcome::mismatch);
+  EXPECT_EQ(found.reason,
+            "1 of 7000 elements differ; first at row 0, column 0 of the output: expected "
+            "0x80000000 (-0), actual 0x00000000 (0)");
+}
+
+/// With ones everywhere two of them can change places unseen; what is not written cannot.
+TEST_F(OnGpuFaultyTranspose, ConstantDataHideASwap) {
+  MatrixSpec constant = spec;
+  constant.data = Data::constant;
+  EXPECT_EQ(verify("test_swaps_two", constant).outcome, Outcome::bit_exact);
+  EXPECT_EQ(verify("test_leaves_out_tile", constant).outcome, Outcome::mismatch);
+}
+
+TEST_F(OnGpuFaultyTranspose, AMismatchGetsNoTimeAndWhatIsSoundDoes) {
+  constexpr const char* faulty[] = {"test_swaps_two", "test_skips_last_column",
+                                    "test_leaves_out_tile", "test_adds_zero", "test_writes_to_gap"};
+  std::vector<VariantInfo> kernels{named("test_sound"), named("column_walk")};
+  for (const char* kernel : faulty) kernels.push_back(named(kernel));
+  const TransposeWorkload workload(spec, 1, 3);
+  Measurement measurement;
+  const auto records = measurement.run(
+      workload, kernels, {.experiment = "test", .samples = 3, .batch_us = 50, .ceilings = false});
+  ASSERT_EQ(records.size(), kernels.size());
+  for (const Record& record : records) {
+    const std::string& kernel = record.variant.name;
+    const bool sound = std::ranges::find(faulty, kernel) == std::end(faulty);
+    EXPECT_EQ(name(record.outcome), name(sound ? Outcome::bit_exact : Outcome::mismatch))
+        << kernel << ": " << record.reason;
+    EXPECT_EQ(record.samples_us.size(), sound ? 3u : 0u) << kernel;
+  }
+}
+
+/// The same faults where outputs are checked place by place.
+std::vector<Wrong> wrong_places(const std::string& kernel) {
+  const Placement matrix = {.rows = 100, .columns = 70, .in_stride = 74, .out_stride = 104};
+  ManyMatrices matrices(named(kernel), matrix.input_words(), matrix.output_words());
+  matrices.run(matrix);
+  return matrices.wrong();
+}
+
+TEST_F(OnGpuFaultyTranspose, EachFaultIsFoundPlaceByPlace) {
+  const auto expect = [](const char* kernel, std::int64_t words, std::int64_t first) {
+    const auto found = wrong_places(kernel);
+    ASSERT_EQ(found.size(), 1u) << kernel;
+    EXPECT_EQ(found[0].words, words) << kernel;
+    EXPECT_EQ(found[0].first, first) << kernel;
+  };
+  EXPECT_TRUE(wrong_places("test_sound").empty());
+  expect("test_swaps_two", 2, 0);
+  expect("test_skips_last_column", 70, 99);
+  expect("test_leaves_out_tile", 1024, 32 * 104 + 32);
+  expect("test_writes_to_gap", 1, 100);
+  expect("test_writes_behind", 1, 69 * 104 + 100);
+}
+
+/// Of the patterns of 32 bits one in 128 is a NaN.
+TEST_F(OnGpuFaultyTranspose, ComputingWithTheValuesIsFoundPlaceByPlace) {
+  const auto found = wrong_places("test_adds_zero");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_GT(found[0].words, 20);
+}
+
+}  // namespace
+}  // namespace reprolab::transpose

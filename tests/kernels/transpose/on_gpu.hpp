@@ -1,0 +1,102 @@
+// How the GPU tests run a transpose kernel: through the harness's verifier, or on matrices that are
+// checked place by place.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
+#include "experiments/transpose/workload.hpp"
+#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/transpose/place_check.hpp"
+
+namespace reprolab::transpose {
+
+/// The same for each kernel that this GPU can run at all.
+class OnGpuEachTranspose : public OnGpuEachKernel {
+ protected:
+  void SetUp() override {
+    OnGpuEachKernel::SetUp();
+    if (IsSkipped()) return;
+    // Of an empty problem every row is aligned: what is refused is the GPU.
+    const Support support = kernel_named(GetParam().name).supports(Problem{});
+    if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << support.reason;
+  }
+};
+
+/// Those that promise the transpose, cuBLAS's among them; and those that declare something else.
+inline std::vector<VariantInfo> kernels_that(bool deviate) {
+  auto kernels = registered_variants<Problem>();
+  std::erase_if(kernels,
+                [&](const VariantInfo& kernel) { return kernel.deviation.empty() == deviate; });
+  return kernels;
+}
+inline std::vector<VariantInfo> exact_kernels() { return kernels_that(false); }
+inline std::vector<VariantInfo> deviating_kernels() { return kernels_that(true); }
+
+inline std::string describe(const Placement& matrix) {
+  return fmt::format("{} x {}, strides {} and {}, offsets {} and {}", matrix.rows, matrix.columns,
+                     matrix.in_stride, matrix.out_stride, matrix.in_offset, matrix.out_offset);
+}
+
+/// One kernel on many matrices.
+class ManyMatrices {
+ public:
+  /// Of at most so many words, the room between rows included.
+  ManyMatrices(const VariantInfo& kernel, std::int64_t input_words, std::int64_t output_words)
+      : kernel_(kernel_named(kernel.name)),
+        // Somebody else's may multiply by one.
+        check_(kernel_.peer ? Words::finite : Words::any, input_words, output_words,
+               stream_.get()) {}
+
+  /// Enqueues, unless the kernel does not support it.
+  void run(const Placement& matrix) {
+    const Problem problem = check_.problem(matrix);
+    if (!kernel_.supports(problem).ok) return;
+    check_.poison(matrix);
+    profiling::check(kernel_.launch(problem, stream_.get()), kernel_.name + ": launch");
+    check_.check(matrix);
+    pending_.push_back(matrix);
+    ++count_;
+    if (pending_.size() == PlaceCheck::most_checks) read();
+  }
+
+  /// Fails the test for outputs that are no transpose, for gaps and guards that were touched, and
+  /// for an input that is no longer what it was. Returns how many matrices were run.
+  int expect_transposed() {
+    read();
+    EXPECT_EQ(check_.changed_input_words(), 0) << kernel_.name << " writes to its input";
+    return count_;
+  }
+
+  /// Those whose check found something; for tests of wrong kernels.
+  std::vector<Wrong> wrong() {
+    auto found = check_.found();
+    std::erase_if(found, [](const Wrong& one) { return one.words == 0; });
+    pending_.clear();
+    return found;
+  }
+
+ private:
+  void read() {
+    const auto found = check_.found();
+    int shown = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (found[i].words == 0) continue;
+      if (++shown > 5) break;  // of up to 1024
+      ADD_FAILURE() << kernel_.name << " on " << describe(pending_[i]) << ": " << found[i].words
+                    << " words are not as they must be, the first at " << found[i].first
+                    << " from the output's start";
+    }
+    pending_.clear();
+  }
+
+  const Kernel<Problem>& kernel_;
+  profiling::Stream stream_;
+  PlaceCheck check_;
+  std::vector<Placement> pending_;
+  int count_ = 0;
+};
+
+}  // namespace reprolab::transpose

@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "tests/kernels/transpose/place_check.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t most_blocks = 8192;
+
+unsigned blocks_for(std::int64_t words) {
+  const std::int64_t blocks = (words + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+}
+
+__device__ std::int64_t first_of_thread() {
+  return std::int64_t{blockIdx.x} * threads + threadIdx.x;
+}
+__device__ std::int64_t step() { return std::int64_t{gridDim.x} * threads; }
+
+__global__ void fill(std::uint32_t* input, std::int64_t count, Words words) {
+  for (std::int64_t i = first_of_thread(); i < count; i += step()) {
+    input[i] = word_at(words, static_cast<std::uint64_t>(i));
+  }
+}
+
+/// Words [begin, end) around `output`; the first wrong one is the farthest from the end.
+__global__ void compare(const std::uint32_t* output, Placement matrix, Words words,
+                        std::int64_t begin, std::int64_t end, unsigned long long* wrong_words,
+                        unsigned long long* farthest_from_end) {
+  for (std::int64_t at = begin + first_of_thread(); at < end; at += step()) {
+    if (output[at] == wanted_word(matrix, words, at)) continue;
+    atomicAdd(wrong_words, 1ull);
+    atomicMax(farthest_from_end, static_cast<unsigned long long>(end - at));
+  }
+}
+
+std::uint64_t bytes_of(std::int64_t words) { return 4 * static_cast<std::uint64_t>(words); }
+
+/// Offsets of a placement, rounded up.
+constexpr std::int64_t room = 64;
+
+}  // namespace
+
+PlaceCheck::PlaceCheck(Words words, std::int64_t input_words, std::int64_t output_words,
+                       cudaStream_t stream)
+    : words_(words),
+      input_words_(input_words + room),
+      stream_(stream),
+      input_(bytes_of(input_words_)),
+      output_(bytes_of(output_words + room + 2 * guard)),
+      counted_(most_checks * sizeof(Counted)) {
+  fill<<<blocks_for(input_words_), threads, 0, stream_>>>(input_.as<std::uint32_t>(), input_words_,
+                                                          words_);
+  profiling::check(cudaGetLastError(), "filling an input");
+  profiling::check(cudaMemsetAsync(counted_.data(), 0, counted_.bytes(), stream_),
+                   "clearing counts");
+  prove();
+}
+
+std::uint64_t PlaceCheck::bytes(std::int64_t input_words, std::int64_t output_words) {
+  return bytes_of(input_words + output_words + 2 * room + 2 * guard) +
+         most_checks * sizeof(Counted);
+}
+
+Problem PlaceCheck::problem(const Placement& matrix) const {
+  if (matrix.in_offset + matrix.input_words() > input_words_) {
+    throw std::logic_error("a matrix larger than the check was made for");
+  }
+  return {.input = input_.as<float>() + matrix.in_offset,
+          .output = reinterpret_cast<float*>(output(matrix)),
+          .rows = matrix.rows,
+          .columns = matrix.columns,
+          .in_stride = matrix.in_stride,
+          .out_stride = matrix.out_stride};
+}
+
+std::uint32_t* PlaceCheck::output(const Placement& matrix) const {
+  if (bytes_of(matrix.out_offset + matrix.output_words() + 2 * guard) > output_.bytes()) {
+    throw std::logic_error("an output larger than the check was made for");
+  }
+  return output_.as<std::uint32_t>() + guard + matrix.out_offset;
+}
+
+void PlaceCheck::poison(const Placement& matrix) {
+  profiling::check(cudaMemsetAsync(output(matrix) - guard, untouched_byte,
+                                   bytes_of(matrix.output_words() + 2 * guard), stream_),
+                   "poisoning an output");
+}
+
+void PlaceCheck::check(const Placement& matrix) {
+  if (ends_.size() == most_checks) throw std::logic_error("more checks than are counted");
+  Counted* const counted = counted_.as<Counted>() + ends_.size();
+  const std::int64_t end = matrix.output_words() + guard;
+  compare<<<blocks_for(end + guard), threads, 0, stream_>>>(
+      output(matrix), matrix, words_, -guard, end, &counted->words, &counted->farthest_from_end);
+  profiling::check(cudaGetLastError(), "checking an output");
+  ends_.push_back(end);
+}
+
+std::vector<Wrong> PlaceCheck::found() {
+  std::vector<Counted> counted(ends_.size());
+  const std::uint64_t bytes = counted.size() * sizeof(Counted);
+  profiling::check(
+      cudaMemcpyAsync(counted.data(), counted_.data(), bytes, cudaMemcpyDeviceToHost, stream_),
+      "reading counts");
+  profiling::check(cudaMemsetAsync(counted_.data(), 0, bytes, stream_), "clearing counts");
+  profiling::check(cudaStreamSynchronize(stream_), "checking outputs");
+  std::vector<Wrong> found;
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    found.push_back({static_cast<std::int64_t>(counted[i].words),
+                     ends_[i] - static_cast<std::int64_t>(counted[i].farthest_from_end)});
+  }
+  ends_.clear();
+  return found;
+}
+
+std::int64_t PlaceCheck::changed_input_words() const {
+  // The input is the transpose of one long column.
+  const Placement whole = {
+      .rows = input_words_, .columns = 1, .in_stride = 1, .out_stride = input_words_};
+  const profiling::DeviceBuffer counts(sizeof(Counted));
+  Counted counted{};
+  profiling::check(cudaMemsetAsync(counts.data(), 0, sizeof(Counted), stream_), "clearing counts");
+  compare<<<blocks_for(input_words_), threads, 0, stream_>>>(
+      input_.as<std::uint32_t>(), whole, words_, 0, input_words_, &counts.as<Counted>()->words,
+      &counts.as<Counted>()->farthest_from_end);
+  profiling::check(
+      cudaMemcpyAsync(&counted, counts.data(), sizeof(Counted), cudaMemcpyDeviceToHost, stream_),
+      "reading counts");
+  profiling::check(cudaStreamSynchronize(stream_), "checking an input");
+  return static_cast<std::int64_t>(counted.words);
+}
+
+void PlaceCheck::prove() {
+  constexpr Placement matrix = {
+      .rows = 7, .columns = 5, .in_stride = 6, .out_stride = 9, .in_offset = 3, .out_offset = 1};
+  const std::int64_t words = matrix.output_words();
+  std::vector<std::uint32_t> input, sound(static_cast<std::size_t>(words), untouched);
+  for (std::int64_t i = 0; i < matrix.input_words(); ++i) {
+    input.push_back(word_at(words_, static_cast<std::uint64_t>(matrix.in_offset + i)));
+  }
+  reference::transpose(input, {matrix.rows, matrix.columns, matrix.in_stride}, sound,
+                       matrix.out_stride, 1);
+  const auto at = [&](std::int64_t place) { return static_cast<std::size_t>(place + guard); };
+  const auto expect = [&](const char* fault, std::int64_t wrong_words, std::int64_t first,
+                          auto&& plant) {
+    std::vector<std::uint32_t> guarded(at(words + guard), untouched);
+    std::copy(sound.begin(), sound.end(), guarded.begin() + guard);
+    plant(guarded);
+    profiling::check(cudaMemcpyAsync(output(matrix) - guard, guarded.data(),
+                                     bytes_of(words + 2 * guard), cudaMemcpyHostToDevice, stream_),
+                     "planting a fault");
+    check(matrix);
+    const Wrong wrong = found().front();
+    if (wrong.words != wrong_words || (wrong_words > 0 && wrong.first != first)) {
+      throw std::logic_error(std::string("the check of places misses ") + fault);
+    }
+  };
+  using Guarded = std::vector<std::uint32_t>;
+  expect("a sound output", 0, 0, [](Guarded&) {});
+  for (const std::int64_t element : {std::int64_t{0}, std::int64_t{9 * 2 + 3}, words - 1}) {
+    for (const int bit : {0, 13, 31}) {
+      expect("a flipped bit", 1, element, [&](Guarded& all) { all[at(element)] ^= 1u << bit; });
+    }
+    expect("an unwritten element", 1, element, [&](Guarded& all) { all[at(element)] = untouched; });
+  }
+  expect("two swapped elements", 2, 1, [&](Guarded& all) { std::swap(all[at(1)], all[at(9)]); });
+  expect("a touched gap", 1, 7, [&](Guarded& all) { all[at(7)] = 0; });
+  for (const std::int64_t place : {-guard, std::int64_t{-1}, words, words + guard - 1}) {
+    expect("a touched guard", 1, place, [&](Guarded& all) { all[at(place)] = 0; });
+  }
+}
+
+}  // namespace reprolab::transpose

@@ -1,0 +1,125 @@
+// The words that outputs are checked for, on the host: beside the reference's transpose.
+#include "tests/kernels/transpose/place_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tests/kernels/transpose/on_gpu.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+constexpr std::int64_t guard = 100;
+
+/// The transpose of what lies in `matrix`'s place, with guards, by the reference.
+std::vector<std::uint32_t> by_reference(const Placement& matrix, Words words) {
+  std::vector<std::uint32_t> input;
+  for (std::int64_t i = 0; i < matrix.input_words(); ++i) {
+    input.push_back(word_at(words, static_cast<std::uint64_t>(matrix.in_offset + i)));
+  }
+  std::vector<std::uint32_t> output(static_cast<std::size_t>(matrix.output_words()), untouched);
+  reference::transpose(input, {matrix.rows, matrix.columns, matrix.in_stride}, output,
+                       matrix.out_stride);
+  output.insert(output.begin(), guard, untouched);
+  output.insert(output.end(), guard, untouched);
+  return output;
+}
+
+TEST(WantedWord, IsTheReferencesTransposeAmongUntouchedWords) {
+  for (const Words words : {Words::any, Words::finite}) {
+    for (const std::int64_t rows : {1, 2, 31, 64, 70}) {
+      for (const std::int64_t columns : {1, 3, 32, 65}) {
+        for (const int room : {0, 1, 7}) {
+          const Placement matrix = {.rows = rows,
+                                    .columns = columns,
+                                    .in_stride = columns + room,
+                                    .out_stride = rows + 2 * room,
+                                    .in_offset = room % 4,
+                                    .out_offset = 3};
+          const auto expected = by_reference(matrix, words);
+          std::vector<std::uint32_t> wanted;
+          for (std::int64_t at = -guard; at < matrix.output_words() + guard; ++at) {
+            wanted.push_back(wanted_word(matrix, words, at));
+          }
+          EXPECT_EQ(wanted, expected) << describe(matrix);
+        }
+      }
+    }
+  }
+}
+
+/// More than any of the small shapes takes.
+constexpr std::uint64_t small = 1 << 20;
+
+TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {
+  for (const Words words : {Words::any, Words::finite}) {
+    std::vector<std::uint32_t> all;
+    for (std::uint64_t i = 0; i < small; ++i) all.push_back(word_at(words, i));
+    std::ranges::sort(all);
+    EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+    EXPECT_FALSE(std::ranges::binary_search(all, untouched));
+  }
+}
+
+TEST(WordAt, AnyHasNaNsWithPayloadsAndFiniteHasNone) {
+  int nans = 0;
+  for (std::uint64_t i = 0; i < small; ++i) {
+    nans += std::isnan(std::bit_cast<float>(word_at(Words::any, i)));
+    ASSERT_TRUE(std::isfinite(std::bit_cast<float>(word_at(Words::finite, i)))) << i;
+  }
+  EXPECT_GT(nans, 4000) << "one pattern in 128 is a NaN";
+}
+
+class OnGpuPlaceCheck : public OnGpuTest {};
+
+TEST_F(OnGpuPlaceCheck, ProvesItselfOnPlantedFaults) {
+  const profiling::Stream stream;
+  for (const Words words : {Words::any, Words::finite}) {
+    const PlaceCheck check(words, 1000, 1000, stream.get());  // its constructor does
+    EXPECT_EQ(check.changed_input_words(), 0);
+  }
+}
+
+TEST_F(OnGpuPlaceCheck, FindsAllWordsOfOutputsThatNobodyWrites) {
+  const profiling::Stream stream;
+  PlaceCheck check(Words::any, 130 * 130, 130 * 140, stream.get());
+  std::vector<std::int64_t> elements;
+  for (const std::int64_t rows : {1, 33, 130}) {
+    for (const std::int64_t columns : {1, 64, 130}) {
+      const Placement matrix = {
+          .rows = rows, .columns = columns, .in_stride = columns, .out_stride = rows + 10};
+      check.poison(matrix);
+      check.check(matrix);
+      elements.push_back(rows * columns);
+    }
+  }
+  const auto found = check.found();
+  ASSERT_EQ(found.size(), elements.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].words, elements[i]) << i;
+    EXPECT_EQ(found[i].first, 0) << i;
+  }
+  EXPECT_TRUE(check.found().empty()) << "what was found is read once";
+}
+
+TEST_F(OnGpuPlaceCheck, SeesAWriteToTheInput) {
+  const profiling::Stream stream;
+  const PlaceCheck check(Words::any, 1000, 1000, stream.get());
+  float* const input = const_cast<float*>(check.problem(tight(10, 10)).input);
+  profiling::check(cudaMemset(input + 77, 0, sizeof(float)), "planting a fault");
+  EXPECT_EQ(check.changed_input_words(), 1);
+}
+
+TEST_F(OnGpuPlaceCheck, RefusesMatricesLargerThanItsMemory) {
+  const profiling::Stream stream;
+  PlaceCheck check(Words::any, 1000, 1000, stream.get());
+  EXPECT_THROW(check.problem(tight(100, 11)), std::logic_error);
+  EXPECT_THROW(check.poison({.rows = 10, .columns = 10, .in_stride = 10, .out_stride = 200}),
+               std::logic_error);
+}
+
+}  // namespace
+}  // namespace reprolab::transpose

@@ -1,0 +1,197 @@
+// The output that tma_batched_as_published declares, against the kernel acted out step by step: on
+// the host, and what a GPU makes of it.
+#include "kernels/transpose/swizzle.hpp"
+#include "tests/kernels/transpose/on_gpu.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+using Bits = std::vector<std::uint32_t>;
+
+const Kernel<Problem>& published() { return kernel_named("tma_batched_as_published"); }
+
+/// Where the tensor memory accelerator puts an element of a tile: 16-byte chunks XORed with the
+/// row.
+int in_shared(int row, int column) {
+  return row * 32 + ((column / 4) ^ (row % 8)) * 4 + column % 4;
+}
+
+/// The kernel, tile by tile and thread by thread; `output` keeps what the kernel leaves alone.
+void act_out(const Bits& input, const Placement& matrix, Bits& output) {
+  for (std::int64_t first_row = 0; first_row < matrix.rows; first_row += 32) {
+    for (std::int64_t first_column = 0; first_column < matrix.columns; first_column += 32) {
+      std::uint32_t in[32 * 32] = {}, out[32 * 32];
+      for (int row = 0; row < 32; ++row) {
+        for (int column = 0; column < 32; ++column) {
+          const std::int64_t from_row = first_row + row, from_column = first_column + column;
+          if (from_row >= matrix.rows || from_column >= matrix.columns) continue;
+          in[in_shared(row, column)] =
+              input[static_cast<std::size_t>(from_row * matrix.in_stride + from_column)];
+        }
+      }
+      for (int j = 0; j < 8; ++j) {
+        for (int thread = 0; thread < 128; ++thread) {
+          const auto [from, to] = published_move(thread, j);
+          out[to] = in[from];
+        }
+      }
+      for (int row = 0; row < 32; ++row) {
+        for (int column = 0; column < 32; ++column) {
+          const std::int64_t to_row = first_column + row, to_column = first_row + column;
+          if (to_row >= matrix.columns || to_column >= matrix.rows) continue;
+          output[static_cast<std::size_t>(to_row * matrix.out_stride + to_column)] =
+              out[in_shared(row, column)];
+        }
+      }
+    }
+  }
+}
+
+Bits input_of(const Placement& matrix) {
+  Bits input(static_cast<std::size_t>(matrix.input_words()));
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = word_at(Words::any, i);
+  return input;
+}
+
+Bits untouched_output(const Placement& matrix) {
+  return Bits(static_cast<std::size_t>(matrix.output_words()), untouched);
+}
+
+Problem on_host(const Bits& input, const Placement& matrix, Bits& output) {
+  return {.input = reinterpret_cast<const float*>(input.data()),
+          .output = reinterpret_cast<float*>(output.data()),
+          .rows = matrix.rows,
+          .columns = matrix.columns,
+          .in_stride = matrix.in_stride,
+          .out_stride = matrix.out_stride};
+}
+
+/// What the kernel declares, made in pieces of so many elements.
+Bits declared(const Bits& input, const Placement& matrix, std::int64_t piece = 1 << 20) {
+  Bits output = untouched_output(matrix);
+  const Problem problem = on_host(input, matrix, output);
+  for (std::int64_t at = 0; at < matrix.output_words(); at += piece) {
+    published().contract.emulate(problem, at, std::min(at + piece, matrix.output_words()));
+  }
+  return output;
+}
+
+Bits acted_out(const Bits& input, const Placement& matrix) {
+  Bits output = untouched_output(matrix);
+  act_out(input, matrix, output);
+  return output;
+}
+
+Bits transposed(const Bits& input, const Placement& matrix) {
+  Bits output = untouched_output(matrix);
+  reference::transpose(input, {matrix.rows, matrix.columns, matrix.in_stride}, output,
+                       matrix.out_stride);
+  return output;
+}
+
+/// Whole tiles, tiles that the matrix cuts off anywhere, and rows with room between them that begin
+/// at multiples of 16 bytes, as the kernel asks for.
+std::vector<Placement> matrices() {
+  std::vector<Placement> all;
+  for (const std::int64_t rows : {1, 2, 3, 4, 5, 29, 31, 32, 33, 36, 63, 64, 68, 100, 128}) {
+    for (const std::int64_t columns : {1, 3, 4, 27, 28, 32, 35, 64, 65, 96, 132}) {
+      const std::int64_t in_stride = (columns + 3) / 4 * 4, out_stride = (rows + 3) / 4 * 4;
+      for (const int room : {0, 4, 8}) {
+        all.push_back({.rows = rows,
+                       .columns = columns,
+                       .in_stride = in_stride + room,
+                       .out_stride = out_stride + 2 * room});
+      }
+    }
+  }
+  return all;
+}
+
+TEST(PublishedIndices, DeclareWhatTheKernelActedOutDoes) {
+  for (const Placement& matrix : matrices()) {
+    const Bits input = input_of(matrix);
+    EXPECT_EQ(declared(input, matrix), acted_out(input, matrix)) << describe(matrix);
+  }
+}
+
+TEST(PublishedIndices, DeclareTheSameInWhateverPieces) {
+  for (const Placement& matrix :
+       {tight(64, 96), Placement{.rows = 33, .columns = 65, .in_stride = 68, .out_stride = 44}}) {
+    const Bits input = input_of(matrix);
+    const Bits whole = declared(input, matrix);
+    for (const std::int64_t piece : {1, 7, 44, 1000}) {
+      EXPECT_EQ(declared(input, matrix, piece), whole) << describe(matrix) << ", " << piece;
+    }
+  }
+}
+
+TEST(PublishedIndices, DeclareOnlyTheElementsAskedFor) {
+  const Placement matrix = tight(64, 96);
+  const Bits input = input_of(matrix);
+  Bits output = untouched_output(matrix);
+  published().contract.emulate(on_host(input, matrix, output), 100, 103);
+  const Bits whole = declared(input, matrix);
+  for (std::size_t at = 0; at < output.size(); ++at) {
+    ASSERT_EQ(output[at], at >= 100 && at < 103 ? whole[at] : untouched) << at;
+  }
+}
+
+TEST(PublishedIndices, AreRightOnConstantDataInWholeTiles) {
+  for (const Placement& matrix :
+       {tight(32, 32), tight(128, 96),
+        Placement{.rows = 64, .columns = 32, .in_stride = 36, .out_stride = 72}}) {
+    const Bits ones(static_cast<std::size_t>(matrix.input_words()), 0x3f800000u);
+    EXPECT_EQ(declared(ones, matrix), transposed(ones, matrix)) << describe(matrix);
+  }
+}
+
+TEST(PublishedIndices, AreWrongForSevenElementsInEightOfRandomData) {
+  for (const auto& [rows, columns] : {std::pair{32, 32}, {128, 96}, {512, 1024}}) {
+    const Placement matrix = tight(rows, columns);
+    const Bits input = input_of(matrix);
+    const auto found = reference::compare_bits(transposed(input, matrix), declared(input, matrix));
+    EXPECT_EQ(found.mismatches, matrix.output_words() / 8 * 7) << describe(matrix);
+  }
+}
+
+TEST(PublishedIndices, AreSaidToBeWrongInOneSentence) {
+  EXPECT_EQ(published().contract.deviation,
+            "wrong on non-constant data, as published: of each tile's 32 rows only the first 4 are "
+            "read");
+}
+
+class OnGpuPublishedIndices : public OnGpuTest {};
+
+TEST_F(OnGpuPublishedIndices, DoOnTheGpuWhatTheyDeclareAndTouchNothingElse) {
+  if (const Support support = published().supports(Problem{}); !support.ok) {
+    GTEST_SKIP() << "NOT TESTED, " << support.reason;
+  }
+  int ran = 0;
+  for (const Placement& matrix : matrices()) {
+    const Bits input = input_of(matrix), expected = declared(input, matrix);
+    const profiling::DeviceBuffer on_device(input.size() * sizeof(input[0]));
+    profiling::check(
+        cudaMemcpy(on_device.data(), input.data(), on_device.bytes(), cudaMemcpyHostToDevice),
+        "copying an input");
+    Bits actual(expected.size());
+    const GuardedOutput output(actual.size() * sizeof(actual[0]));
+    Problem problem = on_host(input, matrix, actual);
+    problem.input = on_device.as<float>();
+    problem.output = static_cast<float*>(output.data());
+    if (!published().supports(problem).ok) continue;
+    ++ran;
+    ASSERT_EQ(published().launch(problem, nullptr), cudaSuccess) << describe(matrix);
+    profiling::check(cudaMemcpy(actual.data(), output.data(), actual.size() * sizeof(actual[0]),
+                                cudaMemcpyDeviceToHost),
+                     "reading an output");
+    const auto found = reference::compare_bits(expected, actual);
+    EXPECT_TRUE(found.equal()) << describe(matrix) << ": " << found.mismatches
+                               << " words differ from the declared ones, the first at "
+                               << found.first_mismatch;
+    EXPECT_TRUE(output.touched().empty()) << describe(matrix);
+  }
+  EXPECT_GE(ran, 3);
+}
+
+}  // namespace
+}  // namespace reprolab::transpose

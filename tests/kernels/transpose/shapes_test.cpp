@@ -1,0 +1,120 @@
+// Every kernel on every small shape, with rows that begin anywhere, and on shapes at which a kernel
+// turns to another tile, order or cache hint. Outputs bit for bit; the gaps between their rows and
+// what lies before and behind stay untouched.
+#include "tests/kernels/transpose/on_gpu.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+constexpr std::int64_t longest = 130;  // two tiles of 64, four of 32, and a bit
+constexpr std::int64_t small_words = longest * (longest + 16);
+
+class OnGpuTransposeShapes : public OnGpuEachTranspose {};
+
+constexpr std::int64_t next_multiple_of_4(std::int64_t length) { return (length + 3) / 4 * 4; }
+
+TEST_P(OnGpuTransposeShapes, EveryTightMatrixUpTo130) {
+  ManyMatrices matrices(GetParam(), small_words, small_words);
+  for (std::int64_t rows = 1; rows <= longest; ++rows) {
+    for (std::int64_t columns = 1; columns <= longest; ++columns) {
+      matrices.run(tight(rows, columns));
+    }
+  }
+  EXPECT_GE(matrices.expect_transposed(), 32 * 32) << "multiples of 4, which every kernel runs";
+}
+
+/// Rows that begin at multiples of 16 bytes, as the tensor memory accelerator asks for.
+TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAlignedRoomBetweenItsRows) {
+  ManyMatrices matrices(GetParam(), small_words, small_words);
+  for (std::int64_t rows = 1; rows <= longest; ++rows) {
+    for (std::int64_t columns = 1; columns <= longest; ++columns) {
+      matrices.run({.rows = rows,
+                    .columns = columns,
+                    .in_stride = next_multiple_of_4(columns) + 4,
+                    .out_stride = next_multiple_of_4(rows) + 8});
+    }
+  }
+  EXPECT_GE(matrices.expect_transposed(), 32 * 32);
+}
+
+/// Every row of the output begins at another place of 32 bytes. Kernels that need more alignment
+/// run the few that have it.
+TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithOddRoomBetweenItsRows) {
+  ManyMatrices matrices(GetParam(), small_words, small_words);
+  for (std::int64_t rows = 1; rows <= longest; ++rows) {
+    for (std::int64_t columns = 1; columns <= longest; ++columns) {
+      matrices.run(
+          {.rows = rows, .columns = columns, .in_stride = columns + 3, .out_stride = rows + 5});
+    }
+  }
+  matrices.expect_transposed();
+}
+
+/// Ends of everything that a kernel counts in, and one beside them.
+constexpr std::int64_t lengths[] = {1,  2,  3,  4,  5,  7,  8,  9,  24, 25,  26,
+                                    31, 32, 33, 57, 63, 64, 65, 66, 96, 128, 130};
+
+TEST_P(OnGpuTransposeShapes, PointersThatBeginAnywhere) {
+  ManyMatrices matrices(GetParam(), small_words, small_words);
+  for (const std::int64_t rows : lengths) {
+    for (const std::int64_t columns : lengths) {
+      for (int in_offset = 0; in_offset < 4; ++in_offset) {
+        for (int out_offset = 0; out_offset < 8; ++out_offset) {
+          for (const std::int64_t room : {0, 1, 4}) {
+            matrices.run({.rows = rows,
+                          .columns = columns,
+                          .in_stride = columns + room,
+                          .out_stride = rows + room,
+                          .in_offset = in_offset,
+                          .out_offset = out_offset});
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(matrices.expect_transposed(), 0);
+}
+
+TEST_P(OnGpuTransposeShapes, EmptyMatricesAreNoErrorAndTouchNothing) {
+  ManyMatrices matrices(GetParam(), small_words, small_words);
+  for (const std::int64_t length : {0, 4, 128}) {
+    matrices.run({.rows = 0, .columns = length, .in_stride = 128, .out_stride = 128});
+    matrices.run({.rows = length, .columns = 0, .in_stride = 128, .out_stride = 128});
+  }
+  EXPECT_EQ(matrices.expect_transposed(), 6);
+}
+
+/// column_walk takes larger tiles from 8 blocks a multiprocessor up, keeps what it reads in L2 from
+/// 4 times L2 up, and walks down two columns where rows lie a multiple of 128 KiB apart; each with
+/// whole tiles and with tiles that the matrix cuts off, and the same for rows that begin anywhere.
+TEST_P(OnGpuTransposeShapes, LargeEnoughForEveryTileOrderAndCacheHint) {
+  constexpr Placement shapes[] = {
+      tight(2560, 2560),
+      tight(2564, 3076),
+      tight(2561, 2563),
+      tight(8192, 8256),
+      tight(8196, 10308),
+      tight(8195, 10309),
+      tight(4096, 32768),
+      {.rows = 2052, .columns = 32700, .in_stride = 32768, .out_stride = 2056},
+      {.rows = 2053, .columns = 32701, .in_stride = 32768, .out_stride = 2056},
+      {.rows = 1 << 20, .columns = 68, .in_stride = 68, .out_stride = 1 << 20},
+      {.rows = 68, .columns = 1 << 20, .in_stride = 1 << 20, .out_stride = 68},
+      {.rows = (1 << 25) + 1, .columns = 3, .in_stride = 3, .out_stride = (1 << 25) + 1},
+      {.rows = 3, .columns = (1 << 25) + 1, .in_stride = (1 << 25) + 1, .out_stride = 3},
+  };
+  std::int64_t input_words = 0, output_words = 0;
+  for (const Placement& matrix : shapes) {
+    input_words = std::max(input_words, matrix.input_words());
+    output_words = std::max(output_words, matrix.output_words());
+  }
+  ManyMatrices matrices(GetParam(), input_words, output_words);
+  for (const Placement& matrix : shapes) matrices.run(matrix);
+  EXPECT_GE(matrices.expect_transposed(), 8) << "those in multiples of 4";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuTransposeShapes, testing::ValuesIn(exact_kernels()),
+                         name_of);
+
+}  // namespace
+}  // namespace reprolab::transpose

@@ -1,0 +1,184 @@
+// What each kernel refuses, in its words.
+#include "kernels/transpose/support.hpp"
+
+#include <gtest/gtest.h>
+
+#include "experiments/transpose/workload.hpp"
+#include "tests/kernels/testing.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+constexpr const char* needs_float4s =
+    "needs rows and columns in multiples of 4, and rows that begin at multiples of 16 bytes";
+
+/// An address that nobody looks at, so many bytes past a multiple of 16.
+template <class Pointer>
+Pointer address(std::uintptr_t bytes_off) {
+  return reinterpret_cast<Pointer>((std::uintptr_t{1} << 20) + bytes_off);
+}
+
+/// Aligned in every way, with room between the rows.
+Problem aligned_problem() {
+  return {.input = address<const float*>(0),
+          .output = address<float*>(0),
+          .rows = 64,
+          .columns = 96,
+          .in_stride = 100,
+          .out_stride = 68};
+}
+
+/// The aligned problem with one row or pointer that does not begin at a multiple of 16 bytes.
+std::vector<Problem> unaligned_problems() {
+  std::vector<Problem> problems;
+  for (const std::uintptr_t bytes_off : {4, 8, 12}) {
+    Problem input = aligned_problem(), output = aligned_problem();
+    input.input = address<const float*>(bytes_off);
+    output.output = address<float*>(bytes_off);
+    problems.insert(problems.end(), {input, output});
+  }
+  for (const int more : {1, 2, 3}) {
+    Problem input = aligned_problem(), output = aligned_problem();
+    input.in_stride += more;
+    output.out_stride += more;
+    problems.insert(problems.end(), {input, output});
+  }
+  return problems;
+}
+
+/// The aligned problem with rows or columns that are no multiple of 4, but strides that are.
+std::vector<Problem> ragged_problems() {
+  std::vector<Problem> problems;
+  for (const int less : {1, 2, 3}) {
+    Problem rows = aligned_problem(), columns = aligned_problem();
+    rows.rows -= less;
+    columns.columns -= less;
+    problems.insert(problems.end(), {rows, columns});
+  }
+  return problems;
+}
+
+std::vector<Problem> all_problems() {
+  std::vector<Problem> problems{aligned_problem()};
+  for (const auto& more : {unaligned_problems(), ragged_problems()}) {
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
+  return problems;
+}
+
+TEST(TransposeSupports, Float4sAreAlignedRowsOfWholeGroups) {
+  EXPECT_TRUE(moves_in_float4s(aligned_problem()));
+  for (const Problem& problem : ragged_problems()) EXPECT_FALSE(moves_in_float4s(problem));
+  for (const Problem& problem : unaligned_problems()) EXPECT_FALSE(moves_in_float4s(problem));
+}
+
+TEST(TransposeSupports, ARefusalAndNothingElseHasAReason) {
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    for (const Problem& problem : all_problems()) {
+      const Support support = kernel.supports(problem);
+      EXPECT_EQ(support.ok, support.reason.empty()) << name;
+    }
+  }
+}
+
+TEST(TransposeSupports, ColumnWalkTakesEverything) {
+  for (const Problem& problem : all_problems()) {
+    EXPECT_TRUE(kernel_named("column_walk").supports(problem).ok);
+  }
+}
+
+TEST(TransposeSupports, TiledTakesFloat4sAlone) {
+  const auto& tiled = kernel_named("tiled");
+  EXPECT_TRUE(tiled.supports(aligned_problem()).ok);
+  for (const auto& refused : {unaligned_problems(), ragged_problems()}) {
+    for (const Problem& problem : refused) {
+      EXPECT_EQ(tiled.supports(problem).reason, needs_float4s);
+    }
+  }
+}
+
+TEST(TransposeSupports, CublasRefusesWithItsOwnWordsOrNotAtAll) {
+  const Support first = kernel_named("cublas_sgeam").supports(aligned_problem());
+  EXPECT_TRUE(matches(first.reason, "(cuBLAS: .+)?"));
+  for (const Problem& problem : all_problems()) {
+    EXPECT_EQ(kernel_named("cublas_sgeam").supports(problem).reason, first.reason);
+  }
+}
+
+TEST(TransposeSupports, CublasRefusesStridesThatAnIntCannotCount) {
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+  const auto& cublas = kernel_named("cublas_sgeam");
+  Problem input = aligned_problem(), output = aligned_problem();
+  input.in_stride = output.out_stride = most + 1;
+  EXPECT_EQ(cublas.supports(input).reason, "cuBLAS counts strides in 32 bits");
+  EXPECT_EQ(cublas.supports(output).reason, "cuBLAS counts strides in 32 bits");
+  input.in_stride = output.out_stride = most;
+  EXPECT_EQ(cublas.supports(input).reason, cublas.supports(aligned_problem()).reason);
+  EXPECT_EQ(cublas.supports(output).reason, cublas.supports(aligned_problem()).reason);
+}
+
+constexpr const char* tma_kernels[] = {"tma_naive", "tma_swizzle", "tma_batched",
+                                       "tma_batched_as_published"};
+
+/// Where there is no such GPU that is the reason, whatever the problem.
+TEST(TransposeSupports, WithoutItTheTensorMemoryAcceleratorIsWhatIsMissing) {
+  std::string why_not;
+  const auto gpu = profiling::find_gpu(&why_not);
+  if (gpu && std::stoi(gpu->compute_capability) >= 9) {
+    GTEST_SKIP() << "NOT TESTED, this GPU has one";
+  }
+  for (const char* kernel : tma_kernels) {
+    for (const Problem& problem : all_problems()) {
+      EXPECT_EQ(kernel_named(kernel).supports(problem).reason,
+                "needs the tensor memory accelerator (compute capability 9.0 or newer)")
+          << kernel;
+    }
+  }
+}
+
+class OnGpuTransposeSupports : public OnGpuTest {};
+
+/// It stores whole groups of 16 bytes, past the end of a row as well.
+TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesWholeGroupsOf16Bytes) {
+  for (const char* name : tma_kernels) {
+    const auto& kernel = kernel_named(name);
+    if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
+      GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
+    }
+    EXPECT_TRUE(kernel.supports(aligned_problem()).ok) << name;
+    for (const auto& problems : {ragged_problems(), unaligned_problems()}) {
+      for (const Problem& problem : problems) {
+        EXPECT_EQ(kernel.supports(problem).reason, needs_float4s) << name;
+      }
+    }
+  }
+}
+
+/// That is what the driver's descriptions of matrices hold.
+TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesRowsLessThan2To40BytesApart) {
+  constexpr std::int64_t too_far = std::int64_t{1} << 38;  // elements
+  for (const char* name : tma_kernels) {
+    const auto& kernel = kernel_named(name);
+    if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
+      GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
+    }
+    Problem input = aligned_problem(), output = aligned_problem();
+    input.in_stride = output.out_stride = too_far;
+    EXPECT_EQ(kernel.supports(input).reason, "needs rows less than 2^40 bytes apart") << name;
+    EXPECT_EQ(kernel.supports(output).reason, "needs rows less than 2^40 bytes apart") << name;
+    input.in_stride = output.out_stride = too_far - 4;
+    EXPECT_TRUE(kernel.supports(input).ok) << name;
+    EXPECT_TRUE(kernel.supports(output).ok) << name;
+  }
+}
+
+TEST_F(OnGpuTransposeSupports, AskingLeavesNoErrorBehind) {
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    kernel.supports(aligned_problem());
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << name;
+  }
+}
+
+}  // namespace
+}  // namespace reprolab::transpose

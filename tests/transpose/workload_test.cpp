@@ -1,0 +1,163 @@
+// Matrices as problems of the harness: what is planned, made and said of them.
+#include "experiments/transpose/workload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "experiments/harness/verifier.hpp"
+#include "experiments/transpose/device_matrix.hpp"
+#include "profiling/machine.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+const MatrixSpec specs[] = {{.rows = 1, .columns = 1},
+                            {.rows = 1, .columns = 1000, .padding = 3},
+                            {.rows = 1000, .columns = 1, .padding = 3},
+                            {.rows = 100, .columns = 132, .padding = 4},
+                            {.rows = 1031, .columns = 2050, .padding = 1},
+                            {.rows = 100, .columns = 132, .padding = 4, .data = Data::constant}};
+
+TEST(Plan, HasTheFactsOfTheMatrix) {
+  const PlannedProblem planned =
+      plan({.rows = 100, .columns = 132, .padding = 4, .data = Data::constant});
+  EXPECT_EQ(planned.facts.name, "100x132+4/constant");
+  EXPECT_EQ(planned.facts.description,
+            nlohmann::json::parse(R"({"name": "100x132+4/constant", "family": "transpose",
+              "n": 13200, "rows": 100, "columns": 132, "in_stride": 136, "out_stride": 104,
+              "data": "constant", "checked_on": "host"})"));
+  const std::int64_t in = 99 * 136 + 132, out = 131 * 104 + 100;  // elements, gaps among them
+  EXPECT_EQ(planned.facts.elements, out);
+  EXPECT_EQ(planned.facts.element_bytes, 4);
+  EXPECT_EQ(planned.facts.bytes_read, 13200u * 4) << "gaps are not read";
+  EXPECT_EQ(planned.facts.bytes_written, 13200u * 4) << "gaps are not written";
+  EXPECT_EQ(planned.slot_device_bytes, static_cast<std::uint64_t>(4 * (in + out)));
+  EXPECT_EQ(planned.host_bytes, static_cast<std::uint64_t>(4 * (in + out)));
+  EXPECT_EQ(plan({.rows = 2, .columns = 3}).facts.description.at("data"), "random");
+}
+
+TEST(Plan, ChecksOnTheDeviceWhatIsTooLargeForAHost) {
+  const PlannedProblem most = plan({.rows = 32768, .columns = 65536});
+  EXPECT_EQ(most.facts.description.at("checked_on"), "host");
+  EXPECT_EQ(most.host_bytes, 2u * (std::uint64_t{8} << 30));
+  const PlannedProblem more = plan({.rows = 32768, .columns = 65537});
+  EXPECT_EQ(more.facts.description.at("checked_on"), "device");
+  EXPECT_EQ(more.host_bytes, 0u);
+  EXPECT_EQ(more.facts.bytes_read, 4ull * 32768 * 65537);
+}
+
+class OnGpuTranspose : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+
+  /// What verifying takes: proven comparisons.
+  struct Bench {
+    Bench() : comparison(stream.get()) { reference::prove_comparison(); }
+    profiling::Stream stream;
+    DeviceComparison comparison;
+  };
+};
+
+using Bits = std::vector<std::uint32_t>;
+
+Bits to_host(const void* device, std::size_t elements) {
+  Bits bits(elements);
+  profiling::check(cudaMemcpy(bits.data(), device, 4 * elements, cudaMemcpyDeviceToHost),
+                   "copying to the host");
+  return bits;
+}
+
+/// The device's matrices against the host's, whose expected output is the reference's.
+TEST_F(OnGpuTranspose, TheDeviceMakesTheMatricesOfTheHost) {
+  for (const MatrixSpec& spec : specs) {
+    for (const std::uint64_t seed : {0, 5}) {
+      const Matrix host = make_matrix(spec, seed);
+      const profiling::DeviceBuffer input(4 * host.input.size()),
+          expected(4 * host.expected.size());
+      fill_input(input.as<std::uint32_t>(), spec, seed, nullptr);
+      fill_expected(expected.as<std::uint32_t>(), spec, seed, nullptr);
+      EXPECT_EQ(to_host(input.data(), host.input.size()), host.input) << spec.name();
+      EXPECT_EQ(to_host(expected.data(), host.expected.size()), host.expected) << spec.name();
+    }
+  }
+}
+
+TEST_F(OnGpuTranspose, AWorkloadHasEqualInputsAndItsOwnOutputsInEverySlot) {
+  for (const MatrixSpec& spec : specs) {
+    const Matrix host = make_matrix(spec, 5);
+    const TransposeWorkload workload(spec, 5, 3);
+    ASSERT_EQ(workload.slots(), 3);
+    const auto expected = workload.expected();
+    EXPECT_TRUE(std::ranges::equal(expected, std::as_bytes(std::span(host.expected))));
+    std::set<const void*> places;
+    for (int slot = 0; slot < 3; ++slot) {
+      EXPECT_EQ(to_host(workload.traffic(slot).read, host.input.size()), host.input);
+      EXPECT_EQ(workload.traffic(slot).written, workload.output(slot));
+      places.insert(workload.traffic(slot).read);
+      places.insert(workload.output(slot));
+    }
+    EXPECT_EQ(places.size(), 6u) << spec.name();
+  }
+}
+
+TEST_F(OnGpuTranspose, EveryKernelEndsAsItPromises) {
+  const Bench bench;
+  for (const MatrixSpec& spec : specs) {
+    const TransposeWorkload workload(spec, 5, 2);
+    Verifier verifier(workload, bench.comparison, bench.stream.get());
+    for (const auto& kernel : registered_variants<Problem>()) {
+      const Verification found = verifier.verify(kernel);
+      SCOPED_TRACE(kernel.name + " on " + spec.name() + ": " + found.reason);
+      if (!workload.supports(kernel.name).ok) {
+        EXPECT_EQ(name(found.outcome), "unsupported");
+      } else if (kernel.deviation.empty()) {
+        EXPECT_EQ(name(found.outcome), "bit_exact");
+      } else {
+        EXPECT_TRUE(may_be_timed(found.outcome)) << name(found.outcome);
+      }
+    }
+  }
+}
+
+/// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the truth.
+TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
+  const MatrixSpec spec{.rows = 46352, .columns = 46352};
+  ASSERT_GT(spec.elements(), most_on_host);
+  std::size_t free_bytes = 0, total_bytes = 0;
+  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  if (free_bytes < std::size_t{27} << 30) GTEST_SKIP() << "NOT TESTED, needs 27 GiB of the device";
+  const Bench bench;
+  const TransposeWorkload workload(spec, 5, 1);
+  EXPECT_TRUE(workload.expected().empty());
+  Verifier verifier(workload, bench.comparison, bench.stream.get());
+  VariantInfo tiled;
+  tiled.name = "tiled";
+  EXPECT_EQ(name(verifier.verify(tiled).outcome), "bit_exact");
+  for (const auto& kernel : registered_variants<Problem>()) {
+    if (kernel.deviation.empty() || !workload.supports(kernel.name).ok) continue;
+    const Verification found = verifier.verify(kernel);
+    EXPECT_EQ(name(found.outcome), "unsupported") << kernel.name;
+    EXPECT_EQ(found.reason,
+              "its declared output is made on the host, for which the problem is too large");
+  }
+  // The last element alone spoilt, beyond 2^31.
+  constexpr std::int64_t last = std::int64_t{46352} * 46352 - 1;
+  auto* const output = static_cast<std::uint32_t*>(workload.output(0));
+  ASSERT_EQ(workload.launch("tiled", 0, bench.stream.get()), cudaSuccess);
+  profiling::check(cudaMemsetAsync(output + last, 0x11, 4, bench.stream.get()), "spoiling");
+  const Verification spoilt = verifier.judge_on_device(tiled, output);
+  EXPECT_EQ(name(spoilt.outcome), "mismatch");
+  EXPECT_EQ(spoilt.found.mismatches, 1);
+  EXPECT_EQ(spoilt.found.first_mismatch, last);
+  EXPECT_EQ(spoilt.reason,
+            describe_mismatch(spoilt.found, spec,
+                              value_bits(spec.data, spec.columns, 46351, 46351, 5), 0x11111111u));
+}
+
+}  // namespace
+}  // namespace reprolab::transpose
