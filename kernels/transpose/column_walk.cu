@@ -25,12 +25,19 @@ DeviceLimits device_limits() {
   return {l2_bytes, multiprocessors};
 }
 
+/// Whether tiles cut every row of the output at multiples of 32 bytes, the unit of a write to
+/// memory.
+bool cuts_at_32_bytes(const Problem& problem) {
+  return moves_in_float4s(problem) && reinterpret_cast<std::uintptr_t>(problem.output) % 32 == 0 &&
+         problem.out_stride % 8 == 0;
+}
+
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const DeviceLimits limits = device_limits();
   const std::int64_t elements = problem.rows * problem.columns;
   // Below about 4 times L2, reading and writing together, keeping anything costs time.
   const bool small = 2 * elements * std::int64_t{sizeof(float)} < 4 * limits.l2_bytes;
-  if (!moves_in_float4s(problem)) {
+  if (!cuts_at_32_bytes(problem)) {
     return small ? shifted::launch<DownColumns<1>, StreamingAccess>(problem, stream)
                  : shifted::launch<DownColumns<1>, KeepReads>(problem, stream);
   }

@@ -4,6 +4,7 @@
 // Bound:  memory, as far as its kernels go.
 // Alone:  make bench KERNEL=cublas_sgeam
 #include <cublas_v2.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <limits>
@@ -15,15 +16,49 @@
 namespace reprolab::transpose {
 namespace {
 
-/// A handle for the device that is current when it is first asked for; lives as long as the
-/// process.
+/// The library, loaded when it is first asked for, so that programs start without it; and a handle
+/// for the device that is current then. Lives as long as the process.
 struct Cublas {
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasGetStatusString) status_string = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  decltype(&cublasSgeam) sgeam = nullptr;
   cublasHandle_t handle = nullptr;
-  cublasStatus_t created = cublasCreate(&handle);
+  std::string why_not;  ///< Empty when all of the above is there.
+
+  Cublas() {
+    void* const library = open();
+    if (library == nullptr) {
+      why_not = dlerror();
+      return;
+    }
+    if (!find(library, "cublasCreate_v2", create) ||
+        !find(library, "cublasGetStatusString", status_string) ||
+        !find(library, "cublasSetStream_v2", set_stream) || !find(library, "cublasSgeam", sgeam)) {
+      why_not = "the library lacks a function";
+      return;
+    }
+    const cublasStatus_t status = create(&handle);
+    if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
+  }
+
+ private:
+  /// Of the version that this is compiled for: from where the loader looks, or from the toolkit.
+  static void* open() {
+    const std::string name = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
+    void* const library = dlopen(name.c_str(), RTLD_NOW);
+    return library != nullptr ? library : dlopen(REPROLAB_CUBLAS_LIBRARY, RTLD_NOW);
+  }
+
+  template <class Function>
+  static bool find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+  }
 };
 
-Cublas& cublas() {
-  static Cublas instance;
+const Cublas& cublas() {
+  static const Cublas instance;
   return instance;
 }
 
@@ -32,8 +67,8 @@ Support supports(const Problem& problem) {
   if (std::max(problem.in_stride, problem.out_stride) > most) {
     return Support::no("cuBLAS counts strides in 32 bits");
   }
-  if (cublas().created == CUBLAS_STATUS_SUCCESS) return Support::yes();
-  return Support::no(std::string("cuBLAS: ") + cublasGetStatusString(cublas().created));
+  if (cublas().why_not.empty()) return Support::yes();
+  return Support::no("cuBLAS: " + cublas().why_not);
 }
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
@@ -43,11 +78,11 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const int in_stride = static_cast<int>(problem.in_stride);
   const int out_stride = static_cast<int>(problem.out_stride);
   // Its matrices are column-major: ours, row by row, is to it the transposed one.
-  cublasStatus_t status = cublasSetStream(cublas().handle, stream);
+  cublasStatus_t status = cublas().set_stream(cublas().handle, stream);
   if (status == CUBLAS_STATUS_SUCCESS) {
-    status =
-        cublasSgeam(cublas().handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, problem.input,
-                    in_stride, &zero, problem.output, out_stride, problem.output, out_stride);
+    status = cublas().sgeam(cublas().handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one,
+                            problem.input, in_stride, &zero, problem.output, out_stride,
+                            problem.output, out_stride);
   }
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;
