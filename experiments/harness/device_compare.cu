@@ -8,6 +8,7 @@
 namespace reprolab {
 namespace {
 
+constexpr std::int64_t most_blocks = 2048;  // fill any GPU; longer arrays are walked in strides
 constexpr int threads = 256;
 
 /// One thread an element, grid-stride: plain, and still at memory speed.
@@ -43,8 +44,8 @@ reference::Comparison DeviceComparison::compare(const void* expected, const void
   profiling::check(
       cudaMemcpyAsync(found_.data(), &nothing, sizeof(Found), cudaMemcpyHostToDevice, stream_),
       "starting a comparison");
-  const auto blocks =
-      static_cast<unsigned>(std::clamp<std::int64_t>((elements + threads - 1) / threads, 1, 16384));
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::int64_t>((elements + threads - 1) / threads, 1, most_blocks));
   auto* count = &found_.as<Found>()->mismatches;
   auto* first = &found_.as<Found>()->first;
   if (element_bytes == 2) {
@@ -70,7 +71,7 @@ reference::Comparison DeviceComparison::compare(const void* expected, const void
 template <class Bits>
 void DeviceComparison::prove(const Faults<Bits>& faults) const {
   // Longer than one grid's stride, so that the loop's second turn is tried too.
-  constexpr std::int64_t n = 16384 * threads + 1001;
+  constexpr std::int64_t n = most_blocks * threads + 1001;
   constexpr int bytes = sizeof(Bits);
   std::vector<Bits> sound(n);
   for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<Bits>(i % 0x7c00);

@@ -19,7 +19,7 @@ profiling::DeviceBuffer uploaded(const std::vector<Bits>& values) {
 }
 
 /// One thread, one block, the largest grid, and a second turn of its loop: each with odd counts.
-constexpr std::int64_t counts[] = {1, 2, 3, 255, 256, 257, 1001, 16384 * 256, 16384 * 256 + 3};
+constexpr std::int64_t counts[] = {1, 2, 3, 255, 256, 257, 1001, 2048 * 256, 2048 * 256 + 3};
 
 template <class Bits>
 void expect_faults_found(const DeviceComparison& comparison) {
