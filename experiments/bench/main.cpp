@@ -6,6 +6,7 @@
 
 #include "experiments/bench/benchmark_front.hpp"
 #include "experiments/bench/plan.hpp"
+#include "experiments/harness/command_line.hpp"
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/provenance.hpp"
 #include "reference/compare.hpp"
@@ -16,7 +17,6 @@ namespace {
 struct Options {
   Selection selection;
   MeasureOptions measure;
-  std::string instrument = "events";
   std::string output, pass = "alone";
   bool list = false, dry_run = false;
 };
@@ -27,18 +27,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--family", options.selection.family, "Families whose name matches (regex)");
   app.add_option("--kernel", options.selection.kernel, "Kernels whose whole name matches (regex)");
   app.add_option("--problem", options.selection.problem, "Problems whose name matches (regex)");
-  app.add_option("--samples", options.measure.samples, "Timed batches a row")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+  add_measure_options(app, options.measure);
   app.add_option("--batch-us", options.measure.batch_us, "GPU time a batch aims at")
       ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--seed", options.measure.seed, "Of the data and of the order of samples")
-      ->check(CLI::Range(0, 2147483647))
-      ->capture_default_str();
-  app.add_option("--instrument", options.instrument,
-                 "events, or none: verify and launch only, for ncu and compute-sanitizer")
-      ->check(CLI::IsMember({"events", "none"}))
       ->capture_default_str();
   app.add_option("--experiment", options.measure.experiment, "Name in the result file");
   app.add_option("--pass", options.pass, "Name of the pass in the result file");
@@ -85,20 +76,13 @@ int run(int argc, char** argv) {
   options.measure.experiment = "bench";
   add_options(app, options);
   for (Family* family : families()) family->add_options(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + "; see bench --help");
-  }
+  if (const auto status = parse(app, argc, argv)) return *status;
   for (const auto& word : app.remaining()) {
     if (!word.starts_with("--benchmark_")) {
       throw UsageError("unknown option '" + word + "'; see bench --help");
     }
   }
   for (Family* family : families()) family->configure();
-  options.measure.instrument = profiling::parse_instrument(options.instrument);
   if (options.list) {
     print_kernels();
     return exit_verified;

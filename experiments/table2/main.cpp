@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "experiments/harness/command_line.hpp"
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/provenance.hpp"
 #include "experiments/harness/selection.hpp"
@@ -165,13 +166,7 @@ int run(int argc, char** argv) {
                "table2_replay");
   Options options;
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{}; see table2_replay --help", error.what()));
-  }
+  if (const auto status = parse(app, argc, argv)) return *status;
   const auto models = nf4::select_models(
       nf4::read_models(project_root() / "data/models/models.json"), options.models);
   const auto published = read_json(project_root() / "data/published/published.json");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "experiments/harness/command_line.hpp"
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/measure.hpp"
 #include "experiments/harness/provenance.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 struct Options {
   std::int64_t size = 0;
-  std::string kernel, output, instrument = "events";
+  std::string kernel, output;
   MeasureOptions measure{.experiment = "transpose"};
   bool dry_run = false;
 };
@@ -29,16 +30,7 @@ void add_options(CLI::App& app, Options& options) {
                  fmt::format("Rows and columns [{}, or the most that fits]", posts_size))
       ->check(CLI::Range(1, 1 << 18));
   app.add_option("--kernel", options.kernel, "Kernels whose whole name matches (regex)");
-  app.add_option("--samples", options.measure.samples, "Timed batches a row")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app.add_option("--seed", options.measure.seed, "Of the data and of the order of samples")
-      ->check(CLI::Range(0, 2147483647))
-      ->capture_default_str();
-  app.add_option("--instrument", options.instrument,
-                 "events, or none: verify and launch only, for ncu and compute-sanitizer")
-      ->check(CLI::IsMember({"events", "none"}))
-      ->capture_default_str();
+  add_measure_options(app, options.measure);
   app.add_option("--output", options.output, "Write the result file there");
   app.add_flag("--dry-run", options.dry_run, "Say what would run, how much memory, and exit");
 }
@@ -114,13 +106,7 @@ int run(int argc, char** argv) {
                "transpose_matrix");
   Options options;
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{}; see transpose_matrix --help", error.what()));
-  }
+  if (const auto status = parse(app, argc, argv)) return *status;
   const auto published = read_json(project_root() / "data/published/published.json");
   const auto kernels = select_kernels(options.kernel, registered_variants<Problem>());
   if (options.dry_run) {
@@ -128,7 +114,6 @@ int run(int argc, char** argv) {
     return exit_verified;
   }
 
-  options.measure.instrument = profiling::parse_instrument(options.instrument);
   reference::prove_comparison();
   if (!options.output.empty()) require_writable(options.output);
   PassObserver observer(to_strings(argc, argv), options.measure.instrument, options.measure.seed);
