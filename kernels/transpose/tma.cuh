@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda.h>
+
 #include <cstdint>
 
 #include "kernels/transpose/swizzle.hpp"
@@ -56,7 +57,8 @@ __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row
 }
 
 /// Stores `tiles.out` as the tile whose first element is (row, column); what lies past the matrix
-/// is left out. Called by all threads of a block when they have written their part of it.
+/// is left out, in whole groups of 16 bytes. Called by all threads of a block when they have
+/// written their part of it.
 __device__ inline void tma_store(TmaTiles& tiles, const CUtensorMap& map, int row, int column) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
