@@ -76,6 +76,12 @@ class Registry {
   std::map<std::string, Kernel<Problem>> kernels_;
 };
 
+/// The kernel of that name; it must be registered (std::out_of_range).
+template <class Problem>
+const Kernel<Problem>& kernel_named(const std::string& name) {
+  return Registry<Problem>::instance().kernels().at(name);
+}
+
 /// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file.
 template <class Problem>
 struct Register {

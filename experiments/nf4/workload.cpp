@@ -5,10 +5,6 @@
 #include "reference/parallel.hpp"
 
 namespace reprolab::nf4 {
-const Kernel<Problem>& kernel_named(const std::string& name) {
-  return Registry<Problem>::instance().kernels().at(name);
-}
-
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by) {
   return {.name = name,
@@ -36,11 +32,11 @@ Nf4Workload::Nf4Workload(ProblemFacts facts, Tensor tensor, int slots)
 }
 
 Support Nf4Workload::supports(const std::string& kernel) const {
-  return kernel_named(kernel).supports(inputs_[0].problem(outputs_[0].data()));
+  return kernel_named<Problem>(kernel).supports(inputs_[0].problem(outputs_[0].data()));
 }
 
 cudaError_t Nf4Workload::launch(const std::string& kernel, int slot, cudaStream_t stream) const {
-  return kernel_named(kernel).launch(input(slot).problem(output(slot)), stream);
+  return kernel_named<Problem>(kernel).launch(input(slot).problem(output(slot)), stream);
 }
 
 Traffic Nf4Workload::traffic(int slot) const { return {input(slot).data(), output(slot)}; }
@@ -50,7 +46,7 @@ std::span<const std::byte> Nf4Workload::expected() const {
 }
 
 void Nf4Workload::emulate(const std::string& kernel, std::span<std::byte> output) const {
-  const auto emulate = kernel_named(kernel).contract.emulate;
+  const auto emulate = kernel_named<Problem>(kernel).contract.emulate;
   if (emulate == nullptr) {
     throw std::logic_error(kernel + ": declares a deviation without emulating it");
   }

@@ -38,7 +38,4 @@ class Nf4Workload : public Workload {
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by);
 
-/// The kernel of that name; it must be registered.
-const Kernel<Problem>& kernel_named(const std::string& name);
-
 }  // namespace reprolab::nf4

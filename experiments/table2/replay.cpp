@@ -125,9 +125,9 @@ void Replay::for_each_launch(Body body) {
 }
 
 void Replay::dequantize(const VariantInfo& kernel, const Resident& resident) {
-  profiling::check(
-      nf4::kernel_named(kernel.name).launch(resident.weights.problem(dequantized_.data()), stream_),
-      kernel.name);
+  profiling::check(kernel_named<nf4::Problem>(kernel.name)
+                       .launch(resident.weights.problem(dequantized_.data()), stream_),
+                   kernel.name);
 }
 
 Verification Replay::verify(const VariantInfo& kernel) {

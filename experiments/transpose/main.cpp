@@ -46,8 +46,7 @@ std::int64_t size_that_fits(std::uint64_t l2_bytes, const FreeMemory& free) {
     const Slots slots = slots_for(plan(square(size)), l2_bytes, free);
     if (slots.count > 0) {
       if (size < posts_size) {
-        fmt::print("{0}x{0} instead of the post's {1}x{1}, which {2}\n", size, posts_size,
-                   why_none);
+        fmt::print("the post's {0}x{0} {1}: {2}x{2} is taken\n", posts_size, why_none, size);
       }
       return size;
     }

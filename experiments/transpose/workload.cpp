@@ -34,10 +34,6 @@ std::uint64_t bytes_of(const reference::MatrixShape& shape) {
 
 }  // namespace
 
-const Kernel<Problem>& kernel_named(const std::string& name) {
-  return Registry<Problem>::instance().kernels().at(name);
-}
-
 PlannedProblem plan(const MatrixSpec& spec) {
   return {.facts = describe_problem(spec),
           .slot_device_bytes = bytes_of(spec.input()) + bytes_of(spec.output()),
@@ -68,12 +64,12 @@ Problem TransposeWorkload::problem(int slot) const {
 }
 
 Support TransposeWorkload::supports(const std::string& kernel) const {
-  return kernel_named(kernel).supports(problem(0));
+  return kernel_named<Problem>(kernel).supports(problem(0));
 }
 
 cudaError_t TransposeWorkload::launch(const std::string& kernel, int slot,
                                       cudaStream_t stream) const {
-  return kernel_named(kernel).launch(problem(slot), stream);
+  return kernel_named<Problem>(kernel).launch(problem(slot), stream);
 }
 
 Traffic TransposeWorkload::traffic(int slot) const {
@@ -90,7 +86,7 @@ void TransposeWorkload::write_expected(void* to, cudaStream_t stream) const {
 }
 
 void TransposeWorkload::emulate(const std::string& kernel, std::span<std::byte> output) const {
-  const auto emulate = kernel_named(kernel).contract.emulate;
+  const auto emulate = kernel_named<Problem>(kernel).contract.emulate;
   if (emulate == nullptr || !on_host_) {
     throw std::logic_error(kernel + ": no declared output to make here");
   }

@@ -44,7 +44,4 @@ inline constexpr std::int64_t most_on_host = std::int64_t{1} << 31;
 /// A matrix as a problem that can be prepared.
 PlannedProblem plan(const MatrixSpec& spec);
 
-/// The kernel of that name; it must be registered.
-const Kernel<Problem>& kernel_named(const std::string& name);
-
 }  // namespace reprolab::transpose

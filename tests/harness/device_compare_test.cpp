@@ -8,7 +8,7 @@
 namespace reprolab {
 namespace {
 
-class OnGpuDeviceComparison : public nf4::OnGpuTest {};
+class OnGpuDeviceComparison : public OnGpuTest {};
 
 template <class Bits>
 profiling::DeviceBuffer uploaded(const std::vector<Bits>& values) {

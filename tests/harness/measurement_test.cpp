@@ -36,7 +36,7 @@ TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
   EXPECT_THROW(compare(8), std::invalid_argument);
 }
 
-class OnGpuMeasurement : public nf4::OnGpuTest {
+class OnGpuMeasurement : public OnGpuTest {
  protected:
   static constexpr int samples = 3;
 

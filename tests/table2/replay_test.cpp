@@ -26,7 +26,7 @@ VariantInfo kernel(const std::string& name) {
 }
 
 /// A recorder that was started before the first CUDA call, a stream, and a proven comparison.
-class OnGpuReplay : public nf4::OnGpuTest {
+class OnGpuReplay : public OnGpuTest {
  protected:
   struct Bench {
     Bench() : comparison(stream.get()) { reference::prove_comparison(); }

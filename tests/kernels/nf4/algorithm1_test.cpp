@@ -21,7 +21,7 @@ std::vector<std::uint16_t> algorithm1_output(const reference::QuantizedTensor& t
 }
 
 std::vector<std::uint16_t> emulated(const Tensor& tensor, std::int64_t piece) {
-  const auto emulate = kernel_named("shared_lut_algorithm1").contract.emulate;
+  const auto emulate = kernel_named<Problem>("shared_lut_algorithm1").contract.emulate;
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xcdcd);
   const Problem host = host_problem(tensor.quantized, output.data());
   for (std::int64_t at = 0; at < host.n; at += piece) {
@@ -48,7 +48,7 @@ TEST(Algorithm1Emulation, WritesOnlyTheElementsAskedFor) {
   const Tensor tensor = make_row(5000);
   EXPECT_EQ(emulated(tensor, 7), emulated(tensor, 5000));
   std::vector<std::uint16_t> output(5000, 0xcdcd);
-  kernel_named("shared_lut_algorithm1")
+  kernel_named<Problem>("shared_lut_algorithm1")
       .contract.emulate(host_problem(tensor.quantized, output.data()), 100, 101);
   EXPECT_EQ(std::ranges::count(output, 0xcdcd), 4999);
 }
@@ -60,7 +60,7 @@ TEST(Algorithm1Emulation, IsExactWhereATileIsOneBlockAndWrongWhereItIsNot) {
 }
 
 TEST(Algorithm1Emulation, TheDeviationIsSaidInOneSentence) {
-  EXPECT_EQ(kernel_named("shared_lut_algorithm1").contract.deviation,
+  EXPECT_EQ(kernel_named<Problem>("shared_lut_algorithm1").contract.deviation,
             "line 12 of Algorithm 1 takes one scale, absmax[blockIdx], for each tile of 512 "
             "weights");
 }

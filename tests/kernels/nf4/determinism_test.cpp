@@ -16,9 +16,9 @@ TEST_P(OnGpuDeterminism, TwentyRerunsAreEqualBitForBit) {
     const auto run = [&](const profiling::DeviceBuffer& output) {
       profiling::check(cudaMemsetAsync(output.data(), poison_byte, bytes, proof.stream()),
                        "poisoning an output");
-      profiling::check(
-          kernel_named(GetParam().name).launch(input.problem(output.data()), proof.stream()),
-          GetParam().name);
+      profiling::check(kernel_named<Problem>(GetParam().name)
+                           .launch(input.problem(output.data()), proof.stream()),
+                       GetParam().name);
     };
     run(first);
     for (int rerun = 0; rerun < 20; ++rerun) {

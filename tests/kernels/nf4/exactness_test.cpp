@@ -55,7 +55,7 @@ TEST_P(OnGpuExactness, NoWeightsAreNoError) {
   const GuardedOutput output(0);
   Problem problem = input.problem(output.data());
   problem.n = 0;
-  EXPECT_EQ(kernel_named(GetParam().name).launch(problem, nullptr), cudaSuccess);
+  EXPECT_EQ(kernel_named<Problem>(GetParam().name).launch(problem, nullptr), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_TRUE(output.touched().empty());
 }

@@ -30,7 +30,7 @@ TEST_P(OnGpuGuards, InputsStayAsTheyWere) {
     return host;
   };
   const auto before = bytes();
-  ASSERT_EQ(kernel_named(GetParam().name).launch(input.problem(output.data()), nullptr),
+  ASSERT_EQ(kernel_named<Problem>(GetParam().name).launch(input.problem(output.data()), nullptr),
             cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(bytes(), before);

@@ -80,9 +80,9 @@ std::vector<profiling::DeviceBuffer> expected_tiles(const VariantInfo& kernel, c
 void expect_repeated(const VariantInfo& kernel, const Tensor& tile, std::int64_t n,
                      const Proof& proof) {
   const LongProblem problem(tile.quantized, n);
-  const Support support = kernel_named(kernel.name).supports(problem.view);
+  const Support support = kernel_named<Problem>(kernel.name).supports(problem.view);
   if (!support.ok) GTEST_SKIP() << "NOT TESTED, unsupported: " << support.reason;
-  ASSERT_EQ(kernel_named(kernel.name).launch(problem.view, proof.stream()), cudaSuccess);
+  ASSERT_EQ(kernel_named<Problem>(kernel.name).launch(problem.view, proof.stream()), cudaSuccess);
   const auto expected = expected_tiles(kernel, tile);
   for (std::int64_t at = 0; at < n; at += tile_weights) {
     const auto phase = static_cast<std::size_t>(at / tile_weights) % expected.size();

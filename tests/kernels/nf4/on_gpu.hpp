@@ -29,8 +29,8 @@ inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const
   const DeviceTensor input(tensor.quantized);
   const GuardedOutput output(2 * tensor.expected.size());
   const Problem problem = input.problem(output.data());
-  if (!kernel_named(kernel).supports(problem).ok) return {};
-  profiling::check(kernel_named(kernel).launch(problem, nullptr), kernel);
+  if (!kernel_named<Problem>(kernel).supports(problem).ok) return {};
+  profiling::check(kernel_named<Problem>(kernel).launch(problem, nullptr), kernel);
   profiling::check(cudaDeviceSynchronize(), kernel);
   return output.touched();
 }

@@ -30,7 +30,7 @@ std::string complaint(const std::string& argument) {
 /// Registered peers stay for as long as the process lives, so every test takes a name of its own.
 const Kernel<Problem>& add(const std::string& argument, const std::string& expected_name) {
   EXPECT_EQ(add_bitsandbytes_peer(argument), expected_name);
-  return kernel_named(expected_name);
+  return kernel_named<Problem>(expected_name);
 }
 
 TEST(PeerErrors, NoSuchFile) {
@@ -96,7 +96,7 @@ TEST(PeerNames, ThatOfTheFileWhereTheVersionIsUnknown) {
 TEST(PeerNames, ARegisteredPeerIsListedAsOne) {
   add("peer_listed=" FAKE_PEER, "peer_listed");
   for (const auto& variant : registered_variants<Problem>()) {
-    EXPECT_EQ(variant.role == Role::peer, kernel_named(variant.name).peer) << variant.name;
+    EXPECT_EQ(variant.role == Role::peer, kernel_named<Problem>(variant.name).peer) << variant.name;
   }
 }
 

@@ -21,7 +21,7 @@ const Kernel<Problem>& add_recording_peer(const std::string& name, PeerHook hook
   const auto set_hook = reinterpret_cast<decltype(&set_peer_hook)>(dlsym(library, "set_peer_hook"));
   calls.clear();
   set_hook(hook);
-  return kernel_named(name);
+  return kernel_named<Problem>(name);
 }
 
 void keep(const PeerCall& call) { calls.push_back(call); }

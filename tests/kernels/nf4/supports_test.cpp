@@ -17,7 +17,7 @@ Problem valid_problem(int block_size) {
 
 TEST(Supports, EveryKernelTakesBlocksOf64WithTheStandardTable) {
   for (const auto& kernel : registered_kernels()) {
-    const Support support = kernel_named(kernel.name).supports(valid_problem(64));
+    const Support support = kernel_named<Problem>(kernel.name).supports(valid_problem(64));
     EXPECT_TRUE(support.ok) << kernel.name << ": " << support.reason;
   }
 }
@@ -28,7 +28,7 @@ TEST(Supports, ARefusalAndNothingElseHasAReason) {
       for (const std::int64_t n : {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{1} << 33}) {
         Problem problem = valid_problem(block_size);
         problem.n = n;
-        const Support support = kernel_named(kernel.name).supports(problem);
+        const Support support = kernel_named<Problem>(kernel.name).supports(problem);
         EXPECT_EQ(support.ok, support.reason.empty()) << kernel.name;
       }
     }
@@ -40,7 +40,7 @@ TEST(Supports, KernelsOfTheStandardTableRefuseAnyOther) {
     Problem problem = valid_problem(64);
     problem.table[entry] = std::nextafter(problem.table[entry], 2.0f);
     for (const char* kernel : {"branch_tree", "shared_lut", "packed_store"}) {
-      const Support support = kernel_named(kernel).supports(problem);
+      const Support support = kernel_named<Problem>(kernel).supports(problem);
       EXPECT_FALSE(support.ok) << kernel << ", entry " << entry;
       EXPECT_EQ(support.reason,
                 "the checkpoint's quant_map is not the NF4 table built into the kernel");
@@ -52,13 +52,13 @@ TEST(Supports, KernelsOfTheStandardTableRefuseAnyOther) {
 TEST(Supports, ANegativeZeroIsAnotherTable) {
   Problem problem = valid_problem(64);
   problem.table[7] = -0.0f;
-  EXPECT_FALSE(kernel_named("shared_lut").supports(problem).ok);
+  EXPECT_FALSE(kernel_named<Problem>("shared_lut").supports(problem).ok);
 }
 
 TEST(Supports, Algorithm1RefusesBlocksLongerThanItsTile) {
   for (const int block_size : block_sizes) {
     const Support support =
-        kernel_named("shared_lut_algorithm1").supports(valid_problem(block_size));
+        kernel_named<Problem>("shared_lut_algorithm1").supports(valid_problem(block_size));
     EXPECT_EQ(support.ok, block_size <= 512) << block_size;
     EXPECT_EQ(support.reason,
               block_size <= 512

@@ -14,8 +14,6 @@
 
 namespace reprolab::nf4 {
 
-using reprolab::OnGpuTest;  // for the tests of the harness and of table2
-
 /// All kernels that are registered by their files; not the peers that tests add.
 inline std::vector<VariantInfo> registered_kernels() {
   auto kernels = registered_variants<Problem>();
@@ -48,14 +46,14 @@ inline ProblemFacts facts_of(const Tensor& tensor) {
 /// What `kernel` is declared to write for `tensor`; what it leaves alone is poison.
 inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, const Tensor& tensor) {
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
-  kernel_named(kernel.name)
+  kernel_named<Problem>(kernel.name)
       .contract.emulate(host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
   return output;
 }
 
 /// How `kernel` must end on `tensor`, by its own word and contract.
 inline Outcome promised(const VariantInfo& kernel, const Tensor& tensor) {
-  if (!kernel_named(kernel.name).supports(host_problem(tensor.quantized, nullptr)).ok) {
+  if (!kernel_named<Problem>(kernel.name).supports(host_problem(tensor.quantized, nullptr)).ok) {
     return Outcome::unsupported;
   }
   if (kernel.deviation.empty()) return Outcome::bit_exact;

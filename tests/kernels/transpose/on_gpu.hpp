@@ -20,7 +20,7 @@ class OnGpuEachTranspose : public OnGpuEachKernel {
     OnGpuEachKernel::SetUp();
     if (IsSkipped()) return;
     // Of an empty problem every row is aligned: what is refused is the GPU.
-    const Support support = kernel_named(GetParam().name).supports(Problem{});
+    const Support support = kernel_named<Problem>(GetParam().name).supports(Problem{});
     if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << support.reason;
   }
 };
@@ -45,7 +45,7 @@ class ManyMatrices {
  public:
   /// Of at most so many words, the room between rows included.
   ManyMatrices(const VariantInfo& kernel, std::int64_t input_words, std::int64_t output_words)
-      : kernel_(kernel_named(kernel.name)),
+      : kernel_(kernel_named<Problem>(kernel.name)),
         // Somebody else's may multiply by one.
         check_(kernel_.peer ? Words::finite : Words::any, input_words, output_words,
                stream_.get()) {}

@@ -8,7 +8,7 @@ namespace {
 
 using Bits = std::vector<std::uint32_t>;
 
-const Kernel<Problem>& published() { return kernel_named("tma_batched_as_published"); }
+const Kernel<Problem>& published() { return kernel_named<Problem>("tma_batched_as_published"); }
 
 /// Where the tensor memory accelerator puts an element of a tile: 16-byte chunks XORed with the
 /// row.

@@ -84,12 +84,12 @@ TEST(TransposeSupports, ARefusalAndNothingElseHasAReason) {
 
 TEST(TransposeSupports, ColumnWalkTakesEverything) {
   for (const Problem& problem : all_problems()) {
-    EXPECT_TRUE(kernel_named("column_walk").supports(problem).ok);
+    EXPECT_TRUE(kernel_named<Problem>("column_walk").supports(problem).ok);
   }
 }
 
 TEST(TransposeSupports, TiledTakesFloat4sAlone) {
-  const auto& tiled = kernel_named("tiled");
+  const auto& tiled = kernel_named<Problem>("tiled");
   EXPECT_TRUE(tiled.supports(aligned_problem()).ok);
   for (const auto& refused : {unaligned_problems(), ragged_problems()}) {
     for (const Problem& problem : refused) {
@@ -99,16 +99,16 @@ TEST(TransposeSupports, TiledTakesFloat4sAlone) {
 }
 
 TEST(TransposeSupports, CublasRefusesWithItsOwnWordsOrNotAtAll) {
-  const Support first = kernel_named("cublas_sgeam").supports(aligned_problem());
+  const Support first = kernel_named<Problem>("cublas_sgeam").supports(aligned_problem());
   EXPECT_TRUE(matches(first.reason, "(cuBLAS: .+)?"));
   for (const Problem& problem : all_problems()) {
-    EXPECT_EQ(kernel_named("cublas_sgeam").supports(problem).reason, first.reason);
+    EXPECT_EQ(kernel_named<Problem>("cublas_sgeam").supports(problem).reason, first.reason);
   }
 }
 
 TEST(TransposeSupports, CublasRefusesStridesThatAnIntCannotCount) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
-  const auto& cublas = kernel_named("cublas_sgeam");
+  const auto& cublas = kernel_named<Problem>("cublas_sgeam");
   Problem input = aligned_problem(), output = aligned_problem();
   input.in_stride = output.out_stride = most + 1;
   EXPECT_EQ(cublas.supports(input).reason, "cuBLAS counts strides in 32 bits");
@@ -130,7 +130,7 @@ TEST(TransposeSupports, WithoutItTheTensorMemoryAcceleratorIsWhatIsMissing) {
   }
   for (const char* kernel : tma_kernels) {
     for (const Problem& problem : all_problems()) {
-      EXPECT_EQ(kernel_named(kernel).supports(problem).reason,
+      EXPECT_EQ(kernel_named<Problem>(kernel).supports(problem).reason,
                 "needs the tensor memory accelerator (compute capability 9.0 or newer)")
           << kernel;
     }
@@ -142,7 +142,7 @@ class OnGpuTransposeSupports : public OnGpuTest {};
 /// It stores whole groups of 16 bytes, past the end of a row as well.
 TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesWholeGroupsOf16Bytes) {
   for (const char* name : tma_kernels) {
-    const auto& kernel = kernel_named(name);
+    const auto& kernel = kernel_named<Problem>(name);
     if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
       GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
     }
@@ -159,7 +159,7 @@ TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesWholeGroupsOf16Byt
 TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesRowsLessThan2To40BytesApart) {
   constexpr std::int64_t too_far = std::int64_t{1} << 38;  // elements
   for (const char* name : tma_kernels) {
-    const auto& kernel = kernel_named(name);
+    const auto& kernel = kernel_named<Problem>(name);
     if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
       GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
     }
