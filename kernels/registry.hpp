@@ -1,5 +1,5 @@
-// The registry that each family of kernels has one of: what a kernel says about itself,
-// and the registrar at the end of its file with which it says it.
+// The registry of a kernel family: how a kernel describes itself, and the registrar at the end of
+// its file that adds this description.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,8 @@
 #include <map>
 #include <string>
 #include <utility>
+
+#include "kernels/origin.hpp"
 
 namespace reprolab {
 
@@ -29,9 +31,9 @@ struct Contract {
   /// Empty: bit-exact with the reference. Otherwise what differs, and why, in one sentence.
   std::string deviation;
 
-  /// For a deviation: writes to elements [begin, end) of `host.output` the very bits that the
-  /// kernel is declared to produce (all pointers of `host` are host memory). What it leaves alone
-  /// is what the kernel is declared to leave unwritten.
+  /// For a deviation: writes to elements [begin, end) of `host.output` exactly the bits that the
+  /// kernel is declared to produce (all pointers of `host` are host memory). Elements that it does
+  /// not write are those that the kernel is declared to leave unwritten.
   void (*emulate)(const Problem& host, std::int64_t begin, std::int64_t end) = nullptr;
 
   bool bit_exact() const { return deviation.empty(); }
@@ -40,15 +42,15 @@ struct Contract {
 /// One kernel of a family. `Problem` is the family's plain struct of device views.
 template <class Problem>
 struct Kernel {
-  std::string name;         ///< The one idea, in snake_case; unique within the family.
+  std::string name;         ///< The kernel's one idea, in snake_case; unique within the family.
   std::string lineage;      ///< Where it comes from: paper section, post, release.
   std::string source_file;  ///< Path from the root of the project.
   Contract<Problem> contract;
-  /// Whether `launch` may be called with a problem; what it says no to is never launched.
+  /// Whether `launch` may be called with a problem; a problem that it rejects is never launched.
   std::function<Support(const Problem&)> supports;
-  /// Enqueues the work on the stream, all of it, without waiting; returns cudaGetLastError().
+  /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
   std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
-  bool peer = false;  ///< Somebody else's library, loaded at run time.
+  Origin origin{};
 };
 
 /// All kernels of a family, by name. Filled before main() by the kernels' own files.
@@ -60,7 +62,7 @@ class Registry {
     return registry;
   }
 
-  /// Aborts on a second kernel of the same name: two rows could not be told apart.
+  /// Aborts on a second kernel of the same name, because their rows could not be told apart.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;
     if (!kernels_.emplace(name, std::move(kernel)).second) {
@@ -76,7 +78,7 @@ class Registry {
   std::map<std::string, Kernel<Problem>> kernels_;
 };
 
-/// The kernel of that name; it must be registered (std::out_of_range).
+/// The kernel named `name`. Throws std::out_of_range if there is none.
 template <class Problem>
 const Kernel<Problem>& kernel_named(const std::string& name) {
   return Registry<Problem>::instance().kernels().at(name);

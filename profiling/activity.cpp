@@ -21,14 +21,14 @@ constexpr std::size_t buffer_bytes = 8u << 20;
 constexpr std::size_t buffer_alignment = 8;  // ACTIVITY_RECORD_ALIGNMENT
 constexpr std::size_t first_buffers = 4;
 
-// External ids are recorded with the API call that launches, so those calls are recorded too: the
+// CUPTI ties external ids to the API call that launches, so API calls are recorded too: the
 // runtime's, and the driver's for peers that launch through it.
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                                         CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
                                         CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
 
-/// Buffers between CUPTI's threads and ours. Filled ones wait unread until the flush, so that the
-/// measured pass pays for no parsing.
+/// Buffers that pass records from CUPTI's threads to ours. Filled buffers are not parsed before the
+/// flush, so that parsing costs the measured pass no time.
 class Buffers {
  public:
   struct Filled {
@@ -65,7 +65,7 @@ class Buffers {
   }
 
  private:
-  /// Null when memory is out: CUPTI then drops records, and counts them.
+  /// Null if memory is exhausted: CUPTI then drops records and counts them.
   static std::uint8_t* allocate() {
     void* data = std::aligned_alloc(buffer_alignment, buffer_bytes);
     if (data) std::fill_n(static_cast<std::uint8_t*>(data), buffer_bytes, std::uint8_t{0});
@@ -77,7 +77,7 @@ class Buffers {
   std::vector<Filled> filled_;
 };
 
-// CUPTI's callbacks carry no pointer of ours. Never destroyed: its threads may outlive main().
+// Global: CUPTI's callbacks take no user data. Never destroyed: its threads may outlive main().
 Buffers& buffers() {
   static Buffers& instance = *new Buffers;
   return instance;
@@ -107,7 +107,7 @@ struct ActivityRecorder::State {
     for (const CUpti_ActivityKind kind : kinds) cupti.disable(kind);
   }
 
-  /// Reads every filled buffer and gives it back.
+  /// Parses every filled buffer and returns it to the free list.
   void parse() {
     std::string failure;
     for (const Buffers::Filled& buffer : buffers().take_filled()) {
@@ -130,7 +130,8 @@ struct ActivityRecorder::State {
 
 ActivityRecorder::ActivityRecorder() {
   if (recorder_exists.exchange(true)) {
-    throw std::logic_error("activity recording: a second ActivityRecorder; CUPTI serves one");
+    throw std::logic_error(
+        "activity recording: a second ActivityRecorder; CUPTI supports only one");
   }
   try {
     state_ = std::make_unique<State>();
@@ -144,7 +145,7 @@ ActivityRecorder::~ActivityRecorder() {
   try {
     stop();
   } catch (const std::exception&) {
-    // The recording ends with the process at the latest.
+    // Recording ends with the process at the latest.
   }
   recorder_exists = false;
 }
@@ -165,8 +166,8 @@ void ActivityRecorder::start() {
 
 std::vector<KernelActivity> ActivityRecorder::flush() {
   const CuptiLibrary& cupti = state_->cupti;
-  // Forced: a kernel that has not finished comes without times, which the parser reports; an
-  // unforced flush would keep its whole buffer back unseen.
+  // Forced: an unfinished kernel then has no times, which the parser reports. An unforced flush
+  // would hold back its whole buffer unnoticed.
   cupti.check(cupti.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
   state_->parse();
   std::vector<KernelActivity> kernels = state_->parser.take();

@@ -1,6 +1,6 @@
-// Start and end of every kernel of this process, from CUPTI's activity records: also of kernels
-// that a peer's library launches by itself. Costs some microseconds a launch on the host and
-// widens the gaps between kernels a little; the kernels' own times stay as they are.
+// Start and end times of every kernel of this process, from CUPTI's activity records, including
+// kernels that a peer's library launches by itself. Recording costs some microseconds per launch on
+// the host and slightly widens the gaps between kernels; the kernels' own times do not change.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace reprolab::profiling {
 
-/// One at a time in a process. All members throw std::runtime_error with what to do when CUPTI
-/// refuses.
+/// Only one may exist in a process at a time. If CUPTI refuses a call, all members throw
+/// std::runtime_error that says what to do.
 class ActivityRecorder {
  public:
   /// Loads CUPTI; throws when a profiler already holds this process, or when CUPTI is missing.
@@ -21,15 +21,15 @@ class ActivityRecorder {
   ActivityRecorder(const ActivityRecorder&) = delete;
   ActivityRecorder& operator=(const ActivityRecorder&) = delete;
 
-  /// From here on every kernel is recorded. Best before the process's first CUDA call.
+  /// Starts recording every kernel. Best called before the process's first CUDA call.
   void start();
 
   /// The kernels recorded since start() or the last flush(), in the order of their starts. The
-  /// device must have been synchronized. Throws when records were lost or a kernel has no times:
-  /// a sum over part of a pass is worth nothing.
+  /// device must have been synchronized. Throws if records were lost or a kernel has no times,
+  /// because a sum over part of a pass is worthless.
   std::vector<KernelActivity> flush();
 
-  /// Ends the recording; what was not flushed is lost.
+  /// Ends the recording; records that were not flushed are lost.
   void stop();
 
  private:
@@ -38,8 +38,8 @@ class ActivityRecorder {
   std::unique_ptr<State> state_;
 };
 
-/// Every kernel that this thread launches within the scope carries `id` as its tag, those of
-/// libraries and graphs too. The innermost of nested scopes wins. The recorder must outlive it.
+/// Tags every kernel that this thread launches within the scope with `id`, including launches by
+/// libraries and graphs. The innermost of nested scopes wins. The recorder must outlive the tag.
 class ScopedTag {
  public:
   ScopedTag(ActivityRecorder& recorder, std::uint64_t id);

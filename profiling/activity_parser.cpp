@@ -12,9 +12,9 @@
 namespace reprolab::profiling {
 namespace {
 
-// CUPTI's newer kernel records (10 in CUDA 13.0, 11 in 13.2) begin with this one and append
-// members, none of which is used here. So the oldest layout, that of CUDA 12.0, reads the records
-// of whichever library is loaded, also one newer or older than the headers of this build.
+// CUPTI's newer kernel records (10 in CUDA 13.0, 11 in 13.2) begin with this layout and append
+// members that are not used here. So this oldest layout, of CUDA 12.0, reads the records of any
+// loaded library, whether it is newer or older than the headers of this build.
 using KernelRecord = CUpti_ActivityKernel9;
 
 }  // namespace
@@ -42,7 +42,7 @@ void ActivityParser::add(const CUpti_Activity& record) {
 }
 
 std::vector<KernelActivity> ActivityParser::take() {
-  // A tag's record stands before its kernel's or after, in the same buffer or another.
+  // A tag's record may come before or after its kernel's, in the same buffer or in another.
   std::vector<KernelActivity> kernels = std::exchange(kernels_, {});
   const auto tags = std::exchange(tags_, {});
   std::size_t untimed = 0;

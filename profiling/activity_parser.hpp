@@ -1,5 +1,5 @@
-// From CUPTI's records to KernelActivity. Apart from their collection, so that it can be tested on
-// records made by hand. The one public header that needs cupti.h.
+// Converts CUPTI's records to KernelActivity. Separate from their collection, so that it can be
+// tested on records made by hand.
 #pragma once
 
 #include <cupti.h>
@@ -19,20 +19,20 @@ inline constexpr CUpti_ExternalCorrelationKind tag_kind = CUPTI_EXTERNAL_CORRELA
 
 class ActivityParser {
  public:
-  /// Takes what it needs from `record`; kinds other than kernels and tags are ignored.
+  /// Stores what it needs of `record`; kinds other than kernels and tags are ignored.
   void add(const CUpti_Activity& record);
 
   /// The kernels added since the last call, with their tags, in the order of their starts.
-  /// Throws std::runtime_error when a kernel has no times: it had not finished when the records
-  /// were asked for, or CUPTI had no memory left for its times.
+  /// Throws std::runtime_error if a kernel has no times: either it had not finished when the
+  /// records were flushed, or CUPTI had no memory left for its times.
   std::vector<KernelActivity> take();
 
  private:
   std::string demangled(const char* name);
 
   std::vector<KernelActivity> kernels_;
-  std::unordered_map<std::uint32_t, std::uint64_t> tags_;  ///< By correlation id.
-  std::unordered_map<std::string, std::string> names_;     ///< Demangled, by mangled name.
+  std::unordered_map<std::uint32_t, std::uint64_t> tags_;  ///< Tag by correlation id.
+  std::unordered_map<std::string, std::string> names_;     ///< Demangled name by mangled name.
 };
 
 }  // namespace reprolab::profiling

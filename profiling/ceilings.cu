@@ -10,12 +10,11 @@
 namespace reprolab::profiling::ceilings {
 namespace {
 
-// An element is 16 bytes, the widest access of one thread. The last one may be cut short by the
-// size in bytes.
+// An element is 16 bytes, the widest access of one thread. The last one of a buffer may be shorter.
 constexpr unsigned element_bytes = 16;
 
-// Measured on an H200, the fastest of a sweep over 128 to 1024 threads and 1 to 8 elements a
-// thread. Smaller blocks of the writing kernel are bound by how fast blocks start, not by memory.
+// The fastest on an H200 in a sweep over 128 to 1024 threads per block and 1 to 8 elements per
+// thread. Smaller blocks of the writing kernel are limited by how fast blocks start, not by memory.
 constexpr unsigned write_threads = 512;
 constexpr unsigned copy_threads = 128, copy_block_bytes = copy_threads * element_bytes;
 constexpr unsigned write_block_bytes = write_threads * element_bytes;
@@ -26,8 +25,8 @@ constexpr unsigned mixed_block_bytes = mixed_threads * mixed_stores * element_by
 
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-/// The part of a buffer that one block handles. Starts at the start of an element; only the last
-/// part of a buffer may end within one.
+/// The part of a buffer that one block handles. It begins at the start of an element; only the last
+/// part of a buffer may end inside an element.
 struct Part {
   std::uint64_t offset;  ///< In bytes, from the start of the buffer.
   unsigned bytes;
@@ -42,7 +41,7 @@ __device__ Part part_between(std::uint64_t begin, std::uint64_t end, std::uint64
 __device__ std::uint32_t folded(std::uint32_t word) { return word; }
 __device__ std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
 
-/// The words of the part's element at byte `at`, folded into one; zero beyond the end.
+/// XOR of the words of the part's element at byte `at`; bytes past the end count as zero.
 __device__ std::uint32_t load_folded(const std::uint8_t* from, Part part, unsigned at) {
   from += part.offset;
   if (at + element_bytes <= part.bytes) {
@@ -55,7 +54,7 @@ __device__ std::uint32_t load_folded(const std::uint8_t* from, Part part, unsign
   return sum;
 }
 
-/// The pattern of element `index` of a buffer, flipped, to its place.
+/// Stores the pattern of element `index`, XORed with `flip`, at the element's place.
 __device__ void store_element(std::uint8_t* to, std::uint64_t index, std::uint32_t flip) {
   const std::uint64_t word = index * (element_bytes / 4);
   __stcs(reinterpret_cast<uint4*>(to) + index,
@@ -63,7 +62,7 @@ __device__ void store_element(std::uint8_t* to, std::uint64_t index, std::uint32
                     pattern_word(word + 2) ^ flip, pattern_word(word + 3) ^ flip));
 }
 
-/// The same for the part's element at byte `at`, cut short where the part ends.
+/// The same for the part's element at byte `at`, which may be cut short by the end of the part.
 __device__ void store_pattern(std::uint8_t* to, Part part, unsigned at, std::uint32_t flip) {
   if (at + element_bytes <= part.bytes) {
     return store_element(to, (part.offset + at) / element_bytes, flip);
@@ -75,8 +74,8 @@ __device__ void store_pattern(std::uint8_t* to, Part part, unsigned at, std::uin
   }
 }
 
-// Small blocks and one element a thread: the smaller the pieces in which reads and writes take
-// turns, the nearer it comes to cudaMemcpy.
+// Small blocks and one element per thread: the more often reads and writes alternate, the closer
+// the kernel comes to cudaMemcpy.
 __global__ void __launch_bounds__(copy_threads)
     copying_kernel(std::uint8_t* to, const std::uint8_t* from, std::uint64_t bytes) {
   const std::uint64_t at =
@@ -95,15 +94,15 @@ __global__ void __launch_bounds__(write_threads)
   store_pattern(to, part, threadIdx.x * element_bytes, 0);
 }
 
-// The result must look needed, or the loads are dropped. `mask` is zero in a measurement, which
-// the compiler cannot know: all loads happen, no write does.
+// The result must appear to be used, or the compiler removes the loads. `mask` is zero in a
+// measurement, which the compiler cannot know: all loads happen, but no write.
 __global__ void __launch_bounds__(read_threads)
     read_kernel(const std::uint8_t* from, std::uint64_t bytes, std::uint32_t mask,
                 std::uint32_t* checksum) {
   const std::uint64_t begin = std::uint64_t{blockIdx.x} * read_block_bytes;
   const Part part = part_between(begin, begin + read_block_bytes, bytes);
   std::uint32_t sum = 0;
-  if (part.bytes == read_block_bytes) {  // apart, so that the four loads leave at once
+  if (part.bytes == read_block_bytes) {  // separate, so that all four loads are issued at once
 #pragma unroll
     for (unsigned i = 0; i < read_elements_per_thread; ++i) {
       const unsigned at = (i * read_threads + threadIdx.x) * element_bytes;
@@ -118,18 +117,18 @@ __global__ void __launch_bounds__(read_threads)
   if ((sum & mask) != 0) atomicXor(checksum, sum);
 }
 
-/// How one side of the mixed kernel is dealt out: `units` to each of the even blocks, what is left
-/// over to a block of its own.
+/// How the work on one side (reads or writes) of the mixed kernel is divided: `units` for each
+/// regular block, and the remainder for one extra block.
 struct Deal {
   std::uint64_t bytes;
-  unsigned units;  ///< Per even block.
+  unsigned units;  ///< Per regular block.
   unsigned unit_bytes;
   std::uint64_t blocks;
 
   __host__ __device__ std::uint64_t dealt_bytes() const { return blocks * units * unit_bytes; }
 };
 
-/// The block that takes what the even ones leave: slow and plain, beside thousands of them.
+/// The extra block's work on the remainder. It is slow and simple: one block among thousands.
 __device__ void move_rest(const std::uint8_t* from, Deal reads, std::uint8_t* to, Deal writes) {
   std::uint32_t flip = 0;
   const std::uint64_t step = std::uint64_t{mixed_threads} * element_bytes;
@@ -137,7 +136,7 @@ __device__ void move_rest(const std::uint8_t* from, Deal reads, std::uint8_t* to
   for (std::uint64_t at = reads.dealt_bytes() + lane; at < reads.bytes; at += step) {
     flip ^= load_folded(from, part_between(at, at + element_bytes, reads.bytes), 0);
   }
-  // All bytes alike, so that what was read shows in an output of even one byte.
+  // All bytes alike, so that the data read affect even an output of one byte.
   flip ^= flip >> 16;
   flip = ((flip ^ flip >> 8) & 0xffu) * 0x01010101u;
   for (std::uint64_t at = writes.dealt_bytes() + lane; at < writes.bytes; at += step) {
@@ -145,8 +144,8 @@ __device__ void move_rest(const std::uint8_t* from, Deal reads, std::uint8_t* to
   }
 }
 
-// A block loads its share of the input, all loads of a thread at once, then stores its share of the
-// output. Nothing else: the time of this traffic in this proportion.
+// Each block loads its share of the input, all loads of a thread at once, then stores its share of
+// the output. It does nothing else, so its time is that of this traffic in this proportion.
 template <class Unit, unsigned Loads>
 __global__ void __launch_bounds__(mixed_threads)
     mixed_kernel(const std::uint8_t* from, Deal reads, std::uint8_t* to, Deal writes) {
@@ -188,12 +187,13 @@ unsigned blocks_for(std::uint64_t bytes, std::uint64_t bytes_per_block) {
                               " bytes need more blocks than a grid holds; pass fewer");
 }
 
-/// `loads` a thread, of words where they suffice: then every thread has something to load.
+/// Each thread makes `loads` loads. With few bytes to read, `Unit` is a word instead of 16 bytes,
+/// so that every thread has something to load.
 template <class Unit>
 void launch_mixed(const std::uint8_t* from, std::uint64_t read_bytes, std::uint8_t* to,
                   std::uint64_t write_bytes, std::uint64_t blocks, cudaStream_t stream) {
   const auto deal = [&](std::uint64_t bytes, unsigned unit_bytes) {
-    // Whole elements, so that what is left over begins at the start of one.
+    // Whole elements, so that the remainder begins at the start of an element.
     const auto elements = static_cast<unsigned>(bytes / element_bytes / blocks);
     return Deal{bytes, elements * (element_bytes / unit_bytes), unit_bytes, blocks};
   };

@@ -1,5 +1,4 @@
-// Watches what the GPU's clocks, power and temperature do while something else is measured.
-// It observes only: nothing here sets a clock.
+// Observes the GPU's clocks, power and temperature during a measurement. Nothing here sets a clock.
 #pragma once
 
 #include <chrono>
@@ -17,7 +16,7 @@
 
 namespace reprolab::profiling {
 
-/// One look at the GPU. A value is empty where NVML does not give it.
+/// One reading of the GPU's state. A value is empty if NVML does not give it.
 struct ClockSnapshot {
   std::optional<double> sm_mhz;
   std::optional<double> memory_mhz;
@@ -30,25 +29,25 @@ struct ClockRange {
   double min = 0, median = 0, max = 0;
 };
 
-/// A period's snapshots in short. A range is empty when no snapshot holds the value.
+/// Summary of the snapshots of a period. A range is empty if no snapshot holds the value.
 struct ClockSummary {
   std::size_t snapshots = 0;
   std::optional<ClockRange> sm_mhz;
   std::optional<ClockRange> memory_mhz;
   std::optional<ClockRange> power_w;
   std::optional<ClockRange> temperature_c;
-  /// Every reason seen that held a clock down, by name; idleness is none. Empty list: none seen.
+  /// Names of all reasons seen that limited a clock; idleness is not one. Empty list: none seen.
   std::optional<std::vector<std::string>> throttle_reasons;
 };
 
-/// Median: the mean of the two middle values when their number is even.
+/// The median of an even number of values is the mean of the two middle ones.
 ClockSummary summarize(const std::vector<ClockSnapshot>& snapshots);
 
-/// The members of `provenance.clocks` that are observed; null where NVML is silent.
+/// The members of `provenance.clocks` that are observed; null where NVML gives no value.
 void to_json(nlohmann::json& json, const ClockSummary& summary);
 
-/// Takes a snapshot at start(), at stop(), and once every period between them, in a thread of its
-/// own. Without a device all values are empty, and no thread runs.
+/// Takes a snapshot at start(), at stop(), and once every period in between, in its own thread.
+/// Without a device all values are empty, and no thread runs.
 class ClockObserver {
  public:
   explicit ClockObserver(std::optional<NvmlDevice> device,
@@ -57,11 +56,11 @@ class ClockObserver {
   ClockObserver(const ClockObserver&) = delete;
   ClockObserver& operator=(const ClockObserver&) = delete;
 
-  /// Forgets the snapshots of an earlier start. Nothing happens when it already runs.
+  /// Discards the snapshots of an earlier start. Does nothing if it already runs.
   void start();
   void stop();
 
-  /// Asks NVML at this moment; not part of the summary.
+  /// Queries NVML now; the snapshot is not part of the summary.
   ClockSnapshot snapshot() const;
 
   ClockSummary summary() const;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <stdexcept>
 
 namespace reprolab::profiling {
 namespace {
@@ -57,14 +56,14 @@ std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_
 
 void check(cudaError_t error, std::string_view what, const std::source_location& where) {
   if (error == cudaSuccess) return;
-  throw std::runtime_error(cuda_error_message(error, what, where));
+  throw CudaError(error, cuda_error_message(error, what, where));
 }
 
 DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const cudaError_t error = cudaMalloc(&data_, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // not sticky, but the next launch check would report it as its own
+    cudaGetLastError();  // not sticky, but the next launch check would report it
     std::size_t free_bytes = 0, total_bytes = 0;
     check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the free device memory");
     throw std::runtime_error(out_of_memory_message(bytes, free_bytes, total_bytes));
@@ -72,7 +71,7 @@ DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
   check(error, "allocating device memory");
 }
 
-// Destructors report nothing: what failed before them already has.
+// Destructors do not report errors: whatever failed before them has already been reported.
 DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
 
 void* allocate_mapped(std::size_t bytes) {
@@ -83,7 +82,9 @@ void* allocate_mapped(std::size_t bytes) {
 
 void free_mapped(void* data) noexcept { cudaFreeHost(data); }
 
-Stream::Stream() { check(cudaStreamCreate(&stream_), "creating a stream"); }
+Stream::Stream(unsigned flags) {
+  check(cudaStreamCreateWithFlags(&stream_, flags), "creating a stream");
+}
 Stream::~Stream() { cudaStreamDestroy(stream_); }
 void Stream::synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
 

@@ -1,4 +1,4 @@
-// CUDA calls that say what went wrong, and owners of device memory, streams and events.
+// Error checks for CUDA calls, and owners of device memory, streams and events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,33 +7,41 @@
 #include <cstdint>
 #include <new>
 #include <source_location>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace reprolab::profiling {
 
-/// The one line that `check` throws: "<what>: <name of the error>, <its meaning> (<file>:<line>).
-/// <what to do>".
+/// The one-line message that `check` throws: "<what>: <name of the error>, <its meaning>
+/// (<file>:<line>). <what to do>".
 std::string cuda_error_message(cudaError_t error, std::string_view what,
                                const std::source_location& where);
 
-/// What to do about it, in one sentence or two.
+/// What to do about `error`, in one or two sentences.
 std::string_view cuda_error_hint(cudaError_t error);
 
-/// What `DeviceBuffer` says when memory runs out.
+/// The message that `DeviceBuffer` throws when device memory runs out.
 std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_bytes,
                                   std::uint64_t total_bytes);
 
-/// Throws std::runtime_error unless `error` is cudaSuccess. `what` names the step that failed.
+/// The exception that `check` throws.
+struct CudaError : std::runtime_error {
+  CudaError(cudaError_t error, const std::string& message)
+      : std::runtime_error(message), code(error) {}
+  cudaError_t code;
+};
+
+/// Throws CudaError unless `error` is cudaSuccess. `what` names the step that failed.
 void check(cudaError_t error, std::string_view what,
            const std::source_location& where = std::source_location::current());
 
-/// Device memory. Move only; 256-byte aligned; zero bytes are a null pointer.
+/// Device memory: move-only, 256-byte aligned; a null pointer if it has zero bytes.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// Throws std::runtime_error that says how much was asked for and how much is free.
+  /// Throws std::runtime_error that says how much was requested and how much is free.
   explicit DeviceBuffer(std::uint64_t bytes);
   ~DeviceBuffer();
   DeviceBuffer(DeviceBuffer&& other) noexcept
@@ -81,10 +89,11 @@ class MappedArray {
   std::size_t count_;
 };
 
-/// A stream that keeps the order with the legacy default stream, which some peers launch on.
 class Stream {
  public:
-  Stream();
+  /// cudaStreamDefault synchronizes with the legacy default stream, on which some peers launch;
+  /// cudaStreamNonBlocking synchronizes with no other stream.
+  explicit Stream(unsigned flags = cudaStreamDefault);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -96,7 +105,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event that carries a time.
+/// An event with timing enabled.
 class Event {
  public:
   Event();
@@ -112,7 +121,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Microseconds from `start` to `end`; both recorded and complete. Resolution 0.5 us.
+/// Microseconds from `start` to `end`; both must be recorded and complete. Resolution 0.5 us.
 double elapsed_us(const Event& start, const Event& end);
 
 }  // namespace reprolab::profiling

@@ -6,10 +6,9 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "profiling/dynamic_library.hpp"
+#include "common/dynamic_library.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 constexpr std::string_view outside =
     "Run with --instrument=none under the profiler, or outside of it.";
 
-/// Nsight Systems, Nsight Compute and other injected tools announce themselves so.
+/// Nsight Systems, Nsight Compute and other injected tools set these environment variables.
 void require_no_profiler() {
   for (const char* variable : {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                "CUDA_INJECTION64_PATH"}) {
@@ -31,7 +30,7 @@ void require_no_profiler() {
 
 std::vector<std::string> candidates() {
   if (const char* own = std::getenv("REPROLAB_CUPTI")) return {own};
-  // Another major version than the runtime's would misread this process.
+  // A library of another major version than the runtime's would misread this process.
   return {fmt::format("libcupti.so.{}", CUDART_VERSION / 1000), "libcupti.so",
           REPROLAB_CUPTI_LIBRARY};
 }
@@ -47,10 +46,10 @@ std::string_view hint(CUptiResult result) {
       return "This user may not profile: run as root, or have the administrator set "
              "NVreg_RestrictProfilingToAdminUsers=0; --instrument=none needs no permission.";
     case CUPTI_ERROR_NOT_INITIALIZED:
-    case CUPTI_ERROR_UNKNOWN:  // what CUPTI answers on a machine without a driver
+    case CUPTI_ERROR_UNKNOWN:  // what CUPTI returns on a machine without a driver
       return "CUPTI needs a working NVIDIA driver: `nvidia-smi` should work first.";
     default:
-      return "--instrument=none does without CUPTI, and without times.";
+      return "--instrument=none needs no CUPTI, but measures no times.";
   }
 }
 
@@ -71,28 +70,26 @@ CuptiLibrary load_cupti() {
   if (!library) {
     throw std::runtime_error(fmt::format(
         "activity recording: CUPTI cannot be loaded ({}). Install the toolkit's CUPTI package "
-        "(cuda-cupti), or name the library in REPROLAB_CUPTI; --instrument=none does without "
-        "CUPTI, and without times.",
+        "(cuda-cupti), or name the library in REPROLAB_CUPTI; --instrument=none needs no CUPTI, "
+        "but measures no times.",
         why_not));
   }
   CuptiLibrary cupti{};
-  const auto bind = [&](auto& function, const char* symbol) {
-    function = library->find<std::remove_reference_t<decltype(function)>>(symbol);
-    if (function) return;
-    throw std::runtime_error(fmt::format(
-        "activity recording: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.4 or newer.",
-        symbol));
-  };
-  bind(cupti.get_result_string, "cuptiGetResultString");
-  bind(cupti.register_callbacks, "cuptiActivityRegisterCallbacks");
-  bind(cupti.enable, "cuptiActivityEnable");
-  bind(cupti.disable, "cuptiActivityDisable");
-  bind(cupti.flush_all, "cuptiActivityFlushAll");
-  bind(cupti.get_next_record, "cuptiActivityGetNextRecord");
-  bind(cupti.get_num_dropped_records, "cuptiActivityGetNumDroppedRecords");
-  bind(cupti.push_external_id, "cuptiActivityPushExternalCorrelationId");
-  bind(cupti.pop_external_id, "cuptiActivityPopExternalCorrelationId");
-  return cupti;
+  const std::string missing =
+      library->bind({{cupti.get_result_string, "cuptiGetResultString"},
+                     {cupti.register_callbacks, "cuptiActivityRegisterCallbacks"},
+                     {cupti.enable, "cuptiActivityEnable"},
+                     {cupti.disable, "cuptiActivityDisable"},
+                     {cupti.flush_all, "cuptiActivityFlushAll"},
+                     {cupti.get_next_record, "cuptiActivityGetNextRecord"},
+                     {cupti.get_num_dropped_records, "cuptiActivityGetNumDroppedRecords"},
+                     {cupti.push_external_id, "cuptiActivityPushExternalCorrelationId"},
+                     {cupti.pop_external_id, "cuptiActivityPopExternalCorrelationId"}});
+  if (missing.empty()) return cupti;
+  throw std::runtime_error(
+      fmt::format("activity recording: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.4 or "
+                  "newer.",
+                  missing));
 }
 
 }  // namespace reprolab::profiling

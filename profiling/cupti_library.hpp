@@ -1,4 +1,4 @@
-// CUPTI's activity functions, from a library loaded on demand.
+// CUPTI's functions, all of which are needed, from a library loaded on demand.
 #pragma once
 
 #include <cupti.h>
@@ -22,9 +22,9 @@ struct CuptiLibrary {
   void check(CUptiResult result, std::string_view function) const;
 };
 
-/// Loads CUPTI of this build's CUDA major version: the library that REPROLAB_CUPTI names, or else
-/// what the loader finds, or else the toolkit's own. Throws std::runtime_error when a profiler
-/// already holds this process, and when no library is usable.
+/// Loads CUPTI of this build's CUDA major version: the library that REPROLAB_CUPTI names, else the
+/// one that the loader finds, else the toolkit's own. Throws std::runtime_error if a profiler
+/// already holds this process or if no library is usable.
 CuptiLibrary load_cupti();
 
 }  // namespace reprolab::profiling

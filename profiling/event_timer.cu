@@ -7,7 +7,7 @@
 namespace reprolab::profiling {
 namespace {
 
-// Volatile: each turn reads the host's memory anew. The pause keeps the bus free.
+// Volatile, so that each iteration reads host memory again. The sleep keeps the bus free.
 __global__ void hold_stream(const volatile int* released, volatile int* expired,
                             std::uint64_t patience_ns) {
   const std::uint64_t start_ns = global_timer_ns();
@@ -24,7 +24,7 @@ __global__ void hold_stream(const volatile int* released, volatile int* expired,
 
 EventTimer::EventTimer(std::chrono::microseconds patience) : patience_(patience), hold_(1) {}
 
-BatchTime EventTimer::time(const std::function<void(cudaStream_t)>& enqueue, cudaStream_t stream) {
+BatchTime EventTimer::time(const Batch& batch, cudaStream_t stream) {
   check(cudaStreamSynchronize(stream), "waiting for the work before a timed batch");
   Hold& hold = *hold_.data();
   const std::atomic_ref<int> released(hold.released);
@@ -37,8 +37,10 @@ BatchTime EventTimer::time(const std::function<void(cudaStream_t)>& enqueue, cud
   check(cudaGetLastError(), "launching the kernel that holds the stream");
   try {
     start_.record(stream);
-    enqueue(stream);
+    batch.enqueue(stream);
     end_.record(stream);
+    if (batch.behind) batch.behind(stream);
+    if (batch.while_held) batch.while_held();
   } catch (...) {
     released.store(1);
     cudaStreamSynchronize(stream);  // the next batch must find the hold unused
@@ -46,7 +48,11 @@ BatchTime EventTimer::time(const std::function<void(cudaStream_t)>& enqueue, cud
   }
   released.store(1);
   check(cudaStreamSynchronize(stream), "waiting for a timed batch");
-  return {elapsed_us(start_, end_), expired.load() == 0};
+  const auto idle = std::chrono::steady_clock::now();
+  check(cudaDeviceSynchronize(), "waiting for other streams");
+  const std::chrono::duration<double, std::micro> lingering =
+      std::chrono::steady_clock::now() - idle;
+  return {elapsed_us(start_, end_), expired.load() == 0, lingering.count()};
 }
 
 }  // namespace reprolab::profiling

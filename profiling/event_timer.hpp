@@ -1,4 +1,4 @@
-// Time of a batch of launches, from one pair of CUDA events around all of it.
+// The time of a batch of launches, from one pair of CUDA events around the whole batch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,34 +10,47 @@
 
 namespace reprolab::profiling {
 
+/// The work that is launched between the two events, and callbacks around it.
+struct Batch {
+  std::function<void(cudaStream_t)> enqueue;
+  /// Called when everything is enqueued and the stream is still held: the GPU has not started any
+  /// of the work launched on it. May be empty.
+  std::function<void()> while_held{};
+  /// Enqueues work that follows directly after the stop event. May be empty.
+  std::function<void(cudaStream_t)> behind{};
+};
+
 struct BatchTime {
   double us = 0;
-  /// Whether every launch was enqueued before the GPU began the first. If not, `us` may hold time
-  /// that the GPU spent waiting for the host, and is an upper bound.
+  /// Whether every launch was enqueued before the GPU began the first. If not, `us` may include
+  /// time that the GPU spent waiting for the host, and is an upper bound.
   bool host_ahead = false;
+  /// How long other streams were still busy after this one had finished, measured on the host: some
+  /// 10 us if they were idle.
+  double lingering_us = 0;
 };
 
 /// Keeps the host ahead of the GPU: a one-thread kernel before the first event holds the stream
-/// until the host has enqueued the whole batch, so the span between the events holds kernels and
-/// the GPU's own gaps, and no launch latency of the host.
+/// until the host has enqueued the whole batch, so the time between the events consists of kernels
+/// and the GPU's own gaps, without launch latency of the host.
 ///
 /// Not a CUDA graph: a peer's library may allocate or synchronize, which cannot be captured, and a
 /// graph's launches are spaced differently from those a user's program makes.
 class EventTimer {
  public:
-  /// `patience` bounds the hold, in case the batch synchronizes by itself or fills the stream's
+  /// `patience` limits the hold, in case the batch synchronizes by itself or fills the stream's
   /// queue (about 1000 launches): then the GPU starts anyway, and `host_ahead` is false.
-  explicit EventTimer(std::chrono::microseconds patience = std::chrono::milliseconds(20));
+  explicit EventTimer(std::chrono::microseconds patience = std::chrono::milliseconds(200));
 
-  /// Calls `enqueue` once, with `stream`, and waits for the GPU. Launch every kernel of the batch
-  /// once before (modules load lazily at the first launch, which waits for the stream).
-  /// Throws what `enqueue` throws, and std::runtime_error when CUDA fails.
-  BatchTime time(const std::function<void(cudaStream_t)>& enqueue, cudaStream_t stream);
+  /// Runs the batch once, and waits for the whole GPU. Every kernel of the batch must have been
+  /// launched once before: modules load lazily at the first launch, which waits for the stream.
+  /// Throws what the batch throws, and CudaError if CUDA fails.
+  BatchTime time(const Batch& batch, cudaStream_t stream);
 
  private:
   struct Hold {
-    int released = 0;  ///< Written by the host: the batch is enqueued.
-    int expired = 0;   ///< Written by the GPU: it waited too long.
+    int released = 0;  ///< Set by the host: the batch is enqueued.
+    int expired = 0;   ///< Set by the GPU: it waited too long.
   };
 
   std::chrono::nanoseconds patience_;

@@ -1,38 +1,82 @@
-// What a process measures with. One instrument a process: CUPTI admits one subscriber, and Nsight
-// tools and compute-sanitizer want a process without any CUPTI call.
+// The instruments that a process can measure with; one call runs a row's launches and reads their
+// metrics. Only one instrument per process: CUPTI admits one subscriber, and Nsight's tools and
+// compute-sanitizer need a process without any CUPTI call.
 #pragma once
 
-#include <stdexcept>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "profiling/event_timer.hpp"
+#include "profiling/kernel_activity.hpp"
 
 namespace reprolab::profiling {
 
-enum class Instrument {
+enum class InstrumentKind {
   none,      ///< Run and verify, measure nothing; for running under a profiler.
   events,    ///< A pair of CUDA events around each batch.
   activity,  ///< Start and end of every kernel, from CUPTI activity records.
 };
 
-constexpr std::string_view name(Instrument instrument) {
-  switch (instrument) {
-    case Instrument::none:
-      return "none";
-    case Instrument::events:
-      return "events";
-    case Instrument::activity:
-      return "activity";
-  }
-  return "unknown";
-}
+std::string_view name(InstrumentKind kind);
 
 /// Reads the value of `--instrument`; throws std::invalid_argument on any other word.
-inline Instrument parse_instrument(std::string_view text) {
-  for (const auto instrument : {Instrument::none, Instrument::events, Instrument::activity}) {
-    if (text == name(instrument)) return instrument;
-  }
-  throw std::invalid_argument("--instrument: expected none, events or activity; got '" +
-                              std::string(text) + "'");
-}
+InstrumentKind parse_instrument(std::string_view text);
+
+/// Runs one launch, and adds its time to the named metric, such as "kernel_time".
+using Call = std::function<void(std::string_view metric, const std::function<void()>& launch)>;
+
+/// The launches of one sample.
+struct Work {
+  std::string name;  ///< The kernel's name, for errors.
+  int calls = 1;     ///< Calls of the kernel; readings are divided by it if `per_call`.
+  bool per_call = false;
+  std::function<void(cudaStream_t, const Call&)> enqueue;
+  /// Whether the stream is held until everything is enqueued; needs room in the stream's queue.
+  bool held = false;
+  std::function<void()> while_held{};          ///< See Batch.
+  std::function<void(cudaStream_t)> behind{};  ///< See Batch.
+};
+
+/// One value of one metric.
+struct Reading {
+  std::string name, unit;
+  double value = 0;
+};
+
+/// The result of running a Work once.
+struct Sample {
+  std::vector<Reading> readings{};
+  std::optional<BatchTime> held{};  ///< Set if the stream was held.
+  /// Every kernel launched by the calls that count as kernel_time, one list per call. Empty if the
+  /// instrument does not see launches.
+  std::vector<std::vector<KernelActivity>> launched{};
+  /// From the first kernel's start to the last one's end; zero if the instrument does not see them.
+  double span_us = 0;
+};
+
+class Instrument {
+ public:
+  virtual ~Instrument() = default;
+  virtual InstrumentKind kind() const = 0;
+
+  /// Runs the work once on `stream`, waits for the whole GPU, and reads the metrics. Throws
+  /// CudaError, and std::runtime_error if no kernel was recorded for a part of the work.
+  virtual Sample measure(const Work& work, cudaStream_t stream) = 0;
+
+ protected:
+  /// Runs the work, each launch through `call`.
+  std::optional<BatchTime> run(const Work& work, const Call& call, cudaStream_t stream);
+
+ private:
+  std::unique_ptr<EventTimer> timer_;  ///< Made for the first held work, because it calls CUDA.
+};
+
+/// Best called before the process's first CUDA call (with `activity`, CUPTI sees every kernel from
+/// then on). Throws if the instrument is not available.
+std::unique_ptr<Instrument> make_instrument(InstrumentKind kind);
 
 }  // namespace reprolab::profiling

@@ -1,10 +1,9 @@
-// One execution of one kernel, as CUPTI's activity records tell it, and sums over many.
+// One execution of one kernel, as CUPTI's activity records describe it, and sums over many.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,13 +11,13 @@
 namespace reprolab::profiling {
 
 struct KernelActivity {
-  std::string name;            ///< Demangled.
+  std::string name{};          ///< Demangled.
   std::uint64_t start_ns = 0;  ///< All records of a process share one clock.
   std::uint64_t end_ns = 0;
   std::uint32_t stream_id = 0;
   std::uint32_t correlation_id =
-      0;  ///< Of the API call that launched it; a graph's kernels share it.
-  std::optional<std::uint64_t> tag;  ///< Of the innermost ScopedTag around the launch.
+      0;  ///< Id of the API call that launched it; a graph's kernels share one.
+  std::optional<std::uint64_t> tag{};  ///< Tag of the innermost ScopedTag around the launch.
   std::array<std::int32_t, 3> grid{};
   std::array<std::int32_t, 3> block{};
   std::uint32_t registers_per_thread = 0;
@@ -28,7 +27,7 @@ struct KernelActivity {
   double duration_us() const { return 1e-3 * static_cast<double>(end_ns - start_ns); }
 };
 
-/// Kernels that belong together, in the order of their starts.
+/// Totals over kernels that belong together.
 struct ActivitySum {
   std::size_t kernels = 0;
   double busy_us = 0;  ///< Sum of the durations; kernels that overlap count twice.
@@ -36,8 +35,5 @@ struct ActivitySum {
 };
 
 ActivitySum sum(const std::vector<KernelActivity>& kernels);
-
-/// A sum for each tag. Kernels without a tag are left out.
-std::map<std::uint64_t, ActivitySum> sum_by_tag(const std::vector<KernelActivity>& kernels);
 
 }  // namespace reprolab::profiling

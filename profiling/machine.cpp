@@ -40,7 +40,7 @@ nlohmann::json or_null(const std::optional<T>& value) {
   return *value;
 }
 
-/// The value of the first line that starts with `key`, without `separator` and blanks before it.
+/// The text after `separator` and blanks in the first line that starts with `key`.
 std::string value_of(std::istream& lines, std::string_view key, char separator) {
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind(key, 0) != 0) continue;
@@ -52,7 +52,7 @@ std::string value_of(std::istream& lines, std::string_view key, char separator) 
   return {};
 }
 
-/// Of /proc/meminfo, which counts in KiB; 0 where it is not there.
+/// The bytes of an entry of /proc/meminfo, which counts in KiB; 0 if the entry is missing.
 std::uint64_t bytes_of(std::istream& proc_meminfo, std::string_view key) {
   return std::strtoull(value_of(proc_meminfo, key, ':').c_str(), nullptr, 10) * 1024;
 }
@@ -86,7 +86,7 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   gpu.ecc = properties.ECCEnabled != 0;
   gpu.uuid = uuid_text(properties.uuid);
 
-  // The properties' own clock members are gone since CUDA 13; the attributes stay.
+  // CUDA 13 removed the clock members of the properties; the attributes remain.
   const double memory_khz = attribute(cudaDevAttrMemoryClockRate, gpu.device);
   const double bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, gpu.device);
   if (memory_khz > 0 && bus_bits > 0) {
@@ -102,7 +102,7 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   gpu.cuda_driver = version(driver);
   gpu.cuda_runtime = version(runtime);
 
-  std::string ignored;  // NVML is a refinement: its absence shows as nulls
+  std::string ignored;  // NVML is optional: without it, its values are null
   if (const auto nvml = Nvml::load(&ignored)) {
     gpu.driver = nvml->driver_version();
     if (const auto device = nvml->device(gpu.pci_bus_id, gpu.uuid, &ignored)) {
@@ -112,10 +112,11 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   return gpu;
 }
 
-std::optional<NvmlDevice> find_nvml_device(const Gpu& gpu, std::string* why_not) {
+std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
+                                           std::string* why_not) {
   const auto nvml = Nvml::load(why_not);
   if (!nvml) return std::nullopt;
-  return nvml->device(gpu.pci_bus_id, gpu.uuid, why_not);
+  return nvml->device(pci_bus_id, uuid, why_not);
 }
 
 Host describe_host() {

@@ -1,6 +1,6 @@
-// What a measurement ran on: the GPU, the host and the build, as the result file's provenance
-// names them (experiments/harness/RESULTS.md). Nothing here is typed in; what the machine does not
-// say is empty, and null in JSON.
+// Description of the machine of a measurement: the GPU, the host and the build, with the names of
+// the result file's provenance (data/results.schema.json). All of it is queried, nothing is typed
+// in; unknown values are empty, and null in JSON.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 namespace reprolab::profiling {
 
 struct Gpu {
-  int device = 0;  ///< CUDA's index of it.
+  int device = 0;  ///< CUDA's device index.
   std::string name;
   std::string compute_capability;  ///< "9.0"
   int multiprocessors = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t l2_bytes = 0;
-  /// Memory clock x 2 (double data rate) x bus width, in 1e9 bytes a second.
+  /// Memory clock x 2 (double data rate) x bus width, in 1e9 bytes per second.
   std::optional<double> theoretical_bandwidth_gb_s;
   std::optional<std::string> driver;  ///< "580.65.06", from NVML.
-  std::string cuda_driver;            ///< Newest CUDA the driver serves: "13.0".
-  std::string cuda_runtime;           ///< CUDA this build was made with: "13.0".
+  std::string cuda_driver;            ///< Newest CUDA version that the driver supports: "13.0".
+  std::string cuda_runtime;           ///< CUDA version that this build was made with: "13.0".
   bool ecc = false;
   std::optional<double> power_limit_w;  ///< From NVML.
   std::string pci_bus_id;               ///< "0000:17:00.0"; not part of the JSON.
@@ -45,12 +45,13 @@ struct Build {
   std::string architectures;  ///< CMAKE_CUDA_ARCHITECTURES: "80,90"
 };
 
-/// The current CUDA device. Without a usable one: empty, and `*why_not` is one line,
-/// "no device: ...". Makes no CUDA context.
+/// The current CUDA device. If none is usable, returns nullopt, and `*why_not` is one line, "no
+/// device: ...". Creates no CUDA context.
 std::optional<Gpu> find_gpu(std::string* why_not);
 
-/// The same GPU for NVML, or why there is none.
-std::optional<NvmlDevice> find_nvml_device(const Gpu& gpu, std::string* why_not);
+/// The same GPU in NVML; if NVML cannot find it, returns nullopt, and `*why_not` says why.
+std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
+                                           std::string* why_not);
 
 Host describe_host();
 Build describe_build();
@@ -60,13 +61,13 @@ void to_json(nlohmann::json& json, const Gpu& gpu);
 void to_json(nlohmann::json& json, const Host& host);
 void to_json(nlohmann::json& json, const Build& build);
 
-/// Readers of the system's files, apart from where those lie; "unknown" or 0 when it is not there.
+/// Parsers of system files, independent of the files' paths; "unknown" or 0 if a value is missing.
 std::string cpu_model(std::istream& proc_cpuinfo);
 std::uint64_t memory_total_bytes(std::istream& proc_meminfo);
-/// Without a bound where the file does not say.
+/// The largest number if the file does not say.
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
-/// What a control group (version 2: memory.max, memory.current, memory.stat) leaves its processes,
-/// pages of files that it can drop included; without a bound where there is none.
+/// Memory that a control group (version 2: memory.max, memory.current, memory.stat) leaves for its
+/// processes, including file pages that it can drop; the largest number if there is no limit.
 std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current,
                                        std::istream& stat);
 std::string os_name(std::istream& os_release);

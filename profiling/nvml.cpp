@@ -4,9 +4,8 @@
 
 #include <array>
 #include <cstdlib>
-#include <type_traits>
 
-#include "profiling/dynamic_library.hpp"
+#include "common/dynamic_library.hpp"
 
 namespace reprolab::profiling {
 
@@ -60,27 +59,24 @@ std::optional<Nvml> Nvml::load(std::string* why_not) {
     return std::nullopt;
   }
   auto nvml = std::make_shared<NvmlFunctions>();
-  const auto bind = [&](auto& function, const char* symbol) {
-    function = library->find<std::remove_reference_t<decltype(function)>>(symbol);
-    return function != nullptr;
-  };
-  bind(nvml->error_string, "nvmlErrorString");
-  bind(nvml->driver_version, "nvmlSystemGetDriverVersion");
-  bind(nvml->handle_by_uuid, "nvmlDeviceGetHandleByUUID");
-  bind(nvml->clock, "nvmlDeviceGetClockInfo");
-  bind(nvml->power_mw, "nvmlDeviceGetPowerUsage");
-  bind(nvml->temperature, "nvmlDeviceGetTemperature");
-  bind(nvml->power_limit_mw, "nvmlDeviceGetEnforcedPowerLimit");
-  // Renamed in driver 535; the older name serves older drivers.
-  bind(nvml->event_reasons, "nvmlDeviceGetCurrentClocksEventReasons") ||
-      bind(nvml->event_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
-  for (const bool found : {bind(nvml->init, "nvmlInit_v2"), bind(nvml->shutdown, "nvmlShutdown"),
-                           bind(nvml->handle_by_pci, "nvmlDeviceGetHandleByPciBusId_v2")}) {
-    if (found) continue;
-    *why_not = fmt::format(
-        "NVML lacks nvmlInit_v2, nvmlShutdown or nvmlDeviceGetHandleByPciBusId_v2. {} Update the "
-        "NVIDIA driver.",
-        consequence);
+  // Each of these is useful alone; if one is missing, only its query is empty.
+  library->bind({{nvml->error_string, "nvmlErrorString"}});
+  library->bind({{nvml->driver_version, "nvmlSystemGetDriverVersion"}});
+  library->bind({{nvml->handle_by_uuid, "nvmlDeviceGetHandleByUUID"}});
+  library->bind({{nvml->clock, "nvmlDeviceGetClockInfo"}});
+  library->bind({{nvml->power_mw, "nvmlDeviceGetPowerUsage"}});
+  library->bind({{nvml->temperature, "nvmlDeviceGetTemperature"}});
+  library->bind({{nvml->power_limit_mw, "nvmlDeviceGetEnforcedPowerLimit"}});
+  // Renamed in driver 535; older drivers have the older name.
+  if (!library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksEventReasons"}}).empty()) {
+    library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons"}});
+  }
+  const std::string missing =
+      library->bind({{nvml->init, "nvmlInit_v2"},
+                     {nvml->shutdown, "nvmlShutdown"},
+                     {nvml->handle_by_pci, "nvmlDeviceGetHandleByPciBusId_v2"}});
+  if (!missing.empty()) {
+    *why_not = fmt::format("NVML lacks {}. {} Update the NVIDIA driver.", missing, consequence);
     return std::nullopt;
   }
   if (const int error = nvml->init(); error != success) {

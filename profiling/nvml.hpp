@@ -1,6 +1,6 @@
-// NVML (the driver's management library) loaded on demand: the few queries that describe a
-// measurement's circumstances. It reads and never sets. The toolkit before CUDA 13 often lacks
-// nvml.h, so the functions used are declared in nvml.cpp, after NVIDIA's "NVML API Reference".
+// NVML (the driver's management library), loaded on demand, for the few queries that describe the
+// conditions of a measurement. It only reads and never sets. Toolkits before CUDA 13 often lack
+// nvml.h, so the functions used are declared in nvml.cpp, following NVIDIA's "NVML API Reference".
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace reprolab::profiling {
 
 struct NvmlFunctions;
 
-/// One GPU seen through NVML. Every query is empty where NVML lacks the function or refuses it.
+/// One GPU as NVML sees it. A query is empty if NVML lacks the function or refuses the call.
 class NvmlDevice {
  public:
   std::optional<double> sm_clock_mhz() const;
@@ -37,8 +37,8 @@ class NvmlDevice {
 
 class Nvml {
  public:
-  /// Loads libnvidia-ml.so.1, or the library that REPROLAB_NVML names. Without a usable one:
-  /// empty, and `*why_not` says why.
+  /// Loads libnvidia-ml.so.1, or the library that REPROLAB_NVML names. If none is usable, returns
+  /// nullopt, and `*why_not` says why.
   static std::optional<Nvml> load(std::string* why_not);
 
   std::optional<std::string> driver_version() const;
@@ -58,7 +58,7 @@ class Nvml {
 /// a bit unknown here is "unknown_0x...".
 std::vector<std::string> decode_clock_event_reasons(std::uint64_t mask);
 
-/// The bit that says that the GPU has nothing to do; it limits no clock of a busy GPU.
+/// The bit for a GPU that has nothing to do; it limits no clock of a busy GPU.
 inline constexpr std::uint64_t clock_event_gpu_idle = 0x1;
 
 }  // namespace reprolab::profiling

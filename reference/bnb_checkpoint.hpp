@@ -4,8 +4,8 @@
 //   P.quant_map                           F32  [16]
 //   P.nested_absmax, P.nested_quant_map   F32  [ceil(blocks / nested_blocksize)], [256]
 //   P.quant_state.bitsandbytes__nf4       U8   a JSON text
-// Test files also hold the bits that bitsandbytes returned, `P.dequantized`, and what it
-// quantized, `P.source`; both may drop a `.weight` at the end of P.
+// Test files also hold the bits that bitsandbytes returned, `P.dequantized`, and the weights that
+// it quantized, `P.source`; in both names a `.weight` at the end of P may be left out.
 #pragma once
 
 #include <filesystem>
@@ -25,24 +25,24 @@ namespace reprolab::reference {
 struct QuantizedTensor {
   std::string name{};
   std::vector<std::int64_t> shape{};
-  std::int64_t n = 0;  ///< Weights.
+  std::int64_t n = 0;  ///< Number of weights.
   int block_size = 64;
-  WeightType type = WeightType::fp16;  ///< Of the dequantized weights.
+  WeightType type = WeightType::fp16;  ///< Type of the dequantized weights.
   Nf4Table table{};                    ///< The checkpoint's quant_map.
   std::vector<std::uint8_t> codes{};   ///< [code_bytes(n)]
-  std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` where there is.
+  std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` if that is set.
   std::optional<NestedScales> nested{};  ///< The scales as stored, when doubly quantized.
 };
 
-/// As a report of a mismatch wants it; valid while `tensor` is.
+/// A view for mismatch reports; valid as long as `tensor` is.
 Nf4View view_of(const QuantizedTensor& tensor);
 
-/// What the checkpoint says of one, before its data are read.
+/// What the checkpoint says about a quantized weight, before its data are read.
 struct QuantizedTensorInfo {
   std::string name;
   QuantState state{};
-  const TensorInfo* dequantized = nullptr;  ///< The bits to compare with; null when absent.
-  const TensorInfo* source = nullptr;       ///< What was quantized; null when absent.
+  const TensorInfo* dequantized = nullptr;  ///< The expected bits; null when absent.
+  const TensorInfo* source = nullptr;       ///< The quantizer's input; null when absent.
 };
 
 class BnbCheckpoint {
@@ -53,7 +53,7 @@ class BnbCheckpoint {
 
   const SafetensorsFile& file() const { return file_; }
 
-  /// In the order of their names.
+  /// Sorted by name.
   const std::vector<QuantizedTensorInfo>& tensors() const { return tensors_; }
 
   QuantizedTensor load(const QuantizedTensorInfo& info, int threads = 0) const;
@@ -74,7 +74,7 @@ class BnbCheckpoint {
   std::vector<QuantizedTensorInfo> tensors_;
 };
 
-/// All of a tensor's weights by the reference: [tensor.n] bits of `tensor.type`.
+/// All of a tensor's weights, dequantized by the reference: [tensor.n] bits of `tensor.type`.
 std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads = 0);
 
 }  // namespace reprolab::reference

@@ -51,7 +51,7 @@ Comparison compare_all(const Element* expected, std::size_t expected_size, const
   return total;
 }
 
-/// One planted fault: `actual` differs from `expected` at `index` alone.
+/// Plants one fault, so that `actual` differs from `expected` only at `index`, which must be found.
 template <class Bits>
 void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, std::int64_t index,
                    std::string_view fault, Bits planted, int threads) {
@@ -65,14 +65,14 @@ void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, 
   }
 }
 
-/// Of elements whose NaN, -0.0 and usual values are as given.
+/// Tests the comparison on elements with the given bits for NaN, -0.0 and usual values.
 template <class Bits>
 void prove(Bits nan, Bits negative_zero, Bits one, int threads) {
   const std::int64_t n = 2 * chunk_elements + 3;
   std::vector<Bits> expected(n);
   for (std::int64_t i = 0; i < n; ++i) expected[i] = static_cast<Bits>(one + i % 509);
   const std::int64_t nan_at = 7;
-  expected[nan_at] = nan;  // NaN where NaN belongs is no fault
+  expected[nan_at] = nan;  // a NaN that equals the expected one is no fault
   if (!compare_bits(std::span<const Bits>(expected), expected, threads).equal()) {
     throw std::logic_error("the comparison is broken: an array differs from itself");
   }

@@ -1,4 +1,4 @@
-// Comparison of outputs bit for bit, so that NaN equals itself and -0.0 is not 0.0.
+// Bitwise comparison of outputs, so that NaN equals itself and -0.0 differs from 0.0.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ Comparison compare_bits(std::span<const std::uint16_t> expected,
 Comparison compare_bits(std::span<const std::uint32_t> expected,
                         std::span<const std::uint32_t> actual, int threads = 0);
 
-/// fp32 elements by their bits.
+/// Compares fp32 elements by their bits.
 Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
                         int threads = 0);
 
-/// In arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a -0.0 for a 0.0 and an
-/// unwritten element, at first and last elements and at the seams between threads, and throws
-/// std::logic_error if the comparison misses one or sees one that is not there. Every program that
-/// verifies calls this first.
+/// Tests the comparison: in arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a
+/// -0.0 for a 0.0 and an unwritten element, at the first and last elements and at the boundaries
+/// between threads, and throws std::logic_error if the comparison misses one or reports one that
+/// does not exist. Every program that verifies calls this first.
 void prove_comparison(int threads = 0);
 
 }  // namespace reprolab::reference

@@ -1,6 +1,6 @@
-// The two 16-bit types that weights come in, as bits, and the rounding between them and fp32.
-// Written with integer arithmetic from IEEE 754 (fp16: 1+5+10 bits; bf16: 1+8+7 bits), so that
-// the bits depend on no instruction set and no floating-point mode.
+// The two 16-bit types of weights, as bits, and the rounding between them and fp32. Written from
+// IEEE 754 (fp16: 1+5+10 bits; bf16: 1+8+7 bits) on the bits themselves and with single fp32
+// operations, so that they depend on no instruction set; the rounding mode must be the default.
 #pragma once
 
 #include <bit>
@@ -15,23 +15,23 @@ constexpr std::string_view name(WeightType type) {
   return type == WeightType::fp16 ? "fp16" : "bf16";
 }
 
-/// What every NaN becomes, in both types: the bit pattern that the GPU's conversion returns.
+/// The bits of every NaN, in both types: the pattern that the GPU's conversion returns.
 inline constexpr std::uint16_t canonical_nan = 0x7fff;
 
-/// A subnormal fp32 value becomes the zero of its sign; every other value stays.
+/// A subnormal fp32 value becomes zero of the same sign; every other value stays.
 constexpr float flush_subnormal(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return std::bit_cast<float>((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
 }
 
-/// fp32 to fp16, to nearest, ties to even; past 65519.99 becomes infinity.
+/// fp32 to fp16, to nearest, ties to even; magnitudes past 65519.99 become infinity.
 constexpr std::uint16_t round_to_fp16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   // Normal results: drop 13 fraction bits and rebias the exponent from 127 to 15.
   const std::uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Subnormal results are multiples of 2^-24, which is just the spacing of fp32 at 0.5.
+  // Subnormal results are multiples of 2^-24, which is exactly the spacing of fp32 at 0.5.
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
   std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal - (112u << 10);

@@ -7,14 +7,13 @@
 
 namespace reprolab::reference {
 
-/// One line: the file, the tensor where there is one, what is wrong, and what to do.
+/// One line: the file, the tensor if there is one, what is wrong, and what to do.
 class InvalidFile : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A name out of a file, fit for one line of a message: quoted, shortened, without control
-/// characters.
+/// A name from a file, made fit for a one-line message: quoted, shortened, no control characters.
 std::string quote_name(std::string_view name);
 
 }  // namespace reprolab::reference

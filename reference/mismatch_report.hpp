@@ -1,4 +1,4 @@
-// The first mismatch of an NF4 output, in full.
+// A full description of the first mismatch in an NF4 output.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace reprolab::reference {
 
-/// Where a weight comes from; views, no ownership.
+/// The data that a weight was dequantized from; non-owning views.
 struct Nf4View {
   std::span<const std::uint8_t> codes;  ///< [code_bytes(n)]
   std::span<const float> absmax;        ///< [block_count(n)], decoded when nested
   Nf4Table table = standard_table;
   int block_size = 64;
   WeightType type = WeightType::fp16;
-  std::vector<std::int64_t> shape;  ///< Empty when unknown; the last is the length of a row.
+  std::vector<std::int64_t> shape;  ///< Empty when unknown; the last entry is the length of a row.
 };
 
-/// Steps between two values of the type, NaN being none: -1 when either is NaN. Zeros of either
-/// sign are 0 steps apart.
+/// Distance between `a` and `b` in steps from one value of the type to the next; -1 if either is
+/// NaN. Zeros of different sign are 0 steps apart.
 std::int64_t distance_in_ulps(WeightType type, std::uint16_t a, std::uint16_t b);
 
 /// One line: "2 of 4096 weights differ; first at index 130 (row 2, column 2): block 2, code 9
 /// (0.160930201), scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 (0.00503159), 1 ULP
-/// apart". `found`, over `n` weights, must hold a mismatch; `expected` and `actual` are the bits
-/// there.
+/// apart". `found` is a comparison of `n` weights with a mismatch; `expected` and `actual` are the
+/// bits at the first one.
 std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
                               std::uint16_t expected, std::uint16_t actual);
 

@@ -23,20 +23,20 @@ struct NestedScales {
   int block_size = standard_nested_block_size;  ///< Scales per second-level scale.
 };
 
-/// The signed dynamic map: for each decade 10^-6 .. 10^0, 1, 2, 4 .. 64 values midway between
-/// evenly spaced boundaries on [0.1, 1], both signs; and 0 and 1.
+/// The signed dynamic map: for the decades 10^-6 .. 10^0 there are 1, 2, 4 .. 64 values midway
+/// between evenly spaced boundaries on [0.1, 1], with both signs; plus 0 and 1.
 ScaleMap dynamic_map();
 
-/// Scales back to fp32. A subnormal product is a zero of its sign. `absmax` [nested.codes.size()];
-/// throws std::invalid_argument when sizes disagree.
+/// Dequantizes scales to fp32. A subnormal product becomes zero of the same sign. `absmax` has
+/// nested.codes.size() elements; throws std::invalid_argument if sizes disagree.
 void dequantize_scales(const NestedScales& nested, std::span<float> absmax, int threads = 0);
 
 /// Subtracts `offset` from each scale and quantizes the rest to the nearest value of `map` times
-/// the greatest magnitude of each 256; a tie goes to the even code.
+/// the greatest magnitude in each group of 256; a tie goes to the even code.
 NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map, float offset,
                              int threads = 0);
 
-/// The same with the standard map and offset = mean. The order in which a GPU sums the mean is
+/// The same with the standard map and the mean as offset. The order in which a GPU sums the mean is
 /// not part of the format, so the last bit of a stored offset may differ from ours.
 NestedScales quantize_scales(std::span<const float> absmax, int threads = 0);
 

@@ -31,8 +31,8 @@ inline constexpr Nf4Table standard_table = {-1.0f,
                                             0.7229568362236023f,
                                             1.0f};
 
-/// A weight's code is how many of these its value, divided by the scale, exceeds. They lie halfway
-/// between neighbouring table values, up to rounding: these exact literals decide.
+/// A weight's code is the number of these midpoints that its value, divided by the scale, exceeds.
+/// They lie halfway between neighbouring table values, up to rounding: these exact literals decide.
 inline constexpr std::array<float, 15> standard_midpoints = {
     -0.8480964004993439f,  -0.6106329262256622f,  -0.4599952697753906f,   -0.33967943489551544f,
     -0.23460740596055984f, -0.13791173323988914f, -0.045525018125772476f, 0.03979014977812767f,
@@ -46,12 +46,12 @@ constexpr bool is_block_size(std::int64_t weights) {
   return weights >= min_block_size && weights <= max_block_size && (weights & (weights - 1)) == 0;
 }
 
-/// Scales of `weights` weights: the last block may be short.
+/// Number of scales for `weights` weights; the last block may be short.
 constexpr std::int64_t block_count(std::int64_t weights, int block_size) {
   return weights / block_size + (weights % block_size != 0);
 }
 
-/// Bytes of `weights` codes: two a byte, element 2j in the high nibble of byte j.
+/// Number of bytes for `weights` codes: two per byte, element 2j in the high nibble of byte j.
 constexpr std::int64_t code_bytes(std::int64_t weights) { return weights / 2 + weights % 2; }
 
 constexpr int code_at(std::span<const std::uint8_t> codes, std::int64_t index) {
@@ -59,18 +59,18 @@ constexpr int code_at(std::span<const std::uint8_t> codes, std::int64_t index) {
   return index % 2 == 0 ? byte >> 4 : byte & 15;
 }
 
-/// output[i] = round16(table[code(i)] * absmax[i / block_size]): one fp32 product, to nearest.
-/// As on the GPU, subnormal factors and products are zeros of their sign, and NaN is 0x7fff.
+/// output[i] = round16(table[code(i)] * absmax[i / block_size]): one fp32 product, to nearest. As
+/// on the GPU, subnormal factors and products become zero of the same sign, and NaN is 0x7fff.
 /// `codes` [code_bytes(n)], `absmax` [block_count(n)], `output` [n] bits of `type`.
-/// Throws std::invalid_argument when the sizes disagree. `threads` <= 0: all of the machine.
+/// Throws std::invalid_argument if the sizes disagree. `threads` <= 0: all hardware threads.
 void dequantize(std::span<const std::uint8_t> codes, std::span<const float> absmax,
                 const Nf4Table& table, int block_size, WeightType type,
                 std::span<std::uint16_t> output, int threads = 0);
 
-/// The inverse, as the GPU quantizer of bitsandbytes does it: `absmax` is the block's greatest
-/// magnitude (subnormals count as zero, NaN is passed over), and the code counts the midpoints
-/// that weight * (1 / absmax) exceeds. A block of zeros gets code 0, which is -1 times 0 = -0.0.
-/// An odd last low nibble is 7 (0.0). `weights` [n] bits of `type`; sizes as above.
+/// The inverse, as bitsandbytes' GPU quantizer does it: `absmax` is the block's greatest magnitude
+/// (subnormals count as zero, NaN is skipped), and the code is the number of midpoints that
+/// weight * (1 / absmax) exceeds. A block of zeros gets code 0, which is -1 times 0 = -0.0. If n is
+/// odd, the low nibble of the last byte is 7 (0.0). `weights` [n] bits of `type`; sizes as above.
 void quantize(std::span<const std::uint16_t> weights, WeightType type, int block_size,
               std::span<std::uint8_t> codes, std::span<float> absmax, int threads = 0);
 

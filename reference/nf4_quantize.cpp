@@ -8,7 +8,7 @@
 namespace reprolab::reference {
 namespace {
 
-/// One block's values, widened; on the stack.
+/// One block's values, widened to fp32; stored on the stack.
 using BlockValues = Eigen::Array<float, Eigen::Dynamic, 1, Eigen::ColMajor, max_block_size, 1>;
 using BlockCodes =
     Eigen::Array<std::int32_t, Eigen::Dynamic, 1, Eigen::ColMajor, max_block_size, 1>;
@@ -21,7 +21,7 @@ void load(const std::uint16_t* weights, BlockValues& values) {
 }
 
 float greatest_magnitude(const BlockValues& values) {
-  // The maximum of magnitudes is that of their bits, and it vectorizes. NaN counts as zero.
+  // The maximum of magnitudes is the maximum of their bits, which vectorizes. NaN counts as zero.
   std::int32_t greatest = 0;
   for (Eigen::Index i = 0; i < values.size(); ++i) {
     const std::int32_t magnitude = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;

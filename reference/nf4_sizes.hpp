@@ -1,4 +1,4 @@
-// Arguments that disagree are a caller's error, found before any element is touched.
+// Checks that argument sizes agree, before any element is touched; if not, the caller is wrong.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ inline void require_nf4_sizes(std::size_t weights, int block_size, std::size_t c
   }
 }
 
-/// Blocks that one thread takes at a time: about 64 Ki weights.
+/// Number of blocks that one thread takes at a time: about 64 Ki weights.
 constexpr std::int64_t blocks_per_chunk(int block_size) { return 65536 / block_size; }
 
 }  // namespace reprolab::reference

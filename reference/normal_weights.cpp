@@ -14,7 +14,7 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Two sums of the word's 16-bit quarters, in its two halves.
+/// Adds the word's 16-bit quarters in pairs; the two sums are the halves of the result.
 constexpr std::uint64_t fold_quarters(std::uint64_t word) {
   constexpr std::uint64_t low_halves = 0x0000ffff0000ffffu;
   return (word & low_halves) + ((word >> 16) & low_halves);

@@ -1,5 +1,5 @@
-// Weights to measure with: normal values from a counter, so that any part of a matrix can be made
-// alone, on any machine, with the same bits.
+// Weights for measurements: normal values from a counter, so that any part of a matrix can be made
+// by itself, on any machine, with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace reprolab::reference {
 
-/// Bits of fp16 or bf16 values with mean 0. Element i of `weights` depends on `seed` and on
-/// `first_index + i` alone. Each is the sum of twelve uniform values, straightened to a normal
-/// one by Teichroew's polynomial (Knuth, TAOCP 2, 3.4.1), rounded to `type`: additions and
-/// products only, so no mathematics library can change a bit.
+/// Bits of fp16 or bf16 values with mean 0. Element i of `weights` depends only on `seed` and on
+/// `first_index + i`. Each is the sum of twelve uniform values, corrected to a normal one by
+/// Teichroew's polynomial (Knuth, TAOCP 2, 3.4.1), rounded to `type`: additions and products only,
+/// so no mathematics library can change a bit.
 void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
                     float standard_deviation, std::span<std::uint16_t> weights, int threads = 0);
 

@@ -1,4 +1,4 @@
-// A loop over [0, count) in chunks of `grain`, on a number of threads.
+// A loop over [0, count) in chunks of `grain`, on several threads.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace reprolab::reference {
 
-/// `threads`, or the number of hardware threads where it is zero or less.
+/// `threads`, or the number of hardware threads if it is zero or less.
 inline int resolve_threads(int threads) {
   if (threads > 0) return threads;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// Calls `body(begin, end)` once for each chunk. Where the chunks begin depends on `count` and
-/// `grain` alone, never on the number of threads, so a body that writes only its own chunk gives
-/// the same result on any machine. The first exception of a body is thrown again here.
+/// Calls `body(begin, end)` once for each chunk. The bounds of the chunks depend only on `count`
+/// and `grain`, never on the number of threads, so a body that writes only its own chunk gives the
+/// same result on any machine. The first exception of a body is rethrown here.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body) {
   const std::int64_t chunks = (count + grain - 1) / grain;
@@ -42,7 +42,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body
     std::vector<std::jthread> team;
     for (std::int64_t i = 0; i < helpers; ++i) team.emplace_back(work);
     work();
-  }  // joins
+  }  // joins the threads
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -18,7 +18,7 @@ using nlohmann::json;
 constexpr std::string_view infinity_word = "Infinity";
 constexpr std::string_view nan_word = "NaN";
 
-/// Python writes non-finite numbers as bare words; as strings they become JSON.
+/// Python writes non-finite numbers as bare words, which are valid JSON only when quoted.
 std::string with_quoted_words(std::string_view text) {
   std::string result;
   bool in_string = false;
@@ -86,7 +86,8 @@ int parse_nested_block_size(const json& state) {
 float parse_offset(const json& value) {
   if (value == "Infinity") return std::numeric_limits<float>::infinity();
   if (value == "-Infinity") return -std::numeric_limits<float>::infinity();
-  if (value == "NaN") throw InvalidQuantState("has a nested_offset of NaN: no weight has a value");
+  if (value == "NaN")
+    throw InvalidQuantState("has a nested_offset of NaN, which makes every weight NaN");
   if (!value.is_number()) throw InvalidQuantState("has a nested_offset that is no number");
   const auto offset = value.get<double>();
   if (std::abs(offset) > std::numeric_limits<float>::max()) {

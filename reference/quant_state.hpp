@@ -1,4 +1,4 @@
-// The JSON text that bitsandbytes stores beside each quantized weight.
+// The JSON text that bitsandbytes stores with each quantized weight.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 namespace reprolab::reference {
 
 struct QuantState {
-  std::vector<std::int64_t> shape;  ///< Of the weight before quantization.
+  std::vector<std::int64_t> shape;  ///< Shape of the weight before quantization.
   std::int64_t elements = 0;        ///< Product of `shape`.
-  int block_size = 0;               ///< Weights a scale; a power of two, 32 to 4096.
+  int block_size = 0;               ///< Weights per scale; a power of two, 32 to 4096.
   WeightType type = WeightType::fp16;
-  bool nested = false;  ///< The scales are themselves quantized; the next two apply.
+  bool nested = false;  ///< The scales are themselves quantized; the next two members apply.
   int nested_block_size = 0;
-  float nested_offset = 0;  ///< May be infinite: a block whose absmax overflowed makes it so.
+  float nested_offset = 0;  ///< May be infinite, if the absmax of a block overflowed.
 };
 
-/// What is wrong with a state, as the rest of a sentence that begins with it.
+/// What is wrong with a state: the predicate of a sentence whose subject is the state.
 class InvalidQuantState : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Throws InvalidQuantState. Accepts `Infinity`, which is no JSON, because Python writes it.
+/// Throws InvalidQuantState. Accepts `Infinity`, which is not valid JSON, because Python writes it.
 QuantState parse_quant_state(std::string_view text);
 
 }  // namespace reprolab::reference

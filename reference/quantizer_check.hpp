@@ -1,4 +1,4 @@
-// Whether the reference quantizes a source tensor to the codes and scales that are stored.
+// Checks whether the reference quantizes a source tensor to the stored codes and scales.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace reprolab::reference {
 
-/// Counts of what differs from the stored tensor. The GPU quantizer takes an approximate
-/// reciprocal (within one ULP) and counts subnormals as zero, a CPU quantizer does neither:
-/// code differences that come from just that are explained.
+/// Numbers of differences from the stored tensor. The GPU quantizer takes an approximate reciprocal
+/// (within one ULP) and counts subnormals as zero, a CPU quantizer does neither; code differences
+/// that come only from that are explained.
 struct QuantizerCheck {
   std::int64_t weights = 0;
   std::int64_t from_subnormals = 0;  ///< The weight or its scale is a subnormal fp32 number.
@@ -25,7 +25,7 @@ struct QuantizerCheck {
 };
 
 /// `source` [tensor.n] bits of `tensor.type`. For a nested tensor the stored map and offset are
-/// taken as given: the order of the sum behind the offset is not part of the format.
+/// taken as given, because the order in which the offset is summed is not part of the format.
 QuantizerCheck check_quantizer(const QuantizedTensor& tensor, std::span<const std::uint16_t> source,
                                int threads = 0);
 

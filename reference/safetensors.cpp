@@ -25,7 +25,7 @@ constexpr std::uint64_t length_bytes = 8;
 constexpr std::uint64_t max_header_bytes = 100'000'000;  // the format's own limit
 constexpr std::string_view damaged = "the file is damaged or was cut short; download it again";
 
-/// Bits of an element; 0 for a dtype that the format does not have.
+/// Bits per element; 0 for a dtype that the format does not have.
 int element_bits(std::string_view dtype) {
   constexpr std::array<std::pair<std::string_view, int>, 21> dtypes = {{
       {"F64", 64},    {"F32", 32},        {"F16", 16},        {"BF16", 16},   {"I64", 64},
@@ -40,7 +40,7 @@ int element_bits(std::string_view dtype) {
   return found == dtypes.end() ? 0 : found->second;
 }
 
-/// Where a tensor's entry in the header is wrong, as the rest of a sentence.
+/// What is wrong with a tensor's header entry: the predicate of a sentence about the tensor.
 class InvalidEntry : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -85,7 +85,7 @@ std::uint64_t count_bytes(std::int64_t elements, int bits) {
   return static_cast<std::uint64_t>(total_bits / 8);
 }
 
-/// `offset_bytes` is still relative to the data here.
+/// The result's `offset_bytes` is still relative to the start of the data.
 TensorInfo parse_entry(const std::string& name, const json& entry, std::uint64_t data_bytes) {
   if (!entry.is_object()) throw InvalidEntry("has a header entry that is not an object");
   const json& dtype = member(entry, "dtype");

@@ -21,8 +21,8 @@ struct TensorInfo {
   std::uint64_t size_bytes = 0;
 };
 
-/// Holds the header and an open file; tensors are read on demand, so memory is bounded by the
-/// largest tensor asked for.
+/// Holds the header and an open file; tensors are read on demand, so memory use is bounded by the
+/// largest tensor that is read.
 class SafetensorsFile {
  public:
   /// Reads and checks the whole header. Throws InvalidFile.
@@ -39,8 +39,8 @@ class SafetensorsFile {
   /// Null when the file holds no tensor of this name.
   const TensorInfo* find(const std::string& name) const;
 
-  /// A tensor's bytes as elements of T; copied, since data in the file may lie unaligned.
-  /// Throws InvalidFile when the tensor's size is no multiple of T's, or on a read error.
+  /// A tensor's bytes as elements of T; copied, since data in the file may be unaligned.
+  /// Throws InvalidFile if the tensor's size is no multiple of T's, or on a read error.
   template <class T>
   std::vector<T> read(const TensorInfo& tensor) const {
     require_whole_elements(tensor, sizeof(T));

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 json parse_strict_json(std::string_view text, int max_depth) {
   int depth = 0;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the currently open objects
   const auto check = [&](int, json::parse_event_t event, json& parsed) {
     switch (event) {
       case json::parse_event_t::object_start:

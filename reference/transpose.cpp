@@ -12,7 +12,7 @@ namespace {
 using Matrix = Eigen::Matrix<std::uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Stride = Eigen::OuterStride<>;
 
-/// So many rows and columns at a time stay in the first-level cache.
+/// A block of this many rows and columns stays in the L1 cache.
 constexpr std::int64_t block = 64;
 
 }  // namespace

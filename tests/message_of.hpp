@@ -1,4 +1,4 @@
-// The text of an error, for tests that pin it down.
+// The text of an error, for tests that check it exactly.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone with the test.
+// A test's own folder, which is removed with the test.
 #pragma once
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ class OwnFolder {
     return path_ / name;
   }
 
-  /// Names of what lies directly in it, sorted.
+  /// Names of the entries directly in it, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {

@@ -1,4 +1,4 @@
-// Questions about texts, whose failures show the text.
+// Checks of texts, whose failures show the text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,12 +29,12 @@ inline testing::AssertionResult ends(const std::string& text, std::string_view p
   return answer(text.ends_with(part), text, "at the end of", part);
 }
 
-/// The whole text by a regular expression.
+/// Whether the whole text matches a regular expression.
 inline testing::AssertionResult matches(const std::string& text, const std::string& pattern) {
   return answer(std::regex_match(text, std::regex(pattern)), text, "matched by", pattern);
 }
 
-/// A part of the text by a regular expression.
+/// Whether a part of the text matches a regular expression.
 inline testing::AssertionResult has_match(const std::string& text, const std::string& pattern) {
   return answer(std::regex_search(text, std::regex(pattern)), text, "matched in", pattern);
 }

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
-#include <regex>
+#include <set>
+#include <sstream>
+
+#include "experiments/harness/errors.hpp"
 
 namespace reprolab::bench {
 namespace {
@@ -15,25 +17,65 @@ std::string row_name(const Group& group, const std::string& variant) {
   return group.family + "/" + group.planned.facts.name + "/" + variant;
 }
 
-/// What benchmark::RunSpecifiedBenchmarks will select.
-bool passes_filter(const std::string& name, int samples) {
-  std::string filter = benchmark::GetBenchmarkFilter();
-  if (filter.empty() || filter == "all") filter = ".";
-  const bool negative = filter.front() == '-';
-  const std::regex pattern(negative ? filter.substr(1) : filter, std::regex::extended);
-  const std::string full_name =
-      fmt::format("{}/iterations:1/repeats:{}/manual_time", name, samples);
-  return std::regex_search(full_name, pattern) != negative;
+void tell(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  int count = static_cast<int>(words.size());
+  benchmark::Initialize(&count, pointers.data());
+  if (count > 1) {
+    throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
+  }
 }
 
-/// Measures a group when the first of its rows is asked for; one group holds memory at a time.
+/// Captures what Google Benchmark prints in list mode.
+class Listing : public benchmark::BenchmarkReporter {
+ public:
+  Listing() {
+    SetOutputStream(&names_);
+    SetErrorStream(&errors_);
+  }
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+
+  /// The listed rows, by our names.
+  std::vector<std::string> names() {
+    std::vector<std::string> found;
+    for (std::string line; std::getline(names_, line);) {
+      found.push_back(line.substr(0, line.rfind("/iterations:")));
+    }
+    return found;
+  }
+
+ private:
+  std::stringstream names_, errors_;
+};
+
+/// The registered rows that --benchmark_filter selects.
+std::vector<std::string> selected_rows() {
+  Listing listing;
+  tell({"bench", "--benchmark_list_tests=true"});
+  benchmark::RunSpecifiedBenchmarks(&listing);
+  tell({"bench", "--benchmark_list_tests=false"});
+  auto names = listing.names();
+  if (names.empty()) {
+    throw UsageError(
+        fmt::format("--benchmark_filter '{}' selects nothing; --benchmark_list_tests lists the "
+                    "rows",
+                    benchmark::GetBenchmarkFilter()));
+  }
+  return names;
+}
+
+/// Measures a group when its first row is requested, so that one group holds memory at a time.
 class Groups {
  public:
-  Groups(const std::vector<Group>& groups, const MeasureOptions& options, std::uint64_t l2_bytes)
-      : groups_(groups), options_(options), l2_bytes_(l2_bytes) {}
+  explicit Groups(const MeasureGroup& measure) : measure_(measure) {}
 
-  const Record& record(std::size_t group, const std::string& variant) {
-    if (measured_ != static_cast<std::ptrdiff_t>(group)) measure(group);
+  void select(const std::vector<std::string>& rows) { selected_ = {rows.begin(), rows.end()}; }
+
+  const Record& record(const Group& group, const std::string& variant) {
+    if (measured_ != &group) measure(group);
     return *std::ranges::find(records_.begin() + static_cast<std::ptrdiff_t>(first_),
                               records_.end(), variant,
                               [](const Record& record) { return record.variant.name; });
@@ -42,35 +84,33 @@ class Groups {
   std::vector<Record> take() { return std::move(records_); }
 
  private:
-  void measure(std::size_t index) {
-    const Group& group = groups_[index];
-    std::vector<VariantInfo> selected;
-    std::ranges::copy_if(group.kernels, std::back_inserter(selected), [&](const auto& kernel) {
-      return passes_filter(row_name(group, kernel.name), options_.samples);
-    });
-    if (!measurement_) measurement_ = std::make_unique<Measurement>();
+  void measure(const Group& group) {
+    std::vector<std::string> kernels;
+    for (const auto& kernel : group.kernels) {
+      if (selected_.contains(row_name(group, kernel.name))) kernels.push_back(kernel.name);
+    }
     first_ = records_.size();
-    const auto records = measurement_->run(group.planned, selected, options_, l2_bytes_);
+    const auto records = measure_(group, kernels);
     records_.insert(records_.end(), records.begin(), records.end());
-    measured_ = static_cast<std::ptrdiff_t>(index);
+    measured_ = &group;
   }
 
-  const std::vector<Group>& groups_;
-  const MeasureOptions& options_;
-  std::uint64_t l2_bytes_;
-  std::unique_ptr<Measurement> measurement_;
+  const MeasureGroup& measure_;
+  std::set<std::string> selected_;
   std::vector<Record> records_;
-  std::size_t first_ = 0;  ///< Of the group measured last.
-  std::ptrdiff_t measured_ = -1;
+  std::size_t first_ = 0;            ///< Index of the first record of the group measured last.
+  const Group* measured_ = nullptr;  ///< The group measured last.
 };
 
 void report(benchmark::State& state, const Record& record, std::size_t& repetition) {
-  if (record.samples_us.empty()) {
-    const std::string why = std::string(name(record.outcome)) + ": " + record.reason;
+  const Metric* time = record.metric(kernel_time);
+  if (time == nullptr) {
+    const std::string why = fmt::format("{}{}{}", name(record.outcome),
+                                        record.reason.empty() ? "" : ": ", record.reason);
     state.SkipWithError(why.c_str());
     return;
   }
-  const double us = record.samples_us[repetition++ % record.samples_us.size()];
+  const double us = time->samples[repetition++ % time->samples.size()];
   for (auto _ : state) state.SetIterationTime(1e-6 * us);
   state.counters["TB/s"] =
       static_cast<double>(record.bytes_read + record.bytes_written) / us * 1e-6;
@@ -86,10 +126,22 @@ bool has_failed(const Run& run) {
   }
 }
 
-/// The console that users know, one line a row: the median, or why there is none.
+/// Google Benchmark's console with one line per row: the median, or why there is none.
 class MedianConsole : public benchmark::ConsoleReporter {
  public:
-  MedianConsole() : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular) {}
+  explicit MedianConsole(std::string context)
+      : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular),
+        context_(std::move(context)) {}
+
+  /// Prints our context instead of Google Benchmark's: its clock, its build and the CPU's frequency
+  /// have no effect on these times.
+  bool ReportContext(const Context& context) override {
+    name_field_width_ = context.name_field_width;
+    printed_header_ = false;
+    prev_counters_.clear();
+    GetOutputStream() << context_;
+    return true;
+  }
 
   void ReportRuns(const std::vector<Run>& runs) override {
     std::vector<Run> kept;
@@ -98,7 +150,7 @@ class MedianConsole : public benchmark::ConsoleReporter {
       return run.run_type == Run::RT_Aggregate ? run.aggregate_name == "median"
                                                : alone && run.repetition_index <= 0;
     });
-    // How Google Benchmark was made to take our samples is no part of a row's name.
+    // The settings that make Google Benchmark take our samples are not part of a row's name.
     for (Run& run : kept) {
       run.run_name.iterations.clear();
       run.run_name.repetitions.clear();
@@ -106,43 +158,77 @@ class MedianConsole : public benchmark::ConsoleReporter {
     }
     benchmark::ConsoleReporter::ReportRuns(kept);
   }
+
+ private:
+  std::string context_;
 };
 
-}  // namespace
-
-std::vector<Record> run_benchmarks(const std::vector<Group>& groups, const MeasureOptions& options,
-                                   std::uint64_t l2_bytes) {
-  Groups measured(groups, options, l2_bytes);
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    std::vector<VariantInfo> rows = groups[i].kernels;
-    if (options.ceilings) {
-      const auto ceilings = ceiling_variants();
-      rows.insert(rows.end(), ceilings.begin(), ceilings.end());
-    }
+/// Registers a row for each kernel and ceiling of each group.
+void register_rows(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings,
+                   int samples, Groups& measured) {
+  for (const Group& group : groups) {
+    std::vector<VariantInfo> rows = group.kernels;
+    rows.insert(rows.end(), ceilings.begin(), ceilings.end());
     for (const auto& row : rows) {
-      benchmark::RegisterBenchmark(row_name(groups[i], row.name).c_str(),
-                                   [&measured, i, variant = row.name,
+      benchmark::RegisterBenchmark(row_name(group, row.name).c_str(),
+                                   [&measured, &group, variant = row.name,
                                     repetition = std::size_t{0}](benchmark::State& state) mutable {
-                                     report(state, measured.record(i, variant), repetition);
+                                     report(state, measured.record(group, variant), repetition);
                                    })
           ->UseManualTime()
           ->Iterations(1)
-          ->Repetitions(options.samples)
+          ->Repetitions(samples)
           ->Unit(benchmark::kMicrosecond);
     }
   }
-  MedianConsole console;
+}
+
+}  // namespace
+
+bool initialize_benchmark(const std::string& program, std::vector<std::string> words) {
+  for (const auto& word : words) {
+    for (const char* flag : {"--benchmark_enable_random_interleaving", "--benchmark_repetitions",
+                             "--benchmark_format"}) {
+      if (!word.starts_with(flag)) continue;
+      throw UsageError(std::string(flag) +
+                       ": not supported; samples are always interleaved (--seed, --samples), and "
+                       "--benchmark_out writes files");
+    }
+  }
+  const bool only_lists = std::ranges::any_of(words, [](const std::string& word) {
+    return word.starts_with("--benchmark_list_tests") && !word.ends_with("=false");
+  });
+  words.insert(words.begin(), program);
+  tell(std::move(words));
+  return only_lists;
+}
+
+void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings) {
+  const MeasureGroup nothing;
+  Groups unmeasured(nothing);
+  register_rows(groups, ceilings, 1, unmeasured);
+  for (const auto& row : selected_rows()) fmt::print("{}\n", row);
+}
+
+std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
+                                   const std::vector<VariantInfo>& ceilings, int samples,
+                                   const std::string& context, const MeasureGroup& measure) {
+  Groups measured(measure);
+  register_rows(groups, ceilings, samples, measured);
+  measured.select(selected_rows());
+  MedianConsole console(context);
   benchmark::RunSpecifiedBenchmarks(&console);
   benchmark::Shutdown();
   return measured.take();
 }
 
 std::vector<Record> run_without_timing(const std::vector<Group>& groups,
-                                       const MeasureOptions& options) {
-  Measurement measurement;
+                                       const MeasureGroup& measure) {
   std::vector<Record> all;
   for (const Group& group : groups) {
-    for (const Record& record : measurement.run(group.planned, group.kernels, options, 0)) {
+    std::vector<std::string> kernels;
+    for (const auto& kernel : group.kernels) kernels.push_back(kernel.name);
+    for (const Record& record : measure(group, kernels)) {
       fmt::print("{}: {}{}{}\n", row_name(group, record.variant.name), name(record.outcome),
                  record.reason.empty() ? "" : ": ", record.reason);
       all.push_back(record);

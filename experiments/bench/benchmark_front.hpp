@@ -1,24 +1,34 @@
-// Google Benchmark as the front end: its names, filters, flags, console and JSON, over samples that
-// are taken interleaved, a problem at a time.
+// Google Benchmark as the front end: its names, filters, flags, console and JSON, for samples that
+// are taken interleaved, one problem at a time.
 #pragma once
 
-#include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "experiments/bench/plan.hpp"
-#include "experiments/harness/measure.hpp"
 
 namespace reprolab::bench {
 
-/// Registers "family/problem/kernel" for each row of `groups`, runs those that --benchmark_filter
-/// selects (benchmark::Initialize has been called) and returns their records. Empty when the filter
-/// matches nothing or when tests were only listed. `l2_bytes`: of the GPU, for cold rotation.
-std::vector<Record> run_benchmarks(const std::vector<Group>& groups, const MeasureOptions& options,
-                                   std::uint64_t l2_bytes);
+/// Measures a problem's rows: those of the named kernels and those of the ceilings.
+using MeasureGroup =
+    std::function<std::vector<Record>(const Group& group, const std::vector<std::string>& kernels)>;
 
-/// The same rows verified and launched without a benchmark around them, for programs that watch
-/// this one: one line a row.
+/// Passes `words` to Google Benchmark. Returns whether they only ask for a list of the rows. Throws
+/// UsageError for an unknown word and for flags that conflict with our own order of samples.
+bool initialize_benchmark(const std::string& program, std::vector<std::string> words);
+
+/// Prints "family/problem/kernel" for each row of `groups` that --benchmark_filter selects.
+void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings);
+
+/// Runs the selected rows and returns their records. `context` is printed above the table. Throws
+/// UsageError if the filter selects nothing.
+std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
+                                   const std::vector<VariantInfo>& ceilings, int samples,
+                                   const std::string& context, const MeasureGroup& measure);
+
+/// Runs rows that are not timed, without Google Benchmark, and prints one line for each.
 std::vector<Record> run_without_timing(const std::vector<Group>& groups,
-                                       const MeasureOptions& options);
+                                       const MeasureGroup& measure);
 
 }  // namespace reprolab::bench

@@ -1,79 +1,125 @@
-// bench: measures kernels alone, cold, on one problem at a time. `make bench KERNEL=name`.
-#include <benchmark/benchmark.h>
+// bench: measures kernels alone, with cold caches, one problem at a time. `make bench KERNEL=name`.
+#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "experiments/bench/benchmark_front.hpp"
-#include "experiments/bench/plan.hpp"
-#include "experiments/harness/command_line.hpp"
+#include "experiments/harness/ceilings.hpp"
 #include "experiments/harness/errors.hpp"
-#include "experiments/harness/provenance.hpp"
-#include "reference/compare.hpp"
+#include "experiments/harness/pass.hpp"
+#include "experiments/harness/slots.hpp"
 
 namespace reprolab::bench {
 namespace {
 
 struct Options {
+  PassOptions pass{.experiment = "bench", .pass = "alone"};
   Selection selection;
   MeasureOptions measure;
-  std::string output, pass = "alone";
-  bool list = false, dry_run = false;
+  bool list = false;
 };
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--list", options.list, "List every registered kernel and exit");
-  app.add_flag("--dry-run", options.dry_run, "Say what would run, how long it takes, and exit");
+  add_pass_options(app, options.pass);
   app.add_option("--family", options.selection.family, "Families whose name matches (regex)");
-  app.add_option("--kernel", options.selection.kernel, "Kernels whose whole name matches (regex)");
   app.add_option("--problem", options.selection.problem, "Problems whose name matches (regex)");
-  add_measure_options(app, options.measure);
-  app.add_option("--batch-us", options.measure.batch_us, "GPU time a batch aims at")
+  app.add_option("--samples", options.measure.samples, "Timed batches per row")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--batch-us", options.measure.batch_us,
+                 "Target GPU time of a batch, in microseconds")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
-  app.add_option("--experiment", options.measure.experiment, "Name in the result file");
-  app.add_option("--pass", options.pass, "Name of the pass in the result file");
-  app.add_option("--output", options.output, "Write the result file there");
   app.footer("Everything that begins with --benchmark_ goes to Google Benchmark.");
   app.allow_extras();
 }
 
-/// Flags of Google Benchmark that our own order of samples overrules.
-void refuse_overruled(const std::string& word) {
-  for (const char* flag : {"--benchmark_enable_random_interleaving", "--benchmark_repetitions",
-                           "--benchmark_format"}) {
-    if (word.starts_with(flag)) {
-      throw UsageError(std::string(flag) +
-                       ": not served; samples are always interleaved (--seed, "
-                       "--samples), and --benchmark_out writes files");
+int dry_run(const Options& options) {
+  std::string why_not;
+  const auto gpu = profiling::find_gpu(&why_not);
+  const auto groups =
+      gpu ? select(options.selection, free_memory()) : select(options.selection, {~0ull, ~0ull});
+  print_plan(groups, options.measure, gpu, why_not);
+  fmt::print("{}\n", limit_note(options.pass));
+  return exit_verified;
+}
+
+/// Measures groups in a worker process, which a kernel may crash.
+class Bench {
+ public:
+  Bench(const Options& options, const std::vector<Group>& groups)
+      : options_(options),
+        groups_(groups),
+        ceilings_(Measurement::ceilings(options.measure, options.pass.instrument)),
+        worker_(
+            [this](const Worker::Json& request, const Turn& turn) { return serve(request, turn); },
+            options.pass.limit()) {}
+
+  std::vector<Record> measure(const Group& group, const std::vector<std::string>& kernels) {
+    const auto answer =
+        worker_.ask({{"name", group.planned.facts.name}, {"group", group.index}}, kernels);
+    std::vector<Record> records;
+    if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
+    const auto add_failed = [&](const VariantInfo& variant, const std::string& reason) {
+      records.push_back(
+          record_without_run(group.planned.facts, variant, Outcome::launch_failed, reason));
+    };
+    for (const auto& [kernel, reason] : answer.fallen) {
+      add_failed(*std::ranges::find(group.kernels, kernel, &VariantInfo::name), reason);
     }
+    if (answer.json.is_null()) {
+      for (const auto& ceiling : ceilings_) add_failed(ceiling, "was not measured");
+    }
+    return records;
   }
-}
 
-/// Google Benchmark reads what CLI11 left over; what it does not know either is an error.
-void initialize_benchmark(const CLI::App& app, const char* program) {
-  std::vector<std::string> words = app.remaining();
-  words.insert(words.begin(), program);
-  for (const auto& word : words) refuse_overruled(word);
-  std::vector<char*> pointers;
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  int count = static_cast<int>(words.size());
-  benchmark::Initialize(&count, pointers.data());
-  if (count > 1)
-    throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
-}
+ private:
+  /// Runs in the worker.
+  Worker::Json serve(const Worker::Json& request, const Turn& turn) {
+    if (!measurement_) {
+      // Made before the first CUDA call, because CUPTI only sees what comes after it.
+      auto instrument = profiling::make_instrument(options_.pass.instrument);
+      std::string why_not;
+      const auto gpu = profiling::find_gpu(&why_not);
+      if (!gpu) throw UsageError(why_not);
+      measurement_ = std::make_unique<Measurement>(*gpu, std::move(instrument));
+    }
+    const Group& group = groups_.at(request.at("group"));
+    const auto names = request.at("kernels").get<std::vector<std::string>>();
+    std::vector<VariantInfo> kernels;
+    std::ranges::copy_if(group.kernels, std::back_inserter(kernels), [&](const auto& kernel) {
+      return std::ranges::find(names, kernel.name) != names.end();
+    });
+    MeasureOptions measure = options_.measure;
+    measure.experiment = options_.pass.experiment;
+    measure.seed = options_.pass.seed;
+    return measurement_->run(group.planned, kernels, measure, turn);
+  }
 
-bool lists_tests(const CLI::App& app) {
-  return std::ranges::any_of(app.remaining(), [](const std::string& word) {
-    return word.starts_with("--benchmark_list_tests") && !word.ends_with("=false");
-  });
+  const Options& options_;
+  const std::vector<Group>& groups_;
+  std::vector<VariantInfo> ceilings_;
+  std::unique_ptr<Measurement> measurement_;  ///< Used in the worker only.
+  Worker worker_;
+};
+
+std::string context(const Machine& machine, const std::vector<Group>& groups,
+                    const MeasureOptions& options) {
+  const auto text = [&](const char* key) {
+    return machine.gpu.at(key).is_string() ? machine.gpu.at(key).get<std::string>() : "not known";
+  };
+  return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n",
+                     text("name"), text("driver"), text("cuda_runtime"),
+                     describe_selection(groups, options));
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Measures kernels alone: verified, timed cold, verified again.", "bench");
+  CLI::App app(
+      "Measures each kernel alone: verified, timed with cold caches, verified again in every "
+      "sample.",
+      "bench");
   Options options;
-  options.measure.experiment = "bench";
   add_options(app, options);
   for (Family* family : families()) family->add_options(app);
   if (const auto status = parse(app, argc, argv)) return *status;
@@ -82,37 +128,40 @@ int run(int argc, char** argv) {
       throw UsageError("unknown option '" + word + "'; see bench --help");
     }
   }
+  options.selection.kernel = options.pass.kernel;
   for (Family* family : families()) family->configure();
   if (options.list) {
     print_kernels();
     return exit_verified;
   }
-  const auto groups = select(options.selection);
-  if (options.dry_run) {
-    std::string why_not;
-    const auto gpu = profiling::find_gpu(&why_not);
-    print_plan(groups, options.measure.samples, options.measure.batch_us, gpu, why_not);
+  select(options.selection, {~0ull, ~0ull});  // reports a wrong selection without a GPU too
+  if (options.pass.dry_run) return dry_run(options);
+  const bool only_lists = initialize_benchmark(argv[0], app.remaining());
+  const auto kind = options.pass.instrument;
+  const auto ceilings = Measurement::ceilings(options.measure, kind);
+  const Machine machine = require_machine();
+  const auto groups = select(options.selection, machine.free);
+  std::vector<Group> timed, untimed;
+  for (const Group& group : groups) {
+    const bool is_timed = group.planned.timed && kind != profiling::InstrumentKind::none;
+    (is_timed ? timed : untimed).push_back(group);
+  }
+  if (only_lists) {
+    list_benchmarks(timed, ceilings);
     return exit_verified;
   }
-
-  initialize_benchmark(app, argv[0]);
-  reference::prove_comparison();
-  if (!options.output.empty()) require_writable(options.output);
-  PassObserver observer(to_strings(argc, argv), options.measure.instrument, options.measure.seed);
-  ResultFile results{.experiment = options.measure.experiment, .pass = options.pass};
-  results.records = options.measure.instrument == profiling::Instrument::none
-                        ? run_without_timing(groups, options.measure)
-                        : run_benchmarks(groups, options.measure, observer.gpu().l2_bytes);
-  results.provenance = observer.describe();
-  if (results.records.empty()) {
-    if (lists_tests(app)) return exit_verified;
-    throw UsageError("--benchmark_filter selects nothing; --benchmark_list_tests lists the rows");
-  }
-  if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
-  const int status = results.exit_status();
-  if (status == exit_usage)
-    fmt::print(stderr, "bench: no selected kernel could run; the reasons are above\n");
-  return status;
+  return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
+    Bench bench(options, groups);
+    const MeasureGroup measure = [&](const Group& group, const auto& kernels) {
+      return bench.measure(group, kernels);
+    };
+    if (!timed.empty()) {
+      results.records = run_benchmarks(timed, ceilings, options.measure.samples,
+                                       context(machine, timed, options.measure), measure);
+    }
+    const auto verified = run_without_timing(untimed, measure);
+    results.records.insert(results.records.end(), verified.begin(), verified.end());
+  });
 }
 
 }  // namespace

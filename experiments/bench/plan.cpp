@@ -3,43 +3,46 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <thread>
 
+#include "experiments/harness/ceilings.hpp"
 #include "experiments/harness/errors.hpp"
-#include "experiments/harness/measure.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/slots.hpp"
 
 namespace reprolab::bench {
 namespace {
 
-/// Data and reference take this long an element on one core (measured: 2 to 4 ns), and comparing an
-/// output that was brought back about as long as bringing it.
-constexpr double prepare_ns_an_element = 12.0;
-constexpr double verify_ns_a_byte = 0.4;
+/// Estimated time per element to make data and reference of all distinct matrices on one core.
+/// Comparing an output on the host takes about as long as copying it back.
+constexpr double prepare_ns_per_element = 12.0 * distinct_matrices;
+constexpr double verify_ns_per_byte = 0.4;
+/// A sample takes longer than its batch: outputs are poisoned before it and compared after it.
+constexpr double batches_per_sample = 6;
 
-double estimated_seconds(const Group& group, int samples, double batch_us) {
+double estimated_seconds(const Group& group, const MeasureOptions& options) {
   const ProblemFacts& facts = group.planned.facts;
   const double cores = std::max(1u, std::thread::hardware_concurrency());
-  const double prepare = prepare_ns_an_element * static_cast<double>(facts.elements) / cores;
+  const double prepare = prepare_ns_per_element * static_cast<double>(facts.elements) / cores;
   const double variants = static_cast<double>(group.kernels.size());
-  const double verify = verify_ns_a_byte * static_cast<double>(facts.output_bytes()) * variants;
-  const double timing =
-      1e3 * samples * batch_us * (variants + static_cast<double>(ceiling_variants().size()));
-  return 1e-9 * (prepare + verify + timing);
+  const double verify = verify_ns_per_byte * static_cast<double>(facts.output_bytes()) * variants;
+  const double rows = variants + static_cast<double>(ceiling_variants().size());
+  const double timing = 1e3 * options.samples * batches_per_sample * options.batch_us * rows;
+  return 1e-9 * (prepare + verify + (group.planned.timed ? timing : 0));
 }
 
 void refuse_duplicates(const std::vector<Group>& groups) {
   std::set<std::string> seen;
   for (const Group& group : groups) {
     if (!seen.insert(group.planned.facts.name).second) {
-      throw UsageError(fmt::format("problem '{}' is asked for twice", group.planned.facts.name));
+      throw UsageError(fmt::format("problem '{}' is selected twice", group.planned.facts.name));
     }
   }
 }
 
-/// Those of a family's kernels that are among the selected ones.
+/// A family's kernels that are among the selected ones.
 std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
                                    const std::vector<VariantInfo>& selected) {
   std::vector<VariantInfo> common;
@@ -51,7 +54,7 @@ std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
 
 }  // namespace
 
-std::vector<Group> select(const Selection& selection) {
+std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
   const auto family_regex = to_regex("--family", selection.family);
   const auto problem_regex = to_regex("--problem", selection.problem);
   std::vector<Family*> selected;
@@ -74,10 +77,10 @@ std::vector<Group> select(const Selection& selection) {
   for (const Family* family : selected) {
     const auto own = in_common(family->kernels(), kernels);
     if (own.empty()) continue;
-    for (auto& planned : family->problems()) {
+    for (auto& planned : family->problems(free)) {
       problem_names.push_back(planned.facts.name);
       if (!std::regex_search(planned.facts.name, problem_regex)) continue;
-      groups.push_back({family->name(), std::move(planned), own});
+      groups.push_back({groups.size(), family->name(), std::move(planned), own});
     }
   }
   if (groups.empty()) nothing_matches("--problem", selection.problem, problem_names);
@@ -97,31 +100,57 @@ void print_kernels() {
   }
 }
 
-void print_plan(const std::vector<Group>& groups, int samples, double batch_us,
+std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options) {
+  std::string text;
+  double seconds = 0;
+  for (std::size_t i = 0; i < groups.size();) {
+    const std::string& family = groups[i].family;
+    const std::size_t kernels = groups[i].kernels.size(), first = i;
+    for (; i < groups.size() && groups[i].family == family; ++i) {
+      seconds += estimated_seconds(groups[i], options);
+    }
+    text += fmt::format("{}: {} kernels on {} problems; ", family, kernels, i - first);
+  }
+  return text + fmt::format("about {:.0f} s ({} samples per row, {:.1f} ms each)", seconds,
+                            options.samples, 1e-3 * options.batch_us);
+}
+
+/// Prints which kernels refuse a problem, with each reason once.
+void print_refusals(const Group& group) {
+  std::map<std::string, std::string> kernels;
+  for (const auto& kernel : group.kernels) {
+    const Support support = group.planned.supports(kernel.name);
+    if (support.ok) continue;
+    std::string& names = kernels[support.reason];
+    names += (names.empty() ? "" : ", ") + kernel.name;
+  }
+  for (const auto& [reason, names] : kernels) fmt::print("  refused by {}: {}\n", names, reason);
+}
+
+void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu) {
   fmt::print("{:<32} {:>8} {:>14} {:>12} {:>10}\n", "problem", "kernels", "device memory",
              "host memory", "about");
-  double seconds = 0;
   for (const Group& group : groups) {
     const auto& planned = group.planned;
-    const std::uint64_t l2_bytes = gpu ? gpu->l2_bytes : 0;
-    const std::uint64_t needed =
-        device_bytes(planned, cold_slots(planned.slot_device_bytes, l2_bytes));
-    const double about = estimated_seconds(group, samples, batch_us);
-    seconds += about;
+    const Rotation rotation = gpu ? rotation_for(*gpu, options) : Rotation{};
+    const int slots = planned.timed ? wanted_slots(planned, rotation) : 1;
+    const std::uint64_t needed = device_bytes(planned, slots);
     fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
-               group.kernels.size(), gib(needed), gib(host_bytes(planned)), about);
-    if (gpu && needed > gpu->memory_bytes) {
+               group.kernels.size(), gib(needed), gib(host_bytes(planned)),
+               estimated_seconds(group, options));
+    if (!gpu) continue;
+    if (needed > gpu->memory_bytes) {
       fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
                  gib(gpu->memory_bytes));
     }
+    print_refusals(group);
   }
-  fmt::print("in all about {:.0f} s ({} samples a row, {:.1f} ms each)\n", seconds, samples,
-             1e-3 * batch_us);
+  fmt::print("{}\n", describe_selection(groups, options));
   if (gpu) {
     fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
   } else {
-    fmt::print("nothing of it can run here: {}\n", why_no_gpu);
+    fmt::print("none of this can run here: {}\n", why_no_gpu);
   }
 }
 

@@ -6,31 +6,36 @@
 #include <vector>
 
 #include "experiments/harness/family.hpp"
-#include "profiling/machine.hpp"
+#include "experiments/harness/measure.hpp"
 
 namespace reprolab::bench {
 
-/// What the command line selects; regular expressions; `kernel` matches whole names, the others
-/// are searched for, and empty ones match all.
+/// The selection on the command line, as regular expressions. `kernel` must match a whole name, the
+/// others any part of a name; an empty one matches everything.
 struct Selection {
   std::string family, kernel, problem;
 };
 
 /// One problem and the kernels that will run on it.
 struct Group {
+  std::size_t index = 0;  ///< Index among the groups of a run.
   std::string family;
   PlannedProblem planned;
   std::vector<VariantInfo> kernels;
 };
 
-/// Throws UsageError when nothing is selected, naming what there is.
-std::vector<Group> select(const Selection& selection);
+/// If nothing is selected, throws UsageError with the known names. Problems may be made smaller so
+/// that they fit in `free`.
+std::vector<Group> select(const Selection& selection, const FreeMemory& free);
 
-/// `--list`: one line a kernel.
+/// `--list`: one line per kernel.
 void print_kernels();
 
-/// `--dry-run`: what will run, how long it will take about, and what this GPU cannot do.
-void print_plan(const std::vector<Group>& groups, int samples, double batch_us,
+/// How many kernels run on how many problems of each family, and how long that takes.
+std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
+
+/// `--dry-run`: what will run, how long it will take, and what this GPU refuses and why.
+void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu);
 
 }  // namespace reprolab::bench

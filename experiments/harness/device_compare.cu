@@ -8,70 +8,114 @@
 namespace reprolab {
 namespace {
 
-constexpr std::int64_t most_blocks = 2048;  // fill any GPU; longer arrays are walked in strides
+constexpr std::int64_t blocks_to_fill = 2048;  // any GPU
+constexpr std::int64_t proof_blocks = 3;       // so that a short array takes several strides
 constexpr int threads = 256;
 
-/// One thread an element, grid-stride: plain, and still at memory speed.
+constexpr int group_bytes = 16;  // one load of a thread, if both arrays are aligned to it
+
+struct Mismatches {
+  unsigned long long count = 0, first = ~0ull;
+
+  __device__ void add(std::int64_t index) {
+    ++count;
+    first = min(first, static_cast<unsigned long long>(index));
+  }
+};
+
+/// Compares elements [begin, end) one by one; without `expected`, every bit must be set (poison).
+template <class Bits>
+__device__ void compare_elements(const Bits* expected, const Bits* actual, std::int64_t begin,
+                                 std::int64_t end, Mismatches& found) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Bits wanted = expected == nullptr ? static_cast<Bits>(~Bits{0}) : expected[i];
+    if (wanted != actual[i]) found.add(i);
+  }
+}
+
+/// A grid-stride loop over groups of 16 bytes; equal groups are not compared element by element.
 template <class Bits>
 __global__ void __launch_bounds__(threads)
-    count_mismatches(const Bits* __restrict__ expected, const Bits* __restrict__ actual,
-                     std::int64_t elements, unsigned long long* mismatches,
-                     unsigned long long* first) {
+    count_mismatches(const Bits* expected, const Bits* actual, std::int64_t elements, bool aligned,
+                     unsigned long long* mismatches, unsigned long long* first) {
+  constexpr std::int64_t per_group = group_bytes / sizeof(Bits);
+  const std::int64_t groups = (elements + per_group - 1) / per_group;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads;
-  unsigned long long found = 0;
-  unsigned long long earliest = ~0ull;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < elements;
-       i += stride) {
-    if (expected[i] != actual[i]) {
-      ++found;
-      earliest = min(earliest, static_cast<unsigned long long>(i));
+  Mismatches found;
+  for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+       group < groups; group += stride) {
+    const std::int64_t begin = group * per_group;
+    const std::int64_t end = min(begin + per_group, elements);
+    if (aligned && end == begin + per_group) {
+      const uint4 b = reinterpret_cast<const uint4*>(actual)[group];
+      const uint4 a = expected == nullptr ? make_uint4(~0u, ~0u, ~0u, ~0u)
+                                          : reinterpret_cast<const uint4*>(expected)[group];
+      if (((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0) continue;
     }
+    compare_elements(expected, actual, begin, end, found);
   }
-  if (found != 0) {
-    atomicAdd(mismatches, found);
-    atomicMin(first, earliest);
+  if (found.count != 0) {
+    atomicAdd(mismatches, found.count);
+    atomicMin(first, found.first);
   }
+}
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % group_bytes == 0;
 }
 
 }  // namespace
 
-DeviceComparison::DeviceComparison(cudaStream_t stream) : stream_(stream) { prove(); }
+DeviceComparison::DeviceComparison(cudaStream_t stream)
+    : stream_(stream), most_blocks_(proof_blocks) {
+  reset();
+  prove();
+  most_blocks_ = blocks_to_fill;
+}
 
-reference::Comparison DeviceComparison::compare(const void* expected, const void* actual,
-                                                std::int64_t elements, int element_bytes) const {
-  const Found nothing{0, ~0ull};
-  Found found = nothing;
-  profiling::check(
-      cudaMemcpyAsync(found_.data(), &nothing, sizeof(Found), cudaMemcpyHostToDevice, stream_),
-      "starting a comparison");
+void DeviceComparison::reset() const {
+  profiling::check(cudaMemcpyAsync(found_.data(), nothing_.data(), sizeof(Found),
+                                   cudaMemcpyHostToDevice, stream_),
+                   "starting a comparison");
+}
+
+void DeviceComparison::enqueue(const void* expected, const void* actual, std::int64_t elements,
+                               int element_bytes) const {
+  const std::int64_t per_block = threads * (group_bytes / std::max(1, element_bytes));
   const auto blocks = static_cast<unsigned>(
-      std::clamp<std::int64_t>((elements + threads - 1) / threads, 1, most_blocks));
+      std::clamp<std::int64_t>((elements + per_block - 1) / per_block, 1, most_blocks_));
+  const bool aligned = is_aligned(expected) && is_aligned(actual);
   auto* count = &found_.as<Found>()->mismatches;
   auto* first = &found_.as<Found>()->first;
   if (element_bytes == 2) {
     count_mismatches<<<blocks, threads, 0, stream_>>>(static_cast<const std::uint16_t*>(expected),
                                                       static_cast<const std::uint16_t*>(actual),
-                                                      elements, count, first);
+                                                      elements, aligned, count, first);
   } else if (element_bytes == 4) {
     count_mismatches<<<blocks, threads, 0, stream_>>>(static_cast<const std::uint32_t*>(expected),
                                                       static_cast<const std::uint32_t*>(actual),
-                                                      elements, count, first);
+                                                      elements, aligned, count, first);
   } else {
     throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
   }
   profiling::check(cudaGetLastError(), "comparing outputs on the GPU");
-  profiling::check(
-      cudaMemcpyAsync(&found, found_.data(), sizeof(Found), cudaMemcpyDeviceToHost, stream_),
-      "reading a comparison");
+}
+
+reference::Comparison DeviceComparison::collect() const {
+  profiling::check(cudaMemcpyAsync(result_.data(), found_.data(), sizeof(Found),
+                                   cudaMemcpyDeviceToHost, stream_),
+                   "reading a comparison");
+  reset();
   profiling::check(cudaStreamSynchronize(stream_), "comparing outputs on the GPU");
+  const Found found = *result_.data();
   return {static_cast<std::int64_t>(found.mismatches),
           found.mismatches == 0 ? -1 : static_cast<std::int64_t>(found.first)};
 }
 
 template <class Bits>
 void DeviceComparison::prove(const Faults<Bits>& faults) const {
-  // Longer than one grid's stride, so that the loop's second turn is tried too.
-  constexpr std::int64_t n = most_blocks * threads + 1001;
+  // Longer than one grid's stride, so that a second iteration of the loop is tested too.
+  constexpr std::int64_t n = proof_blocks * threads * (group_bytes / sizeof(Bits)) + 1001;
   constexpr int bytes = sizeof(Bits);
   std::vector<Bits> sound(n);
   for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<Bits>(i % 0x7c00);
@@ -105,9 +149,19 @@ void DeviceComparison::prove(const Faults<Bits>& faults) const {
     must_find("an unwritten element", at, static_cast<Bits>(~Bits{0}));
   }
   must_find("a -0.0 for a 0.0", 0, faults.negative_zero);
+  profiling::check(cudaMemsetAsync(actual.data(), poison_byte, n * bytes, stream_),
+                   "proving the comparison");
+  if (!compare(nullptr, actual.data(), n, bytes).equal()) {
+    throw std::logic_error("self-test: the device comparison does not recognise poison");
+  }
+  upload(actual, &sound[n / 2], bytes, bytes * (n / 2));
+  if (const auto found = compare(nullptr, actual.data(), n, bytes);
+      found.mismatches != 1 || found.first_mismatch != n / 2) {
+    throw std::logic_error("self-test: the device comparison missed a write into poison");
+  }
 }
 
-void DeviceComparison::prove() const {
+void DeviceComparison::prove() {
   prove<std::uint16_t>({.nan = 0x7fff, .negative_zero = 0x8000});
   prove<std::uint32_t>({.nan = 0x7fffffff, .negative_zero = 0x80000000});
 }

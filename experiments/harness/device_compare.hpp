@@ -1,5 +1,5 @@
-// Comparison of outputs on the device, bit for bit: for copies of an output that the host has
-// already verified, where bringing each one back would take longer than the experiment.
+// Bitwise comparison of outputs on the device. It is for copies of an output that the host has
+// already verified, where copying each one back would take longer than the experiment.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,35 +11,62 @@
 
 namespace reprolab {
 
+/// The byte that outputs are filled with before a launch. It makes a NaN that no rounding produces,
+/// so that an unwritten element is never mistaken for a written one.
+inline constexpr int poison_byte = 0xff;
+
 class DeviceComparison {
  public:
-  /// Plants a flipped bit, a NaN, a -0.0 and an unwritten element, for both sizes of elements, and
-  /// throws std::logic_error unless each is found: an instance is a proof.
+  /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, for both
+  /// sizes of elements, and throws std::logic_error unless each is found. All work runs on
+  /// `stream`.
   explicit DeviceComparison(cudaStream_t stream);
 
-  /// Compares `elements` of `element_bytes` (2 or 4) in device memory; waits for the answer.
+  /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory; `expected`
+  /// may be null for poison everywhere.
+  void enqueue(const void* expected, const void* actual, std::int64_t elements,
+               int element_bytes) const;
+
+  /// Waits for the comparisons enqueued since the last call. Returns the number of mismatches of
+  /// all of them together, and the smallest index of one.
+  reference::Comparison collect() const;
+
+  /// enqueue() and collect() in one call.
   reference::Comparison compare(const void* expected, const void* actual, std::int64_t elements,
-                                int element_bytes) const;
+                                int element_bytes) const {
+    enqueue(expected, actual, elements, element_bytes);
+    return collect();
+  }
 
  private:
   struct Found {
-    unsigned long long mismatches;
-    unsigned long long first;
+    unsigned long long mismatches = 0;
+    unsigned long long first = ~0ull;
   };
   template <class Bits>
   struct Faults {
     Bits nan, negative_zero;
   };
-  void prove() const;
+  void reset() const;
+  void prove();
   template <class Bits>
   void prove(const Faults<Bits>& faults) const;
 
   cudaStream_t stream_;
+  std::int64_t most_blocks_;  ///< Of a grid; its threads stride over longer arrays.
   profiling::DeviceBuffer found_{sizeof(Found)};
+  /// Pinned, so that copies to and from it wait only for this stream.
+  profiling::MappedArray<Found> result_{1}, nothing_{1};
 };
 
-/// What outputs are filled with before a launch: a NaN that no rounding produces, so that an
-/// element nobody writes never passes for a written one.
-inline constexpr int poison_byte = 0xff;
+/// What verification needs, each tested once: a comparison in the stream of the launches, and one
+/// in an independent stream, to look at outputs while the stream of the launches is held.
+struct Comparisons {
+  explicit Comparisons(cudaStream_t stream) : in_order(stream) {}
+
+  DeviceComparison in_order;
+  profiling::Stream beside_stream{cudaStreamNonBlocking};
+  DeviceComparison beside{beside_stream.get()};
+};
 
 }  // namespace reprolab

@@ -1,4 +1,4 @@
-// The two ways a program ends early: the user must mend something, or a run went wrong.
+// The two ways a program ends early: the user must fix something, or a run went wrong.
 #pragma once
 
 #include <fmt/core.h>

@@ -16,10 +16,17 @@ namespace reprolab {
 struct PlannedProblem {
   ProblemFacts facts;
   std::uint64_t slot_device_bytes = 0;  ///< Device memory of one slot: inputs and output.
-  /// Host memory of the input and the expected output; 0 where the host holds neither.
+  /// Host memory of the inputs and expected outputs; 0 if the host holds neither.
   std::uint64_t host_bytes = 0;
+  bool timed = true;  ///< If false, its outputs are only verified.
+  /// Whether a kernel can run it on the current GPU.
+  std::function<Support(const std::string& kernel)> supports;
   /// Makes the data from `seed`, computes the reference and fills `slots` slots.
   std::function<std::unique_ptr<Workload>(int slots, std::uint64_t seed)> prepare;
+};
+
+struct FreeMemory {
+  std::uint64_t device_bytes = 0, host_bytes = 0;
 };
 
 class Family {
@@ -29,16 +36,17 @@ class Family {
   virtual std::string name() const = 0;
   /// Adds the options that select the family's problems; called before the command line is read.
   virtual void add_options(CLI::App& app) = 0;
-  /// Called once after it is read. Throws UsageError.
+  /// Called once after the command line is read. Throws UsageError.
   virtual void configure() = 0;
-  /// Whether the command line asked for problems of this family by its own options: then only such
-  /// families are meant, unless --family says otherwise.
+  /// Whether the command line selects problems of this family by the family's own options. If it
+  /// does so for any family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }
   virtual std::vector<VariantInfo> kernels() const = 0;
-  virtual std::vector<PlannedProblem> problems() const = 0;
+  /// The selected problems. If the command line allows it, those that do not fit are made smaller.
+  virtual std::vector<PlannedProblem> problems(const FreeMemory& free) const = 0;
 };
 
-/// All families of this program, by name.
+/// All families of this program, sorted by name.
 std::vector<Family*> families();
 
 /// Registers a family before main().

@@ -1,289 +1,172 @@
 #include "experiments/harness/measure.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <stdexcept>
 
-#include "experiments/harness/errors.hpp"
-#include "experiments/harness/shuffle.hpp"
-#include "experiments/harness/slots.hpp"
-#include "experiments/harness/statistics.hpp"
-#include "experiments/harness/verifier.hpp"
-#include "profiling/ceilings.hpp"
-#include "profiling/nvtx.hpp"
+#include "experiments/harness/ceilings.hpp"
 
 namespace reprolab {
 namespace {
 
-constexpr int max_launches_a_batch = 500;  // what a stream's queue holds without blocking the host
+constexpr int most_calls =
+    500;  // per sample; what a stream's queue holds without blocking the host
 
-/// One variant on its way through a workload.
-struct Lane {
-  VariantInfo variant;
-  Verification verification{};
-  std::vector<double> samples_us{};
-  std::optional<double> sm_mhz_before{};
-  std::vector<double> sm_mhz{};  ///< Right behind each batch.
-  int launches = 1;              ///< A batch.
-  int waited_for_host = 0;       ///< Batches in which the GPU had to wait.
+using profiling::InstrumentKind;
 
-  bool timed() const { return variant.role == Role::ceiling || may_be_timed(verification.outcome); }
-};
-
-/// Bytes of one launch.
-struct Moved {
-  std::uint64_t read = 0, written = 0;
-};
-
-/// A copy moves as many bytes as a launch reads and writes, as far as one output can hold them.
-std::uint64_t copied_bytes(const ProblemFacts& facts) {
-  return std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
-}
-
-Moved copied(const ProblemFacts& facts) { return {copied_bytes(facts), copied_bytes(facts)}; }
-
-/// From a slot that was written a whole rotation ago to the one before it, just read.
-template <void copy(void*, const void*, std::uint64_t, cudaStream_t)>
-void launch_copy(const Workload& workload, int slot, cudaStream_t stream) {
-  const int before = (slot + workload.slots() - 1) % workload.slots();
-  copy(workload.traffic(before).written, workload.traffic(slot).written,
-       copied_bytes(workload.facts()), stream);
-}
-
-struct Ceiling {
-  const char* name;
-  const char* what;
-  Moved (*moved)(const ProblemFacts& facts);
-  void (*launch)(const Workload& workload, int slot, cudaStream_t stream);
-};
-
-constexpr Ceiling all_ceilings[] = {
-    {"copy", "cudaMemcpy, device to device", copied, launch_copy<profiling::ceilings::copy>},
-    {"copy_kernel", "the same copy by a kernel, 16 bytes a thread", copied,
-     launch_copy<profiling::ceilings::copy_kernel>},
-    {"read_only", "loads, no stores",
-     [](const ProblemFacts& facts) {
-       return Moved{facts.bytes_written, 0};
-     },
-     [](const Workload& workload, int slot, cudaStream_t stream) {
-       profiling::ceilings::read_only(workload.traffic(slot).written,
-                                      workload.facts().bytes_written, stream);
-     }},
-    {"same_bytes", "the same bytes read and written, nothing computed",
-     [](const ProblemFacts& facts) {
-       return Moved{facts.bytes_read, facts.bytes_written};
-     },
-     [](const Workload& workload, int slot, cudaStream_t stream) {
-       const Traffic traffic = workload.traffic(slot);
-       profiling::ceilings::same_bytes(traffic.read, workload.facts().bytes_read, traffic.written,
-                                       workload.facts().bytes_written, stream);
-     }},
-    {"write_only", "stores, no loads",
-     [](const ProblemFacts& facts) {
-       return Moved{0, facts.bytes_written};
-     },
-     [](const Workload& workload, int slot, cudaStream_t stream) {
-       profiling::ceilings::write_only(workload.traffic(slot).written,
-                                       workload.facts().bytes_written, stream);
-     }},
-};
-
-const Ceiling& ceiling_named(std::string_view name) {
-  const auto* found = std::ranges::find(
-      all_ceilings, name, [](const Ceiling& ceiling) { return std::string_view(ceiling.name); });
-  if (found == std::ranges::end(all_ceilings)) {
-    throw std::logic_error(fmt::format("no ceiling '{}'", name));
-  }
-  return *found;
-}
-
-Record to_record(const ProblemFacts& facts, const Lane& lane) {
-  Record record;
-  record.key = facts.name + "/" + lane.variant.name;
-  record.variant = lane.variant;
+/// Copies the facts of a problem to a record.
+void describe(Record& record, const ProblemFacts& facts) {
   record.problem = facts.description;
-  record.outcome = lane.verification.outcome;
-  record.reason = lane.verification.reason;
-  if (!lane.verification.found.equal()) record.mismatches = lane.verification.found.mismatches;
-  record.samples_us = lane.samples_us;
-  const Moved moved = lane.variant.role == Role::ceiling
-                          ? ceiling_named(lane.variant.name).moved(facts)
-                          : Moved{facts.bytes_read, facts.bytes_written};
-  record.bytes_read = moved.read;
-  record.bytes_written = moved.written;
-  if (!lane.sm_mhz.empty()) {
-    record.clocks = {lane.sm_mhz_before, summarize(lane.sm_mhz).median, lane.sm_mhz.back()};
+  record.bytes_read = facts.bytes_read;
+  record.bytes_written = facts.bytes_written;
+  if (record.variant.is_ceiling()) {
+    const Ceiling& ceiling = ceiling_named(record.variant.name);
+    record.bytes_read = ceiling.bytes_read(facts);
+    record.bytes_written = ceiling.bytes_written(facts);
   }
-  if (lane.waited_for_host > 0 && record.reason.empty()) {
-    record.reason = fmt::format("in {} of {} batches the GPU waited for the host",
-                                lane.waited_for_host, lane.samples_us.size());
-  }
-  return record;
 }
 
-/// Takes the samples of one workload's lanes.
-class Sampler {
+/// The rows of one workload, in batches of launches that rotate over its slots.
+class Batches : public Subject {
  public:
-  Sampler(const Workload& workload, Verifier& verifier, cudaStream_t stream,
-          profiling::EventTimer& timer, profiling::SmClockProbe& probe,
-          const MeasureOptions& options)
+  /// `cold_on`: the GPU, if the slots keep each other out of its cache; otherwise null.
+  Batches(const Workload& workload, Verifier& verifier, cudaStream_t stream,
+          profiling::SmClockProbe& probe, double batch_us, const profiling::Gpu* cold_on)
       : workload_(workload),
         verifier_(verifier),
         stream_(stream),
-        timer_(timer),
         probe_(probe),
-        options_(options) {}
+        batch_us_(batch_us),
+        cold_on_(cold_on) {}
 
-  void time(std::vector<Lane>& lanes) {
-    for (Lane& lane : lanes) {
-      if (lane.timed()) calibrate(lane);
+  std::string name() const override { return workload_.facts().name; }
+
+  /// Runs one batch over all slots to find how many calls a batch of the wanted length takes.
+  void prepare(Row& row, profiling::Instrument& instrument) override {
+    const VariantInfo& variant = row.record.variant;
+    if (variant.is_ceiling()) launch_ceiling(variant, {0, 1}, stream_);  // loads its module
+    const int most = std::min(workload_.slots(), most_calls);  // no output is written twice
+    row.calls = most;
+    const auto sampled = sample(row, instrument);
+    for (const auto& reading : sampled.sample.readings) {
+      row.calls = static_cast<int>(std::clamp(std::ceil(batch_us_ / std::max(reading.value, 0.01)),
+                                              1.0, static_cast<double>(most)));
     }
-    SampleOrder order(lanes.size(), problem_seed(options_.seed, workload_.facts().name));
-    for (int round = 0; round < options_.samples; ++round) {
-      for (const std::size_t i : order.next_round()) {
-        if (lanes[i].timed()) sample(lanes[i], round + 1 == options_.samples);
-      }
-    }
+    row.least_us = least_us(row);
   }
 
- private:
-  /// One batch over all slots says how many launches a batch of the wanted length takes.
-  void calibrate(Lane& lane) {
-    launch(lane, 0, stream_);  // a first launch loads its module, which would count
-    lane.sm_mhz_before = sm_mhz();
-    lane.launches = std::min(workload_.slots(), max_launches_a_batch);
-    const double us = batch(lane).us / lane.launches;
-    lane.launches = static_cast<int>(
-        std::clamp(std::ceil(options_.batch_us / us), 1.0, double{max_launches_a_batch}));
-    lane.waited_for_host = 0;
+  Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
+    const VariantInfo& variant = row.record.variant;
+    const Launches launches{next_slot_, row.calls};
+    next_slot_ = (next_slot_ + row.calls) % workload_.slots();
+    if (!variant.is_ceiling()) return verifier_.sample(variant, launches, instrument);
+    verifier_.poison(launches);  // so that its batch begins as a kernel's does
+    return {instrument.measure({.name = variant.name,
+                                .calls = launches.calls,
+                                .per_call = true,
+                                .enqueue =
+                                    [&](cudaStream_t stream, const profiling::Call&) {
+                                      launch_ceiling(variant, launches, stream);
+                                    },
+                                .held = true},
+                               stream_),
+            {}};
   }
 
-  /// The last batch writes into poisoned outputs, which are then compared: what was timed is what
-  /// is verified.
-  void sample(Lane& lane, bool last) {
-    const int touched = std::min(lane.launches, workload_.slots());
-    const bool verify = last && lane.variant.role != Role::ceiling;
-    if (verify) {
-      next_slot_ = 0;
-      verifier_.poison(touched);
-    }
-    lane.samples_us.push_back(batch(lane).us / lane.launches);
-    if (const auto mhz = sm_mhz()) lane.sm_mhz.push_back(*mhz);
-    if (!verify) return;
-    const Verification again = verifier_.verify_again(lane.variant, touched);
-    if (again.outcome != lane.verification.outcome) {
-      lane.verification = {again.outcome, "after timing: " + again.reason, again.found};
-      lane.samples_us.clear();
-    }
-  }
-
-  profiling::BatchTime batch(Lane& lane) {
-    const auto time = timer_.time(
-        [&](cudaStream_t stream) {
-          for (int i = 0; i < lane.launches; ++i) {
-            launch(lane, next_slot_, stream);
-            next_slot_ = (next_slot_ + 1) % workload_.slots();
-          }
-        },
-        stream_);
-    if (!time.host_ahead) ++lane.waited_for_host;
-    return time;
-  }
-
-  void launch(const Lane& lane, int slot, cudaStream_t stream) {
-    const std::string& name = lane.variant.name;
-    if (lane.variant.role == Role::ceiling) {
-      ceiling_named(name).launch(workload_, slot, stream);
-    } else {
-      profiling::check(workload_.launch(name, slot, stream), name);
-    }
-  }
-
-  /// At this moment; waits for what was launched.
-  std::optional<double> sm_mhz() {
+  std::optional<double> sm_mhz() override {
     probe_.enqueue(0, stream_);
     profiling::check(cudaStreamSynchronize(stream_), "reading the SM clock");
     return probe_.mhz(0);
   }
 
+ private:
+  /// Least time per call. What is cached before or after a batch need not cross the memory bus.
+  double least_us(const Row& row) const {
+    if (cold_on_ == nullptr || !cold_on_->theoretical_bandwidth_gb_s) return 0;
+    const auto bytes = static_cast<double>(row.record.bytes_read + row.record.bytes_written);
+    const double cached = 2.0 * static_cast<double>(cold_on_->l2_bytes) / row.calls;
+    return 1e-3 * std::max(0.0, bytes - cached) / *cold_on_->theoretical_bandwidth_gb_s;
+  }
+
+  void launch_ceiling(const VariantInfo& variant, Launches launches, cudaStream_t stream) const {
+    const Ceiling& ceiling = ceiling_named(variant.name);
+    for (int i = 0; i < launches.calls; ++i) {
+      ceiling.launch(workload_, (launches.first + i) % workload_.slots(), stream);
+    }
+  }
+
   const Workload& workload_;
   Verifier& verifier_;
   cudaStream_t stream_;
-  profiling::EventTimer& timer_;
   profiling::SmClockProbe& probe_;
-  const MeasureOptions& options_;
-  int next_slot_ = 0;  ///< Of all lanes: none begins on what another has just touched.
+  double batch_us_;
+  const profiling::Gpu* cold_on_;
+  int next_slot_ = 0;  ///< Shared by all rows: none begins on a slot just used by another.
 };
-
-bool is_timed(const MeasureOptions& options) {
-  return options.instrument == profiling::Instrument::events;
-}
-
-std::vector<VariantInfo> ceilings_of(const MeasureOptions& options) {
-  return is_timed(options) && options.ceilings ? ceiling_variants() : std::vector<VariantInfo>{};
-}
 
 }  // namespace
 
-std::vector<VariantInfo> ceiling_variants() {
-  std::vector<VariantInfo> variants;
-  for (const Ceiling& ceiling : all_ceilings) {
-    variants.push_back({ceiling.name, Role::ceiling, ceiling.what, "profiling/ceilings.cu", ""});
-  }
-  return variants;
+Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options) {
+  return {.l2_bytes = gpu.l2_bytes,
+          .batch_bytes = static_cast<std::uint64_t>(
+              1e3 * gpu.theoretical_bandwidth_gb_s.value_or(0) * options.batch_us)};
 }
 
-void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels) {
-  for (const Ceiling& ceiling : all_ceilings) {
-    if (std::ranges::find(kernels, ceiling.name, &VariantInfo::name) != kernels.end()) {
-      throw UsageError(
-          fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
-    }
-  }
+Record record_without_run(const ProblemFacts& facts, const VariantInfo& variant, Outcome outcome,
+                          const std::string& reason) {
+  Record record = start_row(facts.name, variant, {outcome, reason, {}}).record;
+  describe(record, facts);
+  return record;
 }
 
-Measurement::Measurement() : comparison_(stream_.get()), probe_(1) {}
-
-std::vector<Record> Measurement::run(const Workload& workload,
-                                     const std::vector<VariantInfo>& variants,
-                                     const MeasureOptions& options) {
-  refuse_names_of_ceilings(variants);
-  Verifier verifier(workload, comparison_, stream_.get());
-  std::vector<Lane> lanes;
-  for (const auto& variant : variants) {
-    const profiling::NvtxRange range(options.experiment, variant.name, workload.facts().name);
-    lanes.push_back({.variant = variant, .verification = verifier.verify(variant)});
-  }
-  if (is_timed(options)) {
-    for (const auto& variant : ceilings_of(options)) lanes.push_back({.variant = variant});
-    Sampler(workload, verifier, stream_.get(), timer_, probe_, options).time(lanes);
-  }
-  std::vector<Record> records;
-  for (const Lane& lane : lanes) records.push_back(to_record(workload.facts(), lane));
-  return records;
+std::vector<VariantInfo> Measurement::ceilings(const MeasureOptions& options,
+                                               InstrumentKind instrument) {
+  const bool measured = options.ceilings && instrument == InstrumentKind::events;
+  return measured ? ceiling_variants() : std::vector<VariantInfo>{};
 }
+
+Measurement::Measurement(const profiling::Gpu& gpu,
+                         std::unique_ptr<profiling::Instrument> instrument)
+    : gpu_(gpu), instrument_(std::move(instrument)) {}
 
 std::vector<Record> Measurement::run(const PlannedProblem& planned,
                                      const std::vector<VariantInfo>& variants,
-                                     const MeasureOptions& options, std::uint64_t l2_bytes) {
+                                     const MeasureOptions& options, const Turn& turn) {
   refuse_names_of_ceilings(variants);
-  const Slots slots = is_timed(options) ? slots_for(planned, l2_bytes, free_memory())
-                                        : slots_for(planned, 0, free_memory(), 1);
-  if (slots.count > 0) {
-    const int count = is_timed(options) ? slots.count : 1;
-    return run(*planned.prepare(count, options.seed), variants, options);
-  }
+  const ProblemFacts& facts = planned.facts;
+  const bool timed = planned.timed && instrument_->kind() != InstrumentKind::none;
   std::vector<VariantInfo> all = variants;
-  for (const auto& variant : ceilings_of(options)) all.push_back(variant);
-  std::vector<Record> records;
-  for (const auto& variant : all) {
-    records.push_back(to_record(planned.facts, {.variant = variant,
-                                                .verification = {.outcome = Outcome::unsupported,
-                                                                 .reason = slots.why_none}}));
+  if (timed) {
+    const auto ceilings = Measurement::ceilings(options, instrument_->kind());
+    all.insert(all.end(), ceilings.begin(), ceilings.end());
   }
+  std::vector<Record> records;
+  const Slots slots = slots_for(planned, timed ? rotation_for(gpu_, options) : Rotation{},
+                                free_memory(), timed ? fewest_slots : 1);
+  if (slots.count == 0) {
+    for (const auto& variant : all) {
+      records.push_back(record_without_run(facts, variant, Outcome::unsupported, slots.why_none));
+    }
+    return records;
+  }
+  const auto workload = planned.prepare(timed ? slots.count : 1, options.seed);
+  Verifier verifier(*workload, comparisons_, stream_.get(), options.experiment);
+  std::vector<Row> rows;
+  for (const auto& variant : all) {
+    Verification verified;
+    if (!variant.is_ceiling()) {
+      turn.begin(variant.name);
+      verified = verifier.verify(variant, *instrument_);
+      turn.end();
+    }
+    describe(rows.emplace_back(start_row(facts.name, variant, verified)).record, facts);
+  }
+  if (timed) {
+    Batches batches(*workload, verifier, stream_.get(), probe_, options.batch_us,
+                    slots.cold ? &gpu_ : nullptr);
+    take_samples(rows, batches, *instrument_, {.samples = options.samples, .seed = options.seed},
+                 turn);
+  }
+  for (Row& row : rows) records.push_back(std::move(row.record));
   return records;
 }
 

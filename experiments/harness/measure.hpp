@@ -1,52 +1,57 @@
-// Kernels alone, one problem at a time: verified, timed cold in a shuffled order, verified again.
+// Kernels by themselves, one problem at a time: verified, timed with cold caches in a shuffled
+// order, and verified again after every sample.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "experiments/harness/device_compare.hpp"
 #include "experiments/harness/family.hpp"
-#include "profiling/event_timer.hpp"
-#include "profiling/instrument.hpp"
+#include "experiments/harness/sampling.hpp"
+#include "experiments/harness/slots.hpp"
+#include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
 
 namespace reprolab {
 
 struct MeasureOptions {
-  std::string experiment;  ///< For NVTX ranges.
-  int samples = 21;        ///< Batches a variant.
-  double batch_us = 2000;  ///< GPU time that a batch aims at.
-  std::uint64_t seed = 1;  ///< Of the data, where a problem is prepared, and of the samples' order.
-  bool ceilings = true;    ///< Measure them as well.
-  profiling::Instrument instrument = profiling::Instrument::events;
+  std::string experiment = "bench";  ///< For NVTX ranges.
+  int samples = 21;                  ///< Batches per row.
+  double batch_us = 1000;            ///< Target GPU time of a batch.
+  /// Seed of a problem's data and of the order of samples.
+  std::uint64_t seed = 1;
+  bool ceilings = true;  ///< Also measure the ceilings, if events are the instrument.
 };
 
-/// The ceilings measured beside every problem.
-std::vector<VariantInfo> ceiling_variants();
-
-/// Throws UsageError where a kernel has the name of one: their rows would have the same keys.
-void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels);
+/// The sizes that decide how many slots a run on this GPU rotates over.
+Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options);
 
 class Measurement {
  public:
-  Measurement();
+  /// The ceilings that a run with these options measures.
+  static std::vector<VariantInfo> ceilings(const MeasureOptions& options,
+                                           profiling::InstrumentKind instrument);
 
-  /// A record for each variant of `variants`, and for each ceiling. With Instrument::none every
-  /// supported kernel is verified, which launches it once a slot, and nothing is timed.
-  std::vector<Record> run(const Workload& workload, const std::vector<VariantInfo>& variants,
-                          const MeasureOptions& options);
+  /// `gpu`: a cold run must exceed its L2, and no row can exceed its bandwidth.
+  Measurement(const profiling::Gpu& gpu, std::unique_ptr<profiling::Instrument> instrument);
 
-  /// Prepares the problem, in as many slots as a cold run wants on a GPU whose L2 has `l2_bytes`
-  /// (in one where nothing is timed), and runs it. Where it does not fit, every record is
-  /// "unsupported" and says so.
+  /// Returns a record for each variant and each ceiling. Prepares the problem in as many slots as a
+  /// cold run needs, or as fit; if not even the fewest fit, every record is "unsupported" and says
+  /// so. Without an instrument, or if the problem is not to be timed, every supported kernel is
+  /// verified, which launches it twice, and nothing is timed.
   std::vector<Record> run(const PlannedProblem& planned, const std::vector<VariantInfo>& variants,
-                          const MeasureOptions& options, std::uint64_t l2_bytes);
+                          const MeasureOptions& options, const Turn& turn = {});
 
  private:
+  profiling::Gpu gpu_;
+  std::unique_ptr<profiling::Instrument> instrument_;
   profiling::Stream stream_;
-  DeviceComparison comparison_;
-  profiling::EventTimer timer_;
-  profiling::SmClockProbe probe_;
+  Comparisons comparisons_{stream_.get()};
+  profiling::SmClockProbe probe_{1};
 };
+
+/// A record of a kernel that did not run.
+Record record_without_run(const ProblemFacts& facts, const VariantInfo& variant, Outcome outcome,
+                          const std::string& reason);
 
 }  // namespace reprolab

@@ -1,48 +1,48 @@
-// The words for how a row ended. One enum everywhere: results, tables, exit statuses.
+// How a row ended: one enum for results, tables and exit statuses.
 #pragma once
 
+#include <array>
 #include <string_view>
+#include <utility>
 
 namespace reprolab {
 
 enum class Outcome {
   bit_exact,              ///< Every bit of the output equals the reference.
   deviation_as_declared,  ///< Differs from the reference exactly as its contract says.
-  mismatch,               ///< Differs otherwise. Gets no time.
-  launch_failed,          ///< The launch or the kernel returned a CUDA error.
+  mismatch,               ///< Differs otherwise. The row gets no time.
+  launch_failed,          ///< The launch or the kernel failed, or broke a rule for launches.
   unsupported,            ///< The kernel's supports() said no, with a reason.
   not_verified,           ///< Nothing to compare with (ceilings).
 };
 
+inline constexpr std::array<std::pair<Outcome, std::string_view>, 6> outcome_names = {{
+    {Outcome::bit_exact, "bit_exact"},
+    {Outcome::deviation_as_declared, "deviation_as_declared"},
+    {Outcome::mismatch, "mismatch"},
+    {Outcome::launch_failed, "launch_failed"},
+    {Outcome::unsupported, "unsupported"},
+    {Outcome::not_verified, "not_verified"},
+}};
+
 constexpr std::string_view name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::bit_exact:
-      return "bit_exact";
-    case Outcome::deviation_as_declared:
-      return "deviation_as_declared";
-    case Outcome::mismatch:
-      return "mismatch";
-    case Outcome::launch_failed:
-      return "launch_failed";
-    case Outcome::unsupported:
-      return "unsupported";
-    case Outcome::not_verified:
-      return "not_verified";
+  for (const auto& [value, text] : outcome_names) {
+    if (value == outcome) return text;
   }
   return "?";
 }
 
-/// Only these rows of kernels get a time.
+/// Whether a kernel's row with this outcome gets a time.
 constexpr bool may_be_timed(Outcome outcome) {
   return outcome == Outcome::bit_exact || outcome == Outcome::deviation_as_declared;
+}
+
+constexpr bool is_failure(Outcome outcome) {
+  return outcome == Outcome::mismatch || outcome == Outcome::launch_failed;
 }
 
 /// 0: all that was selected is bit-exact or deviates as declared (or is unsupported, with its
 /// reason). 1: an output was wrong or a launch failed. 2: wrong usage, bad input, nothing selected.
 enum ExitStatus { exit_verified = 0, exit_wrong_output = 1, exit_usage = 2 };
-
-constexpr bool is_failure(Outcome outcome) {
-  return outcome == Outcome::mismatch || outcome == Outcome::launch_failed;
-}
 
 }  // namespace reprolab

@@ -10,13 +10,16 @@
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/result_file.hpp"
+#include "experiments/harness/slots.hpp"
+#include "experiments/harness/worker.hpp"
+#include "profiling/machine.hpp"
 
 namespace reprolab {
 namespace {
 
 using Commit = PassObserver::Commit;
 
-/// What a git command prints of the checkout that the program was built from; empty on failure.
+/// Output of a git command in the checkout that the program was built from; nullopt on failure.
 std::optional<std::string> git(const std::string& arguments) {
   const std::string command =
       fmt::format("git -C '{}' {} 2>/dev/null", project_root().string(), arguments);
@@ -30,8 +33,8 @@ std::optional<std::string> git(const std::string& arguments) {
   return output;
 }
 
-/// Of the checkout. Where the sources were copied without their history, REPROLAB_COMMIT names the
-/// commit, and REPROLAB_DIRTY=0 vouches that they are that commit's.
+/// The checkout's commit. If the sources were copied without their history, REPROLAB_COMMIT names
+/// the commit, and REPROLAB_DIRTY=0 states that the sources are those of that commit.
 Commit find_commit() {
   if (const char* given = std::getenv("REPROLAB_COMMIT")) {
     const char* dirty = std::getenv("REPROLAB_DIRTY");
@@ -43,34 +46,61 @@ Commit find_commit() {
   return {hash.value_or("unknown"), !hash || !changes || !changes->empty()};
 }
 
-profiling::Gpu require_gpu() {
-  std::string why_not;
-  const auto gpu = profiling::find_gpu(&why_not);
-  if (!gpu) {
-    throw UsageError(why_not + " A measurement needs an NVIDIA GPU; --dry-run does without.");
-  }
-  return *gpu;
+std::optional<profiling::NvmlDevice> observed(const Machine& machine) {
+  std::string no_nvml;  // without NVML, the values that it would give are null
+  return profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml);
 }
 
 }  // namespace
 
-PassObserver::PassObserver(std::vector<std::string> argv, profiling::Instrument instrument,
-                           std::uint64_t seed)
+std::optional<Machine> find_machine(std::string* why_not) {
+  Worker worker(
+      [](const Worker::Json&, const Turn&) -> Worker::Json {
+        std::string why_none;
+        const auto gpu = profiling::find_gpu(&why_none);
+        if (!gpu) return {{"why_none", why_none}};
+        const FreeMemory free = free_memory();
+        return {{"gpu", nlohmann::json(*gpu)},
+                {"pci_bus_id", gpu->pci_bus_id},
+                {"uuid", gpu->uuid},
+                {"free_on_device", free.device_bytes},
+                {"free_on_host", free.host_bytes}};
+      },
+      std::chrono::hours(1));
+  const auto json = worker.ask({{"name", "the GPU"}}, {"the GPU's description"}).json;
+  if (json.is_null() || json.contains("why_none")) {
+    *why_not = json.is_null() ? "no device: the process that asked for it ended"
+                              : json.at("why_none").get<std::string>();
+    return std::nullopt;
+  }
+  return Machine{json.at("gpu"),
+                 json.at("pci_bus_id"),
+                 json.at("uuid"),
+                 {json.at("free_on_device"), json.at("free_on_host")}};
+}
+
+Machine require_machine() {
+  std::string why_not;
+  if (auto machine = find_machine(&why_not)) return *machine;
+  throw UsageError(why_not + " A measurement needs an NVIDIA GPU; --dry-run needs none.");
+}
+
+PassObserver::PassObserver(std::vector<std::string> argv, profiling::InstrumentKind instrument,
+                           std::uint64_t seed, const Machine& machine)
     : argv_(std::move(argv)),
       instrument_(instrument),
       seed_(seed),
       commit_(find_commit()),
-      gpu_(require_gpu()) {
-  std::string no_nvml;  // then all it would have seen is null
-  clocks_.emplace(profiling::find_nvml_device(gpu_, &no_nvml));
-  clocks_->start();
+      gpu_(machine.gpu),
+      clocks_(observed(machine)) {
+  clocks_.start();
 }
 
 nlohmann::json PassObserver::describe() {
-  clocks_->stop();
+  clocks_.stop();
   const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started_;
   const auto started = std::chrono::system_clock::to_time_t(started_);
-  nlohmann::json clocks = clocks_->summary();
+  nlohmann::json clocks = clocks_.summary();
   clocks["policy"] = "observed";
   clocks["locked_mhz"] = nullptr;
   return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started))},
@@ -85,7 +115,5 @@ nlohmann::json PassObserver::describe() {
           {"gpu", gpu_},
           {"clocks", clocks}};
 }
-
-std::vector<std::string> to_strings(int argc, char** argv) { return {argv, argv + argc}; }
 
 }  // namespace reprolab

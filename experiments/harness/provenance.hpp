@@ -7,38 +7,48 @@
 #include <string>
 #include <vector>
 
+#include "experiments/harness/family.hpp"
 #include "profiling/clocks.hpp"
 #include "profiling/instrument.hpp"
-#include "profiling/machine.hpp"
 
 namespace reprolab {
 
-/// Watches a pass from construction on; describe() ends the watch.
+/// The GPU and the free memory, as a separate process sees them: the process that asks calls
+/// nothing of CUDA itself, so that it can start workers.
+struct Machine {
+  nlohmann::json gpu;  ///< `provenance.gpu`.
+  std::string pci_bus_id, uuid;
+  FreeMemory free;
+};
+
+/// If there is no usable GPU, returns nullopt, and `*why_not` gives the reason in one line.
+std::optional<Machine> find_machine(std::string* why_not);
+
+/// Throws UsageError when there is no usable GPU.
+Machine require_machine();
+
+/// Observes a pass from construction on; describe() ends the observation.
 class PassObserver {
  public:
-  /// Of the sources, as they are when the pass begins.
+  /// Commit of the sources at the start of the pass.
   struct Commit {
     std::string hash = "unknown";
     bool dirty = true;
   };
 
-  /// Throws UsageError when there is no usable GPU.
-  PassObserver(std::vector<std::string> argv, profiling::Instrument instrument, std::uint64_t seed);
+  PassObserver(std::vector<std::string> argv, profiling::InstrumentKind instrument,
+               std::uint64_t seed, const Machine& machine);
 
-  const profiling::Gpu& gpu() const { return gpu_; }
   nlohmann::json describe();
 
  private:
   std::vector<std::string> argv_;
-  profiling::Instrument instrument_;
+  profiling::InstrumentKind instrument_;
   std::uint64_t seed_;
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   Commit commit_;
-  profiling::Gpu gpu_;
-  std::optional<profiling::ClockObserver> clocks_;
+  nlohmann::json gpu_;
+  profiling::ClockObserver clocks_;
 };
-
-/// The command line as given.
-std::vector<std::string> to_strings(int argc, char** argv);
 
 }  // namespace reprolab

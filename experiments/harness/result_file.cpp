@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
+#include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "experiments/harness/errors.hpp"
 
@@ -14,71 +15,136 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr std::pair<Origin::Kind, std::string_view> kind_names[] = {
+    {Origin::Kind::project, "project"},
+    {Origin::Kind::peer, "peer"},
+    {Origin::Kind::compiler, "compiler"},
+    {Origin::Kind::ceiling, "ceiling"}};
+
+/// The other half of the pair in `names` that contains `half`; there must be one.
+template <class Names, class Half>
+auto partner(const Names& names, const Half& half) {
+  for (const auto& [value, text] : names) {
+    if constexpr (std::is_enum_v<Half>) {
+      if (value == half) return text;
+    } else {
+      if (text == half) return value;
+    }
+  }
+  throw std::invalid_argument("result file: unknown value");
+}
+
 template <class T>
 ordered_json or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-ordered_json to_json(const Record& record) {
+template <class T>
+void get_unless_null(const ordered_json& json, std::optional<T>& value) {
+  value.reset();
+  if (!json.is_null()) value = json.get<T>();
+}
+
+}  // namespace
+
+void to_json(ordered_json& json, const Metric& metric) {
+  json = {{"name", metric.name}, {"unit", metric.unit}};
+  if (metric.missing.empty()) {
+    json["samples"] = metric.samples;
+  } else {
+    json["missing"] = metric.missing;
+  }
+}
+
+void from_json(const ordered_json& json, Metric& metric) {
+  metric = {json.at("name"), json.at("unit"), json.value("samples", std::vector<double>{}),
+            json.value("missing", "")};
+}
+
+void to_json(ordered_json& json, const LaunchFacts::Kernel& kernel) {
+  json = {{"name", kernel.name},
+          {"grid", kernel.grid},
+          {"block", kernel.block},
+          {"registers", kernel.registers},
+          {"static_shared_bytes", kernel.static_shared_bytes},
+          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes}};
+}
+
+void from_json(const ordered_json& json, LaunchFacts::Kernel& kernel) {
+  kernel = {json.at("name"),
+            json.at("grid"),
+            json.at("block"),
+            json.at("registers"),
+            json.at("static_shared_bytes"),
+            json.at("dynamic_shared_bytes")};
+}
+
+void to_json(ordered_json& json, const LaunchFacts& launch) {
+  json = {{"kernels_per_call", launch.kernels_per_call}, {"kernels", launch.kernels}};
+}
+
+void from_json(const ordered_json& json, LaunchFacts& launch) {
+  launch = {json.at("kernels_per_call"), json.at("kernels")};
+}
+
+void to_json(ordered_json& json, const Record& record) {
   const VariantInfo& variant = record.variant;
-  ordered_json json = {
+  json = {
       {"key", record.key},
       {"kernel", variant.name},
-      {"role", name(variant.role)},
+      {"origin",
+       {{"kind", partner(kind_names, variant.origin.kind)}, {"maker", variant.origin.maker}}},
       {"lineage", variant.lineage},
       {"source_file", variant.source_file},
-      {"contract",
-       {{"kind", variant.deviation.empty() ? "bit_exact" : "declared_deviation"},
-        {"deviation", variant.deviation}}},
+      {"deviation",
+       variant.deviation.empty() ? ordered_json(nullptr) : ordered_json(variant.deviation)},
       {"problem", record.problem},
       {"outcome", name(record.outcome)},
       {"reason", record.reason},
       {"mismatches", or_null(record.mismatches)},
-      {"samples_us", record.samples_us},
+      {"metrics", record.metrics},
+      {"launch", or_null(record.launch)},
       {"bytes", {{"read", record.bytes_read}, {"written", record.bytes_written}}},
       {"clocks",
        {{"sm_mhz_before", or_null(record.clocks.sm_mhz_before)},
         {"sm_mhz_during", or_null(record.clocks.sm_mhz_during)},
         {"sm_mhz_after", or_null(record.clocks.sm_mhz_after)}}},
-      {"counters", ordered_json::object()},
-  };
-  if (!record.product_samples_us.empty()) json["product_samples_us"] = record.product_samples_us;
-  return json;
-}
-
-ordered_json to_json(const VerdictRecord& verdict) {
-  ordered_json interval = nullptr;
-  if (verdict.our_interval) {
-    interval = {verdict.our_interval->first, verdict.our_interval->second};
-  }
-  return {
-      {"claim", verdict.claim},
-      {"source", verdict.source},
-      {"cell", verdict.cell},
-      {"text", verdict.text},
-      {"unit", verdict.unit},
-      {"source_value", or_null(verdict.source_value)},
-      {"our_value", or_null(verdict.our_value)},
-      {"our_interval", interval},
-      {"difference_percent", or_null(verdict.difference_percent())},
-      {"tolerance", verdict.tolerance},
-      {"verdict", name(verdict.verdict)},
-      {"reason", verdict.reason},
-      {"decided_by", verdict.decided_by},
   };
 }
 
-ordered_json to_json(const InstrumentCheck& check) {
-  return {
-      {"name", check.name},
-      {"first", check.first},
-      {"second", check.second},
-      {"unit", check.unit},
-      {"difference_percent", check.difference_percent()},
-      {"allowed_percent", check.allowed_percent},
-      {"passed", check.passed()},
-  };
+void from_json(const ordered_json& json, Record& record) {
+  const auto& origin = json.at("origin");
+  record.key = json.at("key");
+  record.variant = {json.at("kernel"),
+                    {partner(kind_names, origin.at("kind").get<std::string>()), origin.at("maker")},
+                    json.at("lineage"),
+                    json.at("source_file"),
+                    json.at("deviation").is_null() ? "" : json.at("deviation").get<std::string>()};
+  record.problem = json.at("problem");
+  record.outcome = partner(outcome_names, json.at("outcome").get<std::string>());
+  record.reason = json.at("reason");
+  get_unless_null(json.at("mismatches"), record.mismatches);
+  record.metrics = json.at("metrics").get<std::vector<Metric>>();
+  get_unless_null(json.at("launch"), record.launch);
+  record.bytes_read = json.at("bytes").at("read");
+  record.bytes_written = json.at("bytes").at("written");
+  get_unless_null(json.at("clocks").at("sm_mhz_before"), record.clocks.sm_mhz_before);
+  get_unless_null(json.at("clocks").at("sm_mhz_during"), record.clocks.sm_mhz_during);
+  get_unless_null(json.at("clocks").at("sm_mhz_after"), record.clocks.sm_mhz_after);
 }
+
+void to_json(ordered_json& json, const InstrumentCheck& check) {
+  json = {{"name", check.name},   {"keys", check.keys},
+          {"first", check.first}, {"second", check.second},
+          {"unit", check.unit},   {"allowed_percent", check.allowed_percent}};
+}
+
+void from_json(const ordered_json& json, InstrumentCheck& check) {
+  check = {json.at("name"),   json.at("keys"), json.at("first"),
+           json.at("second"), json.at("unit"), json.at("allowed_percent")};
+}
+
+namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
   throw UsageError(
@@ -87,51 +153,14 @@ ordered_json to_json(const InstrumentCheck& check) {
 
 }  // namespace
 
-std::string_view name(Role role) {
-  switch (role) {
-    case Role::kernel:
-      return "kernel";
-    case Role::peer:
-      return "peer";
-    case Role::ceiling:
-      return "ceiling";
-  }
-  return "?";
+const Metric* Record::metric(std::string_view name) const {
+  const auto found = std::ranges::find(metrics, name, &Metric::name);
+  return found == metrics.end() ? nullptr : &*found;
 }
-
-std::string_view name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::reproduced:
-      return "reproduced";
-    case Verdict::not_reproduced:
-      return "not_reproduced";
-    case Verdict::premise_false:
-      return "premise_false";
-    case Verdict::not_testable:
-      return "not_testable";
-  }
-  return "?";
-}
-
-std::optional<double> VerdictRecord::difference_percent() const {
-  if (!source_value || !our_value || *source_value == 0) return std::nullopt;
-  return 100.0 * (*our_value / *source_value - 1.0);
-}
-
-bool InstrumentCheck::passed() const { return std::abs(difference_percent()) <= allowed_percent; }
 
 ordered_json ResultFile::to_json() const {
-  ordered_json json = {{"schema", results_schema},
-                       {"experiment", experiment},
-                       {"pass", pass},
-                       {"provenance", provenance}};
-  json["records"] = ordered_json::array();
-  for (const Record& record : records) json["records"].push_back(reprolab::to_json(record));
-  json["verdicts"] = ordered_json::array();
-  for (const auto& verdict : verdicts) json["verdicts"].push_back(reprolab::to_json(verdict));
-  json["checks"] = ordered_json::array();
-  for (const auto& check : checks) json["checks"].push_back(reprolab::to_json(check));
-  return json;
+  return {{"schema", results_schema}, {"experiment", experiment}, {"pass", pass},
+          {"provenance", provenance}, {"records", records},       {"checks", checks}};
 }
 
 int ResultFile::exit_status() const {
@@ -152,7 +181,7 @@ void require_writable(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(folder)) refuse_because(std::errc::not_a_directory);
   const auto probe = folder / fmt::format(".reprolab.{}.probe", getpid());
   std::ofstream file(probe);
-  if (!file) refuse(path, "the folder does not take it");
+  if (!file) refuse(path, "the folder is not writable or is full");
   file.close();
   std::filesystem::remove(probe);
 }
@@ -169,7 +198,7 @@ void write_whole(const std::filesystem::path& path, std::string_view text) {
     file.close();
     if (!file) {
       std::filesystem::remove(temporary, error);
-      refuse(path, "the folder does not take it");
+      refuse(path, "the folder is not writable or is full");
     }
   }
   std::filesystem::rename(temporary, path, error);
@@ -180,12 +209,12 @@ void write_whole(const std::filesystem::path& path, std::string_view text) {
   }
 }
 
-nlohmann::json read_json(const std::filesystem::path& path) {
+ordered_json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) throw UsageError(fmt::format("{}: cannot be read", path.string()));
   try {
-    return nlohmann::json::parse(file);
-  } catch (const nlohmann::json::parse_error& error) {
+    return ordered_json::parse(file);
+  } catch (const ordered_json::parse_error& error) {
     throw UsageError(fmt::format("{}: not valid JSON at byte {}", path.string(), error.byte));
   }
 }

@@ -1,6 +1,8 @@
-// The project's result file: records, verdicts and provenance of one pass. Schema: RESULTS.md.
+// The project's result file: the records of one pass and where they come from.
+// data/results.schema.json specifies it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -9,77 +11,90 @@
 #include <vector>
 
 #include "experiments/harness/outcome.hpp"
+#include "kernels/origin.hpp"
 
 namespace reprolab {
 
-inline constexpr const char* results_schema = "reprolab-results/1";
+inline constexpr const char* results_schema = "reprolab-results/2";
 
-enum class Role { kernel, peer, ceiling };
-std::string_view name(Role role);
-
-/// What is known of a variant before it runs.
+/// What is known about a row's kernel before it runs.
 struct VariantInfo {
   std::string name;
-  Role role = Role::kernel;
+  Origin origin;
   std::string lineage;
   std::string source_file;
-  std::string deviation;  ///< Empty: the contract is bit-exact.
+  std::string deviation{};  ///< Empty: the contract is bit-exact.
+
+  bool is_ceiling() const { return origin.kind == Origin::Kind::ceiling; }
 };
 
-/// SM clock around one row's samples; null where it could not be read.
+/// One measured quantity of a row: its samples in the order taken, or why there are none.
+struct Metric {
+  std::string name, unit;
+  std::vector<double> samples{};
+  std::string missing{};
+};
+
+inline constexpr const char* kernel_time = "kernel_time";    ///< Time of a row's kernels, in us.
+inline constexpr const char* product_time = "product_time";  ///< Time of matrix products, in us.
+
+/// What one call of a kernel launched.
+struct LaunchFacts {
+  struct Kernel {
+    std::string name;
+    std::array<std::int32_t, 3> grid{}, block{};
+    std::uint32_t registers = 0;  ///< Per thread.
+    std::int32_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
+
+    bool operator==(const Kernel&) const = default;
+  };
+  int kernels_per_call = 0;       ///< The most kernels that one call launched.
+  std::vector<Kernel> kernels{};  ///< Each distinct kernel once.
+};
+
+/// SM clock around one row's samples; null if it could not be read.
 struct RowClocks {
   std::optional<double> sm_mhz_before, sm_mhz_during, sm_mhz_after;
 };
 
-/// One row.
+/// One row of a result file.
 struct Record {
-  std::string key;  ///< Unique in the file; verdicts point to it.
-  VariantInfo variant;
-  nlohmann::json problem;  ///< At least "name" and "family".
+  std::string key{};  ///< Unique in the file.
+  VariantInfo variant{};
+  nlohmann::json problem{};  ///< At least "name" and "family".
   Outcome outcome = Outcome::not_verified;
-  std::string reason;
-  /// Elements whose bits differ from the reference's; null where none does, or none was compared.
-  std::optional<std::int64_t> mismatches;
-  std::vector<double> samples_us;
-  std::vector<double> product_samples_us;  ///< Replay only; left out of the file when empty.
+  std::string reason{};
+  /// Number of elements whose bits differ from the reference's; null if none, or if not compared.
+  std::optional<std::int64_t> mismatches{};
+  std::vector<Metric> metrics{};
+  std::optional<LaunchFacts> launch{};
   std::uint64_t bytes_read = 0, bytes_written = 0;
-  RowClocks clocks;
+  RowClocks clocks{};
+
+  /// Null if the row has no metric of that name.
+  const Metric* metric(std::string_view name) const;
 };
 
-enum class Verdict { reproduced, not_reproduced, premise_false, not_testable };
-std::string_view name(Verdict verdict);
-
-/// How one claim of a source fared here.
-struct VerdictRecord {
-  std::string claim, source;  ///< Ids of data/published/.
-  nlohmann::json cell;        ///< Which cell of a table, or null.
-  std::string text, unit;
-  std::optional<double> source_value, our_value;
-  std::optional<std::pair<double, double>> our_interval;
-  std::string tolerance;
-  Verdict verdict = Verdict::not_testable;
-  std::string reason;
-  std::vector<std::string> decided_by;
-
-  std::optional<double> difference_percent() const;
-};
-
-/// A consistency check of the instruments themselves.
+/// Two measurements of one quantity that must agree, and the keys of the rows that they check.
 struct InstrumentCheck {
   std::string name;
-  double first = 0, second = 0;  ///< The two readings that must agree.
+  std::vector<std::string> keys;
+  double first = 0, second = 0;
   std::string unit;
   double allowed_percent = 0;
 
   double difference_percent() const { return 100.0 * (first - second) / second; }
-  bool passed() const;
 };
+
+void to_json(nlohmann::ordered_json& json, const Record& record);
+void from_json(const nlohmann::ordered_json& json, Record& record);
+void to_json(nlohmann::ordered_json& json, const InstrumentCheck& check);
+void from_json(const nlohmann::ordered_json& json, InstrumentCheck& check);
 
 struct ResultFile {
   std::string experiment, pass;
   nlohmann::json provenance{};
   std::vector<Record> records{};
-  std::vector<VerdictRecord> verdicts{};
   std::vector<InstrumentCheck> checks{};
 
   nlohmann::ordered_json to_json() const;
@@ -88,17 +103,18 @@ struct ResultFile {
   int exit_status() const;
 };
 
-/// Writes `text` to `path` whole or not at all: to a temporary name beside it, then renamed.
-/// Creates the folder. Throws UsageError naming the path when it cannot.
+/// Writes `text` to `path` whole or not at all: to a temporary file next to it, which is then
+/// renamed. Creates the folder. If that fails, throws UsageError that names the path.
 void write_whole(const std::filesystem::path& path, std::string_view text);
 
-/// Throws the same error before hours of measuring are lost to it; leaves nothing behind.
+/// Throws the same error early, before hours of measurements are lost; leaves no file.
 void require_writable(const std::filesystem::path& path);
 
-/// Reads a JSON file of the project's own data; UsageError names the file and the fault.
-nlohmann::json read_json(const std::filesystem::path& path);
+/// Reads a JSON file of the project's own data and keeps the order of its members. Throws
+/// UsageError that names the file and the fault.
+nlohmann::ordered_json read_json(const std::filesystem::path& path);
 
-/// The checkout that this program was built from: data/ lies below it.
+/// The root of the checkout that this program was built from, which contains data/.
 std::filesystem::path project_root();
 
 }  // namespace reprolab

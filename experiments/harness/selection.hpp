@@ -1,4 +1,4 @@
-// What a command line selects, and the one line when that is nothing or cannot be read.
+// What a command line selects, and the one-line error if that is nothing or cannot be read.
 #pragma once
 
 #include <regex>
@@ -16,7 +16,7 @@ std::regex to_regex(const std::string& option, const std::string& pattern);
 [[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
                                   std::vector<std::string> known);
 
-/// Those kernels whose whole name `pattern` matches (an empty one: all). Throws UsageError.
+/// The kernels whose whole name matches `pattern` (if it is empty, all). Throws UsageError.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels);
 
@@ -24,8 +24,8 @@ struct Extent {
   std::int64_t rows = 0, columns = 0;
 };
 
-/// Reads "4096x4100". Throws UsageError that names `option`, also for more than 2^40 elements:
-/// more than any GPU holds, and few enough that no size in bytes overflows.
+/// Reads "4096x4100". Throws UsageError that names `option`, also for more than 2^40 elements: more
+/// than any GPU holds, and few enough that no size in bytes overflows.
 Extent parse_extent(const std::string& option, const std::string& text);
 
 }  // namespace reprolab

@@ -10,8 +10,9 @@
 
 namespace reprolab {
 
-/// A seed for one problem of a run: with the run's own, every problem would be sampled in the same
-/// order, and every variant would follow the same neighbour everywhere. FNV-1a of the name.
+/// A seed for one problem of a run, from the run's seed and FNV-1a of the problem's name. With the
+/// run's seed alone, every problem would be sampled in the same order, and every variant would
+/// always follow the same neighbour.
 constexpr std::uint64_t problem_seed(std::uint64_t seed, std::string_view problem) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : problem) {
@@ -20,8 +21,8 @@ constexpr std::uint64_t problem_seed(std::uint64_t seed, std::string_view proble
   return seed ^ hash;
 }
 
-/// Orders of `variants` things, one call a round. std::shuffle may differ between standard
-/// libraries, so the Fisher-Yates shuffle is spelled out over std::mt19937_64, which may not.
+/// Orders of `variants` items, one per call. std::shuffle may differ between standard libraries, so
+/// the Fisher-Yates shuffle is written out here, over std::mt19937_64, which may not differ.
 class SampleOrder {
  public:
   SampleOrder(std::size_t variants, std::uint64_t seed) : order_(variants), random_(seed) {

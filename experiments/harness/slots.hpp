@@ -8,37 +8,45 @@
 
 namespace reprolab {
 
-/// Slots that a problem needs so that rotating over them keeps inputs and outputs out of a cache of
-/// `l2_bytes`: 3 x that beside the one in use, and three in any case (the copy ceiling goes from
-/// one to another, and must not read what it has just written). At most 4096: a problem that would
-/// take more is so small that its time is that of a launch, cold or not.
-int cold_slots(std::uint64_t slot_bytes, std::uint64_t l2_bytes);
+/// The fewest slots for timing: the copy ceiling copies from slot to slot, and must not read what
+/// it has just written.
+inline constexpr int fewest_slots = 3;
 
-/// Device memory of a problem with so many slots, beside the verifier's two outputs.
-std::uint64_t device_bytes(const PlannedProblem& planned, int slots);
-
-/// Host memory of a problem with the verifier's two copies: an output brought back, and one that a
-/// kernel declares.
-std::uint64_t host_bytes(const PlannedProblem& planned);
-
-struct FreeMemory {
-  std::uint64_t device_bytes = 0, host_bytes = 0;
+/// The sizes that decide how many slots a measurement rotates over.
+struct Rotation {
+  std::uint64_t l2_bytes = 0;     ///< Size of the cache that slots must keep each other out of.
+  std::uint64_t batch_bytes = 0;  ///< Most bytes that a batch may read and write.
 };
 
-/// What is free now, on the current device and the host (of the latter without what the process's
-/// control group forbids). Throws where there is no device.
+/// Number of slots that a problem needs: enough that rotating over them keeps inputs and outputs
+/// out of the cache (3 x its size in addition to the slot in use), and that no launch of a batch
+/// writes to an output that the batch has already written; at least `fewest_slots`. At most 4096: a
+/// problem that would need more is so small that its time is that of a launch, cold or not.
+int wanted_slots(const PlannedProblem& planned, const Rotation& rotation);
+
+/// Device memory of a problem with `slots` slots, including the verifier's outputs: the expected
+/// output of each distinct matrix, and the declared output of one deviating kernel.
+std::uint64_t device_bytes(const PlannedProblem& planned, int slots);
+
+/// Host memory of a problem, including the verifier's two outputs: one that was copied back, and
+/// one that a kernel declares.
+std::uint64_t host_bytes(const PlannedProblem& planned);
+
+/// The memory that is free now on the current device and the host (on the host, only what the
+/// process's control group allows). Throws if there is no device.
 FreeMemory free_memory();
 
 struct Slots {
-  int count = 0;  ///< 0: the problem does not fit.
+  int count = 0;      ///< 0: the problem does not fit.
+  bool cold = false;  ///< Whether the slots keep the problem out of the cache.
   std::string why_none{};
 };
 
-/// As many as `free` holds, at most those of a cold run, and none where not even `fewest` fit.
-Slots slots_for(const PlannedProblem& planned, std::uint64_t l2_bytes, const FreeMemory& free,
-                int fewest = 3);
+/// As many slots as fit in `free`, at most those wanted, and none if not even `fewest` fit.
+Slots slots_for(const PlannedProblem& planned, const Rotation& rotation, const FreeMemory& free,
+                int fewest = fewest_slots);
 
-/// For people.
+/// Bytes in GiB, for messages.
 constexpr double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 }  // namespace reprolab

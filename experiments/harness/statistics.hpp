@@ -9,15 +9,15 @@
 
 namespace reprolab {
 
-/// Below this many samples the quartiles of two equal things fail to overlap too often (a third of
-/// the time at 3), so the whole range is the interval.
+/// With fewer samples than this, the quartiles of two equal things fail to overlap too often (a
+/// third of the time with 3 samples), so the interval is the whole range.
 inline constexpr std::size_t fewest_for_quartiles = 5;
 
 struct Summary {
   double min = 0, lower_quartile = 0, median = 0, upper_quartile = 0, max = 0;
   std::size_t n = 0;
 
-  /// What two variants must not share to be called different.
+  /// The interval of a variant: two variants are called different only if theirs do not overlap.
   double low() const { return n < fewest_for_quartiles ? min : lower_quartile; }
   double high() const { return n < fewest_for_quartiles ? max : upper_quartile; }
 };

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
+
+#include "profiling/nvtx.hpp"
 
 namespace reprolab {
 namespace {
@@ -14,18 +17,34 @@ std::span<const Bits> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Bits*>(bytes.data()), bytes.size() / sizeof(Bits)};
 }
 
-/// The bits of one element; those of a 2-byte one in the low half.
+/// The bits of one element; those of a 2-byte element are in the low half.
 std::uint32_t bits_of(std::span<const std::byte> array, std::int64_t index, int element_bytes) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, array.data() + index * element_bytes, static_cast<std::size_t>(element_bytes));
   return bits;
 }
 
-Verification failed(std::string_view step, cudaError_t error) {
-  return {Outcome::launch_failed,
-          fmt::format("{}: {} ({})", step, cudaGetErrorString(error), cudaGetErrorName(error)),
-          {}};
+constexpr int most_held = 500;      // launches; leaves room in the stream's queue for what follows
+constexpr int most_looked_at = 64;  // outputs that are checked while the stream is held
+constexpr double most_lingering_us = 1000;  // of other streams; the host's own share is some 10 us
+
+std::string describe(cudaError_t error) {
+  return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
 }
+
+/// Thrown while enqueueing if the launch itself fails.
+struct LaunchError : profiling::CudaError {
+  explicit LaunchError(cudaError_t error) : CudaError(error, "launch: " + describe(error)) {}
+};
+
+Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
+
+/// Time in which work that does not wait for the held stream can write something.
+constexpr std::chrono::microseconds look_after{200};
+
+const std::string escapes =
+    ": some of its work is outside the timed stream; a launch must enqueue all of it on the stream "
+    "that it is given";
 
 }  // namespace
 
@@ -40,70 +59,161 @@ reference::Comparison compare_on_host(std::span<const std::byte> expected,
   throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
 }
 
-void Workload::write_expected(void* to, cudaStream_t stream) const {
-  profiling::check(
-      cudaMemcpyAsync(to, expected().data(), expected().size(), cudaMemcpyHostToDevice, stream),
-      "copying the reference's output to the GPU");
-}
-
-Verifier::Verifier(const Workload& workload, const DeviceComparison& comparison,
-                   cudaStream_t stream)
+Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cudaStream_t stream,
+                   std::string experiment)
     : workload_(workload),
-      comparison_(comparison),
       stream_(stream),
-      expected_(workload.facts().output_bytes()) {
+      experiment_(std::move(experiment)),
+      comparison_(comparisons.in_order),
+      beside_(comparisons.beside) {
   const std::size_t on_host = workload.expected().size();
   if (on_host != 0 && on_host != workload.facts().output_bytes()) {
     throw std::logic_error(workload.facts().name + ": the reference's output has another size");
   }
-  workload.write_expected(expected_.data(), stream);
+  std::vector<ProtectedMemory::Region> regions;
+  for (int matrix = 0; matrix < workload.matrices(); ++matrix) {
+    expected_.emplace_back(workload.facts().output_bytes());
+    workload.write_expected(matrix, expected_.back().data(), stream);
+    regions.push_back({expected_.back().data(), expected_.back().bytes()});
+  }
+  for (int slot = 0; slot < workload.slots(); ++slot) {
+    regions.push_back({workload.input(slot).data(), workload.input(slot).size()});
+    regions.push_back(
+        {static_cast<const std::byte*>(workload.output(slot)) + workload.facts().output_bytes(),
+         guard_bytes});
+  }
+  protected_.emplace(regions, stream);
 }
 
-void Verifier::poison(int slots) const {
-  for (int slot = 0; slot < slots; ++slot) {
+/// The slots that the launches write, each once, in their order.
+std::vector<int> Verifier::touched(Launches launches) const {
+  std::vector<int> slots;
+  for (int i = 0; i < std::min(launches.calls, workload_.slots()); ++i) {
+    slots.push_back((launches.first + i) % workload_.slots());
+  }
+  return slots;
+}
+
+/// Whether a slot's output can be judged: a declared output is made only for matrix 0.
+bool Verifier::judges(const VariantInfo& variant, int slot) const {
+  return variant.deviation.empty() || workload_.matrix_of(slot) == 0;
+}
+
+void require_launched(cudaError_t error) {
+  if (error != cudaSuccess) throw LaunchError(error);
+}
+
+Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches) {
+  try {
+    launches();
+    return {};
+  } catch (const profiling::CudaError& error) {
+    cudaGetLastError();  // or the next row would report it
+    const bool in_launch = dynamic_cast<const LaunchError*>(&error) != nullptr;
+    const std::string reason = in_launch ? error.what() : "kernel: " + describe(error.code);
+    if (cudaDeviceSynchronize() != cudaSuccess) throw Fallen(variant.name, reason);
+    return failed(reason);
+  }
+}
+
+void Verifier::poison(Launches launches) const {
+  for (const int slot : touched(launches)) {
     profiling::check(cudaMemsetAsync(workload_.output(slot), poison_byte,
                                      workload_.facts().output_bytes(), stream_),
                      "poisoning an output");
   }
 }
 
-Verification Verifier::run(const VariantInfo& variant, int slot) const {
-  const cudaError_t launched = workload_.launch(variant.name, slot, stream_);
-  if (launched != cudaSuccess) {
-    cudaGetLastError();  // or the next row would inherit it
-    return failed("launch", launched);
+/// Enqueues one launch after the other, cyclically over the slots from the first on.
+void Verifier::enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
+                       const profiling::Call& call) const {
+  const profiling::NvtxRange range(experiment_, variant.name, workload_.facts().name);
+  for (int i = 0; i < launches.calls; ++i) {
+    call(kernel_time, [&] {
+      const int slot = (launches.first + i) % workload_.slots();
+      require_launched(workload_.launch(variant.name, slot, stream));
+    });
   }
-  const cudaError_t ran = cudaStreamSynchronize(stream_);
-  if (ran == cudaSuccess) return {};
-  if (cudaStreamSynchronize(stream_) != cudaSuccess) {
-    throw std::runtime_error(fmt::format(
-        "{} on {}: {} ({}); the GPU can run nothing more in this process, so mend the kernel or "
-        "leave it out with --kernel",
-        variant.name, workload_.facts().name, cudaGetErrorString(ran), cudaGetErrorName(ran)));
-  }
-  return failed("kernel", ran);
 }
 
-Verification Verifier::verify(const VariantInfo& variant) {
+/// Whether an output is no longer poison; called while nothing may have been written yet.
+bool Verifier::written_already(Launches launches) const {
+  std::this_thread::sleep_for(look_after);
+  for (int i = 0; const int slot : touched(launches)) {
+    if (i++ == most_looked_at) break;
+    beside_.enqueue(nullptr, workload_.output(slot), workload_.facts().elements,
+                    workload_.facts().element_bytes);
+  }
+  return !beside_.collect().equal();
+}
+
+Verifier::Sampled Verifier::sample(const VariantInfo& variant, Launches launches,
+                                   profiling::Instrument& instrument, bool held) {
+  const int last = (launches.first + launches.calls - 1) % workload_.slots();
+  const bool judges_last = judges(variant, last);
+  if (judges_last) wanted_on_device(variant, workload_.matrix_of(last));  // outside the timed part
+  bool too_early = false;
+  Sampled sampled;
+  poison(launches);
+  sampled.written = run_or_fail(variant, [&] {
+    sampled.sample = instrument.measure(
+        {.name = variant.name,
+         .calls = launches.calls,
+         .per_call = true,
+         .enqueue = [&](cudaStream_t stream,
+                        const auto& call) { enqueue(variant, launches, stream, call); },
+         .held = held && launches.calls <= most_held,
+         .while_held = [&] { too_early = written_already(launches); },
+         .behind =
+             [&](cudaStream_t) {
+               if (judges_last) enqueue_judgement(variant, last);
+             }},
+        stream_);
+  });
+  const auto& timer = sampled.sample.held;
+  const bool in_time = comparison_.collect().equal();
+  if (protected_->changed()) throw Fallen(variant.name, "changed memory that is not its output");
+  if (sampled.written.outcome == Outcome::launch_failed) return sampled;
+  if (timer && timer->host_ahead && too_early) {
+    sampled.written = failed("wrote its output while the stream was still held" + escapes);
+    return sampled;
+  }
+  sampled.written = judge_slots(variant, launches);
+  if (!may_be_timed(sampled.written.outcome)) return sampled;
+  if (!in_time) {
+    sampled.written = failed("had not written its output when the stop event had passed" + escapes);
+  } else if (timer && timer->lingering_us > most_lingering_us) {
+    sampled.written = failed(fmt::format("was still at work {:.0f} ms after the stop event{}",
+                                         1e-3 * timer->lingering_us, escapes));
+  }
+  return sampled;
+}
+
+Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument& instrument) {
   if (const Support support = workload_.supports(variant.name); !support.ok) {
     return {Outcome::unsupported, support.reason, {}};
   }
   const bool on_host = workload_.expected().size() == workload_.facts().output_bytes();
   if (!on_host && !variant.deviation.empty()) {
     return {Outcome::unsupported,
-            "its declared output is made on the host, for which the problem is too large",
+            "its declared output is computed on the host, for which this problem is too large",
             {}};
   }
-  poison(workload_.slots());
-  for (int slot = 0; slot < workload_.slots(); ++slot) {
-    const Verification ran = run(variant, slot);
-    if (ran.outcome == Outcome::launch_failed) return ran;
+  // The first launch loads the kernel's module and waits for that; its output is judged as well.
+  const Sampled once = sample(variant, {0, 1}, instrument, false);
+  if (once.written.outcome == Outcome::launch_failed) return once.written;
+  Verification judged = on_host ? judge_on_host(variant) : once.written;
+  for (int first = 0; may_be_timed(judged.outcome) && first < workload_.slots();
+       first += most_held) {
+    const int calls = std::min(most_held, workload_.slots() - first);
+    const Sampled sampled = sample(variant, {first, calls}, instrument);
+    if (sampled.sample.held && !sampled.sample.held->host_ahead) {
+      judged = failed("waits for the GPU when it is launched; a launch only enqueues its work");
+    } else if (sampled.written.outcome != judged.outcome) {
+      judged = sampled.written;
+    }
   }
-  const Verification judged =
-      on_host ? judge_on_host(variant) : judge_on_device(variant, workload_.output(0));
-  if (!may_be_timed(judged.outcome)) return judged;
-  const Verification copies = verify_again(variant, workload_.slots());
-  return copies.outcome == judged.outcome ? judged : copies;
+  return judged;
 }
 
 Verification Verifier::judge_on_host(const VariantInfo& variant) {
@@ -112,11 +222,11 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const int element_bytes = workload_.facts().element_bytes;
   const auto from_reference = compare_on_host(expected, actual, element_bytes);
   const auto describe = [&](const reference::Comparison& found, std::span<const std::byte> wanted) {
-    return workload_.describe(found, bits_of(wanted, found.first_mismatch, element_bytes),
+    return workload_.describe(0, found, bits_of(wanted, found.first_mismatch, element_bytes),
                               bits_of(actual, found.first_mismatch, element_bytes));
   };
   if (variant.deviation.empty()) {
-    if (from_reference.equal()) return {Outcome::bit_exact, "", {}};
+    if (from_reference.equal()) return {Outcome::bit_exact};
     return {Outcome::mismatch, describe(from_reference, expected), from_reference};
   }
   const auto declared = wanted(variant);
@@ -125,48 +235,67 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
     return {Outcome::mismatch,
             "does not deviate as declared: " + describe(from_declared, declared)};
   }
-  // Where the declared output is the reference's own, the kernel is simply right.
-  if (from_reference.equal()) return {Outcome::bit_exact, "", {}};
+  if (from_reference.equal()) return {Outcome::bit_exact};
   return {Outcome::deviation_as_declared, describe(from_reference, expected), from_reference};
 }
 
-Verification Verifier::verify_again(const VariantInfo& variant, int slots) {
-  Verification verdict;
-  for (int slot = 0; slot < slots; ++slot) {
-    verdict = judge_on_device(variant, workload_.output(slot));
-    if (!may_be_timed(verdict.outcome)) {
-      verdict.reason = fmt::format("copy {}: {}", slot, verdict.reason);
-      return verdict;
-    }
-  }
-  return verdict;
+void Verifier::enqueue_judgement(const VariantInfo& variant, int slot) {
+  comparison_.enqueue(wanted_on_device(variant, workload_.matrix_of(slot)), workload_.output(slot),
+                      workload_.facts().elements, workload_.facts().element_bytes);
 }
 
-Verification Verifier::judge_on_device(const VariantInfo& variant, const void* output) {
-  const std::int64_t elements = workload_.facts().elements;
-  const int element_bytes = workload_.facts().element_bytes;
-  const void* wanted_bits = wanted_on_device(variant);
-  const auto found = comparison_.compare(wanted_bits, output, elements, element_bytes);
+/// Compares all at once, and one by one if something is wrong.
+Verification Verifier::judge_slots(const VariantInfo& variant, Launches launches) {
+  std::vector<int> slots = touched(launches);
+  std::erase_if(slots, [&](int slot) { return !judges(variant, slot); });
+  for (const int slot : slots) enqueue_judgement(variant, slot);
+  if (comparison_.collect().equal()) {
+    return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact
+                                                           : Outcome::deviation_as_declared};
+  }
+  for (const int slot : slots) {
+    Verification one = judge(variant, workload_.matrix_of(slot), workload_.output(slot));
+    if (may_be_timed(one.outcome)) continue;
+    one.reason = fmt::format("copy {}: {}", slot, one.reason);
+    return one;
+  }
+  return {Outcome::mismatch,
+          "an output was wrong, then right when compared again: it changed during the comparison"};
+}
+
+Verification Verifier::judge(const VariantInfo& variant, int matrix, const void* output) {
+  const ProblemFacts& facts = workload_.facts();
+  const void* wanted_bits = wanted_on_device(variant, matrix);
+  const auto found = comparison_.compare(wanted_bits, output, facts.elements, facts.element_bytes);
   if (!found.equal()) {
     return {Outcome::mismatch,
-            workload_.describe(found, device_bits(wanted_bits, found.first_mismatch),
+            workload_.describe(matrix, found, device_bits(wanted_bits, found.first_mismatch),
                                device_bits(output, found.first_mismatch)),
             variant.deviation.empty() ? found : reference::Comparison{}};
   }
-  if (variant.deviation.empty()) return {Outcome::bit_exact};
-  const auto deviation =
-      comparison_.compare(expected_.data(), wanted_bits, elements, element_bytes);
-  return {deviation.equal() ? Outcome::bit_exact : Outcome::deviation_as_declared};
+  return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact
+                                                         : Outcome::deviation_as_declared};
 }
 
-const void* Verifier::wanted_on_device(const VariantInfo& variant) {
-  if (variant.deviation.empty()) return expected_.data();
+void Verifier::enqueue_comparison(int matrix, const void* output) const {
+  comparison_.enqueue(expected_.at(static_cast<std::size_t>(matrix)).data(), output,
+                      workload_.facts().elements, workload_.facts().element_bytes);
+}
+
+const void* Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
+  if (variant.deviation.empty()) return expected_.at(static_cast<std::size_t>(matrix)).data();
+  if (matrix != 0) throw std::logic_error(variant.name + " is declared for matrix 0 alone");
   const auto bits = wanted(variant);
   if (declared_on_device_.bytes() == 0) {
     declared_on_device_ = profiling::DeviceBuffer(bits.size());
     profiling::check(
         cudaMemcpy(declared_on_device_.data(), bits.data(), bits.size(), cudaMemcpyHostToDevice),
         "copying a declared output to the GPU");
+    // If the declared output equals the reference's, the kernel is simply right.
+    equals_reference_ = comparison_
+                            .compare(expected_[0].data(), declared_on_device_.data(),
+                                     workload_.facts().elements, workload_.facts().element_bytes)
+                            .equal();
   }
   return declared_on_device_.data();
 }

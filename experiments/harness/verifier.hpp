@@ -1,64 +1,104 @@
-// The verdict on a kernel's output: before it is timed, and again after.
+// The verdict on a kernel's output: before it is timed, and again after every sample.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/harness/device_compare.hpp"
+#include "experiments/harness/protected_memory.hpp"
+#include "experiments/harness/worker.hpp"
 #include "experiments/harness/workload.hpp"
+#include "profiling/instrument.hpp"
 
 namespace reprolab {
 
 struct Verification {
   Outcome outcome = Outcome::not_verified;
   std::string reason{};
-  /// With the reference, of a mismatch and of a declared deviation; equal for a kernel that does
-  /// not deviate as declared.
+  /// Comparison with the reference, for a mismatch and for a declared deviation; equal for a kernel
+  /// that does not deviate as declared.
   reference::Comparison found{};
 };
 
+/// Throws if a launch failed; run_or_fail() distinguishes that from a kernel that fails as it runs.
+void require_launched(cudaError_t error);
+
+/// Runs `launches`, which enqueue a kernel and wait for it. If they fail, returns launch_failed
+/// with the reason, or throws Fallen if the device does not survive it; otherwise returns
+/// not_verified.
+Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches);
+
+/// Consecutive launches: `calls` calls of one kernel, one per slot, cyclically from `first` on.
+struct Launches {
+  int first = 0, calls = 1;
+};
+
 /// Verifies the kernels of one workload. Every comparison is over the whole output, in bits, and
-/// outputs are poisoned first.
+/// outputs are poisoned first. All members throw Fallen if a kernel has made the device unusable,
+/// or has changed memory that is not its output.
 class Verifier {
  public:
-  /// `comparison` carries the proof of itself; the host's comparison must be proven by
-  /// reference::prove_comparison().
-  Verifier(const Workload& workload, const DeviceComparison& comparison, cudaStream_t stream);
+  /// The host's comparison must have been tested by reference::prove_comparison(). `experiment`
+  /// names the NVTX ranges around launches.
+  Verifier(const Workload& workload, const Comparisons& comparisons, cudaStream_t stream,
+           std::string experiment = "bench");
 
-  /// Launches into every slot. Brings slot 0 back and compares it on the host with the reference,
-  /// or with what the kernel is declared to produce, and the slots on the device; where the host
-  /// has no reference, all on the device.
-  Verification verify(const VariantInfo& variant);
+  /// Launches the kernel on every slot through `instrument`. Compares slot 0 on the host with the
+  /// reference, or with the output that the kernel declares, and the other slots on the device; if
+  /// the host has no reference, compares all slots on the device.
+  Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
-  /// Compares, on the device, what `slots` hold after their last launches; nothing is launched.
-  Verification verify_again(const VariantInfo& variant, int slots);
+  /// One sample of a verified kernel: the readings of `instrument`, and the verdict on what exactly
+  /// these launches wrote, and how.
+  struct Sampled {
+    profiling::Sample sample;
+    Verification written;
+  };
+  Sampled sample(const VariantInfo& variant, Launches launches, profiling::Instrument& instrument,
+                 bool held = true);
 
-  /// The same for one output that lies elsewhere on the device.
-  Verification judge_on_device(const VariantInfo& variant, const void* output);
+  /// Compares, on the device, an output of `matrix` that is not in a slot.
+  Verification judge(const VariantInfo& variant, int matrix, const void* output);
 
-  /// Fills the outputs of the first `slots` slots with poison.
-  void poison(int slots) const;
+  /// Enqueues a comparison with the reference of an output of `matrix` that is not in a slot; the
+  /// next `collect()` of the comparison in the launches' stream returns the result.
+  void enqueue_comparison(int matrix, const void* output) const;
 
-  /// The output that was brought back last, as for a mismatch.
+  /// Fills the outputs that the launches will write with poison.
+  void poison(Launches launches) const;
+
+  /// The output that was copied back last, such as one with a mismatch.
   std::span<const std::byte> actual() const { return actual_; }
 
  private:
-  Verification run(const VariantInfo& variant, int slot) const;
+  void enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
+               const profiling::Call& call) const;
+  std::vector<int> touched(Launches launches) const;
+  bool written_already(Launches launches) const;
+  bool judges(const VariantInfo& variant, int slot) const;
   Verification judge_on_host(const VariantInfo& variant);
-  const void* wanted_on_device(const VariantInfo& variant);
+  void enqueue_judgement(const VariantInfo& variant, int slot);
+  Verification judge_slots(const VariantInfo& variant, Launches launches);
+  const void* wanted_on_device(const VariantInfo& variant, int matrix);
   std::span<const std::byte> wanted(const VariantInfo& variant);
   std::span<const std::byte> bring_back(const void* output);
   std::uint32_t device_bits(const void* array, std::int64_t index) const;
 
   const Workload& workload_;
-  const DeviceComparison& comparison_;
   cudaStream_t stream_;
-  profiling::DeviceBuffer expected_;
-  std::vector<std::byte> actual_;  ///< The output brought back last.
-  /// What the deviating kernel asked for last is declared to produce, on the host and the device.
+  std::string experiment_;
+  const DeviceComparison& comparison_;
+  const DeviceComparison& beside_;
+  std::vector<profiling::DeviceBuffer> expected_;  ///< Indexed by matrix.
+  std::optional<ProtectedMemory> protected_;
+  std::vector<std::byte> actual_;  ///< The output that was copied back last.
+  /// The declared output of the deviating kernel that was judged last, on the host and the device.
   std::string declared_by_;
   std::vector<std::byte> declared_;
   profiling::DeviceBuffer declared_on_device_;
+  bool equals_reference_ = false;  ///< Whether the declared output equals the reference's.
 };
 
 /// Bitwise comparison on the host of elements of 2 or 4 bytes.

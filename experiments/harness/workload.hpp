@@ -1,4 +1,4 @@
-// A problem made real on the device: the one interface between a family of kernels and everything
+// A problem with its data on the device: the one interface between a family of kernels and the code
 // that verifies, times and reports. Nothing here knows what the kernels compute.
 #pragma once
 
@@ -17,13 +17,13 @@
 
 namespace reprolab {
 
-/// What a problem is, before anything is allocated for it.
+/// Description of a problem, before anything is allocated for it.
 struct ProblemFacts {
-  std::string name;              ///< Unique within its family; shows in tables.
+  std::string name;              ///< Unique within its family; shown in tables.
   nlohmann::json description;    ///< The record's "problem".
-  std::int64_t elements = 0;     ///< Of the output.
+  std::int64_t elements = 0;     ///< Number of output elements.
   int element_bytes = 0;         ///< 2 or 4.
-  std::uint64_t bytes_read = 0;  ///< By one launch, everything counted once.
+  std::uint64_t bytes_read = 0;  ///< Read by one launch, every byte counted once.
   std::uint64_t bytes_written = 0;
 
   std::uint64_t output_bytes() const {
@@ -31,43 +31,50 @@ struct ProblemFacts {
   }
 };
 
-/// One launch's memory, for the ceilings that move the same bytes.
-struct Traffic {
-  const void* read = nullptr;
-  void* written = nullptr;
-};
+/// Number of different matrices that the slots of a problem hold in turn, so that a kernel that
+/// reuses a pointer or an output of an earlier launch is wrong in the next slot.
+inline constexpr int distinct_matrices = 2;
+
+/// Device memory after every output, which belongs to the workload; no launch may write it.
+inline constexpr std::uint64_t guard_bytes = 256;
 
 class Workload {
  public:
   virtual ~Workload() = default;
 
   virtual const ProblemFacts& facts() const = 0;
-  /// Physically distinct copies of inputs and output, to rotate over.
+  /// Number of copies of input and output, each with its own memory, to rotate over.
   virtual int slots() const = 0;
+  /// Number of different matrices that the slots hold; slot s holds matrix s % matrices().
+  int matrices() const { return std::min(slots(), distinct_matrices); }
+  int matrix_of(int slot) const { return slot % matrices(); }
+
   virtual Support supports(const std::string& kernel) const = 0;
   virtual cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const = 0;
+  /// The output of a slot; its memory is `guard_bytes` longer than that.
   virtual void* output(int slot) const = 0;
-  virtual Traffic traffic(int slot) const = 0;
+  /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
+  virtual std::span<const std::byte> input(int slot) const = 0;
 
-  /// The reference's output, on the host; empty where it is too large for a host: write_expected()
-  /// alone has it then, and a kernel with a declared deviation is not run.
+  /// The reference's output for matrix 0, on the host. Empty if it is too large for a host: then
+  /// only write_expected() gives it, and a kernel with a declared deviation is not run.
   virtual std::span<const std::byte> expected() const = 0;
-  /// Writes the reference's output to device memory; without an override it is copied there.
-  virtual void write_expected(void* to, cudaStream_t stream) const;
-  /// Overwrites `output` (host) with what a deviating kernel is declared to write.
+  /// Writes the reference's output for a matrix to device memory.
+  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const = 0;
+  /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
   virtual void emulate(const std::string& kernel, std::span<std::byte> output) const = 0;
-  /// One line on a comparison that found a mismatch; the bits are those of the first.
-  virtual std::string describe(const reference::Comparison& found, std::uint32_t expected,
-                               std::uint32_t actual) const = 0;
+  /// One line about a comparison that found a mismatch; the bits are those of the first mismatch.
+  virtual std::string describe(int matrix, const reference::Comparison& found,
+                               std::uint32_t expected, std::uint32_t actual) const = 0;
 };
 
-/// What the registry of a family knows of its kernels, by name.
+/// All registered kernels of a family, sorted by name.
 template <class Problem>
 std::vector<VariantInfo> registered_variants() {
   std::vector<VariantInfo> variants;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    variants.push_back({name, kernel.peer ? Role::peer : Role::kernel, kernel.lineage,
-                        kernel.source_file, kernel.contract.deviation});
+    variants.push_back(
+        {name, kernel.origin, kernel.lineage, kernel.source_file, kernel.contract.deviation});
   }
   return variants;
 }

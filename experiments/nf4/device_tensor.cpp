@@ -5,6 +5,11 @@ namespace {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
+/// Converts the reference's weight type to the kernels' output type.
+OutputType output_type(reference::WeightType type) {
+  return type == reference::WeightType::fp16 ? OutputType::fp16 : OutputType::bf16;
+}
+
 Problem without_pointers(const reference::QuantizedTensor& tensor) {
   Problem problem;
   problem.table = tensor.table;
@@ -69,8 +74,15 @@ Problem DeviceTensor::problem(void* output) const {
   return problem;
 }
 
-OutputType output_type(reference::WeightType type) {
-  return type == reference::WeightType::fp16 ? OutputType::fp16 : OutputType::bf16;
+Problem without_memory(const TensorSpec& spec) {
+  alignas(256) static constexpr std::uint8_t never_read = 0;
+  Problem problem;
+  problem.table = reference::standard_table;
+  problem.n = spec.weights();
+  problem.block_size = spec.block_size;
+  problem.output_type = output_type(spec.output);
+  if (spec.nested) problem.nested.codes = &never_read;
+  return problem;
 }
 
 Problem host_problem(const reference::QuantizedTensor& tensor, void* output) {

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
+#include "experiments/nf4/tensor.hpp"
 #include "kernels/nf4/problem.hpp"
 #include "profiling/cuda_check.hpp"
-#include "reference/bnb_checkpoint.hpp"
 
 namespace reprolab::nf4 {
 
@@ -30,10 +30,11 @@ class DeviceTensor {
   profiling::DeviceBuffer memory_;
 };
 
-/// The kernels' word for an output type.
-OutputType output_type(reference::WeightType type);
+/// The problem that a kernel would get for such a tensor, without the memory: enough to ask whether
+/// the kernel supports it.
+Problem without_memory(const TensorSpec& spec);
 
-/// The same problem on the host, for a kernel's declared output.
+/// The same problem in host memory, to make a kernel's declared output.
 Problem host_problem(const reference::QuantizedTensor& tensor, void* output);
 
 }  // namespace reprolab::nf4

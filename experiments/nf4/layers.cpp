@@ -71,6 +71,23 @@ std::vector<Model> select_models(const std::vector<Model>& models,
   return selected;
 }
 
+Protocol papers_protocol() {
+  const auto path = project_root() / "data/published/paper.json";
+  const auto json = read_json(path);
+  try {
+    const auto& setup = json.at("setup");
+    Protocol protocol{.batches = setup.at("batches").get<std::vector<int>>(),
+                      .warmup_passes = setup.at("warmup_passes"),
+                      .profiled_passes = setup.at("profiled_passes")};
+    for (const auto& [column, models] : setup.at("models").items()) {
+      for (const auto& model : models) protocol.models.push_back(model);
+    }
+    return protocol;
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(fmt::format("{}: setup: {}", path.string(), error.what()));
+  }
+}
+
 std::vector<Shape> distinct_shapes(const std::vector<Model>& models) {
   std::vector<Shape> shapes;
   for (const auto& model : models) {

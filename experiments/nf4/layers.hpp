@@ -20,18 +20,29 @@ struct LayerMatrix {
 struct Model {
   std::string id;
   std::int64_t layers = 0;
-  std::vector<LayerMatrix> matrices;  ///< Of one decoder layer, in the order they are used.
+  std::vector<LayerMatrix> matrices;  ///< Those of one decoder layer, in the order of use.
 
-  std::int64_t weights() const;   ///< Of all layers.
+  std::int64_t weights() const;   ///< Weights in all layers.
   std::int64_t launches() const;  ///< Dequantizations of one forward pass.
 };
 
 /// Reads data/models/models.json. Throws UsageError naming the model and the key that is missing.
 std::vector<Model> read_models(const std::filesystem::path& path);
 
-/// Those whose id is in `ids`, in that order; UsageError names the known ids on a miss.
+/// The models whose ids are in `ids`, in that order. UsageError names the known ids if one is
+/// unknown.
 std::vector<Model> select_models(const std::vector<Model>& models,
                                  const std::vector<std::string>& ids);
+
+/// How the paper (arXiv 2604.02556) ran its models, from data/published/paper.json.
+struct Protocol {
+  std::vector<std::string> models{};  ///< Ids of data/models/models.json.
+  std::vector<int> batches{};
+  int warmup_passes = 0, profiled_passes = 0;
+};
+
+/// Throws UsageError if the file lacks something.
+Protocol papers_protocol();
 
 /// A distinct shape and the layers that have it, such as "qwen3-32b.gate".
 struct Shape {

@@ -9,7 +9,7 @@ namespace reprolab::nf4 {
 namespace {
 
 constexpr int nested_block_size = 256;
-constexpr float weight_deviation = 0.02f;  // of the order of trained linear layers
+constexpr float weight_deviation = 0.02f;  // of the order of that in trained linear layers
 
 }  // namespace
 

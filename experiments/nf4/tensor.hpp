@@ -1,4 +1,4 @@
-// A quantized matrix on the host with its true output: what every measurement starts from.
+// A quantized matrix on the host with its correct output, from which every measurement starts.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace reprolab::nf4 {
 
-/// What is asked for.
+/// Shape and format of a tensor.
 struct TensorSpec {
   std::int64_t rows = 0, columns = 0;
   int block_size = 64;
@@ -19,7 +19,7 @@ struct TensorSpec {
   std::int64_t weights() const { return rows * columns; }
   /// "fp16/b64" or "fp16/b64-nested".
   std::string format() const;
-  /// Bytes that a dequantization must read and write, everything counted once.
+  /// Bytes that a dequantization must read and write, each byte counted once.
   std::uint64_t bytes_read() const;
   std::uint64_t bytes_written() const;
 };
@@ -32,7 +32,7 @@ struct Tensor {
 
 /// Normal values of standard deviation 0.02, rounded to the output type, quantized and dequantized
 /// by the reference. How often each code occurs decides how much the branch tree diverges, so the
-/// values have the distribution that NF4 is made for. Depends on `spec` and `seed` alone.
+/// values have the distribution that NF4 is made for. Depends only on `spec` and `seed`.
 Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed);
 
 }  // namespace reprolab::nf4

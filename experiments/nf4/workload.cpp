@@ -1,10 +1,12 @@
 #include "experiments/nf4/workload.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "reference/parallel.hpp"
 
 namespace reprolab::nf4 {
+
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by) {
   return {.name = name,
@@ -23,11 +25,26 @@ ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
           .bytes_written = spec.bytes_written()};
 }
 
-Nf4Workload::Nf4Workload(ProblemFacts facts, Tensor tensor, int slots)
-    : facts_(std::move(facts)), tensor_(std::move(tensor)) {
+std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int slots) {
+  std::vector<Tensor> tensors;
+  for (int matrix = 0; matrix < std::min(slots, distinct_matrices); ++matrix) {
+    tensors.push_back(make_tensor(spec, seed + static_cast<std::uint64_t>(matrix)));
+  }
+  return tensors;
+}
+
+Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int slots)
+    : facts_(std::move(facts)), tensors_(std::move(tensors)) {
+  if (static_cast<int>(tensors_.size()) != std::min(slots, distinct_matrices)) {
+    throw std::logic_error(facts_.name + ": a slot has no matrix");
+  }
+  inputs_.reserve(static_cast<std::size_t>(slots));
+  for (const Tensor& tensor : tensors_) inputs_.emplace_back(tensor.quantized);
+  for (int slot = static_cast<int>(tensors_.size()); slot < slots; ++slot) {
+    inputs_.emplace_back(tensor(slot % distinct_matrices), nullptr);
+  }
   for (int slot = 0; slot < slots; ++slot) {
-    inputs_.emplace_back(tensor_.quantized);
-    outputs_.emplace_back(facts_.output_bytes());
+    outputs_.emplace_back(facts_.output_bytes() + guard_bytes);
   }
 }
 
@@ -36,13 +53,22 @@ Support Nf4Workload::supports(const std::string& kernel) const {
 }
 
 cudaError_t Nf4Workload::launch(const std::string& kernel, int slot, cudaStream_t stream) const {
-  return kernel_named<Problem>(kernel).launch(input(slot).problem(output(slot)), stream);
+  return kernel_named<Problem>(kernel).launch(tensor(slot).problem(output(slot)), stream);
 }
 
-Traffic Nf4Workload::traffic(int slot) const { return {input(slot).data(), output(slot)}; }
+std::span<const std::byte> Nf4Workload::input(int slot) const {
+  return {tensor(slot).data(), tensor(slot).bytes()};
+}
 
 std::span<const std::byte> Nf4Workload::expected() const {
-  return std::as_bytes(std::span(tensor_.expected));
+  return std::as_bytes(std::span(tensors_[0].expected));
+}
+
+void Nf4Workload::write_expected(int matrix, void* to, cudaStream_t stream) const {
+  const auto& expected = tensors_.at(static_cast<std::size_t>(matrix)).expected;
+  profiling::check(
+      cudaMemcpyAsync(to, expected.data(), facts_.output_bytes(), cudaMemcpyHostToDevice, stream),
+      "copying the reference's output to the GPU");
 }
 
 void Nf4Workload::emulate(const std::string& kernel, std::span<std::byte> output) const {
@@ -50,14 +76,15 @@ void Nf4Workload::emulate(const std::string& kernel, std::span<std::byte> output
   if (emulate == nullptr) {
     throw std::logic_error(kernel + ": declares a deviation without emulating it");
   }
-  const Problem host = host_problem(tensor_.quantized, output.data());
+  const Problem host = host_problem(tensors_[0].quantized, output.data());
   reference::parallel_for(host.n, 1 << 20, 0,
                           [&](std::int64_t begin, std::int64_t end) { emulate(host, begin, end); });
 }
 
-std::string Nf4Workload::describe(const reference::Comparison& found, std::uint32_t expected,
-                                  std::uint32_t actual) const {
-  return reference::describe_mismatch(found, facts_.elements, reference::view_of(tensor_.quantized),
+std::string Nf4Workload::describe(int matrix, const reference::Comparison& found,
+                                  std::uint32_t expected, std::uint32_t actual) const {
+  const auto& quantized = tensors_.at(static_cast<std::size_t>(matrix)).quantized;
+  return reference::describe_mismatch(found, facts_.elements, reference::view_of(quantized),
                                       static_cast<std::uint16_t>(expected),
                                       static_cast<std::uint16_t>(actual));
 }

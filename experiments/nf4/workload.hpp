@@ -11,25 +11,26 @@ namespace reprolab::nf4 {
 
 class Nf4Workload : public Workload {
  public:
-  /// Copies `tensor` to `slots` places in device memory.
-  Nf4Workload(ProblemFacts facts, Tensor tensor, int slots);
+  /// Copies `tensors`, one or several of one shape, in turn to `slots` slots in device memory.
+  Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int slots);
 
   const ProblemFacts& facts() const override { return facts_; }
   int slots() const override { return static_cast<int>(outputs_.size()); }
   Support supports(const std::string& kernel) const override;
   cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override;
   void* output(int slot) const override { return outputs_[static_cast<std::size_t>(slot)].data(); }
-  Traffic traffic(int slot) const override;
+  std::span<const std::byte> input(int slot) const override;
   std::span<const std::byte> expected() const override;
+  void write_expected(int matrix, void* to, cudaStream_t stream) const override;
   void emulate(const std::string& kernel, std::span<std::byte> output) const override;
-  std::string describe(const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
                        std::uint32_t actual) const override;
 
-  const DeviceTensor& input(int slot) const { return inputs_[static_cast<std::size_t>(slot)]; }
+  const DeviceTensor& tensor(int slot) const { return inputs_[static_cast<std::size_t>(slot)]; }
 
  private:
   ProblemFacts facts_;
-  Tensor tensor_;
+  std::vector<Tensor> tensors_;  ///< Indexed by matrix.
   std::vector<DeviceTensor> inputs_;
   std::vector<profiling::DeviceBuffer> outputs_;
 };
@@ -37,5 +38,8 @@ class Nf4Workload : public Workload {
 /// The facts of one matrix; `used_by` names the layers that have its shape.
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by);
+
+/// As many different matrices as `slots` slots hold, each from its own seed.
+std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int slots);
 
 }  // namespace reprolab::nf4

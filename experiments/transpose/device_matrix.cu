@@ -5,9 +5,9 @@ namespace reprolab::transpose {
 namespace {
 
 constexpr int threads = 256;
-constexpr unsigned blocks = 8192;  // more than fill any GPU
+constexpr unsigned blocks = 8192;  // more than enough to fill any GPU
 
-/// One array of rows; `transposed`: its rows are the columns of the matrix that the values are of.
+/// Fills one array. If `transposed`, its rows are the columns of the matrix of the values.
 __global__ void fill(std::uint32_t* array, reference::MatrixShape shape, bool transposed, Data data,
                      std::int64_t columns, std::uint64_t seed, std::int64_t elements) {
   const std::int64_t step = std::int64_t{gridDim.x} * threads;

@@ -1,5 +1,5 @@
-// The same matrices, made on the device from each element's place: what kernels are given, and the
-// truth about outputs that are too large for a host.
+// The same matrices, computed on the device from each element's place: the kernels' inputs, and the
+// expected outputs that are too large for a host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,11 +10,11 @@
 
 namespace reprolab::transpose {
 
-/// Fills [spec.input().elements()] with the input, gaps included. Enqueues and returns.
+/// Fills `input`, [spec.input().elements()], including gaps. Enqueues and returns.
 void fill_input(std::uint32_t* input, const MatrixSpec& spec, std::uint64_t seed,
                 cudaStream_t stream);
 
-/// Fills [spec.output().elements()] with its transpose.
+/// Fills `expected`, [spec.output().elements()], with the transpose of that input.
 void fill_expected(std::uint32_t* expected, const MatrixSpec& spec, std::uint64_t seed,
                    cudaStream_t stream);
 

@@ -1,15 +1,23 @@
-// Matrix transpose as a family: the sizes of the sweep, or matrices asked for.
+// Matrix transpose as a family: the sizes of the sweep, or matrices from the command line.
 #include <fmt/core.h>
 
+#include <array>
 #include <limits>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/selection.hpp"
-#include "experiments/transpose/protocol.hpp"
+#include "experiments/harness/slots.hpp"
 #include "experiments/transpose/workload.hpp"
 
 namespace reprolab::transpose {
 namespace {
+
+/// Sizes of the sweep: multiples of the tiles (64), of 4 alone, and of neither.
+constexpr std::array<std::int64_t, 26> sizes = {
+    256,  512,  1000, 1023,  1024,  1536,  2020,  2048,  2050,  3072,  4096,  4097,  4100,
+    6144, 8191, 8192, 10000, 12288, 16383, 16384, 20004, 24576, 32767, 32768, 32772, 65536};
+/// Matrices are not halved below this size.
+constexpr std::int64_t smallest_size = 1024;
 
 class TransposeFamily : public Family {
  public:
@@ -21,6 +29,12 @@ class TransposeFamily : public Family {
     group->add_option("--padding", padding_, "Elements between two rows, of input and output")
         ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str();
+    group
+        ->add_option("--data", data_, "random, or constant: 1.0 everywhere, verified and not timed")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"random", "constant"}))
+        ->default_str("random");
+    group->add_flag("--halve-to-fit", halve_, "Halve rows and columns of a matrix until it fits");
   }
 
   void configure() override {
@@ -43,15 +57,26 @@ class TransposeFamily : public Family {
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
-  std::vector<PlannedProblem> problems() const override {
+  std::vector<PlannedProblem> problems(const FreeMemory& free) const override {
     std::vector<PlannedProblem> planned;
-    for (const MatrixSpec& spec : asked_) planned.push_back(plan(spec));
+    for (MatrixSpec spec : asked_) {
+      while (halve_ && std::min(spec.rows, spec.columns) / 2 >= smallest_size &&
+             slots_for(plan(spec), {}, free).count == 0) {
+        spec.rows /= 2;
+        spec.columns /= 2;
+      }
+      for (const auto& data : data_) {
+        spec.data = data == "random" ? Data::random : Data::constant;
+        planned.push_back(plan(spec));
+      }
+    }
     return planned;
   }
 
  private:
-  std::vector<std::string> matrices_;
+  std::vector<std::string> matrices_, data_ = {"random"};
   std::int64_t padding_ = 0;
+  bool halve_ = false;
   std::vector<MatrixSpec> asked_;
 };
 

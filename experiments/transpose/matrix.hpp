@@ -1,4 +1,4 @@
-// A matrix to transpose, on the host with its transpose: what every measurement starts from.
+// A matrix on the host with its transpose, from which every measurement starts.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace reprolab::transpose {
 
 enum class Data {
-  random,   ///< Every element its own value (reference::distinct_value_bits).
+  random,   ///< Every element has its own value (reference::distinct_value_bits).
   constant  ///< 1.0 everywhere, as in the post's own check.
 };
 
-/// What is asked for.
+/// Shape and data of a matrix.
 struct MatrixSpec {
   std::int64_t rows = 0, columns = 0;
   std::int64_t padding = 0;  ///< Elements between two rows, of input and output.
@@ -28,8 +28,8 @@ struct MatrixSpec {
   std::string name() const;
 };
 
-/// What lies between two rows, in input and expected output: nobody may use or change it. Outputs
-/// are filled with the same bits before a launch.
+/// The bits between two rows, in input and expected output, which no kernel may use or change.
+/// Outputs are filled with the same bits before a launch.
 inline constexpr std::uint32_t gap_bits = 0xffffffffu;
 
 /// The bits of the input's element (row, column).
@@ -46,11 +46,11 @@ struct Matrix {
   std::vector<std::uint32_t> expected;  ///< [spec.output().elements()]
 };
 
-/// Depends on `spec` and `seed` alone.
+/// Depends only on `spec` and `seed`.
 Matrix make_matrix(const MatrixSpec& spec, std::uint64_t seed);
 
 /// One line: "3 of 16 elements differ; first at row 1, column 2 of the output: expected 0x3f800000
-/// (1), actual 0xffffffff (-nan)". `found`, over the output with its gaps, must hold a mismatch.
+/// (1), actual 0xffffffff (-nan)". `found` (over output and gaps) has a mismatch.
 std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
                               std::uint32_t expected, std::uint32_t actual);
 

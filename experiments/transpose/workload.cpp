@@ -32,12 +32,26 @@ std::uint64_t bytes_of(const reference::MatrixShape& shape) {
   return static_cast<std::uint64_t>(shape.elements()) * sizeof(float);
 }
 
+Problem problem_of(const MatrixSpec& spec, const float* input, float* output) {
+  return {.input = input,
+          .output = output,
+          .rows = spec.rows,
+          .columns = spec.columns,
+          .in_stride = spec.input().stride,
+          .out_stride = spec.output().stride};
+}
+
 }  // namespace
 
 PlannedProblem plan(const MatrixSpec& spec) {
   return {.facts = describe_problem(spec),
-          .slot_device_bytes = bytes_of(spec.input()) + bytes_of(spec.output()),
+          .slot_device_bytes = bytes_of(spec.input()) + bytes_of(spec.output()) + guard_bytes,
           .host_bytes = fits_host(spec) ? bytes_of(spec.input()) + bytes_of(spec.output()) : 0,
+          .timed = spec.data == Data::random,
+          .supports =
+              [spec](const std::string& kernel) {
+                return kernel_named<Problem>(kernel).supports(problem_of(spec, nullptr, nullptr));
+              },
           .prepare = [spec](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
             return std::make_unique<TransposeWorkload>(spec, seed, slots);
           }};
@@ -48,19 +62,16 @@ TransposeWorkload::TransposeWorkload(const MatrixSpec& spec, std::uint64_t seed,
   if (fits_host(spec)) on_host_ = make_matrix(spec, seed);
   for (int slot = 0; slot < slots; ++slot) {
     inputs_.emplace_back(bytes_of(spec.input()));
-    outputs_.emplace_back(bytes_of(spec.output()));
-    fill_input(inputs_.back().as<std::uint32_t>(), spec, seed, nullptr);
+    outputs_.emplace_back(bytes_of(spec.output()) + guard_bytes);
+    fill_input(inputs_.back().as<std::uint32_t>(), spec, seed_of(slot % distinct_matrices),
+               nullptr);
   }
   profiling::check(cudaDeviceSynchronize(), "filling the matrices");
 }
 
 Problem TransposeWorkload::problem(int slot) const {
-  return {.input = inputs_[static_cast<std::size_t>(slot)].as<float>(),
-          .output = static_cast<float*>(output(slot)),
-          .rows = spec_.rows,
-          .columns = spec_.columns,
-          .in_stride = spec_.input().stride,
-          .out_stride = spec_.output().stride};
+  return problem_of(spec_, inputs_[static_cast<std::size_t>(slot)].as<float>(),
+                    static_cast<float*>(output(slot)));
 }
 
 Support TransposeWorkload::supports(const std::string& kernel) const {
@@ -72,17 +83,22 @@ cudaError_t TransposeWorkload::launch(const std::string& kernel, int slot,
   return kernel_named<Problem>(kernel).launch(problem(slot), stream);
 }
 
-Traffic TransposeWorkload::traffic(int slot) const {
-  return {inputs_[static_cast<std::size_t>(slot)].data(), output(slot)};
+std::span<const std::byte> TransposeWorkload::input(int slot) const {
+  const auto& buffer = inputs_[static_cast<std::size_t>(slot)];
+  return {buffer.as<std::byte>(), buffer.bytes()};
 }
 
 std::span<const std::byte> TransposeWorkload::expected() const {
   return on_host_ ? std::as_bytes(std::span(on_host_->expected)) : std::span<const std::byte>{};
 }
 
-void TransposeWorkload::write_expected(void* to, cudaStream_t stream) const {
-  if (on_host_) return Workload::write_expected(to, stream);
-  fill_expected(static_cast<std::uint32_t*>(to), spec_, seed_, stream);
+void TransposeWorkload::write_expected(int matrix, void* to, cudaStream_t stream) const {
+  if (matrix > 0 || !on_host_) {
+    return fill_expected(static_cast<std::uint32_t*>(to), spec_, seed_of(matrix), stream);
+  }
+  profiling::check(cudaMemcpyAsync(to, on_host_->expected.data(), facts_.output_bytes(),
+                                   cudaMemcpyHostToDevice, stream),
+                   "copying the reference's output to the GPU");
 }
 
 void TransposeWorkload::emulate(const std::string& kernel, std::span<std::byte> output) const {
@@ -90,18 +106,14 @@ void TransposeWorkload::emulate(const std::string& kernel, std::span<std::byte> 
   if (emulate == nullptr || !on_host_) {
     throw std::logic_error(kernel + ": no declared output to make here");
   }
-  const Problem host{.input = reinterpret_cast<const float*>(on_host_->input.data()),
-                     .output = reinterpret_cast<float*>(output.data()),
-                     .rows = spec_.rows,
-                     .columns = spec_.columns,
-                     .in_stride = spec_.input().stride,
-                     .out_stride = spec_.output().stride};
+  const Problem host = problem_of(spec_, reinterpret_cast<const float*>(on_host_->input.data()),
+                                  reinterpret_cast<float*>(output.data()));
   reference::parallel_for(facts_.elements, 1 << 20, 0,
                           [&](std::int64_t begin, std::int64_t end) { emulate(host, begin, end); });
 }
 
-std::string TransposeWorkload::describe(const reference::Comparison& found, std::uint32_t expected,
-                                        std::uint32_t actual) const {
+std::string TransposeWorkload::describe(int, const reference::Comparison& found,
+                                        std::uint32_t expected, std::uint32_t actual) const {
   return describe_mismatch(found, spec_, expected, actual);
 }
 

@@ -12,8 +12,9 @@ namespace reprolab::transpose {
 
 class TransposeWorkload : public Workload {
  public:
-  /// Fills `slots` inputs on the device. Up to `most_on_host` elements the reference transposes the
-  /// matrix on the host; of larger ones the truth is made on the device, place by place.
+  /// Fills `slots` inputs on the device, each different matrix from its own seed. Up to
+  /// `most_on_host` elements, the reference transposes the first matrix on the host; everything
+  /// else is computed on the device, element by element.
   TransposeWorkload(const MatrixSpec& spec, std::uint64_t seed, int slots);
 
   const ProblemFacts& facts() const override { return facts_; }
@@ -21,15 +22,16 @@ class TransposeWorkload : public Workload {
   Support supports(const std::string& kernel) const override;
   cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override;
   void* output(int slot) const override { return outputs_[static_cast<std::size_t>(slot)].data(); }
-  Traffic traffic(int slot) const override;
+  std::span<const std::byte> input(int slot) const override;
   std::span<const std::byte> expected() const override;
-  void write_expected(void* to, cudaStream_t stream) const override;
+  void write_expected(int matrix, void* to, cudaStream_t stream) const override;
   void emulate(const std::string& kernel, std::span<std::byte> output) const override;
-  std::string describe(const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
                        std::uint32_t actual) const override;
 
  private:
   Problem problem(int slot) const;
+  std::uint64_t seed_of(int matrix) const { return seed_ + static_cast<std::uint64_t>(matrix); }
 
   MatrixSpec spec_;
   std::uint64_t seed_;

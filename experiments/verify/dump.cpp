@@ -20,7 +20,7 @@ std::string as_file_name(std::string text) {
 void dump_mismatch(const std::filesystem::path& directory, const reference::QuantizedTensor& tensor,
                    const std::string& subject, std::span<const std::uint16_t> expected,
                    std::span<const std::uint16_t> actual) {
-  std::error_code ignored;  // write_npy tells what could not be written
+  std::error_code ignored;  // write_npy reports what could not be written
   std::filesystem::create_directories(directory, ignored);
   const std::string stem = as_file_name(tensor.name + "." + subject);
   reference::write_npy(directory / (stem + ".expected.npy"), tensor.type, tensor.shape, expected);

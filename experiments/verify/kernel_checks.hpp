@@ -1,4 +1,4 @@
-// What verify asks of the kernels, so that the program builds with and without CUDA:
+// The interface between verify and the kernels, so that the program builds with and without CUDA:
 // kernel_checks_cuda.cpp runs every registered kernel, kernel_checks_none.cpp says why it cannot.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/outcome.hpp"
+#include "experiments/harness/worker.hpp"
 #include "reference/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
 
@@ -22,7 +23,7 @@ struct KernelSelection {
   std::vector<std::string> peers;  ///< Libraries to load and register as kernels.
 };
 
-/// How one kernel did on one tensor.
+/// The result of one kernel on one tensor.
 struct KernelResult {
   std::string kernel;
   Outcome outcome = Outcome::not_verified;
@@ -42,14 +43,19 @@ class KernelChecks {
   /// Why no kernel can run here ("built without CUDA"); empty when they can.
   virtual std::string unavailable() const = 0;
 
-  /// Runs each selected kernel on `tensor` and reports each once, in the order of their names.
-  /// `expected` [tensor.n]: the reference's output. Never called when `unavailable()`.
+  /// The selected kernels, by name; none when `unavailable()`.
+  virtual std::vector<std::string> names() const = 0;
+
+  /// Runs the kernels named in `asked` on `tensor`, each in its own turn, and reports each once.
+  /// `expected` [tensor.n]: the reference's output. The process in which it is called first is the
+  /// one that uses the GPU from then on.
   virtual void check(const reference::QuantizedTensor& tensor,
-                     std::span<const std::uint16_t> expected, const Report& report) = 0;
+                     std::span<const std::uint16_t> expected, const std::vector<std::string>& asked,
+                     const Turn& turn, const Report& report) = 0;
 };
 
 /// Throws UsageError for a bad pattern, a pattern that selects nothing, a peer that cannot be
-/// loaded, or a selection that this build or machine cannot serve. `threads`: for comparisons.
-std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection, int threads);
+/// loaded, or a selection that this build or machine cannot run.
+std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection);
 
 }  // namespace reprolab::verify

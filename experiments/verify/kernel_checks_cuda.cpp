@@ -1,26 +1,36 @@
-// The build with CUDA: every registered kernel, where the machine has a GPU.
-#include <cuda_runtime_api.h>
+// The build with CUDA: every registered kernel, if the machine has a GPU.
+#include <algorithm>
 
-#include "experiments/harness/errors.hpp"
+#include "experiments/harness/provenance.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/verifier.hpp"
-#include "experiments/nf4/peers.hpp"
+#include "experiments/nf4/options.hpp"
 #include "experiments/nf4/workload.hpp"
 #include "experiments/verify/kernel_checks.hpp"
-#include "profiling/machine.hpp"
 
 namespace reprolab::verify {
 namespace {
 
-class GpuKernels : public KernelChecks {
+class Kernels : public KernelChecks {
  public:
-  explicit GpuKernels(std::vector<VariantInfo> kernels)
-      : kernels_(std::move(kernels)), comparison_(stream_.get()) {}
+  Kernels(std::vector<VariantInfo> kernels, std::string unavailable)
+      : kernels_(std::move(kernels)), unavailable_(std::move(unavailable)) {}
 
-  std::string unavailable() const override { return ""; }
+  std::string unavailable() const override { return unavailable_; }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& kernel : kernels_) names.push_back(kernel.name);
+    return unavailable_.empty() ? names : std::vector<std::string>{};
+  }
 
   void check(const reference::QuantizedTensor& tensor, std::span<const std::uint16_t> expected,
+             const std::vector<std::string>& asked, const Turn& turn,
              const Report& report) override {
+    if (!stream_) {
+      stream_ = std::make_unique<profiling::Stream>();
+      comparisons_ = std::make_unique<Comparisons>(stream_->get());
+    }
     const auto blocks = static_cast<std::uint64_t>(tensor.absmax.size());
     const ProblemFacts facts{.name = tensor.name,
                              .description = {},
@@ -28,10 +38,14 @@ class GpuKernels : public KernelChecks {
                              .element_bytes = 2,
                              .bytes_read = tensor.codes.size() + sizeof(float) * blocks,
                              .bytes_written = 2 * expected.size()};
-    const nf4::Nf4Workload workload(facts, {tensor, {expected.begin(), expected.end()}}, 1);
-    Verifier verifier(workload, comparison_, stream_.get());
+    const nf4::Nf4Workload workload(facts, {{tensor, {expected.begin(), expected.end()}}}, 1);
+    Verifier verifier(workload, *comparisons_, stream_->get(), "verify");
+    const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
     for (const auto& kernel : kernels_) {
-      const Verification verdict = verifier.verify(kernel);
+      if (std::ranges::find(asked, kernel.name) == asked.end()) continue;
+      turn.begin(kernel.name);
+      const Verification verdict = verifier.verify(kernel, *instrument);
+      turn.end();
       const auto actual = verifier.actual();
       report({.kernel = kernel.name,
               .outcome = verdict.outcome,
@@ -44,32 +58,22 @@ class GpuKernels : public KernelChecks {
 
  private:
   std::vector<VariantInfo> kernels_;
-  profiling::Stream stream_;
-  DeviceComparison comparison_;
-};
-
-class NoGpu : public KernelChecks {
- public:
-  explicit NoGpu(std::string why) : why_(std::move(why)) {}
-  std::string unavailable() const override { return why_; }
-  void check(const reference::QuantizedTensor&, std::span<const std::uint16_t>,
-             const Report&) override {}
-
- private:
-  std::string why_;
+  std::string unavailable_;
+  std::unique_ptr<profiling::Stream> stream_;  ///< Made, like the next, by the process on the GPU.
+  std::unique_ptr<Comparisons> comparisons_;
 };
 
 }  // namespace
 
-std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection, int) {
+std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection) {
   nf4::load_peers(selection.peers);
   auto kernels = select_kernels(selection.pattern, registered_variants<nf4::Problem>());
   std::string why_not;
-  if (profiling::find_gpu(&why_not)) return std::make_unique<GpuKernels>(std::move(kernels));
-  if (!selection.pattern.empty() || !selection.peers.empty()) {
+  const bool has_gpu = find_machine(&why_not).has_value();
+  if (!has_gpu && (!selection.pattern.empty() || !selection.peers.empty())) {
     throw UsageError("--kernel and --peer need a GPU: " + why_not);
   }
-  return std::make_unique<NoGpu>(why_not);
+  return std::make_unique<Kernels>(std::move(kernels), has_gpu ? "" : why_not);
 }
 
 }  // namespace reprolab::verify

@@ -7,13 +7,14 @@ namespace {
 class NoKernels : public KernelChecks {
  public:
   std::string unavailable() const override { return "built without CUDA"; }
+  std::vector<std::string> names() const override { return {}; }
   void check(const reference::QuantizedTensor&, std::span<const std::uint16_t>,
-             const Report&) override {}
+             const std::vector<std::string>&, const Turn&, const Report&) override {}
 };
 
 }  // namespace
 
-std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection, int) {
+std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection) {
   if (!selection.pattern.empty() || !selection.peers.empty()) {
     throw UsageError(
         "--kernel and --peer need kernels, and this program was built without CUDA; "

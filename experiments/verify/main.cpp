@@ -1,4 +1,4 @@
-// verify FILE: dequantizes a checkpoint and proves every output, bit for bit.
+// verify FILE: dequantizes a checkpoint and verifies every output, bit for bit.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Empty when fine, else what to do.
+/// Empty if `text` is valid, else what to do.
 std::string whole_number_of_threads(const std::string& text) {
   int threads = 0;
   const bool parsed = CLI::detail::lexical_cast(text, threads);
@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "CPU threads (default: all)")
       ->check(whole_number_of_threads)
       ->type_name("N");
+  app.add_flag("--brief", options.brief, "Only tensors with a failure, and the summary");
   app.add_option("--dump", options.dump_directory,
                  "Write expected and actual bits of each mismatch to this folder as .npy")
       ->type_name("DIR");

@@ -1,12 +1,12 @@
-// How far a long verification has come, on stderr.
+// Shows the progress of a long verification on stderr.
 #pragma once
 
 #include <cstdint>
 
 namespace reprolab::verify {
 
-/// A bar where stderr is a terminal, a line each 10 % where it is not; nothing at all for work
-/// that ends before anyone would look.
+/// A bar if stderr is a terminal, otherwise a line every 10 %; nothing for work that is too short
+/// for it.
 class Progress {
  public:
   Progress(std::uint64_t total_bytes, bool enabled);
@@ -14,7 +14,7 @@ class Progress {
 
   void advance(std::uint64_t bytes);
 
-  /// Takes the bar away, so that a line of output can stand in its place.
+  /// Removes the bar, so that a line of output can take its place.
   void clear() const;
 
  private:

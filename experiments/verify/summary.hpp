@@ -1,4 +1,4 @@
-// How often each subject (the reference, the quantizer, each kernel) ended in each way.
+// Counts the outcomes of each subject (the reference, the quantizer, each kernel).
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ class Summary {
  public:
   void add(const std::string& subject, Outcome outcome, const std::string& reason);
 
-  /// One line a subject, in the order of their first appearance: counts per outcome, and the
-  /// first reason of every outcome that has one.
+  /// One line per subject, in the order of their first appearance: counts per outcome, and the
+  /// first reason of every outcome that has one and is not a failure.
   std::string text() const;
 
   bool any_failure() const { return any_failure_; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <vector>
@@ -16,26 +17,54 @@ namespace reprolab::verify {
 namespace {
 
 constexpr std::uint64_t progress_from_bytes = 256'000'000;
+constexpr std::chrono::milliseconds turn_limit{20'000};  // of a kernel, on one tensor
 
 using Bits = std::span<const std::uint16_t>;
 
-/// One run over one file.
+/// The result of one comparison of a tensor; its subject: the reference, the quantizer or a kernel.
+struct Note {
+  std::string subject;
+  Outcome outcome;
+  std::string reason;
+};
+
+/// Calls `body`; an invalid file or a lack of memory becomes a UsageError.
+template <class Body>
+auto telling_the_user(const Options& options, Body body) {
+  try {
+    return body();
+  } catch (const reference::InvalidFile& error) {
+    throw UsageError(error.what());
+  } catch (const std::bad_alloc&) {
+    throw UsageError(
+        fmt::format("{}: not enough memory for its largest tensor; verify it on a machine with "
+                    "more",
+                    options.file.string()));
+  }
+}
+
+/// One run over one file. The kernels run in a worker process, which a kernel may crash.
 class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
         checkpoint_(options.file),
-        kernels_(make_kernel_checks(options.kernels, options.threads)),
-        progress_(total_code_bytes(), checkpoint_.file().size_bytes() > progress_from_bytes) {}
+        kernels_(make_kernel_checks(options.kernels)),
+        progress_(total_code_bytes(), checkpoint_.file().size_bytes() > progress_from_bytes),
+        worker_(
+            [this](const Worker::Json& request, const Turn& turn) {
+              return telling_the_user(options_, [&] { return check(request, turn); });
+            },
+            kernels_->unavailable().empty() ? std::optional(turn_limit) : std::nullopt) {}
 
   ExitStatus all() {
     fmt::print("{}: {} quantized tensors\n", options_.file.string(), checkpoint_.tensors().size());
     if (const std::string reason = kernels_->unavailable(); !reason.empty()) {
       fmt::print("kernels: none run ({})\n", reason);
     }
-    for (const auto& info : checkpoint_.tensors()) {
-      one(info);
-      progress_.advance(checkpoint_.file().find(info.name)->size_bytes);
+    for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
+      one(i);
+      progress_.advance(checkpoint_.file().find(checkpoint_.tensors()[i].name)->size_bytes);
     }
     progress_.clear();
     fmt::print("summary, in tensors:\n{}", summary_.text());
@@ -54,15 +83,55 @@ class Run {
     return total;
   }
 
-  void one(const reference::QuantizedTensorInfo& info) {
+  void one(std::size_t index) {
+    const std::string& name = checkpoint_.tensors()[index].name;
+    const auto answer = worker_.ask({{"name", name}, {"tensor", index}}, kernels_->names());
+    progress_.clear();
+    if (answer.json.is_null()) {
+      throw std::runtime_error(
+          fmt::format("{}: the process that checked it {}", name,
+                      answer.fallen.empty() ? "ended" : answer.fallen[0].reason));
+    }
+    const auto& notes = answer.json.at("notes");
+    const bool any_failure =
+        !answer.fallen.empty() || std::ranges::any_of(notes, [](const auto& note) {
+          return is_failure(static_cast<Outcome>(note.at(1).template get<int>()));
+        });
+    if (any_failure || !options_.brief) {
+      fmt::print("{}\n", answer.json.at("tensor").get<std::string>());
+    }
+    for (const auto& note : notes) {
+      add(note.at(0), static_cast<Outcome>(note.at(1).get<int>()), note.at(2));
+    }
+    for (const auto& [kernel, reason] : answer.fallen) {
+      add(kernel, Outcome::launch_failed, reason);
+    }
+  }
+
+  void add(const std::string& subject, Outcome outcome, const std::string& reason) {
+    summary_.add(subject, outcome, reason);
+    if (is_failure(outcome)) fmt::print("  {}: {}: {}\n", subject, name(outcome), reason);
+  }
+
+  /// Runs in the worker: everything about one tensor.
+  Worker::Json check(const Worker::Json& request, const Turn& turn) {
+    notes_.clear();
+    const auto& info = checkpoint_.tensors().at(request.at("tensor"));
     const auto tensor = checkpoint_.load(info, options_.threads);
     const auto output = reference::dequantize(tensor, options_.threads);
-    progress_.clear();
-    fmt::print("{}: [{}] {}, blocks of {}{}\n", tensor.name, fmt::join(tensor.shape, ", "),
-               name(tensor.type), tensor.block_size, tensor.nested ? ", nested scales" : "");
     compare_with_stored(info, tensor, output);
     check_source(info, tensor);
-    if (kernels_->unavailable().empty()) run_kernels(tensor, output);
+    const auto asked = request.at("kernels").get<std::vector<std::string>>();
+    if (!asked.empty()) run_kernels(tensor, output, asked, turn);
+    Worker::Json answer = {
+        {"tensor",
+         fmt::format("{}: [{}] {}, blocks of {}{}", tensor.name, fmt::join(tensor.shape, ", "),
+                     name(tensor.type), tensor.block_size, tensor.nested ? ", nested scales" : "")},
+        {"notes", Worker::Json::array()}};
+    for (const Note& note : notes_) {
+      answer["notes"].push_back({note.subject, static_cast<int>(note.outcome), note.reason});
+    }
+    return answer;
   }
 
   void compare_with_stored(const reference::QuantizedTensorInfo& info,
@@ -91,8 +160,9 @@ class Run {
     note("quantizer", outcome, describe(check));
   }
 
-  void run_kernels(const reference::QuantizedTensor& tensor, Bits expected) {
-    kernels_->check(tensor, expected, [&](const KernelResult& result) {
+  void run_kernels(const reference::QuantizedTensor& tensor, Bits expected,
+                   const std::vector<std::string>& asked, const Turn& turn) {
+    kernels_->check(tensor, expected, asked, turn, [&](const KernelResult& result) {
       if (result.outcome == Outcome::mismatch && !result.found.equal()) {
         note_mismatch(result.kernel, tensor, result.found, expected, result.actual);
       } else {
@@ -102,8 +172,7 @@ class Run {
   }
 
   void note(const std::string& subject, Outcome outcome, const std::string& reason) {
-    summary_.add(subject, outcome, reason);
-    if (is_failure(outcome)) fmt::print("  {}: {}: {}\n", subject, name(outcome), reason);
+    notes_.push_back({subject, outcome, reason});
   }
 
   void note_mismatch(const std::string& subject, const reference::QuantizedTensor& tensor,
@@ -122,22 +191,15 @@ class Run {
   std::unique_ptr<KernelChecks> kernels_;
   Progress progress_;
   Summary summary_;
+  std::vector<Note> notes_;  ///< Used in the worker, for the current tensor.
+  Worker worker_;
 };
 
 }  // namespace
 
 ExitStatus verify_checkpoint(const Options& options) {
   reference::prove_comparison(options.threads);
-  try {
-    return Run(options).all();
-  } catch (const reference::InvalidFile& error) {
-    throw UsageError(error.what());
-  } catch (const std::bad_alloc&) {
-    throw UsageError(
-        fmt::format("{}: not enough memory for its largest tensor; verify it on a "
-                    "machine with more",
-                    options.file.string()));
-  }
+  return telling_the_user(options, [&] { return Run(options).all(); });
 }
 
 }  // namespace reprolab::verify

@@ -1,4 +1,4 @@
-// Proves the outputs of one checkpoint.
+// Verifies the outputs of one checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,16 @@ namespace reprolab::verify {
 
 struct Options {
   std::filesystem::path file;  ///< A bnb-4bit checkpoint, .safetensors.
-  int threads = 0;             ///< 0: all of the machine.
+  int threads = 0;             ///< 0: all hardware threads.
+  bool brief = false;          ///< Print only tensors with a failure, and the summary.
   std::optional<std::filesystem::path> dump_directory;
   KernelSelection kernels;
 };
 
-/// Dequantizes every quantized weight of the file with the reference and compares: with the
-/// stored `.dequantized` bits, with every selected kernel, and the quantizer with `.source`.
-/// Prints a line a tensor and a summary on stdout. Throws UsageError, also for an invalid file,
-/// and std::logic_error when the comparison itself fails its proof.
+/// Dequantizes every quantized weight of the file with the reference and compares: with the stored
+/// `.dequantized` bits, with every selected kernel, and the quantizer with `.source`. Prints one
+/// line per tensor and a summary on stdout. Throws UsageError, also for an invalid file, and
+/// std::logic_error if the comparison fails its self-test.
 ExitStatus verify_checkpoint(const Options& options);
 
 }  // namespace reprolab::verify

@@ -1,29 +1,34 @@
-// The peer: the real bitsandbytes through the C API of its CUDA library.
+// The peer: the real bitsandbytes, called through the C API of its CUDA library.
 //
-// Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel. Nested scales take the three launches
-//         that Unsloth's fast_dequantize makes: the scales' dequantization, the offset, the
-//         weights.
-// Bound:  whatever the library's kernel is bound by.
+// Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel. For nested scales, the three launches
+//         that Unsloth's fast_dequantize makes: dequantize the scales, add the offset, dequantize
+//         the weights.
+// Bound:  whatever limits the library's kernel.
 // Alone:  make bench KERNEL='bitsandbytes.*' PEER=/path/to/libbitsandbytes_cuda*.so
-#include <dlfcn.h>
-
 #include <filesystem>
 #include <regex>
 #include <stdexcept>
 
+#include "common/dynamic_library.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
 namespace {
 
-/// void (code or map, codes, absmax, output, block size, n, stream); `code` is ignored for NF4.
+/// Parameters: code or map, codes, absmax, output, block size, n, stream; NF4 ignores `code`.
 using Dequantize = void (*)(const float*, const std::uint8_t*, const float*, void*, int, int,
                             cudaStream_t);
 
+/// A function that the library does not export is null; the problems that need it are refused.
 struct Library {
-  Dequantize to_fp16, to_bf16, to_fp32;
+  Dequantize to_fp16 = nullptr, to_bf16 = nullptr;
+  Dequantize to_fp32 = nullptr;  ///< Dequantizes nested scales.
 };
+
+constexpr const char* fp16_name = "cdequantize_blockwise_fp16_nf4";
+constexpr const char* bf16_name = "cdequantize_blockwise_bf16_nf4";
+constexpr const char* fp32_name = "cdequantize_blockwise_fp32";
 
 __global__ void add_offset(float* absmax, float offset, std::int64_t blocks) {
   const std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -63,15 +68,21 @@ cudaError_t launch(const Library& library, const Problem& problem, cudaStream_t 
   return status != cudaSuccess ? status : freed;
 }
 
-Support supports(const Problem& problem) {
-  // The API counts weights in an int and adds a tile to it.
+Support supports(const Library& library, const Problem& problem) {
+  const bool to_fp16 = problem.output_type == OutputType::fp16;
+  const char* lacks = nullptr;
+  if (to_fp16 && library.to_fp16 == nullptr) lacks = fp16_name;
+  if (!to_fp16 && library.to_bf16 == nullptr) lacks = bf16_name;
+  if (problem.is_nested() && library.to_fp32 == nullptr) lacks = fp32_name;
+  if (lacks != nullptr) return Support::no(std::string("the library exports no ") + lacks);
+  // The API counts weights in an int, to which the library adds the size of a tile.
   if (problem.n > (std::int64_t{1} << 31) - 2048) {
     return Support::no("bitsandbytes counts weights in an int: 2^31 - 2048 at most");
   }
   return supports_standard_table(problem);
 }
 
-/// "0.47.0" where the library lies in an unpacked or installed wheel, else "".
+/// The version, such as "0.47.0", if the library is in an unpacked or installed wheel, else "".
 std::string wheel_version(const std::filesystem::path& library) {
   const auto site = library.parent_path().parent_path();
   std::error_code ignored;
@@ -85,61 +96,52 @@ std::string wheel_version(const std::filesystem::path& library) {
   return "";
 }
 
-/// What follows "libbitsandbytes_" in the file's name.
-std::string stem(const std::filesystem::path& library) {
-  const std::string stem = library.stem().string();
-  const std::string prefix = "libbitsandbytes_";
-  return stem.starts_with(prefix) ? stem.substr(prefix.size()) : stem;
-}
-
-Dequantize symbol(void* handle, const char* name, const std::string& path) {
-  void* address = dlsym(handle, name);
-  if (address == nullptr) {
-    throw std::runtime_error("peer " + path + ": exports no " + name +
-                             "; give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
-  }
-  return reinterpret_cast<Dequantize>(address);
-}
-
 }  // namespace
 
 std::string add_bitsandbytes_peer(const std::string& argument) {
   const auto equals = argument.find('=');
   const std::string path = equals == std::string::npos ? argument : argument.substr(equals + 1);
+  const auto refuse = [&](const std::string& why) {
+    throw std::runtime_error("peer " + path + ": " + why);
+  };
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    throw std::runtime_error("peer " + path +
-                             ": no such file; give the path of libbitsandbytes_cuda*.so");
+    refuse("no such file; give the path of libbitsandbytes_cuda*.so");
   }
   const auto absolute = std::filesystem::absolute(path);
-  void* handle = dlopen(absolute.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const std::string error = dlerror();
-    throw std::runtime_error("peer " + path + ": cannot be loaded (" + error +
-                             "); put the CUDA libraries it was built with on LD_LIBRARY_PATH");
+  std::string why_not;
+  const auto loaded = DynamicLibrary::open({absolute.string()}, &why_not);
+  if (!loaded) {
+    refuse("cannot be loaded (" + why_not +
+           "); put the CUDA libraries it was built with on LD_LIBRARY_PATH");
   }
-  const Library library{symbol(handle, "cdequantize_blockwise_fp16_nf4", path),
-                        symbol(handle, "cdequantize_blockwise_bf16_nf4", path),
-                        symbol(handle, "cdequantize_blockwise_fp32", path)};
+  Library library;  // bound one by one, because each function is useful alone
+  loaded->bind({{library.to_fp16, fp16_name}});
+  loaded->bind({{library.to_bf16, bf16_name}});
+  loaded->bind({{library.to_fp32, fp32_name}});
+  if (library.to_fp16 == nullptr && library.to_bf16 == nullptr) {
+    refuse(std::string("exports neither ") + fp16_name + " nor " + bf16_name +
+           "; give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
+  }
 
   const std::string version = wheel_version(absolute);
-  const std::string name = equals != std::string::npos ? argument.substr(0, equals)
-                           : version.empty()           ? "bitsandbytes_" + stem(absolute)
-                                                       : "bitsandbytes_" + version;
+  const std::string maker = "bitsandbytes " + (version.empty() ? "(version unknown)" : version);
+  const std::string stem = absolute.stem().string();  // libbitsandbytes_cuda130
+  const std::string own = version.empty() ? stem.substr(stem.find('_') + 1) : version;
+  const std::string name =
+      equals != std::string::npos ? argument.substr(0, equals) : "bitsandbytes_" + own;
   if (Registry<Problem>::instance().kernels().contains(name)) {
-    throw std::runtime_error("peer " + path + ": there is already a kernel named '" + name +
-                             "'; name this one: NAME=" + path);
+    refuse("there is already a kernel named '" + name + "'; name this one: NAME=" + path);
   }
   Registry<Problem>::instance().add({
       .name = name,
-      .lineage = "bitsandbytes " + (version.empty() ? "(version unknown)" : version) + ", " +
-                 absolute.filename().string(),
+      .lineage = maker + ", " + absolute.filename().string(),
       .source_file = "kernels/nf4/bitsandbytes_peer.cu",
       .contract = {},
-      .supports = supports,
+      .supports = [library](const Problem& problem) { return supports(library, problem); },
       .launch = [library](const Problem& problem,
                           cudaStream_t stream) { return launch(library, problem, stream); },
-      .peer = true,
+      .origin = {Origin::Kind::peer, maker},
   });
   return name;
 }

@@ -1,13 +1,13 @@
-// A user's own bitsandbytes, loaded at run time, as a kernel like any other.
+// A user's own bitsandbytes library, loaded at run time, as a kernel like any other.
 #pragma once
 
 #include <string>
 
 namespace reprolab::nf4 {
 
-/// Loads `libbitsandbytes_cuda*.so` and registers it. `path` is the library, or NAME=path to name
-/// the row; otherwise it is named after the wheel's version, where the wheel's metadata lie beside
-/// the library, or after the file. Returns the name of the row.
+/// Loads a `libbitsandbytes_cuda*.so` and registers it. `path` is the library, or NAME=path to
+/// choose the kernel's name; otherwise the kernel is named after the wheel's version if the wheel's
+/// metadata are next to the library's folder, else after the file. Returns the name.
 /// Throws std::runtime_error with one line: what is missing and what to do.
 std::string add_bitsandbytes_peer(const std::string& path);
 

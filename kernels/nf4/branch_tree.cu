@@ -1,15 +1,14 @@
-// The baseline: a 4-level if-tree whose 16 leaves are immediates. No table anywhere, in global
-// memory least of all.
+// The baseline: a 4-level if-tree whose 16 leaves are immediates. It reads no table from memory.
 //
 // Source: bitsandbytes <= 0.47.0 (dDequantizeNF4), the baseline of the paper's Table II.
-// Bound:  instruction issue; lanes of a warp part at every level of the tree.
+// Bound:  instruction issue; the lanes of a warp diverge at every level of the tree.
 // Alone:  make bench KERNEL=branch_tree
 #include "kernels/nf4/tile_walk.cuh"
 
 namespace reprolab::nf4 {
 namespace {
 
-/// Walks the bits of a code from the highest to the lowest.
+/// Tests the bits of a code from the highest to the lowest.
 __device__ __forceinline__ float walk_tree(unsigned code) {
   if ((code & 8u) == 8u) {
     if ((code & 4u) == 4u) {

@@ -1,5 +1,5 @@
-// A plain shape without CUB: one thread takes one byte, two weights, of a flat grid. What differs
-// between kernels is how the two weights are stored.
+// A simple scheme without CUB: a flat grid in which each thread takes one byte, which is two
+// weights. Kernels differ in how they store the two weights.
 //
 // Source: the first kernels of D. Robertson's post, before and after its packed stores.
 #pragma once

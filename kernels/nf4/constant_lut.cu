@@ -1,8 +1,8 @@
-// The table read from constant memory in the loop itself.
+// The table is read from constant memory for every weight.
 //
-// Source: paper, section IV-C, which names constant memory as the table's home.
-// Bound:  the constant cache serves one address at a time, so the lanes of a warp, each with a
-//         code of its own, take turns.
+// Source: paper, section IV-C, which names constant memory as a place for the table.
+// Bound:  the constant cache serves one address at a time, so the lanes of a warp, each with its
+//         own code, are serialized.
 // Alone:  make bench KERNEL=constant_lut
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/tile_walk.cuh"

@@ -1,11 +1,11 @@
-// The table in constant memory: where the paper's kernels take it from.
+// The table in constant memory, from which the paper's kernels read it.
 #pragma once
 
 #include "kernels/nf4/format.hpp"
 
 namespace reprolab::nf4 {
 
-/// One copy a translation unit (internal linkage), as in bitsandbytes.
+/// One copy per translation unit (internal linkage), as in bitsandbytes.
 static __constant__ Table constant_table = standard_table();
 
 }  // namespace reprolab::nf4

@@ -1,5 +1,5 @@
 // The NF4 format as the kernels see it: table, codes, scales, rounding.
-// Source: bitsandbytes' 4-bit NormalFloat; what is fixed here to the bit was read off its output.
+// Source: bitsandbytes' 4-bit NormalFloat; the bit-exact details were determined from its output.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -35,7 +35,7 @@ __host__ __device__ constexpr float table_entry(int code) {
   return entries[code];
 }
 
-/// The standard table as an array: what __constant__ and __device__ copies are initialised with.
+/// The standard table as an array, to initialise __constant__ and __device__ copies.
 struct Table {
   float entry[16];
 };
@@ -45,17 +45,17 @@ constexpr Table standard_table() {
   return table;
 }
 
-/// The two codes of a byte: the first weight's is in the high nibble.
+/// The two codes of a byte: the first weight's code is the high nibble.
 __host__ __device__ constexpr unsigned first_code(std::uint8_t byte) { return byte >> 4; }
 __host__ __device__ constexpr unsigned second_code(std::uint8_t byte) { return byte & 0x0Fu; }
 
-/// Host twin of `.ftz`: a subnormal becomes zero of the same sign.
+/// Host equivalent of PTX's `.ftz`: a subnormal becomes zero of the same sign.
 inline float flush_subnormal(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
 }
 
-/// entry * scale: one fp32 product, rounded to nearest even, subnormals flushed as bitsandbytes'
-/// fast-math does. Spelled in PTX so that no compiler flag decides it.
+/// entry * scale: one fp32 product, rounded to nearest even, subnormals flushed as by bitsandbytes'
+/// fast-math. Written in PTX so that no compiler flag can change it.
 __host__ __device__ inline float scaled(float entry, float scale) {
 #ifdef __CUDA_ARCH__
   float product;
@@ -66,8 +66,8 @@ __host__ __device__ inline float scaled(float entry, float scale) {
 #endif
 }
 
-/// A nested scale: product, rounding, sum, rounding. A fused multiply-add would give other bits
-/// for 7 % of the scales.
+/// A nested scale: the product is rounded, then the sum is rounded. A fused multiply-add would give
+/// other bits for 7 % of the scales.
 __host__ __device__ inline float nested_scale(float entry, float second_absmax, float offset) {
   const float product = scaled(entry, second_absmax);
 #ifdef __CUDA_ARCH__
@@ -101,7 +101,7 @@ __device__ inline std::uint32_t packed(float first, float second) {
   }
 }
 
-/// log2 of a power of two: block sizes divide by a shift.
+/// log2 of a power of two, so that dividing by a block size is a shift.
 constexpr int log2_exact(int power_of_two) {
   return std::countr_zero(static_cast<unsigned>(power_of_two));
 }

@@ -1,7 +1,7 @@
-// The table as an array in global memory, read through L1 at every weight.
+// The table is an array in global memory, read through L1 for every weight.
 //
 // Source: bitsandbytes >= 0.48 (pull request 1746), which replaced the branch tree with it.
-// Bound:  instruction issue and L1 look-ups; the 64 bytes stay in L1 after the first touch.
+// Bound:  instruction issue and L1 look-ups; the 64 bytes stay in L1 after the first read.
 // Alone:  make bench KERNEL=global_lut
 #include "kernels/nf4/tile_walk.cuh"
 

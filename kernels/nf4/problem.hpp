@@ -1,4 +1,4 @@
-// What an NF4 dequantization kernel is given: views of device memory, no ownership.
+// The problem that an NF4 dequantization kernel is given: non-owning views of device memory.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@ struct NestedScales {
   int block_size = 256;  ///< Scales per second-level scale; a power of two.
 };
 
-/// Nothing behind the end of any array may be read or written, and `n` may be 0.
 /// Dequantize `n` weights: output[i] = round16(table[code(i)] * absmax[i / block_size]).
+/// Nothing past the end of any array may be read or written. `n` may be 0.
 struct Problem {
   const std::uint8_t* codes =
-      nullptr;  ///< [ceil(n / 2)], two codes a byte, high nibble first; 16-byte aligned.
+      nullptr;  ///< [ceil(n / 2)], two codes per byte, high nibble first; 16-byte aligned.
   const float* absmax =
       nullptr;          ///< [ceil(n / block_size)]; null when `nested` is used; 16-byte aligned.
   NestedScales nested;  ///< `nested.codes` is null when `absmax` is used.
   std::array<float, 16> table{};  ///< The checkpoint's `quant_map`.
-  std::int64_t n = 0;             ///< Weights; any length, past 2^31 too.
-  int block_size = 64;            ///< Weights a scale; a power of two, 32 to 4096.
+  std::int64_t n = 0;             ///< Number of weights; may exceed 2^31.
+  int block_size = 64;            ///< Weights per scale; a power of two, 32 to 4096.
   void* output = nullptr;         ///< [n] of `output_type`; 16-byte aligned.
   OutputType output_type = OutputType::fp16;
 

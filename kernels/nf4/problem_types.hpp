@@ -1,4 +1,4 @@
-// From what a problem says at run time to the types that a kernel is compiled for.
+// Dispatch from a problem's run-time properties to the types that a kernel is compiled for.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace reprolab::nf4 {
 
-/// One combination of types, as a value to call a generic lambda with.
+/// One combination of types, as a value that is passed to a generic lambda.
 template <class IndexType, class ScaleReaderType, class OutType>
 struct Types {};
 
-/// Longest problem whose weights 32 bits count, with room for a tile past the end.
+/// Longest problem whose weights can be counted in 32 bits, with room for a tile past the end.
 inline constexpr std::int64_t longest_for_32_bits = (std::int64_t{1} << 32) - (1 << 16);
 
 /// Calls `launch(Types<Index, ScaleReader, Out>{})` for the problem's length (32 or 64 bits), its

@@ -1,7 +1,7 @@
-// One 16-bit store a weight.
+// One 16-bit store per weight.
 //
 // Source: D. Robertson's post, the kernels before its packed stores.
-// Bound:  store instructions: two a byte, each half of what a lane can write at once.
+// Bound:  store instructions: two per byte of codes, each half as wide as a packed store.
 // Alone:  make bench KERNEL=scalar_store
 #include "kernels/nf4/byte_walk.cuh"
 

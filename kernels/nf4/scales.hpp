@@ -1,4 +1,4 @@
-// The scale of a quantization block, plain or nested: what a kernel reads it through.
+// How kernels read the scale of a quantization block, plain or nested.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace reprolab::nf4 {
 /// fp32 scales as stored.
 struct PlainScaleReader {
   const float* absmax;
-  int shift;  ///< log2 of weights a scale
+  int shift;  ///< log2 of weights per scale
 
   explicit PlainScaleReader(const Problem& problem)
       : absmax(problem.absmax), shift(log2_exact(problem.block_size)) {}
@@ -26,14 +26,14 @@ struct PlainScaleReader {
   }
 };
 
-/// Scales that are quantized themselves, dequantized where they are used.
+/// Scales that are themselves quantized; they are dequantized when they are read.
 struct NestedScaleReader {
   const std::uint8_t* codes;
   const float* map;
   const float* absmax;
   float offset;
-  int shift;         ///< log2 of weights a scale
-  int second_shift;  ///< log2 of scales a second-level scale
+  int shift;         ///< log2 of weights per scale
+  int second_shift;  ///< log2 of scales per second-level scale
 
   explicit NestedScaleReader(const Problem& problem)
       : codes(problem.nested.codes),

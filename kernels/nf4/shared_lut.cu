@@ -1,8 +1,9 @@
 // The paper's kernel: bitsandbytes' walk with the branch tree replaced by a 64-byte table in shared
 // memory, which one thread fills.
 //
-// Source: paper, section V-A, in the walk of the kernel it modifies: 8 bytes (16 weights) a thread.
-// Bound:  instruction issue; shared memory answers 32 lanes with at most 16 distinct words.
+// Source: paper, section V-A, in the walk of the kernel that it modifies: 8 bytes (16 weights)
+//         per thread.
+// Bound:  instruction issue; the 32 lanes of a warp read at most 16 distinct shared-memory words.
 // Alone:  make bench KERNEL=shared_lut
 #include "kernels/nf4/shared_lut.cuh"
 #include "kernels/nf4/tile_walk.cuh"

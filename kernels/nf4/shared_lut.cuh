@@ -1,5 +1,6 @@
 // The paper's decode policy: one thread copies the table from constant to shared memory, a barrier
-// shows it to the block, and every weight is an indexed read. Source: paper, sections IV-B and V-A.
+// makes it visible to the block, and each weight is an indexed read. Source: paper, sections IV-B
+// and V-A.
 #pragma once
 
 #include "kernels/nf4/constant_table.cuh"

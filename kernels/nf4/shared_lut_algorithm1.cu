@@ -1,8 +1,8 @@
-// Algorithm 1 to the letter: line 12 reads `absmax[blockIdx]`, one scale for a whole tile of 512
-// weights, which is eight quantization blocks of 64. Everything else is shared_lut_tile512.
+// Algorithm 1 exactly as printed: line 12 reads `absmax[blockIdx]`, one scale for a whole tile of
+// 512 weights, which is eight quantization blocks of 64. The rest is as in shared_lut_tile512.
 //
 // Source: paper, Algorithm 1, with the tile of 512 weights of section IV-F.
-// Bound:  as shared_lut_tile512. Wrong wherever a tile is not one quantization block.
+// Bound:  as in shared_lut_tile512. Its output is wrong unless one quantization block fills a tile.
 // Alone:  make bench KERNEL=shared_lut_algorithm1
 #include "kernels/nf4/shared_lut.cuh"
 #include "kernels/nf4/tile_walk.cuh"

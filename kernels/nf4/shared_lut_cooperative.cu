@@ -1,7 +1,7 @@
-// The fill that the paper rejects: 16 threads copy one entry each.
+// The way to fill the table that the paper rejects: 16 threads copy one entry each.
 //
 // Source: paper, section IV-F, which expects coordination and bank conflicts to cost more.
-// Bound:  instruction issue, as shared_lut.
+// Bound:  instruction issue, as in shared_lut.
 // Alone:  make bench KERNEL=shared_lut_cooperative
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/tile_walk.cuh"

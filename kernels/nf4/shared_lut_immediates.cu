@@ -1,7 +1,8 @@
-// One thread fills the shared table from literals in the code instead of constant memory.
+// One thread fills the shared table from literals in the code instead of from constant memory.
 //
-// Source: paper, section IV-C, which expects the literals to press on the instruction cache.
-// Bound:  instruction issue, as shared_lut.
+// Source: paper, section IV-C, which expects the literals to increase the pressure on the
+//         instruction cache.
+// Bound:  instruction issue, as in shared_lut.
 // Alone:  make bench KERNEL=shared_lut_immediates
 #include "kernels/nf4/tile_walk.cuh"
 
@@ -16,7 +17,7 @@ struct SharedLutImmediates {
 
   __device__ explicit SharedLutImmediates(Storage& storage) : table(storage.table) {
     if (threadIdx.x == 0) {
-      // Unrolled, so that each entry is an immediate of its store.
+      // Unrolled, so that each store has its entry as an immediate.
 #pragma unroll
       for (int code = 0; code < 16; ++code) storage.table[code] = table_entry(code);
     }

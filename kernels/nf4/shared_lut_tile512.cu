@@ -1,8 +1,8 @@
-// The paper's kernel in the other reading of its "512": 8 weights a thread, 512 weights a block,
-// where the code it modifies takes 512 bytes.
+// The paper's kernel with its "512" read as weights: 512 weights per block, 8 per thread. The code
+// that it modifies takes 512 bytes (1024 weights) per block.
 //
 // Source: paper, sections IV-B and IV-F ("each block handles 512 weight elements").
-// Bound:  instruction issue; twice the blocks, so twice the fills, of shared_lut.
+// Bound:  instruction issue; twice as many blocks as shared_lut, so twice as many table fills.
 // Alone:  make bench KERNEL=shared_lut_tile512
 #include "kernels/nf4/shared_lut.cuh"
 #include "kernels/nf4/tile_walk.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 const Register<Problem> registered{{
     .name = "shared_lut_tile512",
-    .lineage = "paper, section IV-F: 512 weights a block, 8 a thread",
+    .lineage = "paper, section IV-F: 512 weights per block, 8 per thread",
     .source_file = "kernels/nf4/shared_lut_tile512.cu",
     .contract = {},
     .supports = supports_standard_table,

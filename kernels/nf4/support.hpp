@@ -11,8 +11,8 @@
 
 namespace reprolab::nf4 {
 
-/// Yes for every valid problem whose table is the standard one, bit for bit: the kernels of the
-/// sources carry that table in their code and never read a checkpoint's `quant_map`.
+/// Yes for every valid problem whose table is the standard one, bit for bit: the published kernels
+/// have that table in their code and never read a checkpoint's `quant_map`.
 inline Support supports_standard_table(const Problem& problem) {
   const auto bits = [](const auto& table) {
     return std::bit_cast<std::array<std::uint32_t, 16>>(table);

@@ -1,8 +1,9 @@
-// The shape that bitsandbytes gives its dequantization, and that the paper keeps: a block of 64
-// threads takes a tile of 512 bytes (1024 weights), 8 bytes a thread, through CUB's
-// warp-transpose loads and stores. A kernel is this walk with a decode policy of its own.
+// The structure of bitsandbytes' dequantization kernel, which the paper keeps: a block of 64
+// threads takes a tile of 512 bytes (1024 weights), 8 bytes per thread, with CUB's warp-transpose
+// loads and stores. Each kernel is this walk with its own decode policy.
 //
-// Source: bitsandbytes kDequantizeBlockwise (tile 512, 64 threads, 8 a thread); paper, section V-A.
+// Source: bitsandbytes kDequantizeBlockwise (tile 512, 64 threads, 8 bytes per thread); paper,
+// section V-A.
 #pragma once
 
 #include <cub/block/block_load.cuh>
@@ -14,7 +15,7 @@
 
 namespace reprolab::nf4 {
 
-/// The real kernel's scale: one of the quantization block that the thread's weights lie in.
+/// bitsandbytes' scale: that of the quantization block that the thread's weights are in.
 struct ScaleOfQuantizationBlock {
   template <class ScaleReader, class Index>
   __device__ static float read(const ScaleReader& scales, Index first_weight) {
@@ -22,10 +23,10 @@ struct ScaleOfQuantizationBlock {
   }
 };
 
-/// What a thread decodes in place of bytes that are not there; never stored.
+/// What a thread decodes instead of bytes past the end of the data; the result is never stored.
 inline constexpr std::uint8_t past_the_end = 128;
 
-/// Shape of a walk: BytesPerThread of packed codes, twice as many weights.
+/// Shape of a walk: each thread takes BytesPerThread bytes of packed codes, twice as many weights.
 template <int BytesPerThread = 8, class Scale = ScaleOfQuantizationBlock>
 struct TileShape {
   using ScalePolicy = Scale;
@@ -36,9 +37,9 @@ struct TileShape {
   static constexpr int tile_weights = 2 * tile_bytes;
 };
 
-/// `Decode` is a policy: `Storage` (its shared memory), a constructor that fills it and leaves it
+/// `Decode` is a policy: `Storage` (its shared memory), a constructor that fills it and makes it
 /// visible to the block, and operator()(code) -> table entry. `Index` counts weights: 32 bits where
-/// they suffice, as in the real kernel, whose speed wider ones would cost 2 to 4 %.
+/// they suffice, as in bitsandbytes, because 64 bits would make it 2 to 4 % slower.
 template <class Decode, class Shape, class Index, class ScaleReader, class Out>
 __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, Out* output,
                           const Index n) {
@@ -51,8 +52,8 @@ __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, O
   __shared__ typename Decode::Storage decode_storage;
   const Decode decode(decode_storage);
 
-  // The grid covers the weights, so the loop runs once; it and its barriers are here because they
-  // are part of the shape: they cost registers (48 on sm_90), and so resident blocks.
+  // The grid covers the weights, so the loop runs once. It and its barriers are kept as part of
+  // bitsandbytes' kernel: they cost registers (48 on sm_90) and so resident blocks.
   const Index bytes = n / 2 + n % 2;
   const Index stride = static_cast<Index>(gridDim.x) * Shape::tile_bytes;
   for (Index first_byte = static_cast<Index>(blockIdx.x) * Shape::tile_bytes; first_byte < bytes;
@@ -66,7 +67,7 @@ __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, O
     __syncthreads();
     Load(load_storage).Load(codes + first_byte, packed_codes, valid_bytes, past_the_end);
 
-    // A thread past the end reads the last weight's scale: a clamp where a branch would cost 2 %.
+    // A thread past the end reads the last weight's scale: a clamp; a branch would cost 2 %.
     const Index thread_weight = 2 * (first_byte + threadIdx.x * Shape::bytes_per_thread);
     const float scale = Shape::ScalePolicy::read(scales, min(thread_weight, n - 1));
 

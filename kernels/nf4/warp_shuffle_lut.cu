@@ -1,7 +1,7 @@
 // The table in registers: lane l of a warp holds entry l & 15, and a shuffle fetches it.
 //
 // Source: bitsandbytes pull request 1747.
-// Bound:  instruction issue; a shuffle a weight, no memory read for the table at all.
+// Bound:  instruction issue: one shuffle per weight. The table is never read from memory.
 // Alone:  make bench KERNEL=warp_shuffle_lut
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/tile_walk.cuh"
@@ -14,7 +14,7 @@ struct WarpShuffleLut {
   float entry;
 
   __device__ explicit WarpShuffleLut(Storage&) : entry(constant_table.entry[threadIdx.x & 15]) {}
-  /// All lanes call it together: the walk's tails are predicated, never branched around.
+  /// All lanes call it together: lanes past the end are predicated, never branched around.
   __device__ float operator()(unsigned code) const {
     return __shfl_sync(0xffffffffu, entry, static_cast<int>(code));
   }

@@ -5,7 +5,7 @@
 
 namespace reprolab::transpose {
 
-/// As the hardware does it.
+/// The hardware's default caching.
 struct PlainAccess {
   template <class T>
   __device__ T load(const T* from) const {
@@ -13,15 +13,15 @@ struct PlainAccess {
   }
   __device__ void store(float* to, float value) const { *to = value; }
   __device__ void store(float4* to, float4 value) const {
-    // In PTX: as an assignment, beside the one by one stores at a window's ends, nvcc 13.0 compiles
-    // it to four stores of a float as well.
+    // In PTX, because nvcc 13.0 splits a plain assignment into four float stores when the kernel
+    // also stores single elements, as at the ends of a window.
     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y),
                  "f"(value.z), "f"(value.w)
                  : "memory");
   }
 };
 
-/// Everything is touched once: nothing is kept.
+/// For data that is used only once: the caches need not keep it.
 struct StreamingAccess {
   template <class T>
   __device__ T load(const T* from) const {
@@ -33,8 +33,8 @@ struct StreamingAccess {
   }
 };
 
-/// L2 is asked to keep what was read (PTX ISA, "Cache eviction priority hints"). Before compute
-/// capability 8.0: plain.
+/// Asks L2 to keep the data that is read (PTX ISA, "Cache eviction priority hints"). Below compute
+/// capability 8.0, the same as PlainAccess.
 class KeepReads : public PlainAccess {
  public:
   __device__ KeepReads() {

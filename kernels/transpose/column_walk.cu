@@ -1,8 +1,8 @@
-// The fastest here: blocks take tiles down the columns of the input, so that what is written at one
-// time is one region without gaps, and L2 is asked to keep what was read.
+// The fastest kernel here: blocks take tiles down the columns of the input, so that the region
+// written at any one time has no gaps, and L2 is asked to keep the data that was read.
 //
-// Source: ours. Found by timing orders, tile shapes and cache hints on an H200; why reads that stay
-//         in L2 help, though no line is read twice, waits for counters.
+// Source: ours. Found by timing orders, tile shapes and cache hints on an H200. Why keeping reads
+//         in L2 helps, though tiles share no line, is open until hardware counters are measured.
 // Bound:  memory, at nearly the speed of a copy.
 // Alone:  make bench KERNEL=column_walk
 #include "kernels/transpose/access.cuh"
@@ -25,8 +25,7 @@ DeviceLimits device_limits() {
   return {l2_bytes, multiprocessors};
 }
 
-/// Whether tiles cut every row of the output at multiples of 32 bytes, the unit of a write to
-/// memory.
+/// Whether tiles divide every output row at multiples of 32 bytes, the unit of a memory write.
 bool cuts_at_32_bytes(const Problem& problem) {
   return moves_in_float4s(problem) && reinterpret_cast<std::uintptr_t>(problem.output) % 32 == 0 &&
          problem.out_stride % 8 == 0;
@@ -35,23 +34,23 @@ bool cuts_at_32_bytes(const Problem& problem) {
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const DeviceLimits limits = device_limits();
   const std::int64_t elements = problem.rows * problem.columns;
-  // Below about 4 times L2, reading and writing together, keeping anything costs time.
+  // If input and output together are below about 4 times L2, keeping anything in L2 costs time.
   const bool small = 2 * elements * std::int64_t{sizeof(float)} < 4 * limits.l2_bytes;
   if (!cuts_at_32_bytes(problem)) {
     return small ? shifted::launch<DownColumns<1>, StreamingAccess>(problem, stream)
                  : shifted::launch<DownColumns<1>, KeepReads>(problem, stream);
   }
-  // 8 blocks of 256 threads fill a multiprocessor; with fewer tiles than that for each, smaller
-  // ones spread the work more evenly.
+  // 8 blocks of 256 threads fill a multiprocessor. With fewer than 8 tiles per multiprocessor,
+  // smaller tiles spread the work more evenly.
   if (elements < 8 * limits.multiprocessors * 64 * 64) {
     return launch_vector_tile<DownColumns<1>, StreamingAccess, 16, 128, 128>(problem, stream);
   }
   if (small) {
     return launch_vector_tile<DownColumns<1>, StreamingAccess, 64, 64, 256>(problem, stream);
   }
-  // With rows a multiple of 128 KiB apart, what is read of one column of tiles has the same low 17
-  // address bits in every row. Where the matrix lies in memory then decided, on an H200, between
-  // 0.94 and 0.98 of a copy; two columns at once gave 0.98 wherever it lay.
+  // If the row stride is a multiple of 128 KiB, the reads of one column of tiles have the same low
+  // 17 address bits in every row. On an H200 the speed was then 0.94 to 0.98 of a copy, depending
+  // on where the matrix was in memory; two columns at once gave 0.98 at every place.
   if (problem.in_stride * std::int64_t{sizeof(float)} % (1 << 17) == 0) {
     return launch_vector_tile<DownColumns<2>, KeepReads, 64, 64, 256>(problem, stream);
   }

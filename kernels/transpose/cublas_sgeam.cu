@@ -1,59 +1,46 @@
-// The library's own transpose: C = 1 * A^T + 0 * B.
+// The transpose of NVIDIA's library: C = 1 * A^T + 0 * B.
 //
 // Source: cuBLAS, cublasSgeam (of the CUDA toolkit that this is built with).
-// Bound:  memory, as far as its kernels go.
+// Bound:  memory, as far as the library's kernels reach that limit.
 // Alone:  make bench KERNEL=cublas_sgeam
 #include <cublas_v2.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <limits>
 #include <string>
 
+#include "common/dynamic_library.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 
 namespace reprolab::transpose {
 namespace {
 
-/// The library, loaded when it is first asked for, so that programs start without it; and a handle
-/// for the device that is current then. Lives as long as the process.
+/// cuBLAS, loaded on first use, so that programs also start without it, and a handle for the device
+/// that is current at that time. Lives as long as the process.
 struct Cublas {
   decltype(&cublasCreate_v2) create = nullptr;
   decltype(&cublasGetStatusString) status_string = nullptr;
   decltype(&cublasSetStream_v2) set_stream = nullptr;
   decltype(&cublasSgeam) sgeam = nullptr;
   cublasHandle_t handle = nullptr;
-  std::string why_not;  ///< Empty when all of the above is there.
+  std::string why_not;  ///< Empty if all of the above could be loaded.
 
   Cublas() {
-    void* const library = open();
-    if (library == nullptr) {
-      why_not = dlerror();
-      return;
-    }
-    if (!find(library, "cublasCreate_v2", create) ||
-        !find(library, "cublasGetStatusString", status_string) ||
-        !find(library, "cublasSetStream_v2", set_stream) || !find(library, "cublasSgeam", sgeam)) {
-      why_not = "the library lacks a function";
+    // The version that this is compiled for: from the loader's search path, else the toolkit.
+    const auto library = DynamicLibrary::open(
+        {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, &why_not);
+    if (!library) return;
+    const std::string missing = library->bind({{create, "cublasCreate_v2"},
+                                               {status_string, "cublasGetStatusString"},
+                                               {set_stream, "cublasSetStream_v2"},
+                                               {sgeam, "cublasSgeam"}});
+    if (!missing.empty()) {
+      why_not = "the library lacks " + missing;
       return;
     }
     const cublasStatus_t status = create(&handle);
     if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
-  }
-
- private:
-  /// Of the version that this is compiled for: from where the loader looks, or from the toolkit.
-  static void* open() {
-    const std::string name = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
-    void* const library = dlopen(name.c_str(), RTLD_NOW);
-    return library != nullptr ? library : dlopen(REPROLAB_CUBLAS_LIBRARY, RTLD_NOW);
-  }
-
-  template <class Function>
-  static bool find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    return function != nullptr;
   }
 };
 
@@ -77,7 +64,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const int rows = static_cast<int>(problem.rows), columns = static_cast<int>(problem.columns);
   const int in_stride = static_cast<int>(problem.in_stride);
   const int out_stride = static_cast<int>(problem.out_stride);
-  // Its matrices are column-major: ours, row by row, is to it the transposed one.
+  // cuBLAS is column-major: it sees our row-major matrix as the transposed one.
   cublasStatus_t status = cublas().set_stream(cublas().handle, stream);
   if (status == CUBLAS_STATUS_SUCCESS) {
     status = cublas().sgeam(cublas().handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one,
@@ -106,7 +93,8 @@ const Register<Problem> registered{{
     .contract = {},
     .supports = supports,
     .launch = launch,
-    .peer = true,
+    .origin = {Origin::Kind::peer, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." +
+                                       std::to_string(CUBLAS_VER_MINOR)},
 }};
 
 }  // namespace

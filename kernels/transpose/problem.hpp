@@ -1,4 +1,4 @@
-// What a transpose kernel is given: views of device memory, no ownership.
+// The problem that a transpose kernel is given: non-owning views of device memory.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 namespace reprolab::transpose {
 
 /// output[c * out_stride + r] = input[r * in_stride + c], bit for bit, for all r < rows and
-/// c < columns. Both matrices are row-major, do not overlap, and may have room between the end of
-/// one row and the start of the next: that room, and what lies behind the last row, may be neither
-/// read nor written. `rows` or `columns` may be 0.
+/// c < columns. Both matrices are row-major, do not overlap, and may have padding between their
+/// rows. The padding, and anything past the last row, may be neither read nor written. `rows` or
+/// `columns` may be 0.
 struct Problem {
   const float* input = nullptr;  ///< [rows][in_stride], 4-byte aligned.
   float* output = nullptr;       ///< [columns][out_stride], 4-byte aligned.

@@ -1,6 +1,6 @@
-// A tile for rows that begin anywhere: a block reads 64 columns of input and writes a shifted
-// window of each, 16 bytes at a time. It loads the 7 rows more that the shifts may need; its
-// neighbour has just loaded them.
+// A tile for rows of any alignment: a block reads 64 columns of the input and writes a shifted
+// window of each, 16 bytes at a time. For the shifts it loads 7 rows more than a window has; a
+// neighbouring block loads those rows as well.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(threads) shifted_window(Problem problem) {
   const std::int64_t first_row = unshifted - (unit - 1);
   const Access access;
 
-  // The rows of the tile that the matrix has; of the columns, as many as are left.
+  // The tile's rows that lie inside the matrix, and the number of columns left in the matrix.
   const int begin = place.row == 0 ? unit - 1 : 0;
   const int end = static_cast<int>(min(std::int64_t{height}, problem.rows - first_row));
   const int columns_left =
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads) shifted_window(Problem problem) {
   const int column = threadIdx.x % columns, first = threadIdx.x / columns;
   const float* const from =
       problem.input + (first_row + first) * problem.in_stride + first_column + column;
-  float loaded[loads];  // all loads before the first use: that many are in flight
+  float loaded[loads];  // all loads come before the first use, so all are in flight at once
 #pragma unroll
   for (int i = 0; i < loads; ++i) {
     const int row = first + i * step;

@@ -9,14 +9,14 @@ inline constexpr int tma_tile = 32;
 
 /// Column in shared memory of element (row, column) of a tile that the tensor memory accelerator
 /// swizzles by 128 bytes (CUDA C++ Programming Guide, "Shared memory bank swizzling"): the index of
-/// its 16-byte chunk, XORed with the row modulo 8. `column` may run past the tile's 32; it then
-/// counts as the next row, as in the post's arithmetic, which computes on flat indices.
+/// its 16-byte chunk, XORed with the row modulo 8. `column` may exceed the tile's 32 columns and
+/// then continues in the next row, as in the post's arithmetic, which computes on flat indices.
 constexpr int swizzled(int row, int column) {
   const int chunk = column / 4 % 8, swizzling_row = row + column / tma_tile;
   return ((chunk ^ swizzling_row) % 8) * 4 + column % 4;
 }
 
-/// A place in shared memory, flat in elements, without and with the swizzle.
+/// Flat index of an element in shared memory, without and with the swizzle.
 constexpr int flat(int row, int column) { return row * tma_tile + column; }
 constexpr int flat_swizzled(int row, int column) { return flat(row, swizzled(row, column)); }
 
@@ -25,18 +25,18 @@ struct Element {
   int row, column;
 };
 
-/// One element a thread, 1024 threads.
+/// One element per thread, 1024 threads.
 constexpr Element single_element(int thread) { return {thread / tma_tile, thread % tma_tile}; }
 
-/// Eight elements a thread, 128 threads: element `j` of a thread.
+/// Eight elements per thread, 128 threads: element `j` of a thread.
 inline constexpr int batch = 8;
 constexpr Element batched_element(int thread, int j) {
   return {thread / (tma_tile / batch), thread % (tma_tile / batch) * batch + j};
 }
 
-/// What a thread of the published batched kernel in Mojo moves in its step `j`: from and to which
-/// place in shared memory. Threads keep the columns of the kernel with 1024 threads, so that their
-/// batches overlap; and the step is added to the column inside the swizzle alone.
+/// What a thread of the published batched kernel in Mojo moves in its step `j`: the places in
+/// shared memory that it reads and writes. Threads keep the columns of the kernel with 1024
+/// threads, so their batches overlap, and only inside the swizzle is the step added to the column.
 struct Move {
   int from, to;
 };
@@ -45,9 +45,9 @@ constexpr Move published_move(int thread, int j) {
   return {flat(row, swizzled(row, column + j)), flat(column, swizzled(column + j, row))};
 }
 
-/// Where the float4 number `chunk` of a row of a transposed tile lies in shared memory, in float4s;
-/// rows hold `chunks`, a power of two, at least 4. Eight lanes that store one chunk of the rows
-/// 0, 4, 8, ..., 28, and eight that load neighbouring chunks, hit all 32 banks once.
+/// Place in shared memory, in float4s, of float4 number `chunk` of a row of a transposed tile. A
+/// row holds `chunks` float4s: a power of two, at least 4. Eight lanes that store one chunk of the
+/// rows 0, 4, 8, ..., 28, and eight that load neighbouring chunks, hit each of the 32 banks once.
 constexpr int chunk_of(int row, int chunk, int chunks) {
   return (row * chunks + chunk) ^ (row / 4 % 8);
 }

@@ -11,7 +11,7 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-/// Asked of the driver at run time, so that programs start where there is none.
+/// Looked up in the driver at run time, so that programs also start without a driver.
 Encode find_encode() {
   constexpr const char* name = "cuTensorMapEncodeTiled";
   void* function = nullptr;
@@ -58,8 +58,8 @@ Support tma_support(const void* kernel, const Problem& problem) {
     return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
   }
   if (encode() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
-  // Past the end of a row the accelerator stores up to the next multiple of 16 bytes (seen on an
-  // H200), and what lies there is somebody else's.
+  // At the end of a row the accelerator stores up to the next multiple of 16 bytes (seen on an
+  // H200), and the memory there does not belong to the matrix.
   if (const Support support = supports_float4s(problem); !support.ok) return support;
   constexpr std::int64_t most = (std::int64_t{1} << 40) / sizeof(float);
   if (std::max(problem.in_stride, problem.out_stride) >= most) {

@@ -1,17 +1,17 @@
-// In which order the blocks of a grid take the tiles of a matrix. On a GPU the blocks run in about
-// the order of their index, so this order decides what is read and written at the same time.
+// The order in which the blocks of a grid take the tiles of a matrix. On a GPU the blocks run in
+// about the order of their index, so this order decides what is read and written at the same time.
 #pragma once
 
 #include <cstdint>
 
 namespace reprolab::transpose {
 
-/// A tile's place, in tiles, in the input.
+/// Position of a tile in the input, counted in tiles.
 struct Tile {
   std::uint32_t row, column;
 };
 
-/// Tiles of `size` that cover `length` elements.
+/// Number of tiles of `size` that cover `length` elements.
 constexpr std::uint32_t tiles_over(std::int64_t length, int size) {
   return static_cast<std::uint32_t>((length + size - 1) / size);
 }
@@ -23,9 +23,10 @@ struct AcrossRows {
   }
 };
 
-/// Down the columns: neighbouring blocks write neighbouring addresses. `at_once` columns in turns,
-/// evenly spaced, for rows a power of two apart: what is read of one column has the same low
-/// address bits in every row, which loads some parts of the memory more than others.
+/// Down the columns: neighbouring blocks write neighbouring addresses. Blocks alternate between
+/// `at_once` evenly spaced columns, for strides that are a power of two: there the reads of one
+/// column have the same low address bits in every row, which loads some parts of the memory more
+/// than others.
 template <std::uint32_t at_once>
 struct DownColumns {
   static constexpr Tile tile(std::uint32_t block, std::uint32_t rows, std::uint32_t columns) {

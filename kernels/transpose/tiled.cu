@@ -1,8 +1,8 @@
-// A tile of 64 x 64 through shared memory, 16 bytes at a time, row of tiles by row of tiles.
+// Tiles of 64 x 64 go through shared memory, 16 bytes at a time; blocks take the tiles row by row.
 //
 // Source: the idea of Ruetsch and Micikevicius, "Optimizing Matrix Transpose in CUDA" (NVIDIA,
-//         2009): a tile in shared memory, here with float4 accesses; no accelerator.
-// Bound:  memory: neighbouring blocks write addresses that lie a whole band of rows apart.
+//         2009): a tile in shared memory, here with float4 accesses, without the accelerator.
+// Bound:  memory: neighbouring blocks write to addresses that are 64 rows of the output apart.
 // Alone:  make bench KERNEL=tiled
 #include "kernels/transpose/access.cuh"
 #include "kernels/transpose/support.hpp"

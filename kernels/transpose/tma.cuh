@@ -12,8 +12,8 @@
 
 namespace reprolab::transpose {
 
-/// Shared memory of a block: the tile as it comes and as it goes. The swizzle repeats every 1024
-/// bytes and counts from there.
+/// Shared memory of a block: the loaded tile and the tile to store. The swizzle repeats every 1024
+/// bytes, starting at multiples of 1024.
 struct TmaTiles {
   alignas(1024) float in[tma_tile * tma_tile];
   alignas(1024) float out[tma_tile * tma_tile];
@@ -27,13 +27,13 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
 }
 
 /// Loads the tile whose first element is (row, column) into `tiles.in`; elements past the matrix
-/// are zero. Called by all threads of a block; the tile is there when it returns.
+/// are zero. Called by all threads of a block; the tile has arrived when it returns.
 __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row, int column) {
 #if __CUDA_ARCH__ >= 900
   const std::uint32_t barrier = shared_address(&tiles.arrived);
   if (threadIdx.x == 0) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the accelerator sees it
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // visible to the accelerator
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
                  "r"(tma_tile_bytes)
                  : "memory");
@@ -43,7 +43,7 @@ __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row
         "l"(&map), "r"(column), "r"(row), "r"(barrier)
         : "memory");
   }
-  __syncthreads();  // nobody waits on a barrier that is not initialized
+  __syncthreads();  // no thread may wait on a barrier that is not initialized
   std::uint32_t done = 0;
   while (done == 0) {
     asm volatile(
@@ -56,8 +56,8 @@ __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row
 #endif
 }
 
-/// Stores `tiles.out` as the tile whose first element is (row, column); what lies past the matrix
-/// is left out, in whole groups of 16 bytes. Called by all threads of a block when they have
+/// Stores `tiles.out` as the tile whose first element is (row, column); elements past the matrix
+/// are left out, in whole groups of 16 bytes. Called by all threads of a block when they have
 /// written their part of it.
 __device__ inline void tma_store(TmaTiles& tiles, const CUtensorMap& map, int row, int column) {
 #if __CUDA_ARCH__ >= 900

@@ -2,8 +2,8 @@
 // instead of 1024.
 //
 // Source: S. Veitner's earlier post, transpose_swizzle_batched in CUDA, whose indices are right;
-//         tma_batched_as_published has those of the post in Mojo.
-// Bound:  memory, and the latency of load, exchange and store of one tile after another.
+//         tma_batched_as_published uses the indices of the post in Mojo.
+// Bound:  memory, and latency: load, exchange and store of a tile follow one another.
 // Alone:  make bench KERNEL=tma_batched
 #include "kernels/transpose/tma.cuh"
 

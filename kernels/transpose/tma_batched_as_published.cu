@@ -1,10 +1,10 @@
-// The batched kernel with the indices of the post's Mojo, taken literally: a thread adds its step
-// to the column inside the swizzle alone, and rows 4 to 31 of a tile are never read. On a constant
-// matrix, which the post checks with, nobody can tell.
+// The batched kernel with the indices of the post's Mojo code, taken literally: a thread adds its
+// step to the column only inside the swizzle, and rows 4 to 31 of a tile are never read. The post
+// checks with a constant matrix, on which the error does not show.
 //
 // Source: S. Veitner, "Highly efficient matrix transpose in Mojo", batched, and its repository
 //         (simveit/efficient_transpose_mojo, transpose_swizzle_batched.mojo).
-// Bound:  as tma_batched, whose bytes it moves.
+// Bound:  as tma_batched: it moves the same number of bytes.
 // Alone:  make bench KERNEL=tma_batched_as_published
 #include "kernels/transpose/tma.cuh"
 
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(threads)
   tma_store(tiles, out, first_column, first_row);
 }
 
-/// What lies at a place of the tile in shared memory: zero past the matrix.
+/// Value at the index `place` of the loaded tile in shared memory; zero past the matrix.
 float loaded(const Problem& host, Element tile_start, int place) {
   const int row = place / tma_tile;
   const std::int64_t in_row = tile_start.row + row;
@@ -37,7 +37,8 @@ float loaded(const Problem& host, Element tile_start, int place) {
 }
 
 void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
-  // Which place of the loaded tile ends at which place of the stored one; the same in every tile.
+  // For each place of the stored tile, the place of the loaded tile that ends there (all tiles
+  // alike).
   int from[tma_tile * tma_tile] = {};
   for (int thread = 0; thread < threads; ++thread) {
     for (int j = 0; j < batch; ++j) {
@@ -47,7 +48,7 @@ void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
   }
   for (std::int64_t at = begin; at < end; ++at) {
     const std::int64_t row = at / host.out_stride, column = at % host.out_stride;
-    if (column >= host.rows) continue;  // between two rows
+    if (column >= host.rows) continue;  // padding between two rows
     const int in_tile_row = static_cast<int>(row % tma_tile);
     const int in_tile_column = static_cast<int>(column % tma_tile);
     const Element start{static_cast<int>(column) - in_tile_column,

@@ -1,5 +1,5 @@
-// A tile of 32 x 32 comes and goes by the tensor memory accelerator; each thread moves one element
-// in between, and a warp's 32 stores to one column of the tile all hit one bank.
+// The tensor memory accelerator loads and stores tiles of 32 x 32; in between, each thread moves
+// one element, and a warp's 32 stores to one column of the tile all hit the same bank.
 //
 // Source: S. Veitner, "Highly efficient matrix transpose in Mojo", naive approach; the same in CUDA
 //         in his earlier post.

@@ -1,9 +1,10 @@
-// As tma_naive, but the accelerator scatters the 16-byte chunks of the tile's rows over the banks
+// As tma_naive, but the accelerator spreads the 16-byte chunks of the tile's rows over the banks
 // (128-byte swizzle), so that a warp's stores to one column hit eight banks instead of one.
 //
 // Source: S. Veitner, "Highly efficient matrix transpose in Mojo", swizzling; the same in CUDA in
 //         his earlier post.
-// Bound:  shared memory and issue: 4-way bank conflicts are left, one element a thread.
+// Bound:  shared memory and instruction issue: 4-way bank conflicts remain, and each thread moves
+//         one element.
 // Alone:  make bench KERNEL=tma_swizzle
 #include "kernels/transpose/tma.cuh"
 

@@ -1,6 +1,6 @@
-// A tile through shared memory, 16 bytes at a time everywhere. Each thread transposes blocks of
-// 4 x 4 elements in its registers, so shared memory sees float4s alone: 4 stored where 16 single
-// elements would be, and no bank conflict (`chunk_of` says why).
+// A tile goes through shared memory, with 16-byte accesses everywhere. Each thread transposes
+// blocks of 4 x 4 elements in its registers, so shared memory only sees float4s: 4 are stored
+// instead of 16 single elements, and there are no bank conflicts (`chunk_of` says why).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@ namespace reprolab::transpose {
 template <class Order, class Access, int tile_rows, int tile_columns, int threads>
 __global__ void __launch_bounds__(threads) vector_tile(Problem problem) {
   constexpr int down = tile_rows / 4, across = tile_columns / 4;  // blocks of 4 x 4 in a tile
-  constexpr int blocks = down * across / threads;                 // of one thread
+  constexpr int blocks = down * across / threads;                 // per thread
   static_assert(blocks * threads == down * across && down >= 4 && (down & (down - 1)) == 0);
   __shared__ float4 transposed[tile_columns * down];
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(threads) vector_tile(Problem problem) {
   const std::int64_t first_column = std::int64_t{tile.column} * tile_columns;
   const Access access;
 
-  float4 block[blocks][4];  // all loads before the first use: that many are in flight
+  float4 block[blocks][4];  // all loads come before the first use, so all are in flight at once
 #pragma unroll
   for (int i = 0; i < blocks; ++i) {
     const int at = threadIdx.x + i * threads;

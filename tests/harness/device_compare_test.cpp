@@ -18,8 +18,10 @@ profiling::DeviceBuffer uploaded(const std::vector<Bits>& values) {
   return buffer;
 }
 
-/// One thread, one block, the largest grid, and a second turn of its loop: each with odd counts.
-constexpr std::int64_t counts[] = {1, 2, 3, 255, 256, 257, 1001, 2048 * 256, 2048 * 256 + 3};
+/// Counts around one load of a thread, one thread, one block, the largest grid, and a second
+/// iteration of its loop, with odd ones among them.
+constexpr std::int64_t counts[] = {
+    1, 2, 3, 7, 8, 9, 1001, 256 * 8, 256 * 8 + 1, 2048 * 1024, 2048 * 1024 + 3, 2048 * 2048 + 5};
 
 template <class Bits>
 void expect_faults_found(const DeviceComparison& comparison) {
@@ -48,7 +50,7 @@ void expect_faults_found(const DeviceComparison& comparison) {
 
 TEST_F(OnGpuDeviceComparison, FindsOneFlippedBitFirstMiddleAndLast) {
   const profiling::Stream stream;
-  const DeviceComparison comparison(stream.get());  // its constructor proves itself
+  const DeviceComparison comparison(stream.get());  // its constructor tests it
   expect_faults_found<std::uint16_t>(comparison);
   expect_faults_found<std::uint32_t>(comparison);
 }
@@ -66,6 +68,26 @@ TEST_F(OnGpuDeviceComparison, CountsThemAllAndTellsTheFirst) {
   EXPECT_EQ(found.first_mismatch, 1234);
 }
 
+/// If an array does not begin at a multiple of 16 bytes, elements are compared one by one.
+TEST_F(OnGpuDeviceComparison, ArraysMayBeginAnywhere) {
+  const profiling::Stream stream;
+  const DeviceComparison comparison(stream.get());
+  std::vector<std::uint16_t> values(1000);
+  std::iota(values.begin(), values.end(), std::uint16_t{1});
+  const auto expected = uploaded(values);
+  for (int skipped = 0; skipped < 9; ++skipped) {
+    const std::vector<std::uint16_t> rest(values.begin() + skipped, values.end());
+    auto shifted = rest;
+    const auto compare = [&] {
+      return comparison.compare(expected.as<std::uint16_t>() + skipped, uploaded(shifted).data(),
+                                std::ssize(rest), 2);
+    };
+    EXPECT_TRUE(compare().equal()) << skipped;
+    shifted[500] ^= 1;
+    EXPECT_EQ(compare().first_mismatch, 500) << skipped;
+  }
+}
+
 TEST_F(OnGpuDeviceComparison, ComparesBitsNotNumbers) {
   const profiling::Stream stream;
   const DeviceComparison comparison(stream.get());
@@ -76,6 +98,34 @@ TEST_F(OnGpuDeviceComparison, ComparesBitsNotNumbers) {
   const auto zero = uploaded(std::vector<std::uint16_t>{0x0000});
   const auto negative_zero = uploaded(std::vector<std::uint16_t>{0x8000});
   EXPECT_EQ(comparison.compare(zero.data(), negative_zero.data(), 1, 2).mismatches, 1);
+}
+
+TEST_F(OnGpuDeviceComparison, AgainstNothingCountsWhatIsNotPoison) {
+  const profiling::Stream stream;
+  const DeviceComparison comparison(stream.get());
+  for (const int bytes : {2, 4}) {
+    std::vector<std::uint16_t> values(2000, 0xffff);
+    EXPECT_TRUE(comparison.compare(nullptr, uploaded(values).data(), 4000 / bytes, bytes).equal());
+    values[1500] = 0xfffe;
+    const auto found = comparison.compare(nullptr, uploaded(values).data(), 4000 / bytes, bytes);
+    EXPECT_EQ(found.mismatches, 1);
+    EXPECT_EQ(found.first_mismatch, 3000 / bytes);
+  }
+}
+
+TEST_F(OnGpuDeviceComparison, WhatIsEnqueuedAddsUpUntilItIsCollected) {
+  const profiling::Stream stream;
+  const DeviceComparison comparison(stream.get());
+  const auto a = uploaded(std::vector<std::uint16_t>{1, 2, 3, 4}),
+             b = uploaded(std::vector<std::uint16_t>{1, 9, 3, 9}),
+             c = uploaded(std::vector<std::uint16_t>{9, 2, 3, 4});
+  comparison.enqueue(a.data(), b.data(), 4, 2);
+  comparison.enqueue(a.data(), a.data(), 4, 2);
+  comparison.enqueue(a.data(), c.data(), 4, 2);
+  const auto found = comparison.collect();
+  EXPECT_EQ(found.mismatches, 3);
+  EXPECT_EQ(found.first_mismatch, 0);
+  EXPECT_TRUE(comparison.collect().equal());
 }
 
 TEST_F(OnGpuDeviceComparison, OtherElementsAreAnError) {

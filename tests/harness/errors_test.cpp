@@ -5,7 +5,7 @@
 namespace reprolab {
 namespace {
 
-/// What run_program returns and prints on stderr.
+/// Returns run_program's status and what it prints on stderr.
 std::pair<int, std::string> run(int (*body)()) {
   testing::internal::CaptureStderr();
   const int status = run_program("program", body);

@@ -1,9 +1,10 @@
-// A whole measurement on a small problem. Times are only asked to be there.
+// A whole measurement on a small problem. Of times, only their presence is checked.
 #include "experiments/harness/measure.hpp"
 
 #include <map>
 #include <set>
 
+#include "experiments/harness/ceilings.hpp"
 #include "experiments/harness/verifier.hpp"
 #include "experiments/nf4/workload.hpp"
 #include "tests/kernels/nf4/testing.hpp"
@@ -18,7 +19,7 @@ TEST(Ceilings, AreFiveAndNoKernels) {
   std::vector<std::string> names;
   for (const auto& ceiling : ceiling_variants()) {
     names.push_back(ceiling.name);
-    EXPECT_EQ(ceiling.role, Role::ceiling);
+    EXPECT_TRUE(ceiling.is_ceiling());
     EXPECT_FALSE(ceiling.lineage.empty());
     EXPECT_EQ(ceiling.source_file, "profiling/ceilings.cu");
   }
@@ -40,53 +41,88 @@ class OnGpuMeasurement : public OnGpuTest {
  protected:
   static constexpr int samples = 3;
 
-  /// Records by kernel, of every registered kernel but the one that would end the process.
-  std::map<std::string, Record> measure(profiling::Instrument instrument, bool ceilings = true) {
-    const nf4::Tensor tensor = make_row(100003);
-    const nf4::Nf4Workload workload(nf4::facts_of(tensor), tensor, 3);
+  /// Records by kernel, of every registered kernel except those that would end the process.
+  std::map<std::string, Record> measure(profiling::InstrumentKind instrument,
+                                        bool ceilings = true) {
+    const auto facts = nf4::facts_of(make_row(100003));
+    const PlannedProblem planned{
+        .facts = facts,
+        .slot_device_bytes = 1 << 20,
+        .host_bytes = 1 << 20,
+        .supports = {},
+        .prepare = [facts](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
+          std::vector<nf4::Tensor> tensors{make_row(100003, 64, false, {}, seed)};
+          if (slots > 1) tensors.push_back(make_row(100003, 64, false, {}, seed + 1));
+          return std::make_unique<nf4::Nf4Workload>(facts, std::move(tensors), slots);
+        }};
     auto variants = nf4::registered_kernels();
-    std::erase_if(variants, [](const VariantInfo& v) { return v.name == "test_trap"; });
+    std::erase_if(variants, [](const VariantInfo& v) {
+      return v.name == "test_trap" || v.name == "test_writes_behind";
+    });
     count_ = variants.size();
-    Measurement measurement;
-    const auto records = measurement.run(workload, variants,
-                                         {.experiment = "test",
-                                          .samples = samples,
-                                          .batch_us = 50,
-                                          .ceilings = ceilings,
-                                          .instrument = instrument});
+    profiling::Gpu gpu;  // its L2 size is 0: three slots
+    Measurement measurement(gpu, profiling::make_instrument(instrument));
+    const auto records = measurement.run(
+        planned, variants,
+        {.experiment = "test", .samples = samples, .batch_us = 50, .ceilings = ceilings});
     std::map<std::string, Record> by_kernel;
     for (const Record& record : records) by_kernel[record.variant.name] = record;
     EXPECT_EQ(by_kernel.size(), records.size());
     return by_kernel;
   }
 
-  std::size_t count_ = 0;  ///< Kernels measured.
+  std::size_t count_ = 0;  ///< Number of kernels measured.
 };
 
+using profiling::InstrumentKind;
+
 TEST_F(OnGpuMeasurement, HasARecordForEveryKernelAndCeilingWithItsSamples) {
-  const auto records = measure(profiling::Instrument::events);
+  const auto records = measure(InstrumentKind::events);
   EXPECT_EQ(records.size(), count_ + 5);
   std::set<std::string> keys;
   for (const auto& [kernel, record] : records) {
     keys.insert(record.key);
     EXPECT_EQ(record.key, "fp16/b64/" + kernel);
-    const bool timed = record.variant.role == Role::ceiling || may_be_timed(record.outcome);
-    EXPECT_EQ(record.samples_us.size(), timed ? samples : 0) << kernel;
-    for (const double us : record.samples_us) EXPECT_GT(us, 0) << kernel;
+    const bool timed = record.variant.is_ceiling() || may_be_timed(record.outcome);
+    ASSERT_EQ(record.metrics.size(), timed ? 1u : 0u) << kernel;
     EXPECT_EQ(record.problem.at("family"), "nf4");
-    EXPECT_TRUE(record.product_samples_us.empty());
+    EXPECT_FALSE(record.launch) << "events see no launches";
     EXPECT_EQ(record.clocks.sm_mhz_during.has_value(), timed) << kernel;
+    if (!timed) continue;
+    EXPECT_EQ(record.metrics[0].name, "kernel_time");
+    EXPECT_EQ(record.metrics[0].samples.size(), samples) << kernel;
+    for (const double us : record.metrics[0].samples) EXPECT_GT(us, 0) << kernel;
   }
   EXPECT_EQ(keys.size(), records.size());
 }
 
+TEST_F(OnGpuMeasurement, ActivityTimesEveryKernelAndSeesItsLaunches) {
+  const auto records = measure(InstrumentKind::activity);
+  EXPECT_EQ(records.size(), count_) << "ceilings are timed by events";
+  for (const auto& [kernel, record] : records) {
+    if (!may_be_timed(record.outcome)) continue;
+    EXPECT_EQ(record.metric(kernel_time)->samples.size(), samples) << kernel;
+    ASSERT_TRUE(record.launch) << kernel;
+    EXPECT_EQ(record.launch->kernels_per_call, kernel == "test_launches_twice" ? 2 : 1) << kernel;
+    ASSERT_EQ(record.launch->kernels.size(), 1u) << kernel;
+    EXPECT_GT(record.launch->kernels[0].registers, 0u) << kernel;
+    EXPECT_GT(record.launch->kernels[0].grid[0] * record.launch->kernels[0].block[0], 0) << kernel;
+  }
+  const auto& shared_lut = records.at("shared_lut").launch->kernels[0];
+  EXPECT_EQ(shared_lut.block, (std::array<std::int32_t, 3>{64, 1, 1}));
+  EXPECT_EQ(shared_lut.static_shared_bytes -
+                records.at("branch_tree").launch->kernels[0].static_shared_bytes,
+            64)
+      << "the table of 16 floats is all that it adds";
+}
+
 TEST_F(OnGpuMeasurement, EveryRowEndsAsItMust) {
-  const auto records = measure(profiling::Instrument::events);
+  const auto records = measure(InstrumentKind::events);
   for (const auto& [kernel, record] : records) {
     if (kernel.starts_with("test_")) continue;
-    const Outcome expected = record.variant.role == Role::ceiling ? Outcome::not_verified
-                             : record.variant.deviation.empty()   ? Outcome::bit_exact
-                                                                  : Outcome::deviation_as_declared;
+    const Outcome expected = record.variant.is_ceiling()        ? Outcome::not_verified
+                             : record.variant.deviation.empty() ? Outcome::bit_exact
+                                                                : Outcome::deviation_as_declared;
     EXPECT_EQ(name(record.outcome), name(expected)) << kernel << ": " << record.reason;
   }
   EXPECT_EQ(records.at("test_sound").outcome, Outcome::bit_exact);
@@ -104,7 +140,7 @@ TEST_F(OnGpuMeasurement, EveryRowEndsAsItMust) {
 }
 
 TEST_F(OnGpuMeasurement, BytesAreThoseOfTheLaunchAndOfEachCeiling) {
-  const auto records = measure(profiling::Instrument::events);
+  const auto records = measure(InstrumentKind::events);
   const std::uint64_t read = 50002 + 4 * 1563, written = 200006;
   const auto expect_bytes = [&](const char* row, std::uint64_t in, std::uint64_t out) {
     EXPECT_EQ(records.at(row).bytes_read, in) << row;
@@ -119,27 +155,27 @@ TEST_F(OnGpuMeasurement, BytesAreThoseOfTheLaunchAndOfEachCeiling) {
 }
 
 TEST_F(OnGpuMeasurement, WithoutAnInstrumentNothingIsTimedAndAllIsVerified) {
-  const auto records = measure(profiling::Instrument::none);
+  const auto records = measure(InstrumentKind::none);
   EXPECT_EQ(records.size(), count_);
   for (const auto& [kernel, record] : records) {
-    EXPECT_TRUE(record.samples_us.empty()) << kernel;
+    EXPECT_TRUE(record.metrics.empty()) << kernel;
     EXPECT_NE(record.outcome, Outcome::not_verified) << kernel;
-    EXPECT_NE(record.variant.role, Role::ceiling) << kernel;
+    EXPECT_FALSE(record.variant.is_ceiling()) << kernel;
   }
   EXPECT_EQ(records.at("shared_lut").outcome, Outcome::bit_exact);
 }
 
 TEST_F(OnGpuMeasurement, CeilingsCanBeLeftOut) {
-  EXPECT_EQ(measure(profiling::Instrument::events, false).size(), count_);
+  EXPECT_EQ(measure(InstrumentKind::events, false).size(), count_);
 }
 
 TEST_F(OnGpuMeasurement, AWrongRowMakesTheExitStatus1) {
   ResultFile file;
-  for (const auto& [kernel, record] : measure(profiling::Instrument::none)) {
+  for (const auto& [kernel, record] : measure(InstrumentKind::none)) {
     if (!kernel.starts_with("test_")) file.records.push_back(record);
   }
   EXPECT_EQ(file.exit_status(), 0);
-  file.records.push_back(measure(profiling::Instrument::none).at("test_missing_tail"));
+  file.records.push_back(measure(InstrumentKind::none).at("test_missing_tail"));
   EXPECT_EQ(file.exit_status(), 1);
 }
 

@@ -1,7 +1,8 @@
-// A planned problem: prepared in as many copies as it wants, or left out with the reason.
+// A planned problem: prepared with as many slots as it wants, or left out with the reason.
 #include <algorithm>
 #include <set>
 
+#include "experiments/harness/ceilings.hpp"
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/measure.hpp"
 #include "experiments/harness/slots.hpp"
@@ -17,31 +18,30 @@ constexpr std::uint64_t too_much = std::uint64_t{1} << 50;
 
 class OnGpuPlannedProblem : public OnGpuTest {
  protected:
-  /// That notes what it was prepared with.
+  /// A planned problem that records what it was prepared with.
   PlannedProblem planned() {
     return {.facts = facts_of(spec_),
             .slot_device_bytes = 2 * spec_.bytes(),
             .host_bytes = 2 * spec_.bytes(),
+            .supports = {},
             .prepare = [this](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
               prepared_.emplace_back(slots, seed);
               return std::make_unique<ToyWorkload>(spec_, slots);
             }};
   }
 
-  static std::vector<Record> run(const PlannedProblem& problem, profiling::Instrument instrument,
-                                 bool ceilings = true, std::uint64_t l2_bytes = 0) {
-    Measurement measurement;
-    return measurement.run(problem, {toy_kernel("right"), toy_kernel("wrong")},
-                           {.experiment = "test",
-                            .samples = 2,
-                            .batch_us = 20,
-                            .seed = 77,
-                            .ceilings = ceilings,
-                            .instrument = instrument},
-                           l2_bytes);
+  static std::vector<Record> run(const PlannedProblem& problem,
+                                 profiling::InstrumentKind instrument, bool ceilings = true,
+                                 std::uint64_t l2_bytes = 0) {
+    profiling::Gpu gpu;
+    gpu.l2_bytes = l2_bytes;
+    Measurement measurement(gpu, profiling::make_instrument(instrument));
+    return measurement.run(
+        problem, {toy_kernel("right"), toy_kernel("wrong")},
+        {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77, .ceilings = ceilings});
   }
 
-  /// Fails the test unless all of `names` have a record, which is unsupported for `reason`.
+  /// Fails the test unless each of `names` has a record that is unsupported for `reason`.
   static void expect_left_out(const std::vector<Record>& records, std::set<std::string> names,
                               const std::string& reason) {
     for (const Record& record : records) {
@@ -50,10 +50,10 @@ class OnGpuPlannedProblem : public OnGpuTest {
       EXPECT_TRUE(matches(record.reason, reason)) << record.variant.name;
       EXPECT_EQ(record.key, "toy/" + record.variant.name);
       EXPECT_EQ(record.problem, facts_of(ToySpec{}).description);
-      EXPECT_TRUE(record.samples_us.empty()) << record.variant.name;
+      EXPECT_TRUE(record.metrics.empty()) << record.variant.name;
       const bool ceiling =
           !record.variant.name.starts_with("right") && !record.variant.name.starts_with("wrong");
-      EXPECT_EQ(record.variant.role == Role::ceiling, ceiling) << record.variant.name;
+      EXPECT_EQ(record.variant.is_ceiling(), ceiling) << record.variant.name;
     }
     EXPECT_TRUE(names.empty()) << *names.begin();
   }
@@ -71,7 +71,7 @@ const std::string on_device =
 TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheDeviceIsUnsupportedInEveryRow) {
   PlannedProblem problem = planned();
   problem.slot_device_bytes = too_much;
-  const auto records = run(problem, profiling::Instrument::events);
+  const auto records = run(problem, profiling::InstrumentKind::events);
   expect_left_out(records, all_rows, on_device);
   EXPECT_TRUE(begins(records.front().reason, "needs 3145728.0 GiB of device memory, "));
   EXPECT_TRUE(prepared_.empty());
@@ -80,7 +80,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheDeviceIsUnsupportedInEveryRow) {
 TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheHostIsUnsupportedInEveryRow) {
   PlannedProblem problem = planned();
   problem.host_bytes = too_much;
-  expect_left_out(run(problem, profiling::Instrument::events), all_rows,
+  expect_left_out(run(problem, profiling::InstrumentKind::events), all_rows,
                   "needs 1048576\\.0 GiB of host memory, [0-9]+\\.[0-9] GiB are free; "
                   "select a smaller problem");
   EXPECT_TRUE(prepared_.empty());
@@ -89,8 +89,8 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheHostIsUnsupportedInEveryRow) {
 TEST_F(OnGpuPlannedProblem, ThatDoesNotFitHasNoCeilingsWhereNoneAreMeasured) {
   PlannedProblem problem = planned();
   problem.slot_device_bytes = too_much;
-  expect_left_out(run(problem, profiling::Instrument::none), {"right", "wrong"}, on_device);
-  expect_left_out(run(problem, profiling::Instrument::events, false), {"right", "wrong"},
+  expect_left_out(run(problem, profiling::InstrumentKind::none), {"right", "wrong"}, on_device);
+  expect_left_out(run(problem, profiling::InstrumentKind::events, false), {"right", "wrong"},
                   on_device);
 }
 
@@ -98,23 +98,23 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitMakesARunOfNothingElseExitStatus2) {
   PlannedProblem problem = planned();
   problem.slot_device_bytes = too_much;
   ResultFile file;
-  file.records = run(problem, profiling::Instrument::events);
+  file.records = run(problem, profiling::InstrumentKind::events);
   EXPECT_EQ(file.exit_status(), exit_usage);
 }
 
 TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
   const std::uint64_t l2_bytes = 3 * spec_.bytes();
-  const auto records = run(planned(), profiling::Instrument::events, true, l2_bytes);
-  const int wanted = cold_slots(2 * spec_.bytes(), l2_bytes);
-  EXPECT_EQ(wanted, 6);
+  const auto records = run(planned(), profiling::InstrumentKind::events, true, l2_bytes);
+  constexpr int wanted = 6;
   EXPECT_EQ(prepared_, (std::vector{std::pair{wanted, std::uint64_t{77}}}));
   EXPECT_EQ(records.size(), all_rows.size());
   for (const Record& record : records) {
     const bool wrong = record.variant.name == "wrong";
-    EXPECT_EQ(record.samples_us.size(), wrong ? 0u : 2u) << record.variant.name;
-    EXPECT_EQ(name(record.outcome), record.variant.role == Role::ceiling ? "not_verified"
-                                    : wrong                              ? "mismatch"
-                                                                         : "bit_exact")
+    const Metric* time = record.metric(kernel_time);
+    EXPECT_EQ(time ? time->samples.size() : 0, wrong ? 0u : 2u) << record.variant.name;
+    EXPECT_EQ(name(record.outcome), record.variant.is_ceiling() ? "not_verified"
+                                    : wrong                     ? "mismatch"
+                                                                : "bit_exact")
         << record.variant.name << ": " << record.reason;
     EXPECT_EQ(record.mismatches, wrong ? std::optional<std::int64_t>(1) : std::nullopt)
         << record.variant.name;
@@ -122,19 +122,25 @@ TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
 }
 
 TEST_F(OnGpuPlannedProblem, IsVerifiedInOneCopyWhereNothingIsTimed) {
-  const auto records = run(planned(), profiling::Instrument::none, true, std::uint64_t{1} << 30);
-  EXPECT_EQ(prepared_, (std::vector{std::pair{1, std::uint64_t{77}}}));
-  ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(name(records[0].outcome), "bit_exact");
-  EXPECT_EQ(name(records[1].outcome), "mismatch");
+  PlannedProblem untimed = planned();
+  untimed.timed = false;
+  constexpr std::uint64_t l2_bytes = std::uint64_t{1} << 30;
+  for (const auto& records : {run(planned(), profiling::InstrumentKind::none, true, l2_bytes),
+                              run(untimed, profiling::InstrumentKind::events, true, l2_bytes)}) {
+    EXPECT_EQ(prepared_.back(), (std::pair{1, std::uint64_t{77}}));
+    ASSERT_EQ(records.size(), 2u);
+    EXPECT_EQ(name(records[0].outcome), "bit_exact");
+    EXPECT_EQ(name(records[1].outcome), "mismatch");
+  }
 }
 
-/// Their rows would have the same keys.
+/// Otherwise their rows would have the same keys.
 TEST_F(OnGpuPlannedProblem, RefusesAKernelWithTheNameOfACeiling) {
   for (const auto& ceiling : ceiling_variants()) {
     EXPECT_EQ(message_of<UsageError>([&] {
-                Measurement measurement;
-                measurement.run(planned(), {toy_kernel(ceiling.name)}, {.experiment = "test"}, 0);
+                Measurement measurement(
+                    {}, profiling::make_instrument(profiling::InstrumentKind::none));
+                measurement.run(planned(), {toy_kernel(ceiling.name)}, {.experiment = "test"});
               }),
               fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
   }

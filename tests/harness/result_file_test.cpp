@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "experiments/harness/errors.hpp"
 #include "tests/message_of.hpp"
@@ -14,155 +13,146 @@ namespace {
 
 using nlohmann::json;
 
-/// Every member of every struct set, to a value that no other has.
-ResultFile full_file() {
-  ResultFile file{.experiment = "table2", .pass = "replay", .provenance = {{"seed", 1}}};
-  Record record;
-  record.key = "qwen3-32b/batch2/shared_lut";
-  record.variant = {"shared_lut", Role::peer, "paper, section V-A", "kernels/nf4/shared_lut.cu",
-                    "one scale a tile"};
-  record.problem = {{"name", "qwen3-32b/batch2"}, {"family", "nf4"}};
-  record.outcome = Outcome::deviation_as_declared;
-  record.reason = "3 of 4 weights differ";
-  record.mismatches = 3;
-  record.samples_us = {138.5, 139.25};
-  record.product_samples_us = {7.5, 8.5};
-  record.bytes_read = 9;
-  record.bytes_written = 32;
-  record.clocks = {1980, 1975.5, std::nullopt};
-  file.records = {record};
-  VerdictRecord verdict;
-  verdict.claim = "kernel-speedup";
-  verdict.source = "paper";
-  verdict.cell = {{"model", "qwen3-32b"}, {"batch", 2}};
-  verdict.text = "2.0-2.2x";
-  verdict.unit = "x";
-  verdict.source_value = 2.0;
-  verdict.our_value = 2.5;
-  verdict.our_interval = {2.25, 2.75};
-  verdict.tolerance = "within 10 %";
-  verdict.verdict = Verdict::not_reproduced;
-  verdict.reason = "+25.0 %";
-  verdict.decided_by = {"a", "b"};
-  file.verdicts = {verdict};
-  file.checks = {{"events against activity", 101, 100, "us", 2}};
-  return file;
+/// As profiling/ describes a machine without NVML.
+json provenance() {
+  return json::parse(R"({
+    "started": "2026-11-20T08:00:00Z", "runtime_s": 1.5, "argv": ["replay", "--passes", "2"],
+    "commit": "unknown", "dirty": true, "instrument": "activity", "seed": 1,
+    "build": {"compiler": "GNU 12.2.0", "nvcc": "13.0.88", "type": "Release",
+              "architectures": "90"},
+    "host": {"cpu": "unknown", "cores": 2, "memory_bytes": 1, "os": "unknown"},
+    "gpu": {"name": "a GPU", "compute_capability": "9.0", "multiprocessors": 132,
+            "memory_bytes": 1, "l2_bytes": 1, "theoretical_bandwidth_gb_s": null, "driver": null,
+            "cuda_driver": "13.0", "cuda_runtime": "13.0", "ecc": true, "power_limit_w": null},
+    "clocks": {"policy": "observed", "locked_mhz": null, "sm_mhz": null, "memory_mhz": null,
+               "power_w": null, "temperature_c": null, "throttle_reasons": null}})");
 }
 
-constexpr const char* golden = R"({
-  "schema": "reprolab-results/1",
-  "experiment": "table2",
-  "pass": "replay",
-  "provenance": {"seed": 1},
-  "records": [{
-    "key": "qwen3-32b/batch2/shared_lut",
-    "kernel": "shared_lut",
-    "role": "peer",
+/// Every member of every struct is set, each to a value that no other has.
+Record full_record() {
+  return {.key = "qwen3-32b/batch2/fp16/b64/a_peer",
+          .variant = {"a_peer",
+                      {Origin::Kind::peer, "bitsandbytes 0.47.0"},
+                      "paper, section V-A",
+                      "kernels/nf4/bitsandbytes_peer.cu",
+                      "one scale per tile"},
+          .problem = {{"name", "qwen3-32b/batch2/fp16/b64"},
+                      {"family", "nf4"},
+                      {"model", "qwen3-32b"},
+                      {"batch", 2},
+                      {"layers", 64},
+                      {"launches", 448},
+                      {"weights", 31205621760},
+                      {"block_size", 64},
+                      {"nested", false},
+                      {"output", "fp16"}},
+          .outcome = Outcome::deviation_as_declared,
+          .reason = "3 of 4 weights differ",
+          .mismatches = 3,
+          .metrics = {{.name = kernel_time, .unit = "us", .samples = {138.5, 139.25}},
+                      {.name = product_time, .unit = "us", .missing = "cuBLAS cannot be loaded"}},
+          .launch = LaunchFacts{.kernels_per_call = 2,
+                                .kernels = {{.name = "dequantize<float>",
+                                             .grid = {7, 1, 2},
+                                             .block = {64, 3, 1},
+                                             .registers = 48,
+                                             .static_shared_bytes = 1088,
+                                             .dynamic_shared_bytes = 16}}},
+          .bytes_read = 9,
+          .bytes_written = 32,
+          .clocks = {1980, 1975.5, std::nullopt}};
+}
+
+constexpr const char* full_record_as_json = R"({
+    "key": "qwen3-32b/batch2/fp16/b64/a_peer",
+    "kernel": "a_peer",
+    "origin": {"kind": "peer", "maker": "bitsandbytes 0.47.0"},
     "lineage": "paper, section V-A",
-    "source_file": "kernels/nf4/shared_lut.cu",
-    "contract": {"kind": "declared_deviation", "deviation": "one scale a tile"},
-    "problem": {"name": "qwen3-32b/batch2", "family": "nf4"},
+    "source_file": "kernels/nf4/bitsandbytes_peer.cu",
+    "deviation": "one scale per tile",
+    "problem": {"name": "qwen3-32b/batch2/fp16/b64", "family": "nf4", "model": "qwen3-32b",
+                "batch": 2, "layers": 64, "launches": 448, "weights": 31205621760,
+                "block_size": 64, "nested": false, "output": "fp16"},
     "outcome": "deviation_as_declared",
     "reason": "3 of 4 weights differ",
     "mismatches": 3,
-    "samples_us": [138.5, 139.25],
+    "metrics": [
+      {"name": "kernel_time", "unit": "us", "samples": [138.5, 139.25]},
+      {"name": "product_time", "unit": "us", "missing": "cuBLAS cannot be loaded"}],
+    "launch": {"kernels_per_call": 2, "kernels": [
+      {"name": "dequantize<float>", "grid": [7, 1, 2], "block": [64, 3, 1], "registers": 48,
+       "static_shared_bytes": 1088, "dynamic_shared_bytes": 16}]},
     "bytes": {"read": 9, "written": 32},
-    "clocks": {"sm_mhz_before": 1980.0, "sm_mhz_during": 1975.5, "sm_mhz_after": null},
-    "counters": {},
-    "product_samples_us": [7.5, 8.5]
-  }],
-  "verdicts": [{
-    "claim": "kernel-speedup",
-    "source": "paper",
-    "cell": {"model": "qwen3-32b", "batch": 2},
-    "text": "2.0-2.2x",
-    "unit": "x",
-    "source_value": 2.0,
-    "our_value": 2.5,
-    "our_interval": [2.25, 2.75],
-    "difference_percent": 25.0,
-    "tolerance": "within 10 %",
-    "verdict": "not_reproduced",
-    "reason": "+25.0 %",
-    "decided_by": ["a", "b"]
-  }],
-  "checks": [{
-    "name": "events against activity",
-    "first": 101.0,
-    "second": 100.0,
-    "unit": "us",
-    "difference_percent": 1.0,
-    "allowed_percent": 2.0,
-    "passed": true
-  }]
-})";
+    "clocks": {"sm_mhz_before": 1980.0, "sm_mhz_during": 1975.5, "sm_mhz_after": null}
+  })";
 
-TEST(ResultFile, JsonHoldsEveryMember) {
-  EXPECT_EQ(json(full_file().to_json()).dump(1), json::parse(golden).dump(1));
+/// A result file with one row of each kind.
+ResultFile full_file() {
+  ResultFile file{.experiment = "table2", .pass = "replay", .provenance = provenance()};
+  file.records.push_back(full_record());
+  Record failed;
+  failed.key = "64x64/fails";
+  failed.variant.name = "fails";
+  failed.problem = {{"name", "64x64"}, {"family", "toys"}};
+  failed.outcome = Outcome::launch_failed;
+  failed.reason = "ended the process: exit status 3";
+  file.records.push_back(failed);
+  Record ceiling;
+  ceiling.key = "64x64/copy";
+  ceiling.variant.name = "copy";
+  ceiling.variant.origin.kind = Origin::Kind::ceiling;
+  ceiling.problem = failed.problem;
+  ceiling.metrics = {{.name = kernel_time, .unit = "us", .samples = {1.25}}};
+  file.records.push_back(ceiling);
+  file.checks = {{"events against activity", {full_record().key}, 101, 100, "us", 2}};
+  return file;
 }
 
-TEST(ResultFile, MembersComeInTheOrderOfTheSchema) {
-  std::vector<std::string> keys;
-  const auto file = full_file().to_json();
-  for (const auto& [key, value] : file.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "experiment", "pass", "provenance", "records",
-                                            "verdicts", "checks"}));
+TEST(Record, AsJsonHoldsEveryMember) {
+  EXPECT_EQ(json(nlohmann::ordered_json(full_record())).dump(1),
+            json::parse(full_record_as_json).dump(1));
 }
 
-TEST(ResultFile, WhatIsUnknownIsNullAndListsAreNeverMissing) {
-  ResultFile file{.experiment = "bench", .pass = "alone"};
-  file.records.emplace_back();
-  file.verdicts.emplace_back();
-  const json written = file.to_json();
-  const json& record = written["records"][0];
-  EXPECT_EQ(record["samples_us"], json::array());
-  EXPECT_FALSE(record.contains("product_samples_us"));
-  EXPECT_TRUE(record.at("mismatches").is_null());
+/// A worker's records are sent as JSON to the process that writes the file.
+TEST(Record, SurvivesTheWayThroughJson) {
+  for (const Record& record : full_file().records) {
+    const nlohmann::ordered_json written = record;
+    const auto read = nlohmann::ordered_json::parse(written.dump()).get<Record>();
+    EXPECT_EQ(nlohmann::ordered_json(read).dump(1), written.dump(1));
+  }
+}
+
+TEST(Record, WhatIsUnknownIsNullAndListsAreNeverMissing) {
+  const json record = nlohmann::ordered_json(Record{});
+  for (const char* key : {"deviation", "mismatches", "launch"}) {
+    EXPECT_TRUE(record.at(key).is_null()) << key;
+  }
+  EXPECT_EQ(record["metrics"], json::array());
   EXPECT_EQ(record["clocks"],
             json::parse(R"({"sm_mhz_before": null, "sm_mhz_during": null, "sm_mhz_after": null})"));
-  EXPECT_EQ(record["contract"], json::parse(R"({"kind": "bit_exact", "deviation": ""})"));
-  const json& verdict = written["verdicts"][0];
-  for (const char* key :
-       {"cell", "source_value", "our_value", "our_interval", "difference_percent"}) {
-    EXPECT_TRUE(verdict.at(key).is_null()) << key;
-  }
-  EXPECT_EQ(verdict["verdict"], "not_testable");
-  EXPECT_EQ(written["checks"], json::array());
 }
 
-/// The keys of an object, sorted.
-std::vector<std::string> keys_of(const json& object) {
+TEST(Record, AMetricIsFoundByItsName) {
+  const Record record = full_record();
+  ASSERT_NE(record.metric("product_time"), nullptr);
+  EXPECT_EQ(record.metric("product_time")->missing, "cuBLAS cannot be loaded");
+  EXPECT_EQ(record.metric("branches"), nullptr);
+}
+
+/// The Python tests check this file against data/results.schema.json.
+TEST(ResultFile, IsWrittenForThePythonTests) {
+  const std::filesystem::path path = WRITTEN_FILE;
+  write_whole(path, full_file().to_json().dump(1) + "\n");
+  const json written = read_json(path);
   std::vector<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.push_back(key);
-  return keys;
-}
-
-TEST(ResultFile, TheSchemasDocumentHasTheSameKeys) {
-  const std::string text = content_of(project_root() / "experiments/harness/RESULTS.md");
-  const auto begin = text.find("```jsonc\n");
-  ASSERT_NE(begin, std::string::npos);
-  const auto end = text.find("```", begin + 9);
-  const json document = json::parse(text.substr(begin + 9, end - begin - 9), nullptr, true, true);
-  const json written = full_file().to_json();
-  EXPECT_EQ(document["schema"], results_schema);
-  EXPECT_EQ(keys_of(written), keys_of(document));
-  const json& record = written["records"][0];  // of a replay: with product_samples_us
-  EXPECT_EQ(keys_of(record), keys_of(document["records"][0]));
-  for (const char* key : {"contract", "bytes", "clocks"}) {
-    EXPECT_EQ(keys_of(record[key]), keys_of(document["records"][0][key])) << key;
-  }
-  EXPECT_EQ(keys_of(written["verdicts"][0]), keys_of(document["verdicts"][0]));
-  EXPECT_EQ(keys_of(written["checks"][0]), keys_of(document["checks"][0]));
-}
-
-TEST(ResultFile, NamesOfRolesAndVerdictsAreTheSchemas) {
-  EXPECT_EQ(name(Role::kernel), "kernel");
-  EXPECT_EQ(name(Role::peer), "peer");
-  EXPECT_EQ(name(Role::ceiling), "ceiling");
-  EXPECT_EQ(name(Verdict::reproduced), "reproduced");
-  EXPECT_EQ(name(Verdict::not_reproduced), "not_reproduced");
-  EXPECT_EQ(name(Verdict::premise_false), "premise_false");
-  EXPECT_EQ(name(Verdict::not_testable), "not_testable");
+  const auto json_of_file = full_file().to_json();
+  for (const auto& [key, value] : json_of_file.items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "experiment", "pass", "provenance", "records",
+                                            "checks"}));
+  EXPECT_EQ(written["records"].size(), 3u);
+  EXPECT_EQ(written["checks"][0], json::parse(R"({"name": "events against activity",
+    "keys": ["qwen3-32b/batch2/fp16/b64/a_peer"], "first": 101.0, "second": 100.0, "unit": "us",
+    "allowed_percent": 2.0})"));
 }
 
 int status_of(std::initializer_list<Outcome> outcomes) {
@@ -192,37 +182,6 @@ TEST(ResultFile, ExitStatusIs2WhenNothingRan) {
   EXPECT_EQ(status_of({Outcome::unsupported, Outcome::not_verified}), 2);
 }
 
-TEST(ResultFile, DifferenceNeedsBothValuesAndASourceOtherThanZero) {
-  VerdictRecord verdict;
-  EXPECT_FALSE(verdict.difference_percent());
-  verdict.our_value = 2.2;
-  EXPECT_FALSE(verdict.difference_percent());
-  verdict.source_value = 0;
-  EXPECT_FALSE(verdict.difference_percent());
-  verdict.source_value = 2.0;
-  EXPECT_NEAR(verdict.difference_percent().value(), 10, 1e-9);
-  verdict.our_value = 1.5;
-  EXPECT_NEAR(verdict.difference_percent().value(), -25, 1e-9);
-}
-
-TEST(InstrumentCheck, PassesUpToTheAllowedDifferenceEitherWay) {
-  const auto passes = [](double first, double second) {
-    return InstrumentCheck{"", first, second, "us", 1}.passed();
-  };
-  EXPECT_TRUE(passes(100, 100));
-  EXPECT_TRUE(passes(101, 100));
-  EXPECT_TRUE(passes(99, 100));
-  EXPECT_FALSE(passes(101.5, 100));
-  EXPECT_FALSE(passes(98.5, 100));
-}
-
-TEST(InstrumentCheck, AReadingOfNothingNeverPasses) {
-  EXPECT_FALSE((InstrumentCheck{"", 0, 0, "us", 1}.passed()));
-  EXPECT_FALSE((InstrumentCheck{"", 5, 0, "us", 1}.passed()));
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_FALSE((InstrumentCheck{"", nan, 5, "us", 1}.passed()));
-}
-
 TEST(ReadJson, FaultsNameTheFile) {
   const OwnFolder folder;
   const std::string absent = (folder.path() / "absent.json").string();
@@ -230,7 +189,9 @@ TEST(ReadJson, FaultsNameTheFile) {
   const std::string broken = folder.write("broken.json", "{\"a\": }").string();
   EXPECT_EQ(message_of<UsageError>([&] { read_json(broken); }),
             broken + ": not valid JSON at byte 7");
-  EXPECT_EQ(read_json(folder.write("fine.json", "{\"a\": 1}")), json({{"a", 1}}));
+  EXPECT_EQ(read_json(folder.write("fine.json", "{\"b\": 1, \"a\": 2}")).dump(),
+            "{\"b\":1,\"a\":2}")
+      << "members stay in their order";
 }
 
 }  // namespace

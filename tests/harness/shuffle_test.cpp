@@ -33,7 +33,7 @@ TEST(SampleOrder, RoundsDifferFromOneAnother) {
   EXPECT_EQ(seen.size(), 100u);
 }
 
-/// Each of 4 variants comes first about a quarter of the time; 5 standard deviations allowed.
+/// Each of 4 variants comes first about a quarter of the time; 5 standard deviations are allowed.
 TEST(SampleOrder, NoVariantIsFavoured) {
   SampleOrder order(4, 1);
   std::vector<int> first(4);
@@ -41,7 +41,7 @@ TEST(SampleOrder, NoVariantIsFavoured) {
   for (const int count : first) EXPECT_NEAR(count, 2500, 217);
 }
 
-/// The empty text and two others as FNV's authors publish them.
+/// The hashes of the empty text and of two others that FNV's authors publish.
 TEST(ProblemSeed, IsTheNamesFnv1aHashXorTheSeed) {
   static_assert(problem_seed(0, "") == 0xcbf29ce484222325ull);
   static_assert(problem_seed(0, "a") == 0xaf63dc4c8601ec8cull);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 constexpr std::uint64_t plenty = std::uint64_t{1} << 50;
 
-/// Of elements of 2 bytes.
+/// A problem with elements of 2 bytes.
 PlannedProblem problem_of(std::uint64_t slot_bytes, std::int64_t elements,
                           std::uint64_t host_bytes = 0) {
   PlannedProblem planned;
@@ -24,33 +24,54 @@ PlannedProblem problem_of(std::uint64_t slot_bytes, std::int64_t elements,
   return planned;
 }
 
-/// That none fits, and this is why.
+/// Checks that no slots fit, for the reason `why`.
 void expect_none(const Slots& slots, const std::string& why) {
   EXPECT_EQ(slots.count, 0) << why;
   EXPECT_EQ(slots.why_none, why + "; select a smaller problem");
 }
 
-TEST(ColdSlots, HoldThreeTimesTheCacheBesideTheOneInUseAndThreeAtLeast) {
-  EXPECT_EQ(cold_slots(100, 1000), 31);
-  EXPECT_EQ(cold_slots(99, 1000), 32);
-  EXPECT_EQ(cold_slots(1000, 1000), 4);
-  EXPECT_EQ(cold_slots(1500, 1000), 3);
-  EXPECT_EQ(cold_slots(1'000'000, 1000), 3);
-  EXPECT_EQ(cold_slots(100, 0), 3);
-  EXPECT_EQ(cold_slots(std::uint64_t{1} << 40, 60 << 20), 3);
+TEST(WantedSlots, HoldThreeTimesTheCacheBesideTheOneInUseAndThreeAtLeast) {
+  const auto cold = [](std::uint64_t slot_bytes, std::uint64_t l2_bytes) {
+    return wanted_slots(problem_of(slot_bytes, 1), {.l2_bytes = l2_bytes});
+  };
+  EXPECT_EQ(cold(100, 1000), 31);
+  EXPECT_EQ(cold(99, 1000), 32);
+  EXPECT_EQ(cold(1000, 1000), 4);
+  EXPECT_EQ(cold(1500, 1000), 3);
+  EXPECT_EQ(cold(1'000'000, 1000), 3);
+  EXPECT_EQ(cold(100, 0), 3);
+  EXPECT_EQ(cold(std::uint64_t{1} << 40, 60 << 20), 3);
 }
 
-TEST(ColdSlots, AreNoMoreThan4096HoweverSmallTheProblem) {
-  EXPECT_EQ(cold_slots(3, 4095), 4096);
-  EXPECT_EQ(cold_slots(3, 4096), 4096);
-  EXPECT_EQ(cold_slots(1, std::uint64_t{1} << 40), 4096);
-  EXPECT_EQ(cold_slots(0, 60 << 20), 4096);
-  EXPECT_EQ(cold_slots(0, 0), 3);
+TEST(WantedSlots, AreNoMoreThan4096HoweverSmallTheProblem) {
+  const auto wanted = [](std::uint64_t slot_bytes, Rotation rotation) {
+    return wanted_slots(problem_of(slot_bytes, 1), rotation);
+  };
+  EXPECT_EQ(wanted(3, {.l2_bytes = 4095}), 4096);
+  EXPECT_EQ(wanted(3, {.l2_bytes = 4096}), 4096);
+  EXPECT_EQ(wanted(1, {.l2_bytes = std::uint64_t{1} << 40}), 4096);
+  EXPECT_EQ(wanted(0, {.l2_bytes = 60 << 20}), 4096);
+  EXPECT_EQ(wanted(1000, {.batch_bytes = std::uint64_t{1} << 40}), 4096);
+  EXPECT_EQ(wanted(0, {}), 3);
 }
 
-TEST(DeviceBytes, AreThoseOfTheSlotsAndTheVerifiersTwoOutputs) {
-  EXPECT_EQ(device_bytes(problem_of(100, 10), 0), 40u);
+/// So that no launch of a batch writes to an output that the batch has already written.
+TEST(WantedSlots, AreAsManyAsABatchCanLaunch) {
+  PlannedProblem planned = problem_of(500, 1);
+  planned.facts.bytes_read = 100;
+  planned.facts.bytes_written = 400;
+  EXPECT_EQ(wanted_slots(planned, {.batch_bytes = 5000}), 10);
+  EXPECT_EQ(wanted_slots(planned, {.batch_bytes = 5001}), 11);
+  EXPECT_EQ(wanted_slots(planned, {.l2_bytes = 1000, .batch_bytes = 2000}), 7) << "the cache's";
+  EXPECT_EQ(wanted_slots(planned, {.l2_bytes = 1000, .batch_bytes = 4000}), 8) << "the batch's";
+}
+
+TEST(DeviceBytes, AreThoseOfTheSlotsAndWhatTheyMustGive) {
+  // Two different matrices from two slots on; plus a declared output if the host can make one.
+  EXPECT_EQ(device_bytes(problem_of(100, 10), 1), 120u);
   EXPECT_EQ(device_bytes(problem_of(100, 10), 7), 740u);
+  EXPECT_EQ(device_bytes(problem_of(100, 10, 70), 1), 140u);
+  EXPECT_EQ(device_bytes(problem_of(100, 10, 70), 7), 760u);
   EXPECT_EQ(device_bytes(problem_of(std::uint64_t{8} << 40, std::int64_t{1} << 40), 3),
             std::uint64_t{28} << 40);
 }
@@ -62,16 +83,26 @@ TEST(HostBytes, AreThoseOfTheDataAndTwoOutputsUnlessTheDeviceJudges) {
 
 TEST(Slots, AreWhatAColdRunWantsWhereMemoryAllows) {
   for (const std::uint64_t free : {plenty, std::uint64_t{2 * 20 + 31 * 100}}) {
-    const Slots slots = slots_for(problem_of(100, 10), 1000, {free, plenty});
+    const Slots slots = slots_for(problem_of(100, 10), {1000}, {free, plenty});
     EXPECT_EQ(slots.count, 31);
+    EXPECT_TRUE(slots.cold);
     EXPECT_EQ(slots.why_none, "");
   }
-  EXPECT_EQ(slots_for(problem_of(5000, 10), 1000, {plenty, plenty}).count, 3);
+  EXPECT_EQ(slots_for(problem_of(5000, 10), {1000}, {plenty, plenty}).count, 3);
+}
+
+TEST(Slots, AreColdWhereTheyFillTheCacheThreeTimesBesideTheOneInUse) {
+  const auto cold_in = [](std::uint64_t device_bytes) {
+    return slots_for(problem_of(100, 10), {1000}, {device_bytes, plenty}).cold;
+  };
+  EXPECT_TRUE(cold_in(2 * 20 + 31 * 100));
+  EXPECT_FALSE(cold_in(2 * 20 + 30 * 100));
+  EXPECT_FALSE(slots_for(problem_of(1, 10), {1 << 20}, {plenty, plenty}).cold) << "4096 at most";
 }
 
 TEST(Slots, AreWhatFitsBesideTheVerifiersOutputsWhereItDoesNot) {
   const auto count_in = [](std::uint64_t device_bytes) {
-    return slots_for(problem_of(100, 10), 1000, {device_bytes, plenty}).count;
+    return slots_for(problem_of(100, 10), {1000}, {device_bytes, plenty}).count;
   };
   EXPECT_EQ(count_in(2 * 20 + 31 * 100 - 1), 30);
   EXPECT_EQ(count_in(2 * 20 + 7 * 100 + 99), 7);
@@ -81,39 +112,39 @@ TEST(Slots, AreWhatFitsBesideTheVerifiersOutputsWhereItDoesNot) {
 }
 
 TEST(Slots, AreNoneWhereNotThreeFitTheDevice) {
-  expect_none(slots_for(problem_of(5 * gib, gib), 1000, {18 * gib, plenty}),
+  expect_none(slots_for(problem_of(5 * gib, gib), {1000}, {18 * gib, plenty}),
               "needs 19.0 GiB of device memory, 18.0 GiB are free");
-  expect_none(slots_for(problem_of(gib, gib), 1000, {0, plenty}),
+  expect_none(slots_for(problem_of(gib, gib), {1000}, {0, plenty}),
               "needs 7.0 GiB of device memory, 0.0 GiB are free");
-  // The largest that a command line can ask for, in fp32: nothing overflows.
+  // The largest problem that a command line can select, in fp32: nothing overflows.
   auto largest = problem_of(std::uint64_t{8} << 40, std::int64_t{1} << 40);
   largest.facts.element_bytes = 4;
-  expect_none(slots_for(largest, 60 << 20, {gib, plenty}),
+  expect_none(slots_for(largest, {60 << 20}, {gib, plenty}),
               "needs 32768.0 GiB of device memory, 1.0 GiB are free");
 }
 
 TEST(Slots, AreNoneWhereTheDataDoNotFitTheHost) {
   const auto in_host = [](std::uint64_t host_bytes) {
-    return slots_for(problem_of(5 * gib, gib, 4 * gib), 1000, {plenty, host_bytes});
+    return slots_for(problem_of(5 * gib, gib, 4 * gib), {1000}, {plenty, host_bytes});
   };
   expect_none(in_host(7 * gib), "needs 8.0 GiB of host memory, 7.0 GiB are free");
   EXPECT_EQ(in_host(8 * gib - 1).count, 0);
   EXPECT_EQ(in_host(8 * gib).count, 3);
-  EXPECT_EQ(slots_for(problem_of(100, 10, 0), 1000, {plenty, 0}).count, 31);
+  EXPECT_EQ(slots_for(problem_of(100, 10, 0), {1000}, {plenty, 0}).count, 31);
 }
 
 TEST(Slots, NeedNoMoreThanIsAskedFor) {
   const auto one_in = [](std::uint64_t device_bytes) {
-    return slots_for(problem_of(5 * gib, gib), 0, {device_bytes, plenty}, 1);
+    return slots_for(problem_of(5 * gib, gib), {}, {device_bytes, plenty}, 1);
   };
-  EXPECT_EQ(one_in(9 * gib).count, 1);
-  expect_none(one_in(8 * gib), "needs 9.0 GiB of device memory, 8.0 GiB are free");
-  EXPECT_EQ(slots_for(problem_of(100, 10), 0, {plenty, plenty}, 5).count, 5);
+  EXPECT_EQ(one_in(7 * gib).count, 1);
+  expect_none(one_in(6 * gib), "needs 7.0 GiB of device memory, 6.0 GiB are free");
+  EXPECT_EQ(slots_for(problem_of(100, 10), {}, {plenty, plenty}, 5).count, 5);
 }
 
 TEST(Slots, SayOfTheDeviceFirst) {
-  expect_none(slots_for(problem_of(gib, gib, gib), 1000, {0, 0}),
-              "needs 7.0 GiB of device memory, 0.0 GiB are free");
+  expect_none(slots_for(problem_of(gib, gib, gib), {1000}, {0, 0}),
+              "needs 9.0 GiB of device memory, 0.0 GiB are free");
 }
 
 TEST(FreeMemory, WithoutADeviceIsAnError) {

@@ -17,7 +17,7 @@ void expect_summary(const std::vector<double>& samples, const Summary& expected)
   EXPECT_EQ(found.n, samples.size());
 }
 
-// All by hand: rank = p (n - 1), then a straight line between the two neighbours.
+// All computed by hand: rank = p (n - 1), then a straight line between the two neighbours.
 TEST(Statistics, QuartilesInterpolateBetweenClosestRanks) {
   expect_summary({4}, {4, 4, 4, 4, 4});
   expect_summary({1, 2}, {1, 1.25, 1.5, 1.75, 2});

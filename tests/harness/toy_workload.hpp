@@ -1,4 +1,5 @@
-// A workload of the harness that needs no kernel: its launches are copies, and some go wrong.
+// A workload of the harness that needs no kernel: its launches are copies, and some compute wrong
+// outputs or break the rules for launches.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,7 +17,7 @@ struct ToySpec {
   std::int64_t elements = 1000;
   int element_bytes = 4;
   bool on_host = true;     ///< Whether the host has the reference's output.
-  std::int64_t fault = 0;  ///< Element that the wrong kernels spoil.
+  std::int64_t fault = 0;  ///< The element that the wrong kernels change.
 
   std::uint64_t bytes() const {
     return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
@@ -32,84 +33,115 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
           .bytes_written = spec.bytes()};
 }
 
-/// Kernels: "right"; "wrong", which spoils element `fault`; "wrong_in_slot_2", there alone;
-/// "silent", which writes nothing; "fails"; "unsupported".
+/// Kernels that only compute: "right"; "wrong", which changes element `fault`; "wrong_in_slot_2",
+/// wrong only there; "silent", which writes nothing; "fails"; "unsupported"; "keeps_first_input"
+/// and "keeps_first_output"; "right_once", wrong from its third launch on. Kernels that break the
+/// rules: "own_stream"; "forks", whose own stream waits for the given one but not the other way
+/// round; "waits_for_gpu"; "changes_input"; "writes_behind".
 class ToyWorkload : public Workload {
  public:
   static constexpr int spoilt_byte = 0x5a;
   static constexpr std::uint32_t spoilt_bits = 0x5a5a5a5au;
 
   ToyWorkload(const ToySpec& spec, int slots) : spec_(spec), facts_(facts_of(spec)) {
-    for (std::int64_t i = 0; i < spec.elements; ++i) {
-      const std::uint32_t bits = wanted_bits(i);
-      const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
-      wanted_.insert(wanted_.end(), bytes, bytes + spec.element_bytes);
+    for (int matrix = 0; matrix < std::min(slots, distinct_matrices); ++matrix) {
+      auto& wanted = wanted_.emplace_back();
+      for (std::int64_t i = 0; i < spec.elements; ++i) {
+        const std::uint32_t bits = wanted_bits(i, matrix);
+        const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
+        wanted.insert(wanted.end(), bytes, bytes + spec.element_bytes);
+      }
     }
     for (int slot = 0; slot < slots; ++slot) {
-      inputs_.emplace_back(spec.bytes());
-      outputs_.emplace_back(spec.bytes());
-      profiling::check(
-          cudaMemcpy(inputs_.back().data(), wanted_.data(), wanted_.size(), cudaMemcpyHostToDevice),
-          "filling a toy");
+      inputs_.emplace_back(aligned(spec.bytes()));
+      outputs_.emplace_back(aligned(spec.bytes()) + guard_bytes);
+      profiling::check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()), "a toy");
+      profiling::check(cudaMemcpy(inputs_.back().data(), wanted_[matrix_of(slot)].data(),
+                                  spec.bytes(), cudaMemcpyHostToDevice),
+                       "filling a toy");
     }
   }
 
-  /// Of element `index`; never poison, and never spoilt.
-  std::uint32_t wanted_bits(std::int64_t index) const {
-    const auto bits = static_cast<std::uint32_t>(index) % 20000 + 1;
+  /// Expected bits of element `index`; never poison, and never `spoilt_bits`.
+  std::uint32_t wanted_bits(std::int64_t index, int matrix = 0) const {
+    const auto bits = static_cast<std::uint32_t>(index + 7 * matrix) % 20000 + 1;
     return spec_.element_bytes == 2 ? bits : bits << 16 | bits;
   }
 
   const ProblemFacts& facts() const override { return facts_; }
-  int slots() const override { return static_cast<int>(outputs_.size()); }
+  int slots() const override { return static_cast<int>(inputs_.size()); }
   Support supports(const std::string& kernel) const override {
     return kernel == "unsupported" ? Support::no("a toy of another sort") : Support::yes();
   }
   cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override {
+    ++launches_;
     if (kernel == "fails") return cudaErrorInvalidValue;
     if (kernel == "silent") return cudaSuccess;
-    const cudaError_t copied = cudaMemcpyAsync(output(slot), traffic(slot).read, spec_.bytes(),
-                                               cudaMemcpyDeviceToDevice, stream);
-    const bool spoils = kernel == "wrong" || (kernel == "wrong_in_slot_2" && slot == 2);
+    if (kernel == "waits_for_gpu") profiling::check(cudaDeviceSynchronize(), "a toy");
+    if (kernel == "changes_input") {
+      profiling::check(cudaMemsetAsync(inputs_[at(slot)].data(), spoilt_byte, 1, stream), "a toy");
+    }
+    if (kernel == "writes_behind") {
+      profiling::check(cudaMemsetAsync(static_cast<std::byte*>(output(slot)) + spec_.bytes(),
+                                       spoilt_byte, 1, stream),
+                       "a toy");
+    }
+    if (kernel == "forks") {
+      event_.record(stream);
+      profiling::check(cudaStreamWaitEvent(own_.get(), event_.get()), "a toy");
+    }
+    const bool elsewhere = kernel == "own_stream" || kernel == "forks";
+    const int from = kernel == "keeps_first_input" ? 0 : slot;
+    const int to = kernel == "keeps_first_output" ? 0 : slot;
+    const cudaStream_t on = elsewhere ? own_.get() : stream;
+    const cudaError_t copied = cudaMemcpyAsync(output(to), inputs_[at(from)].data(), spec_.bytes(),
+                                               cudaMemcpyDeviceToDevice, on);
+    const bool spoils = kernel == "wrong" || (kernel == "wrong_in_slot_2" && slot == 2) ||
+                        (kernel == "right_once" && launches_ > 2);
     if (!spoils || copied != cudaSuccess) return copied;
     return cudaMemsetAsync(
         static_cast<std::byte*>(output(slot)) + spec_.fault * spec_.element_bytes, spoilt_byte,
-        static_cast<std::size_t>(spec_.element_bytes), stream);
+        static_cast<std::size_t>(spec_.element_bytes), on);
   }
-  void* output(int slot) const override { return outputs_[static_cast<std::size_t>(slot)].data(); }
-  Traffic traffic(int slot) const override {
-    return {inputs_[static_cast<std::size_t>(slot)].data(), output(slot)};
+  void* output(int slot) const override { return outputs_[at(slot)].data(); }
+  std::span<const std::byte> input(int slot) const override {
+    return {inputs_[at(slot)].as<std::byte>(), inputs_[at(slot)].bytes()};
   }
   std::span<const std::byte> expected() const override {
-    return spec_.on_host ? wanted_ : std::span<const std::byte>{};
+    return spec_.on_host ? std::span<const std::byte>(wanted_[0]) : std::span<const std::byte>{};
   }
-  void write_expected(void* to, cudaStream_t stream) const override {
-    if (spec_.on_host) return Workload::write_expected(to, stream);
-    profiling::check(cudaMemcpyAsync(to, inputs_.front().data(), spec_.bytes(),
+  void write_expected(int matrix, void* to, cudaStream_t stream) const override {
+    profiling::check(cudaMemcpyAsync(to, inputs_[at(matrix)].data(), spec_.bytes(),
                                      cudaMemcpyDeviceToDevice, stream),
                      "writing a toy's reference");
   }
-  /// Every kernel that deviates is declared to do what "wrong" does.
+  /// Every deviating kernel declares the output of "wrong".
   void emulate(const std::string&, std::span<std::byte> output) const override {
-    std::ranges::copy(wanted_, output.begin());
+    std::ranges::copy(wanted_[0], output.begin());
     std::memset(output.data() + spec_.fault * spec_.element_bytes, spoilt_byte,
                 static_cast<std::size_t>(spec_.element_bytes));
   }
-  std::string describe(const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
                        std::uint32_t actual) const override {
-    return fmt::format("{} differ, first at {}: expected {:#x}, actual {:#x}", found.mismatches,
-                       found.first_mismatch, expected, actual);
+    return fmt::format("{} differ in matrix {}, first at {}: expected {:#x}, actual {:#x}",
+                       found.mismatches, matrix, found.first_mismatch, expected, actual);
   }
 
  private:
+  static std::size_t at(int slot) { return static_cast<std::size_t>(slot); }
+  static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
+
   ToySpec spec_;
   ProblemFacts facts_;
-  std::vector<std::byte> wanted_;
+  std::vector<std::vector<std::byte>> wanted_;  ///< Indexed by matrix.
   std::vector<profiling::DeviceBuffer> inputs_, outputs_;
+  profiling::Stream own_{cudaStreamNonBlocking};
+  mutable profiling::Event event_;
+  mutable int launches_ = 0;
 };
 
 inline VariantInfo toy_kernel(const std::string& name, const std::string& deviation = "") {
-  return {name, Role::kernel, "a toy", "tests/harness/toy_workload.hpp", deviation};
+  return {name, {}, "a toy", "tests/harness/toy_workload.hpp", deviation};
 }
 
 }  // namespace reprolab

@@ -1,9 +1,10 @@
-// Where the reference's output is on the host, and where the device alone has it.
+// Outputs whose reference is on the host, or only on the device; and launches that break the rules.
 #include "experiments/harness/verifier.hpp"
 
 #include "tests/harness/toy_workload.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/message_of.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
@@ -12,11 +13,13 @@ constexpr std::int64_t elements = 5003;
 
 class OnGpuVerifier : public OnGpuTest {
  protected:
-  /// What verifying takes: proven comparisons.
+  /// What verification needs.
   struct Bench {
-    Bench() : comparison(stream.get()) { reference::prove_comparison(); }
+    Bench() { reference::prove_comparison(); }
     profiling::Stream stream;
-    DeviceComparison comparison;
+    Comparisons comparisons{stream.get()};
+    std::unique_ptr<profiling::Instrument> instrument =
+        profiling::make_instrument(profiling::InstrumentKind::events);
   };
 
   /// Calls `body(spec)` for elements of either size, with and without the host's reference.
@@ -33,7 +36,8 @@ class OnGpuVerifier : public OnGpuTest {
   static Verification verify(const ToySpec& spec, const VariantInfo& kernel, int slots = 4) {
     const Bench bench;
     const ToyWorkload workload(spec, slots);
-    return Verifier(workload, bench.comparison, bench.stream.get()).verify(kernel);
+    return Verifier(workload, bench.comparisons, bench.stream.get())
+        .verify(kernel, *bench.instrument);
   }
 };
 
@@ -43,9 +47,11 @@ std::uint32_t of_width(std::uint32_t bits, const ToySpec& spec) {
 
 TEST_F(OnGpuVerifier, ARightOutputIsBitExact) {
   for_each_spec([](const ToySpec& spec) {
-    const Verification found = verify(spec, toy_kernel("right"));
-    EXPECT_EQ(name(found.outcome), "bit_exact");
-    EXPECT_EQ(found.reason, "");
+    for (const int slots : {1, 2, 3, 700}) {
+      const Verification found = verify(spec, toy_kernel("right"), slots);
+      EXPECT_EQ(name(found.outcome), "bit_exact") << slots << " slots";
+      EXPECT_EQ(found.reason, "");
+    }
   });
 }
 
@@ -57,9 +63,11 @@ TEST_F(OnGpuVerifier, OneWrongElementIsAMismatchWithItsBits) {
       EXPECT_EQ(name(found.outcome), "mismatch");
       EXPECT_EQ(found.found.mismatches, 1);
       EXPECT_EQ(found.found.first_mismatch, fault);
-      EXPECT_EQ(found.reason, fmt::format("1 differ, first at {}: expected {:#x}, actual {:#x}",
-                                          fault, ToyWorkload(spec, 1).wanted_bits(fault),
-                                          of_width(ToyWorkload::spoilt_bits, spec)));
+      EXPECT_TRUE(ends(found.reason,
+                       fmt::format("1 differ in matrix 0, first at {}: expected {:#x}, actual "
+                                   "{:#x}",
+                                   fault, ToyWorkload(spec, 1).wanted_bits(fault),
+                                   of_width(ToyWorkload::spoilt_bits, spec))));
     }
   });
 }
@@ -69,9 +77,10 @@ TEST_F(OnGpuVerifier, AnOutputThatNobodyWroteIsAMismatchThroughout) {
     const Verification found = verify(spec, toy_kernel("silent"));
     EXPECT_EQ(name(found.outcome), "mismatch");
     EXPECT_EQ(found.found.mismatches, elements);
-    EXPECT_EQ(found.reason,
-              fmt::format("{} differ, first at 0: expected {:#x}, actual {:#x}", elements,
-                          ToyWorkload(spec, 1).wanted_bits(0), of_width(0xffffffffu, spec)));
+    EXPECT_TRUE(ends(
+        found.reason,
+        fmt::format("{} differ in matrix 0, first at 0: expected {:#x}, actual {:#x}", elements,
+                    ToyWorkload(spec, 1).wanted_bits(0), of_width(0xffffffffu, spec))));
   });
 }
 
@@ -81,10 +90,23 @@ TEST_F(OnGpuVerifier, OneWrongCopyIsAMismatchThatNamesIt) {
     const Verification found = verify(spec, toy_kernel("wrong_in_slot_2"));
     EXPECT_EQ(name(found.outcome), "mismatch");
     EXPECT_EQ(found.reason,
-              fmt::format("copy 2: 1 differ, first at 17: expected {:#x}, actual {:#x}",
+              fmt::format("copy 2: 1 differ in matrix 0, first at 17: expected {:#x}, actual {:#x}",
                           ToyWorkload(spec, 1).wanted_bits(17),
                           of_width(ToyWorkload::spoilt_bits, spec)));
     EXPECT_EQ(name(verify(spec, toy_kernel("wrong_in_slot_2"), 2).outcome), "bit_exact");
+  });
+}
+
+/// Slots hold different data in turn.
+TEST_F(OnGpuVerifier, AKernelThatKeepsItsFirstInputOrOutputIsAMismatchInTheSecondCopy) {
+  for_each_spec([](const ToySpec& spec) {
+    const Verification input = verify(spec, toy_kernel("keeps_first_input"));
+    EXPECT_EQ(name(input.outcome), "mismatch");
+    EXPECT_TRUE(begins(input.reason, "copy 1: 5003 differ in matrix 1, first at 0: "));
+    const Verification output = verify(spec, toy_kernel("keeps_first_output"));
+    EXPECT_EQ(name(output.outcome), "mismatch");
+    EXPECT_TRUE(begins(output.reason, "copy 0: 5003 differ in matrix 0, "))
+        << "the second launch wrote the second matrix there";
   });
 }
 
@@ -99,7 +121,48 @@ TEST_F(OnGpuVerifier, WhatDoesNotRunSaysWhy) {
   });
 }
 
-/// What a kernel is declared to write is made on the host.
+/// Large enough that the work cannot be finished before the check.
+constexpr ToySpec large{.elements = 64 << 20};
+
+TEST_F(OnGpuVerifier, WorkOnAStreamOfItsOwnIsAFailedLaunch) {
+  const Verification found = verify(large, toy_kernel("own_stream"), 3);
+  EXPECT_EQ(name(found.outcome), "launch_failed");
+  EXPECT_EQ(found.reason,
+            "wrote its output while the stream was still held: some of its work is outside the "
+            "timed stream; a launch must enqueue all of it on the stream that it is given");
+}
+
+TEST_F(OnGpuVerifier, WorkThatNobodyWaitsForIsAFailedLaunch) {
+  const Verification found = verify(large, toy_kernel("forks"), 3);
+  EXPECT_EQ(name(found.outcome), "launch_failed");
+  EXPECT_EQ(
+      found.reason,
+      "had not written its output when the stop event had passed: some of its work is outside the "
+      "timed stream; a launch must enqueue all of it on the stream that it is given");
+}
+
+TEST_F(OnGpuVerifier, ALaunchThatWaitsForTheGpuIsAFailedOne) {
+  const Verification found = verify({}, toy_kernel("waits_for_gpu"), 3);
+  EXPECT_EQ(name(found.outcome), "launch_failed");
+  EXPECT_EQ(found.reason, "waits for the GPU when it is launched; a launch only enqueues its work");
+}
+
+/// The output of 5003 elements of 2 bytes ends inside a word.
+TEST_F(OnGpuVerifier, AKernelThatWritesAnythingButItsOutputFalls) {
+  for_each_spec([](const ToySpec& spec) {
+    for (const char* kernel : {"changes_input", "writes_behind"}) {
+      try {
+        verify(spec, toy_kernel(kernel), 3);
+        FAIL() << "nobody noticed";
+      } catch (const Fallen& fallen) {
+        EXPECT_EQ(fallen.kernel, kernel);
+        EXPECT_STREQ(fallen.what(), "changed memory that is not its output");
+      }
+    }
+  });
+}
+
+/// A kernel's declared output is made on the host.
 TEST_F(OnGpuVerifier, ADeviationIsJudgedWhereTheHostHasTheReferenceAlone) {
   for_each_spec([](const ToySpec& spec) {
     const Verification deviates = verify(spec, toy_kernel("wrong", "spoils an element"));
@@ -107,18 +170,19 @@ TEST_F(OnGpuVerifier, ADeviationIsJudgedWhereTheHostHasTheReferenceAlone) {
     if (!spec.on_host) {
       EXPECT_EQ(name(deviates.outcome), "unsupported");
       EXPECT_EQ(deviates.reason,
-                "its declared output is made on the host, for which the problem is too large");
+                "its declared output is computed on the host, for which this problem is too large");
       return;
     }
     EXPECT_EQ(name(deviates.outcome), "deviation_as_declared");
     EXPECT_EQ(deviates.found.mismatches, 1);
-    EXPECT_EQ(deviates.reason.substr(0, 22), "1 differ, first at 0: ");
+    EXPECT_TRUE(begins(deviates.reason, "1 differ in matrix 0, first at 0: "));
     EXPECT_EQ(name(right.outcome), "mismatch");
     EXPECT_TRUE(right.found.equal());
-    EXPECT_EQ(right.reason, fmt::format("does not deviate as declared: 1 differ, first at 0: "
-                                        "expected {:#x}, actual {:#x}",
-                                        of_width(ToyWorkload::spoilt_bits, spec),
-                                        ToyWorkload(spec, 1).wanted_bits(0)));
+    EXPECT_EQ(
+        right.reason,
+        fmt::format("does not deviate as declared: 1 differ in matrix 0, first at 0: "
+                    "expected {:#x}, actual {:#x}",
+                    of_width(ToyWorkload::spoilt_bits, spec), ToyWorkload(spec, 1).wanted_bits(0)));
   });
 }
 
@@ -134,7 +198,7 @@ TEST_F(OnGpuVerifier, RefusesAReferenceOfAnotherSize) {
   const Bench bench;
   const Odd odd;
   EXPECT_EQ(message_of<std::logic_error>(
-                [&] { const Verifier verifier(odd, bench.comparison, bench.stream.get()); }),
+                [&] { const Verifier verifier(odd, bench.comparisons, bench.stream.get()); }),
             "toy: the reference's output has another size");
 }
 
@@ -142,28 +206,50 @@ TEST_F(OnGpuVerifier, BringsNothingBackWhereTheDeviceJudges) {
   for_each_spec([](const ToySpec& spec) {
     const Bench bench;
     const ToyWorkload workload(spec, 3);
-    Verifier verifier(workload, bench.comparison, bench.stream.get());
-    verifier.verify(toy_kernel("wrong"));
+    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    verifier.verify(toy_kernel("wrong"), *bench.instrument);
     EXPECT_EQ(verifier.actual().size(), spec.on_host ? spec.bytes() : 0);
   });
 }
 
-TEST_F(OnGpuVerifier, ComparesAgainWithoutLaunching) {
+/// Tests more launches than slots, and more than a held stream takes.
+TEST_F(OnGpuVerifier, ASampleIsJudgedByWhatItsOwnLaunchesWrote) {
   for_each_spec([](const ToySpec& spec) {
     const Bench bench;
     const ToyWorkload workload(spec, 3);
-    Verifier verifier(workload, bench.comparison, bench.stream.get());
-    EXPECT_EQ(name(verifier.verify(toy_kernel("right")).outcome), "bit_exact");
-    EXPECT_EQ(name(verifier.verify_again(toy_kernel("right"), 3).outcome), "bit_exact");
-    verifier.poison(2);
-    const Verification again = verifier.verify_again(toy_kernel("right"), 3);
-    EXPECT_EQ(name(again.outcome), "mismatch");
-    EXPECT_EQ(again.reason.substr(0, 8), "copy 0: ");
-    EXPECT_EQ(name(verifier.judge_on_device(toy_kernel("right"), workload.output(2)).outcome),
-              "bit_exact");
-    EXPECT_EQ(verifier.judge_on_device(toy_kernel("right"), workload.output(1)).reason,
-              fmt::format("{} differ, first at 0: expected {:#x}, actual {:#x}", elements,
-                          workload.wanted_bits(0), of_width(0xffffffffu, spec)));
+    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    for (const Launches launches : {Launches{0, 1}, {2, 2}, {1, 7}, {0, 600}}) {
+      const auto right = verifier.sample(toy_kernel("right"), launches, *bench.instrument);
+      EXPECT_EQ(name(right.written.outcome), "bit_exact") << right.written.reason;
+      EXPECT_EQ(right.sample.readings.size(), launches.calls > 500 ? 0u : 1u);
+    }
+    const auto elsewhere =
+        verifier.sample(toy_kernel("wrong_in_slot_2"), {0, 2}, *bench.instrument);
+    EXPECT_EQ(name(elsewhere.written.outcome), "bit_exact") << "slot 2 was not written";
+    const auto wrong = verifier.sample(toy_kernel("wrong_in_slot_2"), {1, 2}, *bench.instrument);
+    EXPECT_EQ(name(wrong.written.outcome), "mismatch");
+    EXPECT_TRUE(begins(wrong.written.reason, "copy 2: 1 differ in matrix 0, "));
+    const auto silent = verifier.sample(toy_kernel("silent"), {0, 3}, *bench.instrument);
+    EXPECT_EQ(name(silent.written.outcome), "mismatch") << "what lay there before does not count";
+  });
+}
+
+TEST_F(OnGpuVerifier, AnOutputThatLiesElsewhereIsJudgedByItsMatrix) {
+  for_each_spec([](const ToySpec& spec) {
+    const Bench bench;
+    const ToyWorkload workload(spec, 3);
+    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    ASSERT_EQ(name(verifier.verify(toy_kernel("right"), *bench.instrument).outcome), "bit_exact");
+    const auto judge = [&](int matrix, int slot) {
+      return verifier.judge(toy_kernel("right"), matrix, workload.output(slot));
+    };
+    EXPECT_EQ(name(judge(0, 2).outcome), "bit_exact");
+    EXPECT_EQ(name(judge(1, 1).outcome), "bit_exact");
+    EXPECT_TRUE(begins(judge(1, 2).reason, "5003 differ in matrix 1, first at 0: "));
+    verifier.enqueue_comparison(0, workload.output(0));
+    verifier.enqueue_comparison(0, workload.output(1));
+    EXPECT_EQ(bench.comparisons.in_order.collect().mismatches, elements);
+    EXPECT_TRUE(bench.comparisons.in_order.collect().equal()) << "each is told once";
   });
 }
 

@@ -1,4 +1,4 @@
-// A result file is there in full or not at all.
+// A result file is written completely or not at all.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -14,11 +14,11 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// No file of this process grows past `bytes` while this lives: a full disk for one process.
+/// While this object lives, no file of this process can grow past `bytes`: simulates a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
-    signal_ = std::signal(SIGXFSZ, SIG_IGN);  // else the write would end the process
+    signal_ = std::signal(SIGXFSZ, SIG_IGN);  // otherwise the write would end the process
     getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit limit{bytes, before_.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -73,9 +73,10 @@ TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
     const FileSizeLimit limit(4096);
     message = message_of<UsageError>([&] { write_whole(path, std::string(100000, 'x')); });
   }
-  EXPECT_EQ(message, path +
-                         ": cannot be written (the folder does not take it); choose another "
-                         "--output");
+  EXPECT_EQ(message,
+            path +
+                ": cannot be written (the folder is not writable or is full); choose another "
+                "--output");
   EXPECT_EQ(folder.names(), Names{"a.json"});
   EXPECT_EQ(content_of(path), "old");
 }
@@ -98,7 +99,8 @@ TEST(WriteWhole, AFileInTheFoldersPlaceIsRefused) {
 
 TEST(WriteWhole, AFolderThatTakesNoFilesIsRefused) {
   EXPECT_EQ(message_of<UsageError>([] { write_whole("/proc/reprolab.json", "text"); }),
-            "/proc/reprolab.json: cannot be written (the folder does not take it); choose another "
+            "/proc/reprolab.json: cannot be written (the folder is not writable or is full); "
+            "choose another "
             "--output");
 }
 

@@ -1,4 +1,4 @@
-// The promises that a kernel's file makes to its reader, in every family.
+// The rules for kernel files, in every family.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,7 +15,7 @@
 namespace reprolab {
 namespace {
 
-/// A kernel, whatever it computes.
+/// A kernel of any family.
 struct Registered {
   std::string source_file, lineage;
   bool supports = false, launch = false, peer = false, bit_exact = false, emulate = false;
@@ -29,7 +29,7 @@ std::map<std::string, Registered> registered() {
                      .lineage = kernel.lineage,
                      .supports = kernel.supports != nullptr,
                      .launch = kernel.launch != nullptr,
-                     .peer = kernel.peer,
+                     .peer = kernel.origin.kind == Origin::Kind::peer,
                      .bit_exact = kernel.contract.bit_exact(),
                      .emulate = kernel.contract.emulate != nullptr};
   }
@@ -37,9 +37,9 @@ std::map<std::string, Registered> registered() {
 }
 
 struct KernelFamily {
-  std::string name;  ///< Of its folder in kernels/.
+  std::string name;  ///< Name of its folder in kernels/.
   std::map<std::string, Registered> kernels;
-  /// Not a kernel in itself: it registers the peers that a user names. Empty: the family has none.
+  /// File that is not a kernel but registers the peers that a user names. Empty: there is none.
   std::string peers_file{};
 
   std::string path(const std::string& kernel) const {
@@ -64,7 +64,7 @@ std::vector<std::filesystem::path> files_of(const KernelFamily& family) {
   return files;
 }
 
-/// The comment that a file opens with.
+/// The comment at the start of a file.
 std::string head_of(const std::string& text) {
   std::string head;
   for (std::size_t at = 0; text.compare(at, 2, "//") == 0;) {
@@ -108,7 +108,7 @@ TEST_P(KernelFiles, EachKernelNamesItsFileAndWhereItComesFrom) {
     EXPECT_NE(kernel.bit_exact, kernel.emulate)
         << path << ": a declared deviation needs .emulate, and nothing else has one";
     if (!GetParam().peers_file.empty()) {
-      EXPECT_FALSE(kernel.peer) << path << ": leave .peer out; peers are loaded by "
+      EXPECT_FALSE(kernel.peer) << path << ": leave .origin out; peers are loaded by "
                                 << GetParam().path(GetParam().peers_file);
     }
   }

@@ -1,5 +1,5 @@
-// How the GPU tests run a kernel: through the harness's verifier, or alone, with guards around its
-// output.
+// How the GPU tests run a kernel: through the harness's verifier, or by itself with guards around
+// its output.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,28 @@
 
 namespace reprolab {
 
-/// What verifying takes, once a test.
+/// What verification needs, once per test.
 class Proof {
  public:
-  Proof() : comparison_(stream_.get()) { reference::prove_comparison(); }
+  Proof() { reference::prove_comparison(); }
 
   Verification verify(const VariantInfo& kernel, const Workload& workload) const {
-    Verifier verifier(workload, comparison_, stream_.get());
-    return verifier.verify(kernel);
+    Verifier verifier(workload, comparisons_, stream_.get());
+    return verifier.verify(kernel, *instrument_);
   }
 
-  const DeviceComparison& comparison() const { return comparison_; }
+  const DeviceComparison& comparison() const { return comparisons_.in_order; }
   cudaStream_t stream() const { return stream_.get(); }
 
  private:
   profiling::Stream stream_;
-  DeviceComparison comparison_;
+  Comparisons comparisons_{stream_.get()};
+  std::unique_ptr<profiling::Instrument> instrument_ =
+      profiling::make_instrument(profiling::InstrumentKind::events);
 };
 
-/// An output on the device with `guard` bytes of a pattern before and behind it; the output is
-/// filled with the same.
+/// An output on the device with `guard` bytes of a pattern before and after it; the output is
+/// filled with the same pattern.
 class GuardedOutput {
  public:
   static constexpr std::uint64_t guard = 65536;  // farther than a tile or block reaches
@@ -43,7 +45,7 @@ class GuardedOutput {
 
   void* data() const { return memory_.as<std::byte>() + guard; }
 
-  /// Where a guard was touched, as bytes from the output's start; empty where none was.
+  /// Where a guard was changed, in bytes from the output's start; empty if nowhere.
   std::vector<std::int64_t> touched() const {
     std::vector<std::uint8_t> host(memory_.bytes());
     profiling::check(cudaMemcpy(host.data(), memory_.data(), host.size(), cudaMemcpyDeviceToHost),

@@ -8,7 +8,7 @@
 namespace reprolab {
 namespace {
 
-/// A family of this test's own.
+/// A kernel family only for this test.
 struct Toy {
   int n = 0;
 };
@@ -45,17 +45,6 @@ TEST(RegistryDeathTest, ASecondKernelOfTheSameNameAborts) {
   registry.add(toy("twice"));
   EXPECT_EXIT(registry.add(toy("twice")), testing::KilledBySignal(SIGABRT),
               "^reprolab: two kernels register the name 'twice'; rename one\n$");
-}
-
-TEST(Contract, WithoutADeviationIsBitExact) {
-  EXPECT_TRUE(Contract<Toy>{}.bit_exact());
-  EXPECT_FALSE((Contract<Toy>{"one scale a tile", nullptr}.bit_exact()));
-}
-
-TEST(Support, ANoCarriesItsReason) {
-  EXPECT_TRUE(Support::yes().ok);
-  EXPECT_FALSE(Support::no("too long").ok);
-  EXPECT_EQ(Support::no("too long").reason, "too long");
 }
 
 }  // namespace

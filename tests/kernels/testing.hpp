@@ -1,4 +1,4 @@
-// What the tests of every family's kernels share: suites that need a GPU, one kernel at a time.
+// Shared by the tests of all families' kernels: suites that need a GPU, one kernel at a time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace reprolab {
 
-/// Skips, and says so, on a machine without a GPU.
+/// Skips the test, with a message, on a machine without a GPU.
 class OnGpuTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -19,7 +19,7 @@ class OnGpuTest : public testing::Test {
   }
 };
 
-/// The same for each of a family's kernels, named by it.
+/// The same for each of a family's kernels; the test is named after the kernel.
 class OnGpuEachKernel : public OnGpuTest, public testing::WithParamInterface<VariantInfo> {};
 
 /// The suffix of a test's name.

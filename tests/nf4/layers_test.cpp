@@ -21,7 +21,7 @@ json small_model() {
           {"heads", 4},    {"kv_heads", 2}, {"head_dim", 32}};
 }
 
-/// What read_models says of a file that holds `model` alone.
+/// The message of read_models for a file that holds only `model`.
 std::string complaint(const json& model, const OwnFolder& folder) {
   const auto path = folder.write("models.json", json{{"models", {model}}}.dump());
   return message_of<UsageError>([&] { read_models(path); });
@@ -62,14 +62,6 @@ TEST(Layers, MatricesOfOneLayerInTheOrderOfUse) {
   }
   EXPECT_EQ(models[0].launches(), 21);
   EXPECT_EQ(models[0].weights(), 3 * (2 * 8192 + 2 * 4096 + 3 * 16384));
-}
-
-TEST(Layers, EveryMatrixOfThePaperIsWholeTiles) {
-  for (const auto& model : read_models(models_file())) {
-    for (const auto& matrix : model.matrices) {
-      EXPECT_EQ(matrix.weights() % 16384, 0) << model.id << "." << matrix.name;
-    }
-  }
 }
 
 TEST(Layers, DistinctShapesComeOnceInOrderOfFirstUseWithAllTheirUsers) {

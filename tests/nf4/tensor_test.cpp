@@ -92,7 +92,7 @@ TEST(Tensor, FormatNamesWhatIsMeasured) {
   EXPECT_EQ(spec.format(), "bf16/b4096-nested");
 }
 
-/// The branch tree diverges as the codes do, so they must occur as in trained weights.
+/// The branch tree's divergence depends on the codes, so they must occur as in trained weights.
 TEST(Tensor, CodesOccurAsThoseOfNormalWeights) {
   const auto quantized = make_tensor({.rows = 1024, .columns = 1024}, 1).quantized;
   std::array<std::int64_t, 16> count{};
@@ -104,7 +104,7 @@ TEST(Tensor, CodesOccurAsThoseOfNormalWeights) {
   }
 }
 
-/// Rounding to the nearest table value cannot miss by more than the widest gap of the table.
+/// Rounding to the nearest table value is never off by more than the table's widest gap.
 TEST(Tensor, OutputsLieBesideTheWeightsThatWereQuantized) {
   const TensorSpec spec{.rows = 16, .columns = 1000};
   const auto tensor = make_tensor(spec, 3);

@@ -46,7 +46,7 @@ TEST(Ceilings, TooManyBytesAreRefused) {
   EXPECT_EQ(message_of<std::invalid_argument>(
                 [] { ceilings::copy_kernel(nullptr, nullptr, 1ull << 45, nullptr); }),
             text);
-  // One more than a grid of blocks of 128 threads, of 16 bytes each, copies.
+  // One byte more than a grid of blocks of 128 threads copies, with 16 bytes per thread.
   constexpr std::uint64_t most = 0x7fffffffull * 128 * 16;
   EXPECT_EQ(message_of<std::invalid_argument>(
                 [] { ceilings::copy_kernel(nullptr, nullptr, most + 1, nullptr); }),

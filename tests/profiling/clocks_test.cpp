@@ -18,7 +18,7 @@ std::optional<NvmlDevice> fake_device(const char* library) {
   return nvml->device("0000:17:00.0", "", &why_not);
 }
 
-/// Waits until the observer has seen `count` snapshots, a second at most.
+/// Waits until the observer has taken `count` snapshots, at most a second.
 void wait_for_snapshots(const ClockObserver& observer, std::size_t count) {
   for (int i = 0; i < 1000 && observer.summary().snapshots < count; ++i) {
     std::this_thread::sleep_for(milliseconds(1));
@@ -81,7 +81,7 @@ TEST(ClockObserver, AShortPassStillHasItsTwoEnds) {
   observer.start();
   observer.stop();
   EXPECT_EQ(observer.summary().snapshots, 2u);
-  observer.start();  // forgets the first pass
+  observer.start();  // discards the first pass
   observer.stop();
   EXPECT_EQ(observer.summary().snapshots, 2u);
 }

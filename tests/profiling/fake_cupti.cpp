@@ -1,6 +1,6 @@
-// A CUPTI without a driver: kernels are "launched" by fake_cupti_launch and delivered, with the
-// tags pushed, at the flush. FAKE_CUPTI_FAIL="function=code" makes one function fail;
-// FAKE_CUPTI_DROPPED is the number of records said to be dropped.
+// A fake CUPTI that needs no driver: kernels are "launched" by fake_cupti_launch and delivered at
+// the flush, with the tags that were pushed. FAKE_CUPTI_FAIL="function=code" makes one function
+// fail; FAKE_CUPTI_DROPPED is the number of records reported as dropped.
 #include <cupti.h>
 
 #include <cstdint>

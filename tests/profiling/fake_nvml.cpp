@@ -1,7 +1,7 @@
-// An NVML without a driver. Each value comes from an environment variable that holds one number or
-// several with commas between, taken in turn. FAKE_NVML_FAIL names a function that answers "Not
-// Supported". Compiled with FAKE_NVML_SMALL it lacks the temperature, and has the clock event
-// reasons under their older name only, like an old driver.
+// A fake NVML that needs no driver. Each value comes from an environment variable with one number,
+// or several separated by commas, which are used in turn. FAKE_NVML_FAIL names a function that
+// returns "Not Supported". If compiled with FAKE_NVML_SMALL, it lacks the temperature and has the
+// clock event reasons only under their older name, like an old driver.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

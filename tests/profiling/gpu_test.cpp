@@ -1,4 +1,4 @@
-// What needs a GPU. Times are only compared with one another, never with a number.
+// Tests that need a GPU. Times are only compared with one another, never with a number.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,9 +13,11 @@
 #include "profiling/ceilings.hpp"
 #include "profiling/clocks.hpp"
 #include "profiling/event_timer.hpp"
+#include "profiling/instrument.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/nvtx.hpp"
 #include "profiling/sm_clock_probe.hpp"
+#include "tests/message_of.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -47,7 +49,7 @@ std::uint8_t pattern_byte(std::uint64_t i) {
   return static_cast<std::uint8_t>(ceilings::pattern_word(i / 4) >> 8 * (i % 4));
 }
 
-/// Sizes around every boundary: element, line, block, and several blocks.
+/// Sizes around every boundary: element, cache line, block, and several blocks.
 const std::vector<std::uint64_t> sizes = {
     1,    3,     15,    16,    17,    127,   128,    129,     2047,    2048,
     2049, 16383, 16384, 16385, 70001, 65536, 262149, 1 << 20, 5000011, (9 << 20) + 5};
@@ -75,7 +77,7 @@ TEST_F(OnGpu, IsDescribed) {
 
 TEST_F(OnGpu, NvmlKnowsTheSameGpu) {
   std::string why_not;
-  const auto device = find_nvml_device(*gpu, &why_not);
+  const auto device = find_nvml_device(gpu->pci_bus_id, gpu->uuid, &why_not);
   if (!device) GTEST_SKIP() << "NOT TESTED, " << why_not;
   ClockObserver observer(device);
   observer.start();
@@ -135,7 +137,7 @@ TEST_F(OnGpu, CopyCopies) {
   EXPECT_EQ(to_host(to), to_host(from));
 }
 
-/// `bytes` from `from`, with `guard_bytes` around them in `to`, which must stay as they are.
+/// Copies `bytes` bytes; the `guard_bytes` around the copy in `to` must not change.
 void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const DeviceBuffer& to,
                           std::uint64_t bytes) {
   fill(to, 0xcd);
@@ -152,7 +154,7 @@ void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const 
 TEST_F(OnGpu, CopyKernelCopiesEveryByteAndNoOther) {
   constexpr std::uint64_t most = (64 << 20) + 5;
   const DeviceBuffer from(most);
-  ceilings::write_only(from.data(), most, nullptr);  // more than is copied, so that it would show
+  ceilings::write_only(from.data(), most, nullptr);  // more than is copied, to show overruns
   const Bytes content = to_host(from);
   const DeviceBuffer small(5000 + 2 * guard_bytes);
   for (std::uint64_t bytes = 0; bytes <= 5000; ++bytes) {
@@ -164,7 +166,7 @@ TEST_F(OnGpu, CopyKernelCopiesEveryByteAndNoOther) {
   }
 }
 
-/// Where 32 bits would not do. Both ends and the seam are looked at.
+/// A size that needs more than 32 bits. Both ends and the 4 GiB boundary are checked.
 TEST_F(OnGpu, CopyKernelCopiesMoreThan4GiB) {
   constexpr std::uint64_t seam = std::uint64_t{1} << 32, bytes = seam + 70001;
   std::size_t free_bytes = 0, total_bytes = 0;
@@ -204,7 +206,7 @@ TEST_F(OnGpu, SameBytesReadsEveryByte) {
     const DeviceBuffer from(read_bytes), to(write_bytes);
     ceilings::write_only(to.data(), write_bytes, nullptr);
     const Bytes plain = to_host(to);
-    // A byte that is not zero must show in the output, wherever it lies.
+    // A byte that is not zero must change the output, wherever it is.
     for (std::uint64_t at = 0; at < read_bytes; at += read_bytes / 97) {
       fill(from, 0);
       check(cudaMemset(from.as<char>() + at, 1, 1), "planting a byte");
@@ -237,18 +239,115 @@ TEST_F(OnGpu, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
   const Stream stream;
   const DeviceBuffer buffer(1 << 20);
   EventTimer timer;
-  const auto batch = [&](cudaStream_t s) {
+  const Batch batch{.enqueue = [&](cudaStream_t s) {
     for (int i = 0; i < 50; ++i) ceilings::write_only(buffer.data(), buffer.bytes(), s);
-  };
-  batch(stream.get());  // loads the kernel
+  }};
+  batch.enqueue(stream.get());  // loads the kernel
   EXPECT_TRUE(timer.time(batch, stream.get()).host_ahead);
-  EXPECT_THROW(timer.time([](cudaStream_t) { throw std::runtime_error("planted"); }, stream.get()),
-               std::runtime_error);
-  const auto waiting = [&](cudaStream_t s) { check(cudaStreamSynchronize(s), "waiting"); };
+  const Batch throwing{.enqueue = [](cudaStream_t) { throw std::runtime_error("planted"); }};
+  EXPECT_THROW(timer.time(throwing, stream.get()), std::runtime_error);
+  const Batch waiting{
+      .enqueue = [&](cudaStream_t s) { check(cudaStreamSynchronize(s), "waiting"); }};
   EXPECT_FALSE(timer.time(waiting, stream.get()).host_ahead);
   const BatchTime again = timer.time(batch, stream.get());
   EXPECT_TRUE(again.host_ahead);
   EXPECT_GT(again.us, 0);
+}
+
+/// One byte that the batch sets, read while the stream is held and after the stop event.
+TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndBehindAfterTheBatch) {
+  const Stream stream, beside(cudaStreamNonBlocking);
+  const DeviceBuffer buffer(1);
+  check(cudaMemset(buffer.data(), 0, 1), "clearing");
+  MappedArray<unsigned char> held(1), behind(1);
+  const auto look = [&](unsigned char* to, cudaStream_t on) {
+    check(cudaMemcpyAsync(to, buffer.data(), 1, cudaMemcpyDeviceToHost, on), "looking");
+  };
+  EventTimer timer;
+  timer.time({.enqueue = [&](cudaStream_t s) { cudaMemsetAsync(buffer.data(), 7, 1, s); },
+              .while_held =
+                  [&] {
+                    look(held.data(), beside.get());
+                    beside.synchronize();
+                  },
+              .behind = [&](cudaStream_t s) { look(behind.data(), s); }},
+             stream.get());
+  EXPECT_EQ(*held.data(), 0);
+  EXPECT_EQ(*behind.data(), 7);
+}
+
+TEST_F(OnGpu, EventTimerSaysHowLongOtherStreamsWentOn) {
+  const Stream stream, other(cudaStreamNonBlocking);
+  const DeviceBuffer buffer(std::uint64_t{4} << 30);
+  EventTimer timer;
+  const auto linger = [&](int rounds) {
+    return timer
+        .time({.enqueue =
+                   [&](cudaStream_t) {
+                     for (int i = 0; i < rounds; ++i) {
+                       cudaMemsetAsync(buffer.data(), i, buffer.bytes(), other.get());
+                     }
+                   }},
+              stream.get())
+        .lingering_us;
+  };
+  linger(1);
+  // Far apart on any GPU: one case writes 80 GiB, the other nothing.
+  EXPECT_GT(linger(20), 5 * linger(0));
+}
+
+/// All instruments on one work with two parts.
+TEST_F(OnGpu, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
+  const DeviceBuffer buffer(1 << 22);
+  const Stream stream;
+  int runs = 0;
+  const Work work{.name = "work",
+                  .calls = 10,
+                  .per_call = true,
+                  .enqueue =
+                      [&](cudaStream_t s, const Call& call) {
+                        ++runs;
+                        for (int i = 0; i < 10; ++i) {
+                          call("kernel_time", [&] {
+                            ceilings::write_only(buffer.data(), buffer.bytes(), s);
+                            ceilings::write_only(buffer.data(), 4096, s);
+                          });
+                          call("product_time",
+                               [&] { ceilings::write_only(buffer.data(), buffer.bytes(), s); });
+                        }
+                      },
+                  .held = true};
+  const auto none = make_instrument(InstrumentKind::none)->measure(work, stream.get());
+  EXPECT_TRUE(none.readings.empty());
+  EXPECT_FALSE(none.held) << "a profiler may run one kernel at a time";
+  const auto events = make_instrument(InstrumentKind::events)->measure(work, stream.get());
+  ASSERT_EQ(events.readings.size(), 1u);
+  EXPECT_EQ(events.readings[0].name, "kernel_time");
+  EXPECT_DOUBLE_EQ(events.readings[0].value, events.held->us / 10);
+  EXPECT_TRUE(events.launched.empty());
+  const auto recorder = make_instrument(InstrumentKind::activity);
+  const auto activity = recorder->measure(work, stream.get());
+  ASSERT_EQ(activity.readings.size(), 2u);
+  EXPECT_EQ(activity.readings[0].name, "kernel_time");
+  EXPECT_EQ(activity.readings[1].name, "product_time");
+  ASSERT_EQ(activity.launched.size(), 10u);
+  for (const auto& call : activity.launched) EXPECT_EQ(call.size(), 2u);
+  EXPECT_GE(activity.span_us, 10 * (activity.readings[0].value + activity.readings[1].value));
+  EXPECT_NEAR(activity.held->us / activity.span_us, 1.0, 0.05);
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_F(OnGpu, ACallThatLeavesNoTraceIsAnErrorUnderActivity) {
+  const auto recorder = make_instrument(InstrumentKind::activity);
+  const Stream stream;
+  const DeviceBuffer buffer(4096);
+  const Work work{.name = "forgetful", .enqueue = [&](cudaStream_t s, const Call& call) {
+                    call("kernel_time", [&] { ceilings::write_only(buffer.data(), 4096, s); });
+                    call("kernel_time", [] {});
+                  }};
+  EXPECT_EQ(message_of<std::runtime_error>([&] { recorder->measure(work, stream.get()); }),
+            "forgetful: CUPTI recorded no kernel for 1 of 2 calls; a time that leaves them out is "
+            "meaningless; run again");
 }
 
 TEST_F(OnGpu, ActivityTagsAndCounts) {
@@ -274,10 +373,12 @@ TEST_F(OnGpu, ActivityTagsAndCounts) {
   stream.synchronize();
   const auto kernels = recorder.flush();
   EXPECT_EQ(kernels.size(), 1007u);
-  const auto sums = sum_by_tag(kernels);
-  ASSERT_EQ(sums.size(), 2u);
-  EXPECT_EQ(sums.at(100).kernels, 305u);
-  EXPECT_EQ(sums.at(200).kernels, 700u);
+  const auto tagged = [&](std::optional<std::uint64_t> tag) {
+    return std::ranges::count(kernels, tag, &KernelActivity::tag);
+  };
+  EXPECT_EQ(tagged(std::nullopt), 2);
+  EXPECT_EQ(tagged(100), 305);
+  EXPECT_EQ(tagged(200), 700);
   for (const KernelActivity& kernel : kernels) {
     EXPECT_NE(kernel.name.find("write_kernel"), std::string::npos) << kernel.name;
     EXPECT_EQ(kernel.grid[0], 8);
@@ -285,7 +386,7 @@ TEST_F(OnGpu, ActivityTagsAndCounts) {
     EXPECT_GT(kernel.registers_per_thread, 0u);
   }
 
-  launch(3);  // a second pass starts from nothing
+  launch(3);  // a second pass starts from zero
   stream.synchronize();
   EXPECT_EQ(recorder.flush().size(), 3u);
   recorder.stop();
@@ -307,10 +408,10 @@ TEST_F(OnGpu, ManyRecordsInOnePass) {
     }
   }
   stream.synchronize();
-  EXPECT_EQ(sum_by_tag(recorder.flush()).at(1).kernels, count);
+  EXPECT_EQ(recorder.flush().size(), count);
 }
 
-// Two clocks, one chain: the events' span must be the records' span, gaps included.
+// Two clocks on one chain: the events' span must equal the records' span, gaps included.
 TEST_F(OnGpu, EventTimerAndActivityAgreeWithinOnePercent) {
   ActivityRecorder recorder;
   recorder.start();
@@ -318,18 +419,20 @@ TEST_F(OnGpu, EventTimerAndActivityAgreeWithinOnePercent) {
   const DeviceBuffer from(64 << 20), to(256 << 20);
   fill(from, 0);
   EventTimer timer;
-  const auto chain = [&](cudaStream_t s) {
-    const ScopedTag tag(recorder, 1);  // within the batch: the hold before it stays outside
+  const Batch chain{.enqueue = [&](cudaStream_t s) {
+    const ScopedTag tag(recorder, 1);  // within the batch, so without the hold before it
     for (int i = 0; i < 40; ++i) {
       ceilings::same_bytes(from.data(), from.bytes(), to.data(), to.bytes(), s);
     }
-  };
+  }};
   timer.time(chain, stream.get());
   recorder.flush();
   for (int repetition = 0; repetition < 3; ++repetition) {
     const NvtxRange range("tests", "same_bytes", "chain");
     const BatchTime events = timer.time(chain, stream.get());
-    const ActivitySum records = sum_by_tag(recorder.flush()).at(1);
+    auto kernels = recorder.flush();
+    std::erase_if(kernels, [](const KernelActivity& kernel) { return kernel.tag != 1; });
+    const ActivitySum records = sum(kernels);
     EXPECT_TRUE(events.host_ahead);
     EXPECT_EQ(records.kernels, 40u);
     EXPECT_NEAR(events.us / records.span_us, 1.0, 0.01);

@@ -6,8 +6,8 @@ namespace reprolab::profiling {
 namespace {
 
 TEST(Instrument, NameAndParseAreInverse) {
-  for (const auto instrument : {Instrument::none, Instrument::events, Instrument::activity}) {
-    EXPECT_EQ(parse_instrument(name(instrument)), instrument);
+  for (const auto kind : {InstrumentKind::none, InstrumentKind::events, InstrumentKind::activity}) {
+    EXPECT_EQ(parse_instrument(name(kind)), kind);
   }
 }
 

@@ -21,7 +21,7 @@ TEST(Nvml, ALibraryThatIsNotNvml) {
   std::string why_not;
   EXPECT_FALSE(Nvml::load(&why_not));
   EXPECT_EQ(why_not,
-            "NVML lacks nvmlInit_v2, nvmlShutdown or nvmlDeviceGetHandleByPciBusId_v2. Clocks, "
+            "NVML lacks nvmlInit_v2, nvmlShutdown, nvmlDeviceGetHandleByPciBusId_v2. Clocks, "
             "power and temperature stay unknown. Update the NVIDIA driver.");
 }
 
@@ -55,7 +55,7 @@ TEST(Nvml, AGpuOfMachineHppIsFound) {
   Gpu gpu;
   gpu.pci_bus_id = "0000:17:00.0";
   std::string why_not;
-  const auto device = find_nvml_device(gpu, &why_not);
+  const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
   ASSERT_TRUE(device) << why_not;
   EXPECT_DOUBLE_EQ(device->power_limit_w().value(), 700.0);
 }

@@ -1,4 +1,4 @@
-// What the profiling tests share.
+// Shared by the profiling tests.
 #pragma once
 
 #include <cstdlib>

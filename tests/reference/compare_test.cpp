@@ -9,7 +9,7 @@
 namespace reprolab::reference {
 namespace {
 
-constexpr std::int64_t seam = 1 << 18;  // where the chunks of the comparison meet
+constexpr std::int64_t seam = 1 << 18;  // a boundary between chunks of the comparison
 constexpr std::int64_t n = 3 * seam + 17;
 
 class PlantedFault : public testing::TestWithParam<std::tuple<std::int64_t, int>> {};

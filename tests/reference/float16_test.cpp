@@ -11,8 +11,8 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Every pair of neighbouring finite values: their midpoint goes to the even one, and one fp32 ULP
-/// to either side goes to the nearer one.
+/// For every pair of neighbouring finite values: their midpoint is rounded to the even one, and one
+/// fp32 ULP to either side of it is rounded to the nearer one.
 void check_every_midpoint(WeightType type, std::uint16_t infinity_bits, double past_the_greatest) {
   for (std::uint16_t low = 0; low < infinity_bits; ++low) {
     const auto high = static_cast<std::uint16_t>(low + 1);

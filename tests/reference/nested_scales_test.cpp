@@ -75,8 +75,8 @@ TEST(NestedScales, SizesThatDisagreeAreRefused) {
   }
 }
 
-/// A kernel that computes scales with one rounding instead of two is wrong in some scales of 100
-/// but in one output of 100,000 or fewer: only many raw outputs show it.
+/// A kernel that computes scales with one rounding instead of two is wrong in some of 100 scales,
+/// but in about one of 80,000 outputs: only many raw outputs show it.
 TEST(NestedScales, AFusedMultiplyAddIsCaughtInSixteenMillionOutputs) {
   constexpr std::int64_t n = 1 << 24;
   std::vector<std::uint16_t> weights(n);

@@ -33,14 +33,14 @@ std::vector<std::uint16_t> dequantized(const Quantized& q, std::size_t n, Weight
   return output;
 }
 
-/// One block of 32 times the same code.
+/// The output of one block of 32 equal codes.
 std::uint16_t single(int code, float absmax, WeightType type) {
   const Quantized q{std::vector<std::uint8_t>(16, static_cast<std::uint8_t>(code * 17)), {absmax}};
   return dequantized(q, 32, type, 32)[31];
 }
 
-/// The definition, an element at a time, in double: the product of two fp32 numbers is exact
-/// there, so rounding it to fp32 is the fp32 product.
+/// The definition, one element at a time, in double: there the product of two fp32 numbers is
+/// exact, so rounding it to fp32 gives the fp32 product.
 std::uint16_t by_definition(const Quantized& q, std::int64_t i, WeightType type, int block_size) {
   const double exact =
       static_cast<double>(standard_table[code_at(q.codes, i)]) * q.absmax[i / block_size];
@@ -132,7 +132,7 @@ TEST(Nf4, SubnormalWeightsQuantizeAsZeros) {
   const Quantized zeros = quantized(weights, WeightType::bf16, 64);
   EXPECT_EQ(zeros.absmax[0], 0.0f);
   EXPECT_EQ(zeros.codes[0], 0x00);
-  weights[0] = 0x0080;  // the least normal number: now the others are 0 of it, not 1/128
+  weights[0] = 0x0080;  // the least normal number: the others are 0, not 1/128 of it
   EXPECT_EQ(quantized(weights, WeightType::bf16, 64).codes[0], 0xf7);
 }
 

@@ -24,7 +24,7 @@ TEST(NormalWeights, AnElementDependsOnSeedAndIndexAlone) {
   EXPECT_NE(whole, weights(6, 0, 200'000));
 }
 
-/// The bits themselves: recorded runs name a seed, so a seed must mean the same for ever.
+/// The bits themselves: recorded runs name a seed, so a seed must always mean the same.
 TEST(NormalWeights, BitsNeverChange) {
   EXPECT_EQ(weights(1, 0, 4), (std::vector<std::uint16_t>{0x23d5, 0x90cf, 0xa71a, 0xa592}));
   EXPECT_EQ(weights(1, 1ull << 40, 2, 1, WeightType::bf16),

@@ -61,8 +61,8 @@ int code_of(float scaled) {
   return code;
 }
 
-/// Looks for the one fp16 weight and scale whose code turns on the last bit of the reciprocal, and
-/// stores the other code. No bf16 weight and scale do.
+/// Finds the one fp16 weight and scale whose code depends on the last bit of the reciprocal, and
+/// stores the other code. There is no such bf16 weight and scale.
 TEST_F(QuantizerCheckTest, ACodeThatTurnsOnTheReciprocalIsExplained) {
   tensor_.type = WeightType::fp16;
   for (std::uint16_t scale = 0x3c00; scale < 0x4000; ++scale) {

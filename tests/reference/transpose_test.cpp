@@ -16,9 +16,9 @@ namespace {
 using Bits = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t in_gap = 0xdeadbeefu, untouched = 0xcdcdcdcdu;
-constexpr std::int64_t behind = 3;  ///< Elements of an output that lie behind its matrix.
+constexpr std::int64_t behind = 3;  ///< Elements of an output after the end of its matrix.
 
-/// A matrix whose every element has a value of its own, and `in_gap` between its rows.
+/// A matrix in which every element has its own value, with `in_gap` between its rows.
 Bits make_input(const MatrixShape& shape) {
   Bits input(static_cast<std::size_t>(shape.elements()), in_gap);
   for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -34,7 +34,7 @@ std::size_t output_size(const MatrixShape& shape, std::int64_t out_stride) {
                                   behind);
 }
 
-/// The definition, an element at a time.
+/// The definition, one element at a time.
 Bits by_definition(const Bits& input, const MatrixShape& shape, std::int64_t out_stride) {
   Bits output(output_size(shape, out_stride), untouched);
   for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -52,7 +52,7 @@ Bits transposed(const Bits& input, const MatrixShape& shape, std::int64_t out_st
   return output;
 }
 
-/// With and without room between rows, on either side.
+/// With and without padding between rows, on either side.
 void expect_follows_the_definition(std::int64_t rows, std::int64_t columns, int threads) {
   for (const std::int64_t in_gap_length : {0, 1, 5}) {
     for (const std::int64_t out_gap_length : {0, 1, 3}) {
@@ -102,7 +102,7 @@ TEST(Transpose, OfATransposeIsTheMatrix) {
   EXPECT_EQ(twice, input);
 }
 
-/// Moved as floats, a NaN might be quieted.
+/// If they were moved as floats, a NaN might be quieted.
 TEST(Transpose, KeepsEveryBitOfNansZerosAndSubnormals) {
   const Bits special = {0x7f800001u, 0x7fc00000u, 0xffbfffffu, 0xffffffffu,
                         0x7fffffffu, 0x80000000u, 0x00000000u, 0x00000001u,
@@ -174,7 +174,7 @@ TEST(DistinctValues, AreDistinctAtNeighbouringPlacesOfAStretch) {
   }
 }
 
-/// A sample of one, and of those places in it that differ in one bit or two.
+/// A sample of a range, and all places in it that differ from the first in one bit or two.
 TEST(DistinctValues, AreDistinctOverAWholeStretch) {
   for (const std::uint64_t first : {std::uint64_t{0}, 5 * stretch}) {
     Bits apart, near = values(first, 1, 1);
@@ -214,7 +214,7 @@ TEST(DistinctValues, AreFiniteAndBelowTwo) {
   EXPECT_TRUE(positive);
 }
 
-/// Neighbours differ in many bits, so that no exchange of two of them is small.
+/// Neighbours differ in many bits, so that a swap of two is never a small change.
 TEST(DistinctValues, OfNeighboursAreFarApart) {
   double flipped = 0;
   for (std::uint64_t i = 0; i < 100000; ++i) {
@@ -238,12 +238,12 @@ TEST(DistinctValues, OfOtherSeedsAndStretchesAreOthersAtTheirPlace) {
   for (const std::uint64_t k : {1u, 2u, 3u, 511u}) {
     EXPECT_EQ(in_place(first, values(k * stretch + 1, count, 1)), 0u) << "stretch " << k;
   }
-  // A stretch further on is no other seed either.
+  // Nor is a later range the same as another seed.
   EXPECT_EQ(in_place(values(stretch + 1, count, 1), values(1, count, 2)), 0u);
   EXPECT_EQ(in_place(values(stretch + 1, count, 0), values(1, count, 1)), 0u);
 }
 
-/// From a second implementation, in Python, so that the data never change silently.
+/// Computed by a second implementation, in Python, so that the data never change silently.
 TEST(DistinctValues, AreTheseForEver) {
   const struct {
     std::uint64_t index, seed;

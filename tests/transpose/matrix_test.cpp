@@ -94,7 +94,7 @@ TEST(MakeMatrix, DependsOnTheSeedAlone) {
   }
 }
 
-/// In 64 bits: the last element of the largest matrix of the sweep has a place beyond 2^32 - 1.
+/// In 64 bits: the last element of the largest matrix of the sweep has a position beyond 2^32 - 1.
 TEST(ValueBits, AreThoseOfTheElementsPlace) {
   EXPECT_EQ(value_bits(Data::random, 65537, 65536, 65536, 1),
             reference::distinct_value_bits(65537ull * 65537 - 1, 1));
@@ -102,7 +102,7 @@ TEST(ValueBits, AreThoseOfTheElementsPlace) {
   EXPECT_EQ(value_bits(Data::constant, 10, 3, 4, 9), one);
 }
 
-/// What nobody wrote must differ from everything that anybody should write.
+/// Memory that was not written must differ from every value that may be written.
 TEST(GapBits, AreNoElementsValue) {
   const Matrix matrix = make_matrix({.rows = 500, .columns = 500}, 1);
   EXPECT_EQ(std::ranges::count(matrix.input, gap_bits), 0);
@@ -119,7 +119,7 @@ TEST(DescribeMismatch, TellsThePlaceInTheOutputAndTheBits) {
             "0x00000000 (0), actual 0x80000000 (-0)");
 }
 
-/// The output of a 3 x 5 matrix with 2 elements between rows has rows of 3, 5 apart.
+/// The output of a 3 x 5 matrix with padding 2 has rows of 3 elements, 5 apart.
 TEST(DescribeMismatch, SaysWhenAGapWasWrittenTo) {
   const MatrixSpec spec{.rows = 3, .columns = 5, .padding = 2};
   EXPECT_EQ(describe_mismatch({.mismatches = 1, .first_mismatch = 12}, spec, one, 0x40000000u),

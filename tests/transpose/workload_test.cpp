@@ -1,4 +1,4 @@
-// Matrices as problems of the harness: what is planned, made and said of them.
+// Matrices as problems of the harness: their plans, their data and their descriptions.
 #include "experiments/transpose/workload.hpp"
 
 #include <gtest/gtest.h>
@@ -28,14 +28,16 @@ TEST(Plan, HasTheFactsOfTheMatrix) {
             nlohmann::json::parse(R"({"name": "100x132+4/constant", "family": "transpose",
               "n": 13200, "rows": 100, "columns": 132, "in_stride": 136, "out_stride": 104,
               "data": "constant", "checked_on": "host"})"));
-  const std::int64_t in = 99 * 136 + 132, out = 131 * 104 + 100;  // elements, gaps among them
+  const std::int64_t in = 99 * 136 + 132, out = 131 * 104 + 100;  // elements, gaps included
   EXPECT_EQ(planned.facts.elements, out);
   EXPECT_EQ(planned.facts.element_bytes, 4);
   EXPECT_EQ(planned.facts.bytes_read, 13200u * 4) << "gaps are not read";
   EXPECT_EQ(planned.facts.bytes_written, 13200u * 4) << "gaps are not written";
-  EXPECT_EQ(planned.slot_device_bytes, static_cast<std::uint64_t>(4 * (in + out)));
+  EXPECT_EQ(planned.slot_device_bytes, static_cast<std::uint64_t>(4 * (in + out)) + guard_bytes);
   EXPECT_EQ(planned.host_bytes, static_cast<std::uint64_t>(4 * (in + out)));
+  EXPECT_FALSE(planned.timed) << "constant data is the post's check, and gets no time";
   EXPECT_EQ(plan({.rows = 2, .columns = 3}).facts.description.at("data"), "random");
+  EXPECT_TRUE(plan({.rows = 2, .columns = 3}).timed);
 }
 
 TEST(Plan, ChecksOnTheDeviceWhatIsTooLargeForAHost) {
@@ -55,11 +57,13 @@ class OnGpuTranspose : public testing::Test {
     if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
   }
 
-  /// What verifying takes: proven comparisons.
+  /// What verification needs, tested once.
   struct Bench {
-    Bench() : comparison(stream.get()) { reference::prove_comparison(); }
+    Bench() { reference::prove_comparison(); }
     profiling::Stream stream;
-    DeviceComparison comparison;
+    Comparisons comparisons{stream.get()};
+    std::unique_ptr<profiling::Instrument> instrument =
+        profiling::make_instrument(profiling::InstrumentKind::events);
   };
 };
 
@@ -72,7 +76,7 @@ Bits to_host(const void* device, std::size_t elements) {
   return bits;
 }
 
-/// The device's matrices against the host's, whose expected output is the reference's.
+/// Compares the device's matrices with the host's, whose expected output is the reference's.
 TEST_F(OnGpuTranspose, TheDeviceMakesTheMatricesOfTheHost) {
   for (const MatrixSpec& spec : specs) {
     for (const std::uint64_t seed : {0, 5}) {
@@ -87,21 +91,32 @@ TEST_F(OnGpuTranspose, TheDeviceMakesTheMatricesOfTheHost) {
   }
 }
 
-TEST_F(OnGpuTranspose, AWorkloadHasEqualInputsAndItsOwnOutputsInEverySlot) {
+/// Two matrices in turn, the second from the next seed.
+TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEverySlotAndTwoMatricesInTurns) {
   for (const MatrixSpec& spec : specs) {
-    const Matrix host = make_matrix(spec, 5);
+    const Matrix matrices[] = {make_matrix(spec, 5), make_matrix(spec, 6)};
+    // The first element is the same from every seed.
+    EXPECT_EQ(matrices[0].input == matrices[1].input,
+              spec.data == Data::constant || spec.elements() == 1)
+        << spec.name();
     const TransposeWorkload workload(spec, 5, 3);
     ASSERT_EQ(workload.slots(), 3);
-    const auto expected = workload.expected();
-    EXPECT_TRUE(std::ranges::equal(expected, std::as_bytes(std::span(host.expected))));
+    EXPECT_TRUE(
+        std::ranges::equal(workload.expected(), std::as_bytes(std::span(matrices[0].expected))));
     std::set<const void*> places;
     for (int slot = 0; slot < 3; ++slot) {
-      EXPECT_EQ(to_host(workload.traffic(slot).read, host.input.size()), host.input);
-      EXPECT_EQ(workload.traffic(slot).written, workload.output(slot));
-      places.insert(workload.traffic(slot).read);
+      const Matrix& matrix = matrices[slot % 2];
+      EXPECT_EQ(to_host(workload.input(slot).data(), matrix.input.size()), matrix.input);
+      places.insert(workload.input(slot).data());
       places.insert(workload.output(slot));
     }
     EXPECT_EQ(places.size(), 6u) << spec.name();
+    for (int matrix = 0; matrix < 2; ++matrix) {
+      const Matrix& host = matrices[matrix];
+      const profiling::DeviceBuffer expected(4 * host.expected.size());
+      workload.write_expected(matrix, expected.data(), nullptr);
+      EXPECT_EQ(to_host(expected.data(), host.expected.size()), host.expected) << matrix;
+    }
   }
 }
 
@@ -109,9 +124,9 @@ TEST_F(OnGpuTranspose, EveryKernelEndsAsItPromises) {
   const Bench bench;
   for (const MatrixSpec& spec : specs) {
     const TransposeWorkload workload(spec, 5, 2);
-    Verifier verifier(workload, bench.comparison, bench.stream.get());
+    Verifier verifier(workload, bench.comparisons, bench.stream.get());
     for (const auto& kernel : registered_variants<Problem>()) {
-      const Verification found = verifier.verify(kernel);
+      const Verification found = verifier.verify(kernel, *bench.instrument);
       SCOPED_TRACE(kernel.name + " on " + spec.name() + ": " + found.reason);
       if (!workload.supports(kernel.name).ok) {
         EXPECT_EQ(name(found.outcome), "unsupported");
@@ -124,7 +139,7 @@ TEST_F(OnGpuTranspose, EveryKernelEndsAsItPromises) {
   }
 }
 
-/// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the truth.
+/// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the expected output.
 TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   const MatrixSpec spec{.rows = 46352, .columns = 46352};
   ASSERT_GT(spec.elements(), most_on_host);
@@ -134,23 +149,23 @@ TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   const Bench bench;
   const TransposeWorkload workload(spec, 5, 1);
   EXPECT_TRUE(workload.expected().empty());
-  Verifier verifier(workload, bench.comparison, bench.stream.get());
+  Verifier verifier(workload, bench.comparisons, bench.stream.get());
   VariantInfo tiled;
   tiled.name = "tiled";
-  EXPECT_EQ(name(verifier.verify(tiled).outcome), "bit_exact");
+  EXPECT_EQ(name(verifier.verify(tiled, *bench.instrument).outcome), "bit_exact");
   for (const auto& kernel : registered_variants<Problem>()) {
     if (kernel.deviation.empty() || !workload.supports(kernel.name).ok) continue;
-    const Verification found = verifier.verify(kernel);
+    const Verification found = verifier.verify(kernel, *bench.instrument);
     EXPECT_EQ(name(found.outcome), "unsupported") << kernel.name;
     EXPECT_EQ(found.reason,
-              "its declared output is made on the host, for which the problem is too large");
+              "its declared output is computed on the host, for which this problem is too large");
   }
-  // The last element alone spoilt, beyond 2^31.
+  // Only the last element is wrong, beyond 2^31.
   constexpr std::int64_t last = std::int64_t{46352} * 46352 - 1;
   auto* const output = static_cast<std::uint32_t*>(workload.output(0));
   ASSERT_EQ(workload.launch("tiled", 0, bench.stream.get()), cudaSuccess);
   profiling::check(cudaMemsetAsync(output + last, 0x11, 4, bench.stream.get()), "spoiling");
-  const Verification spoilt = verifier.judge_on_device(tiled, output);
+  const Verification spoilt = verifier.judge(tiled, 0, output);
   EXPECT_EQ(name(spoilt.outcome), "mismatch");
   EXPECT_EQ(spoilt.found.mismatches, 1);
   EXPECT_EQ(spoilt.found.first_mismatch, last);

@@ -106,7 +106,7 @@ BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::stri
 }
 
 void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name) {
-  tensor_named(tensors, name);  // throws when there is none
+  tensor_named(tensors, name);  // throws if there is none
   std::erase_if(tensors, [&](const auto& tensor) { return tensor.name == name; });
 }
 

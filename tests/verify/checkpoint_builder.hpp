@@ -1,4 +1,4 @@
-// Makes small checkpoint files, valid or wrong in just one way, in a folder of the test's own.
+// Makes small checkpoint files, valid or wrong in exactly one way, in the test's own folder.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct BuilderTensor {
 /// A safetensors file as bytes: header length, JSON header with contiguous offsets, data.
 std::string safetensors_bytes(const std::vector<BuilderTensor>& tensors);
 
-/// The same around any header text.
+/// The same with any header text.
 std::string safetensors_bytes(const std::string& header, const std::string& data);
 
 struct CheckpointSpec {
@@ -26,19 +26,19 @@ struct CheckpointSpec {
   bool dequantized = true;
   bool source = false;
   std::int64_t rows = 3;
-  std::int64_t columns = 67;  ///< An odd number of weights, a short last block.
+  std::int64_t columns = 67;  ///< An odd number of weights and a short last block.
 };
 
 /// The tensors of a checkpoint with one weight, `layer.weight`, bf16 in blocks of 64, quantized
 /// and dequantized by the reference.
 std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec = {});
 
-/// The one of this name; for a test to damage.
+/// The tensor of this name, for a test to damage.
 BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::string& name);
 
 void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name);
 
-/// A folder that goes away with the object.
+/// A folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -1,4 +1,4 @@
-// The program as its users meet it: exit statuses and texts.
+// The program as its users see it: exit statuses and texts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ class VerifyProgram : public testing::Test {
   Finished run(const std::string& arguments) {
     const auto out = folder_.path() / "stdout";
     const auto err = folder_.path() / "stderr";
-    // Without kernels, so that the answer is the same on a machine with a GPU.
+    // Without kernels, so that the result is the same on a machine with a GPU.
     const int code = std::system(fmt::format("CUDA_VISIBLE_DEVICES= '{}' {} >'{}' 2>'{}'",
                                              VERIFY_PROGRAM, arguments, out.string(), err.string())
                                      .c_str());
@@ -51,6 +51,17 @@ TEST_F(VerifyProgram, ProvesTheGoldenFile) {
   EXPECT_NE(run_result.out.find("  reference  bit_exact 86\n  quantizer  bit_exact 86\n"),
             std::string::npos)
       << run_result.out;
+}
+
+TEST_F(VerifyProgram, InBriefShowsOnlyTensorsWithAFailure) {
+  const Finished sound = run(GOLDEN_FILE " --brief");
+  EXPECT_EQ(sound.status, 0);
+  EXPECT_EQ(sound.out.find("case0"), std::string::npos) << sound.out;
+  EXPECT_NE(sound.out.find("  reference  bit_exact 86\n"), std::string::npos) << sound.out;
+  auto tensors = valid_tensors({.nested = true});
+  tensor_named(tensors, "layer.dequantized").data[2 * 70] ^= 1;
+  const std::string faulty = file(tensors);
+  EXPECT_EQ(run(faulty + " --brief").out, run(faulty).out);
 }
 
 TEST_F(VerifyProgram, TellsAFlippedBitAndDumpsBothSides) {
@@ -117,7 +128,7 @@ TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
   }
 }
 
-/// These texts are CLI11's own and differ between its versions.
+/// These texts come from CLI11 and differ between its versions.
 TEST_F(VerifyProgram, RefusesUnknownAndMissingArgumentsInOneLine) {
   for (const std::string arguments : {"", "a b", "a --colour", "a --dump"}) {
     const Finished result = run(arguments);

@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes are read to the end or refused with InvalidFile. Build with clang
-// and -DREPROLAB_FUZZ=ON; start with tests/golden as the corpus.
+// libFuzzer target: any bytes are either read completely or refused with InvalidFile. Build with
+// clang and -DREPROLAB_FUZZ=ON; start with tests/golden as the corpus.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Every way in which a checkpoint can be wrong, and the exact line that its user gets.
+// Every way in which a checkpoint can be wrong, and the exact message for each.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr const char* not_nf4 = "; give a checkpoint quantized by bitsandbytes t
 struct Malformed {
   std::string name;
   std::string bytes;
-  std::string message;  ///< After the file's path and ": ".
+  std::string message;  ///< The message after the file's path and ": ".
 };
 
 void PrintTo(const Malformed& entry, std::ostream* out) { *out << entry.name; }
@@ -38,7 +38,7 @@ std::string without(const std::string& name, bool nested = false) {
   return changed([&](Tensors& tensors) { remove_tensor(tensors, name); }, nested);
 }
 
-/// The tensor with `extra` bytes more, and that many elements.
+/// The checkpoint with `extra_elements` more elements in the tensor `name`.
 std::string longer(const std::string& name, std::int64_t extra_elements, int element_bytes,
                    bool nested = false) {
   return changed(
@@ -50,7 +50,7 @@ std::string longer(const std::string& name, std::int64_t extra_elements, int ele
       nested);
 }
 
-/// `from` replaced by `to` in the quant_state's text.
+/// The checkpoint with `from` replaced by `to` in the quant_state's text.
 std::string with_state(const std::string& from, const std::string& to, bool nested = false) {
   return changed(
       [&](Tensors& tensors) {
@@ -254,7 +254,7 @@ const std::vector<Malformed>& checkpoint_faults() {
        state("has the nested_blocksize 0, not a power of two to 4096")},
       {"NoOffset", with_state("nested_offset", "offset", true), state("has no 'nested_offset'")},
       {"OffsetNan", with_state(offset_text(), "\"nested_offset\": NaN", true),
-       state("has a nested_offset of NaN: no weight has a value")},
+       state("has a nested_offset of NaN, which makes every weight NaN")},
       {"OffsetText", with_state(offset_text(), "\"nested_offset\": \"much\"", true),
        state("has a nested_offset that is no number")},
       {"OffsetTooLarge", with_state(offset_text(), "\"nested_offset\": 1e39", true),

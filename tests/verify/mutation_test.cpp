@@ -1,5 +1,5 @@
-// Thousands of damaged files: each is either read to the end or refused with InvalidFile. Run
-// under the preset asan, this also shows that nothing is read past its end.
+// Thousands of damaged files: each is either read completely or refused with InvalidFile. Run under
+// the preset asan, this also shows that nothing is read past the end of a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Mutator {
     std::memcpy(bytes.data(), &length, 8);
   }
 
-  /// Offsets, shapes, block sizes: any digit of any text.
+  /// Changes offsets, shapes or block sizes: any digit of any text.
   void change_digit(std::string& bytes) {
     for (int tries = 0; tries < 200; ++tries) {
       char& c = bytes[below(bytes.size())];
@@ -81,7 +81,7 @@ class Mutator {
   std::mt19937 random_;  // its sequence is fixed by the standard
 };
 
-/// True when the file was accepted.
+/// Returns whether the file was accepted.
 bool read_all(const std::filesystem::path& path) {
   try {
     const BnbCheckpoint checkpoint(path);

@@ -1,4 +1,4 @@
-// What a sound file holds comes out as it went in.
+// A valid file is read back exactly as it was written.
 #include "reference/safetensors.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The decode step on the host, for every input that 16 bits of scale and 4 of code can make, beside
-// the reference, which shares no line with it.
+// The decode step on the host, for every input that 16 bits of scale and 4 of code can make,
+// compared with the reference, which shares no code with it.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -29,7 +29,7 @@ std::uint16_t decoded(WeightType type, int code, float scale) {
                                   : bits_of(round_to<__nv_bfloat16>(product));
 }
 
-/// All 16 codes under each scale, by the reference.
+/// All 16 codes with each scale, by the reference.
 std::vector<std::uint16_t> by_reference(const std::vector<float>& scales, WeightType type) {
   std::vector<std::uint8_t> codes(scales.size() * 16);
   for (std::size_t byte = 0; byte < codes.size(); ++byte) {
@@ -65,7 +65,7 @@ TEST(DecodeStep, EveryCodeTimesEveryFp16ScaleIsTheReferences) {
   }
 }
 
-/// Every bf16 value: all exponents of fp32, so its subnormals, infinities and NaNs too.
+/// Every bf16 value: all exponents of fp32, including subnormals, infinities and NaNs.
 TEST(DecodeStep, EveryCodeTimesEveryBf16ScaleIsTheReferences) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     expect_equal(widened(WeightType::bf16), type);

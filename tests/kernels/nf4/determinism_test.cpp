@@ -1,4 +1,4 @@
-// The same bits every time.
+// Every run gives the same bits.
 #include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {

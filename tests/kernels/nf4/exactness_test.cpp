@@ -30,7 +30,7 @@ TEST_P(OnGpuExactness, EveryCopyIsAsPromised) {
   EXPECT_EQ(name(found.outcome), name(promised(GetParam(), tensor))) << found.reason;
 }
 
-/// Large enough that a fused multiply-add in the scales could not pass.
+/// Large enough that a fused multiply-add in the scales would be detected.
 TEST_P(OnGpuExactness, SixteenMillionNestedWeightsAreAsPromised) {
   const Proof proof;
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
@@ -40,7 +40,7 @@ TEST_P(OnGpuExactness, SixteenMillionNestedWeightsAreAsPromised) {
   }
 }
 
-/// A checkpoint's own table: refused, or dequantized with it.
+/// A checkpoint's own table is refused, or used as promised.
 TEST_P(OnGpuExactness, AnotherTableIsRefusedOrTakenAsPromised) {
   const Proof proof;
   Tensor tensor = make_row(4097);

@@ -1,4 +1,4 @@
-// Stands in for libbitsandbytes_cuda*.so: its functions show their arguments and do nothing.
+// Stands in for libbitsandbytes_cuda*.so: its functions report their arguments and do nothing.
 #include "tests/kernels/nf4/fake_peer.hpp"
 
 namespace {

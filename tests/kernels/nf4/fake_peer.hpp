@@ -1,4 +1,4 @@
-// What the fake peer saw of its calls.
+// What the fake peer records of its calls.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +20,5 @@ using PeerHook = void (*)(const PeerCall&);
 
 }  // namespace reprolab
 
-/// Exported by the fake peer: called at each call from now on; null for nobody.
+/// Exported by the fake peer: sets the hook that is called at each call; null for none.
 extern "C" void set_peer_hook(reprolab::PeerHook hook);

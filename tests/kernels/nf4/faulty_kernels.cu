@@ -1,4 +1,4 @@
-// Kernels with one planted fault each, for tests that wrong kernels are caught. One weight a
+// Kernels with one planted fault each, to test that wrong kernels are caught. One weight per
 // thread, fp16 only. Their names begin with "test_".
 #include "kernels/nf4/support.hpp"
 
@@ -31,7 +31,7 @@ struct FusedMultiplyAdd : Sound {
   }
 };
 
-/// The fourth decimal of entry 5, as a slip of the pen would have it.
+/// Entry 5 with a typing error in its fourth decimal.
 struct WrongEntry : Sound {
   __device__ static float entry(unsigned code) {
     return code == 5 ? -0.18467343022823334f : Sound::entry(code);
@@ -88,7 +88,7 @@ cudaError_t launch_trap(const Problem&, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-/// A deviation: the first weight of each block is left unwritten.
+/// A deviation: the first weight of each block is not written.
 struct SkipsFirst : Sound {
   __device__ static bool skips(std::int64_t i, std::int64_t) { return i % 64 == 0; }
 };

@@ -1,4 +1,4 @@
-// That a wrong kernel is caught, for the right reason, and a sound one beside it is not.
+// Checks that a wrong kernel is caught, for the right reason, and that a sound one is not.
 #include "tests/kernels/nf4/on_gpu.hpp"
 #include "tests/text.hpp"
 
@@ -39,7 +39,7 @@ TEST_F(OnGpuFaultyKernels, SwappedNibblesAreAMismatch) {
   const auto found = verify("test_swapped_nibbles", tensor);
   EXPECT_EQ(found.outcome, Outcome::mismatch);
   EXPECT_TRUE(matches(found.reason, full_reason));
-  // The first pair of differing codes decides where it shows first.
+  // The first pair of different codes decides where the first mismatch is.
   std::int64_t first = 0;
   while (tensor.expected[first] == tensor.expected[first ^ 1]) ++first;
   EXPECT_EQ(found.found.first_mismatch, first);
@@ -49,7 +49,7 @@ TEST_F(OnGpuFaultyKernels, SwappedNibblesAreAMismatch) {
                         std::to_string(reference::code_at(tensor.quantized.codes, first)) + " "));
 }
 
-/// It shows in about one of 80,000 outputs.
+/// Visible in about one of 80,000 outputs.
 TEST_F(OnGpuFaultyKernels, AFusedMultiplyAddInTheScalesIsAMismatchOfLargeNestedTensors) {
   const Tensor tensor = make_tensor({.rows = 4096, .columns = 4096, .nested = true}, 1);
   const auto found = verify("test_fused_multiply_add", tensor);
@@ -89,7 +89,7 @@ TEST_F(OnGpuFaultyKernels, AWriteBehindTheOutputIsSeenByTheGuards) {
 TEST_F(OnGpuFaultyKernels, TooManyThreadsAreALaunchFailureAndSpoilNothing) {
   const auto found = verify("test_too_many_threads", make_row(4096));
   EXPECT_EQ(found.outcome, Outcome::launch_failed);
-  // Which of CUDA's words for it depends on its version.
+  // Which of CUDA's messages it is depends on the CUDA version.
   EXPECT_TRUE(
       matches(found.reason, "launch: invalid .* \\(cudaErrorInvalid(Value|Configuration)\\)"));
   EXPECT_EQ(verify("test_sound", make_row(4096)).outcome, Outcome::bit_exact);
@@ -132,20 +132,18 @@ TEST_F(OnGpuFaultyKernels, AnUnsupportedProblemIsNotRunAndSaysWhy) {
   EXPECT_EQ(bf16.outcome, Outcome::unsupported);
 }
 
-/// In a process of its own: a kernel that traps takes the CUDA context with it.
-TEST_F(OnGpuFaultyKernels, AKernelThatTrapsEndsTheRunAndSaysWhatToDo) {
+/// In a separate process, because a kernel that traps destroys the CUDA context.
+TEST_F(OnGpuFaultyKernels, AKernelThatTrapsFallsWithTheReason) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto verify_trap = [this] {
     try {
       verify("test_trap", make_row(1000));
-    } catch (const std::runtime_error& error) {
-      std::fprintf(stderr, "%s\n", error.what());
+    } catch (const Fallen& fallen) {
+      std::fprintf(stderr, "%s\n", fallen.what());
       std::_Exit(3);
     }
   };
-  EXPECT_EXIT(verify_trap(), testing::ExitedWithCode(3),
-              "test_trap on fp16/b64: .* \\(cudaError[A-Za-z]*\\); the GPU can run nothing more in "
-              "this process, so mend the kernel or leave it out with --kernel");
+  EXPECT_EXIT(verify_trap(), testing::ExitedWithCode(3), "kernel: .* \\(cudaError[A-Za-z]*\\)");
 }
 
 }  // namespace

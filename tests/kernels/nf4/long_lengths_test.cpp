@@ -1,5 +1,5 @@
-// Lengths that 31 and 32 bits cannot count. The host could not quantize so much in a test's time:
-// a verified tile is laid out again and again on the device, and so must its output be.
+// Lengths that 31 and 32 bits cannot count. Quantizing so much on the host would take too long: a
+// verified tile is repeated on the device, so its output must repeat as well.
 #include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
@@ -10,7 +10,7 @@ constexpr int block_size = 64;
 
 class OnGpuLongLengths : public OnGpuEachKernel {};
 
-/// `bytes` of device memory filled with copies of `tile`, the last one cut short.
+/// Device memory with `count` elements: copies of `tile`, the last one cut short.
 template <class T>
 profiling::DeviceBuffer repeated(const std::vector<T>& tile, std::uint64_t count) {
   const profiling::DeviceBuffer once(tile.size() * sizeof(T));
@@ -29,7 +29,7 @@ profiling::DeviceBuffer on_device(const std::vector<std::uint16_t>& bits) {
   return repeated(bits, bits.size());
 }
 
-/// A problem of `n` weights that repeats one tile, with its memory.
+/// A problem of `n` weights that repeats one tile, and its memory.
 struct LongProblem {
   LongProblem(const reference::QuantizedTensor& tile, std::int64_t n)
       : blocks(static_cast<std::uint64_t>(reference::block_count(n, block_size))),
@@ -57,7 +57,7 @@ struct LongProblem {
   Problem view;
 };
 
-/// What the tiles of the output must be, in turn. A bit-exact kernel has one; Algorithm 1 walks
+/// The expected tiles of the output, in turn. A bit-exact kernel has one. Algorithm 1 advances
 /// through the scales 8 times as slowly, so its output repeats after 8 tiles.
 std::vector<profiling::DeviceBuffer> expected_tiles(const VariantInfo& kernel, const Tensor& tile) {
   std::vector<profiling::DeviceBuffer> expected;

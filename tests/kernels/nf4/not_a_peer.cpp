@@ -1,2 +1,2 @@
-// A shared library, but no bitsandbytes.
+// A shared library that is not bitsandbytes.
 extern "C" int something_else() { return 1; }

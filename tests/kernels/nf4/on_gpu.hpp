@@ -7,15 +7,17 @@
 
 namespace reprolab::nf4 {
 
-/// What verifying tensors takes, once a test.
+/// What the verification of tensors needs, once per test.
 class Proof : public reprolab::Proof {
  public:
   using reprolab::Proof::verify;
   Verification verify(const VariantInfo& kernel, const Tensor& tensor, int slots = 1) const {
-    return verify(kernel, Nf4Workload(facts_of(tensor), tensor, slots));
+    const std::vector<Tensor> tensors(static_cast<std::size_t>(std::min(slots, distinct_matrices)),
+                                      tensor);
+    return verify(kernel, Nf4Workload(facts_of(tensor), tensors, slots));
   }
 
-  /// Fails the test unless `kernel` ends on `tensor` as its contract promises.
+  /// Fails the test unless `kernel`'s outcome on `tensor` is the one that its contract promises.
   void expect_promised(const VariantInfo& kernel, const Tensor& tensor,
                        const std::string& problem) const {
     const Verification found = verify(kernel, tensor);
@@ -24,7 +26,7 @@ class Proof : public reprolab::Proof {
   }
 };
 
-/// Launches `kernel` on `tensor` alone and returns where it wrote outside its output.
+/// Launches `kernel` on `tensor` by itself and returns where it wrote outside its output.
 inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const Tensor& tensor) {
   const DeviceTensor input(tensor.quantized);
   const GuardedOutput output(2 * tensor.expected.size());

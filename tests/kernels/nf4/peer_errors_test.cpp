@@ -1,4 +1,6 @@
-// How a peer is named, and what a user reads who names one wrongly.
+// How a peer is named, and the message for a user who names one wrongly.
+#include "experiments/harness/errors.hpp"
+#include "experiments/nf4/options.hpp"
 #include "experiments/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "tests/kernels/nf4/testing.hpp"
@@ -8,8 +10,8 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The fake peer in an unpacked wheel: site/bitsandbytes/libbitsandbytes_cuda999.so, and beside its
-/// folder the wheel's metadata.
+/// The fake peer in an unpacked wheel: site/bitsandbytes/libbitsandbytes_cuda999.so, with the
+/// wheel's metadata next to its folder.
 std::string peer_in_wheel(const OwnFolder& site, const std::string& dist_info) {
   if (!dist_info.empty()) site.write(dist_info + "/METADATA", "");
   const auto library = site.path() / "bitsandbytes/libbitsandbytes_cuda999.so";
@@ -18,7 +20,7 @@ std::string peer_in_wheel(const OwnFolder& site, const std::string& dist_info) {
   return library.string();
 }
 
-/// What add_bitsandbytes_peer says of `argument`; nothing must have been registered.
+/// The message of add_bitsandbytes_peer for `argument`; nothing may have been registered.
 std::string complaint(const std::string& argument) {
   const auto before = Registry<Problem>::instance().kernels().size();
   const auto text = message_of<std::runtime_error>([&] { add_bitsandbytes_peer(argument); });
@@ -27,7 +29,7 @@ std::string complaint(const std::string& argument) {
   return text;
 }
 
-/// Registered peers stay for as long as the process lives, so every test takes a name of its own.
+/// Peers stay registered as long as the process lives, so every test uses its own name.
 const Kernel<Problem>& add(const std::string& argument, const std::string& expected_name) {
   EXPECT_EQ(add_bitsandbytes_peer(argument), expected_name);
   return kernel_named<Problem>(expected_name);
@@ -56,8 +58,16 @@ TEST(PeerErrors, NotASharedLibrary) {
 TEST(PeerErrors, ALibraryThatIsNotBitsandbytes) {
   EXPECT_EQ(complaint(NOT_A_PEER),
             "peer " NOT_A_PEER
-            ": exports no cdequantize_blockwise_fp16_nf4; give libbitsandbytes_cuda*.so of a "
-            "bitsandbytes wheel");
+            ": exports neither cdequantize_blockwise_fp16_nf4 nor cdequantize_blockwise_bf16_nf4; "
+            "give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
+}
+
+TEST(PeerErrors, ALibraryThatEndsTheProcessWhenItIsLoaded) {
+  EXPECT_EQ(message_of<UsageError>([] { load_peers({UNLOADABLE_PEER}); }),
+            "peer " UNLOADABLE_PEER
+            ": when it was loaded, it ended the process: exit status 7; leave it out");
+  EXPECT_EQ(message_of<UsageError>([] { load_peers({"/nonexistent/a.so"}); }),
+            "peer /nonexistent/a.so: no such file; give the path of libbitsandbytes_cuda*.so");
 }
 
 TEST(PeerErrors, ASecondPeerOfTheSameNameAndThatOfAKernel) {
@@ -76,7 +86,7 @@ TEST(PeerNames, ThatOfTheUserWins) {
   const auto peer = add("peer_named=" FAKE_PEER, "peer_named");
   EXPECT_EQ(peer.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
   EXPECT_EQ(peer.source_file, "kernels/nf4/bitsandbytes_peer.cu");
-  EXPECT_TRUE(peer.peer);
+  EXPECT_EQ(peer.origin.kind, Origin::Kind::peer);
   EXPECT_TRUE(peer.contract.bit_exact());
 }
 
@@ -93,11 +103,29 @@ TEST(PeerNames, ThatOfTheFileWhereTheVersionIsUnknown) {
   add(library, "bitsandbytes_cuda999");
 }
 
-TEST(PeerNames, ARegisteredPeerIsListedAsOne) {
+TEST(PeerNames, ARegisteredPeerIsListedAsOneWithItsMaker) {
   add("peer_listed=" FAKE_PEER, "peer_listed");
-  for (const auto& variant : registered_variants<Problem>()) {
-    EXPECT_EQ(variant.role == Role::peer, kernel_named<Problem>(variant.name).peer) << variant.name;
-  }
+  const auto all = registered_variants<Problem>();
+  const auto listed = std::ranges::find(all, "peer_listed", &VariantInfo::name);
+  ASSERT_NE(listed, all.end());
+  EXPECT_EQ(listed->origin.kind, Origin::Kind::peer);
+  EXPECT_EQ(listed->origin.maker, "bitsandbytes (version unknown)");
+  const auto ours = std::ranges::find(all, "shared_lut", &VariantInfo::name);
+  ASSERT_NE(ours, all.end());
+  EXPECT_EQ(ours->origin.kind, Origin::Kind::project);
+}
+
+TEST(PeerSupports, WhatTheLibraryExportsAndNothingElse) {
+  const auto peer = add("peer_without_nested=" CRASHING_PEER, "peer_without_nested");
+  Problem problem;
+  problem.table = reference::standard_table;
+  problem.n = 64;
+  EXPECT_TRUE(peer.supports(problem).ok);
+  problem.output_type = OutputType::bf16;
+  EXPECT_TRUE(peer.supports(problem).ok);
+  const std::uint8_t code = 0;
+  problem.nested.codes = &code;
+  EXPECT_EQ(peer.supports(problem).reason, "the library exports no cdequantize_blockwise_fp32");
 }
 
 TEST(PeerSupports, LengthsThatAnIntCanCountWithATileToSpare) {

@@ -1,4 +1,4 @@
-// What a peer is called with, seen by one that only looks.
+// The arguments that a peer is called with, recorded by a fake peer.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -14,10 +14,10 @@ namespace {
 
 std::vector<PeerCall> calls;
 
-/// Registers the fake peer as `name` and has every call of it kept, and shown to `also`.
+/// Registers the fake peer as `name`, sets the hook of its calls, and clears `calls`.
 const Kernel<Problem>& add_recording_peer(const std::string& name, PeerHook hook) {
   add_bitsandbytes_peer(name + "=" FAKE_PEER);
-  void* library = dlopen(FAKE_PEER, RTLD_NOW);  // the same instance: it is counted, not loaded
+  void* library = dlopen(FAKE_PEER, RTLD_NOW);  // the same instance: dlopen only counts it
   const auto set_hook = reinterpret_cast<decltype(&set_peer_hook)>(dlsym(library, "set_peer_hook"));
   calls.clear();
   set_hook(hook);
@@ -38,7 +38,7 @@ TEST(PeerLaunch, PlainScalesAreOneCallOfTheOutputsType) {
                   .block_size = 64,
                   .output = output,
                   .output_type = OutputType::fp16};
-  int stand_in = 0;  // never looked at: nothing is launched
+  int stand_in = 0;  // never read: nothing is launched
   const auto stream = reinterpret_cast<cudaStream_t>(&stand_in);
   peer.launch(problem, stream);
   problem.output_type = OutputType::bf16;
@@ -65,10 +65,10 @@ TEST(PeerLaunch, NoWeightsAreNoCall) {
 
 class OnGpuPeerLaunch : public OnGpuTest {};
 
-std::vector<float> scales_seen;  ///< By the weights' call, as they were then.
+std::vector<float> scales_seen;  ///< The scales at the time of the call for the weights.
 
-/// Gives each block's scale the value 2 as bitsandbytes' fp32 call would, and looks at the scales
-/// that the weights' call is given.
+/// Sets each block's scale to 2, as bitsandbytes' fp32 call would, and reads the scales that the
+/// call for the weights is given.
 void play_along(const PeerCall& call) {
   keep(call);
   const auto stream = static_cast<cudaStream_t>(call.stream);

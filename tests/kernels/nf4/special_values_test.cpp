@@ -9,7 +9,7 @@ namespace {
 
 using reference::WeightType;
 
-/// Quantized and dequantized by the reference from bits of `type`.
+/// A tensor that the reference quantizes and dequantizes from bits of `type`.
 Tensor from_source(const std::string& name, const std::vector<std::uint16_t>& source,
                    WeightType type, int block_size) {
   const auto n = static_cast<std::int64_t>(source.size());
@@ -26,7 +26,7 @@ Tensor from_source(const std::string& name, const std::vector<std::uint16_t>& so
   return {std::move(quantized), std::move(expected)};
 }
 
-/// Every code under each of `scales`, block by block.
+/// A tensor with every code under each of `scales`, block by block.
 Tensor from_scales(const std::string& name, const std::vector<float>& scales, WeightType type) {
   const auto n = static_cast<std::int64_t>(scales.size()) * 32;
   reference::QuantizedTensor quantized{.name = name,
@@ -44,7 +44,7 @@ Tensor from_scales(const std::string& name, const std::vector<float>& scales, We
   return {std::move(quantized), std::move(expected)};
 }
 
-/// Ordinary weights with one special block of 64, of `bits`, from weight 64 on.
+/// Ordinary weights, but with `bits` in the second block (all of it, or its first weight).
 Tensor with_block(const std::string& name, std::uint16_t bits, bool whole_block, WeightType type,
                   int block_size) {
   const Tensor ordinary = make_row(3 * 4096 + 17, block_size, false, type);
@@ -59,12 +59,12 @@ std::int64_t count(const Tensor& tensor, std::uint16_t bits) {
   return std::ranges::count(tensor.expected, bits);
 }
 
-/// These outputs are what the tests below mean to reach; no device needed.
+/// The crafted tensors hold the outputs that the tests below need; no device needed.
 TEST(SpecialValues, TheCraftedTensorsHoldThem) {
   EXPECT_EQ(count(with_block("infinite", 0x7c00, false, WeightType::fp16, 64), 0x7fff), 63);
   EXPECT_EQ(count(with_block("zero", 0, true, WeightType::fp16, 64), 0x8000), 64);
   EXPECT_EQ(count(with_block("zero", 0, true, WeightType::bf16, 4096), 0x8000), 4096);
-  // 1.2e-38 is normal, and every entry but 1 and -1 times it is not.
+  // 1.2e-38 is normal, and its product with every entry but 1 and -1 is not.
   const auto tiny = from_scales("tiny", {1.2e-38f}, WeightType::bf16);
   EXPECT_EQ(count(tiny, 0), 2 * 8);
   EXPECT_EQ(count(tiny, 0x8000), 2 * 6);

@@ -1,4 +1,4 @@
-// What each kernel refuses, in its words.
+// What each kernel refuses, and its message.
 #include <cmath>
 
 #include "experiments/nf4/workload.hpp"

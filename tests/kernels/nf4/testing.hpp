@@ -1,5 +1,5 @@
-// What the tests of the NF4 kernels share: tensors, the kernels' names, and what each promises of a
-// tensor.
+// Shared by the tests of the NF4 kernels: tensors, the kernels' names, and the outcome that each
+// kernel promises for a tensor.
 #pragma once
 
 #include <string>
@@ -14,14 +14,15 @@
 
 namespace reprolab::nf4 {
 
-/// All kernels that are registered by their files; not the peers that tests add.
+/// All kernels that are registered by their files, without the peers that tests add.
 inline std::vector<VariantInfo> registered_kernels() {
   auto kernels = registered_variants<Problem>();
-  std::erase_if(kernels, [](const VariantInfo& kernel) { return kernel.role == Role::peer; });
+  std::erase_if(kernels,
+                [](const VariantInfo& kernel) { return kernel.origin.kind == Origin::Kind::peer; });
   return kernels;
 }
 
-/// Ends and interiors of every unit that a kernel walks in: byte, block, warp, tile, grid.
+/// Ends and interiors of every unit that a kernel works in: byte, block, warp, tile, grid.
 inline constexpr std::int64_t lengths[] = {1,   2,    31,   63,   64,   65,   127,   511,    512,
                                            513, 1023, 1024, 1025, 2047, 4097, 65537, 1000003};
 inline constexpr int block_sizes[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
@@ -33,7 +34,7 @@ inline Tensor make_row(std::int64_t n, int block_size = 64, bool nested = false,
       {.rows = 1, .columns = n, .block_size = block_size, .nested = nested, .output = type}, seed);
 }
 
-/// Facts of a tensor that was made by hand.
+/// Facts about a hand-made tensor.
 inline ProblemFacts facts_of(const Tensor& tensor) {
   return {.name = tensor.quantized.name,
           .description = {{"name", tensor.quantized.name}, {"family", "nf4"}},
@@ -43,7 +44,7 @@ inline ProblemFacts facts_of(const Tensor& tensor) {
           .bytes_written = 2 * tensor.expected.size()};
 }
 
-/// What `kernel` is declared to write for `tensor`; what it leaves alone is poison.
+/// What `kernel` is declared to write for `tensor`; elements that it does not write are poison.
 inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, const Tensor& tensor) {
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
   kernel_named<Problem>(kernel.name)
@@ -51,13 +52,13 @@ inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, con
   return output;
 }
 
-/// How `kernel` must end on `tensor`, by its own word and contract.
+/// The outcome that `kernel` must have on `tensor`, by its `supports` and its contract.
 inline Outcome promised(const VariantInfo& kernel, const Tensor& tensor) {
   if (!kernel_named<Problem>(kernel.name).supports(host_problem(tensor.quantized, nullptr)).ok) {
     return Outcome::unsupported;
   }
   if (kernel.deviation.empty()) return Outcome::bit_exact;
-  // Bits, so that NaN equals itself.
+  // Compares bits, so that NaN equals itself.
   return declared_output(kernel, tensor) == tensor.expected ? Outcome::bit_exact
                                                             : Outcome::deviation_as_declared;
 }

@@ -1,4 +1,4 @@
-// What the kernels' files say of bank conflicts, counted from the functions that they index with.
+// The bank conflicts that the kernel files state, counted with the kernels' own index functions.
 #include "tests/kernels/transpose/bank_conflicts.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Ways, Float4sGoInQuartersOfAWarp) {
       << "the last quarter counts";
 }
 
-// Kernels that move one element a thread: `in` is the place that it loads, `out` that it stores.
+// Kernels that move one element per thread: `in` is where a thread loads, `out` where it stores.
 int single_in(int thread, bool swizzle) {
   const auto [row, column] = single_element(thread);
   return swizzle ? flat_swizzled(row, column) : flat(row, column);
@@ -68,7 +68,7 @@ TEST(TmaSwizzle, AWarpsStoresHitEightBanksFourTimesAndItsLoadsNeverConflict) {
   }
 }
 
-/// A shape that column_walk or tiled is made with.
+/// A tile shape that column_walk or tiled uses.
 struct VectorTile {
   int rows, columns, threads;
 
@@ -120,8 +120,8 @@ TEST(ShiftedWindow, AColumnOfTheTileHitsAllBanks) {
   }
 }
 
-/// Worst over the warps and steps of a block, for an output whose rows lie `stride` elements apart
-/// and of which the first begins `start` elements past a multiple of 32 bytes.
+/// The worst over the warps and steps of a block, for an output whose rows are `stride` elements
+/// apart and whose first row begins `start` elements past a multiple of 32 bytes.
 int worst_load(int start, int stride) {
   constexpr int lanes = shifted::window / 4;
   int worst = 0;
@@ -139,7 +139,7 @@ int worst_load(int start, int stride) {
   return worst;
 }
 
-/// A warp loads of four rows, each shifted by what its own start asks for.
+/// A warp loads from four rows, each shifted according to its own start.
 TEST(ShiftedWindow, LoadsConflictAsTheRowsShiftsTell) {
   constexpr int worst_of_stride[] = {1, 4, 1, 2};  // by the stride modulo 4
   for (int start = 0; start < shifted::unit; ++start) {

@@ -1,4 +1,4 @@
-// The same bits every time, right or wrong.
+// Every run gives the same bits, right or wrong.
 #include "tests/kernels/transpose/on_gpu.hpp"
 
 namespace reprolab::transpose {

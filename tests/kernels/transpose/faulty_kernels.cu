@@ -1,5 +1,5 @@
-// Transpose kernels with one planted fault each, for tests that wrong kernels are caught. One
-// element a thread, any matrix. Their names begin with "test_".
+// Transpose kernels with one planted fault each, to test that wrong kernels are caught. One element
+// per thread, any matrix. Their names begin with "test_".
 #include "kernels/transpose/support.hpp"
 
 namespace reprolab::transpose {
@@ -14,7 +14,7 @@ struct Sound {
   __device__ static float value(float value) { return value; }
 };
 
-/// The first two elements of the output's first row change places.
+/// Swaps the first two elements of the output's first row.
 struct SwapsTwo : Sound {
   __device__ static std::int64_t column(std::int64_t row, std::int64_t column) {
     return row == 0 && column < 2 ? 1 - column : column;
@@ -27,7 +27,7 @@ struct SkipsLastColumn : Sound {
   }
 };
 
-/// The second tile of 32 x 32 in both directions.
+/// Does not write the second tile of 32 x 32 in both directions.
 struct LeavesOutTile : Sound {
   __device__ static bool skips(std::int64_t row, std::int64_t column, const Problem&) {
     return row / 32 == 1 && column / 32 == 1;
@@ -59,19 +59,19 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 
 __global__ void write(float* to) { *to = 1.0f; }
 
-/// Writes the transpose, then one element `at` from the output's start.
+/// Writes the transpose, and then one element, `at` elements from the output's start.
 cudaError_t launch_and_write(const Problem& problem, std::int64_t at, cudaStream_t stream) {
   const cudaError_t status = launch<Sound>(problem, stream);
   write<<<1, 1, 0, stream>>>(problem.output + at);
   return status;
 }
 
-/// Behind the output's first row.
+/// Writes after the output's first row.
 cudaError_t launch_with_write_to_gap(const Problem& problem, cudaStream_t stream) {
   return launch_and_write(problem, problem.rows, stream);
 }
 
-/// Behind the last one.
+/// Writes after the output's last row.
 cudaError_t launch_with_write_behind(const Problem& problem, cudaStream_t stream) {
   return launch_and_write(problem, (problem.columns - 1) * problem.out_stride + problem.rows,
                           stream);

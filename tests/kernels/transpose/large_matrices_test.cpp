@@ -1,5 +1,5 @@
-// Matrices of 2^32 elements, which neither 32 bits nor most hosts hold: 16 GiB in and 16 GiB out,
-// checked on the device.
+// Matrices of 2^32 elements, which cannot be counted in 32 bits and do not fit most hosts: 16 GiB
+// in and 16 GiB out, checked on the device.
 #include "tests/kernels/transpose/on_gpu.hpp"
 
 namespace reprolab::transpose {
@@ -18,7 +18,7 @@ TEST_P(OnGpuTransposeLargeMatrices, Of65536By65536AndOneOffAreTransposed) {
   }
   ManyMatrices matrices(GetParam(), words, words);
   matrices.run(tight(65536, 65536));
-  matrices.run(tight(65537, 65535));  // rows that begin anywhere, for those that can
+  matrices.run(tight(65537, 65535));  // unaligned rows, for the kernels that support them
   EXPECT_GE(matrices.expect_transposed(), 1);
 }
 

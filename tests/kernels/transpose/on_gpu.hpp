@@ -1,5 +1,5 @@
 // How the GPU tests run a transpose kernel: through the harness's verifier, or on matrices that are
-// checked place by place.
+// checked with the place check.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,19 +13,19 @@
 
 namespace reprolab::transpose {
 
-/// The same for each kernel that this GPU can run at all.
+/// The same for each kernel that this GPU can run.
 class OnGpuEachTranspose : public OnGpuEachKernel {
  protected:
   void SetUp() override {
     OnGpuEachKernel::SetUp();
     if (IsSkipped()) return;
-    // Of an empty problem every row is aligned: what is refused is the GPU.
+    // In an empty problem every row is aligned, so a refusal can only be due to the GPU.
     const Support support = kernel_named<Problem>(GetParam().name).supports(Problem{});
     if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << support.reason;
   }
 };
 
-/// Those that promise the transpose, cuBLAS's among them; and those that declare something else.
+/// The kernels that promise the transpose (including cuBLAS's), or those that declare a deviation.
 inline std::vector<VariantInfo> kernels_that(bool deviate) {
   auto kernels = registered_variants<Problem>();
   std::erase_if(kernels,
@@ -43,14 +43,14 @@ inline std::string describe(const Placement& matrix) {
 /// One kernel on many matrices.
 class ManyMatrices {
  public:
-  /// Of at most so many words, the room between rows included.
+  /// For matrices of at most these numbers of words, padding between rows included.
   ManyMatrices(const VariantInfo& kernel, std::int64_t input_words, std::int64_t output_words)
       : kernel_(kernel_named<Problem>(kernel.name)),
-        // Somebody else's may multiply by one.
-        check_(kernel_.peer ? Words::finite : Words::any, input_words, output_words,
-               stream_.get()) {}
+        // A peer may multiply by one.
+        check_(kernel_.origin.kind == Origin::Kind::peer ? Words::finite : Words::any, input_words,
+               output_words, stream_.get()) {}
 
-  /// Enqueues, unless the kernel does not support it.
+  /// Enqueues a run, unless the kernel does not support the matrix.
   void run(const Placement& matrix) {
     const Problem problem = check_.problem(matrix);
     if (!kernel_.supports(problem).ok) return;
@@ -62,15 +62,15 @@ class ManyMatrices {
     if (pending_.size() == PlaceCheck::most_checks) read();
   }
 
-  /// Fails the test for outputs that are no transpose, for gaps and guards that were touched, and
-  /// for an input that is no longer what it was. Returns how many matrices were run.
+  /// Fails the test if an output is no transpose, if a gap or guard was changed, or if an input was
+  /// changed. Returns how many matrices were run.
   int expect_transposed() {
     read();
     EXPECT_EQ(check_.changed_input_words(), 0) << kernel_.name << " writes to its input";
     return count_;
   }
 
-  /// Those whose check found something; for tests of wrong kernels.
+  /// The checks that found something; for tests of wrong kernels.
   std::vector<Wrong> wrong() {
     auto found = check_.found();
     std::erase_if(found, [](const Wrong& one) { return one.words == 0; });

@@ -27,7 +27,7 @@ __global__ void fill(std::uint32_t* input, std::int64_t count, Words words) {
   }
 }
 
-/// Words [begin, end) around `output`; the first wrong one is the farthest from the end.
+/// Compares the words [begin, end) around `output`; the first wrong one is farthest from the end.
 __global__ void compare(const std::uint32_t* output, Placement matrix, Words words,
                         std::int64_t begin, std::int64_t end, unsigned long long* wrong_words,
                         unsigned long long* farthest_from_end) {
@@ -40,7 +40,7 @@ __global__ void compare(const std::uint32_t* output, Placement matrix, Words wor
 
 std::uint64_t bytes_of(std::int64_t words) { return 4 * static_cast<std::uint64_t>(words); }
 
-/// Offsets of a placement, rounded up.
+/// Room for the offsets of a placement, rounded up.
 constexpr std::int64_t room = 64;
 
 }  // namespace
@@ -119,7 +119,7 @@ std::vector<Wrong> PlaceCheck::found() {
 }
 
 std::int64_t PlaceCheck::changed_input_words() const {
-  // The input is the transpose of one long column.
+  // The words of the input are those of the transpose of one long column.
   const Placement whole = {
       .rows = input_words_, .columns = 1, .in_stride = 1, .out_stride = input_words_};
   const profiling::DeviceBuffer counts(sizeof(Counted));

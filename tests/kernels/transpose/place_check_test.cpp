@@ -1,4 +1,4 @@
-// The words that outputs are checked for, on the host: beside the reference's transpose.
+// The words that outputs are checked for, on the host, compared with the reference's transpose.
 #include "tests/kernels/transpose/place_check.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t guard = 100;
 
-/// The transpose of what lies in `matrix`'s place, with guards, by the reference.
+/// The reference's transpose of the input at `matrix`'s place, with guards.
 std::vector<std::uint32_t> by_reference(const Placement& matrix, Words words) {
   std::vector<std::uint32_t> input;
   for (std::int64_t i = 0; i < matrix.input_words(); ++i) {
@@ -51,7 +51,7 @@ TEST(WantedWord, IsTheReferencesTransposeAmongUntouchedWords) {
   }
 }
 
-/// More than any of the small shapes takes.
+/// More words than any of the small shapes has.
 constexpr std::uint64_t small = 1 << 20;
 
 TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {

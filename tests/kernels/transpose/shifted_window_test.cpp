@@ -1,4 +1,4 @@
-// Windows cover each row of an output once, wherever it begins, and begin at multiples of 32 bytes.
+// Windows cover each output row once, whatever its alignment, and begin at multiples of 32 bytes.
 #include "kernels/transpose/shifted_window.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uintptr_t aligned = 4096;
 
-/// Calls `check(row_start, length)` for rows that begin at each element of 32 bytes.
+/// Calls `check(row_start, length)` for rows that begin at each of the 8 elements of 32 bytes.
 template <class Check>
 void for_each_row(Check check) {
   for (std::uintptr_t element = 0; element < 8; ++element) {
@@ -19,7 +19,7 @@ void for_each_row(Check check) {
   }
 }
 
-/// The first element of window `index`, which may lie before the row.
+/// The first element of window `index`, which may be before the start of the row.
 std::int64_t start_of(std::uint32_t index, std::uintptr_t row_start) {
   return std::int64_t{index} * window - shift_of(row_start);
 }
@@ -62,7 +62,7 @@ TEST(Windows, AreAsFewAsAnyStartOfTheRowAllows) {
   EXPECT_EQ(windows_over(0), 0u);
   for (std::int64_t length = 1; length <= 200; ++length) {
     const std::int64_t one_less = std::int64_t{windows_over(length)} - 1;
-    // The worst start, 7 elements past a multiple of 32 bytes, needs them all.
+    // The worst start, 7 elements past a multiple of 32 bytes, needs all of the windows.
     EXPECT_LT(one_less * window - (unit - 1), length);
   }
   EXPECT_EQ(windows_over(25), 1u);

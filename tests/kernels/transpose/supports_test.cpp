@@ -1,4 +1,4 @@
-// What each kernel refuses, in its words.
+// What each kernel refuses, and its message.
 #include "kernels/transpose/support.hpp"
 
 #include <gtest/gtest.h>
@@ -13,13 +13,13 @@ namespace {
 constexpr const char* needs_float4s =
     "needs rows and columns in multiples of 4, and rows that begin at multiples of 16 bytes";
 
-/// An address that nobody looks at, so many bytes past a multiple of 16.
+/// An address that is never read, `bytes_off` bytes past a multiple of 16.
 template <class Pointer>
 Pointer address(std::uintptr_t bytes_off) {
   return reinterpret_cast<Pointer>((std::uintptr_t{1} << 20) + bytes_off);
 }
 
-/// Aligned in every way, with room between the rows.
+/// Aligned in every way, with padding between the rows.
 Problem aligned_problem() {
   return {.input = address<const float*>(0),
           .output = address<float*>(0),
@@ -89,7 +89,7 @@ TEST(TransposeSupports, ColumnWalkTakesEverything) {
 }
 
 TEST(TransposeSupports, TiledTakesFloat4sAlone) {
-  const auto& tiled = kernel_named<Problem>("tiled");
+  const auto tiled = kernel_named<Problem>("tiled");
   EXPECT_TRUE(tiled.supports(aligned_problem()).ok);
   for (const auto& refused : {unaligned_problems(), ragged_problems()}) {
     for (const Problem& problem : refused) {
@@ -108,7 +108,7 @@ TEST(TransposeSupports, CublasRefusesWithItsOwnWordsOrNotAtAll) {
 
 TEST(TransposeSupports, CublasRefusesStridesThatAnIntCannotCount) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
-  const auto& cublas = kernel_named<Problem>("cublas_sgeam");
+  const auto cublas = kernel_named<Problem>("cublas_sgeam");
   Problem input = aligned_problem(), output = aligned_problem();
   input.in_stride = output.out_stride = most + 1;
   EXPECT_EQ(cublas.supports(input).reason, "cuBLAS counts strides in 32 bits");
@@ -121,7 +121,7 @@ TEST(TransposeSupports, CublasRefusesStridesThatAnIntCannotCount) {
 constexpr const char* tma_kernels[] = {"tma_naive", "tma_swizzle", "tma_batched",
                                        "tma_batched_as_published"};
 
-/// Where there is no such GPU that is the reason, whatever the problem.
+/// Without such a GPU, that is the reason, whatever the problem.
 TEST(TransposeSupports, WithoutItTheTensorMemoryAcceleratorIsWhatIsMissing) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
@@ -139,10 +139,10 @@ TEST(TransposeSupports, WithoutItTheTensorMemoryAcceleratorIsWhatIsMissing) {
 
 class OnGpuTransposeSupports : public OnGpuTest {};
 
-/// It stores whole groups of 16 bytes, past the end of a row as well.
+/// It stores whole groups of 16 bytes, even past the end of a row.
 TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesWholeGroupsOf16Bytes) {
   for (const char* name : tma_kernels) {
-    const auto& kernel = kernel_named<Problem>(name);
+    const auto kernel = kernel_named<Problem>(name);
     if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
       GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
     }
@@ -155,11 +155,11 @@ TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesWholeGroupsOf16Byt
   }
 }
 
-/// That is what the driver's descriptions of matrices hold.
+/// The limit of the driver's descriptions of matrices.
 TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesRowsLessThan2To40BytesApart) {
   constexpr std::int64_t too_far = std::int64_t{1} << 38;  // elements
   for (const char* name : tma_kernels) {
-    const auto& kernel = kernel_named<Problem>(name);
+    const auto kernel = kernel_named<Problem>(name);
     if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
       GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
     }

@@ -1,5 +1,5 @@
-// Where elements lie in shared memory, and which of them a thread moves: beside the post's own
-// arithmetic, and element by element.
+// Where elements lie in shared memory, and which of them a thread moves, compared with the post's
+// own arithmetic and element by element.
 #include "kernels/transpose/swizzle.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int tile_elements = tma_tile * tma_tile;
 
-/// The post's lines, word by word: addresses in bytes, chunks of 16 of them, rows of 128.
+/// The post's lines, unchanged: addresses in bytes, chunks of 16 bytes, rows of 128 bytes.
 int swizzled_by_the_post(int row, int column) {
   const int i16 = (row * 32 + column) * 4 >> 4;
   const int y16 = i16 >> 3;
@@ -23,7 +23,7 @@ int swizzled_by_the_post(int row, int column) {
   return ((y16 ^ x16) * 4 & (32 - 1)) + (column & 3);
 }
 
-/// Rows and columns that a step of up to 7 more can reach.
+/// Includes the rows and columns that a step of up to 7 more can reach.
 TEST(Swizzled, IsThePostsFormulaAlsoPastTheTile) {
   for (int row = 0; row < tma_tile + batch; ++row) {
     for (int column = 0; column < tma_tile + batch; ++column) {
@@ -55,16 +55,7 @@ TEST(Swizzled, IsItsOwnInverse) {
   }
 }
 
-TEST(Flat, CountsRowByRowWithAndWithoutTheSwizzle) {
-  for (int row = 0; row < tma_tile; ++row) {
-    for (int column = 0; column < tma_tile; ++column) {
-      EXPECT_EQ(flat(row, column), 32 * row + column);
-      EXPECT_EQ(flat_swizzled(row, column), 32 * row + swizzled(row, column));
-    }
-  }
-}
-
-/// How often each element of the tile is named by `threads` threads with `steps` steps each.
+/// How often each element of the tile is moved by `threads` threads with `steps` steps each.
 template <class ElementOf>
 std::vector<int> counts(int threads, int steps, ElementOf element_of) {
   std::vector<int> found(tile_elements, 0);
@@ -103,7 +94,7 @@ std::vector<Move> published_moves() {
   return moves;
 }
 
-/// Both by the post's lines: column + j inside the swizzle alone, on both sides.
+/// Both sides by the post's lines: column + j only inside the swizzle.
 TEST(PublishedMove, IsThePosts) {
   for (int thread = 0; thread < tile_elements / batch; ++thread) {
     for (int j = 0; j < batch; ++j) {
@@ -128,7 +119,7 @@ TEST(PublishedMove, WritesEachPlaceOnceAndReadsTheFirstFourRowsAlone) {
 }
 
 TEST(PublishedMove, PutsOneElementInEightWhereTheTransposeHasIt) {
-  // Which place each place of the stored tile comes from, where every element goes to its own.
+  // For each place of the stored tile of a correct transpose, the place that it comes from.
   std::vector<int> right(tile_elements);
   for (int row = 0; row < tma_tile; ++row) {
     for (int column = 0; column < tma_tile; ++column) {
@@ -142,8 +133,8 @@ TEST(PublishedMove, PutsOneElementInEightWhereTheTransposeHasIt) {
   EXPECT_EQ(good, 128);
 }
 
-/// The shared tile of column_walk and tiled: 128 rows of 4 chunks, 64 of 16, and what else a
-/// kernel might ask for.
+/// The shared tile of column_walk and tiled: 128 rows of 4 chunks, 64 of 16, and other possible
+/// sizes.
 TEST(ChunkOf, GivesEveryChunkOfATileItsOwnPlace) {
   for (const int chunks : {4, 8, 16, 32}) {
     for (const int rows : {8, 64, 128}) {

@@ -1,4 +1,4 @@
-// The orders in which blocks take tiles: each tile once, and neighbours as documented.
+// The orders in which blocks take tiles: each tile once, with the documented neighbours.
 #include "kernels/transpose/tile_order.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::vector<Extent> extents() {
   return all;
 }
 
-/// The tiles of all blocks, in their order.
+/// The tiles of all blocks, in the order of the blocks.
 template <class Order>
 std::vector<Place> walk(const Extent& extent) {
   std::vector<Place> places;
@@ -59,20 +59,8 @@ TEST(TileOrders, TakeEveryTileOnce) {
   expect_every_tile_once<DownColumns<3>>("DownColumns<3>");
 }
 
-TEST(AcrossRows, GoesAlongARowAndThenTheNext) {
-  for (const Extent& extent : extents()) {
-    std::vector<Place> expected;
-    for (std::uint32_t row = 0; row < extent.rows; ++row) {
-      for (std::uint32_t column = 0; column < extent.columns; ++column) {
-        expected.emplace_back(row, column);
-      }
-    }
-    EXPECT_EQ(walk<AcrossRows>(extent), expected) << extent.name();
-  }
-}
-
-/// `at_once` columns, evenly spaced, a tile of each in turns; then their neighbours to the right;
-/// the columns that are left over one by one.
+/// First `at_once` evenly spaced columns, one tile of each in turn; then their neighbours to the
+/// right; then the columns that are left over, one by one.
 template <std::uint32_t at_once>
 void expect_down_columns() {
   for (const Extent& extent : extents()) {

@@ -1,4 +1,4 @@
-// Every kernel through the harness, as bench and the experiments see it.
+// Every kernel through the harness, as in bench and the experiments.
 #include "tests/kernels/transpose/on_gpu.hpp"
 #include "tests/text.hpp"
 
@@ -65,7 +65,7 @@ TEST_P(OnGpuDeviatingTranspose, DeviatesAsDeclaredOnRandomData) {
   }
 }
 
-/// Of each tile's 32 x 32 elements 128 are right; this is a fact of the one kernel that deviates.
+/// 128 of each tile's 32 x 32 elements are right; this holds for the one kernel that deviates.
 TEST_P(OnGpuDeviatingTranspose, SaysThatSevenElementsInEightAreWrong) {
   if (GetParam().name != "tma_batched_as_published") {
     GTEST_SKIP() << "NOT TESTED, no expectation for: " << GetParam().deviation;
@@ -77,7 +77,7 @@ TEST_P(OnGpuDeviatingTranspose, SaysThatSevenElementsInEightAreWrong) {
                      "1835008 of 2097152 elements differ; first at row "));
 }
 
-/// The post checks with constant data.
+/// The post checks with constant data, on which the error does not show.
 TEST_P(OnGpuDeviatingTranspose, IsBitExactOnConstantData) {
   const Proof proof;
   for (const MatrixSpec& spec :

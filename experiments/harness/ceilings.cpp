@@ -1,0 +1,83 @@
+#include "experiments/harness/ceilings.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "experiments/harness/errors.hpp"
+#include "profiling/ceilings.hpp"
+
+namespace reprolab {
+namespace {
+
+std::uint64_t nothing(const ProblemFacts&) { return 0; }
+std::uint64_t read(const ProblemFacts& facts) { return facts.bytes_read; }
+std::uint64_t written(const ProblemFacts& facts) { return facts.bytes_written; }
+/// A copy reads and writes as many bytes as a launch in total, limited by the size of one output.
+std::uint64_t copied(const ProblemFacts& facts) {
+  return std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
+}
+
+/// Copies from a slot written a full rotation ago to the slot before it, which was just read.
+template <void copy(void*, const void*, std::uint64_t, cudaStream_t)>
+void launch_copy(const Workload& workload, int slot, cudaStream_t stream) {
+  const int before = (slot + workload.slots() - 1) % workload.slots();
+  copy(workload.output(before), workload.output(slot), copied(workload.facts()), stream);
+}
+
+void launch_read(const Workload& workload, int slot, cudaStream_t stream) {
+  profiling::ceilings::read_only(workload.output(slot), workload.facts().bytes_written, stream);
+}
+
+void launch_same_bytes(const Workload& workload, int slot, cudaStream_t stream) {
+  profiling::ceilings::same_bytes(workload.input(slot).data(), workload.facts().bytes_read,
+                                  workload.output(slot), workload.facts().bytes_written, stream);
+}
+
+void launch_write(const Workload& workload, int slot, cudaStream_t stream) {
+  profiling::ceilings::write_only(workload.output(slot), workload.facts().bytes_written, stream);
+}
+
+constexpr Ceiling all[] = {
+    {"copy", "cudaMemcpy, device to device", copied, copied,
+     launch_copy<profiling::ceilings::copy>},
+    {"copy_kernel", "the same copy by a kernel, 16 bytes per thread", copied, copied,
+     launch_copy<profiling::ceilings::copy_kernel>},
+    {"read_only", "loads, no stores", written, nothing, launch_read},
+    {"same_bytes", "the same bytes read and written, nothing computed", read, written,
+     launch_same_bytes},
+    {"write_only", "stores, no loads", nothing, written, launch_write},
+};
+
+}  // namespace
+
+std::vector<VariantInfo> ceiling_variants() {
+  std::vector<VariantInfo> variants;
+  for (const Ceiling& ceiling : all) {
+    VariantInfo& variant = variants.emplace_back();
+    variant.name = ceiling.name;
+    variant.origin.kind = Origin::Kind::ceiling;
+    variant.lineage = ceiling.what;
+    variant.source_file = "profiling/ceilings.cu";
+  }
+  return variants;
+}
+
+const Ceiling& ceiling_named(std::string_view name) {
+  for (const Ceiling& ceiling : all) {
+    if (ceiling.name == name) return ceiling;
+  }
+  throw std::logic_error(fmt::format("no ceiling '{}'", name));
+}
+
+void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels) {
+  for (const Ceiling& ceiling : all) {
+    if (std::ranges::find(kernels, ceiling.name, &VariantInfo::name) != kernels.end()) {
+      throw UsageError(
+          fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
+    }
+  }
+}
+
+}  // namespace reprolab

@@ -1,0 +1,74 @@
+#include "experiments/harness/pass.hpp"
+
+#include <fmt/core.h>
+
+#include "experiments/harness/errors.hpp"
+#include "reference/compare.hpp"
+
+namespace reprolab {
+
+std::optional<std::chrono::milliseconds> PassOptions::limit() const {
+  if (instrument == profiling::InstrumentKind::none) return std::nullopt;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * limit_s));
+}
+
+void add_pass_options(CLI::App& app, PassOptions& options) {
+  app.add_option("--kernel", options.kernel, "Kernels whose whole name matches (regex)");
+  app.add_option("--seed", options.seed, "Seed of the data and of the order of samples")
+      ->check(CLI::Range(0, 2147483647))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--instrument",
+         [&options](const std::string& name) {
+           options.instrument = profiling::parse_instrument(name);
+         },
+         "events, activity (CUPTI), or none: verify and launch only, for ncu, nsys and "
+         "compute-sanitizer")
+      ->check(CLI::IsMember({"events", "activity", "none"}))
+      ->default_str(std::string(profiling::name(options.instrument)));
+  app.add_option("--limit-s", options.limit_s, "Seconds that a kernel's turn may take")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app.add_option("--experiment", options.experiment, "Name in the result file")
+      ->capture_default_str();
+  app.add_option("--pass", options.pass, "Name of the pass in the result file")
+      ->capture_default_str();
+  app.add_option("--output", options.output, "Write the result file there");
+  app.add_flag("--dry-run", options.dry_run,
+               "Print what would run and how long it would take, then exit");
+}
+
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}; see {} --help", error.what(), app.get_name()));
+  }
+  return std::nullopt;
+}
+
+std::string limit_note(const PassOptions& options) {
+  return fmt::format("a kernel whose turn does not end within {:g} s (--limit-s) loses its rows",
+                     options.limit_s);
+}
+
+int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
+             const Machine& machine, const std::function<void(ResultFile&)>& measure) {
+  reference::prove_comparison();
+  if (!options.output.empty()) require_writable(options.output);
+  PassObserver observer(argv, options.instrument, options.seed, machine);
+  ResultFile results{.experiment = options.experiment, .pass = options.pass};
+  measure(results);
+  results.provenance = observer.describe();
+  if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
+  const int status = results.exit_status();
+  if (status == exit_usage) {
+    fmt::print(stderr, "{}: no selected kernel could run; the reasons are above\n",
+               std::filesystem::path(argv.at(0)).filename().string());
+  }
+  return status;
+}
+
+}  // namespace reprolab

@@ -1,0 +1,44 @@
+// What the measuring programs share: their options, and everything around a pass's measurements.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/harness/provenance.hpp"
+#include "experiments/harness/result_file.hpp"
+
+namespace reprolab {
+
+struct PassOptions {
+  std::string experiment{}, pass{}, output{};
+  std::string kernel{};    ///< A regular expression on whole names.
+  std::uint64_t seed = 1;  ///< Seed of the data and of the order of samples.
+  profiling::InstrumentKind instrument = profiling::InstrumentKind::events;
+  double limit_s = 20;
+  bool dry_run = false;
+
+  /// Time limit of a kernel's turn; none if everything runs in one process.
+  std::optional<std::chrono::milliseconds> limit() const;
+};
+
+/// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s and --dry-run.
+void add_pass_options(CLI::App& app, PassOptions& options);
+
+/// Reads the command line. Returns an exit status if it asked for help, which has then been
+/// printed. Throws UsageError that points to --help if it cannot be read.
+std::optional<int> parse(CLI::App& app, int argc, char** argv);
+
+/// The note on the limit that a dry run prints.
+std::string limit_note(const PassOptions& options);
+
+/// Tests the comparison, checks that the result file can be written, observes the GPU while
+/// `measure` fills the file's records and checks, writes the file, and returns the exit status.
+int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
+             const Machine& machine, const std::function<void(ResultFile&)>& measure);
+
+}  // namespace reprolab

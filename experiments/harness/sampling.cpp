@@ -1,0 +1,132 @@
+#include "experiments/harness/sampling.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "experiments/harness/shuffle.hpp"
+#include "experiments/harness/statistics.hpp"
+
+namespace reprolab {
+namespace {
+
+void add_reading(Record& record, const profiling::Reading& reading) {
+  auto metric = std::ranges::find(record.metrics, reading.name, &Metric::name);
+  if (metric == record.metrics.end()) {
+    metric = record.metrics.insert(metric, {.name = reading.name, .unit = reading.unit});
+  }
+  metric->samples.push_back(reading.value);
+}
+
+LaunchFacts launch_facts(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
+  LaunchFacts facts;
+  for (const auto& call : calls) {
+    facts.kernels_per_call = std::max(facts.kernels_per_call, static_cast<int>(call.size()));
+    for (const auto& kernel : call) {
+      const LaunchFacts::Kernel fact{kernel.name,
+                                     kernel.grid,
+                                     kernel.block,
+                                     kernel.registers_per_thread,
+                                     kernel.static_shared_bytes,
+                                     kernel.dynamic_shared_bytes};
+      if (std::ranges::find(facts.kernels, fact) == facts.kernels.end()) {
+        facts.kernels.push_back(fact);
+      }
+    }
+  }
+  return facts;
+}
+
+/// Why the sample's time is impossible; empty if it is not.
+std::string impossible(const Row& row, const profiling::Sample& sample) {
+  for (const auto& reading : sample.readings) {
+    if (reading.name != kernel_time || reading.value > row.least_us) continue;
+    if (reading.value <= 0) return "took no time: the instrument recorded none of its work";
+    const auto bytes = static_cast<double>(row.record.bytes_read + row.record.bytes_written);
+    return fmt::format(
+        "took {:.3g} us, but on cold data this GPU's memory needs {:.3g} us for its {:.3g} MB: "
+        "its work cannot all be done in that time",
+        reading.value, row.least_us, 1e-6 * bytes);
+  }
+  return "";
+}
+
+void add(Row& row, int round, const Verifier::Sampled& sampled) {
+  const std::string when = round < 0 ? "in the warm-up" : fmt::format("in sample {}", round + 1);
+  const Outcome written = sampled.written.outcome;
+  if (written != Outcome::not_verified && written != row.record.outcome) {
+    Verification why = sampled.written;
+    if (may_be_timed(written)) {
+      why = {Outcome::mismatch, fmt::format("its output is {}, and was {} when it was verified",
+                                            name(written), name(row.record.outcome))};
+    }
+    return withdraw(row.record, when, why);
+  }
+  if (const std::string why = impossible(row, sampled.sample); !why.empty()) {
+    return withdraw(row.record, when, {Outcome::launch_failed, why});
+  }
+  if (round < 0) return;
+  for (const auto& reading : sampled.sample.readings) add_reading(row.record, reading);
+  if (!row.record.launch && !sampled.sample.launched.empty()) {
+    row.record.launch = launch_facts(sampled.sample.launched);
+  }
+  const auto& held = sampled.sample.held;
+  row.waited_for_host += held && !held->host_ahead;
+}
+
+void finish(Row& row) {
+  if (!row.timed()) return;
+  Record& record = row.record;
+  if (!row.sm_mhz.empty()) {
+    record.clocks = {row.sm_mhz_before, summarize(row.sm_mhz).median, row.sm_mhz.back()};
+  }
+  if (row.waited_for_host > 0 && record.metric(kernel_time) && record.reason.empty()) {
+    record.reason = fmt::format("in {} of {} batches the GPU waited for the host",
+                                row.waited_for_host, record.metric(kernel_time)->samples.size());
+  }
+}
+
+}  // namespace
+
+void withdraw(Record& record, const std::string& when, const Verification& why) {
+  record.outcome = why.outcome;
+  record.reason = when + ": " + why.reason;
+  record.mismatches.reset();
+  if (!why.found.equal()) record.mismatches = why.found.mismatches;
+  record.metrics.clear();
+  record.launch.reset();
+}
+
+Row start_row(const std::string& problem, const VariantInfo& variant,
+              const Verification& verified) {
+  Row row{.record = {.key = problem + "/" + variant.name, .variant = variant}};
+  row.record.outcome = verified.outcome;
+  row.record.reason = verified.reason;
+  if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;
+  return row;
+}
+
+void take_samples(std::vector<Row>& rows, Subject& subject, profiling::Instrument& instrument,
+                  const SamplingPlan& plan, const Turn& turn) {
+  for (Row& row : rows) {
+    if (!row.timed()) continue;
+    turn.begin(row.kernel());
+    subject.prepare(row, instrument);
+    row.sm_mhz_before = subject.sm_mhz();
+    turn.end();
+  }
+  SampleOrder order(rows.size(), problem_seed(plan.seed, subject.name()));
+  for (int round = -plan.warmups; round < plan.samples; ++round) {
+    for (const std::size_t i : order.next_round()) {
+      Row& row = rows[i];
+      if (!row.timed()) continue;
+      turn.begin(row.kernel());
+      add(row, round, subject.sample(row, instrument));
+      if (const auto mhz = subject.sm_mhz(); mhz && round >= 0) row.sm_mhz.push_back(*mhz);
+      turn.end();
+    }
+  }
+  std::ranges::for_each(rows, finish);
+}
+
+}  // namespace reprolab

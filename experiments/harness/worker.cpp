@@ -1,0 +1,212 @@
+#include "experiments/harness/worker.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+#include "experiments/harness/errors.hpp"
+
+namespace reprolab {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = Worker::Json;
+
+/// Sends a message as one line of JSON. Returns false if the other end is closed.
+bool send_line(int socket, const Json& message) {
+  const std::string line = message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (std::size_t sent = 0; sent < line.size();) {
+    const ssize_t bytes = send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return false;
+    sent += static_cast<std::size_t>(bytes);
+  }
+  return true;
+}
+
+enum class Received { message, end, nothing_in_time };
+
+constexpr Clock::time_point never = Clock::time_point::max();
+
+/// Receives the next message; `unread` keeps what came after it.
+Received receive(int socket, std::string& unread, Clock::time_point deadline, Json& message) {
+  for (;;) {
+    if (const auto end = unread.find('\n'); end != std::string::npos) {
+      message = Json::parse(unread.begin(), unread.begin() + static_cast<std::ptrdiff_t>(end));
+      unread.erase(0, end + 1);
+      return Received::message;
+    }
+    int wait_ms = -1;
+    if (deadline != never) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      wait_ms = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    }
+    pollfd readable{socket, POLLIN, 0};
+    const int ready = poll(&readable, 1, wait_ms);
+    if (ready == 0) return Received::nothing_in_time;
+    char chunk[65536];
+    const ssize_t bytes = ready < 0 ? -1 : read(socket, chunk, sizeof chunk);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return Received::end;
+    unread.append(chunk, static_cast<std::size_t>(bytes));
+  }
+}
+
+}  // namespace
+
+void Turn::begin(const std::string& kernel) const {
+  if (socket_ >= 0) send_line(socket_, {{"turn", kernel}});
+}
+
+Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit)
+    : serve_(std::move(serve)), limit_(limit) {}
+
+Worker::~Worker() { stop(); }
+
+void Worker::start() {
+  if (process_ > 0) return;
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+    throw std::system_error(errno, std::generic_category(), "socketpair");
+  }
+  std::fflush(nullptr);  // or both processes would write what is still in the buffers
+  const pid_t parent = getpid();
+  process_ = fork();
+  if (process_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (process_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    close(ends[0]);
+    serve_forever(ends[1]);
+  }
+  close(ends[1]);
+  socket_ = ends[0];
+  unread_.clear();
+}
+
+void Worker::serve_forever(int socket) const {
+  std::string unread;
+  Json request;
+  while (receive(socket, unread, never, request) == Received::message) {
+    Json answer;
+    try {
+      answer = {{"answer", serve_(request, Turn(socket))}};
+    } catch (const Fallen& fallen) {
+      answer = {{"fallen", fallen.kernel}, {"reason", fallen.what()}};
+    } catch (const UsageError& error) {
+      answer = {{"usage", error.what()}};
+    } catch (const std::exception& error) {
+      answer = {{"reason", error.what()}};
+    }
+    std::fflush(nullptr);
+    if (!send_line(socket, answer) || answer.contains("fallen")) break;
+  }
+  _exit(0);  // without libraries' exit handlers, which belong to the parent
+}
+
+void Worker::stop() {
+  if (process_ <= 0) return;
+  kill(process_, SIGKILL);
+  how_it_ended();
+}
+
+/// Waits for a worker that is ending, and says how it ended.
+std::string Worker::how_it_ended() {
+  close(socket_);
+  int status = 0;
+  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  }
+  process_ = -1;
+  if (WIFSIGNALED(status)) {
+    return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  }
+  return fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+Worker::Attempt Worker::ask_once(const Json& request) {
+  start();
+  send_line(socket_, request);
+  std::string kernel;
+  Clock::time_point deadline = never;
+  for (;;) {
+    Json message;
+    switch (receive(socket_, unread_, deadline, message)) {
+      case Received::end:
+        return {nullptr, Fall{kernel, "ended the process: " + how_it_ended()}};
+      case Received::nothing_in_time:
+        stop();
+        return {nullptr,
+                Fall{kernel, fmt::format("did not end within {:g} s",
+                                         1e-3 * static_cast<double>(limit_->count()))},
+                true};
+      case Received::message:
+        break;
+    }
+    if (message.contains("turn")) {
+      kernel = message.at("turn");
+      deadline = kernel.empty() ? never : Clock::now() + *limit_;
+    } else if (message.contains("answer")) {
+      return {message.at("answer")};
+    } else if (message.contains("usage")) {
+      throw UsageError(message.at("usage").get<std::string>());
+    } else {
+      stop();
+      return {nullptr, Fall{message.value("fallen", kernel), message.at("reason")}};
+    }
+  }
+}
+
+Json Worker::serve_here(Json request, const std::vector<std::string>& kernels) const {
+  request["kernels"] = kernels;
+  try {
+    return serve_(request, Turn());
+  } catch (const Fallen& fallen) {
+    throw std::runtime_error(
+        fmt::format("{}: {}; the GPU is unusable in this process from now on; leave the kernel out "
+                    "with --kernel",
+                    fallen.kernel, fallen.what()));
+  }
+}
+
+Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels) {
+  Answer answer;
+  if (!limit_) return {serve_here(request, kernels)};
+  std::erase_if(kernels, [&](const std::string& kernel) {
+    const auto found = given_up_.find(kernel);
+    if (found == given_up_.end()) return false;
+    answer.fallen.push_back({kernel, found->second});
+    return true;
+  });
+  for (;;) {
+    Json asked = request;
+    asked["kernels"] = kernels;
+    Attempt attempt = ask_once(asked);
+    if (!attempt.fall) {
+      answer.json = std::move(attempt.json);
+      return answer;
+    }
+    const Fall& fall = *attempt.fall;
+    if (std::erase(kernels, fall.kernel) == 0) {
+      for (const auto& kernel : kernels) answer.fallen.push_back({kernel, fall.reason});
+      return answer;
+    }
+    answer.fallen.push_back(fall);
+    if (attempt.over_limit) {
+      given_up_[fall.kernel] = fmt::format("not run: on {} it {}",
+                                           request.value("name", "another problem"), fall.reason);
+    }
+  }
+}
+
+}  // namespace reprolab

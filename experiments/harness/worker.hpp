@@ -1,0 +1,91 @@
+// The process that uses the GPU, separate from the one that keeps the results. A kernel that
+// faults, never ends or ends its process ends the worker and loses its own row, and nothing else: a
+// new worker measures the other kernels again as if it had not been there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace reprolab {
+
+/// Thrown if a kernel has made the process, or the data that it shares with others, unusable.
+struct Fallen : std::runtime_error {
+  Fallen(std::string kernel, const std::string& reason)
+      : std::runtime_error(reason), kernel(std::move(kernel)) {}
+  std::string kernel;
+};
+
+/// Tells the process that watches the time limit whose turn it is; does nothing without a socket.
+class Turn {
+ public:
+  Turn() = default;
+  explicit Turn(int socket) : socket_(socket) {}
+
+  /// Begins the turn of `kernel`, which lasts until end() and at most as long as the limit allows.
+  void begin(const std::string& kernel) const;
+  void end() const { begin(""); }
+
+ private:
+  int socket_ = -1;
+};
+
+class Worker {
+ public:
+  using Json = nlohmann::ordered_json;
+  /// Runs in the worker: handles a request and returns the answer.
+  using Serve = std::function<Json(const Json& request, const Turn& turn)>;
+
+  /// A kernel that did not survive its turn, and why.
+  struct Fall {
+    std::string kernel, reason;
+  };
+  struct Answer {
+    Json json;  ///< Null if a worker ended in no kernel's turn: then all kernels fell.
+    std::vector<Fall> fallen{};
+  };
+
+  /// `limit`: how long a turn may take. The worker process is started by the first request, and
+  /// sees the program as it is at that moment; no CUDA call may come before. Without a limit
+  /// everything happens in this process, so that a profiler or debugger can watch it; a kernel that
+  /// falls then ends this process.
+  Worker(Serve serve, std::optional<std::chrono::milliseconds> limit);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// Sends `request` with "kernels" added, and repeats it without the kernels that fell until a
+  /// worker answers. A kernel that exceeded the limit once is not run again; the "name" of
+  /// `request` then says where that was. Throws UsageError if serving the request did.
+  Answer ask(const Json& request, std::vector<std::string> kernels);
+
+ private:
+  /// The result of one request to one worker.
+  struct Attempt {
+    Json json;
+    std::optional<Fall> fall{};  ///< `kernel` is empty if it was no kernel's turn.
+    bool over_limit = false;
+  };
+  Attempt ask_once(const Json& request);
+  Json serve_here(Json request, const std::vector<std::string>& kernels) const;
+  void start();
+  void stop();
+  std::string how_it_ended();
+  [[noreturn]] void serve_forever(int socket) const;
+
+  Serve serve_;
+  std::optional<std::chrono::milliseconds> limit_;
+  std::map<std::string, std::string> given_up_;  ///< By kernel: why it is not run again.
+  pid_t process_ = -1;
+  int socket_ = -1;
+  std::string unread_;  ///< What came after the last whole line.
+};
+
+}  // namespace reprolab

@@ -1,0 +1,129 @@
+// One model's forward pass, replayed: its layers in order, the weights of the whole model resident
+// (or of as many layers as fit), each dequantization followed by the matrix product that uses it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "experiments/harness/sampling.hpp"
+#include "experiments/nf4/layers.hpp"
+#include "experiments/nf4/product.hpp"
+#include "experiments/nf4/workload.hpp"
+#include "profiling/sm_clock_probe.hpp"
+
+namespace reprolab::nf4 {
+
+/// What one row of a replay measures: a model's pass at one batch size.
+struct PassFacts {
+  Model model;
+  TensorSpec format;  ///< Without rows and columns.
+  int batch = 1;
+
+  std::string name() const;  ///< "qwen3-32b/batch8/fp16/b64"
+  /// The record's "problem", with the number of resident layers if that is known.
+  nlohmann::json describe(std::optional<std::int64_t> layers_resident = {}) const;
+  std::uint64_t bytes_read() const;  ///< Read by all dequantizations of the pass.
+  std::uint64_t bytes_written() const;
+};
+
+/// Bytes of device memory that the replay of a model needs in addition to its resident layers.
+std::uint64_t working_bytes(const Model& model, const TensorSpec& format, int largest_batch);
+/// Bytes of one layer's quantized weights.
+std::uint64_t layer_bytes(const Model& model, const TensorSpec& format);
+/// Number of layers that fit, at most all; zero with the reason in `why_none`. If not all fit,
+/// those that do are reused cyclically.
+std::int64_t layers_that_fit(const Model& model, const TensorSpec& format, int largest_batch,
+                             std::uint64_t free_bytes, std::string& why_none);
+
+class Replay {
+ public:
+  /// Makes `layers` layers of the model resident on the device.
+  Replay(const Model& model, const TensorSpec& format, std::int64_t layers, int largest_batch,
+         std::uint64_t seed, const std::string& experiment, const Comparisons& comparisons,
+         cudaStream_t stream);
+
+  /// Verifies each distinct matrix on the host, then every resident copy on the device.
+  Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
+  /// Verifies every resident copy on the device, once more.
+  Verification verify_copies(const VariantInfo& kernel);
+
+  /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
+  /// some launches are compared with the reference.
+  Verifier::Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
+
+  /// Runs only dequantizations, as many as a held stream takes, and times them with two
+  /// instruments: the span between two events, and CUPTI's kernels and gaps from the first start to
+  /// the last end. Only for the instrument `activity`.
+  InstrumentCheck check_instruments(const VariantInfo& kernel, profiling::Instrument& instrument);
+
+  std::optional<double> sm_mhz();
+
+  /// Why passes contain no matrix products; empty if they do.
+  const std::string& why_no_products() const { return product_.why_not(); }
+
+ private:
+  /// One size of matrix: its data, in the slots of a workload, and their verifier.
+  struct Distinct {
+    std::unique_ptr<Nf4Workload> workload;
+    std::unique_ptr<Verifier> verifier;
+  };
+  /// One resident matrix: its shape, which of the size's different matrices it holds, and its copy.
+  struct Resident {
+    LayerMatrix shape;
+    int matrix = 0;
+    DeviceTensor weights;
+  };
+
+  void make_distinct(std::uint64_t seed, const std::string& experiment);
+  void make_resident(std::int64_t layers);
+  const Resident& resident_at(std::int64_t launch) const;
+  Verifier& verifier_of(const Resident& resident) {
+    return *distinct_.at(resident.shape.weights()).verifier;
+  }
+  void poison(const Resident& resident);
+  void dequantize(const VariantInfo& kernel, const Resident& resident);
+
+  const Model& model_;
+  TensorSpec format_;
+  std::string experiment_;
+  const Comparisons& comparisons_;
+  cudaStream_t stream_;
+  std::map<std::int64_t, Distinct> distinct_;  ///< Keyed by number of weights.
+  std::vector<Resident> resident_;             ///< Layer by layer, in the order of use.
+  std::optional<ProtectedMemory> protected_;
+  profiling::DeviceBuffer dequantized_;  ///< The output of every dequantization in turn.
+  Product product_;
+  std::mt19937_64 random_;  ///< Chooses which launches of a pass are compared.
+  profiling::SmClockProbe probe_{1};
+};
+
+/// The passes of one batch size, as a subject of the sampling loop.
+class ForwardPasses : public Subject {
+ public:
+  /// `bandwidth_gb_s`: this GPU's theoretical bandwidth, if it is known.
+  ForwardPasses(Replay& replay, const PassFacts& facts, std::optional<double> bandwidth_gb_s)
+      : replay_(replay), facts_(facts), bandwidth_gb_s_(bandwidth_gb_s) {}
+  std::string name() const override { return facts_.name(); }
+  /// The quantized weights are never in a cache; what is written may be.
+  void prepare(Row& row, profiling::Instrument&) override {
+    if (bandwidth_gb_s_) {
+      row.least_us = 1e-3 * static_cast<double>(facts_.bytes_read()) / *bandwidth_gb_s_;
+    }
+  }
+  Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
+    return replay_.pass(row.record.variant, facts_.batch, instrument);
+  }
+  std::optional<double> sm_mhz() override { return replay_.sm_mhz(); }
+
+ private:
+  Replay& replay_;
+  const PassFacts& facts_;
+  std::optional<double> bandwidth_gb_s_;
+};
+
+}  // namespace reprolab::nf4

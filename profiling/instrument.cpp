@@ -1,0 +1,135 @@
+#include "profiling/instrument.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "profiling/activity.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+constexpr std::pair<InstrumentKind, std::string_view> kinds[] = {
+    {InstrumentKind::none, "none"},
+    {InstrumentKind::events, "events"},
+    {InstrumentKind::activity, "activity"}};
+
+void only_launch(std::string_view, const std::function<void()>& launch) { launch(); }
+
+class NoInstrument : public Instrument {
+ public:
+  InstrumentKind kind() const override { return InstrumentKind::none; }
+
+  /// Does not hold the stream, because a profiler may run one kernel at a time.
+  Sample measure(const Work& work, cudaStream_t stream) override {
+    work.enqueue(stream, only_launch);
+    check(cudaDeviceSynchronize(), work.name);
+    return {};
+  }
+};
+
+class Events : public Instrument {
+ public:
+  InstrumentKind kind() const override { return InstrumentKind::events; }
+
+  Sample measure(const Work& work, cudaStream_t stream) override {
+    Sample sample;
+    sample.held = run(work, only_launch, stream);
+    if (!sample.held) return sample;  // its time would include launch latencies
+    const double us = sample.held->us / (work.per_call ? work.calls : 1);
+    sample.readings = {{"kernel_time", "us", us}};
+    return sample;
+  }
+};
+
+class Activity : public Instrument {
+ public:
+  Activity() { recorder_.start(); }
+  InstrumentKind kind() const override { return InstrumentKind::activity; }
+
+  Sample measure(const Work& work, cudaStream_t stream) override {
+    recorder_.flush();                 // drops what was launched in between
+    std::vector<std::string> metrics;  // indexed by tag
+    Sample sample;
+    sample.held = run(
+        work,
+        [&](std::string_view metric, const std::function<void()>& launch) {
+          const ScopedTag tag(recorder_, metrics.size());
+          metrics.emplace_back(metric);
+          launch();
+        },
+        stream);
+    read(work, metrics, sample);
+    return sample;
+  }
+
+ private:
+  void read(const Work& work, const std::vector<std::string>& metrics, Sample& sample) {
+    std::vector<std::vector<KernelActivity>> calls(metrics.size());
+    std::vector<KernelActivity> tagged;
+    for (const KernelActivity& kernel : recorder_.flush()) {
+      if (!kernel.tag) continue;
+      calls.at(*kernel.tag).push_back(kernel);
+      tagged.push_back(kernel);
+    }
+    const auto silent = std::ranges::count_if(calls, [](const auto& call) { return call.empty(); });
+    if (silent > 0) {
+      throw std::runtime_error(
+          fmt::format("{}: CUPTI recorded no kernel for {} of {} calls; a time that leaves them "
+                      "out is meaningless; run again",
+                      work.name, silent, calls.size()));
+    }
+    std::map<std::string, double> us;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      us[metrics[i]] += sum(calls[i]).busy_us;
+      if (metrics[i] == "kernel_time") sample.launched.push_back(std::move(calls[i]));
+    }
+    for (const auto& [metric, time] : us) {
+      sample.readings.push_back({metric, "us", time / (work.per_call ? work.calls : 1)});
+    }
+    sample.span_us = sum(tagged).span_us;
+  }
+
+  ActivityRecorder recorder_;
+};
+
+}  // namespace
+
+std::string_view name(InstrumentKind kind) {
+  return std::ranges::find(kinds, kind, [](const auto& pair) { return pair.first; })->second;
+}
+
+InstrumentKind parse_instrument(std::string_view text) {
+  for (const auto& [kind, name] : kinds) {
+    if (name == text) return kind;
+  }
+  throw std::invalid_argument("--instrument: expected none, events or activity; got '" +
+                              std::string(text) + "'");
+}
+
+std::optional<BatchTime> Instrument::run(const Work& work, const Call& call, cudaStream_t stream) {
+  const auto enqueue = [&](cudaStream_t on) { work.enqueue(on, call); };
+  if (work.held) {
+    if (!timer_) timer_ = std::make_unique<EventTimer>();
+    return timer_->time({enqueue, work.while_held, work.behind}, stream);
+  }
+  enqueue(stream);
+  check(cudaDeviceSynchronize(), work.name);
+  return std::nullopt;
+}
+
+std::unique_ptr<Instrument> make_instrument(InstrumentKind kind) {
+  switch (kind) {
+    case InstrumentKind::none:
+      return std::make_unique<NoInstrument>();
+    case InstrumentKind::events:
+      return std::make_unique<Events>();
+    case InstrumentKind::activity:
+      return std::make_unique<Activity>();
+  }
+  throw std::logic_error("no such instrument");
+}
+
+}  // namespace reprolab::profiling

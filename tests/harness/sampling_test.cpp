@@ -1,0 +1,243 @@
+// The loop that takes samples, with a scripted instrument and a scripted subject.
+#include "experiments/harness/sampling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace reprolab {
+namespace {
+
+class NoInstrument : public profiling::Instrument {
+ public:
+  profiling::InstrumentKind kind() const override { return profiling::InstrumentKind::none; }
+  profiling::Sample measure(const profiling::Work&, cudaStream_t) override { return {}; }
+};
+
+/// Gives each row's n-th sample the value that the test sets, and records the order of calls.
+class Script : public Subject {
+ public:
+  std::function<Verifier::Sampled(const std::string& kernel, int n)> sample_of =
+      [](const std::string&, int n) { return timed(100.0 + n); };
+  double least_us = 0;
+  std::vector<std::string> order;
+  std::map<std::string, int> count, prepared;
+
+  static Verifier::Sampled timed(double us) {
+    return {{.readings = {{"kernel_time", "us", us}}}, {}};
+  }
+
+  std::string name() const override { return "a problem"; }
+  void prepare(Row& row, profiling::Instrument&) override {
+    ++prepared[row.kernel()];
+    row.least_us = least_us;
+  }
+  Verifier::Sampled sample(Row& row, profiling::Instrument&) override {
+    order.push_back(row.kernel());
+    return sample_of(row.kernel(), count[row.kernel()]++);
+  }
+  std::optional<double> sm_mhz() override { return 1980.0 + static_cast<double>(order.size()); }
+};
+
+Row row_of(const std::string& kernel, Outcome outcome = Outcome::bit_exact) {
+  VariantInfo variant;
+  variant.name = kernel;
+  return start_row("a problem", variant, {outcome, "", {}});
+}
+
+class Sampling : public testing::Test {
+ protected:
+  /// The resulting records of rows of these kernels, by kernel.
+  std::map<std::string, Record> sample(std::vector<Row> rows, const SamplingPlan& plan) {
+    NoInstrument instrument;
+    take_samples(rows, script_, instrument, plan, Turn());
+    std::map<std::string, Record> records;
+    for (Row& row : rows) records[row.kernel()] = row.record;
+    return records;
+  }
+
+  Script script_;
+};
+
+using Doubles = std::vector<double>;
+
+TEST_F(Sampling, KeepsEverySampleInTheOrderTakenAndNoneOfTheWarmUp) {
+  const auto records = sample({row_of("a"), row_of("b")}, {.warmups = 2, .samples = 3});
+  for (const char* kernel : {"a", "b"}) {
+    const Record& record = records.at(kernel);
+    EXPECT_EQ(record.metric(kernel_time)->samples, (Doubles{102, 103, 104})) << kernel;
+    EXPECT_EQ(record.metric(kernel_time)->unit, "us");
+    EXPECT_EQ(record.key, std::string("a problem/") + kernel);
+    EXPECT_EQ(script_.prepared[kernel], 1);
+  }
+}
+
+TEST_F(Sampling, EveryRoundHoldsEachRowOnceInAnOrderOfItsOwn) {
+  const std::vector<Row> rows{row_of("a"), row_of("b"), row_of("c"), row_of("d"), row_of("e")};
+  sample(rows, {.samples = 20, .seed = 7});
+  std::set<std::vector<std::string>> rounds;
+  for (std::size_t round = 0; round < 20; ++round) {
+    std::vector<std::string> one(
+        script_.order.begin() + 5 * static_cast<std::ptrdiff_t>(round),
+        script_.order.begin() + 5 * static_cast<std::ptrdiff_t>(round + 1));
+    rounds.insert(one);
+    std::ranges::sort(one);
+    EXPECT_EQ(one, (std::vector<std::string>{"a", "b", "c", "d", "e"})) << round;
+  }
+  EXPECT_GT(rounds.size(), 10u);
+  const auto first = script_.order;
+  script_.order.clear();
+  sample(rows, {.samples = 20, .seed = 7});
+  EXPECT_EQ(script_.order, first) << "the same seed";
+  script_.order.clear();
+  sample(rows, {.samples = 20, .seed = 8});
+  EXPECT_NE(script_.order, first) << "another seed";
+}
+
+TEST_F(Sampling, ARowThatFailedBeforeIsNotSampled) {
+  const auto records =
+      sample({row_of("a"), row_of("wrong", Outcome::mismatch), row_of("no", Outcome::unsupported)},
+             {.samples = 2});
+  EXPECT_EQ(script_.count.size(), 1u);
+  EXPECT_TRUE(records.at("wrong").metrics.empty());
+  EXPECT_EQ(records.at("a").metric(kernel_time)->samples.size(), 2u);
+}
+
+/// If an output goes wrong only later, the time is withdrawn.
+TEST_F(Sampling, AWrongOutputInAnySampleWithdrawsAllOfThem) {
+  for (int bad = 0; bad < 4; ++bad) {
+    script_ = {};
+    script_.sample_of = [&](const std::string& kernel, int n) {
+      auto sampled = Script::timed(100);
+      sampled.sample.launched = {{{.name = "kernel"}}};
+      sampled.written.outcome = Outcome::bit_exact;
+      if (kernel == "stateful" && n == bad) {
+        sampled.written = {Outcome::mismatch, "copy 1: 5 of 9 weights differ", {5, 0}};
+      }
+      return sampled;
+    };
+    const auto records = sample({row_of("stateful"), row_of("b")}, {.warmups = 1, .samples = 3});
+    const Record& record = records.at("stateful");
+    EXPECT_EQ(record.outcome, Outcome::mismatch);
+    EXPECT_EQ(record.reason,
+              (bad == 0 ? std::string("in the warm-up") : "in sample " + std::to_string(bad)) +
+                  ": copy 1: 5 of 9 weights differ");
+    EXPECT_EQ(record.mismatches, 5);
+    EXPECT_TRUE(record.metrics.empty());
+    EXPECT_FALSE(record.launch);
+    EXPECT_EQ(script_.count["stateful"], bad + 1) << "and it takes no further part";
+    EXPECT_EQ(records.at("b").metric(kernel_time)->samples.size(), 3u);
+    EXPECT_TRUE(records.at("b").launch);
+  }
+}
+
+TEST_F(Sampling, AnotherOutcomeThanBeforeIsAFailureAndNoneIsNot) {
+  script_.sample_of = [](const std::string& kernel, int) {
+    auto sampled = Script::timed(100);
+    if (kernel == "was_right") sampled.written = {Outcome::deviation_as_declared, "differs", {}};
+    if (kernel == "fails") sampled.written = {Outcome::launch_failed, "launch: no", {}};
+    return sampled;
+  };
+  const auto records = sample({row_of("was_right"), row_of("fails"), row_of("silent"),
+                               row_of("deviates", Outcome::deviation_as_declared)},
+                              {.samples = 2});
+  EXPECT_EQ(records.at("was_right").outcome, Outcome::mismatch);
+  EXPECT_EQ(records.at("was_right").reason,
+            "in sample 1: its output is deviation_as_declared, and was bit_exact when it was "
+            "verified");
+  EXPECT_TRUE(records.at("was_right").metrics.empty());
+  EXPECT_EQ(records.at("fails").outcome, Outcome::launch_failed);
+  EXPECT_EQ(records.at("fails").reason, "in sample 1: launch: no");
+  EXPECT_EQ(records.at("silent").outcome, Outcome::bit_exact);
+  EXPECT_EQ(records.at("deviates").metrics.size(), 1u);
+}
+
+TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
+  script_.least_us = 50;
+  script_.sample_of = [](const std::string& kernel, int n) {
+    return Script::timed(kernel.starts_with("too_fast") && n == 2 ? 49.9 : 50.1);
+  };
+  Row too_fast = row_of("too_fast");
+  too_fast.record.bytes_read = 30'000'000;
+  too_fast.record.bytes_written = 100'000'000;
+  Row ceiling = too_fast;
+  ceiling.record.variant.name = "too_fast_ceiling";
+  ceiling.record.variant.origin.kind = Origin::Kind::ceiling;
+  ceiling.record.outcome = Outcome::not_verified;
+  const auto records = sample({too_fast, ceiling, row_of("fine")}, {.samples = 5});
+  EXPECT_EQ(records.at("too_fast").outcome, Outcome::launch_failed);
+  EXPECT_EQ(records.at("too_fast").reason,
+            "in sample 3: took 49.9 us, but on cold data this GPU's memory needs 50 us for its 130 "
+            "MB: its work cannot all be done in that time");
+  for (const char* kernel : {"too_fast", "too_fast_ceiling"}) {
+    EXPECT_EQ(records.at(kernel).outcome, Outcome::launch_failed) << kernel;
+    EXPECT_TRUE(records.at(kernel).metrics.empty()) << kernel;
+    EXPECT_FALSE(records.at(kernel).clocks.sm_mhz_during) << kernel;
+    EXPECT_EQ(script_.count[kernel], 3) << kernel;
+  }
+  EXPECT_EQ(records.at("fine").outcome, Outcome::bit_exact);
+}
+
+TEST_F(Sampling, ATimeOfNothingIsAFailedRowWhateverTheMemory) {
+  for (const double us : {0.0, -1.0}) {
+    script_ = {};
+    script_.sample_of = [&](const std::string&, int) { return Script::timed(us); };
+    const auto records = sample({row_of("a")}, {.samples = 1});
+    EXPECT_EQ(records.at("a").outcome, Outcome::launch_failed) << us;
+    EXPECT_EQ(records.at("a").reason,
+              "in sample 1: took no time: the instrument recorded none of its work");
+  }
+}
+
+TEST_F(Sampling, MetricsOfAnyNameAreCollected) {
+  script_.sample_of = [](const std::string&, int n) {
+    return Verifier::Sampled{{.readings = {{"kernel_time", "us", 10.0 + n},
+                                           {"product_time", "us", 5.0},
+                                           {"branches", "", 0.0}}},
+                             {}};
+  };
+  const Record record = sample({row_of("a")}, {.samples = 2}).at("a");
+  EXPECT_EQ(record.metric("kernel_time")->samples, (Doubles{10, 11}));
+  EXPECT_EQ(record.metric("product_time")->samples, (Doubles{5, 5}));
+  EXPECT_EQ(record.metric("branches")->samples, (Doubles{0, 0})) << "a count may be zero";
+}
+
+TEST_F(Sampling, LaunchFactsNameEachDistinctKernelOnceAndTheMostOfACall) {
+  script_.sample_of = [](const std::string&, int) {
+    auto sampled = Script::timed(100);
+    const profiling::KernelActivity small{.name = "k", .grid = {1, 1, 1}, .block = {64, 1, 1}};
+    profiling::KernelActivity large = small;
+    large.grid = {9, 1, 1};
+    large.registers_per_thread = 48;
+    sampled.sample.launched = {{small}, {small, large}, {large}};
+    return sampled;
+  };
+  const auto launch = sample({row_of("a")}, {.samples = 2}).at("a").launch;
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->kernels_per_call, 2);
+  ASSERT_EQ(launch->kernels.size(), 2u);
+  EXPECT_EQ(launch->kernels[0].grid[0], 1);
+  EXPECT_EQ(launch->kernels[1].grid[0], 9);
+  EXPECT_EQ(launch->kernels[1].registers, 48u);
+}
+
+TEST_F(Sampling, ClocksAreThoseBeforeBesideAndBehindARowsOwnSamples) {
+  const Record record = sample({row_of("a")}, {.warmups = 1, .samples = 3}).at("a");
+  EXPECT_EQ(record.clocks.sm_mhz_before, 1980) << "before the warm-up";
+  EXPECT_EQ(record.clocks.sm_mhz_during, 1983) << "the median of 1982, 1983, 1984";
+  EXPECT_EQ(record.clocks.sm_mhz_after, 1984);
+}
+
+TEST_F(Sampling, ARowSaysHowOftenTheGpuWaitedForTheHost) {
+  script_.sample_of = [](const std::string&, int n) {
+    auto sampled = Script::timed(100);
+    sampled.sample.held = profiling::BatchTime{.us = 100, .host_ahead = n % 2 == 0};
+    return sampled;
+  };
+  EXPECT_EQ(sample({row_of("a")}, {.samples = 5}).at("a").reason,
+            "in 2 of 5 batches the GPU waited for the host");
+}
+
+}  // namespace
+}  // namespace reprolab

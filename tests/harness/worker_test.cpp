@@ -1,0 +1,174 @@
+// What a worker does when the kernels it runs misbehave. Without a GPU: a kernel's turn here is C++
+// code that ends, crashes or never ends its process.
+#include "experiments/harness/worker.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "experiments/harness/errors.hpp"
+#include "tests/message_of.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace reprolab {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = Worker::Json;
+using Names = std::vector<std::string>;
+
+/// What the kernel of that name does in its turn.
+void misbehave(const std::string& kernel) {
+  if (kernel == "exits") std::exit(3);
+  if (kernel == "exits_with_0") std::exit(0);
+  if (kernel == "aborts") std::abort();
+  if (kernel == "crashes") std::raise(SIGSEGV);
+  if (kernel == "sleeps") std::this_thread::sleep_for(1h);
+  if (kernel == "throws") throw std::runtime_error("something went wrong");
+  if (kernel == "falls") throw Fallen("falls", "an illegal memory access");
+  if (kernel == "asks_too_much") throw UsageError("ask for less");
+}
+
+/// Gives each kernel its turn and answers with the names of all of them.
+Json serve(const Json& request, const Turn& turn) {
+  for (const auto& kernel : request.at("kernels")) {
+    turn.begin(kernel);
+    misbehave(kernel);
+    turn.end();
+  }
+  return {{"did", request.at("kernels")}, {"process", getpid()}};
+}
+
+constexpr auto limit = 300ms;
+
+/// (kernel, reason) of each kernel that fell.
+std::vector<std::pair<std::string, std::string>> falls(const Worker::Answer& answer) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& fall : answer.fallen) all.emplace_back(fall.kernel, fall.reason);
+  return all;
+}
+
+TEST(Worker, AnswersFromAProcessOfItsOwnThatLivesOn) {
+  Worker worker(serve, limit);
+  const auto first = worker.ask({}, {"a", "b"}), second = worker.ask({}, {"c"});
+  EXPECT_EQ(first.json.at("did"), Json({"a", "b"}));
+  EXPECT_EQ(second.json.at("did"), Json({"c"}));
+  EXPECT_NE(first.json.at("process"), getpid());
+  EXPECT_EQ(first.json.at("process"), second.json.at("process"));
+  EXPECT_TRUE(first.fallen.empty());
+}
+
+TEST(Worker, SeesTheProgramAsItIsAtTheFirstQuestion) {
+  std::string word = "before";
+  Worker worker([&](const Json&, const Turn&) { return Json(word); }, limit);
+  word = "after";
+  EXPECT_EQ(worker.ask({}, {}).json, "after");
+}
+
+struct Misbehaviour {
+  const char* kernel;
+  const char* reason;
+};
+
+class OneFalls : public testing::TestWithParam<Misbehaviour> {};
+
+/// All other kernels are run again, as if it had not been there.
+TEST_P(OneFalls, AndCostsNobodyElseAnything) {
+  const auto [kernel, reason] = GetParam();
+  Worker worker(serve, limit);
+  const auto answer = worker.ask({{"name", "64x64"}}, {"first", kernel, "last"});
+  EXPECT_EQ(answer.json.at("did"), Json({"first", "last"}));
+  EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{{kernel, reason}}));
+  EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"first"}).json.at("did"), Json({"first"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, OneFalls,
+    testing::Values(Misbehaviour{"exits", "ended the process: exit status 3"},
+                    Misbehaviour{"exits_with_0", "ended the process: exit status 0"},
+                    Misbehaviour{"aborts", "ended the process: signal 6 (Aborted)"},
+                    Misbehaviour{"crashes", "ended the process: signal 11 (Segmentation fault)"},
+                    Misbehaviour{"sleeps", "did not end within 0.3 s"},
+                    Misbehaviour{"throws", "something went wrong"},
+                    Misbehaviour{"falls", "an illegal memory access"}),
+    [](const auto& info) { return info.param.kernel; });
+
+TEST(Worker, ManyFallOneAfterTheOther) {
+  Worker worker(serve, limit);
+  const auto answer = worker.ask({{"name", "64x64"}}, {"exits", "a", "crashes", "throws", "b"});
+  EXPECT_EQ(answer.json.at("did"), Json({"a", "b"}));
+  ASSERT_EQ(answer.fallen.size(), 3u);
+  EXPECT_EQ(answer.fallen[0].kernel, "exits");
+  EXPECT_EQ(answer.fallen[1].kernel, "crashes");
+  EXPECT_EQ(answer.fallen[2].kernel, "throws");
+  EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"exits", "a"}).json.at("did"), Json({"a"}))
+      << "one that crashed is tried on the next problem";
+}
+
+TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
+  const OwnFolder folder;
+  int asked = 0;  // how often: one file per request
+  Worker worker(
+      [&](const Json& request, const Turn& turn) {
+        folder.write(request.at("name").get<std::string>() + request.at("kernels").dump(), "");
+        return serve(request, turn);
+      },
+      limit);
+  EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).fallen.size(), 1u);
+  const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
+  for (const auto& name : folder.names()) asked += name.find("sleeps") != std::string::npos;
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(answer.json.at("did"), Json({"a"}));
+  EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
+                               {"sleeps", "not run: on 64x64 it did not end within 0.3 s"}}));
+}
+
+TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
+  Worker worker(
+      [](const Json& request, const Turn& turn) {
+        for (const auto& kernel : request.at("kernels")) {
+          turn.begin(kernel);
+          std::this_thread::sleep_for(limit / 2);
+          turn.end();
+          std::this_thread::sleep_for(limit / 2);
+        }
+        std::this_thread::sleep_for(2 * limit);
+        return Json("done");
+      },
+      limit);
+  EXPECT_EQ(worker.ask({}, {"a", "b", "c"}).json, "done");
+}
+
+TEST(Worker, WhereItIsNobodysTurnAllKernelsFall) {
+  Worker worker([](const Json&, const Turn&) -> Json { std::exit(4); }, limit);
+  const auto answer = worker.ask({}, {"a", "b"});
+  EXPECT_TRUE(answer.json.is_null());
+  EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
+                               {"a", "ended the process: exit status 4"},
+                               {"b", "ended the process: exit status 4"}}));
+}
+
+TEST(Worker, AUsageErrorIsOne) {
+  Worker worker(serve, limit);
+  EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
+}
+
+TEST(Worker, WithoutALimitServesInThisProcess) {
+  Worker worker(serve, std::nullopt);
+  EXPECT_EQ(worker.ask({}, {"a"}).json.at("process"), getpid());
+  EXPECT_EQ(message_of<std::runtime_error>([&] { worker.ask({}, {"falls"}); }),
+            "falls: an illegal memory access; the GPU is unusable in this process from now on; "
+            "leave the kernel out with --kernel");
+}
+
+TEST(Worker, ALongAnswerArrivesWhole) {
+  const std::string text(3'000'000, 'x');
+  Worker worker([&](const Json&, const Turn&) { return Json(text); }, limit);
+  EXPECT_EQ(worker.ask({}, {}).json, text);
+}
+
+}  // namespace
+}  // namespace reprolab

@@ -1,0 +1,201 @@
+// Kernels that compute the right weights, or would, and break one rule for launches each. For test
+// programs that measure them together with sound ones. Plain scales and fp16 only.
+#include <cassert>
+#include <csignal>
+#include <cstdlib>
+
+#include "kernels/nf4/support.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+constexpr int threads = 256;
+
+__global__ void dequantize(const Problem problem) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= problem.n) return;
+  const std::uint8_t byte = problem.codes[i / 2];
+  const unsigned code = i % 2 == 0 ? first_code(byte) : second_code(byte);
+  const float entry = table_entry(static_cast<int>(code));
+  static_cast<__half*>(problem.output)[i] =
+      round_to<__half>(scaled(entry, problem.absmax[i / problem.block_size]));
+}
+
+cudaError_t launch_right(const Problem& problem, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((problem.n + threads - 1) / threads);
+  dequantize<<<blocks, threads, 0, stream>>>(problem);
+  return cudaGetLastError();
+}
+
+cudaStream_t own_stream() {
+  static const cudaStream_t stream = [] {
+    cudaStream_t made = nullptr;
+    cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+    return made;
+  }();
+  return stream;
+}
+
+cudaError_t launch_on_own_stream(const Problem& problem, cudaStream_t) {
+  return launch_right(problem, own_stream());
+}
+
+/// Waits for the work before it, but the work after it does not wait for it.
+cudaError_t launch_unjoined(const Problem& problem, cudaStream_t stream) {
+  static const cudaEvent_t event = [] {
+    cudaEvent_t made = nullptr;
+    cudaEventCreateWithFlags(&made, cudaEventDisableTiming);
+    return made;
+  }();
+  cudaEventRecord(event, stream);
+  cudaStreamWaitEvent(own_stream(), event);
+  return launch_right(problem, own_stream());
+}
+
+/// Keeps the GPU busy for a while; launch_with_afterthought() starts it after a right launch.
+__global__ void work_for(long long cycles) {
+  const long long end = clock64() + cycles;
+  while (clock64() < end) {
+  }
+}
+
+cudaError_t launch_with_afterthought(const Problem& problem, cudaStream_t stream) {
+  const cudaError_t status = launch_right(problem, stream);
+  work_for<<<132, 1024, 0, own_stream()>>>(20'000'000);  // some 10 ms
+  return status;
+}
+
+cudaError_t launch_and_wait(const Problem& problem, cudaStream_t stream) {
+  cudaDeviceSynchronize();
+  return launch_right(problem, stream);
+}
+
+__global__ void write_nowhere(int* nowhere) { *nowhere = 1; }
+__global__ void trap() { asm("trap;"); }
+__global__ void fail_assertion() { assert(blockDim.x == 2); }
+__global__ void spin(volatile int* forever) {
+  while (*forever == 0) {
+  }
+}
+
+cudaError_t launch_illegal_address(const Problem&, cudaStream_t stream) {
+  write_nowhere<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(0x10));
+  return cudaGetLastError();
+}
+
+cudaError_t launch_trap(const Problem&, cudaStream_t stream) {
+  trap<<<1, 1, 0, stream>>>();
+  return cudaGetLastError();
+}
+
+cudaError_t launch_assertion(const Problem&, cudaStream_t stream) {
+  fail_assertion<<<1, 1, 0, stream>>>();
+  return cudaGetLastError();
+}
+
+cudaError_t launch_forever(const Problem&, cudaStream_t stream) {
+  static int* const forever = [] {
+    int* made = nullptr;
+    cudaMalloc(reinterpret_cast<void**>(&made), sizeof(int));
+    cudaMemset(made, 0, sizeof(int));
+    return made;
+  }();
+  spin<<<1, 1, 0, stream>>>(forever);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_exit(const Problem&, cudaStream_t) { std::exit(3); }
+cudaError_t launch_crash(const Problem&, cudaStream_t) {
+  std::raise(SIGSEGV);
+  return cudaSuccess;
+}
+
+cudaError_t launch_on_first_input(const Problem& problem, cudaStream_t stream) {
+  static const Problem first = problem;
+  Problem mixed = problem;
+  if (mixed.n == first.n) {
+    mixed.codes = first.codes;
+    mixed.absmax = first.absmax;
+  }
+  return launch_right(mixed, stream);
+}
+
+cudaError_t launch_into_first_output(const Problem& problem, cudaStream_t stream) {
+  static const Problem first = problem;
+  Problem mixed = problem;
+  if (mixed.n == first.n) mixed.output = first.output;
+  return launch_right(mixed, stream);
+}
+
+/// Enough launches for verification and for some of the samples.
+constexpr int right_launches = 1000;
+
+template <cudaError_t then(const Problem&, cudaStream_t)>
+cudaError_t launch_right_at_first(const Problem& problem, cudaStream_t stream) {
+  static int launches = 0;
+  return ++launches <= right_launches ? launch_right(problem, stream) : then(problem, stream);
+}
+
+cudaError_t launch_wrong(const Problem& problem, cudaStream_t stream) {
+  const cudaError_t status = launch_right(problem, stream);
+  cudaMemsetAsync(problem.output, 0x11, 2, stream);
+  return status;
+}
+
+/// Overwrites the scale of the first block.
+cudaError_t launch_and_scribble(const Problem& problem, cudaStream_t stream) {
+  const cudaError_t status = launch_right(problem, stream);
+  cudaMemsetAsync(const_cast<float*>(problem.absmax), 0, 4, stream);
+  return status;
+}
+
+__global__ void write_weight(__half* to) { *to = round_to<__half>(0.0f); }
+
+cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream) {
+  const cudaError_t status = launch_right(problem, stream);
+  write_weight<<<1, 1, 0, stream>>>(static_cast<__half*>(problem.output) + problem.n);
+  return status;
+}
+
+Support plain_fp16_only(const Problem& problem) {
+  if (problem.output_type != OutputType::fp16 || problem.is_nested()) {
+    return Support::no("a test's kernel: plain scales and fp16 only");
+  }
+  return Support::yes();
+}
+
+using Launch = cudaError_t (*)(const Problem&, cudaStream_t);
+
+Kernel<Problem> hostile(const char* name, Launch launch) {
+  return {.name = name,
+          .lineage = "a test",
+          .source_file = "tests/kernels/nf4/hostile_kernels.cu",
+          .contract = {},
+          .supports = plain_fp16_only,
+          .launch = launch};
+}
+
+const Register<Problem> kernels[] = {
+    Register<Problem>(hostile("hostile_afterthought", launch_with_afterthought)),
+    Register<Problem>(hostile("hostile_assertion", launch_assertion)),
+    Register<Problem>(hostile("hostile_crash", launch_crash)),
+    Register<Problem>(hostile("hostile_exit", launch_exit)),
+    Register<Problem>(
+        hostile("hostile_faults_later", launch_right_at_first<launch_illegal_address>)),
+    Register<Problem>(hostile("hostile_first_input", launch_on_first_input)),
+    Register<Problem>(hostile("hostile_first_output", launch_into_first_output)),
+    Register<Problem>(hostile("hostile_illegal_address", launch_illegal_address)),
+    Register<Problem>(hostile("hostile_never_ends", launch_forever)),
+    Register<Problem>(hostile("hostile_own_stream", launch_on_own_stream)),
+    Register<Problem>(
+        hostile("hostile_own_stream_later", launch_right_at_first<launch_on_own_stream>)),
+    Register<Problem>(hostile("hostile_scribbles", launch_and_scribble)),
+    Register<Problem>(hostile("hostile_trap", launch_trap)),
+    Register<Problem>(hostile("hostile_unjoined", launch_unjoined)),
+    Register<Problem>(hostile("hostile_waits", launch_and_wait)),
+    Register<Problem>(hostile("hostile_writes_behind", launch_and_write_behind)),
+    Register<Problem>(hostile("hostile_wrong_later", launch_right_at_first<launch_wrong>)),
+};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,200 @@
+// Hostile kernels together with sound ones, in the programs that users run: each loses its own rows
+// and nothing else, with the exact message.
+#include <map>
+
+#include "profiling/machine.hpp"
+#include "tests/programs/program.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* elsewhere =
+    ": some of its work is outside the timed stream; a launch must enqueue all of it on the stream "
+    "that it is given";
+
+/// How a row ends: the outcome, and a regular expression for the reason.
+struct Ending {
+  const char* outcome;
+  std::string reason;
+};
+
+std::string literally(std::string text) {
+  return std::regex_replace(text, std::regex(R"([.()\[\]])"), R"(\$&)");
+}
+
+/// The ending of every hostile kernel that is measured for long enough.
+std::map<std::string, Ending> endings() {
+  const std::string wrong = "[0-9]+ of [0-9]+ weights differ; first at index .*";
+  return {
+      {"hostile_afterthought",
+       {"launch_failed",
+        "was still at work [0-9]+ ms after the stop event" + literally(elsewhere)}},
+      {"hostile_assertion",
+       {"launch_failed", "kernel: device-side assert triggered \\(cudaErrorAssert\\)"}},
+      {"hostile_crash", {"launch_failed", "ended the process: signal 11 \\(Segmentation fault\\)"}},
+      {"hostile_exit", {"launch_failed", "ended the process: exit status 3"}},
+      {"hostile_first_input", {"mismatch", "copy 1: " + wrong}},
+      {"hostile_first_output", {"mismatch", "copy 0: " + wrong}},
+      {"hostile_illegal_address",
+       {"launch_failed",
+        "kernel: an illegal memory access was encountered \\(cudaErrorIllegalAddress\\)"}},
+      {"hostile_never_ends", {"launch_failed", "did not end within 4 s"}},
+      {"hostile_own_stream",
+       {"launch_failed",
+        "wrote its output while the stream was still held" + literally(elsewhere)}},
+      {"hostile_scribbles", {"launch_failed", "changed memory that is not its output"}},
+      {"hostile_trap", {"launch_failed", "kernel: [a-z ]+ \\(cudaError[A-Za-z]+\\)"}},
+      {"hostile_unjoined",
+       {"launch_failed",
+        "had not written its output when the stop event had passed" + literally(elsewhere)}},
+      {"hostile_writes_behind", {"launch_failed", "changed memory that is not its output"}},
+      {"hostile_waits",
+       {"launch_failed", "waits for the GPU when it is launched; a launch only enqueues its work"}},
+  };
+}
+
+const std::string sound[] = {"branch_tree", "global_lut", "shared_lut"};
+constexpr const char* all = "--kernel 'hostile_.*|branch_tree|global_lut|shared_lut' --limit-s 4";
+
+class OnGpuHostileKernels : public Programs {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+
+  /// The rows of the result file, by problem and kernel.
+  std::map<std::pair<std::string, std::string>, json> rows() const {
+    std::map<std::pair<std::string, std::string>, json> found;
+    const json file = read_json(folder_.path() / "results.json");
+    for (const json& row : file.at("records")) {
+      found[{row["problem"]["name"], row["kernel"]}] = row;
+    }
+    return found;
+  }
+
+  static void expect_ending(const json& row, const Ending& ending) {
+    EXPECT_EQ(row["outcome"], ending.outcome) << row["key"] << ": " << row["reason"];
+    EXPECT_TRUE(matches(row["reason"], ending.reason)) << row["key"];
+    EXPECT_TRUE(row["metrics"].empty()) << row["key"];
+  }
+};
+
+/// Two problems: a kernel that ended the worker on the first is run on the second, unless it
+/// exceeded the time limit.
+TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInBench) {
+  const Finished found =
+      run(BENCH, fmt::format("{} --shape 2048x2048 --shape 1024x1024 --samples 5 --output "
+                             "results.json",
+                             all));
+  EXPECT_EQ(found.status, 1) << found.err;
+  const auto found_rows = rows();
+  for (const char* problem : {"2048x2048/fp16/b64", "1024x1024/fp16/b64"}) {
+    for (const auto& kernel : sound) {
+      const json& row = found_rows.at({problem, kernel});
+      EXPECT_EQ(row["outcome"], "bit_exact") << row["key"];
+      EXPECT_EQ(row["reason"], "") << row["key"];
+      EXPECT_EQ(row["metrics"][0]["samples"].size(), 5u) << row["key"];
+    }
+    EXPECT_EQ(found_rows.at({problem, "copy"})["metrics"][0]["samples"].size(), 5u);
+    for (auto [kernel, ending] : endings()) {
+      if (kernel == "hostile_never_ends" && problem == std::string("1024x1024/fp16/b64")) {
+        ending.reason = "not run: on 2048x2048/fp16/b64 it did not end within 4 s";
+      }
+      expect_ending(found_rows.at({problem, kernel}), ending);
+    }
+  }
+}
+
+/// Right in verification and for a while; there are enough samples to see it go wrong.
+TEST_F(OnGpuHostileKernels, ThatTurnLaterLoseTheirTimesInBench) {
+  const Finished found =
+      run(BENCH,
+          "--kernel 'hostile_.*_later|shared_lut' --shape 1024x1024 --samples 40 --output "
+          "results.json");
+  EXPECT_EQ(found.status, 1) << found.err;
+  const auto found_rows = rows();
+  const auto row = [&](const char* kernel) {
+    return found_rows.at({"1024x1024/fp16/b64", kernel});
+  };
+  EXPECT_EQ(row("shared_lut")["outcome"], "bit_exact");
+  EXPECT_EQ(row("shared_lut")["metrics"][0]["samples"].size(), 40u);
+  expect_ending(row("hostile_wrong_later"),
+                {"mismatch", "in sample [0-9]+: copy [0-9]+: 1 of 1048576 weights differ; .*"});
+  expect_ending(row("hostile_own_stream_later"),
+                {"launch_failed",
+                 "in sample [0-9]+: wrote its output while the stream was still "
+                 "held" +
+                     literally(elsewhere)});
+  expect_ending(row("hostile_faults_later"),
+                {"launch_failed",
+                 "kernel: an illegal memory access was encountered \\(cudaErrorIllegalAddress\\)"});
+}
+
+/// With CUPTI, for which all passes of a model are one problem.
+TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInTheReplay) {
+  const Finished found =
+      run(REPLAY, fmt::format("{} --models llama-3.1-8b --batches 2,8 --passes 3 --output "
+                              "results.json",
+                              all));
+  EXPECT_EQ(found.status, 1) << found.err;
+  const auto found_rows = rows();
+  for (const char* problem : {"llama-3.1-8b/batch2/fp16/b64", "llama-3.1-8b/batch8/fp16/b64"}) {
+    for (const auto& kernel : sound) {
+      const json& row = found_rows.at({problem, kernel});
+      EXPECT_EQ(row["outcome"], "bit_exact") << row["key"] << ": " << row["reason"];
+      ASSERT_EQ(row["metrics"].size(), 2u) << row["key"];
+      EXPECT_EQ(row["metrics"][0]["samples"].size(), 3u) << row["key"];
+      EXPECT_EQ(row["launch"]["kernels_per_call"], 1) << row["key"];
+    }
+    for (const auto& [kernel, ending] : endings()) {
+      expect_ending(found_rows.at({problem, kernel}), ending);
+    }
+    // Its thousand right launches are used up among the verified copies or in a pass.
+    const json& later = found_rows.at({problem, "hostile_wrong_later"});
+    EXPECT_EQ(later["outcome"], "mismatch") << later["reason"];
+    EXPECT_TRUE(later["metrics"].empty());
+    const json& faults = found_rows.at({problem, "hostile_faults_later"});
+    EXPECT_EQ(faults["outcome"], "launch_failed") << faults["reason"];
+    EXPECT_TRUE(faults["metrics"].empty());
+  }
+}
+
+TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInVerify) {
+  const Finished found =
+      run(VERIFY, GOLDEN_FILE " --kernel 'hostile_illegal_address|hostile_exit|shared_lut'");
+  EXPECT_EQ(found.status, 1) << found.err;
+  EXPECT_TRUE(has_match(found.out, "\n  shared_lut +bit_exact 86\n"));
+  EXPECT_TRUE(has_match(found.out, "\n  hostile_exit +launch_failed [0-9]+"));
+  EXPECT_TRUE(contains(found.out,
+                       "\n  hostile_exit: launch_failed: ended the process: exit status "
+                       "3\n"));
+  EXPECT_TRUE(has_match(found.out, "\n  hostile_illegal_address +launch_failed [0-9]+"));
+}
+
+TEST_F(OnGpuHostileKernels, APeerThatAbortsCostsItsOwnRows) {
+  const Finished found = run(BENCH,
+                             "--shape 1024x1024 --samples 3 --kernel 'aborts|shared_lut' "
+                             "--peer aborts=" CRASHING_PEER " --output results.json");
+  EXPECT_EQ(found.status, 1) << found.err;
+  expect_ending(rows().at({"1024x1024/fp16/b64", "aborts"}),
+                {"launch_failed", "ended the process: signal 6 \\(Aborted\\)"});
+  EXPECT_EQ(rows().at({"1024x1024/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+}
+
+/// Under a profiler or debugger there is only one process, and a fault ends it.
+TEST_F(OnGpuHostileKernels, WithoutAnInstrumentAFaultEndsTheRunInOneLine) {
+  const Finished found = run(
+      BENCH, "--shape 64x64 --kernel hostile_illegal_address --instrument none --output r.json");
+  EXPECT_EQ(found.status, 1);
+  EXPECT_TRUE(ends(found.err,
+                   "bench: hostile_illegal_address: kernel: an illegal memory access was "
+                   "encountered (cudaErrorIllegalAddress); the GPU is unusable in this process "
+                   "from now on; leave the kernel out with --kernel\n"));
+}
+
+}  // namespace
+}  // namespace reprolab

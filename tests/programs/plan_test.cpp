@@ -1,0 +1,104 @@
+// The selection of bench.
+#include "experiments/bench/plan.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiments/harness/errors.hpp"
+#include "tests/message_of.hpp"
+
+namespace reprolab::bench {
+namespace {
+
+/// A second family.
+class Toys : public Family {
+ public:
+  static inline std::vector<std::string> problems_named;
+  static inline bool asked_for = false;
+
+  std::string name() const override { return "toys"; }
+  void add_options(CLI::App&) override {}
+  void configure() override {}
+  bool is_asked_for() const override { return asked_for; }
+  std::vector<VariantInfo> kernels() const override {
+    VariantInfo variant;
+    variant.name = "toy";
+    return {variant};
+  }
+  std::vector<PlannedProblem> problems(const FreeMemory&) const override {
+    std::vector<PlannedProblem> planned;
+    for (const auto& name : problems_named) planned.emplace_back().facts.name = name;
+    return planned;
+  }
+};
+
+Toys toys;
+const RegisterFamily registered(toys);
+
+constexpr FreeMemory free_memory{};
+
+/// The selection on a machine whose memory makes no difference.
+std::vector<Group> select(const Selection& selection) { return select(selection, free_memory); }
+
+TEST(Selection, OfEverythingIsEveryShapeWithEveryKernel) {
+  const auto groups = select({});
+  EXPECT_EQ(groups.size(), 19u);  // distinct shapes of the paper's models
+  for (const auto& group : groups) {
+    EXPECT_EQ(group.family, "nf4");
+    EXPECT_EQ(group.kernels.size(), groups.front().kernels.size());
+  }
+}
+
+TEST(Selection, NumbersItsGroups) {
+  const auto groups = select({.family = "nf4", .kernel = "", .problem = ""});
+  for (std::size_t i = 0; i < groups.size(); ++i) EXPECT_EQ(groups[i].index, i);
+}
+
+TEST(Selection, IsDescribedWithItsCountsOfEachFamily) {
+  Toys::problems_named = {"a", "b"};
+  const std::string text = describe_selection(select({}), {.samples = 5, .batch_us = 500});
+  Toys::problems_named = {};
+  EXPECT_EQ(text.substr(0, text.find("about")),
+            fmt::format("nf4: {} kernels on 19 problems; toys: 1 kernels on 2 problems; ",
+                        select({}).front().kernels.size()));
+  EXPECT_EQ(text.substr(text.find(" s (")), " s (5 samples per row, 0.5 ms each)");
+}
+
+TEST(Selection, OfKernelsMatchesWholeNamesAndTheOthersSearch) {
+  const auto groups = select({.family = "nf", .kernel = "shared_lut", .problem = "x5120/"});
+  ASSERT_EQ(groups.size(), 3u);
+  for (const auto& group : groups) {
+    ASSERT_EQ(group.kernels.size(), 1u);
+    EXPECT_EQ(group.kernels[0].name, "shared_lut");
+  }
+}
+
+TEST(Selection, OfAKernelLeavesOutTheFamiliesWithoutIt) {
+  const auto groups = select({.family = "", .kernel = "shared_lut", .problem = ""});
+  EXPECT_EQ(groups.size(), 19u);
+  for (const auto& group : groups) EXPECT_EQ(group.family, "nf4");
+}
+
+/// Otherwise their rows would have the same keys.
+TEST(Selection, RefusesAProblemThatIsThereTwice) {
+  Toys::problems_named = {"a", "b", "a"};
+  EXPECT_EQ(message_of<UsageError>([] { select({.family = "toys", .kernel = "", .problem = ""}); }),
+            "problem 'a' is selected twice");
+  EXPECT_EQ(select({.family = "toys", .kernel = "", .problem = "b"}).size(), 1u);
+  Toys::problems_named = {};
+}
+
+/// Selected by the family's own option, such as --matrix.
+TEST(Selection, OfAFamilysOwnProblemsIsOfThatFamilyAlone) {
+  Toys::problems_named = {"a"};
+  Toys::asked_for = true;
+  const auto groups = select({});
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].family, "toys");
+  EXPECT_EQ(select({.family = "nf4", .kernel = "", .problem = ""}).size(), 19u);
+  Toys::problems_named = {};
+  Toys::asked_for = false;
+}
+
+}  // namespace
+}  // namespace reprolab::bench
