@@ -1,2 +1,1 @@
-"""Results in, tables and figures out. Reads the result files that experiments/harness/RESULTS.md
-describes and nothing else; needs no GPU and no build."""
+"""Results and verdicts in, tables and figures out. Needs no GPU and no build."""

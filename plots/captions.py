@@ -1,18 +1,21 @@
 """What stands beside every table and figure: machine, clocks, provenance, warnings."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from plots.results import Check, Record, Results
-from plots.stats import significant
+from claims.results import Check, Record, Results
+from claims.stats import significant
 
-CLOCK_TOLERANCE = 0.02  # beyond this, two compared variants did not run at one clock
+CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
+DIFFERING = re.compile(
+    r"(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ"
+)  # how a wrong row's reason begins
 
 
 def banner(results: Results) -> str:
-    gpu = results.provenance["gpu"]["name"]
-    return f"Recorded run of {gpu}, {date(results)}. Not measured on this machine."
+    return f"Recorded run of {results.gpu}, {date(results)}. Not measured on this machine."
 
 
 def date(results: Results) -> str:
@@ -24,34 +27,29 @@ def commit(results: Results) -> str:
     return results.provenance["commit"][:9] + "+dirty" * results.provenance["dirty"]
 
 
-def span(values: dict[str, Any] | None, unit: str) -> str:
-    """'1965-1980 MHz'; '' where it was not seen."""
-    if not values or values.get("min") is None or values.get("max") is None:
-        return ""
-    low, high = f"{values['min']:.0f}", f"{values['max']:.0f}"
-    return f"{low if low == high else f'{low}-{high}'} {unit}"
+def span(values: Sequence[float], digits: int = 0) -> str:
+    """'1965-1980', or '1980' where the two ends look the same."""
+    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    return low if low == high else f"{low}-{high}"
 
 
 def clocks(results: Results) -> str:
     """The clock policy and what was seen of it."""
     found = results.provenance["clocks"]
-    policy = "clocks not locked"
-    if found["policy"] == "locked":
-        policy = f"clocks locked at {found['locked_mhz']:.0f} MHz"
-    probed = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
+    is_locked = found["policy"] == "locked"
+    policy = f"locked at {found['locked_mhz']:.0f} MHz" if is_locked else "not locked"
     # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
-    measured = {"min": min(probed), "max": max(probed)} if probed else found["sm_mhz"]
-    seen = span(measured, "MHz")
-    return f"{policy}, " + (f"SM {seen} seen" if seen else "SM clock not known (no NVML)")
+    seen = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
+    seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
+    sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
+    return f"clocks {policy}, {sm}"
 
 
 def throttling(results: Results) -> str:
-    found = results.provenance["clocks"]
-    if found["throttle_reasons"] is None:
+    reasons = results.provenance["clocks"]["throttle_reasons"]
+    if reasons is None:
         return "throttle reasons not known"
-    if found["throttle_reasons"]:
-        return f"throttle reasons seen: {', '.join(found['throttle_reasons'])}"
-    return "no throttle reasons seen"
+    return f"throttle reasons seen: {', '.join(reasons)}" if reasons else "no throttle reasons seen"
 
 
 def driver(results: Results) -> str:
@@ -60,23 +58,10 @@ def driver(results: Results) -> str:
     return "driver not known" if version is None else f"driver {version}"
 
 
-def machine_notes(results: Results) -> list[str]:
-    """The lines under a table: the clocks, then where its numbers come from."""
-    p = results.provenance
-    clock_line = f"{clocks(results)}; {throttling(results)}."
-    origin = (
-        f"From {results.file.name}: {shlex.join(map(str, p['argv']))}; commit {commit(results)}; "
-        f"{p['gpu']['name']}; {driver(results)}; "
-        f"CUDA runtime {p['gpu']['cuda_runtime']}, nvcc {p['build']['nvcc']}; {date(results)}."
-    )
-    return [clock_line[0].upper() + clock_line[1:], origin]
-
-
-def small_print(results: Results) -> list[str]:
-    """The parts of the sentence on the machine at a figure's bottom."""
-    p = results.provenance
+def machine(results: Results) -> list[str]:
+    """The parts of the sentence on the machine."""
     return [
-        f"{p['gpu']['name']}, {driver(results)}, CUDA {p['gpu']['cuda_runtime']}",
+        f"{results.gpu}, {driver(results)}, CUDA {results.provenance['gpu']['cuda_runtime']}",
         clocks(results),
         throttling(results),
         date(results),
@@ -84,38 +69,47 @@ def small_print(results: Results) -> list[str]:
     ]
 
 
-def clock_warning(*records: Record) -> tuple[str, ...]:
-    """A footnote with the numbers where compared variants ran at clocks too far apart."""
-    seen = [(r.sm_mhz, r.kernel) for r in records if r.sm_mhz is not None]
+def machine_notes(results: Results) -> list[str]:
+    """The lines under a table: the machine and its clocks, then where the numbers come from."""
+    command = in_words(results.provenance["argv"])
+    return [f"{'; '.join(machine(results))}.", f"From {results.file.name}: {command}."]
+
+
+def in_words(value: Any, within: bool = False) -> str:
+    """Any value of a provenance: 'name NVIDIA H200, ecc True', or a command; '-' for null."""
+    if isinstance(value, dict):
+        text = ", ".join(f"{name} {in_words(found, True)}" for name, found in value.items())
+        return f"({text})" if within else text
+    if isinstance(value, list):
+        return shlex.join(map(str, value)) or "none"
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def clock_warning(*records: Record | None) -> tuple[str, ...]:
+    """A footnote where compared variants ran at clocks too far apart."""
+    seen = [(r.sm_mhz, r.kernel) for r in records if r is not None and r.sm_mhz is not None]
     if len(seen) < 2:
         return ()
     (low, slow), (high, fast) = min(seen), max(seen)
-    if high - low <= CLOCK_TOLERANCE * high:
+    if 100 * (high - low) <= CLOCK_PERCENT * high:
         return ()
-    return (
-        f"SM clocks differ by {100 * (high - low) / high:.1f} % "
-        f"(more than {100 * CLOCK_TOLERANCE:.0f} %): "
-        f"{slow} at {low:.0f} MHz, {fast} at {high:.0f} MHz.",
-    )
+    apart = f"{100 * (high - low) / high:.1f} % (more than {CLOCK_PERCENT} %)"
+    return (f"SM clocks differ by {apart}: {slow} at {low:.0f} MHz, {fast} at {high:.0f} MHz.",)
 
 
 def check_notes(results: Results) -> list[str]:
     """How the instruments' own checks went: the count and the worst, and each that failed."""
-    if not results.checks:
+    worst = max(results.checks, key=lambda c: abs(c.difference_percent), default=None)
+    if worst is None:
         return []
-    worst = max(results.checks, key=lambda c: abs(c.difference_percent or 0.0))
-    passed = sum(c.passed for c in results.checks)
-    lines = [
-        f"Instrument checks passed: {passed} of {len(results.checks)}; largest difference: "
-        f"{describe_check(worst)}."
-    ]
+    count = f"{sum(c.passed for c in results.checks)} of {len(results.checks)}"
+    lines = [f"Instrument checks passed: {count}; largest difference: {describe_check(worst)}."]
     return lines + [f"FAILED: {describe_check(c)}." for c in results.checks if not c.passed]
 
 
 def describe_check(c: Check) -> str:
-    change = "" if c.difference_percent is None else f", {c.difference_percent:+.2f} %"
     readings = f"{significant(c.first)} and {significant(c.second)} {c.unit}"
-    return f"{c.name}, {readings}{change} (allowed: {c.allowed_percent:g} %)"
+    return f"{c.name}, {readings}, {c.difference_percent:+.2f} % (allowed: {c.allowed_percent:g} %)"
 
 
 def first_warning(warnings: Sequence[str]) -> list[str]:
@@ -125,26 +119,29 @@ def first_warning(warnings: Sequence[str]) -> list[str]:
     return [found[0] + more] if found else []
 
 
-OUTCOME_WORDS = {
-    "bit_exact": "bit-exact",
-    "deviation_as_declared": "declared deviation",
-    "mismatch": "mismatch",
-    "launch_failed": "launch failed",
-    "unsupported": "unsupported",
-    "not_verified": "not verified",
-}
-
-
 def outcome_words(record: Record) -> str:
-    return "ceiling" if record.role == "ceiling" else OUTCOME_WORDS[record.outcome]
+    words = {"bit_exact": "bit-exact", "deviation_as_declared": "declared deviation"}
+    plain = words.get(record.outcome, record.outcome.replace("_", " "))
+    return "ceiling" if record.is_ceiling else plain
 
 
-def outcome_notes(record: Record) -> tuple[str, ...]:
-    """The footnote that an outcome needs: the reason, and how a kernel deviates."""
+def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
+    """The footnote that an outcome needs: the reason, or how a kernel deviates in all its rows."""
+    if record is None:
+        return ()
     text = record.reason
     if record.timed and record.outcome == "deviation_as_declared":
-        declared = f"left out of rankings: {record.deviation}"
-        text = f"{declared}; {text}" if text else declared
+        text = f"left out of rankings: {record.deviation}{differing(results, record.kernel)}"
     elif not record.timed and not text:
         text = "no samples were taken" if record.outcome == "bit_exact" else "no reason given"
     return (f"{record.kernel}: {text}",) if text else ()
+
+
+def differing(results: Results, kernel: str) -> str:
+    """'; 91.0-91.1 % of the weights differ', over all rows of a kernel, as far as they say so."""
+    found = [DIFFERING.search(r.reason) for r in results.records if r.kernel == kernel]
+    shares = [100 * int(m[1]) / int(m[2]) for m in found if m]
+    if not shares:
+        return ""
+    things = next(m[3] for m in found if m)
+    return f"; {span(shares, 1)} % of the {things} differ"

@@ -24,6 +24,7 @@ def box(text: str) -> str:
 
 def render(table: Table) -> str:
     """The table with title, banner, notes and provenance, ending in a newline."""
+    table = table.without_details()
     footnotes = table.footnotes()
     body = [row if isinstance(row, Group) else console_row(row, footnotes) for row in table.rows]
     heads = [column.name for column in table.columns]
@@ -49,8 +50,8 @@ def render(table: Table) -> str:
 
 def console_row(row: Row, footnotes: list[str]) -> list[str]:
     return [
-        text + (" *" if best else "") + (f" [{numbers}]" if numbers else "")
-        for text, numbers, best in cells(row, footnotes)
+        cell.text + (" *" if cell.best else "") + (f" [{numbers}]" if numbers else "")
+        for cell, numbers in cells(row, footnotes)
     ]
 
 
@@ -62,7 +63,8 @@ def column_widths(table: Table, heads: list[str], body: list[list[str]]) -> list
         widths.append(max([words, *(len(row[i]) for row in body)]))
     limit = WIDTH - len(GAP) * (len(widths) - 1)
     longest = [
-        max(len(w) for row in [heads, *body] for w in row[i].split(" ")) for i in range(len(heads))
+        max([c.wrap, *(len(w) for row in [heads, *body] for w in row[i].split(" "))])
+        for i, c in enumerate(table.columns)
     ]
     for floors in (longest, [NARROWEST] * len(heads)):  # whole words first
         while sum(widths) > limit:

@@ -1,38 +1,125 @@
-"""The experiments that can be rendered: a further one is a module, and its name below."""
+"""The experiments that can be rendered: each folder with a file `passes`, by the module here that
+has its name. A further experiment is such a folder and such a module; no list names it.
 
+The module says what there is to see, each time as a function of a `Run`:
+PASSES: the names of its result files. TABLES: the functions that make its tables, of which a
+terminal shows those named in ON_TERMINAL. FIGURES: by the file's name, a caption and the function
+that draws it. SHORT_TABLE: makes a few rows for README. highlights: sentences for the terminal.
+"""
+
+import argparse
+import importlib
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from plots import table2, transpose
-from plots.results import Results
+from claims.errors import InputError
+from claims.evidence import collect, recorded_folder
+from claims.json_files import ROOT
+from claims.ledger import Decision, decide
+from claims.published import Source, load_sources
+from claims.results import Results, load
+from plots import console
+from plots.captions import banner, commit, driver, machine_notes
+from plots.figures import FORMATS, house_style, save
+from plots.ledger import claims_table, count_line
+from plots.output import write_tables
 from plots.tables import Table
 
 
-class Inputs(Protocol):
-    """What a module's `read` makes of its files, and its other functions are given."""
+@dataclass(frozen=True)
+class Run:
+    """The passes of one experiment on one machine, and what they say about its claims."""
 
+    passes: dict[str, Results]
+    decisions: list[Decision]
     recorded: bool
 
+    def __getitem__(self, pass_name: str) -> Results:
+        return self.passes[pass_name]
+
     @property
-    def passes(self) -> tuple[Results, ...]: ...
+    def first(self) -> Results:
+        return next(iter(self.passes.values()))
+
+    @property
+    def source(self) -> Source:
+        return self.decisions[0].source
+
+    def decision(self, claim: str) -> Decision:
+        found = {d.claim.id: d for d in self.decisions}
+        if claim not in found:
+            raise InputError(f"{self.source.file}: has no claim '{claim}', which tables show")
+        return found[claim]
 
 
-class Experiment(Protocol):
-    """A module that knows one experiment; nothing else here does."""
-
-    NAME: str  # of its folder under data/recorded/<gpu>/ and of its subcommand
-    PASSES: tuple[str, ...]  # each a result file <pass>.json, and an option --<pass>
-    BLOCKS: dict[str, str]  # a README's block -> the table that fills it
-    FIGURE_FILES: tuple[str, ...]
-
-    def read(self, *, published: Path, recorded: bool, **files: Path) -> Any:
-        """Load and check the files, given by pass; a path may say `recorded` too."""
-
-    def tables(self, inputs: Any) -> list[Table]:
-        """Every table, the main one first."""
-
-    def render(self, inputs: Any, directory: Path) -> str:
-        """Write everything to `directory` and return the text for the terminal."""
+def names() -> list[str]:
+    return sorted(file.parent.name for file in (ROOT / "experiments").glob("*/passes"))
 
 
-EXPERIMENTS: tuple[Experiment, ...] = (table2, transpose)
+def experiment(name: str) -> Any:
+    """The module that knows the experiment."""
+    if not Path(__file__).with_name(f"{name}.py").exists():
+        raise InputError(f"experiments/{name} has a file passes, but there is no plots/{name}.py")
+    return importlib.import_module(f"plots.{name}")
+
+
+def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
+    """The experiment's result files in `folder`; all must be of one run."""
+    passes = {p: load(folder / f"{p}.json", name, p) for p in experiment(name).PASSES}
+    first, *others = passes.values()
+    for other in others:
+        for say in (lambda r: r.gpu, lambda r: f"commit {commit(r)}", driver):
+            if say(first) != say(other):
+                raise InputError(
+                    f"{first.file} is of {say(first)}, but {other.file} of {say(other)}: "
+                    "give two passes of one run"
+                )
+    decisions = decide(collect(passes.values()), load_sources(), name)
+    return Run(passes, decisions, recorded or bool(recorded_folder(first.file)))
+
+
+def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
+    """The experiment's own tables, then the claims; links begin at the folder `seen_from`."""
+    tables = [make(run) for make in experiment(name).TABLES]
+    claims = claims_table("claims", "Claims that this run decides", run.decisions, seen_from)
+    claims.provenance = [note for r in run.passes.values() for note in machine_notes(r)]
+    tables.append(claims)
+    return [replace(table, banner=banner(run.first) if run.recorded else "") for table in tables]
+
+
+def write_figures(name: str, run: Run, directory: Path, formats: tuple[str, ...] = FORMATS) -> None:
+    with house_style():
+        for file, (_, draw) in experiment(name).FIGURES.items():
+            save(draw(run), directory, file, formats)
+
+
+def render(args: argparse.Namespace) -> int:
+    """Every table and figure to a folder, the main ones to the terminal too."""
+    run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
+    tables = all_tables(args.name, run, args.output)
+    write_tables(tables, args.output)
+    write_figures(args.name, run, args.output)
+    parts = [console.box(banner(run.first))] if run.recorded else []
+    parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
+    lines = [*module.highlights(run), *closing_lines(run, args.output)]
+    parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
+    sys.stdout.write("\n".join(parts) + "\n")
+    return 0
+
+
+def closing_lines(run: Run, directory: Path) -> list[str]:
+    """How the verdicts went, what failed, and where everything is."""
+    lines = [count_line(run.decisions)]
+    files = run.passes.values()
+    failed = [c.name for results in files for c in results.checks if not c.passed]
+    if failed:
+        lines.append(f"INSTRUMENT CHECK FAILED, see the notes of the tables: {', '.join(failed)}.")
+    records = [r for results in files for r in results.records]
+    wrong = Counter(r.kernel for r in records if r.outcome in ("mismatch", "launch_failed"))
+    if wrong:
+        parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(wrong.items())]
+        lines.append(f"WRONG OUTPUT, hence no time: {', '.join(parts)}.")
+    return [*lines, f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {directory}/"]

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from plots.captions import banner, small_print
-from plots.files import write_atomically
-from plots.results import Results
+from claims.results import Results
+from plots.captions import banner, machine
+from plots.output import write_atomically
 
 FORMATS = ("pdf", "png", "svg")
 DPI = 200
@@ -30,35 +30,9 @@ METADATA = {
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, AMBER, BROWN = "#56B4E9", "#E69F00", "#8C510A"
 GREY, BLACK = "#6B6B6B", "#000000"  # for ceilings
-SERIES = [
-    (BLUE, "o", "-"),
-    (ORANGE, "s", "--"),
-    (GREEN, "^", "-."),
-    (PINK, "D", ":"),
-    (SKY, "v", "-"),
-    (AMBER, "P", "--"),
-    (BROWN, "X", "-."),
-]
-
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#D9D9D9",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 5.5,
-    "svg.hashsalt": "reprolab",
-    "pdf.fonttype": 42,
-    "figure.dpi": 100,
-}
+COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
+LINES = ("-", "--", "-.", ":", "-", "--", "-.")
+SERIES = list(zip(COLOURS, "os^DvPX", LINES, strict=True))  # colour, marker and line
 
 CAPTION_SIZE = 7.5
 CAPTION_LINE_INCHES = 0.148
@@ -70,7 +44,7 @@ def house_style() -> Iterator[None]:
     """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.style.use(Path(__file__).with_name("house.mplstyle"))
         yield
 
 
@@ -92,8 +66,8 @@ def add_caption(
     width, height = figure.get_size_inches()
     lines: list[str] = []
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
-    machine = "; ".join(part.replace(" ", "\u00a0") for part in small_print(results)) + "."
-    for paragraph in [machine, *notes]:
+    sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
+    for paragraph in [sentence, *notes]:
         lines += textwrap.wrap(paragraph, int(width * CHARACTERS_PER_INCH))
     strip = (len(lines) + recorded) * CAPTION_LINE_INCHES + 0.16
     height += strip
@@ -102,19 +76,12 @@ def add_caption(
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(rect=(0, strip / height, 1, 1 - strip / height))
     style: dict[str, Any] = {"fontsize": CAPTION_SIZE, "color": "#333333", "linespacing": 1.35}
+    style |= {"va": "bottom"}
     left, bottom = 0.1 / width, 0.06 / height
-    figure.text(
-        left, bottom, "\n".join(lines).replace("\u00a0", " "), va="bottom", gid="caption", **style
-    )
+    figure.text(left, bottom, "\n".join(lines).replace("\u00a0", " "), gid="caption", **style)
     if recorded:
         above = bottom + (len(lines) * CAPTION_LINE_INCHES + 0.02) / height
-        text = banner(results)
-        figure.text(left, above, text, va="bottom", weight="bold", gid="banner", **style)
-
-
-def figure_files(names: Sequence[str]) -> tuple[str, ...]:
-    """The files that `save` writes for figures of these names."""
-    return tuple(f"{name}.{kind}" for name in names for kind in FORMATS)
+        figure.text(left, above, banner(results), weight="bold", gid="banner", **style)
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
@@ -130,24 +97,30 @@ def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last:
 
 def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
     """Says why there is nothing to see, at a fraction of the axes' height."""
-    axes.text(
-        0.5,
-        height,
-        text,
-        ha="center",
-        va="center",
-        transform=axes.transAxes,
-        color=GREY,
-        backgroundcolor="white",
-    )
+    place = {"ha": "center", "va": "center", "transform": axes.transAxes}
+    axes.text(0.5, height, text, color=GREY, backgroundcolor="white", **place)
 
 
-def save(figure: Figure, directory: Path, name: str) -> list[Path]:
-    """Write the figure in every format; to be called within `house_style`."""
-    paths = []
-    for kind in FORMATS:
-        path = directory / f"{name}.{kind}"
+def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:
+    """One kernel per row, the first at the top."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(max(len(labels), 1) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+
+
+def mark(axes: Axes, xs: Sequence[float], ys: Sequence[float], marker: str, **look: Any) -> None:
+    """Published values: markers without a line."""
+    axes.plot(xs, ys, linestyle="none", marker=marker, zorder=5, **look)
+
+
+def write_right(axes: Axes, row: float, text: str) -> None:
+    """A value at the right of a row, outside of the axes."""
+    place = {"xycoords": ("axes fraction", "data"), "va": "center"}
+    axes.annotate(text, (1.02, row), fontsize=8, color="#333333", **place)
+
+
+def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> None:
+    """Write the figure in each format; to be called within `house_style`."""
+    for kind in formats:
         options: dict[str, Any] = {"format": kind, "dpi": DPI, "metadata": METADATA[kind]}
-        write_atomically(path, partial(figure.savefig, **options))
-        paths.append(path)
-    return paths
+        write_atomically(directory / f"{name}.{kind}", partial(figure.savefig, **options))

@@ -1,187 +1,162 @@
 """Per model: every kernel of the replay, and dequantization's share of the work."""
 
-from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
-from plots.bandwidth import NONE
-from plots.captions import clock_warning, machine_notes, outcome_notes, outcome_words
-from plots.published import Paper
-from plots.results import Record, Results
-from plots.stats import INTERVAL_NOTE, Summary, significant, speed_up, summarize
-from plots.table2_claim import BASELINE, SUBJECT
-from plots.tables import Cell, Column, Group, Row, Table
+from claims.published import Cell as PublishedCell
+from claims.results import KERNEL_TIME, PRODUCT_TIME, Record
+from claims.stats import INTERVAL_NOTE, Summary, share_percent, significant
+from plots.bandwidth import Measured, csv_row, measure
+from plots.captions import clock_warning, machine_notes, outcome_notes
+from plots.experiments import Run
+from plots.table2_speedup import compared_kernels
+from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
 
-SHOWN_BATCH = 8  # the batch of the paper's own breakdown (section III-C)
 SHARE_CLAIM = "qmatmul-72"
 
+ByModel = dict[str, dict[str, Measured]]  # by model, and by kernel
 
-def replay_problems(results: Results) -> list[dict[str, Any]]:
+
+def replay_problems(run: Run) -> list[dict[str, Any]]:
     """The replayed forward passes; each names a model and a batch."""
-    return [p for p in results.problems() if "model" in p and "batch" in p]
+    return [p for p in run["replay"].problems() if "model" in p]
 
 
-def shown_batch(results: Results) -> int:
-    """The paper's batch where it was run, else the smallest that was."""
-    batches = {p["batch"] for p in replay_problems(results)}
-    return SHOWN_BATCH if SHOWN_BATCH in batches or not batches else min(batches)
+def measure_pass(run: Run, problem: dict[str, Any]) -> list[Measured]:
+    return measure(run["replay"], problem["name"], compared_kernels(run)[0])
 
 
-def baseline_of(results: Results, problem: str) -> Record | None:
-    record = results.find(problem, BASELINE)
-    return record if record is not None and record.ranked else None
+def papers_share(run: Run) -> PublishedCell:
+    """The paper's own breakdown: a share in percent, and the model and batch that it is of."""
+    return run.decision(SHARE_CLAIM).claim.cells[0]
 
 
-def ranking(results: Results, problems: list[dict[str, Any]]) -> list[str]:
+def shown_batch(run: Run) -> int:
+    """The batch of the paper's own breakdown where it was run, else the smallest that was."""
+    papers = papers_share(run).at["batch"]
+    batches = {p["batch"] for p in replay_problems(run)}
+    return papers if papers in batches or not batches else min(batches)
+
+
+def shown_passes(run: Run) -> ByModel:
+    """The forward passes at one batch."""
+    shown = [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]
+    return {p["model"]: {m.record.kernel: m for m in measure_pass(run, p)} for p in shown}
+
+
+def ranking(passes: ByModel) -> list[str]:
     """Kernels by mean time relative to the baseline; then those left out, in groups."""
 
     def place(kernel: str) -> tuple[int, float, str]:
-        records = [r for p in problems if (r := results.find(p["name"], kernel))]
-        if not all(r.ranked for r in records):
-            return (1 if all(r.timed for r in records) else 2), 0.0, kernel
-        relative = []
-        for r in records:
-            base = baseline_of(results, r.problem["name"])
-            relative.append(r.times.median / (base.times.median if base else 1.0))
-        return 0, sum(relative) / len(relative), kernel
+        found = [by_kernel[kernel] for by_kernel in passes.values() if kernel in by_kernel]
+        if not all(m.record.ranked for m in found):
+            return (1 if all(m.record.timed for m in found) else 2), 0.0, kernel
+        base = [m.base.times.median if m.base else 1.0 for m in found]
+        times = [m.record.times.median for m in found]
+        return 0, sum(t / b for t, b in zip(times, base, strict=True)) / len(found), kernel
 
-    names = {p["name"] for p in problems}
-    kernels = {r.kernel for r in results.records if r.problem["name"] in names}
-    return sorted(kernels, key=place)
+    return sorted({kernel for by_kernel in passes.values() for kernel in by_kernel}, key=place)
 
 
-def kernels_table(results: Results) -> Table:
+def kernels_table(run: Run) -> Table:
     """Time per forward pass and speed-up at one batch; the CSV has every batch."""
-    batch = shown_batch(results)
-    shown = [p for p in replay_problems(results) if p["batch"] == batch]
-    columns = [Column("kernel", "l", wrap=True, code=True)]
-    columns += [Column(p["model"], wrap=True) for p in shown]
-    columns.append(Column("outcome", "l", wrap=True))
+    passes = shown_passes(run)
     rows: list[Row | Group] = []
-    for kernel in ranking(results, shown):
-        records = [results.find(p["name"], kernel) for p in shown]
-        outcomes = dict.fromkeys(outcome_words(r) for r in records if r)
-        remarks = dict.fromkeys(note for r in records if r for note in outcome_notes(r))
-        cell = Cell(", ".join(outcomes), tuple(remarks))
-        rows.append([kernel, *(time_and_speedup(results, r) for r in records), cell])
-    data: list[Sequence[object]] = [KERNELS_HEADER]
-    for problem in replay_problems(results):
-        for kernel in ranking(results, [problem]):
-            record = results.find(problem["name"], kernel)
-            data += [kernel_csv(results, record)] if record else []
+    for kernel in ranking(passes):
+        found = [by_kernel.get(kernel) for by_kernel in passes.values()]
+        outcomes = [m.outcome for m in found if m]
+        texts = dict.fromkeys(outcome.text for outcome in outcomes)
+        remarks = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+        cells = [time_and_speedup(m) if m else NONE for m in found]
+        rows.append([kernel, *cells, Cell(", ".join(texts), tuple(remarks))])
+    data = [
+        {"model": p["model"], "batch": p["batch"], **csv_row(m)}
+        | {"product_median_us": s.median if (s := product(m.record)) else None}
+        for p in replay_problems(run)
+        for m in measure_pass(run, p)
+    ]
     notes = [
         "Milliseconds of dequantization in one forward pass (median), and the speed-up over "
-        f"{BASELINE}. Bit-exact rows alone are ranked and compared; no diff.: the two intervals "
-        "overlap, so no difference was seen. Spread, minimum, number of samples and the other "
-        "batches: kernels.csv. " + INTERVAL_NOTE,
+        f"{compared_kernels(run)[0]}. Only bit-exact rows are ranked and compared; no diff.: the "
+        "two intervals overlap, so no difference was seen. Spread, minimum, number of samples and "
+        "the other batches: kernels.csv. " + INTERVAL_NOTE
     ]
-    notes += residency(shown)
-    title = f"All kernels: dequantization per forward pass at batch {batch}, ms"
-    return Table("kernels", title, columns, rows, data, notes, machine_notes(results))
+    for p in [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]:
+        layers, resident = p["layers"], p.get("layers_resident", p["layers"])
+        said = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
+        notes += [said] * (resident < layers)
+    columns = [KERNEL, *numbers(*passes, wrap=1), *words("outcome")]
+    title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
+    return Table("kernels", title, columns, rows, data, notes, machine_notes(run["replay"]))
 
 
-def residency(problems: list[dict[str, Any]]) -> list[str]:
-    """Says so where a model's layers did not all fit."""
-    parts = []
-    for p in problems:
-        resident, layers = p.get("layers_resident"), p.get("layers")
-        if resident is not None and layers is not None and resident < layers:
-            parts.append(f"{p['model']}: {resident} of {layers} layers resident, replayed in turn")
-    return [". ".join(parts) + "."] if parts else []
-
-
-def time_and_speedup(results: Results, record: Record | None) -> Cell | str:
-    if record is None:
-        return NONE
-    if record.summary is None:
-        return outcome_words(record)
-    text = significant(record.summary.median / 1e3)
-    base = baseline_of(results, record.problem["name"])
-    if base is None or base is record or not record.ranked:
+def time_and_speedup(m: Measured) -> Cell | str:
+    if m.record.summary is None:
+        return m.outcome.text
+    text = significant(m.record.summary.median / 1e3)
+    if m.ratio is None:
         return text
-    ratio = speed_up(base.times, record.times)
-    text += f" ({ratio.value:.2f}x)" if ratio.seen else " (no diff.)"
-    return Cell(text, clock_warning(base, record))
+    text += f" ({m.ratio.value:.2f}x)" if m.ratio.differs_from_one else " (no diff.)"
+    return Cell(text, clock_warning(m.base, m.record))
 
 
-KERNELS_HEADER = (
-    "model,batch,kernel,role,outcome,reason,median_us,low_us,high_us,min_us,n,speedup,speedup_low,"
-    "speedup_high,difference_seen,product_median_us,sm_mhz,source_file"
-).split(",")
-
-
-def kernel_csv(results: Results, r: Record) -> list[object]:
-    base, s = baseline_of(results, r.problem["name"]), r.summary
-    ratio = speed_up(base.times, r.times) if base and r.ranked and r is not base else None
-    product = summarize(r.product_samples_us).median if s and r.product_samples_us else None
-    return [
-        r.problem["model"],
-        r.problem["batch"],
-        r.kernel,
-        r.role,
-        r.outcome,
-        r.reason or r.deviation,
-        *((s.median, s.low, s.high, s.min, s.n) if s else (None,) * 5),
-        *((ratio.value, ratio.low, ratio.high, int(ratio.seen)) if ratio else (None,) * 4),
-        product,
-        r.sm_mhz,
-        r.source_file,
-    ]
+def product(record: Record | None) -> Summary | None:
+    """Of the matrix products of the same passes; None where no time may be shown."""
+    found = record.metric(PRODUCT_TIME) if record is not None and record.timed else None
+    return found.summary if found else None
 
 
 def share(record: Record | None) -> Summary | None:
     """Dequantization's part, in percent, of dequantization and products, pass by pass."""
-    if record is None or record.summary is None or not record.product_samples_us:
+    if record is None or product(record) is None:
         return None
-    passes = zip(record.samples_us, record.product_samples_us, strict=True)
-    return summarize([100 * d / (d + p) for d, p in passes])
+    return share_percent(*(record.metrics[name].samples for name in (KERNEL_TIME, PRODUCT_TIME)))
 
 
-def share_table(results: Results, published: Paper) -> Table:
+def share_columns(record: Record | None) -> dict[str, float | None]:
+    """For a CSV: both times and the share, empty where there is none."""
+    names = ("dequantize_median_us", "products_median_us", "share_percent")
+    names += ("share_low_percent", "share_high_percent", "n")
+    s, products = share(record), product(record)
+    if record is None or s is None or products is None:
+        return dict.fromkeys(names)
+    values = (record.times.median, products.median, s.median, *s.estimate.interval, s.n)
+    return dict(zip(names, values, strict=True))
+
+
+def share_table(run: Run) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
-    columns = [Column("batch"), Column("paper")]
-    for kernel in (BASELINE, SUBJECT):
-        columns += [
-            Column(f"{kernel} ms"),
-            Column("products ms"),
-            Column("share"),
-            Column("interval"),
-        ]
-    columns.append(Column("n"))
+    replay, kernels, cell = run["replay"], compared_kernels(run), papers_share(run)
+    columns = numbers("batch", "paper")
+    for kernel in kernels:
+        columns += numbers(f"{kernel} ms", "products ms", "share", "interval")
     rows: list[Row | Group] = []
-    data: list[Sequence[object]] = [SHARE_HEADER]
-    model = None
-    for p in replay_problems(results):
-        if p["model"] != model:
-            model = p["model"]
-            rows.append(Group(model))
-        is_papers = (p["model"], p["batch"]) == published.cell(SHARE_CLAIM)
-        paper = published.value(SHARE_CLAIM) if is_papers else None
-        row: list[Cell | str] = [str(p["batch"]), NONE if paper is None else f"{paper:.1f} %"]
-        n = NONE
-        for kernel in (BASELINE, SUBJECT):
-            record = results.find(p["name"], kernel)
-            s = share(record)
-            numbers: list[float | None] = [None] * 5
-            if record is None or s is None:
-                row += [Cell(NONE, outcome_notes(record) if record else ()), *[NONE] * 3]
-            else:
-                product = summarize(record.product_samples_us).median
-                n = str(s.n)
-                row += [significant(record.times.median / 1e3), significant(product / 1e3)]
-                row += [f"{s.median:.1f} %", f"{s.low:.1f}-{s.high:.1f}"]
-                numbers = [record.times.median, product, s.median, s.low, s.high]
-            data.append([p["model"], p["batch"], kernel, paper, *numbers, s.n if s else None])
-        rows.append([*row, n])
+    data: list[dict[str, object]] = []
+    for model, problems in groupby(replay_problems(run), lambda p: p["model"]):
+        rows.append(Group(model))
+        for p in problems:
+            paper = cell.value if cell.at.items() <= p.items() else None
+            records = [replay.find(p["name"], kernel) for kernel in kernels]
+            found = next((s for r in records if (s := share(r))), None)
+            row: list[Cell | str] = [str(p["batch"]), NONE if paper is None else f"{paper:.1f} %"]
+            row += [cell for r in records for cell in share_cells(run, r)]
+            rows.append([*row, str(found.n) if found else NONE])
+            head = {"model": model, "batch": p["batch"], "paper_percent": paper}
+            for kernel, record in zip(kernels, records, strict=True):
+                data.append(head | {"kernel": kernel} | share_columns(record))
     notes = [
         "Share: dequantization over dequantization and matrix products of the same forward pass, "
-        "median over the passes. Paper: section III-C, on " + published.gpu + ".",
-        INTERVAL_NOTE,
+        "median over the passes. Paper: section "
+        f"{run.decision(SHARE_CLAIM).claim.section}, on {run.source.gpu}. {INTERVAL_NOTE}"
     ]
     title = "Dequantization's share of dequantize and multiply"
-    return Table("share", title, columns, rows, data, notes, machine_notes(results))
+    columns += numbers("n")
+    return Table("share", title, columns, rows, data, notes, machine_notes(replay))
 
 
-SHARE_HEADER = (
-    "model,batch,kernel,paper_percent,dequantize_median_us,products_median_us,share_percent,"
-    "share_low_percent,share_high_percent,n"
-).split(",")
+def share_cells(run: Run, record: Record | None) -> list[Cell | str]:
+    dequantize, products, value, low, high, n = share_columns(record).values()
+    if n is None:
+        return [Cell(NONE, outcome_notes(run["replay"], record)), *[NONE] * 3]
+    times = [significant(time / 1e3) for time in (dequantize, products)]
+    return [*times, f"{value:.1f} %", f"{low:.1f}-{high:.1f}"]

@@ -1,74 +1,55 @@
 """The transpose's figures: the post's matrix beside the post's values, and every size."""
 
-from collections.abc import Iterable
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from plots.bandwidth import COPY, bandwidth, bandwidth_interval, measure
+from claims.results import COPY, Record
+from claims.stats import INTERVAL_NOTE
+from plots import figures as draw
+from plots import sample_figures as shared
+from plots.bandwidth import measure
 from plots.captions import clock_warning, first_warning
-from plots.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    add_caption,
-    annotate_empty,
-    legend_above,
-    new_figure,
-)
-from plots.published import TransposePost
-from plots.results import Record, Results
-from plots.sample_figures import (
-    BANDWIDTH_LABEL,
-    SAME_BYTES,
-    Curves,
-    bandwidth_curves,
-    draw_curves,
-    looks,
-)
-from plots.stats import INTERVAL_NOTE
-from plots.transpose_matrix import peak_gb_s, random_matrix
-from plots.transpose_sizes import ALIGNMENTS, alignment, left_out_note, sizes_of
+from plots.experiments import Run
+from plots.transpose_matrix import published_gb_s, random_matrix, size_text
+from plots.transpose_sizes import ALIGNMENTS, alignment, left_out_note
 
 STRESSED = ("column_walk", "tma_batched")  # the fastest, and the post's
 MARKED_SIZES = tuple(4**k for k in range(4, 9))
+# Colour, marker, and how far off the row.
+LOOKS = {"CUDA": (draw.ORANGE, "D", -0.17), "Mojo": (draw.GREEN, "^", 0.17)}
 
 
-def kernels_figure(results: Results, post: TransposePost, recorded: bool) -> Figure:
-    """A bar a kernel, the post's values on the same rows, and the copy and the peak as lines."""
+def kernels_figure(run: Run) -> Figure:
+    """One bar per kernel, the post's values on the same rows, the copy and the peak as lines."""
+    results = run["matrix"]
     problem = random_matrix(results)
-    published = post.cuda_gb_s | post.mojo_gb_s
+    published = {k for values in published_gb_s(run).values() for k in values}
     rows = [
         m.record
-        for m in measure(results, problem["name"], None)
-        if m.record.role != "ceiling" and (m.gb_s is not None or m.record.kernel in published)
+        for m in measure(results, problem["name"])
+        if not m.record.is_ceiling and (m.gb_s is not None or m.record.kernel in published)
     ]
-    figure = new_figure(8.4, 1.5 + 0.36 * max(3, len(rows)))
+    figure = draw.new_figure(8.4, 1.5 + 0.36 * max(3, len(rows)))
     axes = figure.subplots()
     for row, record in enumerate(rows):
-        draw_bar(axes, row, record, results.provenance["gpu"]["name"])
-    draw_published(axes, [r.kernel for r in rows], post)
-    draw_limits(axes, results, problem["name"])
-    if not rows:
-        annotate_empty(axes, "no timed row")
-    axes.set_yticks(range(len(rows)), [label(r) for r in rows])
-    axes.set_ylim(max(len(rows), 1) - 0.4, -0.6)
-    axes.set_xlim(left=0)
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel(BANDWIDTH_LABEL)
-    legend_above(figure, [axes], columns=3, last="post")
+        draw_bar(axes, row, record, results.gpu)
+    draw_published(axes, [r.kernel for r in rows], run)
     copy = results.find(problem["name"], COPY)
-    warnings = [w for r in rows if copy and r.timed for w in clock_warning(r, copy)]
-    matrix = f"{problem['rows']} x {problem['columns']} fp32"
-    notes = [
-        f"Matrix: {matrix}; the post's: {post.rows} x {post.columns} fp32. Bars: medians; "
-        f"whiskers: intervals; right of each row: its median. {INTERVAL_NOTE}",
-        *first_warning(warnings),
-    ]
-    add_caption(figure, results, notes, recorded)
+    draw_limits(axes, copy, results.peak_gb_s)
+    if not rows:
+        draw.annotate_empty(axes, "no timed row")
+    draw.kernel_rows(axes, [label(r) for r in rows])
+    axes.set_xlim(left=0)
+    axes.set_xlabel(shared.BANDWIDTH_LABEL)
+    draw.legend_above(figure, [axes], columns=3, last="post")
+    warnings = [w for r in rows if r.timed for w in clock_warning(r, copy)]
+    ours, posts = size_text(problem), size_text(run.source.setup)
+    note = (
+        f"Matrix: {ours}; the post's: {posts}. Bars: medians; whiskers: intervals; right of each "
+        f"row: its median. {INTERVAL_NOTE}"
+    )
+    draw.add_caption(figure, results, [note, *first_warning(warnings)], run.recorded)
     return figure
 
 
@@ -80,104 +61,57 @@ def label(record: Record) -> str:
 
 
 def draw_bar(axes: Axes, row: int, record: Record, gpu: str) -> None:
-    gb_s = bandwidth(record)
-    if gb_s is None:
+    found = record.bandwidth
+    if found is None:
         return
-    low, high = bandwidth_interval(record)
-    look = {"color": BLUE} if record.ranked else {"color": "white", "hatch": "////"}
-    axes.barh(
-        row,
-        gb_s,
-        0.62,
-        edgecolor=BLUE,
-        linewidth=1,
-        label=f"measured ({gpu})" if record.ranked else "measured, wrong on random data",
-        gid="measured" if record.ranked else "deviation",
-        **look,
-    )
-    axes.errorbar(
-        gb_s,
-        row,
-        xerr=[[gb_s - low], [high - gb_s]],
-        fmt="none",
-        ecolor=BLACK,
-        elinewidth=1,
-        capsize=4,
-        capthick=0.8,
-    )
-    axes.annotate(
-        f"{gb_s:.0f} GB/s",
-        (1.02, row),
-        xycoords=("axes fraction", "data"),
-        va="center",
-        fontsize=8,
-        color="#333333",
-    )
+    look = {"color": "white", "hatch": "////", "label": "measured, wrong on random data"}
+    if record.ranked:
+        look = {"color": draw.BLUE, "label": f"measured ({gpu})"}
+    gid = "measured" if record.ranked else "deviation"
+    axes.barh(row, found.value, 0.62, edgecolor=draw.BLUE, linewidth=1, gid=gid, **look)
+    ends = [[found.value - found.low], [found.high - found.value]]
+    look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}
+    axes.errorbar(found.value, row, xerr=ends, fmt="none", **look)
+    draw.write_right(axes, row, f"{found.value:.0f} GB/s")
 
 
-def draw_published(axes: Axes, kernels: list[str], post: TransposePost) -> None:
-    languages = (
-        ("CUDA", post.cuda_gb_s, ORANGE, "D", -0.17),
-        ("Mojo", post.mojo_gb_s, GREEN, "^", 0.17),
-    )
-    for language, values, colour, marker, shift in languages:
+def draw_published(axes: Axes, kernels: list[str], run: Run) -> None:
+    for language, values in published_gb_s(run).items():
+        colour, marker, shift = LOOKS[language]
         found = [(values[k], row + shift) for row, k in enumerate(kernels) if k in values]
         if found:
-            xs, ys = zip(*found, strict=True)
-            axes.plot(
-                xs,
-                ys,
-                linestyle="none",
-                marker=marker,
-                markersize=8,
-                markerfacecolor=colour,
-                markeredgecolor="white",
-                label=f"post, {language} ({post.gpu})",
-                gid=language,
-                zorder=5,
-            )
+            look = {"markersize": 8, "markerfacecolor": colour, "markeredgecolor": "white"}
+            look |= {"label": f"post, {language} ({run.source.gpu})", "gid": language}
+            draw.mark(axes, *zip(*found, strict=True), marker, **look)
 
 
-def draw_limits(axes: Axes, results: Results, problem: str) -> None:
-    copy, peak = bandwidth(results.find(problem, COPY)), peak_gb_s(results)
-    if copy is not None:
-        text = f"copy (cudaMemcpy): {copy:.0f}"
-        axes.axvline(copy, color=BLACK, linewidth=1.6, label=text, gid=COPY)
+def draw_limits(axes: Axes, copy: Record | None, peak: float | None) -> None:
+    if copy is not None and copy.bandwidth is not None:
+        gb_s = copy.bandwidth.value
+        text = f"copy (cudaMemcpy): {gb_s:.0f}"
+        axes.axvline(gb_s, color=draw.BLACK, linewidth=1.6, label=text, gid=COPY)
     if peak is not None:
         text = f"theoretical peak: {peak:.0f}"
-        axes.axvline(peak, color=GREY, linewidth=1.6, linestyle="--", label=text, gid="peak")
+        axes.axvline(peak, color=draw.GREY, linewidth=1.6, linestyle="--", label=text, gid="peak")
 
 
-def rows_of(record: Record) -> int:
-    return record.problem["rows"]
-
-
-def curves(records: Iterable[Record]) -> Curves:
-    """Without the ceiling `same_bytes`: a transpose moves what a copy moves."""
-    return bandwidth_curves((r for r in records if r.kernel != SAME_BYTES), rows_of)
-
-
-def sizes_figure(results: Results, recorded: bool) -> Figure:
-    """A panel for each alignment that was measured: GB/s of every bit-exact kernel by size."""
-    series = {}
-    for divisor, name in ALIGNMENTS.items():
-        records = [r for r in results.records if alignment(rows_of(r)) == divisor]
-        if records:
-            series[name] = curves(records)
-    together = curves(results.records)
-    figure = new_figure(3.2 + 2.6 * len(series), 4.1)
-    panels = figure.subplots(1, len(series), squeeze=False, sharex=True, sharey=True)[0]
-    draw_curves(list(zip(panels, series.values(), strict=True)), looks(together, STRESSED))
-    drawn = [size for curve in together.values() for size, _ in curve] or sizes_of(results)
-    for axes, name in zip(panels, series, strict=True):
-        axes.set_title(name)
+def sizes_figure(run: Run) -> Figure:
+    """One panel per alignment that was measured; the ceilings are those of a copy alone."""
+    results = run["sizes"]
+    records = [r for r in results.records if r.kernel != shared.SAME_BYTES]
+    panels = {
+        name: found
+        for divisor, name in ALIGNMENTS.items()
+        if (found := [r for r in records if alignment(r.problem["rows"]) == divisor])
+    }
+    figure = shared.bandwidth_figure(panels, lambda r: r.problem["rows"], STRESSED)
+    drawn = [r.problem["rows"] for r in [r for r in records if r.timed] or records]
+    for axes in figure.axes:
         axes.set_xscale("log", base=2)
         axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
         axes.xaxis.set_major_locator(FixedLocator(MARKED_SIZES))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f}")
         axes.set_xlabel("rows of the square matrix")
-    panels[0].set_ylim(bottom=0)
-    panels[0].set_ylabel(BANDWIDTH_LABEL)
-    add_caption(figure, results, left_out_note(results), recorded)
+    draw.add_caption(figure, results, left_out_note(results), run.recorded)
     return figure

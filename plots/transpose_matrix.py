@@ -1,27 +1,17 @@
 """The post's matrix: each kernel's bandwidth beside the post's, and what two checks say of it."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from plots.bandwidth import (
-    BEST_NOTE,
-    COPY_NOTE,
-    GB_NOTE,
-    NONE,
-    Measured,
-    bandwidth_interval,
-    measure,
-    sample_counts,
-    share_cell,
-)
-from plots.captions import check_notes, machine_notes, outcome_notes, outcome_words
-from plots.errors import InputError
-from plots.published import TransposePost
-from plots.results import Record, Results
-from plots.tables import Cell, Column, Group, Row, Table
+from claims.errors import InputError
+from claims.results import Results
+from plots import bandwidth
+from plots.bandwidth import Measured, measure
+from plots.captions import check_notes, machine_notes
+from plots.experiments import Run
+from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
-PASSES, FAILS = "passes", "fails"
 
 
 def random_matrix(results: Results) -> dict[str, Any]:
@@ -34,170 +24,130 @@ def random_matrix(results: Results) -> dict[str, Any]:
     return found[0]
 
 
-def constant_record(results: Results, kernel: str) -> Record | None:
-    """The kernel's record on the matrix of one constant, which is the post's own check."""
+def size_text(matrix: dict[str, Any]) -> str:
+    return f"{matrix['rows']} x {matrix['columns']} fp32"
+
+
+def on_constant(results: Results) -> dict[str, Measured]:
+    """The kernels' rows on the matrix of one constant, which is the post's own check."""
     names = [p["name"] for p in results.problems() if p["data"] == CONSTANT]
-    return results.find(names[0], kernel) if names else None
+    return {m.record.kernel: m for name in names[:1] for m in measure(results, name)}
 
 
-def peak_gb_s(results: Results) -> float | None:
-    """The GPU's theoretical bandwidth; None where the driver does not say."""
-    return results.provenance["gpu"]["theoretical_bandwidth_gb_s"]
+def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
+    """By language, the post's GB/s of our kernels (its setup says which is which)."""
+    source, found = run.source, {}
+    for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
+        ours = source.setup["our_kernels"][table]
+        found[language] = {ours[name]: gb_s for name, gb_s in source.tables[table].items()}
+    return found
 
 
-def matrix_table(results: Results, post: TransposePost) -> Table:
-    """A row a kernel, in groups: ranked, left out of the ranking, without a time, ceilings."""
+def matrix_table(run: Run) -> Table:
+    """One row per kernel, in groups: ranked, left out of the ranking, without a time, ceilings."""
+    results = run["matrix"]
     problem = random_matrix(results)
-    peak = peak_gb_s(results)
-    columns = [
-        Column("kernel", "l", wrap=True, code=True),
-        Column("GB/s (interval)"),
-        Column("peak %"),
-        Column("copy %"),
-        Column("post's CUDA GB/s (%)", wrap=True),
-        Column("post's Mojo GB/s (%)", wrap=True),
-        Column("post's check", "l", wrap=True),
-        Column("our check", "l", wrap=True),
-    ]
+    columns = [KERNEL, *numbers("GB/s (interval)", "peak %", "copy %")]
+    columns += numbers("post's CUDA GB/s (%)", "post's Mojo GB/s (%)", wrap=1)
+    columns += words("post's check", "our check")
     groups: dict[str, list[Row]] = {}
-    data: list[Sequence[object]] = [CSV_HEADER]
-    for m in measure(results, problem["name"], None):
-        constant = constant_record(results, m.record.kernel)
-        row = display(m, constant, peak, post)
-        groups.setdefault(standing(m.record, constant), []).append(row)
-        data.append(csv_row(m, constant, peak, post))
+    data: list[dict[str, object]] = []
+    constants = on_constant(results)
+    for m in measure(results, problem["name"]):
+        constant = constants.get(m.record.kernel)
+        groups.setdefault(standing(m, constant), []).append(display(run, m, constant))
+        data.append(matrix_csv(run, m, constant))
     rows = [row for name, group in groups.items() for row in (Group(name), *group)]
-    return Table(
-        "matrix",
-        title(problem, post),
-        columns,
-        rows,
-        data,
-        [*count_note(results), GB_NOTE, BEST_NOTE, peak_note(results), COPY_NOTE]
-        + [*post_notes(post), *check_notes(results)],
-        machine_notes(results),
-    )
+    counts = sorted({r.summary.n for r in results.records if r.summary})
+    notes = [f"Samples per row: {', '.join(map(str, counts)) or NONE}.", bandwidth.GB_NOTE]
+    notes += [bandwidth.BEST_NOTE, peak_note(results), bandwidth.COPY_NOTE]
+    notes += [*post_notes(run), *check_notes(results)]
+    posts, title = run.source.setup, f"Transpose of a {size_text(problem)} matrix"
+    if problem["rows"] * problem["columns"] < posts["rows"] * posts["columns"]:
+        title += f" (smaller than the post's {size_text(posts)})"
+    return Table("matrix", title, columns, rows, data, notes, machine_notes(results))
 
 
-def title(problem: dict[str, Any], post: TransposePost) -> str:
-    text = f"Transpose of a {problem['rows']} x {problem['columns']} fp32 matrix"
-    if problem["rows"] * problem["columns"] < post.rows * post.columns:
-        text += f" (smaller than the post's {post.rows} x {post.columns})"
-    return text
+def short_table(run: Run) -> Table:
+    """The post's kernels and the fastest one."""
+    whole = matrix_table(run)
+    post = {kernel for values in published_gb_s(run).values() for kernel in values}
+    rows = [row for row in whole.rows if not isinstance(row, Group)]
+    kept = [[*row[:-1], row[-1].text] for row in rows if row[0] in post or row[1].best]
+    return Table("short", whole.title, whole.columns, kept).only((0, 1, 3, 4, 5, 7))
 
 
-def standing(record: Record, constant: Record | None) -> str:
+def standing(m: Measured, constant: Measured | None) -> str:
     """The heading of the group that a row belongs to."""
-    if record.role == "ceiling":
+    if m.record.is_ceiling:
         return "Ceilings"
-    if record.ranked:
+    if m.record.ranked:
         return "Bit-exact on random data: ranked by bandwidth"
-    if record.timed:
-        passes = constant is not None and constant.outcome == "bit_exact"
+    if m.record.timed:
+        passes = constant is not None and constant.record.outcome == "bit_exact"
         verdict = "Passes the post's check, fails ours" if passes else "Fails our check"
         return f"{verdict}: left out of the ranking"
-    return f"No time: {outcome_words(record)}"
+    return f"No time: {m.outcome.text}"
 
 
-def display(
-    m: Measured, constant: Record | None, peak: float | None, post: TransposePost
-) -> list[Cell | str]:
-    r = m.record
-    speed: Cell | str = NONE
-    if m.gb_s is not None:
-        low, high = bandwidth_interval(r)
-        speed = Cell(f"{m.gb_s:.0f} ({low:.0f}-{high:.0f})", best=m.best)
-    return [
-        r.kernel,
-        speed,
-        NONE if m.gb_s is None or peak is None else f"{100 * m.gb_s / peak:.1f}",
-        share_cell(m),
-        published(post, post.cuda_gb_s.get(r.kernel)),
-        published(post, post.mojo_gb_s.get(r.kernel)),
-        NONE if r.role == "ceiling" else posts_check(constant),
-        NONE if r.role == "ceiling" else our_check(r),
-    ]
+def display(run: Run, m: Measured, constant: Measured | None) -> list[Cell | str]:
+    kernel, found, peak = m.record.kernel, m.record.bandwidth, run["matrix"].peak_gb_s
+    speed = f"{found.value:.0f} ({found.low:.0f}-{found.high:.0f})" if found else NONE
+    of_peak = f"{100 * found.value / peak:.1f}" if found and peak else NONE
+    posts = [published(run, values.get(kernel)) for values in published_gb_s(run).values()]
+    checks = [NONE, NONE] if m.record.is_ceiling else [posts_check(constant), our_check(m)]
+    return [kernel, Cell(speed, best=m.best), of_peak, bandwidth.share_cell(m), *posts, *checks]
 
 
-def published(post: TransposePost, gb_s: float | None) -> str:
+def published(run: Run, gb_s: float | None) -> str:
     """'2775.49 (84.1)': GB/s, and percent of what the post takes as the peak."""
-    return NONE if gb_s is None else f"{gb_s:.2f} ({post.percent_of_peak(gb_s):.1f})"
+    of_peak = 100 * (gb_s or 0) / run.source.setup["peak_gb_s"]
+    return NONE if gb_s is None else f"{gb_s:.2f} ({of_peak:.1f})"
 
 
-def posts_check(constant: Record | None) -> Cell | str:
+def posts_check(constant: Measured | None) -> Cell | str:
+    """On the constant matrix; what is unsupported there is so on random data, which says why."""
     if constant is None:
         return "not run"
-    if constant.outcome == "bit_exact":
-        return PASSES
-    if constant.outcome == "unsupported":
-        return NONE  # as on random data, where the row says why
-    wrong = constant.outcome in ("mismatch", "deviation_as_declared")
-    return Cell(FAILS if wrong else outcome_words(constant), outcome_notes(constant))
+    texts = {"bit_exact": "passes", "mismatch": "fails", "deviation_as_declared": "fails"}
+    if constant.record.outcome in ("bit_exact", "unsupported"):
+        return texts.get(constant.record.outcome, NONE)
+    return replace(constant.outcome, text=texts.get(constant.record.outcome, constant.outcome.text))
 
 
-def our_check(record: Record) -> Cell:
-    text = outcome_words(record)
-    if record.outcome in ("mismatch", "deviation_as_declared"):
-        text = "differs"
-        if record.mismatches is not None:
-            text = f"{record.mismatches:,} of {record.problem['n']:,} wrong"
-    return Cell(text, outcome_notes(record))
-
-
-def count_note(results: Results) -> list[str]:
-    counts = sample_counts(results)
-    if not counts:
-        return []
-    text = f"n = {counts[0]} samples in every row."
-    return [text if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]} samples: matrix.csv."]
+def our_check(m: Measured) -> Cell:
+    wrong, elements = m.record.mismatches, m.record.problem["n"]
+    if m.record.outcome not in ("mismatch", "deviation_as_declared"):
+        return m.outcome
+    text = "differs" if wrong is None else f"{wrong:,} of {elements:,} wrong"
+    return replace(m.outcome, text=text)
 
 
 def peak_note(results: Results) -> str:
-    peak, gpu = peak_gb_s(results), results.provenance["gpu"]["name"]
+    peak = results.peak_gb_s
     if peak is None:
-        return f"Peak %: the driver does not say the theoretical bandwidth of this {gpu}."
-    return f"Peak %: share of this {gpu}'s theoretical bandwidth, {peak:.0f} GB/s."
+        return f"Peak %: the driver does not say the theoretical bandwidth of this {results.gpu}."
+    return f"Peak %: share of this {results.gpu}'s theoretical bandwidth, {peak:.0f} GB/s."
 
 
-def post_notes(post: TransposePost) -> list[str]:
+def post_notes(run: Run) -> list[str]:
+    source = run.source
     return [
-        f"Post: {post.author}, {post.gpu}, {post.rows} x {post.columns}; its % are of the "
-        f"{post.peak_gb_s:.0f} GB/s that it takes as that GPU's peak. Its batched kernel is two "
-        "here: its CUDA value belongs to tma_batched, and its Mojo value was measured with the "
-        "indexing of tma_batched_as_published.",
+        f"Post: {source.author}, {source.gpu}, {size_text(source.setup)}; its % are of the "
+        f"{source.setup['peak_gb_s']} GB/s that it takes as that GPU's peak. Its "
+        "batched kernel is two kernels here: one with right indices, as in its CUDA, and one with "
+        "those of its Mojo.",
         "Post's check: a matrix filled with one constant, where elements in the wrong place look "
         "right. Our check: random values, every element compared by its bits.",
     ]
 
 
-CSV_HEADER = (
-    "kernel,role,outcome,outcome_on_constant,reason,wrong_elements,elements,median_us,low_us,"
-    "high_us,min_us,n,bytes,gb_per_s,gb_per_s_low,gb_per_s_high,share_of_peak,share_of_copy,best,"
-    "post_cuda_gb_s,post_mojo_gb_s,sm_mhz,source_file"
-).split(",")
-
-
-def csv_row(
-    m: Measured, constant: Record | None, peak: float | None, post: TransposePost
-) -> list[object]:
-    r, s = m.record, m.record.summary
-    return [
-        r.kernel,
-        r.role,
-        r.outcome,
-        constant.outcome if constant else "not_run",
-        r.reason or r.deviation,
-        r.mismatches,
-        r.problem["n"],
-        *((s.median, s.low, s.high, s.min, s.n) if s else (None,) * 5),
-        r.bytes_moved,
-        m.gb_s,
-        *(bandwidth_interval(r) if s else (None, None)),
-        m.gb_s / peak if m.gb_s and peak else None,
-        m.of_copy,
-        int(m.best),
-        post.cuda_gb_s.get(r.kernel),
-        post.mojo_gb_s.get(r.kernel),
-        r.sm_mhz,
-        r.source_file,
-    ]
+def matrix_csv(run: Run, m: Measured, constant: Measured | None) -> dict[str, object]:
+    r, peak = m.record, run["matrix"].peak_gb_s
+    low, high = r.bandwidth.interval if r.bandwidth else (None, None)
+    found = bandwidth.csv_row(m) | {"gb_per_s_low": low, "gb_per_s_high": high}
+    found |= {"outcome_on_constant": constant.record.outcome if constant else "not_run"}
+    found |= {"wrong_elements": r.mismatches, "elements": r.problem["n"]}
+    found |= {"share_of_peak": m.gb_s / peak if m.gb_s and peak else None}
+    languages = published_gb_s(run).items()
+    return found | {f"post_{name.lower()}_gb_s": values.get(r.kernel) for name, values in languages}

@@ -13,21 +13,24 @@ if [ ! -x "$tools/bin/ruff" ] || [ ! -x "$tools/bin/clang-format" ]; then
     $(grep -E '^(ruff|clang-format)==' requirements.txt)
 fi
 
-# README's example kernel is C++ too: what a newcomer copies must pass.
-readme_example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' README.md; }
+# The documents' example kernel is C++ too: what a newcomer copies must pass.
+example_kernel=docs/adding-a-kernel.md
+example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' "$example_kernel"; }
 
-sources=$(git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.cu' '*.cuh')
+python_folders='claims plots tests scripts'
+sources=$(git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.cu' '*.cuh' |
+  while read -r file; do [ ! -e "$file" ] || echo "$file"; done)
 if [ "${1:-}" = --fix ]; then
   "$tools/bin/clang-format" -i $sources
-  "$tools/bin/ruff" format --quiet plots tests scripts
-  "$tools/bin/ruff" check --quiet --fix plots tests scripts
+  "$tools/bin/ruff" format --quiet $python_folders
+  "$tools/bin/ruff" check --quiet --fix $python_folders
 else
   "$tools/bin/clang-format" --dry-run -Werror $sources
-  if ! diff <(readme_example) <(readme_example | "$tools/bin/clang-format" --assume-filename=x.cu); then
-    echo "format: the example in README.md is not formatted (above: README, then how it should be)" >&2
+  if ! diff <(example) <(example | "$tools/bin/clang-format" --assume-filename=x.cu); then
+    echo "format: the example in $example_kernel is not formatted (above: it, then how it should be)" >&2
     exit 1
   fi
-  "$tools/bin/ruff" format --check --quiet plots tests scripts
-  "$tools/bin/ruff" check --quiet plots tests scripts
+  "$tools/bin/ruff" format --check --quiet $python_folders
+  "$tools/bin/ruff" check --quiet $python_folders
   echo "format: $(wc -w <<<"$sources") C++ files and the Python files are as they should be"
 fi

@@ -30,7 +30,7 @@ fi
 
 # The plots' Python: a virtual environment of the project's own, unless the system's has it all.
 has_plots() {
-  "$1" -c 'import sys, matplotlib, numpy, pytest; sys.exit(sys.version_info < (3, 11))' \
+  "$1" -c 'import sys, fastjsonschema, matplotlib, numpy, pytest; sys.exit(sys.version_info < (3, 11))' \
     >/dev/null 2>&1
 }
 venv=no

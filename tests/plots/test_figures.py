@@ -1,4 +1,4 @@
-"""Figures are looked at as objects: labels, markers, captions; and their bytes are stable."""
+"""Table 2's figures are looked at as objects; and the bytes of all figures are stable."""
 
 import json
 import os
@@ -8,33 +8,28 @@ from dataclasses import replace
 
 import fixtures
 import pytest
-from conftest import PUBLISHED, ROOT, lines_of, text_of
+from looking import BANNER, lines_of, text_of
 
+from claims.json_files import ROOT
 from plots import table2
+from plots.experiments import load_run, names, write_figures
 from plots.figures import house_style, save
-from plots.sample_figures import bandwidth_figure, samples_figure
-from plots.table2_figures import kernels_figure, share_figure, speedup_figure
+from plots.table2_figures import speedup_figure
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("results")
-    a, b = directory / "replay.json", directory / "shapes.json"
-    a.write_text(json.dumps(fixtures.replay()))
-    b.write_text(json.dumps(fixtures.shapes(models=("qwen3-32b",), n=5)))
-    return table2.read(a, b, PUBLISHED, recorded=True)
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "replay.json").write_text(json.dumps(fixtures.replay()))
+    shapes = fixtures.shapes(models=("qwen3-32b",), n=5)
+    (folder / "shapes.json").write_text(json.dumps(shapes))
+    return load_run("table2", folder, recorded=True)
 
 
 @pytest.fixture(scope="module")
-def figures(inputs):
+def figures(run):
     with house_style():
-        yield {
-            "speedup": speedup_figure(inputs.replay, inputs.published, True),
-            "kernels": kernels_figure(inputs.replay, inputs.published, True),
-            "bandwidth": bandwidth_figure(inputs.shapes, "weights (millions)", True),
-            "samples": samples_figure(table2.sample_panels(inputs), True),
-            "share": share_figure(inputs.replay, inputs.published, True),
-        }
+        yield {name: draw(run) for name, (_, draw) in table2.FIGURES.items()}
 
 
 def test_units_on_every_axis(figures):
@@ -55,34 +50,38 @@ def test_caption_and_banner(figures):
             "NVIDIA H200, driver 580.159.04, CUDA 13.0; clocks not locked, SM 1980 MHz seen; "
             "no throttle reasons seen; 2026-11-20; commit 012345678."
         )
-        expected = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
-        assert text_of(figure, "banner") == [expected]
+        assert text_of(figure, "banner") == [BANNER]
 
 
-def test_no_banner_on_a_run_of_this_machine(inputs):
+def test_no_banner_on_a_run_of_this_machine(run):
     with house_style():
-        figure = speedup_figure(inputs.replay, inputs.published, False)
+        figure = speedup_figure(replace(run, recorded=False))
     assert text_of(figure, "banner") == []
 
 
-def test_papers_markers_are_the_published_values(figures, inputs):
-    columns = ["gemma-27b", "gemma-27b", "qwen3-32b", "llama-3.3-70b"]
-    for axes, column in zip(figures["speedup"].axes, columns, strict=True):
-        (paper,) = lines_of(axes, "paper")
-        assert tuple(paper.get_ydata()) == inputs.published.speedups[column]
+def test_papers_markers_are_the_published_values(figures):
+    papers = [tuple(lines_of(axes, "paper")[0].get_ydata()) for axes in figures["speedup"].axes]
+    gemma = (2.1, 2.1, 2.11, 2.1, 2.11, 2.08)
+    qwen, llama = (2.2, 2.19, 2.19, 2.19, 2.19, 2.15), (2.04, 2.04, 2.04, 2.03, 2.05, 2.03)
+    assert papers == [gemma, gemma, qwen, llama]
 
 
-def test_our_markers_are_the_verdicts_values(figures, inputs):
-    axes = figures["speedup"].axes[2]
-    (ours,) = axes.containers
-    expected = [
-        v.our_value
-        for v in inputs.replay.verdicts
-        if v.claim == "kernel-speedup"
-        and v.cell["model"] == "qwen3-32b"
-        and v.cell["batch"] != "average"
+def test_every_speed_up_lies_within_the_axes_and_the_papers_closes_the_legend(figures):
+    figure = figures["speedup"]
+    for axes in figure.axes:
+        bottom, top = axes.get_ylim()
+        ys = [y for x in axes.lines for y in x.get_ydata()]
+        assert bottom < min(ys) and max(ys) < top
+    labels = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert labels == ["ours (NVIDIA H200) with its interval", "paper (A100-80GB, 1410 MHz)"]
+
+
+def test_our_markers_are_the_verdicts_values(figures, run):
+    (ours,) = figures["speedup"].axes[2].containers
+    cells = [
+        v for v in run.decision("kernel-speedup").verdicts if v.cell.at["model"] == "qwen3-32b"
     ]
-    assert list(ours.lines[0].get_ydata()) == expected
+    assert list(ours.lines[0].get_ydata()) == [v.ours for v in cells[:-1]]
 
 
 def test_kernels_are_there_but_not_the_wrong_one(figures):
@@ -109,10 +108,22 @@ def test_samples_mark_what_is_not_ranked(figures):
     assert "*: its output deviates as declared" in text_of(figures["samples"], "caption")[0]
 
 
-def test_every_sample_is_drawn(figures, inputs):
-    axes = figures["samples"].axes[-1]
-    dots = [x for x in axes.lines if x.get_marker() == "."]
+def test_every_sample_is_drawn(figures):
+    dots = [x for x in figures["samples"].axes[-1].lines if x.get_marker() == "."]
     assert [len(x.get_xdata()) for x in dots] == [3] * 8
+
+
+def test_a_box_spans_the_interval_of_its_row(figures, run):
+    """Of three samples: from the least to the greatest, in percent of the median."""
+    rows = [r for r in run["replay"].records if r.problem["name"].startswith("qwen3-32b/batch8/")]
+    expected = []
+    for s in sorted((r.times for r in rows if r.timed), key=lambda s: s.median):
+        expected.append([100 * (end / s.median - 1) for end in (s.min, s.max)])
+    axes = figures["samples"].axes[-1]
+    right = [t.get_text() for t in axes.texts]
+    assert (right[0], right[-1]) == ("20.48 ms", "111.3 ms")
+    boxes = [b.get_bbox() for b in axes.patches]
+    assert [[b.x0, b.x1] for b in boxes] == [pytest.approx(ends) for ends in expected]
 
 
 def test_share_has_the_papers_point(figures):
@@ -139,53 +150,62 @@ def test_texts_stay_within_the_figure(figures):
             assert not any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes), name
 
 
-def test_clock_warning_reaches_the_caption(inputs):
-    slow = "qwen3-32b/batch8/shared_lut"
+def test_clock_warning_reaches_the_caption(run):
+    slow = "qwen3-32b/batch8/fp16/b64/shared_lut"
     records = tuple(
-        replace(r, sm_mhz=1700.0) if r.key == slow else r for r in inputs.replay.records
+        replace(r, sm_mhz=1700.0) if r.key == slow else r for r in run["replay"].records
     )
-    by_name = {(r.problem["name"], r.kernel): r for r in records}
-    replay = replace(inputs.replay, records=records, _by_name=by_name)
+    passes = run.passes | {"replay": replace(run["replay"], records=records)}
     with house_style():
-        figure = speedup_figure(replay, inputs.published, False)
+        figure = speedup_figure(replace(run, passes=passes))
     (caption,) = text_of(figure, "caption")
     assert "shared_lut at 1700 MHz, branch_tree at 1980 MHz" in " ".join(caption.split())
 
 
 def test_only_mismatches_still_make_figures(replay, shapes, write, tmp_path):
     """Nothing to draw is said in the figure; it is not an error."""
-    for results in (replay, shapes):
-        results["verdicts"] = []
-        for r in results["records"]:
-            r.update(outcome="mismatch", role="kernel", samples_us=[], product_samples_us=[])
-    a, b = write("replay.json", replay), write("shapes.json", shapes)
-    inputs = table2.read(a, b, PUBLISHED, False)
-    text = table2.render(inputs, tmp_path / "out")
-    assert "WRONG OUTPUT, hence no time: bitsandbytes_0_47_0 (7 rows)" in text
+    for file in (replay, shapes):
+        for r in file["records"]:
+            r.update(outcome="mismatch", origin={"kind": "project", "maker": ""}, metrics=[])
+    run = load_run("table2", write("run", replay, shapes))
+    with house_style():
+        figures = {name: draw(run) for name, (_, draw) in table2.FIGURES.items()}
+    said = {name: {t.get_text() for a in f.axes for t in a.texts} for name, f in figures.items()}
+    assert {"not run", "no value: see the table"} <= said["speedup"]
+    assert "nothing to compare with branch_tree" in said["kernels"]
+    assert said["bandwidth"] == said["samples"] == {"no timed row"}
+    assert said["share"] == {"no time: see the table"}
 
 
-def test_same_bytes_in_another_process_on_another_day(inputs, tmp_path):
+def test_same_bytes_in_another_process_on_another_day(run, tmp_path):
     """Nothing of the clock, the hash seed or the process gets into a figure."""
-    table2.write_figures(inputs, tmp_path / "here")
+    write_figures("table2", run, tmp_path / "here")
     program = (
-        "import sys; from pathlib import Path; from plots import table2\n"
-        "a, b, p, o = map(Path, sys.argv[1:])\n"
-        "table2.write_figures(table2.read(a, b, p, True), o)"
+        "import sys; from pathlib import Path\n"
+        "from plots.experiments import load_run, write_figures\n"
+        "write_figures('table2', load_run('table2', Path(sys.argv[1]), True), Path(sys.argv[2]))"
     )
-    files = [inputs.replay.file, inputs.shapes.file, PUBLISHED, tmp_path / "there"]
+    arguments = [str(run.first.file.parent), str(tmp_path / "there")]
     environment = os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "86400"}
-    subprocess.run(
-        [sys.executable, "-c", program, *map(str, files)], cwd=ROOT, env=environment, check=True
-    )
-    for name in table2.FIGURE_FILES:
+    command = [sys.executable, "-c", program, *arguments]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    written = sorted(path.name for path in (tmp_path / "here").iterdir())
+    assert len(written) == 3 * len(table2.FIGURES)
+    for name in written:
         here, there = tmp_path / "here" / name, tmp_path / "there" / name
         assert here.read_bytes() == there.read_bytes(), name
 
 
 def test_png_resolution(figures, tmp_path):
     with house_style():
-        paths = save(figures["speedup"], tmp_path, "speedup")
-    assert [p.suffix for p in paths] == [".pdf", ".png", ".svg"]
-    data = paths[1].read_bytes()
+        save(figures["speedup"], tmp_path, "speedup", ("png",))
+    assert [path.name for path in tmp_path.iterdir()] == ["speedup.png"]
+    data = (tmp_path / "speedup.png").read_bytes()
     place = data.index(b"pHYs") + 4
     assert int.from_bytes(data[place : place + 4], "big") * 0.0254 >= 149.9
+
+
+def test_every_folder_with_passes_has_a_module():
+    assert {"table2", "transpose"} <= set(names())
+    for name in names():
+        assert (ROOT / f"plots/{name}.py").exists()

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
-from plots.files import write_atomically, write_text
+from claims.json_files import ROOT
+from plots.output import write_atomically, write_text
 
 
 def test_exception_leaves_the_old_file(tmp_path):
@@ -31,7 +31,7 @@ def test_killed_while_writing(tmp_path):
     path = tmp_path / "table.md"
     write_text(path, "old")
     program = (
-        "import os, signal, sys; from pathlib import Path; from plots.files import *\n"
+        "import os, signal, sys; from pathlib import Path; from plots.output import *\n"
         "def die(t): t.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_atomically(Path(sys.argv[1]), die)"
     )

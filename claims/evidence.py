@@ -1,0 +1,137 @@
+"""All result files of one machine, and the rows of them that may decide a claim."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from claims.json_files import read_json
+from claims.published import describe
+from claims.results import SCHEMA, Record, Results, parse
+
+
+class NotTested(Exception):
+    """No row bears on the claim: it can be measured, but was not."""
+
+
+class NotTestable(Exception):
+    """The rows are there, but this GPU or this run cannot decide the claim; the text says why."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured on one machine: the newest file of each experiment's pass."""
+
+    results: dict[tuple[str, str], Results]  # by experiment and pass
+    folder: Path | None = None  # data/recorded/<gpu>; None for a run of this machine
+
+    @property
+    def newest(self) -> Results | None:
+        return max(self.results.values(), key=age, default=None)
+
+
+def age(results: Results) -> tuple[str, str]:
+    """For sorting, oldest first; the name tells two files of one second apart."""
+    return results.provenance["started"], str(results.file)
+
+
+def recorded_folder(file: Path) -> Path | None:
+    """data/recorded/<gpu>/ where the file lies below one: it is of another machine, or day."""
+    parts = file.resolve().parts[:-1]
+    for i, folders in enumerate(pairwise(parts[:-1])):
+        if folders == ("data", "recorded"):
+            return Path(*parts[: i + 3])
+    return None
+
+
+def result_files(folder: Path) -> Iterator[Results]:
+    """Every result file below `folder`; other JSON is passed over, a damaged file is an error."""
+    for file in sorted(folder.rglob("*.json")):
+        root = read_json(file)
+        declared = root.get("schema") if isinstance(root, dict) else None
+        if isinstance(declared, str) and declared.startswith("reprolab-results/"):
+            SCHEMA.check(file, root)
+            yield parse(file, root)
+
+
+def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
+    """The newest of several files of one experiment and pass counts."""
+    return Evidence({(r.experiment, r.pass_name): r for r in sorted(found, key=age)}, folder)
+
+
+def machines(folders: list[Path]) -> list[Evidence]:
+    """One for each GPU with result files below the folders: this machine's, then recorded ones."""
+    groups: dict[tuple[str, str], list[Results]] = {}
+    for results in (r for folder in folders for r in result_files(folder)):
+        of_machine = str(recorded_folder(results.file) or ""), results.gpu
+        groups.setdefault(of_machine, []).append(results)
+    return [collect(groups[key], Path(key[0]) if key[0] else None) for key in sorted(groups)]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one pass, of those problems that a source's claims are decided on.
+
+    Those that were looked at go into `used`: they are the evidence of the verdict.
+    """
+
+    results: Results
+    decided_on: Mapping[str, Any]
+    used: dict[tuple[Path, str], None]
+
+    def find(self, kernel: str, at: Mapping[str, Any]) -> Record:
+        """The kernel's row on the problem with the values of `at`, whatever became of it."""
+        rows = [r for r in self.results.records if r.kernel == kernel]
+        rows = [r for r in rows if at.items() <= r.problem.items()]
+        if not rows:
+            raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
+        wanted = self.decided_on.items()
+        fitting = [r for r in rows if all(meets(r.problem.get(k), v) for k, v in wanted)]
+        names = ", ".join(r.problem["name"] for r in rows)
+        if not fitting:
+            conditions = " and ".join(f"{k} {in_words(v)}" for k, v in wanted)
+            raise NotTestable(f"decided on problems with {conditions}; {kernel} ran on {names}")
+        if len(fitting) > 1:
+            raise NotTestable(f"{kernel} has several rows that could decide it: {names}")
+        self.used[self.results.file, fitting[0].key] = None
+        return fitting[0]
+
+    def verified(self, kernel: str, at: Mapping[str, Any]) -> Record:
+        """As `find`; a row that failed is our fault, which decides nothing about a source."""
+        row = self.find(kernel, at)
+        if not row.is_verified:
+            outcome = row.outcome.replace("_", " ")
+            raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
+        return row
+
+    def measured(
+        self, kernel: str, at: Mapping[str, Any], metric: str, may_deviate: bool = False
+    ) -> Record:
+        """A row with samples of the metric; bit-exact, unless a declared deviation will do."""
+        row = self.verified(kernel, at)
+        if row.outcome != "bit_exact" and not may_deviate:
+            raise NotTestable(f"{row.place}: its output deviates as declared: {row.deviation}")
+        found = row.metric(metric)
+        if found is None:
+            raise NotTested(f"{row.place}: {metric} was not measured")
+        if found.missing:
+            raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
+        check = self.results.failed_checks.get(row.key)
+        if check and check.unit == found.unit:
+            difference = f"{check.difference_percent:+.1f} %"
+            raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
+        return row
+
+
+def meets(value: Any, wanted: Any) -> bool:
+    """A condition is a value, or {"at_least": 16384, "multiple_of": 32}."""
+    if not isinstance(wanted, dict):
+        return value == wanted
+    least, factor = wanted.get("at_least", 0), wanted.get("multiple_of", 1)
+    return isinstance(value, int) and value >= least and value % factor == 0
+
+
+def in_words(wanted: Any) -> str:
+    bounds = wanted.items() if isinstance(wanted, dict) else [("", wanted)]
+    return " and ".join(f"{name.replace('_', ' ')} {value}".strip() for name, value in bounds)

@@ -1,0 +1,78 @@
+"""Every claim of every source, with a verdict in each of its cells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from claims import rules
+from claims.evidence import Evidence, NotTestable, NotTested
+from claims.published import Cell, Claim, Source
+from claims.rules import Case, Finding, bind
+from claims.stats import difference_percent
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one cell of a claim came to, and the rows that show it."""
+
+    cell: Cell
+    verdict: str
+    reason: str
+    ours: float | None = None
+    interval: tuple[float, float] | None = None
+    evidence: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
+
+    @property
+    def difference_percent(self) -> float | None:
+        if self.ours is None or self.cell.value is None:
+            return None
+        return difference_percent(self.ours, self.cell.value)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One claim with the verdicts on its cells."""
+
+    source: Source
+    claim: Claim
+    criterion: str  # when a cell is reproduced; '' where no rule decides yet
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def verdict(self) -> str:
+        found = {v.verdict for v in self.verdicts}
+        return next(verdict for verdict in rules.VERDICTS if verdict in found)
+
+
+def decide(
+    evidence: Evidence, sources: Sequence[Source], experiment: str | None = None
+) -> list[Decision]:
+    """All claims, or those that one experiment decides, in the order of the sources."""
+    return [
+        decide_claim(evidence, source, claim)
+        for source in sources
+        for claim in source.claims
+        if experiment in (None, claim.experiment)
+    ]
+
+
+def decide_claim(evidence: Evidence, source: Source, claim: Claim) -> Decision:
+    verdicts = tuple(decide_cell(evidence, source, claim, cell) for cell in claim.cells)
+    if claim.rule is None:
+        return Decision(source, claim, "", verdicts)
+    rule, arguments = bind(source, claim, claim.cells[0])
+    return Decision(source, claim, rule.criterion.format(**arguments), verdicts)
+
+
+def decide_cell(evidence: Evidence, source: Source, claim: Claim, cell: Cell) -> Verdict:
+    if claim.rule is None:
+        return Verdict(cell, rules.NOT_TESTED, f"needs {claim.needs}")
+    rule, arguments = bind(source, claim, cell)
+    case = Case(source, claim, cell, evidence)
+    try:
+        found = rule.decide(case, **arguments)
+    except NotTested as nothing:
+        return Verdict(cell, rules.NOT_TESTED, str(nothing))
+    except NotTestable as why:
+        found = Finding(rules.NOT_TESTABLE, str(why))
+    return Verdict(cell, found.verdict, found.reason, found.ours, found.interval, tuple(case.used))

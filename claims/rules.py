@@ -1,0 +1,214 @@
+"""The rules that claims name: each decides one cell of a claim from the rows that bear on it.
+
+A rule is a function of a `Case` and of keyword arguments, which come from the claim: its
+`arguments`, its `tolerance_percent`, and the cell's `value`. Rules of one claim alone are in
+claims/<experiment>.py and are named "<experiment>.<rule>".
+"""
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from claims import stats
+from claims.errors import InputError
+from claims.evidence import Evidence, NotTested, Rows
+from claims.published import Cell, Claim, Source
+from claims.results import COPY
+from claims.stats import Estimate, Summary
+
+# On a claim as a whole: the first of these that one of its cells has.
+VERDICTS = ("not_reproduced", "premise_false", "not_testable", "not_tested", "reproduced")
+NOT_REPRODUCED, PREMISE_FALSE, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a rule is given: one cell of a claim, and the rows; `used` are those it looked at."""
+
+    source: Source
+    claim: Claim
+    cell: Cell
+    evidence: Evidence
+    used: dict[tuple[Path, str], None] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Rows:
+        return self.rows_of(self.claim.arguments["pass"])
+
+    def rows_of(self, name: str) -> Rows:
+        """Of a pass of the claim's experiment, or of another's: 'counters/nf4'."""
+        experiment, pass_name = [self.claim.experiment, *name.split("/")][-2:]
+        results = self.evidence.results.get((experiment, pass_name))
+        if results is None:
+            raise NotTested(f"no results of the pass {experiment}/{pass_name}")
+        return Rows(results, self.source.decided_on.get(experiment, {}), self.used)
+
+    def summaries(self, kernel: str, metric: str) -> list[Summary]:
+        """Of the kernel's samples at every place that the cell stands for."""
+        rows = [self.rows.measured(kernel, at, metric) for at in self.cell.places]
+        return [row.summary_of(metric) for row in rows]
+
+    def ratios(self, over: str, under: str, metric: str) -> list[Estimate]:
+        """Of two kernels at every place that the cell stands for."""
+        both = self.summaries(over, metric), self.summaries(under, metric)
+        return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict on one cell, why, and our own value where there is one."""
+
+    verdict: str
+    reason: str
+    ours: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    decide: Callable[..., Finding]
+    criterion: str  # when a cell is reproduced, with the names of arguments in braces
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(criterion: str) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+    """Registers a rule under the function's name."""
+
+    def register(function: Callable[..., Finding]) -> Callable[..., Finding]:
+        module = function.__module__.rpartition(".")[2]
+        name = function.__name__ if module == "rules" else f"{module}.{function.__name__}"
+        RULES[name] = Rule(function, criterion)
+        return function
+
+    return register
+
+
+def bind(source: Source, claim: Claim, cell: Cell) -> tuple[Rule, dict[str, Any]]:
+    """The claim's rule with its arguments; InputError where there is none, or they do not fit."""
+    where, name = f"{source.file}: claim '{claim.id}'", claim.rule or ""
+    module = name.rpartition(".")[0]
+    if module and importlib.util.find_spec(f"claims.{module}"):
+        importlib.import_module(f"claims.{module}")
+    if name not in RULES:
+        raise InputError(f"{where}: there is no rule '{name}'; there are {', '.join(RULES)}")
+    found = RULES[name]
+    arguments = {k: v for k, v in claim.arguments.items() if k != "pass"}
+    if claim.tolerance_percent is not None:
+        arguments["tolerance_percent"] = claim.tolerance_percent
+    signature = inspect.signature(found.decide)
+    if "value" in signature.parameters and cell.value is not None:
+        arguments["value"] = cell.value
+    try:
+        signature.bind(None, **arguments)
+    except TypeError as error:
+        raise InputError(f"{where}: rule {name}: {error}") from None
+    return found, arguments
+
+
+def reproduced_if(holds: bool) -> str:
+    return REPRODUCED if holds else NOT_REPRODUCED
+
+
+def judge(ours: Estimate, value: float, tolerance_percent: float) -> Finding:
+    """Reproduced where ours lies within the tolerance of the source's value, bounds included."""
+    difference = stats.difference_percent(ours.value, value)
+    reason = f"{difference:+.1f} % from the source's value, {tolerance_percent:g} % allowed"
+    verdict = reproduced_if(stats.is_within(ours.value, value, tolerance_percent))
+    return Finding(verdict, reason, ours.value, ours.interval)
+
+
+@rule("ours within {tolerance_percent:g} % of the source's value")
+def ratio_within(
+    case: Case, *, value: float, tolerance_percent: float, metric: str, baseline: str, subject: str
+) -> Finding:
+    """The baseline's time over the subject's; over several places, the mean of their ratios."""
+    return judge(stats.mean(case.ratios(baseline, subject, metric)), value, tolerance_percent)
+
+
+@rule("at least the source's factor, less {tolerance_percent:g} %")
+def ratio_at_least(
+    case: Case, *, value: float, tolerance_percent: float, metric: str, slow: str, fast: str
+) -> Finding:
+    """A gain may be greater on another GPU without the claim being wrong."""
+    (at,) = case.cell.places
+    before, after = (case.rows.measured(kernel, at, metric) for kernel in (slow, fast))
+    ours = stats.ratio(before.summary_of(metric), after.summary_of(metric))
+    verdict = reproduced_if(stats.is_at_least(ours.value, value, tolerance_percent))
+    speeds = (f"{r.kernel}: {r.speed.value:.0f} GB/s" for r in (before, after))
+    return Finding(verdict, ", ".join(speeds), ours.value, ours.interval)
+
+
+@rule("ours within {tolerance_percent:g} % of the source's value")
+def share_within(
+    case: Case, *, value: float, tolerance_percent: float, kernel: str, part: str, rest: str
+) -> Finding:
+    """What one metric is of the sum of two, sample by sample, in percent."""
+    (at,) = case.cell.places
+    samples = [case.rows.measured(kernel, at, name).metrics[name].samples for name in (part, rest)]
+    return judge(stats.share_percent(*samples).estimate, value, tolerance_percent)
+
+
+@rule("ours within {tolerance_percent:g} % of the source's value")
+def share_of_peak_within(
+    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str
+) -> Finding:
+    """Of what the GPU can do in theory, in percent; a declared deviation is no hindrance."""
+    (at,) = case.cell.places
+    row = case.rows.measured(kernel, at, metric, may_deviate=True)
+    peak = case.rows.results.peak_gb_s
+    if peak is None:
+        return Finding(NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
+    ends = (row.speed.value, *row.speed.interval)
+    found = judge(Estimate(*(100 * end / peak for end in ends)), value, tolerance_percent)
+    reason = f"{found.reason}; {row.speed.value:.0f} of {peak:.0f} GB/s in theory"
+    if "peak_gb_s" in case.source.setup:
+        theirs = f"{case.source.setup['peak_gb_s']} GB/s for its {case.source.gpu}"
+        reason += f", where the source takes {theirs}"
+    copy = case.rows.results.find(row.problem["name"], COPY)
+    if copy is not None and copy.bandwidth is not None:
+        of_copy = 100 * row.speed.value / copy.bandwidth.value
+        reason += f"; of what a copy reaches here it is {of_copy:.1f} %"
+    return Finding(found.verdict, reason, found.ours, found.interval)
+
+
+@rule("greatest and smallest median of {kernel} at most {tolerance_percent:g} % apart")
+def invariant_over(case: Case, *, tolerance_percent: float, metric: str, kernel: str) -> Finding:
+    """Over all places that the cell stands for."""
+    medians = [s.median for s in case.summaries(kernel, metric)]
+    low, high = min(medians), max(medians)
+    verdict = reproduced_if(stats.is_within(high, low, tolerance_percent))
+    unit = case.rows.find(kernel, case.cell.places[0]).metrics[metric].unit
+    ends = f"{stats.significant(low)} to {stats.significant(high)} {unit}"
+    reason = f"median {metric.replace('_', ' ')} {ends} in {len(medians)} rows"
+    return Finding(verdict, reason, stats.difference_percent(high, low))
+
+
+@rule("{slow} slower than {fast} in every comparison, beyond the intervals")
+def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Finding:
+    ratios = case.ratios(slow, fast, metric)
+    ours, verdict = stats.pool(ratios), reproduced_if(all(r.low > 1 for r in ratios))
+    return Finding(verdict, count_slower(ratios, slow, fast), ours.value, ours.interval)
+
+
+def count_slower(ratios: Sequence[Estimate], slow: str, fast: str) -> str:
+    slower, faster = sum(r.low > 1 for r in ratios), sum(r.high < 1 for r in ratios)
+    return (
+        f"time of {slow} over {fast}: slower in {slower} of {len(ratios)} comparisons, faster "
+        f"in {faster}, no difference seen in {len(ratios) - slower - faster}"
+    )
+
+
+@rule("every bit of the output of {kernel} equals the reference")
+def output_equal(case: Case, *, kernel: str) -> Finding:
+    """At every place that the cell stands for; one wrong output decides."""
+    rows = [case.rows.verified(kernel, at) for at in case.cell.places]
+    wrong = [row for row in rows if row.outcome != "bit_exact"]
+    if wrong:
+        return Finding(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
+    outputs = sum(row.problem.get("weights_resident", row.problem.get("n", 0)) for row in rows)
+    return Finding(REPRODUCED, f"{outputs / 1e9:.1f} billion elements compared, all equal")

@@ -1,0 +1,113 @@
+"""Medians, intervals, ratios, shares and bandwidths: everything that is computed from samples."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+# Below this many samples the quartiles of two equal things fail to overlap too often (a third of
+# the time at 3), so the whole range is the interval.
+FEWEST_FOR_QUARTILES = 5
+INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {FEWEST_FOR_QUARTILES} samples."
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Median, first and third quartile and extremes, in the samples' unit, and their number."""
+
+    median: float
+    q1: float
+    q3: float
+    min: float
+    max: float
+    n: int
+
+    @property
+    def low(self) -> float:
+        """The interval's lower end; see INTERVAL_NOTE."""
+        return self.min if self.n < FEWEST_FOR_QUARTILES else self.q1
+
+    @property
+    def high(self) -> float:
+        return self.max if self.n < FEWEST_FOR_QUARTILES else self.q3
+
+    @property
+    def estimate(self) -> "Estimate":
+        return Estimate(self.median, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the two ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def differs_from_one(self) -> bool:
+        """For a ratio: whether the intervals of the two things have no point in common."""
+        return self.low > 1 or self.high < 1
+
+
+def summarize(samples: Sequence[float]) -> Summary:
+    """Summarize at least one sample; quartiles by linear interpolation."""
+    q1, median, q3 = (float(q) for q in np.quantile(np.asarray(samples, float), (0.25, 0.5, 0.75)))
+    return Summary(median, q1, q3, min(samples), max(samples), len(samples))
+
+
+def ratio(over: Summary, under: Summary) -> Estimate:
+    """Ratio of medians, from low(over) / high(under) to high(over) / low(under)."""
+    return Estimate(over.median / under.median, over.low / under.high, over.high / under.low)
+
+
+def mean(found: Sequence[Estimate]) -> Estimate:
+    """Mean of the values, and of the ends of their intervals."""
+    columns = zip(*((e.value, e.low, e.high) for e in found), strict=True)
+    return Estimate(*(sum(column) / len(found) for column in columns))
+
+
+def pool(found: Sequence[Estimate]) -> Estimate:
+    """Median of the values, with the widest of their intervals."""
+    median = summarize([e.value for e in found]).median
+    return Estimate(median, min(e.low for e in found), max(e.high for e in found))
+
+
+def share_percent(part: Sequence[float], rest: Sequence[float]) -> Summary:
+    """What `part` is of both together, sample by sample, in percent."""
+    return summarize([100 * p / (p + r) for p, r in zip(part, rest, strict=True)])
+
+
+def gb_per_s(bytes_moved: int, times_us: Summary) -> Estimate:
+    """Bandwidth with GB = 1e9 bytes."""
+    times = (times_us.median, times_us.high, times_us.low)
+    return Estimate(*(bytes_moved / time / 1e3 for time in times))
+
+
+def difference_percent(ours: float, theirs: float) -> float:
+    return 100 * (ours / theirs - 1) if theirs else math.inf
+
+
+SLACK = 1 + 1e-12  # a bound that was declared in decimals is met by what equals it in decimals
+
+
+def is_within(ours: float, theirs: float, percent: float) -> bool:
+    """Whether the two differ by `percent` of `theirs` at most; the bound itself is within."""
+    return 100 * abs(ours - theirs) <= percent * abs(theirs) * SLACK
+
+
+def is_at_least(ours: float, theirs: float, percent: float) -> bool:
+    """Whether ours falls short of `theirs` by `percent` at most, bound included."""
+    return ours > theirs or is_within(ours, theirs, percent)
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` in plain decimals with at least `digits` significant digits: 138.7, 4.142, 12345."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"

@@ -1,0 +1,149 @@
+"""The ledger: every claim with its verdict, as a table for each machine."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from claims.evidence import Evidence, machines
+from claims.ledger import Decision, Verdict, decide
+from claims.published import load_sources
+from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
+from claims.stats import INTERVAL_NOTE, significant
+from plots import console
+from plots.captions import banner, machine
+from plots.output import write_tables
+from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
+
+COLUMNS = [*words("claim"), *words("what it says", detail=True), *words("section")]
+COLUMNS += numbers("source's value", "ours (interval)", "difference", wrap=1)
+COLUMNS += [Column("verdict", "l", wrap=len("not reproduced"))]
+COLUMNS += words("what decided it, or what is missing", "evidence", detail=True)
+MOST_REASONS = 3  # of one claim; the CSV has every cell's
+
+
+def spell(verdict: str) -> str:
+    return verdict.replace("_", " ") + " yet" * (verdict == NOT_TESTED)
+
+
+def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
+    """'35 claims: 5 reproduced, 4 not reproduced, ...'"""
+    found = [d.verdict for d in decisions]
+    counts = [f"{found.count(v)} {spell(v)}" for v in (REPRODUCED, *VERDICTS[:-1]) if v in found]
+    return f"{len(found)} {what}: {', '.join(counts)}."
+
+
+def claims_table(name: str, title: str, decisions: Sequence[Decision], seen_from: Path) -> Table:
+    """One row per claim, by source; the CSV has one per cell. Links begin at `seen_from`."""
+    rows: list[Row | Group] = []
+    waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
+    for source, found in groupby(decisions, lambda d: d.source):
+        rows.append(Group(f"{source.author}: {source.title} ({source.reference})"))
+        for d in found:
+            rows.append(claim_row(d, seen_from))
+            if d.verdict == NOT_TESTED:
+                waiting.setdefault(d.claim.command, []).append(d.claim.id)
+    data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
+    notes = [count_line(decisions)]
+    notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
+    notes.append(f"Over several cells: the range of their values. {INTERVAL_NOTE}")
+    return Table(name, title, COLUMNS, rows, data, notes)
+
+
+def claim_row(d: Decision, seen_from: Path) -> Row:
+    unit, verdicts = d.claim.unit, d.verdicts
+    ours = value_range([v.ours for v in verdicts], unit, rounded)
+    if verdicts[0].interval and len(verdicts) == 1:
+        ours += " ({}-{})".format(*map(rounded, verdicts[0].interval))
+    count, cells = sum(v.verdict == d.verdict for v in verdicts), len(verdicts)
+    is_plain = cells == 1 or (d.verdict == NOT_TESTED and count == cells)
+    in_cells = "" if is_plain else f" in {count} of {cells} cells"
+    files = list(dict.fromkeys(file for v in verdicts for file, _ in v.evidence))
+    evidence: Cell | str = NONE
+    if files:
+        number = len({row for v in verdicts for row in v.evidence})
+        text = f"{number} row{'s' * (number > 1)} of {', '.join(file.name for file in files)}"
+        evidence = Cell(text, link=relative(files[0], seen_from))
+    return [
+        *(d.claim.id, d.claim.text, d.claim.section),
+        value_range([v.cell.value for v in verdicts], unit, quoted),
+        ours,
+        value_range([v.difference_percent for v in verdicts], "%", "{:+.1f}".format),
+        *(spell(d.verdict) + in_cells, reasons(d), evidence),
+    ]
+
+
+def quoted(value: float) -> str:
+    """A source's number: 64 remains 64."""
+    return f"{value:.0f}" if value == int(value) else rounded(value)
+
+
+def rounded(value: float) -> str:
+    return significant(value, 3)
+
+
+def value_range(values: Sequence[float | None], unit: str, show: Callable[[float], str]) -> str:
+    """'2.03 to 2.20 x', or one value where the two ends look the same."""
+    known = [value for value in values if value is not None]
+    ends = dict.fromkeys(show(end) for end in (min(known), max(known))) if known else {}
+    return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
+
+
+def reasons(d: Decision) -> str:
+    """Why the claim has its verdict, or the command that would decide it; then our remark."""
+    found = [v for v in d.verdicts if v.verdict == d.verdict]
+    texts = [found[0].reason]
+    if d.verdict == REPRODUCED and len(found) > 1:
+        texts = [d.criterion]
+    elif len({v.reason for v in found}) > 1:
+        texts = [f"{v.cell.text}: {v.reason}" for v in found[:MOST_REASONS]]
+        texts += [f"and {len(found) - MOST_REASONS} more"] * (len(found) > MOST_REASONS)
+    texts += [d.claim.command] * (d.verdict == NOT_TESTED)
+    texts += [f"remark: {d.claim.remark}"] * bool(d.claim.remark)
+    return "; ".join(texts)
+
+
+def csv_row(d: Decision, v: Verdict, seen_from: Path) -> dict[str, object]:
+    claim, (low, high) = d.claim, v.interval or (None, None)
+    found: dict[str, object] = {"source": d.source.id, "claim": claim.id, "section": claim.section}
+    found |= {"text": claim.text, "remark": claim.remark, "cell": v.cell.text, "unit": claim.unit}
+    found |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
+    found |= {"difference_percent": v.difference_percent, "reproduced_if": d.criterion}
+    found |= {"verdict": v.verdict, "reason": v.reason, "needs": claim.needs}
+    files = dict.fromkeys(relative(file, seen_from) for file, _ in v.evidence)
+    keys = (key for _, key in v.evidence)
+    last = {"evidence_file": " ".join(files), "evidence_keys": " ".join(keys)}
+    return found | {"command": claim.command} | last
+
+
+def relative(file: Path, seen_from: Path) -> str:
+    return Path(os.path.relpath(file.resolve(), seen_from.resolve())).as_posix()
+
+
+def machine_table(evidence: Evidence, name: str, seen_from: Path) -> Table:
+    """The ledger of one machine, with where its numbers come from."""
+    newest = evidence.newest
+    gpu = newest.gpu if newest else "this machine: nothing yet"
+    title = f"Every claim, and what was measured on {gpu}"
+    table = claims_table(name, title, decide(evidence, load_sources()), seen_from)
+    table.banner = banner(newest) if newest and evidence.folder else ""
+    for r in evidence.results.values():
+        table.provenance.append(f"{r.experiment}, {r.pass_name}: {'; '.join(machine(r))}.")
+    return table
+
+
+def run(args: argparse.Namespace) -> int:
+    """One table per machine; a recorded one's has the name of its folder."""
+    tables, own = [], 0
+    for evidence in machines(args.results) or [Evidence({})]:
+        own += evidence.folder is None
+        suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
+        tables.append(machine_table(evidence, f"claims{suffix}", args.output))
+    write_tables(tables, args.output)
+    for table in tables:
+        box = console.box(table.banner) if table.banner else ""
+        sys.stdout.write(f"{box}{console.render(table)}\n")
+    print(f"With what decided each, and every cell (txt, md, csv, tex): {args.output}/")
+    return 0

@@ -1,0 +1,133 @@
+"""Result files made by hand, as data/results.schema.json describes them."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from claims.evidence import collect
+from claims.json_files import ROOT
+from claims.ledger import Verdict, decide
+from claims.published import Source, load_sources
+from claims.results import SCHEMA, Results, parse
+
+PUBLISHED = ROOT / "data/published"
+GPU = {
+    "name": "NVIDIA H200",
+    "compute_capability": "9.0",
+    "multiprocessors": 132,
+    "memory_bytes": 150754820096,
+    "l2_bytes": 62914560,
+    "theoretical_bandwidth_gb_s": 4814.0,
+    "driver": "580.159.04",
+    "cuda_driver": "13.0",
+    "cuda_runtime": "13.0",
+    "ecc": True,
+    "power_limit_w": 700.0,
+}
+CLOCKS = {
+    "policy": "observed",
+    "locked_mhz": None,
+    "sm_mhz": {"min": 345, "median": 1980, "max": 1980},
+    "memory_mhz": {"min": 3201, "median": 3201, "max": 3201},
+    "power_w": {"min": 118, "median": 402, "max": 655},
+    "temperature_c": {"min": 31, "median": 44, "max": 52},
+    "throttle_reasons": [],
+}
+
+
+def provenance(**changes: Any) -> dict[str, Any]:
+    found = {
+        "started": "2026-11-20T08:00:00Z",
+        "runtime_s": 212.4,
+        "argv": ["build/replay", "--output=results/table2/replay.json"],
+        "commit": "0123456789abcdef0123456789abcdef01234567",
+        "dirty": False,
+        "instrument": "activity",
+        "seed": 1,
+        "build": {"compiler": "GNU 13.3.0", "nvcc": "13.0.88", "type": "Release"},
+        "host": {"cpu": "Xeon", "cores": 16, "memory_bytes": 1 << 37, "os": "Linux"},
+        "gpu": GPU,
+        "clocks": CLOCKS,
+    }
+    found["build"]["architectures"] = "90"
+    return copy.deepcopy(found) | changes
+
+
+def metric(name: str, samples: list[float], unit: str = "us") -> dict[str, Any]:
+    return {"name": name, "unit": unit, "samples": samples}
+
+
+def record(problem: dict[str, Any], kernel: str, samples: list[float] = (), **changes: Any):
+    """One row; `products`: times of the matrix products of the same passes."""
+    n = problem.get("n", problem.get("weights", 0))
+    products = changes.pop("products", ())
+    named = (("kernel_time", samples), ("product_time", products))
+    found = {
+        "key": f"{problem['name']}/{kernel}",
+        "kernel": kernel,
+        "origin": {"kind": "project", "maker": ""},
+        "lineage": "ours",
+        "source_file": f"kernels/{problem['family']}/{kernel}.cu",
+        "deviation": None,
+        "problem": problem,
+        "outcome": "bit_exact",
+        "reason": "",
+        "mismatches": None,
+        "metrics": [metric(name, list(values)) for name, values in named if values],
+        "launch": None,
+        "bytes": {"read": n // 2 + n // 16, "written": 2 * n},
+        "clocks": {"sm_mhz_before": 1980, "sm_mhz_during": 1980, "sm_mhz_after": 1980},
+    }
+    return found | changes
+
+
+def results(experiment: str, name: str, records: list[Any], **changes: Any) -> dict[str, Any]:
+    found = {"schema": "reprolab-results/2", "experiment": experiment, "pass": name}
+    return found | {"provenance": provenance(), "records": records, "checks": []} | changes
+
+
+def forward_pass(model: str, batch: int, **changes: Any) -> dict[str, Any]:
+    """The problem of a replay."""
+    found = {"name": f"{model}/batch{batch}/fp16/b64", "family": "nf4", "model": model}
+    found |= {"batch": batch, "block_size": 64, "nested": False, "output": "fp16"}
+    found |= {"layers": 64, "layers_resident": 64, "launches": 448}
+    return found | {"weights": 10**9, "weights_resident": 10**9} | changes
+
+
+def matrix_problem(rows: int, data: str = "random") -> dict[str, Any]:
+    """The problem of a transpose of a square matrix."""
+    name = f"{rows}x{rows}" + ("" if data == "random" else f"/{data}")
+    found = {"name": name, "family": "transpose", "rows": rows, "columns": rows, "data": data}
+    found |= {"in_stride": rows, "out_stride": rows, "n": rows * rows, "checked_on": "host"}
+    return found
+
+
+def find(file: dict[str, Any], key: str) -> dict[str, Any]:
+    """The record with this key."""
+    return next(r for r in file["records"] if r["key"] == key)
+
+
+def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
+    return [r for r in file["records"] if r["kernel"] == kernel]
+
+
+def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:
+    named = (("kernel_time", times), ("product_time", products))
+    row["metrics"] = [metric(name, list(values)) for name, values in named if values]
+
+
+def fail(row: dict[str, Any], outcome: str, reason: str = "1 of 8 weights differ") -> None:
+    row.update(outcome=outcome, reason=reason, metrics=[])
+
+
+def read(file: dict[str, Any], path: str = "") -> Results:
+    """As if it were read from disk."""
+    place = Path(path or f"{file['pass']}.json")
+    SCHEMA.check(place, file)
+    return parse(place, file)
+
+
+def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[tuple, Verdict]:
+    """The verdict on every cell, by the claim's id and the cell's text."""
+    decisions = decide(collect(map(read, files)), sources or load_sources())
+    return {(d.claim.id, v.cell.text): v for d in decisions for v in d.verdicts}

@@ -1,0 +1,223 @@
+"""The whole ledger: which files count, and what decides anew when a tolerance changes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import made
+import pytest
+
+from claims import rules
+from claims.errors import InputError
+from claims.evidence import Evidence, collect, machines, recorded_folder
+from claims.json_files import ROOT
+from claims.ledger import decide
+from claims.published import load_source, load_sources
+from claims.rules import Finding
+
+RECORDED = ROOT / "data/recorded/h200"
+
+
+def replay(started="2026-11-20T08:00:00Z", gpu="NVIDIA H200", us=2.19, **changes):
+    """One cell of Table II: the baseline takes `us` and the paper's kernel 1 us."""
+    problem = made.forward_pass("qwen3-32b", 8)
+    records = [made.record(problem, "branch_tree", [us]), made.record(problem, "shared_lut", [1.0])]
+    file = made.results("table2", "replay", records, **changes)
+    file["provenance"] |= {"started": started, "gpu": made.GPU | {"name": gpu}}
+    return file
+
+
+def speed_up(evidence, sources=None):
+    decisions = decide(evidence, sources or load_sources())
+    return next(v for v in decisions[0].verdicts if v.cell.text == "qwen3-32b, batch 8")
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    (evidence,) = machines([RECORDED])
+    return decide(evidence, load_sources())
+
+
+def test_the_recorded_run_has_every_claim(recorded):
+    assert len(recorded) == 35
+    found = [d.verdict for d in recorded]
+    assert {word: found.count(word) for word in found} == {
+        "reproduced": 5,
+        "not_reproduced": 4,
+        "premise_false": 3,
+        "not_testable": 1,
+        "not_tested": 22,
+    }
+
+
+def test_recorded_verdicts_are_those_of_the_day(recorded):
+    words = {d.claim.id: d.verdict for d in recorded if d.verdict != "not_tested"}
+    assert words == {
+        "kernel-speedup": "reproduced",
+        "baseline-reads-lut-from-global": "premise_false",
+        "qmatmul-72": "not_reproduced",
+        "batch-invariant": "reproduced",
+        "single-thread-fill": "not_reproduced",
+        "token-exact": "reproduced",
+        "algorithm-1": "not_reproduced",
+        "immediates-icache": "not_testable",
+        "mojo-is-cuda-like": "premise_false",
+        "84-percent": "not_reproduced",
+        "swizzle": "reproduced",
+        "batched": "reproduced",
+        "correct": "premise_false",
+    }
+
+
+def test_every_recorded_verdict_leads_to_rows_that_are_there(recorded):
+    keys = {f: {r["key"] for r in json.loads(f.read_text())["records"]} for f in files_of(recorded)}
+    for d in recorded:
+        for v in d.verdicts:
+            assert bool(v.evidence) is (v.verdict != "not_tested")
+            assert all(key in keys[file] for file, key in v.evidence)
+
+
+def files_of(decisions):
+    return {file for d in decisions for v in d.verdicts for file, _ in v.evidence}
+
+
+@pytest.mark.parametrize(("tolerance", "verdict"), [(3, "not_reproduced"), (4, "reproduced")])
+def test_a_changed_tolerance_decides_old_recordings_anew(tmp_path, tolerance, verdict):
+    """Qwen3's average is 3.7 % from the paper's."""
+    paper = json.loads((made.PUBLISHED / "paper.json").read_text())
+    paper["claims"][0]["tolerance_percent"] = tolerance
+    (tmp_path / "paper.json").write_text(json.dumps(paper))
+    (evidence,) = machines([RECORDED])
+    (decision, *_) = decide(evidence, [load_source(tmp_path / "paper.json")])
+    average = next(v for v in decision.verdicts if v.cell.text == "qwen3-32b, average")
+    assert average.verdict == verdict
+    assert decision.criterion == f"ours within {tolerance} % of the source's value"
+
+
+def test_the_newest_of_several_files_counts(write, tmp_path):
+    write("old/replay.json", replay("2026-11-20T08:00:00Z", us=9.0))
+    write("new/replay.json", replay("2026-11-21T08:00:00Z", us=2.19))
+    write("older/replay.json", replay("2026-11-19T08:00:00Z", us=9.0))
+    (evidence,) = machines([tmp_path])
+    assert evidence.newest.file == tmp_path / "new/replay.json"
+    assert speed_up(evidence).verdict == "reproduced"
+
+
+def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
+    write("data/recorded/a100/table2/replay.json", replay(gpu="NVIDIA A100"))
+    write("data/recorded/h200/table2/replay.json", replay())
+    write("results/one.json", replay(gpu="NVIDIA H200"))
+    write("results/two.json", replay(gpu="NVIDIA L4"))
+    found = machines([tmp_path / "data", tmp_path / "results", tmp_path / "nothing"])
+    described = [(e.folder and e.folder.name, e.newest.gpu) for e in found]
+    assert described == [
+        (None, "NVIDIA H200"),
+        (None, "NVIDIA L4"),
+        ("a100", "NVIDIA A100"),
+        ("h200", "NVIDIA H200"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "folder"),
+    [
+        ("/x/data/recorded/h200/table2/replay.json", "/x/data/recorded/h200"),
+        ("/x/data/recorded/h200/replay.json", "/x/data/recorded/h200"),
+        ("/x/data/recorded/replay.json", None),
+        ("/x/recorded/h200/replay.json", None),
+    ],
+)
+def test_a_recorded_run_is_known_by_its_path(file, folder):
+    assert recorded_folder(Path(file)) == (Path(folder) if folder else None)
+
+
+def test_other_json_is_passed_over(write, tmp_path):
+    write("benchmark.json", {"context": {}, "benchmarks": []})
+    write("list.json", [1, 2])
+    write("other.json", {"schema": 3})
+    assert machines([tmp_path]) == []
+
+
+@pytest.mark.parametrize("content", ['{"schema": "reprolab-results/2"', '{"schema": NaN}'])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path, content):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/replay.json").write_text(content)
+    with pytest.raises(InputError, match=r"deep/replay\.json: is not whole JSON"):
+        machines([tmp_path])
+
+
+def test_a_result_file_of_another_version_is_an_error_that_names_it(write, tmp_path):
+    path = write("replay.json", {"schema": "reprolab-results/1", "records": []})
+    with pytest.raises(InputError) as error:
+        machines([tmp_path])
+    assert str(error.value) == (
+        f"{path}: schema must be reprolab-results/2, not reprolab-results/1 "
+        "(see data/results.schema.json)"
+    )
+
+
+def test_a_claim_may_rest_on_files_of_several_experiments(monkeypatch, tmp_path):
+    """Times of table2 beside counters of another experiment, whose problems may be others."""
+
+    @rules.rule("fewer instructions than {most}")
+    def few_instructions(case, *, kernel, most):
+        at = {"model": "qwen3-32b"}
+        time = case.rows.measured(kernel, at, "kernel_time")
+        counted = case.rows_of("counters/nf4").measured(kernel, {}, "instructions")
+        count = counted.summary_of("instructions").median
+        return Finding("reproduced" if count < most else "not_reproduced", time.key, count)
+
+    name = "test_ledger.few_instructions"
+    monkeypatch.setitem(rules.RULES, "few_instructions", rules.RULES.pop(name))
+    paper = json.loads((made.PUBLISHED / "paper.json").read_text())
+    claim = next(c for c in paper["claims"] if c["id"] == "instructions-71")
+    arguments = {"pass": "replay", "kernel": "shared_lut", "most": 5}
+    claim.update(experiment="table2", rule="few_instructions", arguments=arguments)
+    paper["claims"] = [claim]
+    (tmp_path / "paper.json").write_text(json.dumps(paper))
+    source = load_source(tmp_path / "paper.json")
+
+    counted = made.record(
+        {"name": "one layer", "family": "nf4", "block_size": 64, "nested": True, "output": "bf16"},
+        "shared_lut",
+    )
+    counted["metrics"] = [{"name": "instructions", "unit": "", "samples": [4]}]
+    counters = made.results("counters", "nf4", [counted])
+    both = collect([made.read(replay(), "r.json"), made.read(counters, "c.json")])
+    (decision,) = decide(both, [source])
+    assert decision.verdict == "reproduced"
+    assert [file.name for file, _ in decision.verdicts[0].evidence] == ["r.json", "c.json"]
+    (decision,) = decide(collect([made.read(replay(), "r.json")]), [source])
+    assert decision.verdict == "not_tested"
+    assert decision.verdicts[0].reason == "no results of the pass counters/nf4"
+
+
+def test_a_claim_as_a_whole_is_what_its_worst_cell_is():
+    """One cell of Table II was run: 27 were not, so the claim is not tested yet."""
+    only_one = decide(collect([made.read(replay())]), load_sources())[0]
+    words = [v.verdict for v in only_one.verdicts]
+    assert (words.count("reproduced"), words.count("not_tested")) == (1, 27)
+    assert only_one.verdict == "not_tested"
+    wrong = decide(collect([made.read(replay(us=9.0))]), load_sources())[0]
+    assert wrong.verdict == "not_reproduced"
+
+
+def test_claims_of_one_experiment_alone():
+    decisions = decide(Evidence({}), load_sources(), "transpose")
+    assert [d.claim.id for d in decisions] == [
+        *"mojo-is-cuda-like 84-percent swizzle batched correct".split()
+    ]
+
+
+def test_deciding_needs_neither_plots_nor_matplotlib():
+    program = (
+        "import sys; sys.modules |= {'plots': None, 'matplotlib': None}\n"
+        "from claims.evidence import Evidence; from claims.ledger import decide\n"
+        "from claims.published import load_sources\n"
+        "print(len(decide(Evidence({}), load_sources())))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "35\n"

@@ -1,0 +1,169 @@
+"""The sources' files: what is in them, and what a wrong one is answered with."""
+
+import copy
+import json
+
+import made
+import pytest
+
+from claims.errors import InputError
+from claims.evidence import Evidence
+from claims.json_files import ROOT
+from claims.ledger import decide
+from claims.published import load_source, load_sources
+from claims.rules import RULES
+
+SEE = "(see data/published.schema.json)"
+PAPER = json.loads((made.PUBLISHED / "paper.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return {source.id: source for source in load_sources()}
+
+
+def claim_of(source, name):
+    return next(claim for claim in source.claims if claim.id == name)
+
+
+def test_three_sources_and_35_claims(sources):
+    counts = {name: len(source.claims) for name, source in sources.items()}
+    assert counts == {"paper": 23, "modular_blog": 7, "transpose_blog": 5}
+
+
+def test_13_claims_have_a_rule_and_the_others_say_what_they_need(sources):
+    claims = [claim for source in sources.values() for claim in source.claims]
+    decide(Evidence({}), list(sources.values()))  # registers the rules that the claims name
+    assert sum(claim.rule is not None for claim in claims) == 13
+    for claim in claims:
+        assert claim.text and claim.experiment and claim.cells
+        assert claim.rule in RULES if claim.rule else claim.needs
+    for source in sources.values():
+        assert all(bool(claim.section) == (source.id == "paper") for claim in source.claims)
+
+
+def test_every_model_is_one_that_we_know(sources):
+    known = {m["id"] for m in json.loads((ROOT / "data/models/models.json").read_text())["models"]}
+    ours = sources["paper"].every("model")
+    assert ours == ["gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b"]
+    assert set(ours) <= known
+
+
+def test_the_replays_protocol(sources):
+    setup = sources["paper"].setup
+    assert setup["batches"] == [2, 4, 8, 16, 32, 64]
+    assert (setup["warmup_passes"], setup["profiled_passes"]) == (1, 3)
+
+
+def test_table_2_has_a_cell_for_each_of_our_models(sources):
+    cells = claim_of(sources["paper"], "kernel-speedup").cells
+    assert len(cells) == 28
+    values = {(cell.at["model"], cell.at["batch"]): cell.value for cell in cells}
+    assert values["gemma-2-27b", 64] == values["gemma-3-27b", 64] == 2.08
+    assert values["qwen3-32b", 2] == 2.2
+    assert values["llama-3.3-70b", "average"] == 2.04
+    # All of one model, then all of the next, the average last.
+    assert [cell.at["batch"] for cell in cells[:7]] == [2, 4, 8, 16, 32, 64, "average"]
+    assert [cell.at["model"] for cell in cells[6:8]] == ["gemma-2-27b", "gemma-3-27b"]
+    assert cells[7].model == "gemma-27b"
+
+
+def test_all_and_average_stand_for_every_batch_and_model(sources):
+    paper = sources["paper"]
+    average = claim_of(paper, "kernel-speedup").cells[6]
+    assert [at["batch"] for at in average.places] == [2, 4, 8, 16, 32, 64]
+    (every,) = claim_of(paper, "single-thread-fill").cells
+    assert len(every.places) == 24
+    assert every.places[0] == {"model": "gemma-2-27b", "batch": 2}
+    assert (average.text, every.text) == ("gemma-2-27b, average", "model all, batch all")
+
+
+def test_values_that_stand_in_tables(sources):
+    post, blog = sources["transpose_blog"], sources["modular_blog"]
+    assert claim_of(post, "swizzle").cells[0].value == 1437.55 / 1056.08
+    assert claim_of(post, "mojo-is-cuda-like").cells[0].value == 2775.49 / 2771.35
+    speedups = {cell.text: cell.value for cell in claim_of(blog, "mojo-1.07-1.84").cells}
+    assert speedups == {"T4": 1.07, "L4": 1.25, "A100-40GB": 1.84, "H100-PCIe": 1.51}
+    assert claim_of(sources["paper"], "end-to-end").cells[0].value == 1.54
+
+
+def test_the_command_says_where_an_experiment_is_not_there_yet(sources):
+    assert claim_of(sources["paper"], "token-exact").command == "make reproduce-table2"
+    waiting = "make reproduce-counters (not in this version)"
+    exists = (ROOT / "experiments/counters").exists()
+    assert (claim_of(sources["paper"], "memory-bound").command == waiting) is not exists
+
+
+def claim(paper, name):
+    return next(c for c in paper["claims"] if c["id"] == name)
+
+
+CASES = [
+    (lambda p: p.pop("title"), f"the file lacks 'title' {SEE}"),
+    (lambda p: claim(p, "end-to-end").pop("needs"), f"claims[1] lacks 'needs' {SEE}"),
+    (lambda p: claim(p, "token-exact").pop("arguments"), f"claims[14] lacks 'arguments' {SEE}"),
+    (
+        lambda p: claim(p, "token-exact")["arguments"].pop("pass"),
+        f"claims[14].arguments lacks 'pass' {SEE}",
+    ),
+    (
+        lambda p: claim(p, "kernel-speedup").update(tolerance_percent=-1),
+        f"claims[0].tolerance_percent must be bigger than or equal to 0, not -1 {SEE}",
+    ),
+    (lambda p: p["claims"].append(p["claims"][0]), "claim 'kernel-speedup' comes a second time"),
+    (
+        lambda p: claim(p, "qmatmul-72")["cells"][0]["at"].update(model="gpt-2"),
+        "claim 'qmatmul-72': model 'gpt-2' is none of setup.models: gemma-27b, qwen3-32b, "
+        "llama-3.3-70b",
+    ),
+    (
+        lambda p: claim(p, "end-to-end")["cells"][0]["value"].update(value_of="figure4/nothing"),
+        "claim 'end-to-end': tables has no number 'figure4/nothing'",
+    ),
+    (
+        lambda p: p["setup"].pop("batches"),
+        "claim 'kernel-speedup': 'average' needs a list of every batch in setup",
+    ),
+    (
+        lambda p: claim(p, "token-exact").update(rule="is_nice"),
+        "claim 'token-exact': there is no rule 'is_nice'; there are ratio_within, ratio_at_least",
+    ),
+    (
+        lambda p: claim(p, "token-exact").update(rule="nowhere.is_nice"),
+        "claim 'token-exact': there is no rule 'nowhere.is_nice'; there are ratio_within",
+    ),
+    (
+        lambda p: claim(p, "kernel-speedup")["arguments"].pop("baseline"),
+        "claim 'kernel-speedup': rule ratio_within: missing a required argument: 'baseline'",
+    ),
+    (
+        lambda p: claim(p, "kernel-speedup").pop("tolerance_percent"),
+        "claim 'kernel-speedup': rule ratio_within: missing a required argument: "
+        "'tolerance_percent'",
+    ),
+    (
+        lambda p: claim(p, "qmatmul-72")["cells"][0].pop("value"),
+        "claim 'qmatmul-72': rule share_within: missing a required argument: 'value'",
+    ),
+    (
+        lambda p: claim(p, "token-exact")["arguments"].update(baseline="branch_tree"),
+        "claim 'token-exact': rule output_equal: got an unexpected keyword argument 'baseline'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), CASES, ids=[text[:50] for _, text in CASES])
+def test_a_wrong_source_is_one_line_that_names_file_and_claim(write, spoil, message):
+    paper = copy.deepcopy(PAPER)
+    spoil(paper)
+    path = write("paper.json", paper)
+    with pytest.raises(InputError) as error:
+        decide(Evidence({}), [load_source(path)])
+    text = str(error.value)
+    assert text.removeprefix(f"{path}: ").startswith(message)
+    assert text.startswith(f"{path}: ") and "\n" not in text
+
+
+def test_a_folder_without_sources(tmp_path):
+    with pytest.raises(InputError, match="holds no source"):
+        load_sources(tmp_path)

@@ -1,0 +1,385 @@
+"""The paper's claims that a replay decides: each way that they can go."""
+
+import made
+import pytest
+
+from claims.published import load_sources
+
+PAPER = load_sources()[0]
+SPEEDUPS = {
+    (cell.at["model"], cell.at["batch"]): cell.value
+    for cell in next(c for c in PAPER.claims if c.id == "kernel-speedup").cells
+}
+MODELS, BATCHES = PAPER.every("model"), PAPER.every("batch")
+AVERAGE = "qwen3-32b, average"
+CELL = "qwen3-32b, batch 8"  # where the paper says 2.19
+EVERY = "model all, batch all"
+ALGORITHM = "shared_lut_algorithm1"
+WRONG = "7 of 8 weights differ"
+
+
+@pytest.fixture
+def replay():
+    """A replay in which every claim holds: the paper's ratios, and 724 to 276 us of products."""
+    times = {"shared_lut_cooperative": 1200.0, "shared_lut_immediates": 1200.0}
+    times |= {"global_lut": 1300.0, ALGORITHM: 1000.0, "branch_tree": 2100.0}
+    records = []
+    for model in MODELS:
+        for batch in BATCHES:
+            problem = made.forward_pass(model, batch)
+            # The batch does not change the baseline's time, so this kernel's carries the ratio.
+            subject = {"shared_lut": 2100.0 / SPEEDUPS[model, batch]}
+            for kernel, us in (times | subject).items():
+                samples = [us, us * 0.999, us * 1.001]
+                products = [27.6 / 72.4 * time for time in samples]
+                records.append(made.record(problem, kernel, samples, products=products))
+    for row in records:
+        if row["kernel"] == ALGORITHM:
+            row |= {"deviation": "one scale per tile", "outcome": "deviation_as_declared"}
+            row["reason"] = WRONG
+    return made.results("table2", "replay", records)
+
+
+def key(model, batch, kernel):
+    return f"{model}/batch{batch}/fp16/b64/{kernel}"
+
+
+def row(replay, kernel, batch=8, model="qwen3-32b"):
+    return made.find(replay, key(model, batch, kernel))
+
+
+def drop(replay, kernel, batch=None, model=None):
+    replay["records"] = [
+        r
+        for r in replay["records"]
+        if r["kernel"] != kernel
+        or batch not in (None, r["problem"]["batch"])
+        or model not in (None, r["problem"]["model"])
+    ]
+
+
+def verdicts(found):
+    return {name: v.verdict for name, v in found.items() if v.verdict != "not_tested"}
+
+
+def test_all_that_this_pass_decides_when_the_papers_numbers_are_ours(replay):
+    found = made.decided(replay)
+    speedups = [v for (claim, _), v in found.items() if claim == "kernel-speedup"]
+    assert len(speedups) == 28
+    for v in speedups:
+        assert v.verdict == "reproduced"
+        assert v.ours == pytest.approx(v.cell.value, abs=0.006)  # an average is rounded
+        assert v.interval[0] < v.ours < v.interval[1]
+    others = {name: word for name, word in verdicts(found).items() if name[0] != "kernel-speedup"}
+    assert others == {
+        ("baseline-reads-lut-from-global", EVERY): "premise_false",
+        ("qmatmul-72", CELL): "reproduced",
+        **{("batch-invariant", f"{model}, batch all"): "reproduced" for model in MODELS},
+        ("single-thread-fill", EVERY): "reproduced",
+        ("token-exact", "model all, batch 2"): "reproduced",
+        ("algorithm-1", EVERY): "not_reproduced",
+        ("immediates-icache", EVERY): "not_testable",
+    }
+
+
+def test_without_a_file_nothing_is_tested():
+    found = made.decided()
+    assert verdicts(found) == {}
+    v = found["kernel-speedup", CELL]
+    assert (v.reason, v.cell.value) == ("no results of the pass table2/replay", 2.19)
+    assert (v.ours, v.interval, v.evidence) == (None, None, ())
+    assert found["memory-bound", ""].reason == "needs hardware counters"
+
+
+def test_a_verdict_names_the_rows_that_show_it(replay):
+    found = made.decided(replay)
+    keys = [key for _, key in found["kernel-speedup", CELL].evidence]
+    assert keys == [key("qwen3-32b", 8, k) for k in ("branch_tree", "shared_lut")]
+    assert {file.name for v in found.values() for file, _ in v.evidence} == {"replay.json"}
+    counts = {name: len(v.evidence) for name, v in found.items()}
+    assert counts["kernel-speedup", AVERAGE] == 12
+    assert counts["batch-invariant", "gemma-3-27b, batch all"] == 6
+    assert counts["single-thread-fill", EVERY] == counts["immediates-icache", EVERY] == 48
+    assert counts["token-exact", "model all, batch 2"] == 4
+
+
+@pytest.mark.parametrize(
+    ("speedup", "verdict", "reason"),
+    [
+        (2.19 * 0.901, "reproduced", "-9.9 % from the source's value, 10 % allowed"),
+        (2.19 * 1.099, "reproduced", "+9.9 % from the source's value, 10 % allowed"),
+        (2.19 * 0.899, "not_reproduced", "-10.1 % from the source's value, 10 % allowed"),
+        (2.19 * 1.5, "not_reproduced", "+50.0 % from the source's value, 10 % allowed"),
+    ],
+)
+def test_a_speed_up_is_held_to_its_tolerance(replay, speedup, verdict, reason):
+    made.set_times(row(replay, "branch_tree"), [1000.0 * speedup])
+    made.set_times(row(replay, "shared_lut"), [1000.0])
+    found = made.decided(replay)
+    v = found["kernel-speedup", CELL]
+    assert (v.verdict, v.reason) == (verdict, reason)
+    assert v.difference_percent == pytest.approx(100 * (speedup / 2.19 - 1))
+    cells = [n for n, v in found.items() if n[0] == "kernel-speedup" and v.verdict != "reproduced"]
+    assert set(cells) <= {("kernel-speedup", CELL)}
+
+
+def test_a_ratio_is_of_medians_with_its_interval(replay):
+    made.set_times(row(replay, "branch_tree"), [300.0, 100.0, 200.0, 500.0, 400.0])
+    made.set_times(row(replay, "shared_lut"), [100.0, 110.0, 90.0, 80.0, 120.0])
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert (v.ours, v.interval) == (3.0, (200 / 110, 400 / 90))
+    made.set_times(row(replay, "branch_tree"), [300.0, 100.0, 200.0])
+    made.set_times(row(replay, "shared_lut"), [100.0, 110.0, 90.0])
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert (v.ours, v.interval) == (2.0, (100 / 110, 300 / 90))
+
+
+def test_an_average_is_the_mean_of_the_cells_and_of_their_interval_ends(replay):
+    found = made.decided(replay)
+    cells = [found["kernel-speedup", f"qwen3-32b, batch {batch}"] for batch in BATCHES]
+    average = found["kernel-speedup", AVERAGE]
+    assert average.ours == pytest.approx(sum(v.ours for v in cells) / 6)
+    for end in (0, 1):
+        assert average.interval[end] == pytest.approx(sum(v.interval[end] for v in cells) / 6)
+    for r in made.rows_of(replay, "shared_lut"):
+        if r["problem"]["model"] == "qwen3-32b":
+            made.set_times(r, [2100.0])
+    average = made.decided(replay)["kernel-speedup", AVERAGE]
+    assert (average.verdict, average.ours) == ("not_reproduced", pytest.approx(1.0))
+
+
+def test_a_missing_row_is_not_tested_and_neither_is_the_average(replay):
+    drop(replay, "shared_lut", batch=8, model="qwen3-32b")
+    found = made.decided(replay)
+    for cell in (CELL, AVERAGE):
+        v = found["kernel-speedup", cell]
+        assert v.verdict == "not_tested"
+        assert v.reason == "shared_lut did not run on qwen3-32b, batch 8"
+        assert (v.ours, v.evidence) == (None, ())
+    assert found["kernel-speedup", "qwen3-32b, batch 4"].verdict == "reproduced"
+    assert found["kernel-speedup", "llama-3.3-70b, average"].verdict == "reproduced"
+
+
+@pytest.mark.parametrize("outcome", ["mismatch", "launch_failed", "unsupported", "not_verified"])
+@pytest.mark.parametrize("kernel", ["branch_tree", "shared_lut"])
+def test_a_row_that_failed_decides_nothing_and_says_why(replay, kernel, outcome):
+    made.fail(row(replay, kernel), outcome)
+    v = made.decided(replay)["kernel-speedup", CELL]
+    words = outcome.replace("_", " ")
+    assert v.verdict == "not_testable"
+    assert v.reason == f"{kernel} on qwen3-32b/batch8/fp16/b64: {words}: 1 of 8 weights differ"
+    assert v.ours is None
+
+
+def test_a_kernel_that_deviates_never_stands_for_the_papers(replay):
+    row(replay, "shared_lut").update(outcome="deviation_as_declared", deviation="rounds down")
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert v.verdict == "not_testable"
+    assert v.reason.endswith("/b64: its output deviates as declared: rounds down")
+
+
+def test_a_row_without_the_metric(replay):
+    metrics = row(replay, "shared_lut")["metrics"]
+    metrics[0] = {"name": "kernel_time", "unit": "us", "missing": "CUPTI lost records"}
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert v.verdict == "not_testable"
+    assert v.reason.endswith(": no kernel_time: CUPTI lost records")
+    del metrics[0]
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert v.verdict == "not_tested"
+    assert v.reason.endswith("/b64: kernel_time was not measured")
+
+
+def test_only_problems_of_the_papers_kind_decide(replay):
+    """The paper's kernel writes fp16 from plain scales in blocks of 64."""
+    for r in replay["records"]:
+        r["problem"]["output"] = "bf16"
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert v.verdict == "not_testable"
+    assert v.reason == (
+        "decided on problems with output fp16 and block_size 64 and nested False; branch_tree ran "
+        "on qwen3-32b/batch8/fp16/b64"
+    )
+
+
+def test_two_rows_that_could_decide_decide_nothing(replay):
+    twin = dict(row(replay, "branch_tree"), key="twin")
+    twin["problem"] = dict(twin["problem"], name="twin")
+    replay["records"].append(twin)
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert v.verdict == "not_testable"
+    assert v.reason.startswith("branch_tree has several rows that could decide it: qwen3-32b/")
+
+
+@pytest.mark.parametrize(
+    ("times", "products", "ours", "verdict"),
+    [
+        ([30.0, 60.0, 50.0], [70.0, 40.0, 50.0], 50.0, "not_reproduced"),  # 30, 60 and 50 %
+        ([79.6], [20.4], 79.6, "reproduced"),  # +9.9 %
+        ([79.7], [20.3], 79.7, "not_reproduced"),  # +10.1 %
+    ],
+)
+def test_the_share_is_of_dequantize_and_product(replay, times, products, ours, verdict):
+    made.set_times(row(replay, "branch_tree"), times, products)
+    v = made.decided(replay)["qmatmul-72", CELL]
+    assert (v.ours, v.verdict) == (pytest.approx(ours), verdict)
+
+
+def test_the_share_needs_both_times(replay):
+    made.set_times(row(replay, "branch_tree"), [30.0])
+    v = made.decided(replay)["qmatmul-72", CELL]
+    assert v.verdict == "not_tested"
+    assert v.reason == "branch_tree on qwen3-32b/batch8/fp16/b64: product_time was not measured"
+
+
+@pytest.mark.parametrize(
+    ("slowest", "verdict"), [(2142.0, "reproduced"), (2142.1, "not_reproduced")]
+)
+def test_times_at_all_batches_are_within_the_tolerance(replay, slowest, verdict):
+    made.set_times(row(replay, "branch_tree", 16, "gemma-3-27b"), [slowest])
+    found = made.decided(replay)
+    v = found["batch-invariant", "gemma-3-27b, batch all"]
+    assert (v.verdict, v.interval) == (verdict, None)
+    assert v.ours == pytest.approx(100 * (slowest / 2100 - 1))
+    assert v.reason == "median kernel time 2100 to 2142 us in 6 rows"
+    assert found["batch-invariant", "gemma-2-27b, batch all"].verdict == "reproduced"
+
+
+def test_times_at_all_batches_need_every_batch(replay):
+    drop(replay, "branch_tree", 64, "qwen3-32b")
+    v = made.decided(replay)["batch-invariant", "qwen3-32b, batch all"]
+    assert v.verdict == "not_tested"
+    assert v.reason == "branch_tree did not run on qwen3-32b, batch 64"
+
+
+@pytest.mark.parametrize(
+    ("relative", "verdict", "counts"),
+    [
+        (1.1, "reproduced", "slower in 24 of 24 comparisons, faster in 0, no difference seen in 0"),
+        (0.9, "not_reproduced", "slower in 0 of 24 comparisons, faster in 24, no difference"),
+        (1.0001, "not_reproduced", "slower in 0 of 24 comparisons, faster in 0, no difference"),
+    ],
+)
+def test_slower_in_every_comparison(replay, relative, verdict, counts):
+    for kernel, factor in (("shared_lut", 1), ("shared_lut_cooperative", relative)):
+        for r in made.rows_of(replay, kernel):
+            made.set_times(r, [999 * factor, 1000 * factor, 1001 * factor])
+    v = made.decided(replay)["single-thread-fill", EVERY]
+    assert (v.verdict, v.ours) == (verdict, pytest.approx(relative))
+    assert v.reason.startswith(f"time of shared_lut_cooperative over shared_lut: {counts}")
+
+
+@pytest.mark.parametrize(
+    ("claim", "kernel", "verdict"),
+    [
+        ("single-thread-fill", "shared_lut_cooperative", "not_reproduced"),
+        ("immediates-icache", "shared_lut_immediates", "not_testable"),
+    ],
+)
+def test_comparisons_that_disagree_are_counted_and_pooled(replay, claim, kernel, verdict):
+    for r in made.rows_of(replay, "shared_lut"):
+        made.set_times(r, [999.0, 1000.0, 1001.0])
+    for r in made.rows_of(replay, kernel):
+        us = 900.0 if r["problem"]["model"] == "qwen3-32b" else 1200.0
+        us = 1001.0 if r["key"].startswith("gemma-2-27b/batch2/") else us
+        made.set_times(r, [us - 1, us, us + 1])
+    v = made.decided(replay)[claim, EVERY]
+    assert (v.verdict, v.ours) == (verdict, pytest.approx(1.2))
+    assert v.interval == pytest.approx((899 / 1001, 1201 / 999))
+    assert v.reason.endswith("slower in 17 of 24 comparisons, faster in 6, no difference seen in 1")
+    assert v.reason.startswith("needs hardware counters; ") is (claim == "immediates-icache")
+
+
+@pytest.mark.parametrize(
+    ("claim", "kernel"),
+    [
+        ("single-thread-fill", "shared_lut_cooperative"),
+        ("immediates-icache", "shared_lut_immediates"),
+        ("baseline-reads-lut-from-global", "global_lut"),
+    ],
+)
+def test_a_pooled_claim_needs_every_row(replay, claim, kernel):
+    made.fail(row(replay, kernel), "mismatch")
+    v = made.decided(replay)[claim, EVERY]
+    assert (v.verdict, v.ours) == ("not_testable", None)
+    assert v.reason.startswith(f"{kernel} on qwen3-32b/batch8/fp16/b64: mismatch: ")
+    drop(replay, kernel)
+    v = made.decided(replay)[claim, EVERY]
+    assert v.verdict == "not_tested"
+    assert v.reason == f"{kernel} did not run on gemma-2-27b, batch 2"
+
+
+def test_the_premise_is_false_once_a_kernel_with_such_a_table_was_timed(replay):
+    v = made.decided(replay)["baseline-reads-lut-from-global", EVERY]
+    assert v.reason.startswith("bitsandbytes 0.47.0 holds the 16 values as immediates of a branch")
+    assert v.reason.endswith(f" takes {v.ours:.2f} times as long as the paper's")
+
+
+@pytest.mark.parametrize("problem", [("gemma-2-27b", 2), ("qwen3-32b", 8), ("llama-3.3-70b", 64)])
+def test_one_wrong_output_decides_wherever_it_is(replay, problem):
+    model, batch = problem
+    for r in made.rows_of(replay, ALGORITHM):
+        r.update(outcome="bit_exact", reason="")
+    wrong = row(replay, ALGORITHM, batch, model)
+    wrong.update(outcome="deviation_as_declared", reason="1 of 8 weights differ")
+    v = made.decided(replay)["algorithm-1", EVERY]
+    assert v.verdict == "not_reproduced"
+    assert v.reason == "the output is wrong: 1 of 8 weights differ"
+    made.fail(wrong, "mismatch", "2 of 8 weights differ")
+    v = made.decided(replay)["algorithm-1", EVERY]  # our fault, which says nothing of the paper
+    assert v.verdict == "not_testable"
+    assert v.reason.endswith(": mismatch: 2 of 8 weights differ")
+
+
+def test_an_output_that_is_right_everywhere_is_reproduced(replay):
+    for r in made.rows_of(replay, ALGORITHM):
+        r.update(outcome="bit_exact", reason="")
+    v = made.decided(replay)["algorithm-1", EVERY]
+    assert v.verdict == "reproduced"
+    assert v.reason == "24.0 billion elements compared, all equal"
+
+
+def test_exactness_needs_all_four_models(replay):
+    v = made.decided(replay)["token-exact", "model all, batch 2"]
+    assert v.reason == "4.0 billion elements compared, all equal"
+    made.fail(row(replay, "shared_lut", 2), "mismatch")
+    v = made.decided(replay)["token-exact", "model all, batch 2"]
+    assert v.verdict == "not_testable"
+    drop(replay, "shared_lut", 2, "qwen3-32b")
+    v = made.decided(replay)["token-exact", "model all, batch 2"]
+    assert (v.verdict, v.reason) == (
+        "not_tested",
+        "shared_lut did not run on qwen3-32b, batch 2",
+    )
+
+
+def check(replay, kernel, model, percent):
+    """Vouches for all batches of a kernel and model; 1 % is allowed."""
+    keys = [key(model, batch, kernel) for batch in BATCHES]
+    found = {"name": f"{model}/{kernel}: events against activity", "keys": keys, "unit": "us"}
+    replay["checks"].append(found | {"first": 100 + percent, "second": 100, "allowed_percent": 1})
+
+
+def test_times_of_rows_that_a_failed_check_vouches_for_decide_nothing(replay):
+    check(replay, "shared_lut", "gemma-2-27b", 0.5)
+    check(replay, "branch_tree", "qwen3-32b", -2.5)
+    found = made.decided(replay)
+    why = "the instruments disagree: qwen3-32b/branch_tree: events against activity, -2.5 %"
+    concerned = {n for n, v in found.items() if v.reason == why}
+    assert concerned == {
+        ("qmatmul-72", CELL),
+        ("batch-invariant", "qwen3-32b, batch all"),
+        ("kernel-speedup", AVERAGE),
+        *(("kernel-speedup", f"qwen3-32b, batch {batch}") for batch in BATCHES),
+    }
+    assert all(found[n].verdict == "not_testable" and found[n].ours is None for n in concerned)
+    assert found["kernel-speedup", "gemma-2-27b, average"].verdict == "reproduced"
+
+
+def test_a_failed_check_concerns_neither_other_kernels_nor_outputs(replay):
+    check(replay, ALGORITHM, "qwen3-32b", 9)
+    check(replay, "global_lut", "qwen3-32b", 9)
+    found = made.decided(replay)
+    assert found["algorithm-1", EVERY].verdict == "not_reproduced"
+    assert found["kernel-speedup", CELL].verdict == "reproduced"
+    assert found["baseline-reads-lut-from-global", EVERY].verdict == "not_testable"

@@ -1,0 +1,36 @@
+"""What tests look at in texts and figures."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from plots.experiments import all_tables, load_run
+from plots.output import WRITERS
+
+BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
+
+
+def rendered(name: str, folder: Path, recorded: bool = False) -> dict[str, str]:
+    """File name -> text of every table of an experiment, in every format."""
+    tables = all_tables(name, load_run(name, folder, recorded), folder)
+    return {f"{t.name}.{suffix}": write(t) for t in tables for suffix, write in WRITERS.items()}
+
+
+def line(text: str, start: str) -> str:
+    """The first line that starts so."""
+    return next(x for x in text.splitlines() if x.startswith(start))
+
+
+def markdown_row(text: str, start: str) -> list[str]:
+    """The cells of the first row whose first cell starts so."""
+    return [cell.strip() for cell in line(text, f"| {start}").strip("|").split("|")]
+
+
+def text_of(figure: Figure, gid: str) -> list[str]:
+    return [t.get_text() for t in figure.texts if t.get_gid() == gid]
+
+
+def lines_of(axes: Axes, gid: str) -> list[Any]:
+    return [x for x in axes.lines if x.get_gid() == gid]
