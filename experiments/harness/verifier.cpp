@@ -78,9 +78,10 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
   }
   for (int slot = 0; slot < workload.slots(); ++slot) {
     regions.push_back({workload.input(slot).data(), workload.input(slot).size()});
-    regions.push_back(
-        {static_cast<const std::byte*>(workload.output(slot)) + workload.facts().output_bytes(),
-         guard_bytes});
+    auto* const guard =
+        static_cast<std::byte*>(workload.output(slot)) + workload.facts().output_bytes();
+    profiling::check(cudaMemsetAsync(guard, poison_byte, guard_bytes, stream), "making a guard");
+    regions.push_back({guard, guard_bytes});
   }
   protected_.emplace(regions, stream);
 }
