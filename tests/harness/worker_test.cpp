@@ -25,7 +25,10 @@ void misbehave(const std::string& kernel) {
   if (kernel == "exits") std::exit(3);
   if (kernel == "exits_with_0") std::exit(0);
   if (kernel == "aborts") std::abort();
-  if (kernel == "crashes") std::raise(SIGSEGV);
+  if (kernel == "crashes") {
+    std::signal(SIGSEGV, SIG_DFL);  // AddressSanitizer has a handler of its own
+    std::raise(SIGSEGV);
+  }
   if (kernel == "sleeps") std::this_thread::sleep_for(1h);
   if (kernel == "throws") throw std::runtime_error("something went wrong");
   if (kernel == "falls") throw Fallen("falls", "an illegal memory access");
