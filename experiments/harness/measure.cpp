@@ -51,7 +51,10 @@ class Batches : public Subject {
       row.calls = static_cast<int>(std::clamp(std::ceil(batch_us_ / std::max(reading.value, 0.01)),
                                               1.0, static_cast<double>(most)));
     }
-    row.least_us = least_us(row);
+    if (cold_on_ != nullptr) {
+      row.least_us =
+          least_us(row.record.bytes_read + row.record.bytes_written, row.calls, *cold_on_);
+    }
   }
 
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
@@ -79,14 +82,6 @@ class Batches : public Subject {
   }
 
  private:
-  /// Least time per call. What is cached before or after a batch need not cross the memory bus.
-  double least_us(const Row& row) const {
-    if (cold_on_ == nullptr || !cold_on_->theoretical_bandwidth_gb_s) return 0;
-    const auto bytes = static_cast<double>(row.record.bytes_read + row.record.bytes_written);
-    const double cached = 2.0 * static_cast<double>(cold_on_->l2_bytes) / row.calls;
-    return 1e-3 * std::max(0.0, bytes - cached) / *cold_on_->theoretical_bandwidth_gb_s;
-  }
-
   void launch_ceiling(const VariantInfo& variant, Launches launches, cudaStream_t stream) const {
     const Ceiling& ceiling = ceiling_named(variant.name);
     for (int i = 0; i < launches.calls; ++i) {
@@ -109,6 +104,13 @@ Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options) 
   return {.l2_bytes = gpu.l2_bytes,
           .batch_bytes = static_cast<std::uint64_t>(
               1e3 * gpu.theoretical_bandwidth_gb_s.value_or(0) * options.batch_us)};
+}
+
+double least_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu) {
+  if (!gpu.theoretical_bandwidth_gb_s) return 0;
+  const double cached = 2.0 * static_cast<double>(gpu.l2_bytes) / calls;
+  return 1e-3 * std::max(0.0, static_cast<double>(bytes) - cached) /
+         *gpu.theoretical_bandwidth_gb_s;
 }
 
 Record record_without_run(const ProblemFacts& facts, const VariantInfo& variant, Outcome outcome,

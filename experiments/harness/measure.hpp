@@ -26,6 +26,11 @@ struct MeasureOptions {
 /// The sizes that decide how many slots a run on this GPU rotates over.
 Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options);
 
+/// Least time in microseconds that a call of a cold batch can take: its bytes over the GPU's
+/// theoretical bandwidth, less what the cache may hold before and after the batch. 0 if the
+/// bandwidth is not known.
+double least_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu);
+
 class Measurement {
  public:
   /// The ceilings that a run with these options measures.

@@ -93,7 +93,7 @@ def test_without_a_file_nothing_is_tested():
 
 def test_a_verdict_names_the_rows_that_show_it(replay):
     found = made.decided(replay)
-    keys = [key for _, key in found["kernel-speedup", CELL].evidence]
+    keys = [row for _, row in found["kernel-speedup", CELL].evidence]
     assert keys == [key("qwen3-32b", 8, k) for k in ("branch_tree", "shared_lut")]
     assert {file.name for v in found.values() for file, _ in v.evidence} == {"replay.json"}
     counts = {name: len(v.evidence) for name, v in found.items()}

@@ -27,6 +27,32 @@ TEST(Ceilings, AreFiveAndNoKernels) {
                                              "write_only"}));
 }
 
+TEST(Ceilings, MoveTheBytesTheirNamesSay) {
+  const auto bytes = [](const char* name, std::uint64_t read, std::uint64_t written) {
+    const ProblemFacts facts{.bytes_read = read, .bytes_written = written};
+    const Ceiling& ceiling = ceiling_named(name);
+    return std::pair(ceiling.bytes_read(facts), ceiling.bytes_written(facts));
+  };
+  using Bytes = std::pair<std::uint64_t, std::uint64_t>;
+  EXPECT_EQ(bytes("read_only", 10, 40), Bytes(40, 0));
+  EXPECT_EQ(bytes("write_only", 10, 40), Bytes(0, 40));
+  EXPECT_EQ(bytes("same_bytes", 10, 40), Bytes(10, 40));
+  for (const char* copy : {"copy", "copy_kernel"}) {
+    EXPECT_EQ(bytes(copy, 10, 40), Bytes(25, 25)) << copy;
+    EXPECT_EQ(bytes(copy, 40, 10), Bytes(10, 10)) << copy << ": no more than an output holds";
+  }
+}
+
+TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
+  profiling::Gpu gpu;
+  gpu.l2_bytes = 50'000'000;
+  EXPECT_EQ(least_us(1'000'000'000, 1, gpu), 0) << "of an unknown bandwidth";
+  gpu.theoretical_bandwidth_gb_s = 1000;
+  EXPECT_DOUBLE_EQ(least_us(1'000'000'000, 1, gpu), 900);
+  EXPECT_DOUBLE_EQ(least_us(1'000'000'000, 10, gpu), 990);
+  EXPECT_EQ(least_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
+}
+
 TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
   const std::uint32_t a[3] = {1, 2, 3}, b[3] = {1, 2, 0x10003};
   const auto compare = [&](int bytes) {

@@ -95,8 +95,9 @@ TEST(ActivityParser, KernelsWithoutTimesAreAnError) {
   ActivityParser parser;
   add(parser, kernel_record(1, 100, 200));
   add(parser, kernel_record(2, 0, 0));
+  add(parser, kernel_record(3, 300, 0));
   EXPECT_EQ(message_of<std::runtime_error>([&] { parser.take(); }),
-            "CUPTI gave no times for 1 of 2 kernels: they had not finished, or its device memory "
+            "CUPTI gave no times for 2 of 3 kernels: they had not finished, or its device memory "
             "for times ran out. Synchronize the device before the flush, or flush more often.");
 }
 

@@ -252,6 +252,8 @@ const std::vector<Malformed>& checkpoint_faults() {
        state("has the nested_blocksize 100, not a power of two to 4096")},
       {"NestedBlockSizeZero", with_state("256", "0", true),
        state("has the nested_blocksize 0, not a power of two to 4096")},
+      {"NestedBlockSizeLarge", with_state("256", "8192", true),
+       state("has the nested_blocksize 8192, not a power of two to 4096")},
       {"NoOffset", with_state("nested_offset", "offset", true), state("has no 'nested_offset'")},
       {"OffsetNan", with_state(offset_text(), "\"nested_offset\": NaN", true),
        state("has a nested_offset of NaN, which makes every weight NaN")},
