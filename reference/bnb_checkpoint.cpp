@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/printable.hpp"
+
 namespace reprolab::reference {
 namespace {
 
@@ -30,7 +32,7 @@ BnbCheckpoint::BnbCheckpoint(const std::filesystem::path& path) : file_(path) {
     throw InvalidFile(
         fmt::format("{}: holds no tensor quantized by bitsandbytes to 4 bits (none of "
                     "its {} tensors has a quant_state); give a bnb-4bit checkpoint",
-                    path.string(), file_.tensors().size()));
+                    printable(path.string()), file_.tensors().size()));
   }
 }
 

@@ -1,21 +1,18 @@
 #include "reference/invalid_file.hpp"
 
-#include <fmt/format.h>
+#include "common/printable.hpp"
 
 namespace reprolab::reference {
 
 std::string quote_name(std::string_view name) {
-  constexpr std::size_t longest = 120;
-  std::string result = "'";
-  for (const char c : name.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += c;
-    }
+  constexpr std::size_t longest_bytes = 120;
+  std::string result;
+  while (!name.empty()) {
+    const std::string next = take_printable(&name);
+    if (result.size() + next.size() > longest_bytes) return "'" + result + "...'";
+    result += next;
   }
-  return result + (name.size() > longest ? "...'" : "'");
+  return "'" + result + "'";
 }
 
 }  // namespace reprolab::reference

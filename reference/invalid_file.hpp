@@ -13,7 +13,8 @@ class InvalidFile : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A name from a file, made fit for a one-line message: quoted, shortened, no control characters.
+/// A name from a file, made fit for a one-line message: quoted, printable (common/printable.hpp),
+/// and cut at a character to at most 120 bytes.
 std::string quote_name(std::string_view name);
 
 }  // namespace reprolab::reference

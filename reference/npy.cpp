@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/printable.hpp"
+
 namespace reprolab::reference {
 namespace {
 
@@ -39,8 +41,8 @@ void write_npy(const std::filesystem::path& path, WeightType type,
   if (file) std::filesystem::rename(temporary, path, error);
   if (!file || error) {
     std::filesystem::remove(temporary, error);
-    throw std::runtime_error(
-        fmt::format("cannot write {}; check that the folder exists and has room", path.string()));
+    throw std::runtime_error(fmt::format(
+        "cannot write {}; check that the folder exists and has room", printable(path.string())));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/printable.hpp"
 #include "reference/strict_json.hpp"
 
 namespace reprolab::reference {
@@ -256,11 +257,12 @@ void SafetensorsFile::read_at(std::uint64_t offset, void* destination, std::uint
 }
 
 void SafetensorsFile::reject(const std::string& tensor, const std::string& fault) const {
-  throw InvalidFile(fmt::format("{}: tensor {} {}", path_.string(), quote_name(tensor), fault));
+  throw InvalidFile(
+      fmt::format("{}: tensor {} {}", printable(path_.string()), quote_name(tensor), fault));
 }
 
 void SafetensorsFile::reject_file(const std::string& fault) const {
-  throw InvalidFile(fmt::format("{}: {}", path_.string(), fault));
+  throw InvalidFile(fmt::format("{}: {}", printable(path_.string()), fault));
 }
 
 }  // namespace reprolab::reference

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "common/printable.hpp"
 #include "experiments/verify/verify.hpp"
 
 namespace {
@@ -48,7 +49,8 @@ int main(int argc, char** argv) {
     } catch (const CLI::Success& help) {
       return app.exit(help);
     } catch (const CLI::ParseError& error) {
-      throw reprolab::UsageError(fmt::format("{}; see verify --help", error.what()));
+      throw reprolab::UsageError(
+          fmt::format("{}; see verify --help", reprolab::printable(error.what())));
     }
     return reprolab::verify::verify_checkpoint(options);
   });

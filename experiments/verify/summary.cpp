@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/printable.hpp"
+
 namespace reprolab::verify {
 
 void Summary::add(const std::string& subject, Outcome outcome, const std::string& reason) {
@@ -17,14 +19,14 @@ void Summary::add(const std::string& subject, Outcome outcome, const std::string
 
 std::string Summary::text() const {
   std::size_t width = 0;
-  for (const auto& subject : order_) width = std::max(width, subject.size());
+  for (const auto& subject : order_) width = std::max(width, printable(subject).size());
   std::string text;
   for (const auto& subject : order_) {
-    text += fmt::format("  {:<{}}", subject, width);
+    text += fmt::format("  {:<{}}", printable(subject), width);
     for (const auto& [outcome, count] : counts_.at(subject)) {
       text += fmt::format("  {} {}", name(outcome), count.tensors);
       const bool explain = !count.first_reason.empty() && !is_failure(outcome);
-      if (explain) text += fmt::format(" ({})", count.first_reason);
+      if (explain) text += fmt::format(" ({})", printable(count.first_reason));
     }
     text += '\n';
   }

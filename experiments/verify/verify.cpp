@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/printable.hpp"
 #include "experiments/verify/dump.hpp"
 #include "experiments/verify/progress.hpp"
 #include "experiments/verify/summary.hpp"
@@ -39,7 +40,7 @@ auto telling_the_user(const Options& options, Body body) {
     throw UsageError(
         fmt::format("{}: not enough memory for its largest tensor; verify it on a machine with "
                     "more",
-                    options.file.string()));
+                    printable(options.file.string())));
   }
 }
 
@@ -58,9 +59,10 @@ class Run {
             kernels_->unavailable().empty() ? std::optional(turn_limit) : std::nullopt) {}
 
   ExitStatus all() {
-    fmt::print("{}: {} quantized tensors\n", options_.file.string(), checkpoint_.tensors().size());
+    fmt::print("{}: {} quantized tensors\n", printable(options_.file.string()),
+               checkpoint_.tensors().size());
     if (const std::string reason = kernels_->unavailable(); !reason.empty()) {
-      fmt::print("kernels: none run ({})\n", reason);
+      fmt::print("kernels: none run ({})\n", printable(reason));
     }
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
       one(i);
@@ -89,7 +91,7 @@ class Run {
     progress_.clear();
     if (answer.json.is_null()) {
       throw std::runtime_error(
-          fmt::format("{}: the process that checked it {}", name,
+          fmt::format("{}: the process that checked it {}", printable(name),
                       answer.fallen.empty() ? "ended" : answer.fallen[0].reason));
     }
     const auto& notes = answer.json.at("notes");
@@ -110,7 +112,9 @@ class Run {
 
   void add(const std::string& subject, Outcome outcome, const std::string& reason) {
     summary_.add(subject, outcome, reason);
-    if (is_failure(outcome)) fmt::print("  {}: {}: {}\n", subject, name(outcome), reason);
+    if (is_failure(outcome)) {
+      fmt::print("  {}: {}: {}\n", printable(subject), name(outcome), printable(reason));
+    }
   }
 
   /// Runs in the worker: everything about one tensor.
@@ -124,9 +128,9 @@ class Run {
     const auto asked = request.at("kernels").get<std::vector<std::string>>();
     if (!asked.empty()) run_kernels(tensor, output, asked, turn);
     Worker::Json answer = {
-        {"tensor",
-         fmt::format("{}: [{}] {}, blocks of {}{}", tensor.name, fmt::join(tensor.shape, ", "),
-                     name(tensor.type), tensor.block_size, tensor.nested ? ", nested scales" : "")},
+        {"tensor", fmt::format("{}: [{}] {}, blocks of {}{}", printable(tensor.name),
+                               fmt::join(tensor.shape, ", "), name(tensor.type), tensor.block_size,
+                               tensor.nested ? ", nested scales" : "")},
         {"notes", Worker::Json::array()}};
     for (const Note& note : notes_) {
       answer["notes"].push_back({note.subject, static_cast<int>(note.outcome), note.reason});

@@ -104,6 +104,25 @@ TEST_F(VerifyProgram, SaysWhenThereIsNothingToCompareWith) {
       << result.out;
 }
 
+/// Otherwise a newline forges a line of the summary, and an escape sequence rewrites the screen.
+TEST_F(VerifyProgram, NothingOfAFileReachesTheTerminalRaw) {
+  auto tensors = valid_tensors();
+  for (auto& tensor : tensors) {
+    tensor.name.replace(0, 5, "l\\u000aer\\u001b[2J\u202e");  // as JSON spells it
+  }
+  const auto path = folder_.write("a\n  reference  bit_exact 9", safetensors_bytes(tensors));
+  const Finished result = run("'" + path.string() + "'");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.out.starts_with(folder_.path().string() + "/a\\x0a  reference  bit_exact 9: "))
+      << result.out;
+  EXPECT_NE(result.out.find("\nl\\x0aer\\x1b[2J\\u202e.weight: [3, 67] bf16"), std::string::npos)
+      << result.out;
+  const auto raw = folder_.write("b\n\x1b", "");
+  EXPECT_TRUE(
+      run("'" + raw.string() + "'")
+          .err.starts_with("verify: " + folder_.path().string() + "/b\\x0a\\x1b: has 0 bytes"));
+}
+
 struct Refusal {
   std::string arguments;
   std::string line;

@@ -72,10 +72,5 @@ TEST_P(SoundCheckpoint, DequantizesToTheStoredBits) {
 
 INSTANTIATE_TEST_SUITE_P(PlainAndNested, SoundCheckpoint, testing::Bool());
 
-TEST(QuoteName, FitsOnOneLine) {
-  EXPECT_EQ(quote_name("a\nb\x7f"), "'a\\x0ab\\x7f'");
-  EXPECT_EQ(quote_name(std::string(500, 'x')), "'" + std::string(120, 'x') + "...'");
-}
-
 }  // namespace
 }  // namespace reprolab::reference
