@@ -4,31 +4,31 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# What a user gives is data: make does not expand it, and the shell takes it from the environment.
+GIVEN := FILE KERNEL PEER DRY_RUN ARCH PRESET RESULTS RECORDED
+$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
+export $(GIVEN)
+override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
+override RESULTS := $(or $(RESULTS),results)
+# The recorded run that is shown where nothing can be measured.
+override RECORDED := $(or $(RECORDED),data/recorded/h200)
+
 # The GPU half is built where there is a GPU and a compiler for it; PRESET=... decides otherwise.
-# Presets: cpu, gpu, all-archs, asan (CMakePresets.json).
+PRESETS := cpu gpu all-archs asan
 HAS_GPU := $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),yes)
 CUDA_BIN := $(patsubst %/nvcc,%,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
-PRESET ?= $(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu)
-BIN := build/$(PRESET)/bin
+override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
+ifeq ($(filter $(PRESETS),$(PRESET)),)
+  $(error PRESET: give one of $(PRESETS))
+endif
+export BIN := build/$(PRESET)/bin
+export HAS_GPU
 GPU_HALF := $(filter-out cpu asan,$(PRESET))
-NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),this machine has no GPU)
-# One architecture instead of the preset's: compiles the GPU half where there is no GPU.
-ARCH ?=
+export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),this machine has no GPU)
+# Empty where nothing can be measured.
+export MEASURE := $(GPU_HALF)
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
-
-# Asked for at each use, as `deps` may just have made it.
-PYTHON = $(shell cat build/python 2>/dev/null || echo python3)
 JOBS := $(shell nproc)
-RESULTS := results
-# The recorded run that is shown where nothing can be measured.
-RECORDED ?= data/recorded/h200
-
-# What the measuring targets take.
-FILE ?=
-KERNEL ?=
-PEER ?=
-DRY_RUN ?=
-peers = $(foreach library,$(PEER),--peer "$(library)")
 
 # A folder with a file `passes` is an experiment: docs/adding-an-experiment.md.
 EXPERIMENTS := $(patsubst experiments/%/passes,%,$(wildcard experiments/*/passes))
@@ -36,6 +36,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 # Measuring and building beside each other would spoil both.
 .NOTPARALLEL:
+LOCKED := @scripts/locked
 
 .PHONY: help deps build test test-sanitized verify list bench $(REPRODUCE) render \
   render-recorded claims check format clean
@@ -47,97 +48,77 @@ help: ## List the targets
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 
-deps: build/deps.stamp ## Find what is needed, install what is missing (root) or name it
+deps: build/deps.stamp build/python ## Find what is needed, install what is missing (root) or name it
 	@:
 
-build/deps.stamp: scripts/deps.sh scripts/probe/CMakeLists.txt requirements.txt
-	@scripts/deps.sh
+build/deps.stamp: scripts/deps scripts/probe/CMakeLists.txt
+	$(LOCKED) scripts/deps build
 	@touch $@
 
-build: deps ## Configure and build everything this machine can
-	@$(MAKE) $(BIN)/.all TARGET=all
+# Names the Python that claims/ and plots/ run in. Asked for anew where that one is gone.
+build/python: scripts/deps requirements.txt
+	$(LOCKED) scripts/deps python
+ifneq ($(shell "$$(cat build/python 2>/dev/null)" -c 'print("works")' 2>/dev/null),works)
+.PHONY: build/python
+endif
 
-# One recursive call for each set of programs, so that a target builds only what it runs.
-.PHONY: $(BIN)/.all
-$(BIN)/.all: build/$(PRESET)/CMakeCache.txt
-	@echo "building (log: build/build-$(PRESET).log)" >&2
-	@cmake --build build/$(PRESET) -j$(JOBS) --target $(TARGET) >build/build-$(PRESET).log 2>&1 || \
-	  { grep -E -A5 'error|Error' build/build-$(PRESET).log | head -n 40 >&2; exit 2; }
+build: build/deps.stamp ## Configure and build everything this machine can
+	$(LOCKED) scripts/build all
 
-build/$(PRESET)/CMakeCache.txt: CMakePresets.json build/deps.stamp
-	@[ "$(PRESET)" != gpu ] || [ -n "$(HAS_GPU)$(ARCH)" ] || \
-	  { echo "PRESET=gpu: no GPU here; add ARCH=90, or another architecture" >&2; exit 2; }
-	@cmake --preset $(PRESET) $(if $(ARCH),-DCMAKE_CUDA_ARCHITECTURES=$(ARCH)) \
-	  >build/configure-$(PRESET).log 2>&1 || \
-	  { rm -f $@; tail -n 20 build/configure-$(PRESET).log >&2; exit 2; }
-
-test: build ## Run every test that this machine can
-	@ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
-	@$(PYTHON) -m pytest -q
+test: build build/python ## Run every test that this machine can
+	$(LOCKED) ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
+	$(LOCKED) scripts/python -m pytest -q
 	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan
-	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
+	$(LOCKED) ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
-verify: deps ## Prove every output of a checkpoint: make verify FILE=x.safetensors [PEER=...]
-	@[ -n "$(FILE)" ] || { echo "verify: say which file: make verify FILE=x.safetensors" >&2; exit 2; }
-	@$(MAKE) $(BIN)/.all TARGET=verify
-	@$(BIN)/verify "$(FILE)" $(peers)
+verify: build/deps.stamp ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
+	@[ -n "$$FILE" ] || { echo "verify: say which: make verify FILE=model.safetensors, or its folder" >&2; exit 2; }
+	$(LOCKED) scripts/build verify
+	$(LOCKED) scripts/run verify -- "$$FILE"
 
-list: deps ## List the kernels (without a GPU: those of the recorded runs)
+list: build/deps.stamp $(if $(GPU_HALF),,build/python) ## List the kernels (without a GPU: those of the recorded runs)
 ifneq ($(GPU_HALF),)
-	@$(MAKE) $(BIN)/.all TARGET=bench
-	@$(BIN)/bench --list
+	$(LOCKED) scripts/build bench
+	@"$$BIN/bench" --list
 else
-	@$(PYTHON) -m plots list --recorded $(wildcard $(RECORDED)/*/*.json)
+	@scripts/python -m plots list --recorded "$$RECORDED"/*/*.json
 	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 
 bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 ifneq ($(GPU_HALF),)
-	@$(MAKE) $(BIN)/.all TARGET=bench
-	@$(BIN)/bench --kernel "$(KERNEL)" $(peers) $(if $(DRY_RUN),--dry-run) --output $(RESULTS)/bench.json
-	@$(if $(DRY_RUN),,$(PYTHON) -m plots bench --results $(RESULTS)/bench.json)
+	$(LOCKED) scripts/build bench
+	$(LOCKED) scripts/run bench --output "$$RESULTS/bench.json"
+	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench.json"
 else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
-# scripts/reproduce takes these from the environment. MEASURE: empty where nothing can be measured.
-export MEASURE = $(GPU_HALF)
-export BIN RESULTS RECORDED PYTHON PEER DRY_RUN NO_GPU_WHY
-
 $(REPRODUCE): reproduce-%: deps
-	@programs="$$(scripts/reproduce $* --programs)" && \
-	  { [ -z "$$programs" ] || $(MAKE) $(BIN)/.all TARGET="$$programs"; }
-	@scripts/reproduce $*
+	@programs=$$(scripts/reproduce $* --programs) && \
+	  { [ -z "$$programs" ] || scripts/locked scripts/build $$programs; }
+	$(LOCKED) scripts/reproduce $*
 
 # Rendering never measures.
-measured = $(notdir $(wildcard $(addprefix $(RESULTS)/,$(EXPERIMENTS))))
-recorded = $(notdir $(wildcard $(addprefix $(RECORDED)/,$(EXPERIMENTS))))
-render_to = $(PYTHON) -m plots render $(1) --results $(2)/$(1) --output $(RESULTS)/$(1)
+render: build/python ## Render your own results again
+	$(LOCKED) scripts/render
 
-render: deps ## Render your own results again
-	@[ -n "$(measured)" ] || { echo "render: no results yet; make $(firstword $(REPRODUCE))" >&2; exit 2; }
-	@$(foreach name,$(measured),$(call render_to,$(name),$(RESULTS)) &&) :
+render-recorded: build/python ## Render the recorded runs, under a banner that says whose they are
+	$(LOCKED) scripts/render --recorded
 
-render-recorded: deps ## Render the recorded runs, under a banner that says whose they are
-	@[ -n "$(recorded)" ] || \
-	  { echo "render-recorded: no recorded run in $(RECORDED); RECORDED=<folder> names another" >&2; \
-	  exit 2; }
-	@$(foreach name,$(recorded),$(call render_to,$(name),$(RECORDED))-recorded --recorded &&) :
+claims: build/python ## Decide every published claim from all that was recorded or measured here
+	$(LOCKED) scripts/render --claims
 
-claims: deps ## Decide every published claim from all that was recorded or measured here
-	@$(PYTHON) -m plots claims --results data/recorded $(if $(wildcard $(RESULTS)),--results $(RESULTS)) \
-	  --output $(RESULTS)/claims
-
-check: deps ## Check formatting, generated tables, and every command and path in the documents
+check: build/python ## Check formatting, generated tables, and every command and path in the documents
 	@scripts/check_format.sh
-	@$(PYTHON) -m plots document --check
-	@$(PYTHON) scripts/check_documents.py *.md docs/*.md experiments/*/README.md
+	@scripts/python -m plots document --check
+	@scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md
 
 format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
 clean: ## Remove builds (results stay)
-	@rm -rf build
+	$(LOCKED) rm -rf build
