@@ -2,11 +2,10 @@
 // cursor, forge a line, reorder what is shown or hide in it.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,12 +64,18 @@ inline std::string take_printable(std::string_view* text) {
   const Utf8Character character = first_character(*text);
   const std::string_view bytes = text->substr(0, character.bytes);
   text->remove_prefix(character.bytes);
-  if (!character.valid) return fmt::format("\\x{:02x}", static_cast<unsigned char>(bytes[0]));
+  // Without fmt, which not every CUDA compiler can read.
+  const auto escaped = [](const char* format, unsigned value) {
+    std::array<char, 16> escape{};
+    std::snprintf(escape.data(), escape.size(), format, value);
+    return std::string(escape.data());
+  };
+  if (!character.valid) return escaped("\\x%02x", static_cast<unsigned char>(bytes[0]));
   const auto code_point = static_cast<unsigned>(character.code_point);
   if (!is_control(code_point)) return std::string(bytes);
-  if (code_point < 0x80) return fmt::format("\\x{:02x}", code_point);
-  if (code_point < 0x10000) return fmt::format("\\u{:04x}", code_point);
-  return fmt::format("\\U{:08x}", code_point);
+  if (code_point < 0x80) return escaped("\\x%02x", code_point);
+  if (code_point < 0x10000) return escaped("\\u%04x", code_point);
+  return escaped("\\U%08x", code_point);
 }
 
 /// `text` in one line, every control and every byte that is not UTF-8 escaped, all else unchanged.

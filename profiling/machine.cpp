@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "common/printable.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab::profiling {
@@ -78,7 +79,7 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   check(cudaGetDevice(&gpu.device), "asking for the current GPU");
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, gpu.device), "asking for the GPU's properties");
-  gpu.name = properties.name;
+  gpu.name = printable(properties.name);
   gpu.compute_capability = fmt::format("{}.{}", properties.major, properties.minor);
   gpu.multiprocessors = properties.multiProcessorCount;
   gpu.memory_bytes = properties.totalGlobalMem;

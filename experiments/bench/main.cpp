@@ -20,10 +20,10 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& options) {
-  app.add_flag("--list", options.list, "List every registered kernel and exit");
+  app.add_flag("--list", options.list, "List the kernels and exit");
   add_pass_options(app, options.pass);
-  app.add_option("--family", options.selection.family, "Families whose name matches (regex)");
-  app.add_option("--problem", options.selection.problem, "Problems whose name matches (regex)");
+  app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
+  app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");
   app.add_option("--samples", options.measure.samples, "Timed batches per row")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
@@ -130,11 +130,12 @@ int run(int argc, char** argv) {
   }
   options.selection.kernel = options.pass.kernel;
   for (Family* family : families()) family->configure();
+  require_known_pass(options.pass);
+  const auto all = select(options.selection, {~0ull, ~0ull});  // reports a wrong selection early
   if (options.list) {
-    print_kernels();
+    print_kernels(all);
     return exit_verified;
   }
-  select(options.selection, {~0ull, ~0ull});  // reports a wrong selection without a GPU too
   if (options.pass.dry_run) return dry_run(options);
   const bool only_lists = initialize_benchmark(argv[0], app.remaining());
   const auto kind = options.pass.instrument;

@@ -55,8 +55,6 @@ std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
 }  // namespace
 
 std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
-  const auto family_regex = to_regex("--family", selection.family);
-  const auto problem_regex = to_regex("--problem", selection.problem);
   std::vector<Family*> selected;
   std::vector<VariantInfo> known;
   std::vector<std::string> family_names, problem_names;
@@ -64,7 +62,7 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
       selection.family.empty() && std::ranges::any_of(families(), &Family::is_asked_for);
   for (Family* family : families()) {
     family_names.push_back(family->name());
-    if (!std::regex_search(family->name(), family_regex)) continue;
+    if (!selects(selection.family, family->name())) continue;
     if (some_asked_for && !family->is_asked_for()) continue;
     selected.push_back(family);
     const auto kernels = family->kernels();
@@ -79,7 +77,7 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
     if (own.empty()) continue;
     for (auto& planned : family->problems(free)) {
       problem_names.push_back(planned.facts.name);
-      if (!std::regex_search(planned.facts.name, problem_regex)) continue;
+      if (!selects(selection.problem, planned.facts.name)) continue;
       groups.push_back({groups.size(), family->name(), std::move(planned), own});
     }
   }
@@ -88,10 +86,12 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
   return groups;
 }
 
-void print_kernels() {
-  for (const Family* family : families()) {
-    fmt::print("{}\n", family->name());
-    for (const auto& kernel : family->kernels()) {
+void print_kernels(const std::vector<Group>& groups) {
+  std::set<std::string> printed;
+  for (const Group& group : groups) {
+    if (!printed.insert(group.family).second) continue;
+    fmt::print("{}\n", group.family);
+    for (const auto& kernel : group.kernels) {
       fmt::print("  {:<24} {:<52} {}\n", kernel.name, kernel.lineage, kernel.source_file);
       if (!kernel.deviation.empty()) {
         fmt::print("  {:<24} declared deviation: {}\n", "", kernel.deviation);

@@ -10,8 +10,7 @@
 
 namespace reprolab::bench {
 
-/// The selection on the command line, as regular expressions. `kernel` must match a whole name, the
-/// others any part of a name; an empty one matches everything.
+/// The selection on the command line: patterns of names (selects() in selection.hpp).
 struct Selection {
   std::string family, kernel, problem;
 };
@@ -28,8 +27,8 @@ struct Group {
 /// that they fit in `free`.
 std::vector<Group> select(const Selection& selection, const FreeMemory& free);
 
-/// `--list`: one line per kernel.
-void print_kernels();
+/// `--list`: one line for each kernel of the groups.
+void print_kernels(const std::vector<Group>& groups);
 
 /// How many kernels run on how many problems of each family, and how long that takes.
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);

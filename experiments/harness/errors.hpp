@@ -1,11 +1,9 @@
-// The two ways a program ends early: the user must fix something, or a run went wrong.
+// How a program ends: with its own status, or early, with one line on stderr.
 #pragma once
 
-#include <fmt/core.h>
-
-#include <cstdio>
 #include <exception>
 #include <stdexcept>
+#include <string>
 
 #include "experiments/harness/outcome.hpp"
 
@@ -16,19 +14,36 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Refuses to start without stdout and stderr: what is opened later would take their place. Throws
+/// UsageError.
+void require_streams();
+
+/// Writes "PROGRAM: TEXT" to stderr as one line, if that is possible.
+void complain(const char* program, const char* text) noexcept;
+
+/// What went wrong with stdout's and stderr's output so far, all of which it writes out; empty if
+/// all of it arrived.
+std::string lost_output();
+
 /// Runs a program's body: UsageError becomes one line on stderr and exit 2, any other exception
-/// one line and exit 1.
+/// one line and exit 1. Output that was lost makes a success exit 2.
 template <class Body>
 int run_program(const char* program, Body body) {
+  int status = exit_verified;
   try {
-    return body();
+    require_streams();
+    status = body();
   } catch (const UsageError& error) {
-    fmt::print(stderr, "{}: {}\n", program, error.what());
-    return exit_usage;
+    complain(program, error.what());
+    status = exit_usage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", program, error.what());
-    return exit_wrong_output;
+    complain(program, error.what());
+    status = exit_wrong_output;
   }
+  const std::string lost = lost_output();
+  if (lost.empty() || status != exit_verified) return status;
+  complain(program, lost.c_str());
+  return exit_usage;
 }
 
 }  // namespace reprolab

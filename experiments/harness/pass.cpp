@@ -1,11 +1,22 @@
 #include "experiments/harness/pass.hpp"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <fstream>
+
+#include "common/plain_name.hpp"
 #include "experiments/harness/errors.hpp"
 #include "reference/compare.hpp"
 
 namespace reprolab {
+namespace {
+
+/// Empty if `text` is valid, else what to do.
+std::string plain_name(const std::string& text) {
+  return is_plain_name(text) ? "" : fmt::format("give a name of {}", plain_name_rule);
+}
+
+}  // namespace
 
 std::optional<std::chrono::milliseconds> PassOptions::limit() const {
   if (instrument == profiling::InstrumentKind::none) return std::nullopt;
@@ -13,7 +24,8 @@ std::optional<std::chrono::milliseconds> PassOptions::limit() const {
 }
 
 void add_pass_options(CLI::App& app, PassOptions& options) {
-  app.add_option("--kernel", options.kernel, "Kernels whose whole name matches (regex)");
+  app.add_option("--kernel", options.kernel,
+                 "Kernels to run, by name; * ? and | as in a shell's case");
   app.add_option("--seed", options.seed, "Seed of the data and of the order of samples")
       ->check(CLI::Range(0, 2147483647))
       ->capture_default_str();
@@ -30,8 +42,10 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   app.add_option("--experiment", options.experiment, "Name in the result file")
+      ->check(plain_name)
       ->capture_default_str();
   app.add_option("--pass", options.pass, "Name of the pass in the result file")
+      ->check(plain_name)
       ->capture_default_str();
   app.add_option("--output", options.output, "Write the result file there");
   app.add_flag("--dry-run", options.dry_run,
@@ -49,6 +63,19 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   return std::nullopt;
 }
 
+void require_known_pass(const PassOptions& options) {
+  std::ifstream list(project_root() / "experiments" / options.experiment / "passes");
+  if (!list) return;
+  std::vector<std::string> known;
+  for (std::string line; std::getline(list, line);) {
+    const std::string name = line.substr(0, line.find(' '));
+    if (name == options.pass) return;
+    if (!name.empty() && name != "#" && name != "check") known.push_back(name);
+  }
+  throw UsageError(fmt::format("--pass: the experiment {} has no pass '{}'; there are: {}",
+                               options.experiment, options.pass, fmt::join(known, ", ")));
+}
+
 std::string limit_note(const PassOptions& options) {
   return fmt::format("a kernel whose turn does not end within {:g} s (--limit-s) loses its rows",
                      options.limit_s);
@@ -62,11 +89,11 @@ int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
   measure(results);
   results.provenance = observer.describe();
-  if (!options.output.empty()) write_whole(options.output, results.to_json().dump(1) + "\n");
+  if (!options.output.empty()) write_whole(options.output, results.text());
   const int status = results.exit_status();
   if (status == exit_usage) {
-    fmt::print(stderr, "{}: no selected kernel could run; the reasons are above\n",
-               std::filesystem::path(argv.at(0)).filename().string());
+    complain(std::filesystem::path(argv.at(0)).filename().c_str(),
+             "no selected kernel could run; the reasons are above");
   }
   return status;
 }

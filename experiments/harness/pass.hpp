@@ -16,7 +16,7 @@ namespace reprolab {
 
 struct PassOptions {
   std::string experiment{}, pass{}, output{};
-  std::string kernel{};    ///< A regular expression on whole names.
+  std::string kernel{};    ///< A pattern of names: selects() in selection.hpp.
   std::uint64_t seed = 1;  ///< Seed of the data and of the order of samples.
   profiling::InstrumentKind instrument = profiling::InstrumentKind::events;
   double limit_s = 20;
@@ -32,6 +32,10 @@ void add_pass_options(CLI::App& app, PassOptions& options);
 /// Reads the command line. Returns an exit status if it asked for help, which has then been
 /// printed. Throws UsageError that points to --help if it cannot be read.
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
+
+/// Throws UsageError if the experiment has a list of passes (experiments/NAME/passes), and the pass
+/// is not on it: nothing would ever show its result.
+void require_known_pass(const PassOptions& options);
 
 /// The note on the limit that a dry run prints.
 std::string limit_note(const PassOptions& options);

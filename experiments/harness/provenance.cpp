@@ -21,8 +21,8 @@ using Commit = PassObserver::Commit;
 
 /// Output of a git command in the checkout that the program was built from; nullopt on failure.
 std::optional<std::string> git(const std::string& arguments) {
-  const std::string command =
-      fmt::format("git -C '{}' {} 2>/dev/null", project_root().string(), arguments);
+  setenv("REPROLAB_ROOT", project_root().c_str(), 1);  // no part of the shell's text
+  const std::string command = fmt::format("git -C \"$REPROLAB_ROOT\" {} 2>/dev/null", arguments);
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return std::nullopt;
   std::string output;

@@ -1,8 +1,10 @@
 #include "experiments/harness/result_file.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
@@ -146,6 +148,21 @@ void from_json(const ordered_json& json, InstrumentCheck& check) {
 
 namespace {
 
+/// Keeps a signal that would end this process waiting, so that no temporary file is left.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&ending, signal);
+    pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  }
+  ~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
   throw UsageError(
       fmt::format("{}: cannot be written ({}); choose another --output", path.string(), why));
@@ -161,6 +178,10 @@ const Metric* Record::metric(std::string_view name) const {
 ordered_json ResultFile::to_json() const {
   return {{"schema", results_schema}, {"experiment", experiment}, {"pass", pass},
           {"provenance", provenance}, {"records", records},       {"checks", checks}};
+}
+
+std::string ResultFile::text() const {
+  return to_json().dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 int ResultFile::exit_status() const {
@@ -179,6 +200,7 @@ void require_writable(const std::filesystem::path& path) {
   };
   if (std::filesystem::is_directory(path)) refuse_because(std::errc::is_a_directory);
   if (!std::filesystem::is_directory(folder)) refuse_because(std::errc::not_a_directory);
+  const SignalsWait until_done;
   const auto probe = folder / fmt::format(".reprolab.{}.probe", getpid());
   std::ofstream file(probe);
   if (!file) refuse(path, "the folder is not writable or is full");
@@ -187,6 +209,7 @@ void require_writable(const std::filesystem::path& path) {
 }
 
 void write_whole(const std::filesystem::path& path, std::string_view text) {
+  const SignalsWait until_done;
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   if (error) refuse(path, error.message());

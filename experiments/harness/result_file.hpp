@@ -99,6 +99,9 @@ struct ResultFile {
 
   nlohmann::ordered_json to_json() const;
 
+  /// The file's text; bytes that are not UTF-8, such as in argv, become U+FFFD.
+  std::string text() const;
+
   /// exit_wrong_output if any row failed, exit_usage when no kernel ran, else exit_verified.
   int exit_status() const;
 };

@@ -10,11 +10,38 @@
 
 namespace reprolab {
 
-std::regex to_regex(const std::string& option, const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error&) {
-    throw UsageError(fmt::format("{}: '{}' is not a regular expression", option, pattern));
+namespace {
+
+/// Goes back no further than to the last `*`, so that no pattern takes exponential time.
+bool matches(std::string_view pattern, std::string_view name) {
+  constexpr auto none = std::string_view::npos;
+  std::size_t p = 0, n = 0, after_star = none, retry = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      after_star = ++p;
+      retry = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (after_star != none) {
+      p = after_star;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == none;
+}
+
+}  // namespace
+
+bool selects(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return true;
+  for (;;) {
+    const auto end = pattern.find('|');
+    if (matches(pattern.substr(0, end), name)) return true;
+    if (end == std::string_view::npos) return false;
+    pattern.remove_prefix(end + 1);
   }
 }
 
@@ -28,12 +55,11 @@ void nothing_matches(const std::string& option, const std::string& pattern,
 
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels) {
-  const std::regex regex = to_regex("--kernel", pattern);
   std::vector<VariantInfo> selected;
   std::vector<std::string> known;
   for (const auto& kernel : kernels) {
     known.push_back(kernel.name);
-    if (pattern.empty() || std::regex_match(kernel.name, regex)) selected.push_back(kernel);
+    if (selects(pattern, kernel.name)) selected.push_back(kernel);
   }
   if (selected.empty()) nothing_matches("--kernel", pattern, known);
   return selected;

@@ -1,22 +1,24 @@
 // What a command line selects, and the one-line error if that is nothing or cannot be read.
 #pragma once
 
-#include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/harness/result_file.hpp"
 
 namespace reprolab {
 
-/// Throws UsageError that names `option` when `pattern` is not a regular expression.
-std::regex to_regex(const std::string& option, const std::string& pattern);
+/// Whether `pattern` selects `name`: as in a shell's `case`, `*` stands for any characters, `?` for
+/// one, and `|` separates alternatives, one of which must match the whole name. An empty pattern
+/// selects every name. Takes time in proportion to the product of both lengths at most.
+bool selects(std::string_view pattern, std::string_view name);
 
 /// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once.
 [[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
                                   std::vector<std::string> known);
 
-/// The kernels whose whole name matches `pattern` (if it is empty, all). Throws UsageError.
+/// The kernels that `pattern` selects. Throws UsageError if there are none.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels);
 

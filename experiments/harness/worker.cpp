@@ -109,7 +109,7 @@ void Worker::serve_forever(int socket) const {
     } catch (const std::exception& error) {
       answer = {{"reason", error.what()}};
     }
-    std::fflush(nullptr);
+    if (const std::string lost = lost_output(); !lost.empty()) answer = {{"usage", lost}};
     if (!send_line(socket, answer) || answer.contains("fallen")) break;
   }
   _exit(0);  // without libraries' exit handlers, which belong to the parent

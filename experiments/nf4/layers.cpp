@@ -1,5 +1,7 @@
 #include "experiments/nf4/layers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -282,6 +282,7 @@ int run(int argc, char** argv) {
   Options options;
   add_options(app, options);
   if (const auto status = parse(app, argc, argv)) return *status;
+  require_known_pass(options.pass);
   if (options.pass.instrument == profiling::InstrumentKind::events) {
     throw UsageError(
         "--instrument: events cannot separate a pass's dequantizations from its products; "

@@ -1,15 +1,15 @@
 // The peer: the real bitsandbytes, called through the C API of its CUDA library.
 //
 // Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel. For nested scales, the three launches
-//         that Unsloth's fast_dequantize makes: dequantize the scales, add the offset, dequantize
-//         the weights.
+//         of Unsloth's fast_dequantize: scales dequantized, offset added, weights dequantized.
 // Bound:  whatever limits the library's kernel.
-// Alone:  make bench KERNEL='bitsandbytes.*' PEER=/path/to/libbitsandbytes_cuda*.so
+// Alone:  make bench KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
 #include <filesystem>
-#include <regex>
 #include <stdexcept>
 
 #include "common/dynamic_library.hpp"
+#include "common/plain_name.hpp"
+#include "common/printable.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "kernels/nf4/support.hpp"
 
@@ -84,14 +84,13 @@ Support supports(const Library& library, const Problem& problem) {
 
 /// The version, such as "0.47.0", if the library is in an unpacked or installed wheel, else "".
 std::string wheel_version(const std::filesystem::path& library) {
+  const std::string before = "bitsandbytes-", behind = ".dist-info";
   const auto site = library.parent_path().parent_path();
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(site, ignored)) {
-    std::smatch match;
     const std::string name = entry.path().filename().string();
-    if (std::regex_match(name, match, std::regex(R"(bitsandbytes-([0-9][0-9a-z.]*)\.dist-info)"))) {
-      return match[1];
-    }
+    if (!name.starts_with(before) || !name.ends_with(behind)) continue;
+    return printable(name.substr(before.size(), name.size() - before.size() - behind.size()));
   }
   return "";
 }
@@ -99,10 +98,11 @@ std::string wheel_version(const std::filesystem::path& library) {
 }  // namespace
 
 std::string add_bitsandbytes_peer(const std::string& argument) {
-  const auto equals = argument.find('=');
+  auto equals = argument.find('=');
+  if (argument.find('/') < equals) equals = std::string::npos;  // part of the path
   const std::string path = equals == std::string::npos ? argument : argument.substr(equals + 1);
   const auto refuse = [&](const std::string& why) {
-    throw std::runtime_error("peer " + path + ": " + why);
+    throw std::runtime_error(printable("peer " + path + ": " + why));
   };
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
@@ -112,8 +112,7 @@ std::string add_bitsandbytes_peer(const std::string& argument) {
   std::string why_not;
   const auto loaded = DynamicLibrary::open({absolute.string()}, &why_not);
   if (!loaded) {
-    refuse("cannot be loaded (" + why_not +
-           "); put the CUDA libraries it was built with on LD_LIBRARY_PATH");
+    refuse("cannot be loaded (" + why_not + "); put its CUDA libraries on LD_LIBRARY_PATH");
   }
   Library library;  // bound one by one, because each function is useful alone
   loaded->bind({{library.to_fp16, fp16_name}});
@@ -123,19 +122,21 @@ std::string add_bitsandbytes_peer(const std::string& argument) {
     refuse(std::string("exports neither ") + fp16_name + " nor " + bf16_name +
            "; give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
   }
-
   const std::string version = wheel_version(absolute);
   const std::string maker = "bitsandbytes " + (version.empty() ? "(version unknown)" : version);
   const std::string stem = absolute.stem().string();  // libbitsandbytes_cuda130
   const std::string own = version.empty() ? stem.substr(stem.find('_') + 1) : version;
   const std::string name =
       equals != std::string::npos ? argument.substr(0, equals) : "bitsandbytes_" + own;
+  if (!is_plain_name(name)) {
+    refuse("cannot be named '" + name + "'; give NAME=path, of " + std::string(plain_name_rule));
+  }
   if (Registry<Problem>::instance().kernels().contains(name)) {
     refuse("there is already a kernel named '" + name + "'; name this one: NAME=" + path);
   }
   Registry<Problem>::instance().add({
       .name = name,
-      .lineage = maker + ", " + absolute.filename().string(),
+      .lineage = maker + ", " + printable(absolute.filename().string()),
       .source_file = "kernels/nf4/bitsandbytes_peer.cu",
       .contract = {},
       .supports = [library](const Problem& problem) { return supports(library, problem); },

@@ -1,6 +1,11 @@
 #include "experiments/harness/errors.hpp"
 
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 namespace reprolab {
 namespace {
@@ -15,6 +20,45 @@ std::pair<int, std::string> run(int (*body)()) {
 TEST(RunProgram, TheBodysStatusIsTheProgramsAndNothingIsPrinted) {
   EXPECT_EQ(run([] { return 0; }), std::pair(0, std::string()));
   EXPECT_EQ(run([] { return 1; }), std::pair(1, std::string()));
+}
+
+TEST(RunProgram, AMessageIsOneLineThatCannotMoveTheTerminal) {
+  EXPECT_EQ(run([]() -> int { throw UsageError("a\nsummary: all well\x1b[2K"); }),
+            std::pair(2, std::string("program: a\\x0asummary: all well\\x1b[2K\n")));
+}
+
+/// Prints, after `before` has been done to the streams, and exits as a program would.
+[[noreturn]] void print_after(void (*before)()) {
+  before();
+  std::exit(run_program("program", [] {
+    fmt::print("all is well\n");
+    return 0;
+  }));
+}
+
+void replace(int descriptor, const char* path) { dup2(open(path, O_WRONLY), descriptor); }
+
+TEST(RunProgramDeathTest, OutputThatIsLostIsAnError) {
+  EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/full"); }), testing::ExitedWithCode(2),
+              "^program: output to stdout was lost: No space left on device\n$");
+  EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/null"); }), testing::ExitedWithCode(0),
+              "^$");
+}
+
+TEST(RunProgramDeathTest, AClosedStreamIsRefusedAtOnce) {
+  EXPECT_EXIT(print_after([] { close(STDOUT_FILENO); }), testing::ExitedWithCode(2),
+              "^program: stdout is closed; send what is not wanted to /dev/null\n$");
+  EXPECT_EXIT(print_after([] { close(STDERR_FILENO); }), testing::ExitedWithCode(2), "^$");
+  EXPECT_EXIT(print_after([] { close(STDIN_FILENO); }), testing::ExitedWithCode(0), "^$");
+}
+
+TEST(RunProgramDeathTest, AMessageThatIsLostStillEndsInItsStatus) {
+  EXPECT_EXIT(
+      {
+        replace(STDERR_FILENO, "/dev/full");
+        std::exit(run_program("program", []() -> int { throw std::runtime_error("x"); }));
+      },
+      testing::ExitedWithCode(1), "^$");
 }
 
 TEST(RunProgram, WrongUsageIsOneLineAndExit2) {

@@ -1,4 +1,5 @@
 // A planned problem: prepared with as many slots as it wants, or left out with the reason.
+#include <fmt/format.h>
 #include <algorithm>
 #include <set>
 

@@ -142,7 +142,7 @@ TEST(Record, AMetricIsFoundByItsName) {
 /// The Python tests check this file against data/results.schema.json.
 TEST(ResultFile, IsWrittenForThePythonTests) {
   const std::filesystem::path path = WRITTEN_FILE;
-  write_whole(path, full_file().to_json().dump(1) + "\n");
+  write_whole(path, full_file().text());
   const json written = read_json(path);
   std::vector<std::string> keys;
   const auto json_of_file = full_file().to_json();

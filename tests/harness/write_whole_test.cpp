@@ -1,8 +1,11 @@
 // A result file is written completely or not at all.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/result_file.hpp"
@@ -40,6 +43,27 @@ TEST(WriteWhole, WritesEveryByteAndLeavesNothingElse) {
   write_whole(folder.path() / "a.json", text);
   EXPECT_EQ(content_of(folder.path() / "a.json"), text);
   EXPECT_EQ(folder.names(), Names{"a.json"});
+}
+
+/// A signal waits until the file is whole.
+TEST(WriteWholeDeathTest, EndsBeforeASignalEndsTheProcess) {
+  const OwnFolder folder;
+  const std::string text(100'000'000, 'x');
+  EXPECT_EXIT(
+      {
+        const std::jthread signals([process = getpid(), &folder] {
+          sigset_t all;
+          sigfillset(&all);
+          pthread_sigmask(SIG_BLOCK, &all, nullptr);  // delivered to the thread that writes
+          while (folder.names().empty()) std::this_thread::yield();  // it is being written
+          kill(process, SIGTERM);
+        });
+        write_whole(folder.path() / "a.json", text);
+        std::this_thread::sleep_for(std::chrono::seconds(10));
+      },
+      testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EQ(folder.names(), Names{"a.json"});
+  EXPECT_EQ(std::filesystem::file_size(folder.path() / "a.json"), text.size());
 }
 
 TEST(WriteWhole, ReplacesWhatWasThere) {

@@ -21,13 +21,12 @@ TEST_F(VerifyKernels, WithoutADeviceTheReferenceIsStillProven) {
 }
 
 TEST_F(VerifyKernels, WithoutADeviceAskingForKernelsIsRefused) {
-  const Finished found = run_without_gpu(VERIFY, GOLDEN_FILE " --kernel 'shared.*'");
+  const Finished found = run_without_gpu(VERIFY, GOLDEN_FILE " --kernel 'shared*'");
   EXPECT_EQ(found.status, 2);
   EXPECT_TRUE(matches(found.err, "verify: --kernel and --peer need a GPU: no device: [^\n]*\n"));
 }
 
 TEST_F(VerifyKernels, BadSelectionsAreRefusedInOneLine) {
-  expect_refused("--kernel '['", "--kernel: '[' is not a regular expression");
   expect_refused("--kernel nothing",
                  fmt::format("--kernel 'nothing' selects nothing; there are: {}",
                              fmt::join(kernel_names("nf4"), ", ")));

@@ -1,6 +1,7 @@
 // What of a file may reach a terminal.
 #include "common/printable.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "reference/invalid_file.hpp"

@@ -1,4 +1,5 @@
 // How a peer is named, and the message for a user who names one wrongly.
+#include "common/printable.hpp"
 #include "experiments/harness/errors.hpp"
 #include "experiments/nf4/options.hpp"
 #include "experiments/nf4/workload.hpp"
@@ -51,8 +52,7 @@ TEST(PeerErrors, NotASharedLibrary) {
   const OwnFolder folder;
   const std::string path = folder.write("libbitsandbytes_cuda1.so", "not ELF").string();
   EXPECT_EQ(complaint(path), "peer " + path + ": cannot be loaded (" + path +
-                                 ": file too short); put the CUDA libraries it was built with on "
-                                 "LD_LIBRARY_PATH");
+                                 ": file too short); put its CUDA libraries on LD_LIBRARY_PATH");
 }
 
 TEST(PeerErrors, ALibraryThatIsNotBitsandbytes) {
@@ -80,6 +80,24 @@ TEST(PeerErrors, ASecondPeerOfTheSameNameAndThatOfAKernel) {
             "peer " FAKE_PEER
             ": there is already a kernel named 'shared_lut'; name this one: "
             "NAME=" FAKE_PEER);
+}
+
+TEST(PeerErrors, ANameThatIsNotPlain) {
+  const std::string rule =
+      "; give NAME=path, of at most 64 letters, digits, '_', '-' and '.', the first of them no '.'";
+  for (const std::string name : {"", "a|b", "$x$", "a b", ".a", "a\nb"}) {
+    EXPECT_EQ(complaint(name + "=" FAKE_PEER),
+              "peer " FAKE_PEER ": cannot be named '" + printable(name) + "'" + rule);
+  }
+  const OwnFolder site;
+  EXPECT_EQ(complaint(peer_in_wheel(site, "bitsandbytes-1\x1b.dist-info")),
+            "peer " + (site.path() / "bitsandbytes/libbitsandbytes_cuda999.so").string() +
+                ": cannot be named 'bitsandbytes_1\\x1b'" + rule);
+}
+
+TEST(PeerErrors, AnEqualsSignInAFolderIsNoName) {
+  EXPECT_EQ(complaint("/no=folder/a.so"),
+            "peer /no=folder/a.so: no such file; give the path of libbitsandbytes_cuda*.so");
 }
 
 TEST(PeerNames, ThatOfTheUserWins) {
