@@ -1,0 +1,222 @@
+"""What users hand to `make`, and the set-up: nothing of it is shell text, and faults are one line.
+
+Everything runs in a copy of the front door, with stand-ins for the compiled programs.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Prints its arguments, one per line.
+ECHO = '#!/bin/sh\nprintf "<%s>\\n" "$@"\n'
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Makefile and scripts/, with programs that print their arguments and need no building."""
+    folder = tmp_path / "a checkout's folder; $(x)"
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    for name in ("Makefile", "requirements.txt"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "experiments/mine").mkdir(parents=True)
+    (folder / "experiments/mine/passes").write_text("check verify {peers} --brief\n")
+    (folder / "build/cpu/bin").mkdir(parents=True)
+    program(folder / "build/cpu/bin/verify", ECHO)
+    program(folder / "scripts/build", "#!/bin/sh\n")
+    program(folder / "scripts/python", ECHO)
+    (folder / "build/deps.stamp").touch()
+    (folder / "build/python").write_text("python3\n")
+    return folder
+
+
+def program(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def run(folder, *command, **environment):
+    given = {"FILE", "KERNEL", "PEER", "DRY_RUN", "ARCH", "PRESET", "RESULTS", "RECORDED"}
+    inherited = {k: v for k, v in os.environ.items() if k not in given | {"MAKEFLAGS"}}
+    inherited.pop("REPROLAB_LOCKED", None)
+    return subprocess.run(
+        command, cwd=folder, env=inherited | environment, capture_output=True, text=True
+    )
+
+
+def make(folder, *arguments, **environment):
+    return run(folder, "make", "PRESET=cpu", *arguments, **environment)
+
+
+HOSTILE = [
+    'x"; echo INJECTED; "',
+    "$(shell touch injected)",
+    "$(touch injected)`touch injected`",
+    "a b  c",
+    "it's #1: 50 % of $HOME; $$ $| \\ *",
+    "--help",
+    "a\nb",
+    "=",
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, value):
+    done = make(checkout, "verify", f"FILE={value}", f"KERNEL={value}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"<--kernel>\n<{value}>\n<-->\n<{value}>\n"
+    assert not list(checkout.rglob("injected"))
+    done = make(checkout, "verify", FILE=value)
+    assert done.stdout == f"<-->\n<{value}>\n"
+
+
+def test_peers_are_one_path_or_several(checkout):
+    (checkout / "a peer's.so").touch()
+    for given, taken in [
+        ("a peer's.so", ["a peer's.so"]),
+        ("name=a peer's.so", ["name=a peer's.so"]),
+        ("one.so two=$x.so\n*", ["one.so", "two=$x.so", "*"]),
+        ("  ", []),
+    ]:
+        wanted = "".join(f"<--peer>\n<{peer}>\n" for peer in taken)
+        assert make(checkout, "verify", "FILE=x", f"PEER={given}").stdout == f"{wanted}<-->\n<x>\n"
+        done = make(checkout, "reproduce-mine", f"PEER={given}", "RECORDED=nowhere")
+        assert f"{wanted}<--brief>\n" in done.stdout
+
+
+def test_a_dry_run_that_is_off_is_none(checkout):
+    for value in ("", "0", "no"):
+        assert make(checkout, "verify", "FILE=x", f"DRY_RUN={value}").stdout == "<-->\n<x>\n"
+    assert make(checkout, "verify", "FILE=x", "DRY_RUN=1").stdout == "<--dry-run>\n<-->\n<x>\n"
+
+
+@pytest.mark.parametrize("value", [v for v in HOSTILE if v != "--help"])
+def test_folders_are_data_too(checkout, value):
+    own = checkout / value
+    (own / "mine").mkdir(parents=True)
+    name = f"<mine>\n<--results>\n<{value}/mine>\n<--output>\n"
+    assert name in make(checkout, "render", f"RESULTS={value}").stdout
+    assert name in make(checkout, "render-recorded", f"RECORDED={value}").stdout
+    done = make(checkout, "claims", f"RESULTS={value}")
+    assert f"<--results>\n<{value}>\n<--output>\n<{value}/claims>\n" in done.stdout
+    assert not list(checkout.rglob("injected"))
+
+
+def test_wrong_usage_is_one_line(checkout):
+    for arguments, line in [
+        (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
+        (["verify", "PRESET=x y"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
+        (["render"], "render: no results yet; make reproduce-table2"),
+        (
+            ["render-recorded", "RECORDED=x"],
+            "render: no recorded run in x; RECORDED=<folder> names",
+        ),
+    ]:
+        done = make(checkout, *arguments)
+        assert done.returncode == 2
+        assert line in done.stderr.splitlines()[0]
+
+
+def test_a_second_make_waits_for_the_first(checkout):
+    program(
+        checkout / "build/cpu/bin/verify",
+        "#!/bin/sh\nmkdir busy || echo BESIDE EACH OTHER\nsleep 0.3\nrmdir busy\n",
+    )
+    command = ["make", "PRESET=cpu", "verify", "FILE=x"]
+    environment = {k: v for k, v in os.environ.items() if k not in ("REPROLAB_LOCKED", "MAKEFLAGS")}
+    started = []
+    for _ in range(3):
+        started.append(
+            subprocess.Popen(
+                command,
+                cwd=checkout,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        time.sleep(0.05)
+    ends = [process.communicate() for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert "".join(out for out, _ in ends) == ""
+    assert "waiting for another make in this folder\n" in "".join(err for _, err in ends)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "nowhere/python\n"])
+def test_a_python_that_is_gone_is_looked_for_again(checkout, text):
+    (checkout / "build/python").write_text(text)
+    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $1"; echo python3 >build/python\n')
+    done = make(checkout, "render-recorded", "RECORDED=x")
+    assert done.stdout == "deps python\n"
+    assert make(checkout, "render-recorded", "RECORDED=x").stdout == ""
+
+
+def deps(folder, part, **programs):
+    """Runs scripts/deps with stand-ins for programs, in front of the system's."""
+    tools = folder / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, text in programs.items():
+        program(tools / name.replace("_", "."), f"#!/bin/bash\n{text}\n")
+    path = f"{tools}:{os.environ['PATH']}"
+    return run(folder, "scripts/deps", part, PATH=path)
+
+
+# Knows its version and is too old for everything else.
+OLD = '[ "$1" != --version ] || { echo Python 3.9.2; exit; }; exit 1'
+# New enough, with nothing installed, and venv fails as it does without a network.
+BARE = 'case "$*" in *version_info*|*ensurepip*) exit 0;; esac; echo "no network" >&2; exit 1'
+
+
+def test_a_python_that_is_too_old_is_one_line(checkout):
+    newer = {f"python3_{minor}": "exit 1" for minor in (11, 12, 13, 14)}
+    done = deps(checkout, "python", python3=OLD, **newer)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "deps: Python 3.9.2 is too old: claims/ and plots/ need Python 3.11 or newer\n"
+    )
+
+
+def test_no_network_is_one_line(checkout):
+    done = deps(checkout, "python", python3=BARE)
+    assert done.returncode == 2
+    assert done.stderr == "deps: cannot make .venv: is there a network? (log: build/deps.log)\n"
+    assert (checkout / "build/deps.log").read_text() == "no network\n"
+
+
+def test_packages_that_cannot_be_installed_are_one_line(checkout):
+    probe = 'case "$*" in *-S*) echo "-- missing: libfmt-dev";; esac'
+    done = deps(checkout, "build", cmake=probe, **{"apt-get": "exit 1", "id": "echo 0"})
+    assert done.returncode == 2
+    assert done.stdout == "deps: installing libfmt-dev\n"
+    assert (
+        done.stderr
+        == "deps: cannot install libfmt-dev: is there a network? (log: build/deps.log)\n"
+    )
+    done = deps(checkout, "build", cmake=probe, **{"apt-get": "exit 1", "id": "echo 1000"})
+    assert done.stderr == (
+        "deps: missing packages; run this, then the same make command again:\n"
+        "sudo apt-get update && sudo apt-get install -y libfmt-dev\n"
+    )
+
+
+def test_arch_changes_what_is_configured(checkout):
+    shutil.copy(ROOT / "scripts/build", checkout / "scripts/build")
+    (checkout / "CMakePresets.json").touch()
+    cmake = 'case "$1" in --preset) mkdir -p build/gpu; echo "$*" >>configured;; esac'
+    (checkout / "tools").mkdir()
+    program(checkout / "tools/cmake", f"#!/bin/bash\n{cmake}\n")
+    path = f"{checkout}/tools:{os.environ['PATH']}"
+    for arch in ("90", "90", "80;90", ""):
+        environment = {"PATH": path, "PRESET": "gpu", "ARCH": arch, "HAS_GPU": "yes"}
+        assert run(checkout, "scripts/build", "all", **environment).returncode == 0
+    assert (checkout / "configured").read_text().splitlines() == [
+        "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=90",
+        "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=80;90",
+    ]
+    done = run(checkout, "scripts/build", "all", **environment | {"HAS_GPU": ""})
+    assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
