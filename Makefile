@@ -18,7 +18,7 @@ PRESETS := cpu gpu all-archs asan
 HAS_GPU := $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),yes)
 CUDA_BIN := $(patsubst %/nvcc,%,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
 override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
-ifeq ($(filter $(PRESETS),$(PRESET)),)
+ifneq ($(words $(PRESET))$(filter-out $(PRESETS),$(PRESET)),1)
   $(error PRESET: give one of $(PRESETS))
 endif
 export BIN := build/$(PRESET)/bin
@@ -92,7 +92,7 @@ bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KE
 ifneq ($(GPU_HALF),)
 	$(LOCKED) scripts/build bench
 	$(LOCKED) scripts/run bench --output "$$RESULTS/bench.json"
-	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench.json"
+	@[ -n "$$DRY_RUN" ] || scripts/locked scripts/python -m plots bench --results "$$RESULTS/bench.json"
 else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif

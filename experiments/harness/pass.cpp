@@ -68,9 +68,10 @@ void require_known_pass(const PassOptions& options) {
   if (!list) return;
   std::vector<std::string> known;
   for (std::string line; std::getline(list, line);) {
-    const std::string name = line.substr(0, line.find(' '));
+    const std::string name = line.substr(0, line.find_first_of(" \t"));
+    if (name.empty() || name.starts_with('#') || name == "check") continue;
     if (name == options.pass) return;
-    if (!name.empty() && name != "#" && name != "check") known.push_back(name);
+    known.push_back(name);
   }
   throw UsageError(fmt::format("--pass: the experiment {} has no pass '{}'; there are: {}",
                                options.experiment, options.pass, fmt::join(known, ", ")));

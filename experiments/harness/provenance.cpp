@@ -41,8 +41,10 @@ Commit find_commit() {
     return {given, dirty == nullptr || std::string_view(dirty) != "0"};
   }
   const auto hash = git("rev-parse HEAD");
-  // Results and build folders are ignored by git, so anything listed is a change of the code.
-  const auto changes = git("status --porcelain");
+  // Of what is measured; results may lie anywhere.
+  const auto changes = git(
+      "status --porcelain -- CMakeLists.txt CMakePresets.json common data/models experiments "
+      "kernels profiling reference");
   return {hash.value_or("unknown"), !hash || !changes || !changes->empty()};
 }
 
@@ -67,9 +69,10 @@ std::optional<Machine> find_machine(std::string* why_not) {
                 {"free_on_host", free.host_bytes}};
       },
       std::chrono::hours(1));
-  const auto json = worker.ask({{"name", "the GPU"}}, {"the GPU's description"}).json;
+  const auto answer = worker.ask({{"name", "the GPU"}}, {"the GPU's description"});
+  const auto& json = answer.json;
   if (json.is_null() || json.contains("why_none")) {
-    *why_not = json.is_null() ? "no device: the process that asked for it ended"
+    *why_not = json.is_null() ? fmt::format("no device: {}.", answer.fallen.at(0).reason)
                               : json.at("why_none").get<std::string>();
     return std::nullopt;
   }

@@ -77,7 +77,7 @@ Worker::~Worker() { stop(); }
 void Worker::start() {
   if (process_ > 0) return;
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw std::system_error(errno, std::generic_category(), "socketpair");
   }
   std::fflush(nullptr);  // or both processes would write what is still in the buffers

@@ -44,15 +44,17 @@ void load_peers(const std::vector<std::string>& libraries) {
     Worker trial(
         [&](const Worker::Json&, const Turn& turn) -> Worker::Json {
           turn.begin(library);
-          return add_bitsandbytes_peer(library);
+          try {
+            return add_bitsandbytes_peer(library);
+          } catch (const std::runtime_error& error) {
+            throw UsageError(error.what());
+          }
         },
         std::chrono::seconds(60));
     const auto answer = trial.ask({{"name", "a trial"}}, {library});
     for (const auto& [name, reason] : answer.fallen) {
       throw UsageError(
-          reason.starts_with("peer ")
-              ? reason
-              : fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
+          fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
     }
     add_bitsandbytes_peer(library);
   }

@@ -110,6 +110,7 @@ def test_wrong_usage_is_one_line(checkout):
     for arguments, line in [
         (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
         (["verify", "PRESET=x y"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
+        (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
         (["render"], "render: no results yet; make reproduce-table2"),
         (
             ["render-recorded", "RECORDED=x"],
