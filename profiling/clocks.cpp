@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/median.hpp"
+
 namespace reprolab::profiling {
 namespace {
 
@@ -14,10 +16,8 @@ std::optional<ClockRange> range_of(const std::vector<ClockSnapshot>& snapshots,
     if (snapshot.*member) values.push_back(*(snapshot.*member));
   }
   if (values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  const std::size_t upper = values.size() / 2;
-  const std::size_t lower = (values.size() - 1) / 2;
-  return ClockRange{values.front(), (values[lower] + values[upper]) / 2, values.back()};
+  const auto [least, greatest] = std::ranges::minmax(values);
+  return ClockRange{least, median(values), greatest};
 }
 
 nlohmann::json range_json(const std::optional<ClockRange>& range) {

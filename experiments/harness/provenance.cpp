@@ -42,9 +42,9 @@ Commit find_commit() {
   }
   const auto hash = git("rev-parse HEAD");
   // Of what is measured; results may lie anywhere.
-  const auto changes = git(
-      "status --porcelain -- CMakeLists.txt CMakePresets.json common data/models experiments "
-      "kernels profiling reference");
+  const auto changes =
+      git("status --porcelain -- CMakeLists.txt CMakePresets.json common data/models experiments "
+          "kernels profiling reference");
   return {hash.value_or("unknown"), !hash || !changes || !changes->empty()};
 }
 

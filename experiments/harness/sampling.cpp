@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "common/median.hpp"
 #include "experiments/harness/shuffle.hpp"
-#include "experiments/harness/statistics.hpp"
 
 namespace reprolab {
 namespace {
@@ -78,7 +78,7 @@ void finish(Row& row) {
   if (!row.timed()) return;
   Record& record = row.record;
   if (!row.sm_mhz.empty()) {
-    record.clocks = {row.sm_mhz_before, summarize(row.sm_mhz).median, row.sm_mhz.back()};
+    record.clocks = {row.sm_mhz_before, median(row.sm_mhz), row.sm_mhz.back()};
   }
   if (row.waited_for_host > 0 && record.metric(kernel_time) && record.reason.empty()) {
     record.reason = fmt::format("in {} of {} batches the GPU waited for the host",

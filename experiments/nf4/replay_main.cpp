@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 
+#include "common/median.hpp"
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/pass.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/slots.hpp"
-#include "experiments/harness/statistics.hpp"
 #include "experiments/nf4/options.hpp"
 #include "experiments/nf4/replay.hpp"
 #include "profiling/machine.hpp"
@@ -126,11 +126,36 @@ void print_row(const Record& row) {
   const auto text = [&](const char* metric, const char* what) {
     const Metric* time = row.metric(metric);
     if (time == nullptr || time->samples.empty()) return std::string();
-    return fmt::format("{:>9.2f} ms {}  ", 1e-3 * summarize(time->samples).median, what);
+    return fmt::format("{:>9.2f} ms {}  ", 1e-3 * median(time->samples), what);
   };
   fmt::print("  {:<24} {}{}{}{}{}\n", row.variant.name, text(kernel_time, "dequantize"),
              text(product_time, "product"), name(row.outcome), row.reason.empty() ? "" : ": ",
              row.reason);
+}
+
+void print(const Model& model, const ModelRows& rows) {
+  std::vector<nlohmann::json> batches;
+  std::string resident;
+  for (const Record& row : rows.records) {
+    const auto& batch = row.problem.at("batch");
+    if (std::ranges::find(batches, batch) == batches.end()) batches.push_back(batch);
+    if (row.problem.contains("layers_resident")) {
+      resident = fmt::format("{} of ", row.problem.at("layers_resident").dump());
+    }
+  }
+  fmt::print("{}: {}{} layers resident, {} launches per pass\n", model.id,
+             resident.empty() ? "none of " : resident, model.layers, model.launches());
+  for (const auto& batch : batches) {
+    fmt::print(" batch {}\n", batch.dump());
+    for (const Record& row : rows.records) {
+      if (row.problem.at("batch") == batch) print_row(row);
+    }
+  }
+  for (const auto& check : rows.checks) {
+    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n", check.name,
+               check.first, check.second, check.unit, check.difference_percent(),
+               check.allowed_percent);
+  }
 }
 
 /// Replays models in a worker process, which a kernel may crash.
@@ -154,8 +179,8 @@ class Replays {
     if (!answer.json.is_null()) rows = answer.json.get<ModelRows>();
     for (const auto& [kernel, reason] : answer.fallen) {
       add_all_batches(rows, models_[model], kernel, Outcome::launch_failed, reason);
-      fmt::print("  {}: launch_failed: {}\n", kernel, reason);
     }
+    print(models_[model], rows);
     return rows;
   }
 
@@ -190,15 +215,12 @@ class Replays {
       for (const auto& name : names) {
         add_all_batches(rows, model, name, Outcome::unsupported, why_none);
       }
-      fmt::print("{}: {}\n", model.id, why_none);
       return rows;
     }
     const profiling::Stream stream;
     const Comparisons comparisons(stream.get());
     Replay replay(model, options_.format, layers, largest_batch, options_.pass.seed,
                   options_.pass.experiment, comparisons, stream.get());
-    fmt::print("{}: {} of {} layers resident, {} launches per pass\n", model.id, layers,
-               model.layers, model.launches());
     measure(replay, model, layers, names, turn, rows);
     return rows;
   }
@@ -223,7 +245,6 @@ class Replays {
       }
       ForwardPasses passes(replay, of, bandwidth_gb_s());
       take_samples(batch_rows, passes, *instrument_, plan, turn);
-      fmt::print(" batch {}\n", batch);
       for (Row& row : batch_rows) {
         Record record = as_record(std::move(row), of, layers);
         if (record.metric(kernel_time) && !record.metric(product_time)) {
@@ -233,7 +254,6 @@ class Replays {
         // A kernel that failed at one batch size is not run at the next.
         verified[record.variant.name].outcome = record.outcome;
         verified[record.variant.name].reason = record.reason;
-        print_row(record);
         rows.records.push_back(std::move(record));
       }
     }
@@ -246,7 +266,6 @@ class Replays {
       for (Record& record : rows.records) {
         if (record.variant.name != name || record.outcome == last.outcome) continue;
         withdraw(record, "after the samples", last);
-        print_row(record);
       }
       turn.end();
     }
@@ -257,9 +276,6 @@ class Replays {
     for (const Record& record : rows.records) {
       if (record.variant.name == kernel) check.keys.push_back(record.key);
     }
-    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n", check.name,
-               check.first, check.second, check.unit, check.difference_percent(),
-               check.allowed_percent);
     rows.checks.push_back(std::move(check));
   }
 
