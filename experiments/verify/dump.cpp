@@ -1,18 +1,36 @@
 #include "experiments/verify/dump.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "reference/npy.hpp"
 
 namespace reprolab::verify {
 namespace {
 
-std::string as_file_name(std::string text) {
+// A file name may have 255 bytes; while it is written, write_npy adds up to 20 of its own.
+constexpr std::size_t longest_stem = 255 - 20 - std::string_view(".expected.npy").size();
+
+/// FNV-1a.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+/// The text itself if it can be part of a file name, else with a hash of it, so that two texts
+/// never share a file name: '~' is in no name that stays as it is.
+std::string as_file_name(const std::string& text) {
+  std::string name = text;
   std::replace_if(
-      text.begin(), text.end(),
+      name.begin(), name.end(),
       [](unsigned char c) { return !std::isalnum(c) && c != '.' && c != '-' && c != '_'; }, '_');
-  return text;
+  if (name == text && name.size() <= longest_stem) return name;
+  const std::string tag = fmt::format("~{:016x}", hash_of(text));
+  return name.substr(0, longest_stem - tag.size()) + tag;
 }
 
 }  // namespace
