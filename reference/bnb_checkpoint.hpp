@@ -1,4 +1,5 @@
-// The 4-bit weights of a checkpoint that bitsandbytes wrote (bnb-4bit safetensors). For a weight P:
+// The NF4 weights of a checkpoint that bitsandbytes wrote (bnb-4bit safetensors). For a weight P,
+// each in any file of the checkpoint:
 //   P                                     U8   [ceil(n / 2), 1]      codes
 //   P.absmax                              F32  [blocks], or U8 [blocks] when nested
 //   P.quant_map                           F32  [16]
@@ -6,6 +7,8 @@
 //   P.quant_state.bitsandbytes__nf4       U8   a JSON text
 // Test files also hold the bits that bitsandbytes returned, `P.dequantized`, and the weights that
 // it quantized, `P.source`; in both names a `.weight` at the end of P may be left out.
+// An FP4 weight has `P.quant_state.bitsandbytes__fp4` instead; LLM.int8() writes `Q.weight` I8,
+// `Q.SCB` F32 [rows] and `Q.weight_format` U8.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +20,7 @@
 #include "reference/nested_scales.hpp"
 #include "reference/nf4.hpp"
 #include "reference/quant_state.hpp"
-#include "reference/safetensors.hpp"
+#include "reference/shard_set.hpp"
 
 namespace reprolab::reference {
 
@@ -41,37 +44,47 @@ Nf4View view_of(const QuantizedTensor& tensor);
 struct QuantizedTensorInfo {
   std::string name;
   QuantState state{};
-  const TensorInfo* dequantized = nullptr;  ///< The expected bits; null when absent.
-  const TensorInfo* source = nullptr;       ///< The quantizer's input; null when absent.
+  const StoredTensor* dequantized = nullptr;  ///< The expected bits; null when absent.
+  const StoredTensor* source = nullptr;       ///< The quantizer's input; null when absent.
 };
+
+/// Tensors that are not NF4: "FP4", "LLM.int8()", or the dtype of tensors that are not quantized.
+/// What belongs to a quantized weight (scales, maps, state) counts as part of it.
+struct TensorKind {
+  std::string name;
+  std::size_t count = 0;
+};
+
+/// "2 tensors of FP4, 7 of LLM.int8(), 227 of BF16".
+std::string describe(const std::vector<TensorKind>& kinds);
 
 class BnbCheckpoint {
  public:
-  /// Checks every quantized weight's state against its tensors. Throws InvalidFile, also when
-  /// the file holds no quantized weight at all.
-  explicit BnbCheckpoint(const std::filesystem::path& path);
+  /// `given` as for find_checkpoint_files. Checks every NF4 weight's state against its tensors.
+  /// Throws InvalidFile, also when there is no NF4 weight at all.
+  explicit BnbCheckpoint(const std::vector<std::filesystem::path>& given);
 
-  const SafetensorsFile& file() const { return file_; }
+  const ShardSet& shards() const { return shards_; }
 
   /// Sorted by name.
   const std::vector<QuantizedTensorInfo>& tensors() const { return tensors_; }
 
+  /// All other tensors: FP4, LLM.int8(), then by dtype.
+  const std::vector<TensorKind>& other_tensors() const { return other_tensors_; }
+
   QuantizedTensor load(const QuantizedTensorInfo& info, int threads = 0) const;
 
   /// Bits of `.dequantized` or `.source`.
-  std::vector<std::uint16_t> load_bits(const TensorInfo& tensor) const {
-    return file_.read<std::uint16_t>(tensor);
+  std::vector<std::uint16_t> load_bits(const StoredTensor& tensor) const {
+    return shards_.read<std::uint16_t>(tensor);
   }
 
  private:
-  QuantizedTensorInfo inspect(const std::string& name, const TensorInfo& state_tensor) const;
-  const TensorInfo& require(const std::string& weight, const std::string& suffix,
-                            std::string_view dtype, std::int64_t elements) const;
-  const TensorInfo* companion(const QuantizedTensorInfo& info, std::string_view suffix) const;
-  void reject_orphans() const;
+  class Sorter;
 
-  SafetensorsFile file_;
+  ShardSet shards_;
   std::vector<QuantizedTensorInfo> tensors_;
+  std::vector<TensorKind> other_tensors_;
 };
 
 /// All of a tensor's weights, dequantized by the reference: [tensor.n] bits of `tensor.type`.

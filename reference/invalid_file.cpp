@@ -9,10 +9,19 @@ std::string quote_name(std::string_view name) {
   std::string result;
   while (!name.empty()) {
     const std::string next = take_printable(&name);
-    if (result.size() + next.size() > longest_bytes) return "'" + result + "...'";
+    if (result.size() + next.size() > longest_bytes) return fmt::format("'{}...'", result);
     result += next;
   }
-  return "'" + result + "'";
+  return fmt::format("'{}'", result);
+}
+
+void reject_file(const std::filesystem::path& path, std::string_view fault) {
+  throw InvalidFile(fmt::format("{}: {}", printable(path.string()), fault));
+}
+
+void reject_tensor(const std::filesystem::path& path, std::string_view tensor,
+                   std::string_view fault) {
+  reject_file(path, fmt::format("tensor {} {}", quote_name(tensor), fault));
 }
 
 }  // namespace reprolab::reference

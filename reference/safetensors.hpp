@@ -4,66 +4,46 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "reference/invalid_file.hpp"
+#include "reference/regular_file.hpp"
 
 namespace reprolab::reference {
 
 struct TensorInfo {
   std::string name;
-  std::string dtype;                ///< As the file spells it: "F32", "BF16", "U8", ...
-  std::vector<std::int64_t> shape;  ///< Empty for a scalar.
+  std::string_view dtype;  ///< As the format spells it: "F32", "BF16", "U8", ...; never dangles.
   std::int64_t elements = 1;
   std::uint64_t offset_bytes = 0;  ///< From the start of the file.
   std::uint64_t size_bytes = 0;
 };
 
-/// Holds the header and an open file; tensors are read on demand, so memory use is bounded by the
-/// largest tensor that is read.
+/// The header of a file. The file itself is closed after that, so that a checkpoint may have more
+/// files than a process may open.
 class SafetensorsFile {
  public:
   /// Reads and checks the whole header. Throws InvalidFile.
   explicit SafetensorsFile(const std::filesystem::path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  std::uint64_t size_bytes() const { return size_bytes_; }
-  const std::map<std::string, TensorInfo>& tensors() const { return tensors_; }
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  std::uint64_t size_bytes() const { return identity_.size_bytes; }
 
-  /// Null when the file holds no tensor of this name.
-  const TensorInfo* find(const std::string& name) const;
+  /// In the order of the header.
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
 
-  /// A tensor's bytes as elements of T; copied, since data in the file may be unaligned.
-  /// Throws InvalidFile if the tensor's size is no multiple of T's, or on a read error.
-  template <class T>
-  std::vector<T> read(const TensorInfo& tensor) const {
-    require_whole_elements(tensor, sizeof(T));
-    std::vector<T> values(tensor.size_bytes / sizeof(T));
-    read_bytes(tensor, values.data());
-    return values;
-  }
-
-  /// Throws InvalidFile: "PATH: tensor 'NAME' FAULT".
-  [[noreturn]] void reject(const std::string& tensor, const std::string& fault) const;
+  /// The file, opened again to read tensors. Throws InvalidFile, also if it is no longer the file
+  /// whose header was read.
+  std::unique_ptr<RegularFile> open() const;
 
  private:
-  void read_header();
-  void require_whole_elements(const TensorInfo& tensor, std::size_t element_bytes) const;
-  void read_bytes(const TensorInfo& tensor, void* destination) const;
-  void read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const;
-  [[noreturn]] void reject_file(const std::string& fault) const;
+  SafetensorsFile(const std::filesystem::path& path, const RegularFile& file);
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
-  std::uint64_t size_bytes_ = 0;
-  std::map<std::string, TensorInfo> tensors_;
-  std::map<std::string, std::string> metadata_;
+  FileIdentity identity_;
+  std::vector<TensorInfo> tensors_;
 };
 
 }  // namespace reprolab::reference

@@ -1,4 +1,4 @@
-// verify FILE: dequantizes a checkpoint and verifies every output, bit for bit.
+// verify FILE...: dequantizes a checkpoint and verifies every output, bit for bit.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,9 @@ int main(int argc, char** argv) {
       "Exit status: 0 all equal, 1 an output is wrong, 2 wrong usage or an unreadable file.",
       "verify"};
   reprolab::verify::Options options;
-  app.add_option("FILE", options.file, "A .safetensors file that bitsandbytes wrote")
+  app.add_option("FILE", options.files,
+                 "A checkpoint that bitsandbytes wrote: .safetensors files, the folder that holds "
+                 "them, or their model.safetensors.index.json")
       ->required()
       ->type_name("PATH");
   app.add_option("--threads", options.threads, "CPU threads (default: all)")

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 namespace reprolab::verify {
 
@@ -36,6 +37,17 @@ void Progress::draw() const {
   fmt::print(stderr, "\r\x1b[K[{:=<{}}{: <{}}] {:3} % of {:.1f} GB", "", filled, "", width - filled,
              100 * done_bytes_ / total_bytes_, total_bytes_ * 1e-9);
   std::fflush(stderr);
+}
+
+LateNotice::LateNotice(std::chrono::milliseconds delay, std::string line)
+    : delay_(delay),
+      line_(std::move(line)),
+      thread_([this](const std::stop_token& over) { wait(over); }) {}
+
+void LateNotice::wait(const std::stop_token& over) {
+  std::unique_lock lock(mutex_);
+  never_.wait_for(lock, over, delay_, [] { return false; });
+  if (!over.stop_requested()) fmt::print(stderr, "{}\n", line_);
 }
 
 }  // namespace reprolab::verify

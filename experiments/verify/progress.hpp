@@ -1,7 +1,12 @@
 // Shows the progress of a long verification on stderr.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
 
 namespace reprolab::verify {
 
@@ -25,6 +30,21 @@ class Progress {
   bool enabled_;
   bool terminal_;
   int last_tenth_ = 0;
+};
+
+/// Prints a line on stderr if it lives longer than `delay`: for work without steps to count.
+class LateNotice {
+ public:
+  LateNotice(std::chrono::milliseconds delay, std::string line);
+
+ private:
+  void wait(const std::stop_token& over);
+
+  std::chrono::milliseconds delay_;
+  std::string line_;
+  std::mutex mutex_;
+  std::condition_variable_any never_;
+  std::jthread thread_;  ///< The last member: its destructor ends the wait.
 };
 
 }  // namespace reprolab::verify

@@ -7,17 +7,40 @@
 #include "common/printable.hpp"
 
 namespace reprolab::verify {
+namespace {
 
-void Summary::add(const std::string& subject, Outcome outcome, const std::string& reason) {
-  auto [counts, is_new] = counts_.try_emplace(subject);
-  if (is_new) order_.push_back(subject);
-  Count& count = counts->second[outcome];
-  if (count.tensors++ == 0) count.first_reason = reason;
-  any_failure_ = any_failure_ || is_failure(outcome);
-  any_comparison_ = any_comparison_ || may_be_timed(outcome) || outcome == Outcome::mismatch;
+bool is_comparison(Outcome outcome) {
+  return may_be_timed(outcome) || outcome == Outcome::mismatch;
 }
 
-std::string Summary::text() const {
+std::string tensors(std::size_t count) {
+  return fmt::format("{} tensor{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void Summary::add_tensor(const std::vector<Note>& notes) {
+  bool stored_output = false, stored_source = false, kernel = false;
+  for (const auto& [subject, outcome, reason] : notes) {
+    auto [counts, is_new] = counts_.try_emplace(subject);
+    if (is_new) order_.push_back(subject);
+    Count& count = counts->second[outcome];
+    if (count.tensors++ == 0) count.first_reason = reason;
+    any_failure_ = any_failure_ || is_failure(outcome);
+    if (is_comparison(outcome)) {
+      (subject == reference_subject   ? stored_output
+       : subject == quantizer_subject ? stored_source
+                                      : kernel) = true;
+    }
+  }
+  ++tensors_;
+  compared_ += stored_output || stored_source || kernel;
+  with_stored_outputs_ += stored_output;
+  with_stored_sources_ += stored_source;
+  with_kernels_ += kernel;
+}
+
+std::string Summary::outcomes() const {
   std::size_t width = 0;
   for (const auto& subject : order_) width = std::max(width, printable(subject).size());
   std::string text;
@@ -30,6 +53,30 @@ std::string Summary::text() const {
     }
     text += '\n';
   }
+  return text;
+}
+
+std::string Summary::coverage(const std::vector<reference::TensorKind>& others) const {
+  std::size_t total = tensors_;
+  for (const auto& kind : others) total += kind.count;
+  std::string text = fmt::format("checked: {} of {}", compared_, tensors(total));
+  std::string separator = ": ";
+  const auto add_way = [&](std::size_t count, std::string_view way) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", separator, count, way);
+    separator = ", ";
+  };
+  add_way(with_stored_outputs_, "with stored outputs");
+  add_way(with_stored_sources_, "with what was quantized");
+  add_way(with_kernels_, "with kernels");
+  text += '\n';
+  if (compared_ < tensors_) {
+    text += fmt::format(
+        "not checked: {} of NF4, dequantized by the reference with nothing to compare with, which "
+        "proves nothing\n",
+        tensors(tensors_ - compared_));
+  }
+  if (!others.empty()) text += fmt::format("not checked: {}\n", describe(others));
   return text;
 }
 

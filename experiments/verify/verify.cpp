@@ -12,22 +12,17 @@
 #include "experiments/verify/dump.hpp"
 #include "experiments/verify/progress.hpp"
 #include "experiments/verify/summary.hpp"
+#include "reference/checkpoint_files.hpp"
 #include "reference/quantizer_check.hpp"
 
 namespace reprolab::verify {
 namespace {
 
 constexpr std::uint64_t progress_from_bytes = 256'000'000;
+constexpr std::chrono::milliseconds header_notice_after{2'000};
 constexpr std::chrono::milliseconds turn_limit{20'000};  // of a kernel, on one tensor
 
 using Bits = std::span<const std::uint16_t>;
-
-/// The result of one comparison of a tensor; its subject: the reference, the quantizer or a kernel.
-struct Note {
-  std::string subject;
-  Outcome outcome;
-  std::string reason;
-};
 
 /// Calls `body`; an invalid file or a lack of memory becomes a UsageError.
 template <class Body>
@@ -38,20 +33,27 @@ auto telling_the_user(const Options& options, Body body) {
     throw UsageError(error.what());
   } catch (const std::bad_alloc&) {
     throw UsageError(
-        fmt::format("{}: not enough memory for its largest tensor; verify it on a machine with "
-                    "more",
-                    printable(options.file.string())));
+        fmt::format("{}: not enough memory for its headers or its largest tensor; verify it on a "
+                    "machine with more",
+                    reference::describe_paths(options.files)));
   }
 }
 
-/// One run over one file. The kernels run in a worker process, which a kernel may crash.
+reference::BnbCheckpoint read_headers(const Options& options) {
+  const LateNotice notice(header_notice_after,
+                          fmt::format("verify: still reading the headers of {}",
+                                      reference::describe_paths(options.files)));
+  return reference::BnbCheckpoint(options.files);
+}
+
+/// One run over one checkpoint. The kernels run in a worker process, which a kernel may crash.
 class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        checkpoint_(options.file),
+        checkpoint_(read_headers(options)),
         kernels_(make_kernel_checks(options.kernels)),
-        progress_(total_code_bytes(), checkpoint_.file().size_bytes() > progress_from_bytes),
+        progress_(total_code_bytes(), checkpoint_.shards().size_bytes() > progress_from_bytes),
         worker_(
             [this](const Worker::Json& request, const Turn& turn) {
               return telling_the_user(options_, [&] { return check(request, turn); });
@@ -59,30 +61,31 @@ class Run {
             kernels_->unavailable().empty() ? std::optional(turn_limit) : std::nullopt) {}
 
   ExitStatus all() {
-    fmt::print("{}: {} quantized tensors\n", printable(options_.file.string()),
-               checkpoint_.tensors().size());
+    const std::size_t files = checkpoint_.shards().files().size();
+    fmt::print("{}: {} quantized tensors{}\n", reference::describe_paths(options_.files),
+               checkpoint_.tensors().size(), files > 1 ? fmt::format(" in {} files", files) : "");
     if (const std::string reason = kernels_->unavailable(); !reason.empty()) {
       fmt::print("kernels: none run ({})\n", printable(reason));
     }
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
       one(i);
-      progress_.advance(checkpoint_.file().find(checkpoint_.tensors()[i].name)->size_bytes);
+      progress_.advance(code_bytes_of(checkpoint_.tensors()[i]));
     }
     progress_.clear();
-    fmt::print("summary, in tensors:\n{}", summary_.text());
-    if (!summary_.any_comparison()) {
-      fmt::print("dequantized by the reference; nothing to compare with\n");
-    }
+    fmt::print("summary, in tensors:\n{}{}", summary_.outcomes(),
+               summary_.coverage(checkpoint_.other_tensors()));
     return summary_.any_failure() ? exit_wrong_output : exit_verified;
   }
 
  private:
   std::uint64_t total_code_bytes() const {
     std::uint64_t total = 0;
-    for (const auto& info : checkpoint_.tensors()) {
-      total += checkpoint_.file().find(info.name)->size_bytes;
-    }
+    for (const auto& info : checkpoint_.tensors()) total += code_bytes_of(info);
     return total;
+  }
+
+  static std::uint64_t code_bytes_of(const reference::QuantizedTensorInfo& info) {
+    return static_cast<std::uint64_t>(reference::code_bytes(info.state.elements));
   }
 
   void one(std::size_t index) {
@@ -94,25 +97,25 @@ class Run {
           fmt::format("{}: the process that checked it {}", printable(name),
                       answer.fallen.empty() ? "ended" : answer.fallen[0].reason));
     }
-    const auto& notes = answer.json.at("notes");
-    const bool any_failure =
-        !answer.fallen.empty() || std::ranges::any_of(notes, [](const auto& note) {
-          return is_failure(static_cast<Outcome>(note.at(1).template get<int>()));
-        });
-    if (any_failure || !options_.brief) {
-      fmt::print("{}\n", answer.json.at("tensor").get<std::string>());
-    }
-    for (const auto& note : notes) {
-      add(note.at(0), static_cast<Outcome>(note.at(1).get<int>()), note.at(2));
+    std::vector<Note> notes;
+    for (const auto& note : answer.json.at("notes")) {
+      notes.push_back({note.at(0), static_cast<Outcome>(note.at(1).get<int>()), note.at(2)});
     }
     for (const auto& [kernel, reason] : answer.fallen) {
-      add(kernel, Outcome::launch_failed, reason);
+      notes.push_back({kernel, Outcome::launch_failed, reason});
+    }
+    summary_.add_tensor(notes);
+    print(answer.json.at("tensor").get<std::string>(), notes);
+    for (const auto& failure : answer.json.at("dump_failures")) {
+      fmt::print(stderr, "verify: {}\n", failure.get<std::string>());
     }
   }
 
-  void add(const std::string& subject, Outcome outcome, const std::string& reason) {
-    summary_.add(subject, outcome, reason);
-    if (is_failure(outcome)) {
+  void print(const std::string& tensor, const std::vector<Note>& notes) const {
+    const auto failed = [](const Note& note) { return is_failure(note.outcome); };
+    if (!options_.brief || std::ranges::any_of(notes, failed)) fmt::print("{}\n", tensor);
+    for (const auto& [subject, outcome, reason] : notes) {
+      if (!is_failure(outcome)) continue;
       fmt::print("  {}: {}: {}\n", printable(subject), name(outcome), printable(reason));
     }
   }
@@ -120,6 +123,7 @@ class Run {
   /// Runs in the worker: everything about one tensor.
   Worker::Json check(const Worker::Json& request, const Turn& turn) {
     notes_.clear();
+    dump_failures_.clear();
     const auto& info = checkpoint_.tensors().at(request.at("tensor"));
     const auto tensor = checkpoint_.load(info, options_.threads);
     const auto output = reference::dequantize(tensor, options_.threads);
@@ -131,7 +135,8 @@ class Run {
         {"tensor", fmt::format("{}: [{}] {}, blocks of {}{}", printable(tensor.name),
                                fmt::join(tensor.shape, ", "), name(tensor.type), tensor.block_size,
                                tensor.nested ? ", nested scales" : "")},
-        {"notes", Worker::Json::array()}};
+        {"notes", Worker::Json::array()},
+        {"dump_failures", dump_failures_}};
     for (const Note& note : notes_) {
       answer["notes"].push_back({note.subject, static_cast<int>(note.outcome), note.reason});
     }
@@ -141,15 +146,16 @@ class Run {
   void compare_with_stored(const reference::QuantizedTensorInfo& info,
                            const reference::QuantizedTensor& tensor, Bits output) {
     if (info.dequantized == nullptr) {
-      note("reference", Outcome::not_verified, "the file holds no .dequantized to compare with");
+      note(reference_subject, Outcome::not_verified,
+           "the file holds no .dequantized to compare with");
       return;
     }
     const auto stored = checkpoint_.load_bits(*info.dequantized);
     const auto found = reference::compare_bits(stored, output, options_.threads);
     if (found.equal()) {
-      note("reference", Outcome::bit_exact, "");
+      note(reference_subject, Outcome::bit_exact, "");
     } else {
-      note_mismatch("reference", tensor, found, stored, output);
+      note_mismatch(reference_subject, tensor, found, stored, output);
     }
   }
 
@@ -161,7 +167,7 @@ class Run {
     const Outcome outcome = check.equal()   ? Outcome::bit_exact
                             : check.wrong() ? Outcome::mismatch
                                             : Outcome::deviation_as_declared;
-    note("quantizer", outcome, describe(check));
+    note(quantizer_subject, outcome, describe(check));
   }
 
   void run_kernels(const reference::QuantizedTensor& tensor, Bits expected,
@@ -175,18 +181,21 @@ class Run {
     });
   }
 
-  void note(const std::string& subject, Outcome outcome, const std::string& reason) {
-    notes_.push_back({subject, outcome, reason});
+  void note(std::string_view subject, Outcome outcome, const std::string& reason) {
+    notes_.push_back({std::string(subject), outcome, reason});
   }
 
-  void note_mismatch(const std::string& subject, const reference::QuantizedTensor& tensor,
+  void note_mismatch(std::string_view subject, const reference::QuantizedTensor& tensor,
                      const reference::Comparison& found, Bits expected, Bits actual) {
     note(subject, Outcome::mismatch,
          describe_mismatch(found, tensor.n, reference::view_of(tensor),
                            expected[static_cast<std::size_t>(found.first_mismatch)],
                            actual[static_cast<std::size_t>(found.first_mismatch)]));
-    if (options_.dump_directory) {
-      dump_mismatch(*options_.dump_directory, tensor, subject, expected, actual);
+    if (!options_.dump_directory) return;
+    try {
+      dump_mismatch(*options_.dump_directory, tensor, std::string(subject), expected, actual);
+    } catch (const std::runtime_error& error) {  // the mismatch itself already fails the run
+      dump_failures_.push_back(error.what());
     }
   }
 
@@ -195,7 +204,8 @@ class Run {
   std::unique_ptr<KernelChecks> kernels_;
   Progress progress_;
   Summary summary_;
-  std::vector<Note> notes_;  ///< Used in the worker, for the current tensor.
+  std::vector<Note> notes_;  ///< Used in the worker, like the next, for the current tensor.
+  std::vector<std::string> dump_failures_;
   Worker worker_;
 };
 

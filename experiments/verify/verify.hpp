@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "experiments/harness/outcome.hpp"
 #include "experiments/verify/kernel_checks.hpp"
@@ -10,17 +11,19 @@
 namespace reprolab::verify {
 
 struct Options {
-  std::filesystem::path file;  ///< A bnb-4bit checkpoint, .safetensors.
-  int threads = 0;             ///< 0: all hardware threads.
-  bool brief = false;          ///< Print only tensors with a failure, and the summary.
+  /// A bnb-4bit checkpoint: its files, folder or index (reference/checkpoint_files.hpp).
+  std::vector<std::filesystem::path> files;
+  int threads = 0;     ///< 0: all hardware threads.
+  bool brief = false;  ///< Print only tensors with a failure, and the summary.
   std::optional<std::filesystem::path> dump_directory;
   KernelSelection kernels;
 };
 
-/// Dequantizes every quantized weight of the file with the reference and compares: with the stored
+/// Dequantizes every NF4 weight of the checkpoint with the reference and compares: with the stored
 /// `.dequantized` bits, with every selected kernel, and the quantizer with `.source`. Prints one
-/// line per tensor and a summary on stdout. Throws UsageError, also for an invalid file, and
-/// std::logic_error if the comparison fails its self-test.
+/// line per tensor and a summary on stdout, and on stderr one per mismatch that could not be
+/// dumped. Throws UsageError, also for an invalid file, and std::logic_error if the comparison
+/// fails its self-test.
 ExitStatus verify_checkpoint(const Options& options);
 
 }  // namespace reprolab::verify

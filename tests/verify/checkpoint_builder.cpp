@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 
@@ -66,34 +67,37 @@ std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec) {
   tensor.absmax.resize(block_count(n, 64));
   quantize(source, tensor.type, 64, tensor.codes, tensor.absmax, 1);
   const auto blocks = static_cast<std::int64_t>(tensor.absmax.size());
+  const std::string weight = spec.name + ".weight";
   std::vector<BuilderTensor> tensors = {
-      {"layer.weight", "U8", {code_bytes(n), 1}, bytes_of(tensor.codes)},
-      {"layer.weight.quant_map", "F32", {16}, bytes_of(standard_table)}};
+      {weight, "U8", {code_bytes(n), 1}, bytes_of(tensor.codes)},
+      {weight + ".quant_map", "F32", {16}, bytes_of(standard_table)}};
   float offset = 0;
   if (spec.nested) {
     const NestedScales nested = quantize_scales(tensor.absmax, 1);
     dequantize_scales(nested, tensor.absmax, 1);
     offset = nested.offset;
-    tensors.push_back({"layer.weight.absmax", "U8", {blocks}, bytes_of(nested.codes)});
-    tensors.push_back({"layer.weight.nested_absmax",
+    tensors.push_back({weight + ".absmax", "U8", {blocks}, bytes_of(nested.codes)});
+    tensors.push_back({weight + ".nested_absmax",
                        "F32",
                        {static_cast<std::int64_t>(nested.absmax.size())},
                        bytes_of(nested.absmax)});
-    tensors.push_back({"layer.weight.nested_quant_map", "F32", {256}, bytes_of(nested.map)});
+    tensors.push_back({weight + ".nested_quant_map", "F32", {256}, bytes_of(nested.map)});
   } else {
-    tensors.push_back({"layer.weight.absmax", "F32", {blocks}, bytes_of(tensor.absmax)});
+    tensors.push_back({weight + ".absmax", "F32", {blocks}, bytes_of(tensor.absmax)});
   }
   const std::string state = state_text(spec, offset);
-  tensors.push_back({"layer.weight.quant_state.bitsandbytes__nf4",
+  tensors.push_back({weight + ".quant_state.bitsandbytes__nf4",
                      "U8",
                      {static_cast<std::int64_t>(state.size())},
                      state});
   if (spec.dequantized) {
-    tensors.push_back(
-        {"layer.dequantized", "BF16", {spec.rows, spec.columns}, bytes_of(dequantize(tensor, 1))});
+    tensors.push_back({spec.name + ".dequantized",
+                       "BF16",
+                       {spec.rows, spec.columns},
+                       bytes_of(dequantize(tensor, 1))});
   }
   if (spec.source) {
-    tensors.push_back({"layer.source", "BF16", {spec.rows, spec.columns}, bytes_of(source)});
+    tensors.push_back({spec.name + ".source", "BF16", {spec.rows, spec.columns}, bytes_of(source)});
   }
   return tensors;
 }
@@ -125,6 +129,37 @@ std::filesystem::path TemporaryFolder::write(const std::string& name,
                                              const std::string& bytes) const {
   std::ofstream(path_ / name, std::ios::binary) << bytes;
   return path_ / name;
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::filesystem::path> write_shards(const TemporaryFolder& folder,
+                                                const std::vector<BuilderTensor>& tensors,
+                                                std::size_t shard_bytes) {
+  std::vector<std::vector<BuilderTensor>> shards;
+  std::size_t last_bytes = 0;
+  for (const auto& tensor : tensors) {
+    if (shards.empty() || last_bytes + tensor.data.size() > shard_bytes) {
+      shards.emplace_back();
+      last_bytes = 0;
+    }
+    shards.back().push_back(tensor);
+    last_bytes += tensor.data.size();
+  }
+  std::vector<std::filesystem::path> files;
+  std::string index = R"({"metadata": {"total_size": 1}, "weight_map": {)";
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const auto name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    files.push_back(folder.write(name, safetensors_bytes(shards[i])));
+    for (const auto& tensor : shards[i]) {
+      index += fmt::format("{}\"{}\": \"{}\"", index.ends_with('{') ? "" : ", ", tensor.name, name);
+    }
+  }
+  folder.write("model.safetensors.index.json", index + "}}");
+  return files;
 }
 
 MemoryFile::MemoryFile() : descriptor_(::memfd_create("reprolab", MFD_CLOEXEC)) {

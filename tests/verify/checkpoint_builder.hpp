@@ -22,6 +22,7 @@ std::string safetensors_bytes(const std::vector<BuilderTensor>& tensors);
 std::string safetensors_bytes(const std::string& header, const std::string& data);
 
 struct CheckpointSpec {
+  std::string name = "layer";
   bool nested = false;
   bool dequantized = true;
   bool source = false;
@@ -29,7 +30,7 @@ struct CheckpointSpec {
   std::int64_t columns = 67;  ///< An odd number of weights and a short last block.
 };
 
-/// The tensors of a checkpoint with one weight, `layer.weight`, bf16 in blocks of 64, quantized
+/// The tensors of a checkpoint with one weight, `NAME.weight`, bf16 in blocks of 64, quantized
 /// and dequantized by the reference.
 std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec = {});
 
@@ -54,6 +55,16 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// The bytes of a file.
+std::string content(const std::filesystem::path& path);
+
+/// Writes `tensors` as Hugging Face's splitter does: in their order, a new file whenever the next
+/// tensor would make the last file's data longer than `shard_bytes`; and the index beside them.
+/// Returns the paths of the files; the index is `folder`/model.safetensors.index.json.
+std::vector<std::filesystem::path> write_shards(const TemporaryFolder& folder,
+                                                const std::vector<BuilderTensor>& tensors,
+                                                std::size_t shard_bytes);
 
 /// A file that is never on a disk, for tests that write thousands.
 class MemoryFile {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "tests/verify/checkpoint_builder.hpp"
 
@@ -18,11 +16,6 @@ struct Finished {
   std::string out;
   std::string err;
 };
-
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class VerifyProgram : public testing::Test {
  protected:
@@ -48,8 +41,10 @@ TEST_F(VerifyProgram, ProvesTheGoldenFile) {
   EXPECT_EQ(run_result.status, 0);
   EXPECT_EQ(run_result.err, "");
   EXPECT_TRUE(run_result.out.starts_with(GOLDEN_FILE ": 86 quantized tensors\n"));
-  EXPECT_NE(run_result.out.find("  reference  bit_exact 86\n  quantizer  bit_exact 86\n"),
-            std::string::npos)
+  EXPECT_TRUE(run_result.out.ends_with(
+      "  reference  bit_exact 86\n  quantizer  bit_exact 86\n"
+      "checked: 86 of 116 tensors: 86 with stored outputs, 86 with what was quantized\n"
+      "not checked: 30 tensors of F32\n"))
       << run_result.out;
 }
 
@@ -111,7 +106,7 @@ TEST_F(VerifyProgram, NothingOfAFileReachesTheTerminalRaw) {
     tensor.name.replace(0, 5, "l\\u000aer\\u001b[2J\u202e");  // as JSON spells it
   }
   const auto path = folder_.write("a\n  reference  bit_exact 9", safetensors_bytes(tensors));
-  const Finished result = run("'" + path.string() + "'");
+  const Finished result = run(fmt::format("'{}'", path.string()));
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(result.out.starts_with(folder_.path().string() + "/a\\x0a  reference  bit_exact 9: "))
       << result.out;
@@ -119,8 +114,47 @@ TEST_F(VerifyProgram, NothingOfAFileReachesTheTerminalRaw) {
       << result.out;
   const auto raw = folder_.write("b\n\x1b", "");
   EXPECT_TRUE(
-      run("'" + raw.string() + "'")
+      run(fmt::format("'{}'", raw.string()))
           .err.starts_with("verify: " + folder_.path().string() + "/b\\x0a\\x1b: has 0 bytes"));
+}
+
+TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
+  auto tensors = valid_tensors({.name = "a"});
+  for (const auto& tensor : valid_tensors({.name = "b", .dequantized = false, .source = true})) {
+    tensors.push_back(tensor);
+  }
+  for (const auto& tensor : valid_tensors({.name = "c", .dequantized = false})) {
+    tensors.push_back(tensor);
+  }
+  tensors.push_back({"int8.weight", "I8", {1}, "x"});
+  tensors.push_back({"int8.SCB", "F32", {1}, "abcd"});
+  tensors.push_back({"head.weight", "BF16", {1}, "ab"});
+  const auto files = write_shards(folder_, tensors, 150);
+  const Finished result = run(folder_.path().string() + " --brief");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(result.out.starts_with(
+      fmt::format("{}: 3 quantized tensors in {} files\n", folder_.path().string(), files.size())))
+      << result.out;
+  EXPECT_TRUE(result.out.ends_with(
+      "summary, in tensors:\n"
+      "  reference  bit_exact 1  not_verified 2 (the file holds no .dequantized to compare with)\n"
+      "  quantizer  bit_exact 1\n"
+      "checked: 2 of 5 tensors: 1 with stored outputs, 1 with what was quantized\n"
+      "not checked: 1 tensor of NF4, dequantized by the reference with nothing to compare with, "
+      "which proves nothing\n"
+      "not checked: 1 tensor of LLM.int8(), 1 of BF16\n"))
+      << result.out;
+  const auto index = folder_.path() / "model.safetensors.index.json";
+  const auto from = [&](const Finished& run) { return run.out.substr(run.out.find("summary")); };
+  EXPECT_EQ(from(run(index.string() + " --brief")), from(result));
+  std::string all;
+  for (const auto& file : files) all += file.string() + " ";
+  const Finished of_files = run(all + "--brief");
+  EXPECT_EQ(from(of_files), from(result));
+  EXPECT_TRUE(of_files.out.starts_with(
+      fmt::format("{} and {} more: ", files[0].string(), files.size() - 1)))
+      << of_files.out;
 }
 
 struct Refusal {
@@ -149,7 +183,7 @@ TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
 
 /// These texts come from CLI11 and differ between its versions.
 TEST_F(VerifyProgram, RefusesUnknownAndMissingArgumentsInOneLine) {
-  for (const std::string arguments : {"", "a b", "a --colour", "a --dump"}) {
+  for (const std::string arguments : {"", "a --colour", "a --dump"}) {
     const Finished result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_TRUE(result.err.starts_with("verify: ")) << result.err;
@@ -158,14 +192,40 @@ TEST_F(VerifyProgram, RefusesUnknownAndMissingArgumentsInOneLine) {
   }
 }
 
-TEST_F(VerifyProgram, SaysWhenAMismatchCannotBeDumped) {
-  auto tensors = valid_tensors();
-  tensor_named(tensors, "layer.dequantized").data[0] ^= 1;
-  const Finished result = run(file(tensors) + " --dump /dev/null");
+/// Two weights, each with an output that differs from the stored one in its first bit.
+std::vector<BuilderTensor> two_mismatches(const std::string& a, const std::string& b) {
+  auto tensors = valid_tensors({.name = a});
+  const auto second = valid_tensors({.name = b});
+  tensors.insert(tensors.end(), second.begin(), second.end());
+  for (const auto& name : {a, b}) tensor_named(tensors, name + ".dequantized").data[0] ^= 1;
+  return tensors;
+}
+
+TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
+  const Finished result = run(file(two_mismatches("a", "b")) + " --dump /dev/null");
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.err,
-            "verify: cannot write /dev/null/layer.weight.reference.expected.npy; check that the "
-            "folder exists and has room\n");
+            "verify: cannot write /dev/null/a.weight.reference.expected.npy; check that the folder "
+            "exists and has room\n"
+            "verify: cannot write /dev/null/b.weight.reference.expected.npy; check that the folder "
+            "exists and has room\n");
+  EXPECT_NE(result.out.find("  reference  mismatch 2\n"), std::string::npos) << result.out;
+}
+
+TEST_F(VerifyProgram, NoTwoTensorsShareADump) {
+  const auto dump = folder_.path() / "dump";
+  run(file(two_mismatches("a/b", "a_b")) + " --dump " + dump.string());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dump), {}), 4);
+  EXPECT_TRUE(std::filesystem::exists(dump / "a_b.weight.reference.expected.npy"));
+}
+
+TEST_F(VerifyProgram, LongNamesAreShortenedInDumps) {
+  const auto dump = folder_.path() / "dump";
+  const std::string name(300, 'n');
+  const Finished result =
+      run(file(two_mismatches(name + "1", name + "2")) + " --dump " + dump.string());
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dump), {}), 4);
 }
 
 TEST_F(VerifyProgram, HelpIsNoError) {

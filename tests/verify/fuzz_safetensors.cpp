@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int file = ::memfd_create("fuzz", MFD_CLOEXEC);
   if (file < 0 || ::write(file, data, size) != static_cast<ssize_t>(size)) std::abort();
   try {
-    const BnbCheckpoint checkpoint("/proc/self/fd/" + std::to_string(file));
+    const BnbCheckpoint checkpoint({"/proc/self/fd/" + std::to_string(file)});
     for (const auto& info : checkpoint.tensors()) dequantize(checkpoint.load(info, 1), 1);
   } catch (const InvalidFile&) {
   }

@@ -63,6 +63,14 @@ std::string with_state(const std::string& from, const std::string& to, bool nest
       nested);
 }
 
+/// The checkpoint with its state named as that of another 4-bit type.
+std::string renamed_state(const std::string& type) {
+  return changed([&](Tensors& tensors) {
+    BuilderTensor& state = tensor_named(tensors, "layer.weight.quant_state.bitsandbytes__nf4");
+    state.name = "layer.weight.quant_state.bitsandbytes__" + type;
+  });
+}
+
 std::string one_entry(const std::string& entry, std::size_t data_bytes = 4) {
   return safetensors_bytes(R"({"t":)" + entry + "}", std::string(data_bytes, 'd'));
 }
@@ -101,6 +109,16 @@ const std::vector<Malformed>& container_faults() {
        std::string("the header is not a JSON object") + damaged},
       {"BadUtf8", safetensors_bytes("{\"\xff\":1}", ""),
        std::string("the header is not valid JSON (byte 3)") + damaged},
+      {"NulBehindTheHeader", safetensors_bytes(std::string("{}\0garbage", 10), ""),
+       std::string("the header is not valid JSON (byte 3)") + damaged},
+      {"TextBehindTheHeader", safetensors_bytes("{} {}", ""),
+       std::string("the header is not valid JSON (byte 4)") + damaged},
+      {"ByteOrderMark", safetensors_bytes("\xef\xbb\xbf{}", ""),
+       std::string("the header is not valid JSON (byte 1)") + damaged},
+      {"NewlineInAName", safetensors_bytes("{\"a\nb\":{}}", ""),
+       std::string("the header is not valid JSON (byte 4)") + damaged},
+      {"LongNumber", safetensors_bytes(R"({"t":)" + std::string(5000, '1') + "}", ""),
+       std::string("the header holds a number out of range") + damaged},
       {"HugeNumber", safetensors_bytes(R"({"t":1e999})", ""),
        std::string("the header holds a number out of range") + damaged},
       {"KeyTwice", safetensors_bytes(R"({"t":{},"t":{}})", ""),
@@ -111,6 +129,12 @@ const std::vector<Malformed>& container_faults() {
        std::string("the header nests deeper than 4 levels") + damaged},
       {"MetadataNoObject", safetensors_bytes(R"({"__metadata__":3})", ""),
        std::string("tensor '__metadata__' is not an object") + damaged},
+      {"MetadataTwice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""),
+       std::string("the header has the key '__metadata__' twice") + damaged},
+      {"MetadataKeyTwice", safetensors_bytes(R"({"__metadata__":{"a":"","a":""}})", ""),
+       std::string("the header has the key 'a' twice") + damaged},
+      {"MetadataOfLists", safetensors_bytes(R"({"__metadata__":{"a":["b"]}})", ""),
+       std::string("tensor '__metadata__' holds a value that is not a string") + damaged},
       {"MetadataNoString", safetensors_bytes(R"({"__metadata__":{"a":3}})", ""),
        std::string("tensor '__metadata__' holds a value that is not a string") + damaged},
       {"EntryNoObject", one_entry("7"),
@@ -125,6 +149,10 @@ const std::vector<Malformed>& container_faults() {
        std::string("tensor 't' has no 'shape' in the header") + damaged},
       {"ShapeNoList", one_entry(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"),
        std::string("tensor 't' has a shape that is not a list") + damaged},
+      {"ShapeObject", one_entry(R"({"dtype":"U8","shape":{"a":4},"data_offsets":[0,4]})"),
+       std::string("tensor 't' has a shape that is not a list") + damaged},
+      {"ShapeOfLists", one_entry(R"({"dtype":"U8","shape":[[4]],"data_offsets":[0,4]})"),
+       std::string("tensor 't' has a shape that is not whole numbers from 0") + damaged},
       {"NegativeShape", one_entry(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"),
        std::string("tensor 't' has a shape that is not whole numbers from 0") + damaged},
       {"FractionalShape", one_entry(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"),
@@ -140,6 +168,10 @@ const std::vector<Malformed>& container_faults() {
       {"NoOffsets", one_entry(R"({"dtype":"U8","shape":[4]})"),
        std::string("tensor 't' has no 'data_offsets' in the header") + damaged},
       {"ThreeOffsets", one_entry(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4,4]})"),
+       std::string("tensor 't' has data_offsets that are not two whole numbers from 0") + damaged},
+      {"OffsetsNoList", one_entry(R"({"dtype":"U8","shape":[4],"data_offsets":4})"),
+       std::string("tensor 't' has data_offsets that are not two whole numbers from 0") + damaged},
+      {"OneOffset", one_entry(R"({"dtype":"U8","shape":[4],"data_offsets":[4]})"),
        std::string("tensor 't' has data_offsets that are not two whole numbers from 0") + damaged},
       {"NegativeOffset", one_entry(R"({"dtype":"U8","shape":[4],"data_offsets":[-4,0]})"),
        std::string("tensor 't' has data_offsets that are not two whole numbers from 0") + damaged},
@@ -167,11 +199,10 @@ const std::vector<Malformed>& container_faults() {
        std::string("tensor 'b' begins at byte 3 of the data, but the tensor before it ends at 2") +
            damaged},
       {"NoQuantizedTensor", safetensors_bytes({{"t", "U8", {4}, "1234"}}),
-       "holds no tensor quantized by bitsandbytes to 4 bits (none of its 1 tensors has a "
-       "quant_state); give a bnb-4bit checkpoint"},
+       "holds no tensor quantized by bitsandbytes to NF4, but 1 tensor of U8; give a bnb-4bit "
+       "checkpoint"},
       {"NoTensors", safetensors_bytes("{}", ""),
-       "holds no tensor quantized by bitsandbytes to 4 bits (none of its 0 tensors has a "
-       "quant_state); give a bnb-4bit checkpoint"},
+       "holds no tensor at all; give a bnb-4bit checkpoint"},
   };
   return faults;
 }
@@ -195,6 +226,22 @@ const std::vector<Malformed>& checkpoint_faults() {
        lacks("'nested_quant_map'")},
       {"NoState", without("layer.weight.quant_state.bitsandbytes__nf4"),
        w("has 'absmax' but lacks 'quant_state.bitsandbytes__nf4'", save_again)},
+      {"NoStateNoCodes", changed([](Tensors& tensors) {
+         remove_tensor(tensors, "layer.weight.quant_state.bitsandbytes__nf4");
+         remove_tensor(tensors, "layer.weight");
+       }),
+       w("has 'absmax' but lacks its codes and 'quant_state.bitsandbytes__nf4'", save_again)},
+      {"UnknownState", renamed_state("nf5"),
+       w("has a quant_state of the unknown type 'nf5'; only nf4 and fp4 are known", save_again)},
+      {"StateWithoutType", renamed_state(""),
+       w("has a quant_state of the unknown type ''; only nf4 and fp4 are known", save_again)},
+      {"TwoStates", changed([](Tensors& tensors) {
+         tensors.push_back({"layer.weight.quant_state.bitsandbytes__fp4", "U8", {2}, "{}"});
+       }),
+       w("has two quant_states, nf4 and fp4", save_again)},
+      {"NothingButFp4", renamed_state("fp4"),
+       "holds no tensor quantized by bitsandbytes to NF4, but 1 tensor of FP4, 1 of BF16; give a "
+       "bnb-4bit checkpoint"},
       {"TooManyCodes", longer("layer.weight", 1, 1),
        w("has its codes of 102 U8, but its quant_state calls for 101 U8", save_again)},
       {"TooManyScales", longer("layer.weight.absmax", 1, 4),
@@ -223,6 +270,9 @@ const std::vector<Malformed>& checkpoint_faults() {
        }),
        w("has a quant_state that is not a U8 text of at most 65536 bytes", save_again)},
       {"StateNoJson", with_state("{", "["), state("is not valid JSON (byte 14)")},
+      {"NulBehindTheState", with_state("}", std::string("}\0{", 3)),
+       state("is not valid JSON (byte 78)")},
+      {"TextBehindTheState", with_state("}", "}x"), state("is not valid JSON (byte 78)")},
       {"StateDeep", with_state("[3, 67]", "[[[3]]]"), state("nests deeper than 3 levels")},
       {"StateKeyTwice", with_state("\"shape\"", "\"dtype\""), state("has the key 'dtype' twice")},
       {"Fp4", with_state("\"nf4\"", "\"fp4\""), state("says 'fp4', not NF4")},
@@ -271,7 +321,7 @@ TEST_P(MalformedFile, GetsOneLineThatNamesTheFault) {
   const TemporaryFolder folder;
   const auto path = folder.write("a.safetensors", GetParam().bytes);
   try {
-    BnbCheckpoint checkpoint(path);
+    BnbCheckpoint checkpoint({path});
     FAIL() << "was accepted";
   } catch (const InvalidFile& error) {
     EXPECT_EQ(error.what(), path.string() + ": " + GetParam().message);
@@ -289,7 +339,7 @@ TEST(SpecialOffset, InfinityAsPythonWritesItIsAccepted) {
   const TemporaryFolder folder;
   for (const std::string word : {"Infinity", "-Infinity"}) {
     const BnbCheckpoint checkpoint(
-        folder.write("a", with_state(offset_text(), "\"nested_offset\": " + word, true)));
+        {folder.write("a", with_state(offset_text(), "\"nested_offset\": " + word, true))});
     const float offset = checkpoint.tensors()[0].state.nested_offset;
     EXPECT_TRUE(std::isinf(offset) && (offset < 0) == (word[0] == '-'));
   }
@@ -297,7 +347,7 @@ TEST(SpecialOffset, InfinityAsPythonWritesItIsAccepted) {
 
 TEST(AbsentFile, IsSaidToBeAbsent) {
   try {
-    BnbCheckpoint checkpoint("/nonexistent/a.safetensors");
+    BnbCheckpoint checkpoint({"/nonexistent/a.safetensors"});
     FAIL();
   } catch (const InvalidFile& error) {
     EXPECT_STREQ(error.what(),
@@ -305,14 +355,14 @@ TEST(AbsentFile, IsSaidToBeAbsent) {
   }
 }
 
-TEST(AbsentFile, AFolderIsNoFile) {
+TEST(AbsentFile, AnEmptyFolderIsNoCheckpoint) {
   const TemporaryFolder folder;
   try {
-    BnbCheckpoint checkpoint(folder.path());
+    BnbCheckpoint checkpoint({folder.path()});
     FAIL();
   } catch (const InvalidFile& error) {
-    EXPECT_EQ(error.what(),
-              folder.path().string() + ": is not a regular file; give a .safetensors file");
+    EXPECT_EQ(error.what(), folder.path().string() +
+                                ": holds no .safetensors file; give the folder of a checkpoint");
   }
 }
 

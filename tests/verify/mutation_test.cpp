@@ -17,7 +17,8 @@ class Mutator {
   explicit Mutator(std::uint32_t seed) : random_(seed) {}
 
   std::string mutate(std::string bytes) {
-    const std::size_t header_bytes = 8 + header_length(bytes);
+    const std::size_t header_bytes =
+        8 + std::min<std::uint64_t>(header_length(bytes), bytes.size());
     const auto changes = 1 + below(3);
     for (std::uint32_t i = 0; i < changes && bytes.size() > 8; ++i) {
       switch (below(7)) {
@@ -84,7 +85,7 @@ class Mutator {
 /// Returns whether the file was accepted.
 bool read_all(const std::filesystem::path& path) {
   try {
-    const BnbCheckpoint checkpoint(path);
+    const BnbCheckpoint checkpoint({path});
     for (const auto& info : checkpoint.tensors()) {
       const QuantizedTensor tensor = checkpoint.load(info, 1);
       dequantize(tensor, 1);
@@ -113,6 +114,24 @@ TEST_P(Mutation, EveryDamagedFileIsReadOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PlainAndNested, Mutation, testing::Bool());
+
+/// The same bytes are damaged as in a file; that the first 8 are no length does not matter.
+TEST(IndexMutation, EveryDamagedIndexIsReadOrRefused) {
+  const TemporaryFolder folder;
+  write_shards(folder, valid_tensors({.nested = true}), 1200);
+  const auto path = folder.path() / "model.safetensors.index.json";
+  const std::string sound = content(path);
+  ASSERT_TRUE(read_all(path));
+  int accepted = 0;
+  constexpr int mutations = 3000;
+  for (int seed = 0; seed < mutations; ++seed) {
+    SCOPED_TRACE(seed);
+    folder.write("model.safetensors.index.json", Mutator(seed).mutate(sound));
+    EXPECT_NO_THROW(accepted += read_all(path));
+  }
+  EXPECT_GT(accepted, 10) << "some mutations hit numbers and white space";
+  EXPECT_LT(accepted, mutations / 2) << "most must be refused";
+}
 
 TEST(Truncation, AFileCutAnywhereIsRefused) {
   const MemoryFile file;

@@ -1,8 +1,12 @@
 // A valid file is read back exactly as it was written.
-#include "reference/safetensors.hpp"
+#include "reference/shard_set.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "reference/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
@@ -13,8 +17,8 @@ namespace {
 
 class Safetensors : public testing::Test {
  protected:
-  SafetensorsFile open(const std::vector<BuilderTensor>& tensors) {
-    return SafetensorsFile(folder_.write("a.safetensors", safetensors_bytes(tensors)));
+  ShardSet open(const std::vector<BuilderTensor>& tensors) {
+    return ShardSet({folder_.write("a.safetensors", safetensors_bytes(tensors))});
   }
 
   TemporaryFolder folder_;
@@ -25,7 +29,6 @@ TEST_F(Safetensors, UnalignedDataAreCopiedOut) {
       open({{"one", "U8", {1}, "x"}, {"f", "F32", {1}, std::string("\0\0\x80\x3f", 4)}});
   EXPECT_EQ(file.read<float>(*file.find("f")), std::vector<float>{1.0f});
   EXPECT_EQ(file.find("absent"), nullptr);
-  EXPECT_EQ(file.metadata().at("format"), "pt");
 }
 
 TEST_F(Safetensors, EveryDtypeOfTheFormatIsAPlainTensor) {
@@ -39,20 +42,44 @@ TEST_F(Safetensors, EveryDtypeOfTheFormatIsAPlainTensor) {
   }
   tensors.push_back({"F4", "F4", {6}, "abc"});
   tensors.push_back({"F6_E3M2", "F6_E3M2", {4}, "abc"});
-  EXPECT_EQ(open(tensors).tensors().size(), tensors.size());
+  EXPECT_EQ(open(tensors).tensor_count(), tensors.size());
 }
 
 TEST_F(Safetensors, ScalarsAndEmptyTensorsAreTensors) {
   const auto file = open({{"scalar", "U8", {}, "x"}, {"empty", "F32", {0, 7}, ""}});
-  EXPECT_EQ(file.find("scalar")->elements, 1);
-  EXPECT_EQ(file.find("empty")->elements, 0);
+  EXPECT_EQ(file.find("scalar")->info->elements, 1);
+  EXPECT_EQ(file.find("empty")->info->elements, 0);
   EXPECT_TRUE(file.read<float>(*file.find("empty")).empty());
 }
 
 TEST_F(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
   const BnbCheckpoint checkpoint(
-      folder_.write("empty", safetensors_bytes(valid_tensors({.rows = 0, .columns = 5}))));
+      {folder_.write("empty", safetensors_bytes(valid_tensors({.rows = 0, .columns = 5})))});
   EXPECT_TRUE(dequantize(checkpoint.load(checkpoint.tensors()[0])).empty());
+}
+
+/// A FIFO would be waited for, /dev/zero read without end.
+TEST_F(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const auto fifo = folder_.path() / "fifo.safetensors";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const auto listener = folder_.path() / "socket";
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  listener.native().copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  for (const std::filesystem::path& path :
+       std::vector<std::filesystem::path>{fifo, listener, "/dev/zero", "/dev/null"}) {
+    try {
+      BnbCheckpoint checkpoint({path});
+      FAIL() << path;
+    } catch (const InvalidFile& error) {
+      EXPECT_EQ(error.what(), path.string() + ": is not a regular file; give a .safetensors file");
+    }
+  }
+  ::close(descriptor);
+  EXPECT_THROW(BnbCheckpoint({folder_.path()}), InvalidFile) << "a FIFO in a folder";
+  std::filesystem::rename(fifo, folder_.path() / "model.safetensors.index.json");
+  EXPECT_THROW(BnbCheckpoint({folder_.path()}), InvalidFile) << "a FIFO as the index";
 }
 
 class SoundCheckpoint : public testing::TestWithParam<bool> {};
@@ -60,7 +87,7 @@ class SoundCheckpoint : public testing::TestWithParam<bool> {};
 TEST_P(SoundCheckpoint, DequantizesToTheStoredBits) {
   const TemporaryFolder folder;
   const auto tensors = valid_tensors({.nested = GetParam(), .source = true, .rows = 301});
-  const BnbCheckpoint checkpoint(folder.write("a", safetensors_bytes(tensors)));
+  const BnbCheckpoint checkpoint({folder.write("a", safetensors_bytes(tensors))});
   ASSERT_EQ(checkpoint.tensors().size(), 1u);
   const auto& info = checkpoint.tensors()[0];
   EXPECT_EQ(info.state.nested, GetParam());

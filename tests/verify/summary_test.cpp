@@ -1,0 +1,51 @@
+#include "experiments/verify/summary.hpp"
+
+#include <gtest/gtest.h>
+
+namespace reprolab::verify {
+namespace {
+
+Note compared(std::string_view subject, Outcome outcome = Outcome::bit_exact) {
+  return {std::string(subject), outcome, ""};
+}
+
+const Note nothing_stored{std::string(reference_subject), Outcome::not_verified, "nothing stored"};
+
+TEST(Coverage, SaysWithWhatEachTensorWasCompared) {
+  Summary summary;
+  summary.add_tensor(
+      {compared("reference"), compared("quantizer"), compared("k1"), compared("k2")});
+  summary.add_tensor({nothing_stored, compared("k1"), compared("k2", Outcome::unsupported)});
+  summary.add_tensor({nothing_stored, compared("k1", Outcome::mismatch)});
+  EXPECT_EQ(summary.coverage({{"FP4", 2}, {"BF16", 5}}),
+            "checked: 3 of 10 tensors: 1 with stored outputs, 1 with what was quantized, 3 with "
+            "kernels\n"
+            "not checked: 2 tensors of FP4, 5 of BF16\n");
+  EXPECT_TRUE(summary.any_failure());
+}
+
+TEST(Coverage, WhatTheReferenceAloneDequantizedIsNotChecked) {
+  Summary summary;
+  summary.add_tensor({nothing_stored, compared("k", Outcome::unsupported)});
+  EXPECT_EQ(summary.coverage({}),
+            "checked: 0 of 1 tensor\n"
+            "not checked: 1 tensor of NF4, dequantized by the reference with nothing to compare "
+            "with, which proves nothing\n");
+  EXPECT_FALSE(summary.any_failure());
+}
+
+TEST(Coverage, AKernelThatFailsComparesNothing) {
+  Summary summary;
+  summary.add_tensor({nothing_stored, compared("k", Outcome::launch_failed)});
+  EXPECT_TRUE(summary.coverage({}).starts_with("checked: 0 of 1 tensor\n"));
+  EXPECT_TRUE(summary.any_failure());
+}
+
+TEST(Outcomes, ReasonsOfADriverStayOnTheirLine) {
+  Summary summary;
+  summary.add_tensor({{"peer\n", Outcome::unsupported, "no\x1b[2J\nk  bit_exact 9"}});
+  EXPECT_EQ(summary.outcomes(), "  peer\\x0a  unsupported 1 (no\\x1b[2J\\x0ak  bit_exact 9)\n");
+}
+
+}  // namespace
+}  // namespace reprolab::verify
