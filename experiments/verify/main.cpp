@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "common/printable.hpp"
 #include "experiments/verify/verify.hpp"
@@ -15,6 +17,21 @@ std::string whole_number_of_threads(const std::string& text) {
   const bool parsed = CLI::detail::lexical_cast(text, threads);
   if (parsed && threads >= 1 && threads <= 4096) return {};
   return fmt::format("give a whole number from 1 to 4096, not '{}'", text);
+}
+
+/// The arguments in reverse order, as CLI11 takes them. It would take a path [a,b] for a list of
+/// two, but ./[a,b] is the same path.
+std::vector<std::string> arguments_of(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto is_path = [&](std::size_t i) {
+    const CLI::Option* before = i > 0 ? app.get_option_no_throw(arguments[i - 1]) : nullptr;
+    return before == nullptr || before->get_items_expected_max() == 0;
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with('[') && is_path(i)) arguments[i].insert(0, "./");
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
 }
 
 }  // namespace
@@ -47,7 +64,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   return reprolab::run_program("verify", [&]() -> int {
     try {
-      app.parse(argc, argv);
+      app.parse(arguments_of(app, argc, argv));
     } catch (const CLI::Success& help) {
       return app.exit(help);
     } catch (const CLI::ParseError& error) {

@@ -23,9 +23,10 @@ class VerifyProgram : public testing::Test {
     const auto out = folder_.path() / "stdout";
     const auto err = folder_.path() / "stderr";
     // Without kernels, so that the result is the same on a machine with a GPU.
-    const int code = std::system(fmt::format("CUDA_VISIBLE_DEVICES= '{}' {} >'{}' 2>'{}'",
-                                             VERIFY_PROGRAM, arguments, out.string(), err.string())
-                                     .c_str());
+    const int code = std::system(
+        fmt::format("cd '{}' && CUDA_VISIBLE_DEVICES= '{}' {} >'{}' 2>'{}'",
+                    folder_.path().string(), VERIFY_PROGRAM, arguments, out.string(), err.string())
+            .c_str());
     return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content(out), content(err)};
   }
 
@@ -155,6 +156,17 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
   EXPECT_TRUE(of_files.out.starts_with(
       fmt::format("{} and {} more: ", files[0].string(), files.size() - 1)))
       << of_files.out;
+}
+
+TEST_F(VerifyProgram, APathMayHoldAnyCharacters) {
+  for (const std::string name : {"[a,b]", "a b", "-x", "a;#:$x\"y", "%s{}", "größe"}) {
+    const auto path = folder_.write(name, safetensors_bytes(valid_tensors()));
+    const Finished whole = run(fmt::format("'{}'", path.string()));
+    EXPECT_EQ(whole.status, 0) << whole.err;
+    const Finished alone = run(fmt::format("--threads 1 -- '{}'", name));
+    EXPECT_EQ(alone.status, 0) << alone.err;
+    std::filesystem::remove(path);
+  }
 }
 
 struct Refusal {
