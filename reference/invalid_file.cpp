@@ -1,5 +1,7 @@
 #include "reference/invalid_file.hpp"
 
+#include <fmt/format.h>
+
 #include "common/printable.hpp"
 
 namespace reprolab::reference {

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "common/printable.hpp"
 
@@ -35,12 +33,9 @@ void complain(const char* program, const char* text) noexcept {
 }
 
 std::string lost_output() {
-  errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  const int error = errno;
   if (!lost && std::ferror(stderr) == 0) return "";
-  return fmt::format("output to {} was lost{}{}", lost ? "stdout" : "stderr", error ? ": " : "",
-                     error ? std::strerror(error) : "");
+  return fmt::format("output to {} was lost; is the disk full?", lost ? "stdout" : "stderr");
 }
 
 }  // namespace reprolab

@@ -30,20 +30,25 @@ std::string lost_output();
 template <class Body>
 int run_program(const char* program, Body body) {
   int status = exit_verified;
+  std::string wrong;
   try {
     require_streams();
     status = body();
   } catch (const UsageError& error) {
     complain(program, error.what());
-    status = exit_usage;
+    return exit_usage;
   } catch (const std::exception& error) {
-    complain(program, error.what());
-    status = exit_wrong_output;
+    wrong = error.what();
   }
+  // Looked at first, because fmt throws if it cannot print.
   const std::string lost = lost_output();
-  if (lost.empty() || status != exit_verified) return status;
-  complain(program, lost.c_str());
-  return exit_usage;
+  if (!lost.empty()) {
+    complain(program, lost.c_str());
+    return status == exit_verified ? exit_usage : status;
+  }
+  if (wrong.empty()) return status;
+  complain(program, wrong.c_str());
+  return exit_wrong_output;
 }
 
 }  // namespace reprolab

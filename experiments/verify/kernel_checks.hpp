@@ -19,7 +19,7 @@ namespace reprolab::verify {
 
 /// Which kernels to run.
 struct KernelSelection {
-  std::string pattern;             ///< Regular expression on names; empty: all.
+  std::string pattern;             ///< Of names: selects() in selection.hpp; empty: all.
   std::vector<std::string> peers;  ///< Libraries to load and register as kernels.
 };
 

@@ -28,7 +28,8 @@ std::vector<std::string> arguments_of(const CLI::App& app, int argc, char** argv
     return before == nullptr || before->get_items_expected_max() == 0;
   };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].starts_with('[') && is_path(i)) arguments[i].insert(0, "./");
+    if (arguments[i].starts_with('[') && is_path(i))
+      arguments[i] = fmt::format("./{}", arguments[i]);
   }
   std::ranges::reverse(arguments);
   return arguments;
@@ -51,12 +52,14 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "CPU threads (default: all)")
       ->check(whole_number_of_threads)
       ->type_name("N");
+  app.add_flag("--dry-run", options.dry_run, "Print what would be checked, then exit");
   app.add_flag("--brief", options.brief, "Only tensors with a failure, and the summary");
   app.add_option("--dump", options.dump_directory,
                  "Write expected and actual bits of each mismatch to this folder as .npy")
       ->type_name("DIR");
-  app.add_option("--kernel", options.kernels.pattern, "Only kernels whose names match")
-      ->type_name("REGEX");
+  app.add_option("--kernel", options.kernels.pattern,
+                 "Only these kernels; * ? and | as in a shell's case")
+      ->type_name("PATTERN");
   app.add_option(
          "--peer", options.kernels.peers,
          "A bitsandbytes library (libbitsandbytes_cudaNNN.so) to verify as a kernel; repeatable")

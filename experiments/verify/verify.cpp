@@ -18,6 +18,7 @@
 namespace reprolab::verify {
 namespace {
 
+constexpr double bytes_per_weight = 5;  // of the largest tensor: codes, scales and two outputs
 constexpr std::uint64_t progress_from_bytes = 256'000'000;
 constexpr std::chrono::milliseconds header_notice_after{2'000};
 constexpr std::chrono::milliseconds turn_limit{20'000};  // of a kernel, on one tensor
@@ -67,6 +68,7 @@ class Run {
     if (const std::string reason = kernels_->unavailable(); !reason.empty()) {
       fmt::print("kernels: none run ({})\n", printable(reason));
     }
+    if (options_.dry_run) return plan();
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
       one(i);
       progress_.advance(code_bytes_of(checkpoint_.tensors()[i]));
@@ -88,6 +90,24 @@ class Run {
     return static_cast<std::uint64_t>(reference::code_bytes(info.state.elements));
   }
 
+  ExitStatus plan() const {
+    std::int64_t weights = 0, largest = 0;
+    for (const auto& info : checkpoint_.tensors()) {
+      weights += info.state.elements;
+      largest = std::max(largest, info.state.elements);
+    }
+    fmt::print("to check: {} tensors with {:.4g} million weights; about {:.1f} GB of memory\n",
+               checkpoint_.tensors().size(), 1e-6 * static_cast<double>(weights),
+               1e-9 * bytes_per_weight * static_cast<double>(largest));
+    if (!checkpoint_.other_tensors().empty()) {
+      fmt::print("not to check: {}\n", printable(describe(checkpoint_.other_tensors())));
+    }
+    if (const auto names = kernels_->names(); !names.empty()) {
+      fmt::print("with: {}\n", fmt::join(names, ", "));
+    }
+    return exit_verified;
+  }
+
   void one(std::size_t index) {
     const std::string& name = checkpoint_.tensors()[index].name;
     const auto answer = worker_.ask({{"name", name}, {"tensor", index}}, kernels_->names());
@@ -107,7 +127,7 @@ class Run {
     summary_.add_tensor(notes);
     print(answer.json.at("tensor").get<std::string>(), notes);
     for (const auto& failure : answer.json.at("dump_failures")) {
-      fmt::print(stderr, "verify: {}\n", failure.get<std::string>());
+      complain("verify", failure.get<std::string>().c_str());
     }
   }
 

@@ -13,8 +13,9 @@ namespace reprolab::verify {
 struct Options {
   /// A bnb-4bit checkpoint: its files, folder or index (reference/checkpoint_files.hpp).
   std::vector<std::filesystem::path> files;
-  int threads = 0;     ///< 0: all hardware threads.
-  bool brief = false;  ///< Print only tensors with a failure, and the summary.
+  int threads = 0;       ///< 0: all hardware threads.
+  bool dry_run = false;  ///< Read the headers, and print what would be checked.
+  bool brief = false;    ///< Print only tensors with a failure, and the summary.
   std::optional<std::filesystem::path> dump_directory;
   KernelSelection kernels;
 };

@@ -29,7 +29,9 @@ TEST(Ceilings, AreFiveAndNoKernels) {
 
 TEST(Ceilings, MoveTheBytesTheirNamesSay) {
   const auto bytes = [](const char* name, std::uint64_t read, std::uint64_t written) {
-    const ProblemFacts facts{.bytes_read = read, .bytes_written = written};
+    ProblemFacts facts;
+    facts.bytes_read = read;
+    facts.bytes_written = written;
     const Ceiling& ceiling = ceiling_named(name);
     return std::pair(ceiling.bytes_read(facts), ceiling.bytes_written(facts));
   };

@@ -24,7 +24,7 @@ class VerifyProgram : public testing::Test {
     const auto err = folder_.path() / "stderr";
     // Without kernels, so that the result is the same on a machine with a GPU.
     const int code = std::system(
-        fmt::format("cd '{}' && CUDA_VISIBLE_DEVICES= '{}' {} >'{}' 2>'{}'",
+        fmt::format("cd '{0}' && CUDA_VISIBLE_DEVICES= >'{3}' 2>'{4}' '{1}' {2}",
                     folder_.path().string(), VERIFY_PROGRAM, arguments, out.string(), err.string())
             .c_str());
     return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content(out), content(err)};
@@ -47,6 +47,32 @@ TEST_F(VerifyProgram, ProvesTheGoldenFile) {
       "checked: 86 of 116 tensors: 86 with stored outputs, 86 with what was quantized\n"
       "not checked: 30 tensors of F32\n"))
       << run_result.out;
+}
+
+TEST_F(VerifyProgram, ADryRunSaysWhatWouldBeChecked) {
+  const Finished found = run(GOLDEN_FILE " --dry-run");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_TRUE(
+      found.out.ends_with("\nto check: 86 tensors with 0.6575 million weights; about 0.0 GB of "
+                          "memory\nnot to check: 30 tensors of F32\n"))
+      << found.out;
+  EXPECT_EQ(run("/nonexistent --dry-run").status, 2);
+}
+
+/// The later redirection wins.
+TEST_F(VerifyProgram, OutputThatIsLostIsAnError) {
+  const Finished full = run(GOLDEN_FILE " >/dev/full");
+  EXPECT_EQ(full.status, 2);
+  EXPECT_EQ(full.err, "verify: output to stdout was lost; is the disk full?\n");
+  const auto closed = [](const char* stream, const char* rest) {
+    const std::string command = fmt::format("CUDA_VISIBLE_DEVICES= '{}' " GOLDEN_FILE " {}>&- {}",
+                                            VERIFY_PROGRAM, stream, rest);
+    const int code = std::system(command.c_str());
+    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+  };
+  EXPECT_EQ(closed("1", "2>/dev/null"), 2);
+  EXPECT_EQ(closed("2", ">/dev/null"), 2);
+  EXPECT_EQ(closed("0", ">/dev/null"), 0);
 }
 
 TEST_F(VerifyProgram, InBriefShowsOnlyTensorsWithAFailure) {
