@@ -2,6 +2,8 @@
 
 import json
 import math
+import stat
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,23 +11,56 @@ from typing import Any
 import fastjsonschema
 
 from claims.errors import InputError
+from claims.printable import printable, shortened
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def read_json(file: Path) -> Any:
-    """The file's value; InputError where it cannot be read or is not JSON with finite numbers."""
+    """The file's value, its texts printable from here on.
+
+    InputError where it cannot be read, or is not JSON with finite numbers and each name once.
+    """
+    hooks = {"parse_constant": finite, "parse_float": finite, "parse_int": whole}
     try:
-        text = file.read_bytes().decode("utf-8")
-        return json.loads(text, parse_constant=finite, parse_float=finite, parse_int=whole)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{file}: is not text in UTF-8") from None
+        return all_printable(json.loads(read_text(file), object_pairs_hook=unique, **hooks))
     except RecursionError:
         raise InputError(f"{file}: is nested too deeply") from None
     except ValueError as error:
         raise InputError(f"{file}: is not whole JSON: {error}") from None
+
+
+def read_text(file: Path) -> str:
+    """The text of a regular file: a pipe would be waited for."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise InputError(f"{file}: cannot be read: it is no regular file")
+        return file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: is not text in UTF-8") from None
+
+
+def all_printable(value: Any) -> Any:
+    """The value with every text in it, names too, as `printable` has it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [all_printable(found) for found in value]
+    if isinstance(value, dict):
+        return {printable(name): all_printable(found) for name, found in value.items()}
+    return value
+
+
+def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values; of two that have one name, which should count?"""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"'{shortened(name)}' comes twice in one object")
+        found[name] = value
+    return found
 
 
 def finite(text: str) -> float:
@@ -59,11 +94,11 @@ class Schema:
         """InputError naming file and field where `value`, the file's, is not as the schema says."""
         version = self.definition["properties"].get("schema", {}).get("const")
         if isinstance(value, dict) and value.get("schema", version) != version:
-            raise self.error(file, "schema", f"must be {version}, not {value['schema']}")
+            raise self.error(file, "schema", f"must be {version}, not {shown(value['schema'])}")
         try:
             self.validate(value)
         except fastjsonschema.JsonSchemaValueException as error:
-            where = error.name.removeprefix("data").removeprefix(".")
+            where = shortened(error.name.removeprefix("data").removeprefix("."), 200)
             raise self.error(file, where or "the file", explain(error)) from None
 
     def error(self, file: Path, where: str, problem: str) -> InputError:
@@ -77,10 +112,15 @@ def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
         return f"lacks {', '.join(repr(name) for name in allowed if name not in value)}"
     if error.rule == "additionalProperties":
         unknown = sorted(set(value) - set(error.definition.get("properties", {})))
-        return f"has {', '.join(map(repr, unknown))}, which it must not have"
+        return f"has {shortened(', '.join(map(repr, unknown)))}, which it must not have"
     text = error.message.removeprefix(error.name).strip()
     if error.rule in ("enum", "const"):
         names = allowed if error.rule == "enum" else [allowed]
         text = f"must be {'one of ' * (len(names) > 1)}{', '.join(map(str, names))}"
-    shown = f", not {json.dumps(value)[:40]}" if not isinstance(value, dict | list) else ""
-    return text + shown
+    return f"{text}, not {shown(value)}" if not isinstance(value, dict | list) else text
+
+
+def shown(value: Any) -> str:
+    """The beginning of a wrong value as JSON writes it; what a list or an object is, no more."""
+    kind = {dict: "an object", list: "a list"}.get(type(value))
+    return kind or shortened(json.dumps(value, ensure_ascii=False), 40)

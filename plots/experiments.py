@@ -2,9 +2,10 @@
 has its name. A further experiment is such a folder and such a module; no list names it.
 
 The module says what there is to see, each time as a function of a `Run`:
-PASSES: the names of its result files. TABLES: the functions that make its tables, of which a
-terminal shows those named in ON_TERMINAL. FIGURES: by the file's name, a caption and the function
-that draws it. SHORT_TABLE: makes a few rows for README. highlights: sentences for the terminal.
+PASSES: the names of its result files. FAMILY: of the problems in them. TABLES: the functions that
+make its tables, of which a terminal shows those named in ON_TERMINAL. FIGURES: by the file's name,
+a caption and the function that draws it. SHORT_TABLE: makes a few rows for README. highlights:
+sentences for the terminal.
 """
 
 import argparse
@@ -69,6 +70,8 @@ def experiment(name: str) -> Any:
 def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
     """The experiment's result files in `folder`; all must be of one run."""
     passes = {p: load(folder / f"{p}.json", name, p) for p in experiment(name).PASSES}
+    for results in passes.values():
+        require_family(results, experiment(name).FAMILY)
     first, *others = passes.values()
     for other in others:
         for say in (lambda r: r.gpu, lambda r: f"commit {commit(r)}", driver):
@@ -79,6 +82,14 @@ def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
                 )
     decisions = decide(collect(passes.values()), load_sources(), name)
     return Run(passes, decisions, recorded or bool(recorded_folder(first.file)))
+
+
+def require_family(results: Results, wanted: str) -> None:
+    """InputError unless every problem is of the family whose fields the tables rely on."""
+    for i, record in enumerate(results.records):
+        if (family := record.problem["family"]) != wanted:
+            where = f"{results.file}: records[{i}].problem.family"
+            raise InputError(f"{where} is '{family}', but '{wanted}' is needed here")
 
 
 def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:

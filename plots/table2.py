@@ -103,6 +103,7 @@ def raw_samples(run: Run) -> Figure:
 
 
 PASSES = ("replay", "shapes")
+FAMILY = "nf4"
 TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, models.share_table)
 ON_TERMINAL = ("table2",)
 SHORT_TABLE = short_table

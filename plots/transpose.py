@@ -25,6 +25,7 @@ def raw_samples(run: Run) -> Figure:
 
 
 PASSES = ("matrix", "sizes")
+FAMILY = "transpose"
 TABLES = (matrix_table, sizes_table, sizes_summary)
 ON_TERMINAL = ("matrix", "sizes_summary", "claims")
 SHORT_TABLE = short_table

@@ -152,7 +152,7 @@ def test_a_result_file_of_another_version_is_an_error_that_names_it(write, tmp_p
     with pytest.raises(InputError) as error:
         machines([tmp_path])
     assert str(error.value) == (
-        f"{path}: schema must be reprolab-results/2, not reprolab-results/1 "
+        f'{path}: schema must be reprolab-results/2, not "reprolab-results/1" '
         "(see data/results.schema.json)"
     )
 
@@ -179,7 +179,8 @@ def test_a_claim_may_rest_on_files_of_several_experiments(monkeypatch, tmp_path)
     source = load_source(tmp_path / "paper.json")
 
     counted = made.record(
-        {"name": "one layer", "family": "nf4", "block_size": 64, "nested": True, "output": "bf16"},
+        {"name": "one layer", "family": "nf4", "block_size": 64, "nested": True, "output": "bf16"}
+        | {"n": 64, "rows": 1, "columns": 64},
         "shared_lut",
     )
     counted["metrics"] = [{"name": "instructions", "unit": "", "samples": [4]}]

@@ -1,6 +1,8 @@
 """The reader against the schema: what a wrong file is answered with, and what a right one holds."""
 
 import json
+import os
+from pathlib import Path
 
 import made
 import pytest
@@ -30,7 +32,7 @@ def first(file):
 CASES = [
     (lambda r: r.pop("schema"), "the file lacks 'schema'"),
     (lambda r: r.update(schema=3), "schema must be reprolab-results/2, not 3"),
-    (lambda r: r.update(schema="other/2"), "schema must be reprolab-results/2, not other/2"),
+    (lambda r: r.update(schema="other/2"), 'schema must be reprolab-results/2, not "other/2"'),
     (lambda r: r.update(records=[]), "records must contain at least 1 items"),
     (lambda r: r["records"].append(3), "records[2] must be object, not 3"),
     (lambda r: r.update(verdicts=[], more=1), "the file has 'more', 'verdicts', which it must not"),
@@ -56,7 +58,7 @@ CASES = [
     ),
     (
         lambda r: first(r)["metrics"][0]["samples"].__setitem__(2, 0),
-        "records[0].metrics[0].samples[2] must be bigger than 0, not 0",
+        "records[0].metrics[0].samples[2] must be bigger than or equal to 1e-06, not 0",
     ),
     (
         lambda r: first(r)["metrics"][0].update(missing="no clock"),
@@ -73,7 +75,7 @@ CASES = [
     (lambda r: first(r)["problem"].pop("layers"), "records[0].problem lacks 'layers'"),
     (
         lambda r: r["checks"][0].update(second=0),
-        "checks[0].second must be bigger than 0, not 0",
+        "checks[0].second must be bigger than or equal to 1e-06, not 0",
     ),
     # What the schema cannot say.
     (
@@ -119,6 +121,15 @@ def test_a_wrong_file_is_one_line_that_names_file_and_field(file, write, spoil, 
         (b'{"schema": 1e999}', "is not whole JSON: 1e999 is no finite number"),
         (b"1" * 400, f"is not whole JSON: {'1' * 20} is no finite number"),
         (b"\xff\xfe{}", "is not text in UTF-8"),
+        (b"", "is not whole JSON: Expecting value: line 1 column 1 (char 0)"),
+        (
+            b"\xef\xbb\xbf{}",
+            "is not whole JSON: Unexpected UTF-8 BOM (decode using utf-8-sig): line",
+        ),
+        (b'{"a": 1, "a": 1}', "is not whole JSON: 'a' comes twice in one object"),
+        (b'{"schema": "\\ud800\\n"}', r'schema must be reprolab-results/2, not "\\ud800\\n"'),
+        (b'{"schema": ["deep"]}', "schema must be reprolab-results/2, not a list"),
+        (b'{"schema": "' + b"x" * 10**6, "is not whole JSON: Unterminated string starting at"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"[1]", f"the file must be object {SEE}"),
         (b"7", f"the file must be object, not 7 {SEE}"),
@@ -129,7 +140,46 @@ def test_what_is_no_json_object_of_finite_numbers(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(InputError) as error:
         load(path)
-    assert str(error.value) == f"{path}: {message}"
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert len(str(error.value)) < len(str(path)) + 150
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda r: first(r).update(kernel="k" * 10**6), lambda r: r.update({"n" * 10**6: 1})],
+)
+def test_a_field_of_any_length_makes_a_short_line(file, write, spoil):
+    spoil(file)
+    with pytest.raises(InputError) as error:
+        load(write("replay.json", file))
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path, make):
+    path = tmp_path / "replay.json"
+    make(path)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value) == f"{path}: cannot be read: it is no regular file"
+
+
+def test_texts_are_printable_as_soon_as_they_are_read(file, write):
+    first(file)["reason"] = "a\nb\x1b[31m\x7f\x9b\u202e\u200b\ufeff\u2028\ud800 \u00e9\u4e2d"
+    first(file)["problem"]["\u2066"] = "\r"
+    record = load(write("replay.json", file)).records[0]
+    shown = r"a\nb\x1b[31m\x7f\x9b\u202e\u200b\ufeff\u2028\ud800" + " \u00e9\u4e2d"
+    assert record.reason == shown
+    assert record.problem[r"\u2066"] == r"\r"
+
+
+def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path):
+    with pytest.raises(InputError) as error:
+        load(tmp_path / "a\nerror: forged\x1b[2J\udcff.json")
+    assert str(error.value) == (
+        f"{tmp_path}/a\\nerror: forged\\x1b[2J\\udcff.json: cannot be read: "
+        "No such file or directory"
+    )
 
 
 def test_no_file(tmp_path):

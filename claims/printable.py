@@ -1,0 +1,17 @@
+"""Text of files, paths and command lines, made fit to be shown."""
+
+
+def printable(text: str) -> str:
+    """One line: what a terminal would act on, or nobody would see, as an escape such as `\\x1b`.
+
+    That is what Python calls unprintable: control and format characters (bidirectional, of no
+    width), line separators, lone surrogates, every space but the plain one.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The beginning of a text that may be of any length."""
+    return text if len(text) <= most else text[: most - 3] + "..."
