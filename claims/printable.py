@@ -7,9 +7,11 @@ def printable(text: str) -> str:
     That is what Python calls unprintable: control and format characters (bidirectional, of no
     width), line separators, lone surrogates, every space but the plain one.
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else escaped(c) for c in text)
+
+
+def escaped(text: str) -> str:
+    return text.encode("unicode_escape").decode()
 
 
 def shortened(text: str, most: int = 60) -> str:

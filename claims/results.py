@@ -7,6 +7,7 @@ from typing import Any
 
 from claims.errors import InputError
 from claims.json_files import Schema, read_json
+from claims.printable import printable
 from claims.stats import Estimate, Summary, difference_percent, gb_per_s, is_within, summarize
 
 SCHEMA = Schema("results.schema.json")
@@ -130,6 +131,11 @@ class Results:
     provenance: dict[str, Any]
     records: tuple[Record, ...]
     checks: tuple[Check, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the file, as it may be shown."""
+        return printable(self.file.name)
 
     @property
     def gpu(self) -> str:

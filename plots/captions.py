@@ -72,7 +72,7 @@ def machine(results: Results) -> list[str]:
 def machine_notes(results: Results) -> list[str]:
     """The lines under a table: the machine and its clocks, then where the numbers come from."""
     command = in_words(results.provenance["argv"])
-    return [f"{'; '.join(machine(results))}.", f"From {results.file.name}: {command}."]
+    return [f"{'; '.join(machine(results))}.", f"From {results.name}: {command}."]
 
 
 def in_words(value: Any, within: bool = False) -> str:

@@ -2,8 +2,12 @@
 
 import csv
 import io
+import os
 import re
+from pathlib import Path
+from urllib.parse import quote
 
+from claims.printable import escaped
 from plots.tables import Cell, Group, Table, cells
 
 WIDE_CELL = 40  # characters
@@ -12,22 +16,38 @@ LONG_TABLE = 45  # rows; LaTeX's plain table does not break over pages
 
 LATEX = {c: "\\" + c for c in "{}$&#%_"} | {"\\": r"\textbackslash{}"}
 LATEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "|": r"\textbar{}"}
-LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}"}
+LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "`": r"\textasciigrave{}"}
 LATEX['"'] = "''"  # LaTeX's own double quote sign needs another font encoding
+LATEX |= {c: f"{{{c}}}" for c in "[]*"}  # behind \\ at the end of a row, they would be its options
+# What a spreadsheet calculates, or runs, unless an apostrophe stands before it.
+FORMULA = "(?=[=+@\uff1d\uff0b\uff0d\uff20-])"
+LATIN_1 = 255  # beyond it, few characters are known to every LaTeX
 
 
 def latex_escape(text: str) -> str:
     """`text` so that LaTeX prints it as it is; a double hyphen stays two hyphens."""
+    text = "".join(c if ord(c) <= LATIN_1 else escaped(c) for c in text)
     return "".join(LATEX.get(c, c) for c in text).replace("--", "-{}-")
 
 
 def markdown_escape(text: str) -> str:
-    """`text` so that a Markdown table cell shows it as it is."""
-    for char in "\\`*|":
+    """`text` so that a Markdown table cell, heading or list shows it as it is."""
+    for char in "\\`*|[]~#":
         text = text.replace(char, "\\" + char)
     # An underscore within a word is a plain one; most kernel names stay readable so.
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    # GitHub takes dollars for mathematics, and a backslash before one does not stop it.
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("$", "&#36;")
+
+
+def markdown_code(text: str) -> str:
+    """`text` in the font of code; where backticks could not hold it in a table, by a tag."""
+    return f"<code>{markdown_escape(text)}</code>" if re.search(r"[`|\\]", text) else f"`{text}`"
+
+
+def markdown_link(text: str, path: str | Path) -> str:
+    """A link with a text that is Markdown already."""
+    return f"[{text}]({quote(os.fsencode(path))})"
 
 
 def markdown(table: Table) -> str:
@@ -45,9 +65,9 @@ def markdown(table: Table) -> str:
             continue
         parts = []
         for column, (cell, numbers) in zip(table.columns, cells(row, footnotes), strict=True):
-            part = f"`{cell.text}`" if column.code else markdown_escape(cell.text)
+            part = markdown_code(cell.text) if column.code else markdown_escape(cell.text)
             part = f"**{part}**" if cell.best else part
-            part = f"[{part}]({cell.link})" if cell.link else part
+            part = markdown_link(part, cell.link) if cell.link else part
             parts.append(part + f" <sup>{numbers}</sup>" * bool(numbers))
         lines.append("| " + " | ".join(parts) + " |")
     lines.append("")
@@ -62,13 +82,21 @@ def csv_text(table: Table) -> str:
     """Header and rows under `#` lines with title, banner, notes and provenance."""
     out = io.StringIO()
     for line in [table.title, table.banner, *table.notes, *table.provenance]:
-        if line:
-            out.write(f"# {line}\n")
+        if line:  # a spreadsheet takes it apart at commas or semicolons
+            text = re.sub(f'([,;]"?){FORMULA}', r"\1'", line)
+            out.write(f"# {text}\n")
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(table.data[0] if table.data else [])
-    for row in table.data:  # numbers to six significant digits, nothing for None
-        rows.writerow(f"{v:.6g}" if isinstance(v, float) else v for v in row.values())
+    rows.writerow(map(csv_value, table.data[0] if table.data else []))
+    for row in table.data:
+        rows.writerow(map(csv_value, row.values()))
     return out.getvalue()
+
+
+def csv_value(value: object) -> object:
+    """Numbers to six significant digits, nothing for None, and texts that stay texts."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return re.sub(f"^{FORMULA}", "'", value) if isinstance(value, str) else value
 
 
 def latex_column(table: Table, i: int) -> str:
@@ -76,6 +104,11 @@ def latex_column(table: Table, i: int) -> str:
     texts = [row[i] for row in table.rows if not isinstance(row, Group)]
     longest = max((len(t.text if isinstance(t, Cell) else t) for t in texts), default=0)
     return r"p{0.3\linewidth}" if longest > WIDE_CELL else table.columns[i].align
+
+
+def label(name: str) -> str:
+    """A name that LaTeX takes as it is."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)
 
 
 def latex(table: Table) -> str:
@@ -88,7 +121,7 @@ def latex(table: Table) -> str:
     caption = latex_escape(table.title)
     if table.banner:
         caption += r". \textbf{" + latex_escape(table.banner) + "}"
-    caption = rf"\caption{{{caption}}}\label{{tab:{table.name}}}"
+    caption = rf"\caption{{{caption}}}\label{{tab:{label(table.name)}}}"
     lines = ["% Generated by python -m plots; needs booktabs" + " and longtable" * is_long]
     if is_long:
         lines += [r"{\footnotesize", rf"\begin{{longtable}}{{{spec}}}", caption + r" \\"]

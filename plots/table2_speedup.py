@@ -108,4 +108,5 @@ def csv_row(run: Run, decision: Decision, v: Verdict) -> dict[str, object]:
     found |= {"verdict": v.verdict, "reason": v.reason}
     for kernel, r in zip(compared_kernels(run), rows_of(run, v), strict=True):
         found |= time_columns(r.summary if r else None, f"{kernel}_")
-    return found | {"n": times(run, v)[-1], "reproduced_if": decision.criterion}
+    n = times(run, v)[-1]
+    return found | {"n": None if n == NONE else n, "reproduced_if": decision.criterion}

@@ -85,7 +85,7 @@ def test_the_csv_has_every_cell_with_its_evidence(run):
     row = next(row for row in cells if row["cell"] == "qwen3-32b, batch 8")
     assert (row["source_value"], row["our_value"]) == ("2.19", "2.10834")
     assert row["reproduced_if"] == "ours within 10 % of the source's value"
-    assert row["reason"] == "-3.7 % from the source's value, 10 % allowed"
+    assert row["reason"] == "'-3.7 % from the source's value, 10 % allowed"
     assert row["evidence_file"].endswith("data/recorded/h200/table2/replay.json")
     assert row["evidence_keys"] == (
         "qwen3-32b/batch8/fp16/b64/branch_tree qwen3-32b/batch8/fp16/b64/shared_lut"

@@ -99,8 +99,59 @@ def test_latex_escape():
     assert latex_escape('--output "x"') == "-{}-output ''x''"
 
 
+def test_latex_knows_every_character():
+    """Beyond Latin-1, few are known to every LaTeX: shown as an escape."""
+    assert latex_escape("M\u00fcller \u4e2d\U0001f600") == (
+        "M\u00fcller \\textbackslash{}u4e2d\\textbackslash{}U0001f600"
+    )
+
+
+def test_a_row_that_begins_like_an_option_in_latex(table):
+    """Behind the end of a row, \\\\, LaTeX takes a star and a bracket for its options."""
+    table.rows = [["*", "[1]"], ["[2cm]", "`"]]
+    assert r"\texttt{{*}} & {[}1{]} \\" in latex(table)
+    assert r"\texttt{{[}2cm{]}} & \textasciigrave{} \\" in latex(table)
+
+
+def test_a_label_that_latex_takes(table):
+    table.name = r"claims-a}b%_\x"
+    assert r"\label{tab:claims-a-b-_-x}" in latex(table)
+
+
 def test_markdown_escape():
     assert markdown_escape("shared_lut | a*b <c> _d_") == r"shared_lut \| a\*b &lt;c> \_d\_"
+    assert markdown_escape("![a](b) ~~c~~ #1 $x$") == (r"!\[a\](b) \~\~c\~\~ \#1 &#36;x&#36;")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("shared_lut<2>", "`shared_lut<2>`"),
+        ("a|b", r"<code>a\|b</code>"),
+        ("a`<script>`", r"<code>a\`&lt;script>\`</code>"),
+        ("a\\", r"<code>a\\</code>"),
+        ("a\\|b", r"<code>a\\\|b</code>"),
+    ],
+)
+def test_a_kernels_name_stays_in_its_cell_in_markdown(table, name, shown):
+    table.rows = [[name, "1", "x"]]
+    assert f"\n| {shown} | 1 | x |\n" in markdown(table)
+
+
+def test_a_link_holds_any_path(table):
+    table.rows = [["one", "1", Cell("a]b", link="x (1)/a|b<c>\udcff.json")]]
+    assert r"| [a\]b](x%20%281%29/a%7Cb%3Cc%3E%FF.json) |" in markdown(table)
+
+
+def test_csv_texts_are_no_formulas_and_numbers_stay_numbers(table):
+    table.title = 'A GPU,=cmd(),"+x;-y, -1'
+    texts = ["=1+1", "+1", "-1 + 2", "@x", "\uff1d1", "a=b", "-"]
+    table.data = [{"=head": text, "number": -3.5, "whole": -3} for text in texts]
+    lines = csv_text(table).splitlines()
+    assert lines[0] == "# A GPU,'=cmd(),\"'+x;'-y, -1"
+    assert lines[4:] == ["'=head,number,whole"] + [
+        f"{text},-3.5,-3" for text in ("'=1+1", "'+1", "'-1 + 2", "'@x", "'\uff1d1", "a=b", "'-")
+    ]
 
 
 def test_console_never_wider_than_its_width():
