@@ -1,1 +1,9 @@
 """Results and verdicts in, tables and figures out. Needs no GPU and no build."""
+
+import os
+from pathlib import Path
+
+# Matplotlib reads these when it is first imported: neither a notebook's MPLBACKEND nor a
+# matplotlibrc, which may be damaged, has a say in our figures.
+os.environ["MPLBACKEND"] = "agg"
+os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("house.mplstyle"))

@@ -1,7 +1,24 @@
 """`python -m plots`."""
 
-import sys
+from plots import interruption
 
-from plots.cli import main
 
-sys.exit(main())
+def run() -> int:
+    """The imports take a second, in which Ctrl-C is to be as quiet as later."""
+    interruption.end_quietly()
+
+    import contextlib
+    import logging
+    from pathlib import Path
+
+    # What matplotlib remarks on a home that is not writable is no concern of the user's.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    with contextlib.chdir(Path(__file__).parent):  # it would read a matplotlibrc in the user's
+        import matplotlib  # noqa: F401
+
+    from plots.cli import main
+
+    return main()
+
+
+raise SystemExit(run())

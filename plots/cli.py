@@ -4,16 +4,19 @@ Exit status: 0 when all is well, 1 when a check found something stale, 2 for bad
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn, TextIO
 
 from claims.errors import InputError
+from claims.printable import printable
 from plots import document, experiments, ledger, single_files
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m plots", description=__doc__)
+    top = Parser(prog="python -m plots", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     folder = {"type": Path, "required": True, "metavar": "DIR"}
 
@@ -45,15 +48,45 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in printable text, too."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
+    if sys.stdout is None:
+        return complain("standard output is closed")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal may not know a kernel author's name
-    args = parser().parse_args(argv)
     try:
-        return args.run(args)
+        try:
+            args = parser().parse_args(argv)
+            return args.run(args)
+        finally:
+            sys.stdout.flush()
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return complain(str(error))
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
-        sys.stderr.close()
+        discard(sys.stdout)
         return 0
+    except OSError as error:
+        discard(sys.stdout)
+        place = printable(str(error.filename or "standard output"))
+        return complain(f"{place}: {error.strerror}")
+
+
+def complain(message: str) -> int:
+    """One line, where there is somebody to read it."""
+    if sys.stderr is not None:
+        try:
+            print(f"error: {message}", file=sys.stderr, flush=True)
+        except OSError:
+            discard(sys.stderr)
+    return 2
+
+
+def discard(stream: TextIO) -> None:
+    """What could not be written is not tried again, and complained of, when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from claims.errors import InputError
 from claims.evidence import Evidence, collect, result_files
-from claims.json_files import ROOT
+from claims.json_files import ROOT, read_text
 from claims.ledger import Decision, decide
+from claims.printable import printable
 from claims.published import Source, load_sources
 from plots.captions import banner, in_words, machine
-from plots.documents import markdown, markdown_escape
-from plots.experiments import Run, all_tables, experiment, load_run, names, write_figures
+from plots.documents import markdown, markdown_code, markdown_escape, markdown_link
+from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
 from plots.ledger import count_line, machine_table, relative
-from plots.output import write_text
+from plots.output import write_files
 
 BEGIN = re.compile(r"^<!-- begin generated: (\S+) -->\n", re.MULTILINE)
 NOTHING = "_No recorded results yet._\n"
@@ -38,10 +39,10 @@ def run(args: argparse.Namespace) -> int:
     stale = [
         f"{path}: is {'stale' if path.exists() else 'missing'}"
         for path, text in wanted.items()
-        if not path.exists() or path.read_bytes() != text.encode("utf-8")
+        if not path.exists() or read_text(path) != text
     ]
     for file in args.readme:
-        old, wanted[file] = read_text(file), ""
+        old, wanted[file] = read_text(file).replace("\r\n", "\n"), ""
         blocks = {s.id: content(s, recorded, file.parent) for s in load_sources()}
         position = 0
         for name, start, end in blocks_of(file, old, list(blocks)):
@@ -60,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
         files = " ".join(map(str, args.readme))
         fix = f"python -m plots document --recorded-dir {args.recorded_dir} --readme {files}"
         stale += [f"fix with: {fix}"] * bool(stale)
-        print("\n".join(stale or ["generated pages and blocks are up to date"]))
+        print("\n".join(map(printable, stale)) or "generated pages and blocks are up to date")
         return 1 if stale else 0
-    for path, text in wanted.items():
-        write_text(path, text)
+    files = {path: text.encode("utf-8") for path, text in wanted.items()}
     # Figures are not compared, as they differ from one matplotlib to another: always made anew.
     for found in recorded:
         for name, shown in found.runs.items():
-            write_figures(name, shown, found.folder / name, ("png",))
+            files |= figure_files(name, shown, found.folder / name, ("png",))
+    write_files(files)
     print(f"wrote {len(wanted)} pages and {len(figures)} figures")
     return 0
 
@@ -84,8 +85,8 @@ def read_recorded(directory: Path) -> Iterator[Machine]:
 
 def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     """The ledger of a machine, and everything about each of its experiments."""
-    links = ", ".join(f"[{name}]({name}/README.md)" for name in found.runs)
-    lines = [f"# Claims on {found.evidence.newest.gpu}", "", GENERATED, ""]
+    links = ", ".join(markdown_link(name, f"{name}/README.md") for name in found.runs)
+    lines = [f"# Claims on {markdown_escape(found.evidence.newest.gpu)}", "", GENERATED, ""]
     lines += [f"Every table and figure of one experiment: {links}.", ""]
     ledger = markdown(machine_table(found.evidence, "claims", found.folder))
     yield found.folder / "README.md", "\n".join([*lines, ledger])
@@ -95,11 +96,14 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
 
 def page(name: str, shown: Run, folder: Path) -> str:
     """Banner, figures, every table, and where the numbers come from."""
-    files = ", ".join(f"[{r.file.name}]({r.file.name})" for r in shown.passes.values())
+    files = ", ".join(
+        markdown_link(markdown_escape(r.name), r.file.name) for r in shown.passes.values()
+    )
     protocol = relative(ROOT / "experiments" / name / "README.md", folder)
-    lines = [f"# {name} on {shown.first.gpu}", "", GENERATED, ""]
+    protocol = markdown_link(name, protocol)
+    lines = [f"# {name} on {markdown_escape(shown.first.gpu)}", "", GENERATED, ""]
     lines += [f"> **{markdown_escape(banner(shown.first))}**", ""]
-    lines += [f"Made from {files}. What is compared with what, and how: [{name}]({protocol})."]
+    lines += [f"Made from {files}. What is compared with what, and how: {protocol}."]
     lines += ["Every claim on this GPU: [claims](../README.md). The same as CSV, LaTeX and PDF:"]
     lines += ["`make render-recorded`.", ""]
     for figure, (caption, _) in experiment(name).FIGURES.items():
@@ -109,16 +113,9 @@ def page(name: str, shown: Run, folder: Path) -> str:
     lines += ["**Where the numbers come from**", ""]
     for results in shown.passes.values():
         facts = results.provenance.items()
-        lines += [f"`{results.file.name}`:", ""]
+        lines += [f"{markdown_code(results.name)}:", ""]
         lines += [*(f"- {fact}: {markdown_escape(in_words(value))}" for fact, value in facts), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def blocks_of(file: Path, text: str, known: list[str]) -> Iterator[tuple[str, int, int]]:
@@ -144,9 +141,10 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
                 table.notes = ["; ".join(machine(shown.first)) + "."]
                 parts.append(markdown(table))
                 path = relative(found.folder / name / "README.md", seen_from)
-                links.append(f"[every table and figure]({path})")
-        links.append(f"[every claim]({relative(found.folder / 'README.md', seen_from)})")
+                links.append(markdown_link("every table and figure", path))
+        path = relative(found.folder / "README.md", seen_from)
+        links.append(markdown_link("every claim", path))
         decisions = [d for d in found.decisions if d.source.id == source.id]
         what = f"claims of {source.author} ({source.reference}), on {found.evidence.newest.gpu}"
-        parts.append(f"{count_line(decisions, what)} See {' and '.join(links)}.\n")
+        parts.append(f"{count_line(decisions, markdown_escape(what))} See {' and '.join(links)}.\n")
     return "\n".join(parts) or NOTHING

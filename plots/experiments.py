@@ -20,13 +20,14 @@ from claims.errors import InputError
 from claims.evidence import collect, recorded_folder
 from claims.json_files import ROOT
 from claims.ledger import Decision, decide
+from claims.printable import printable
 from claims.published import Source, load_sources
 from claims.results import Results, load
 from plots import console
 from plots.captions import banner, commit, driver, machine_notes
-from plots.figures import FORMATS, house_style, save
+from plots.figures import FORMATS, encode, house_style
 from plots.ledger import claims_table, count_line
-from plots.output import write_tables
+from plots.output import table_files, write_files
 from plots.tables import Table
 
 
@@ -101,18 +102,23 @@ def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
     return [replace(table, banner=banner(run.first) if run.recorded else "") for table in tables]
 
 
-def write_figures(name: str, run: Run, directory: Path, formats: tuple[str, ...] = FORMATS) -> None:
+def figure_files(
+    name: str, run: Run, directory: Path, formats: tuple[str, ...] = FORMATS
+) -> dict[Path, bytes]:
+    """Every figure in each format."""
+    files: dict[Path, bytes] = {}
     with house_style():
         for file, (_, draw) in experiment(name).FIGURES.items():
-            save(draw(run), directory, file, formats)
+            figure = draw(run)
+            files |= {directory / f"{file}.{kind}": encode(figure, kind) for kind in formats}
+    return files
 
 
 def render(args: argparse.Namespace) -> int:
     """Every table and figure to a folder, the main ones to the terminal too."""
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, args.output)
-    write_tables(tables, args.output)
-    write_figures(args.name, run, args.output)
+    write_files(table_files(tables, args.output) | figure_files(args.name, run, args.output))
     parts = [console.box(banner(run.first))] if run.recorded else []
     parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
     lines = [*module.highlights(run), *closing_lines(run, args.output)]
@@ -133,4 +139,5 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
     if wrong:
         parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(wrong.items())]
         lines.append(f"WRONG OUTPUT, hence no time: {', '.join(parts)}.")
-    return [*lines, f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {directory}/"]
+    place = printable(str(directory))
+    return [*lines, f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {place}/"]

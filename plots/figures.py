@@ -1,9 +1,10 @@
 """The look of all figures, and their writing: the same results give the same bytes."""
 
+import io
 import textwrap
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from claims.results import Results
 from plots.captions import banner, machine
-from plots.output import write_atomically
 
 FORMATS = ("pdf", "png", "svg")
 DPI = 200
@@ -41,8 +41,13 @@ CHARACTERS_PER_INCH = 17  # of the caption's font, on average
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says."""
-    with matplotlib.rc_context():
+    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says.
+
+    A letter that the font lacks, or a name too long for its panel, is seen in the figure: no
+    warning of it for each time that it is drawn.
+    """
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         matplotlib.style.use(Path(__file__).with_name("house.mplstyle"))
         yield
@@ -119,8 +124,8 @@ def write_right(axes: Axes, row: float, text: str) -> None:
     axes.annotate(text, (1.02, row), fontsize=8, color="#333333", **place)
 
 
-def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> None:
-    """Write the figure in each format; to be called within `house_style`."""
-    for kind in formats:
-        options: dict[str, Any] = {"format": kind, "dpi": DPI, "metadata": METADATA[kind]}
-        write_atomically(directory / f"{name}.{kind}", partial(figure.savefig, **options))
+def encode(figure: Figure, kind: str) -> bytes:
+    """The figure as a file of this format; to be called within `house_style`."""
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=DPI, metadata=METADATA[kind])
+    return out.getvalue()

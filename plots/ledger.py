@@ -9,12 +9,13 @@ from pathlib import Path
 
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide
+from claims.printable import printable
 from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
 from claims.stats import INTERVAL_NOTE, significant
 from plots import console
 from plots.captions import banner, machine
-from plots.output import write_tables
+from plots.output import table_files, write_files
 from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
 
 COLUMNS = [*words("claim"), *words("what it says", detail=True), *words("section")]
@@ -64,7 +65,8 @@ def claim_row(d: Decision, seen_from: Path) -> Row:
     evidence: Cell | str = NONE
     if files:
         number = len({row for v in verdicts for row in v.evidence})
-        text = f"{number} row{'s' * (number > 1)} of {', '.join(file.name for file in files)}"
+        names = printable(", ".join(file.name for file in files))
+        text = f"{number} row{'s' * (number > 1)} of {names}"
         evidence = Cell(text, link=relative(files[0], seen_from))
     return [
         *(d.claim.id, d.claim.text, d.claim.section),
@@ -112,14 +114,14 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> dict[str, object]:
     found |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
     found |= {"difference_percent": v.difference_percent, "reproduced_if": d.criterion}
     found |= {"verdict": v.verdict, "reason": v.reason, "needs": claim.needs}
-    files = dict.fromkeys(relative(file, seen_from) for file, _ in v.evidence)
+    files = dict.fromkeys(printable(relative(file, seen_from)) for file, _ in v.evidence)
     keys = (key for _, key in v.evidence)
     last = {"evidence_file": " ".join(files), "evidence_keys": " ".join(keys)}
     return found | {"command": claim.command} | last
 
 
 def relative(file: Path, seen_from: Path) -> str:
-    return Path(os.path.relpath(file.resolve(), seen_from.resolve())).as_posix()
+    return os.path.relpath(os.path.realpath(file), os.path.realpath(seen_from))
 
 
 def machine_table(evidence: Evidence, name: str, seen_from: Path) -> Table:
@@ -141,9 +143,10 @@ def run(args: argparse.Namespace) -> int:
         own += evidence.folder is None
         suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
         tables.append(machine_table(evidence, f"claims{suffix}", args.output))
-    write_tables(tables, args.output)
+    write_files(table_files(tables, args.output))
     for table in tables:
         box = console.box(table.banner) if table.banner else ""
         sys.stdout.write(f"{box}{console.render(table)}\n")
-    print(f"With what decided each, and every cell (txt, md, csv, tex): {args.output}/")
+    place = printable(str(args.output))
+    print(f"With what decided each, and every cell (txt, md, csv, tex): {place}/")
     return 0

@@ -1,11 +1,13 @@
-"""Writing whole files or none, and a table in every format."""
+"""Writing files whole and together, and a table in every format."""
 
+import fcntl
 import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from plots import console, documents
+from claims.errors import InputError
+from plots import console, documents, interruption
 from plots.tables import Table
 
 WRITERS: dict[str, Callable[[Table], str]] = {
@@ -14,35 +16,66 @@ WRITERS: dict[str, Callable[[Table], str]] = {
     "csv": documents.csv_text,
     "tex": documents.latex,
 }
+TEMPORARY = ".tmp-"  # before the name of a file that is not in place yet
 
 
-def write_tables(tables: Sequence[Table], directory: Path) -> None:
-    texts = {f"{t.name}.{suffix}": write(t) for t in tables for suffix, write in WRITERS.items()}
-    for name, text in texts.items():
-        write_text(directory / name, text)
+def table_files(tables: Sequence[Table], directory: Path) -> dict[Path, bytes]:
+    """Each table in every format, as UTF-8 with plain newlines."""
+    return {
+        directory / f"{table.name}.{suffix}": write(table).encode("utf-8")
+        for table in tables
+        for suffix, write in WRITERS.items()
+    }
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 with plain newlines, atomically."""
-    write_atomically(path, lambda temporary: temporary.write_bytes(text.encode("utf-8")))
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Put all of the files in place or, where one cannot be written, none.
 
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it to `path`.
-
-    A reader sees the old file or the new one, never half of it, whatever happens to this process.
+    All are written beside their places first, and renamed when all are there. A signal waits until
+    that is done; what a killed process left is removed by the next that writes there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix is kept at the end because matplotlib takes the format from it.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    with ExitStack() as locks:
+        for folder in sorted({path.parent for path in files}):
+            with named(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                locks.enter_context(lock(folder))
+        with interruption.held():
+            put_in_place(files)
+
+
+def put_in_place(files: Mapping[Path, bytes]) -> None:
+    temporary = {path: path.with_name(TEMPORARY + path.name) for path in files}
     try:
-        write(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        for path, content in files.items():
+            with named(path):
+                if path.is_dir():
+                    raise InputError(f"{path}: cannot be written: it is a folder")
+                temporary[path].write_bytes(content)
+        for path in files:
+            with named(path):
+                temporary[path].replace(path)
+    finally:
+        for folder in {path.parent for path in files}:
+            for left in folder.glob(f"{TEMPORARY}*"):  # of a process that was killed, too
+                left.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Waits until no other process puts files into the folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """An operating system's error becomes one that names what was to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -16,11 +16,7 @@ BLOCKS = ("paper", "modular_blog", "transpose_blog")
 def touch_figures(monkeypatch):
     """In the place of figures: that they are drawn is other tests' to see."""
 
-    def touch(figure, directory, name, formats):
-        for kind in formats:
-            (directory / f"{name}.{kind}").write_text("a figure")
-
-    monkeypatch.setattr(experiments, "save", touch)
+    monkeypatch.setattr(experiments, "encode", lambda figure, kind: b"a figure")
     for module in (table2, transpose):
         figures = {name: (text, lambda run: None) for name, (text, _) in module.FIGURES.items()}
         monkeypatch.setattr(module, "FIGURES", figures)
@@ -95,6 +91,27 @@ def test_the_pages_of_a_machine_and_of_an_experiment(place):
     assert "\n- commit: 0123456789abcdef0123456789abcdef01234567\n" in page
     assert "\n- argv: build/replay --output=results/table2/replay.json\n" in page
     assert ", temperature_c (min 31, median 44, max 52), throttle_reasons none\n" in page
+
+
+def test_a_gpu_with_an_odd_name(place, replay, shapes, write):
+    for file in (replay, shapes):
+        file["provenance"]["gpu"]["name"] = "GPU\n# forged <b> [x](y) #"
+    write("recorded/h200/table2", replay, shapes)
+    assert run(place) == 0
+    shown = r"GPU\\n\# forged &lt;b> \[x\](y) \#"
+    for path in ("recorded/h200/README.md", "recorded/h200/table2/README.md"):
+        text = (place / path).read_text()
+        assert text.splitlines()[0].endswith(f" on {shown}") and "<b>" not in text
+    assert f", on {shown}: 1 reproduced" in (place / "README.md").read_text()
+
+
+def test_folders_with_odd_names(place, capsys):
+    (place / "recorded/h200").rename(place / "recorded/a b)\n")
+    assert run(place, "--check") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 11 and all(line.isprintable() for line in lines)
+    assert run(place) == 0
+    assert "](recorded/a%20b%29%0A/README.md)." in (place / "README.md").read_text()
 
 
 def test_check_names_what_is_stale_or_missing_and_the_cure(place, capsys):
@@ -189,6 +206,19 @@ def test_wrong_markers(tmp_path, capsys, text, message):
     assert run(tmp_path) == 2
     assert capsys.readouterr().err == f"error: {path}: {message}\n"
     assert path.read_text() == text
+
+
+def test_a_readme_that_is_no_text(tmp_path, capsys):
+    (tmp_path / "README.md").write_bytes(b"\xff")
+    assert run(tmp_path) == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}/README.md: is not text in UTF-8\n"
+
+
+def test_a_folder_in_the_place_of_a_page(place, capsys):
+    (place / "recorded/h200/README.md").mkdir()
+    assert run(place, "--check") == 2
+    page = f"{place}/recorded/h200/README.md"
+    assert capsys.readouterr().err == f"error: {page}: cannot be read: it is no regular file\n"
 
 
 def test_no_readme(tmp_path, capsys):

@@ -5,15 +5,18 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import fixtures
 import pytest
 from looking import BANNER, lines_of, text_of
+from matplotlib.text import Text
 
 from claims.json_files import ROOT
 from plots import table2
-from plots.experiments import load_run, names, write_figures
-from plots.figures import house_style, save
+from plots.experiments import figure_files, load_run, names
+from plots.figures import encode, house_style
+from plots.output import write_files
 from plots.table2_figures import speedup_figure
 
 
@@ -179,11 +182,13 @@ def test_only_mismatches_still_make_figures(replay, shapes, write, tmp_path):
 
 def test_same_bytes_in_another_process_on_another_day(run, tmp_path):
     """Nothing of the clock, the hash seed or the process gets into a figure."""
-    write_figures("table2", run, tmp_path / "here")
+    write_files(figure_files("table2", run, tmp_path / "here"))
     program = (
         "import sys; from pathlib import Path\n"
-        "from plots.experiments import load_run, write_figures\n"
-        "write_figures('table2', load_run('table2', Path(sys.argv[1]), True), Path(sys.argv[2]))"
+        "from plots.experiments import figure_files, load_run\n"
+        "from plots.output import write_files\n"
+        "run = load_run('table2', Path(sys.argv[1]), True)\n"
+        "write_files(figure_files('table2', run, Path(sys.argv[2])))"
     )
     arguments = [str(run.first.file.parent), str(tmp_path / "there")]
     environment = os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "86400"}
@@ -196,11 +201,30 @@ def test_same_bytes_in_another_process_on_another_day(run, tmp_path):
         assert here.read_bytes() == there.read_bytes(), name
 
 
-def test_png_resolution(figures, tmp_path):
+def test_any_name_is_drawn_as_it_is(replay, shapes, write, recwarn):
+    """No mathematics, well-formed SVG, and no warning for each letter that the font lacks."""
+    names = {
+        "shared_lut": "$x$ \\frac{",
+        "streaming": "<&\"'--> ]]>",
+        "packed_512": "\u4e2d\x01\ufffe",
+    }
+    for file in (replay, shapes):
+        file["provenance"]["gpu"]["name"] = "$\\frac$ GPU"
+        for r in file["records"]:
+            r["kernel"] = names.get(r["kernel"], r["kernel"])
+    run = load_run("table2", write("run", replay, shapes))
     with house_style():
-        save(figures["speedup"], tmp_path, "speedup", ("png",))
-    assert [path.name for path in tmp_path.iterdir()] == ["speedup.png"]
-    data = (tmp_path / "speedup.png").read_bytes()
+        for name, (_, draw) in table2.FIGURES.items():
+            figure = draw(run)
+            ElementTree.fromstring(encode(figure, "svg"))
+            for text in figure.findobj(Text):
+                assert not text.get_parse_math(), name
+    assert not recwarn.list
+
+
+def test_png_resolution(figures):
+    with house_style():
+        data = encode(figures["speedup"], "png")
     place = data.index(b"pHYs") + 4
     assert int.from_bytes(data[place : place + 4], "big") * 0.0254 >= 149.9
 

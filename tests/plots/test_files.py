@@ -1,5 +1,7 @@
-"""A file is there whole or not at all."""
+"""Files are put in place whole and together, or not at all."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -8,42 +10,132 @@ from pathlib import Path
 
 import pytest
 
+from claims.errors import InputError
 from claims.json_files import ROOT
-from plots.output import write_atomically, write_text
+from plots.output import write_files
+
+OLD, NEW = b"old", b"new"
 
 
-def test_exception_leaves_the_old_file(tmp_path):
-    path = tmp_path / "table.md"
-    write_text(path, "old")
-
-    def fail(temporary: Path) -> None:
-        temporary.write_text("half of the n")
-        raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        write_atomically(path, fail)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+@pytest.fixture
+def files(tmp_path):
+    """Three files of an older rendering beside a result file, and what is to replace them."""
+    (tmp_path / "shapes.json").write_bytes(b"{}")
+    found = {tmp_path / name: NEW for name in ("a.md", "b.png", "c.svg")}
+    for path in found:
+        path.write_bytes(OLD)
+    return found
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_killed_while_writing(tmp_path):
-    path = tmp_path / "table.md"
-    write_text(path, "old")
-    program = (
-        "import os, signal, sys; from pathlib import Path; from plots.output import *\n"
-        "def die(t): t.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
-        "write_atomically(Path(sys.argv[1]), die)"
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_all_files_and_nothing_else(files, tmp_path):
+    write_files(files)
+    new = {path.name: NEW for path in files}
+    assert contents(tmp_path) == {"shapes.json": b"{}"} | new
+
+
+def test_folders_are_made(tmp_path):
+    write_files({tmp_path / "new/one/a": NEW, tmp_path / "new/two/b": NEW})
+    assert contents(tmp_path / "new/one") == {"a": NEW}
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_full_disk_leaves_every_old_file(files, tmp_path, monkeypatch, which):
+    before, names = contents(tmp_path), [path.name for path in files]
+    write = Path.write_bytes
+
+    def fill(path: Path, content: bytes) -> int:
+        if path.name.endswith(names[which]):
+            write(path, content[:1])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    with pytest.raises(InputError) as error:
+        write_files(files)
+    assert str(error.value) == (
+        f"{tmp_path}/{names[which]}: cannot be written: No space left on device"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert path.read_text() == "old"
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_in_the_place_of_one_file_keeps_the_others(files, tmp_path):
+    (tmp_path / "z").mkdir()
+    with pytest.raises(InputError) as error:
+        write_files(files | {tmp_path / "z": NEW})
+    assert str(error.value) == f"{tmp_path}/z: cannot be written: it is a folder"
+    assert all(path.read_bytes() == OLD for path in files)
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path):
+    (tmp_path / "x").write_bytes(OLD)
+    with pytest.raises(InputError) as error:
+        write_files({tmp_path / "x/a": NEW})
+    assert str(error.value) == f"{tmp_path}/x: cannot be written: File exists"
+
+
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from plots import interruption
+from plots.output import write_files
+interruption.end_quietly()
+number, folder = int(sys.argv[1]), Path(sys.argv[2])
+write = Path.write_bytes
+def interrupted(path, content):
+    write(path, content[:1])
+    if path.name.endswith('b.png'): os.kill(os.getpid(), number)
+    return write(path, content)
+Path.write_bytes = interrupted
+write_files({folder / name: b'new' for name in ('a.md', 'b.png', 'c.svg')})
+"""
+
+
+def write_with_signal(number: int, folder: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", PROGRAM, str(int(number)), str(folder)]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_waits_until_the_files_are_in_place(files, tmp_path, number):
+    done = write_with_signal(number, tmp_path)
+    assert (done.returncode, done.stderr) == (128 + number, b"")
+    assert contents(tmp_path) == {"shapes.json": b"{}"} | {path.name: NEW for path in files}
+
+
+def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
+    assert write_with_signal(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
+    assert all(path.read_bytes() == OLD for path in files)
+    assert (tmp_path / ".tmp-b.png").exists()
+    write_files({tmp_path / "other": NEW})
+    assert not list(tmp_path.glob(".tmp-*"))
+
+
+def test_two_processes_wait_for_each_other(files, tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from plots.output import write_files\n"
+        "print('here', flush=True); write_files({Path(sys.argv[1]): b'theirs'})"
+    )
+    path = tmp_path / "a.md"
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "here\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.3)
+        assert path.read_bytes() == OLD
+        os.close(handle)
+    assert (other.returncode, path.read_bytes()) == (0, b"theirs")
 
 
 def test_readable_by_others_as_the_umask_says(tmp_path):
     old = os.umask(0o022)
     try:
-        write_text(tmp_path / "a", "x")
+        write_files({tmp_path / "a": NEW})
     finally:
         os.umask(old)
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
