@@ -1,0 +1,106 @@
+"""Small copies of recorded runs, and every way to damage one field of them."""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from claims.json_files import ROOT
+
+RECORDED = ROOT / "data/recorded/h200"
+# By pass: the problems that are kept, with the rows that differ in kind.
+KEPT = {
+    "table2/replay": ("qwen3-32b/batch2/fp16/b64", "qwen3-32b/batch8/fp16/b64"),
+    "table2/shapes": ("1024x5120/fp16/b64", "25600x5120/fp16/b64"),
+    "transpose/matrix": ("32768x32768", "32768x32768/constant"),
+    "transpose/sizes": ("1024x1024", "5000x5000", "1023x1023"),
+}
+COMPARED = ("branch_tree", "shared_lut")
+
+# As JSON says it, since some of it cannot be said by a Python value.
+ODD = {
+    "null": "null",
+    "true": "true",
+    "minus one": "-1",
+    "zero": "0",
+    "tiny": "5e-324",
+    "huge": "1e308",
+    "infinite": "1e999",
+    "huge integer": "1" + "0" * 400,
+    "long integer": "1" + "0" * 300,
+    "NaN": "NaN",
+    "an empty text": '""',
+    # A new line, a terminal's commands, half a character, a column and raw HTML, mathematics.
+    "an odd text": r'"=a\nb\u001b[31m\u0085\u202e\ud800 | `<b>` $\\frac$ \\"',
+    "a long text": '"' + "x" * 100_000 + '"',
+    "an empty list": "[]",
+    "an empty object": "{}",
+    "a list": "[null, 1]",
+    "a list of texts": r'["\n"]',
+    "an object": '{"name": 1}',
+    "a deep list": "[" * 10_000 + "]" * 10_000,
+    "a less deep list": "[" * 300 + "]" * 300,
+}
+PLACE = "@@the place@@"
+
+Place = tuple[str | int, ...]
+
+
+def few(name: str) -> dict[str, Any]:
+    """The result file of a pass with few rows: of each kept problem, one of each kind."""
+    file = json.loads((RECORDED / f"{name}.json").read_text())
+    kept: dict[Any, Any] = {}
+    for row in file["records"]:
+        place = row["problem"]["name"], row["outcome"], row["origin"]["kind"]
+        if place[0] in KEPT[name] and (row["kernel"] in COMPARED or place not in kept):
+            kept[row["key"] if row["kernel"] in COMPARED else place] = row
+    file["records"] = list(kept.values())
+    for row in file["records"]:
+        for metric in row["metrics"]:
+            metric["samples"] = metric["samples"][:3]
+    vouched = [c for c in file["checks"] if set(c["keys"]) <= {r["key"] for r in kept.values()}]
+    file["checks"] = vouched[:1]
+    return file
+
+
+def places(value: Any, path: Place = ()) -> Iterator[Place]:
+    """Every field, and of each list the first item; of records, the first and the last."""
+    yield path
+    if isinstance(value, dict):
+        for name, found in value.items():
+            yield from places(found, (*path, name))
+    elif isinstance(value, list) and value:
+        for i in {0, len(value) - 1} if path == ("records",) else {0}:
+            yield from places(value[i], (*path, i))
+
+
+def parent_of(file: Any, path: Place) -> Any:
+    for step in path[:-1]:
+        file = file[step]
+    return file
+
+
+def damaged(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What was done and the file's text: each field odd, left out, or there twice."""
+    for path in places(file):
+        where = ".".join(map(str, path)) or "the file"
+        if not path:
+            yield from ((f"{where}: {what}", text) for what, text in ODD.items())
+            continue
+        spoilt = copy.deepcopy(file)
+        parent_of(spoilt, path)[path[-1]] = PLACE
+        text = json.dumps(spoilt)
+        for what, odd in ODD.items():
+            yield f"{where}: {what}", text.replace(f'"{PLACE}"', odd)
+        if isinstance(path[-1], str):
+            twice = f'"{path[-1]}": "{PLACE}"', f'"{path[-1]}": null, "{path[-1]}": null'
+            assert twice[0] in text
+            yield f"{where}: twice", text.replace(*twice)
+        spoilt = copy.deepcopy(file)
+        del parent_of(spoilt, path)[path[-1]]
+        yield f"{where}: left out", json.dumps(spoilt)
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / f"{Path(name).name}.json").write_text(text, encoding="utf-8")

@@ -1,0 +1,75 @@
+"""Result files with one damaged field: all is as it should be, or an error of one line."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import damaged
+import pytest
+
+from claims.errors import InputError
+from claims.evidence import machines
+from plots.bandwidth import bandwidth_table
+from plots.experiments import all_tables, figure_files, load_run
+from plots.ledger import machine_table
+from plots.output import table_files
+from plots.single_files import kernel_list
+from plots.tables import Table
+
+NO_NUMBER = re.compile(r"\b(nan|inf)\b")
+EVERY = 100  # of the variants that have tables, one's figures are drawn too
+
+
+def tables_of(name: str, folder: Path) -> list[Table]:
+    """Every table that there is of the run in the folder."""
+    experiment, pass_name = name.split("/")
+    run = load_run(experiment, folder)
+    found = all_tables(experiment, run, folder)
+    found += [machine_table(evidence, "machine", folder) for evidence in machines([folder])]
+    return [*found, kernel_list([run[pass_name]]), bandwidth_table(run[pass_name], "bench", "")]
+
+
+def look(texts: dict[Path, bytes]) -> None:
+    """What holds of every table, whatever is in it."""
+    for path, content in texts.items():
+        text = content.decode("utf-8")
+        assert text.replace("\n", "").isprintable(), path
+        assert not NO_NUMBER.search(text), path
+        if path.suffix == ".md":
+            rows = [line for line in text.splitlines() if line.startswith("|")]
+            assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) == 1, path
+
+
+@pytest.fixture(params=damaged.KEPT)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def folder(name, tmp_path):
+    """The passes of one experiment, not damaged yet."""
+    for other in damaged.KEPT:
+        if other.split("/")[0] == name.split("/")[0]:
+            damaged.write(tmp_path, other, json.dumps(damaged.few(other)))
+    look(table_files(tables_of(name, tmp_path), tmp_path))
+    return tmp_path
+
+
+def test_every_field(name, folder):
+    refused, shown = 0, 0
+    for what, text in damaged.damaged(damaged.few(name)):
+        damaged.write(folder, name, text)
+        try:
+            look(table_files(tables_of(name, folder), folder))
+            shown += 1
+            if shown % EVERY == 0:
+                run = load_run(name.split("/")[0], folder)
+                for content in figure_files(run.first.experiment, run, folder, ("svg",)).values():
+                    ElementTree.fromstring(content)
+        except InputError as error:
+            refused += 1
+            assert str(error).isprintable() and len(str(error)) < 1000, what
+        except Exception as error:
+            raise AssertionError(f"{name}: {what}") from error
+    assert refused > 1000 and shown > 100
