@@ -74,6 +74,12 @@ class Source:
         """Its names of models, and ours."""
         return self.setup.get("models", {})
 
+    def fact(self, name: str) -> Any:
+        """Of the set-up; InputError where it lacks what tables show."""
+        if name not in self.setup:
+            raise InputError(f"{self.file}: setup has no '{name}', which tables show")
+        return self.setup[name]
+
     def every(self, name: str) -> list[Any]:
         """Every model, by our names, or every batch; empty where the source does not list them."""
         ours = [model for models in self.models.values() for model in models]
@@ -142,6 +148,6 @@ def look_up(tables: dict[str, Any], path: str, where: str) -> float:
     found: Any = tables
     for name in path.split("/"):
         found = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(found, int | float):
+    if not isinstance(found, int | float) or isinstance(found, bool):
         raise InputError(f"{where}: tables has no number '{path}'")
     return found

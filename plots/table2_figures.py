@@ -49,7 +49,7 @@ def draw_speedups(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
     """The paper's value at the left of each batch's place, ours at its right."""
     source, places = run.source, range(len(verdicts))
     papers = [v.cell.value for v in verdicts]
-    label = f"paper ({source.gpu}, {source.setup['sm_clock_mhz']} MHz)"
+    label = f"paper ({source.gpu}, {source.fact('sm_clock_mhz')} MHz)"
     look = {"markerfacecolor": "white", "markeredgecolor": draw.ORANGE, "markeredgewidth": 1.5}
     draw.mark(axes, [x - 0.14 for x in places], papers, "D", label=label, gid="paper", **look)
     ours = [

@@ -2,6 +2,7 @@
 
 from itertools import groupby
 
+from claims.errors import InputError
 from claims.ledger import Decision, Verdict
 from claims.published import AVERAGE
 from claims.results import Record
@@ -36,6 +37,8 @@ def rows_of(run: Run, verdict: Verdict) -> tuple[Record | None, ...]:
 
 def by_model(run: Run) -> list[list[Verdict]]:
     verdicts = run.decision(CLAIM).verdicts
+    if any(not {"model", "batch"} <= v.cell.at.keys() for v in verdicts):
+        raise InputError(f"{run.source.file}: claim '{CLAIM}': each cell needs a model and a batch")
     return [list(found) for _, found in groupby(verdicts, lambda v: v.cell.at["model"])]
 
 
@@ -60,7 +63,7 @@ def speedup_table(run: Run) -> Table:
         "ms: median time of all dequantizations of one forward pass, over n passes; "
         "intervals and minima are in table2.csv. average: mean of a model's rows and of their "
         f"interval ends. {INTERVAL_NOTE}",
-        f"Paper: {source.gpu} at {source.setup['sm_clock_mhz']} MHz; {decision.claim.remark}.",
+        f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz; {decision.claim.remark}.",
     ]
     data = [csv_row(run, decision, v) for v in decision.verdicts]
     title = f"Table II: {speed_up(run)} in dequantization, per forward pass"

@@ -11,7 +11,7 @@ from plots import sample_figures as shared
 from plots.bandwidth import measure
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.transpose_matrix import published_gb_s, random_matrix, size_text
+from plots.transpose_matrix import posts_matrix, published_gb_s, random_matrix, size_text
 from plots.transpose_sizes import ALIGNMENTS, alignment, left_out_note
 
 STRESSED = ("column_walk", "tma_batched")  # the fastest, and the post's
@@ -44,7 +44,7 @@ def kernels_figure(run: Run) -> Figure:
     axes.set_xlabel(shared.BANDWIDTH_LABEL)
     draw.legend_above(figure, [axes], columns=3, last="post")
     warnings = [w for r in rows if r.timed for w in clock_warning(r, copy)]
-    ours, posts = size_text(problem), size_text(run.source.setup)
+    ours, posts = size_text(problem), size_text(posts_matrix(run))
     note = (
         f"Matrix: {ours}; the post's: {posts}. Bars: medians; whiskers: intervals; right of each "
         f"row: its median. {INTERVAL_NOTE}"

@@ -28,6 +28,10 @@ def size_text(matrix: dict[str, Any]) -> str:
     return f"{matrix['rows']} x {matrix['columns']} fp32"
 
 
+def posts_matrix(run: Run) -> dict[str, Any]:
+    return {name: run.source.fact(name) for name in ("rows", "columns")}
+
+
 def on_constant(results: Results) -> dict[str, Measured]:
     """The kernels' rows on the matrix of one constant, which is the post's own check."""
     names = [p["name"] for p in results.problems() if p["data"] == CONSTANT]
@@ -38,8 +42,8 @@ def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
     """By language, the post's GB/s of our kernels (its setup says which is which)."""
     source, found = run.source, {}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
-        ours = source.setup["our_kernels"][table]
-        found[language] = {ours[name]: gb_s for name, gb_s in source.tables[table].items()}
+        ours, theirs = source.fact("our_kernels").get(table, {}), source.tables.get(table, {})
+        found[language] = {ours[name]: gb_s for name, gb_s in theirs.items() if name in ours}
     return found
 
 
@@ -62,7 +66,7 @@ def matrix_table(run: Run) -> Table:
     notes = [f"Samples per row: {', '.join(map(str, counts)) or NONE}.", bandwidth.GB_NOTE]
     notes += [bandwidth.BEST_NOTE, peak_note(results), bandwidth.COPY_NOTE]
     notes += [*post_notes(run), *check_notes(results)]
-    posts, title = run.source.setup, f"Transpose of a {size_text(problem)} matrix"
+    posts, title = posts_matrix(run), f"Transpose of a {size_text(problem)} matrix"
     if problem["rows"] * problem["columns"] < posts["rows"] * posts["columns"]:
         title += f" (smaller than the post's {size_text(posts)})"
     return Table("matrix", title, columns, rows, data, notes, machine_notes(results))
@@ -101,7 +105,7 @@ def display(run: Run, m: Measured, constant: Measured | None) -> list[Cell | str
 
 def published(run: Run, gb_s: float | None) -> str:
     """'2775.49 (84.1)': GB/s, and percent of what the post takes as the peak."""
-    of_peak = 100 * (gb_s or 0) / run.source.setup["peak_gb_s"]
+    of_peak = 100 * (gb_s or 0) / run.source.fact("peak_gb_s")
     return NONE if gb_s is None else f"{gb_s:.2f} ({of_peak:.1f})"
 
 
@@ -133,8 +137,8 @@ def peak_note(results: Results) -> str:
 def post_notes(run: Run) -> list[str]:
     source = run.source
     return [
-        f"Post: {source.author}, {source.gpu}, {size_text(source.setup)}; its % are of the "
-        f"{source.setup['peak_gb_s']} GB/s that it takes as that GPU's peak. Its "
+        f"Post: {source.author}, {source.gpu}, {size_text(posts_matrix(run))}; its % are of the "
+        f"{source.fact('peak_gb_s')} GB/s that it takes as that GPU's peak. Its "
         "batched kernel is two kernels here: one with right indices, as in its CUDA, and one with "
         "those of its Mojo.",
         "Post's check: a matrix filled with one constant, where elements in the wrong place look "

@@ -167,3 +167,37 @@ def test_a_wrong_source_is_one_line_that_names_file_and_claim(write, spoil, mess
 def test_a_folder_without_sources(tmp_path):
     with pytest.raises(InputError, match="holds no source"):
         load_sources(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("paper", ("setup", "sm_clock_mhz"), [], "setup.sm_clock_mhz must be number"),
+        (
+            "paper",
+            ("claims", 0, "arguments", "metric"),
+            ["x"],
+            "claims[0].arguments.metric must be",
+        ),
+        ("paper", ("claims", 0, "rule"), "r" * 10**6, "claims[0].rule must be shorter than or"),
+        ("transpose_blog", ("setup", "our_kernels"), True, "setup.our_kernels must be object"),
+        ("transpose_blog", ("tables", "cuda_gb_s", "tma_naive"), 0, "tables.cuda_gb_s.tma_naive"),
+        (
+            "transpose_blog",
+            ("tables", "mojo_gb_s", "tma_swizzle"),
+            True,
+            "tables.mojo_gb_s.tma_swizzle must be",
+        ),
+    ],
+)
+def test_a_number_or_a_name_of_a_wrong_kind(write, name, place, value, message):
+    file = json.loads((made.PUBLISHED / f"{name}.json").read_text())
+    *parents, last = place
+    parent = file
+    for step in parents:
+        parent = parent[step]
+    parent[last] = value
+    path = write(f"{name}.json", file)
+    with pytest.raises(InputError) as error:
+        load_source(path)
+    assert str(error.value).startswith(f"{path}: {message}") and len(str(error.value)) < 300

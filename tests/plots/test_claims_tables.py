@@ -1,12 +1,16 @@
 """`python -m plots claims`: the ledger as tables."""
 
 import csv
+import json
 
 import made
 import pytest
 from looking import markdown_row
 
+from claims.errors import InputError
 from claims.json_files import ROOT
+from claims.published import FOLDER, load_sources
+from plots import experiments
 from plots.cli import main
 
 RECORDED = ROOT / "data/recorded"
@@ -138,3 +142,30 @@ def test_a_damaged_file_is_one_line_and_nothing_is_written(tmp_path, capsys):
     assert captured.err.startswith(f"error: {tmp_path}/bad.json: the file lacks 'experiment', ")
     assert captured.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("transpose", lambda p: p["setup"].pop("peak_gb_s"), "setup has no 'peak_gb_s', which"),
+        ("transpose", lambda p: p["setup"].pop("our_kernels"), "setup has no 'our_kernels', which"),
+        ("table2", lambda p: p["setup"].pop("sm_clock_mhz"), "setup has no 'sm_clock_mhz', which"),
+        (
+            "table2",
+            lambda p: p["claims"][0]["cells"][0].update(at={"batch": 8}),
+            "claim 'kernel-speedup': each cell needs a model and a batch",
+        ),
+    ],
+)
+def test_what_tables_need_of_a_source(monkeypatch, tmp_path, name, spoil, message):
+    for path in FOLDER.glob("*.json"):
+        source = json.loads(path.read_text())
+        if any(claim["experiment"] == name for claim in source["claims"]):
+            spoil(source)
+            spoilt = tmp_path / path.name
+        (tmp_path / path.name).write_text(json.dumps(source))
+    monkeypatch.setattr(experiments, "load_sources", lambda: load_sources(tmp_path))
+    run = experiments.load_run(name, RECORDED / "h200" / name)
+    with pytest.raises(InputError) as error:
+        experiments.all_tables(name, run, tmp_path)
+    assert str(error.value).startswith(f"{spoilt}: {message}")
