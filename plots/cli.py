@@ -1,6 +1,7 @@
 """Tables and figures from result files.
 
-Exit status: 0 when all is well, 1 when a check found something stale, 2 for bad input.
+Exit status: 0 when all is well, 1 when a check found something stale, 2 for bad input and for
+output that cannot be written, 128 and the signal's number where one ended it.
 """
 
 import argparse

@@ -57,7 +57,8 @@ def put_in_place(files: Mapping[Path, bytes]) -> None:
     finally:
         for folder in {path.parent for path in files}:
             for left in folder.glob(f"{TEMPORARY}*"):  # of a process that was killed, too
-                left.unlink(missing_ok=True)
+                with suppress(OSError):
+                    left.unlink()
 
 
 @contextmanager
