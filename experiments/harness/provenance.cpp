@@ -37,6 +37,10 @@ std::optional<std::string> git(const std::string& arguments) {
 /// the commit, and REPROLAB_DIRTY=0 states that the sources are those of that commit.
 Commit find_commit() {
   if (const char* given = std::getenv("REPROLAB_COMMIT")) {
+    const std::string_view hash = given;
+    if (hash.size() != 40 || hash.find_first_not_of("0123456789abcdef") != hash.npos) {
+      throw UsageError("REPROLAB_COMMIT: give the 40 hexadecimal digits of a commit");
+    }
     const char* dirty = std::getenv("REPROLAB_DIRTY");
     return {given, dirty == nullptr || std::string_view(dirty) != "0"};
   }

@@ -187,14 +187,15 @@ TEST_F(OnGpuResultFile, OfAFilteredRunHasTheRowsOfTheFilterAndTheCeilings) {
 }
 
 TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
-  const profiling::ScopedVariable commit("REPROLAB_COMMIT", "0123abc");
+  const std::string hash = "0123456789abcdef0123456789abcdef01234567";
+  const profiling::ScopedVariable commit("REPROLAB_COMMIT", hash.c_str());
   unsetenv("REPROLAB_DIRTY");  // the environment of the tests may set it
   const auto dirty = [&] {
     const Finished found =
         run(BENCH, "--family nf4 --shape 64x64 --instrument none --output results.json");
     EXPECT_EQ(found.status, 0) << found.err;
     const json provenance = result()["provenance"];
-    EXPECT_EQ(provenance["commit"], "0123abc");
+    EXPECT_EQ(provenance["commit"], hash);
     return provenance["dirty"].get<bool>();
   };
   EXPECT_TRUE(dirty());
@@ -204,6 +205,10 @@ TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
   }
   const profiling::ScopedVariable changed("REPROLAB_DIRTY", "1");
   EXPECT_TRUE(dirty());
+  const profiling::ScopedVariable short_one("REPROLAB_COMMIT", "0123abc");
+  const Finished refused = run(BENCH, "--family nf4 --shape 64x64 --output refused.json");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "bench: REPROLAB_COMMIT: give the 40 hexadecimal digits of a commit\n");
 }
 
 TEST_F(OnGpuResultFile, WithoutASupportedKernelIsExitStatus2AndOneLine) {
