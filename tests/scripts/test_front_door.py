@@ -39,13 +39,16 @@ def program(path, text):
     path.chmod(0o755)
 
 
-def run(folder, *command, **environment):
+def own_environment():
+    """As if these tests had not been started by a make of this project."""
+    of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
     given = {"FILE", "KERNEL", "PEER", "DRY_RUN", "ARCH", "PRESET", "RESULTS", "RECORDED"}
-    inherited = {k: v for k, v in os.environ.items() if k not in given | {"MAKEFLAGS"}}
-    inherited.pop("REPROLAB_LOCKED", None)
-    return subprocess.run(
-        command, cwd=folder, env=inherited | environment, capture_output=True, text=True
-    )
+    return {k: v for k, v in os.environ.items() if k not in of_make | given}
+
+
+def run(folder, *command, **environment):
+    environment = own_environment() | environment
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def make(folder, *arguments, **environment):
@@ -128,7 +131,7 @@ def test_a_second_make_waits_for_the_first(checkout):
         "#!/bin/sh\nmkdir busy || echo BESIDE EACH OTHER\nsleep 0.3\nrmdir busy\n",
     )
     command = ["make", "PRESET=cpu", "verify", "FILE=x"]
-    environment = {k: v for k, v in os.environ.items() if k not in ("REPROLAB_LOCKED", "MAKEFLAGS")}
+    environment = own_environment()
     started = []
     for _ in range(3):
         started.append(
