@@ -224,3 +224,17 @@ def test_arch_changes_what_is_configured(checkout):
     ]
     done = run(checkout, "scripts/build", "all", **environment | {"HAS_GPU": ""})
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
+
+
+def test_what_runs_ends_with_the_make_that_runs_it(checkout):
+    program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
+    command = ["make", "PRESET=cpu", "reproduce-mine"]
+    with subprocess.Popen(command, cwd=checkout, env=own_environment()) as running:
+        while not (checkout / "started").exists() or not (checkout / "started").read_text():
+            time.sleep(0.01)
+        status = Path("/proc", (checkout / "started").read_text().strip(), "status")
+        running.terminate()
+    ended = time.monotonic() + 10
+    while status.exists() and "(zombie)" not in status.read_text():
+        assert time.monotonic() < ended, "the program runs on"
+        time.sleep(0.01)
