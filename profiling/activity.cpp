@@ -24,8 +24,11 @@ constexpr std::size_t first_buffers = 4;
 // CUPTI ties external ids to the API call that launches, so API calls are recorded too: the
 // runtime's, and the driver's for peers that launch through it.
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
-                                        CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
-                                        CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
+                                        CUPTI_ACTIVITY_KIND_RUNTIME,
+                                        CUPTI_ACTIVITY_KIND_DRIVER,
+                                        CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                        CUPTI_ACTIVITY_KIND_MEMCPY,
+                                        CUPTI_ACTIVITY_KIND_MEMSET};
 
 /// Buffers that pass records from CUPTI's threads to ours. Filled buffers are not parsed before the
 /// flush, so that parsing costs the measured pass no time.

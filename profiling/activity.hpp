@@ -1,6 +1,7 @@
-// Start and end times of every kernel of this process, from CUPTI's activity records, including
-// kernels that a peer's library launches by itself. Recording costs some microseconds per launch on
-// the host and slightly widens the gaps between kernels; the kernels' own times do not change.
+// Start and end times of every kernel, copy and fill of this process, from CUPTI's activity
+// records, including those that a peer's library launches by itself. Recording costs some
+// microseconds per launch on the host and slightly widens the gaps between kernels; the kernels'
+// own times do not change.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,10 @@ class ActivityRecorder {
   ActivityRecorder(const ActivityRecorder&) = delete;
   ActivityRecorder& operator=(const ActivityRecorder&) = delete;
 
-  /// Starts recording every kernel. Best called before the process's first CUDA call.
+  /// Starts recording. Best called before the process's first CUDA call.
   void start();
 
-  /// The kernels recorded since start() or the last flush(), in the order of their starts. The
+  /// What was recorded since start() or the last flush(), in the order of their starts. The
   /// device must have been synchronized. Throws if records were lost or a kernel has no times,
   /// because a sum over part of a pass is worthless.
   std::vector<KernelActivity> flush();

@@ -12,10 +12,30 @@
 namespace reprolab::profiling {
 namespace {
 
-// CUPTI's newer kernel records (10 in CUDA 13.0, 11 in 13.2) begin with this layout and append
-// members that are not used here. So this oldest layout, of CUDA 12.0, reads the records of any
-// loaded library, whether it is newer or older than the headers of this build.
+// CUPTI's newer records (of kernels: 10 in CUDA 13.0, 11 in 13.2) begin with these layouts and
+// append members that are not used here. So these oldest layouts, of CUDA 12.0, read the records of
+// any loaded library, whether it is newer or older than the headers of this build.
 using KernelRecord = CUpti_ActivityKernel9;
+using CopyRecord = CUpti_ActivityMemcpy5;
+using FillRecord = CUpti_ActivityMemset4;
+
+/// What a kernel's record, a copy's and a fill's have in common.
+template <class Record>
+KernelActivity start_activity(const Record& record) {
+  KernelActivity activity;
+  activity.start_ns = record.start;
+  activity.end_ns = record.end;
+  activity.correlation_id = record.correlationId;
+  return activity;
+}
+
+template <class Record>
+KernelActivity no_kernel(const CUpti_Activity& record, const char* name) {
+  KernelActivity activity = start_activity(reinterpret_cast<const Record&>(record));
+  activity.name = name;
+  activity.is_kernel = false;
+  return activity;
+}
 
 }  // namespace
 
@@ -25,14 +45,18 @@ void ActivityParser::add(const CUpti_Activity& record) {
     if (tag.externalKind == tag_kind) tags_[tag.correlationId] = tag.externalId;
     return;
   }
+  if (record.kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+    kernels_.push_back(no_kernel<CopyRecord>(record, "copy"));
+    return;
+  }
+  if (record.kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+    kernels_.push_back(no_kernel<FillRecord>(record, "fill"));
+    return;
+  }
   if (record.kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) return;
   const auto& kernel = reinterpret_cast<const KernelRecord&>(record);
-  KernelActivity activity;
+  KernelActivity activity = start_activity(kernel);
   activity.name = demangled(kernel.name);
-  activity.start_ns = kernel.start;
-  activity.end_ns = kernel.end;
-  activity.stream_id = kernel.streamId;
-  activity.correlation_id = kernel.correlationId;
   activity.grid = {kernel.gridX, kernel.gridY, kernel.gridZ};
   activity.block = {kernel.blockX, kernel.blockY, kernel.blockZ};
   activity.registers_per_thread = kernel.registersPerThread;

@@ -19,12 +19,13 @@ inline constexpr CUpti_ExternalCorrelationKind tag_kind = CUPTI_EXTERNAL_CORRELA
 
 class ActivityParser {
  public:
-  /// Stores what it needs of `record`; kinds other than kernels and tags are ignored.
+  /// Stores what it needs of `record`; kinds other than kernels, copies, fills and tags are
+  /// ignored.
   void add(const CUpti_Activity& record);
 
-  /// The kernels added since the last call, with their tags, in the order of their starts.
-  /// Throws std::runtime_error if a kernel has no times: either it had not finished when the
-  /// records were flushed, or CUPTI had no memory left for its times.
+  /// The kernels, copies and fills added since the last call, with their tags, in the order of
+  /// their starts. Throws std::runtime_error if a kernel has no times: either it had not finished
+  /// when the records were flushed, or CUPTI had no memory left for its times.
   std::vector<KernelActivity> take();
 
  private:

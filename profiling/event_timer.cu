@@ -39,7 +39,7 @@ BatchTime EventTimer::time(const Batch& batch, cudaStream_t stream) {
     start_.record(stream);
     batch.enqueue(stream);
     end_.record(stream);
-    if (batch.behind) batch.behind(stream);
+    if (batch.after_stop) batch.after_stop(stream);
     if (batch.while_held) batch.while_held();
   } catch (...) {
     released.store(1);

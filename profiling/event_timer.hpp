@@ -10,6 +10,10 @@
 
 namespace reprolab::profiling {
 
+/// The most launches that are enqueued while a stream is held: its queue takes some 1000 entries,
+/// of which a launch may need two (CUPTI's tag), and what checks the launches needs some.
+inline constexpr int most_held_launches = 450;
+
 /// The work that is launched between the two events, and callbacks around it.
 struct Batch {
   std::function<void(cudaStream_t)> enqueue;
@@ -17,7 +21,7 @@ struct Batch {
   /// of the work launched on it. May be empty.
   std::function<void()> while_held{};
   /// Enqueues work that follows directly after the stop event. May be empty.
-  std::function<void(cudaStream_t)> behind{};
+  std::function<void(cudaStream_t)> after_stop{};
 };
 
 struct BatchTime {
@@ -39,7 +43,7 @@ struct BatchTime {
 class EventTimer {
  public:
   /// `patience` limits the hold, in case the batch synchronizes by itself or fills the stream's
-  /// queue (about 1000 launches): then the GPU starts anyway, and `host_ahead` is false.
+  /// queue: then the GPU starts anyway, and `host_ahead` is false.
   explicit EventTimer(std::chrono::microseconds patience = std::chrono::milliseconds(200));
 
   /// Runs the batch once, and waits for the whole GPU. Every kernel of the batch must have been

@@ -68,28 +68,38 @@ class Activity : public Instrument {
  private:
   void read(const Work& work, const std::vector<std::string>& metrics, Sample& sample) {
     std::vector<std::vector<KernelActivity>> calls(metrics.size());
-    std::vector<KernelActivity> tagged;
-    for (const KernelActivity& kernel : recorder_.flush()) {
-      if (!kernel.tag) continue;
-      calls.at(*kernel.tag).push_back(kernel);
-      tagged.push_back(kernel);
+    std::vector<KernelActivity> tagged, untagged;
+    for (KernelActivity& activity : recorder_.flush()) {
+      if (!activity.tag) {
+        untagged.push_back(std::move(activity));
+      } else if (!metrics.at(*activity.tag).empty()) {
+        tagged.push_back(activity);
+        calls.at(*activity.tag).push_back(std::move(activity));
+      }
     }
-    const auto silent = std::ranges::count_if(calls, [](const auto& call) { return call.empty(); });
+    std::ptrdiff_t silent = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      silent += !metrics[i].empty() && calls[i].empty();
     if (silent > 0) {
       throw std::runtime_error(
-          fmt::format("{}: CUPTI recorded no kernel for {} of {} calls; a time that leaves them "
+          fmt::format("{}: CUPTI recorded no work for {} of {} calls; a time that leaves them "
                       "out is meaningless; run again",
                       work.name, silent, calls.size()));
     }
     std::map<std::string, double> us;
     for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (metrics[i].empty()) continue;
       us[metrics[i]] += sum(calls[i]).busy_us;
       if (metrics[i] == "kernel_time") sample.launched.push_back(std::move(calls[i]));
     }
     for (const auto& [metric, time] : us) {
       sample.readings.push_back({metric, "us", time / (work.per_call ? work.calls : 1)});
     }
-    sample.span_us = sum(tagged).span_us;
+    const ActivitySum all = sum(tagged);
+    sample.span_us = all.span_us();
+    sample.foreign = static_cast<int>(std::ranges::count_if(untagged, [&](const auto& activity) {
+      return activity.start_ns >= all.first_ns && activity.start_ns < all.last_ns;
+    }));
   }
 
   ActivityRecorder recorder_;
@@ -113,7 +123,7 @@ std::optional<BatchTime> Instrument::run(const Work& work, const Call& call, cud
   const auto enqueue = [&](cudaStream_t on) { work.enqueue(on, call); };
   if (work.held) {
     if (!timer_) timer_ = std::make_unique<EventTimer>();
-    return timer_->time({enqueue, work.while_held, work.behind}, stream);
+    return timer_->time({enqueue, work.while_held, work.after_stop}, stream);
   }
   enqueue(stream);
   check(cudaDeviceSynchronize(), work.name);

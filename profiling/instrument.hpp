@@ -26,7 +26,8 @@ std::string_view name(InstrumentKind kind);
 /// Reads the value of `--instrument`; throws std::invalid_argument on any other word.
 InstrumentKind parse_instrument(std::string_view text);
 
-/// Runs one launch, and adds its time to the named metric, such as "kernel_time".
+/// Runs one launch, and adds its time to the named metric, such as "kernel_time"; without a name,
+/// what it launches belongs to the harness and counts nowhere.
 using Call = std::function<void(std::string_view metric, const std::function<void()>& launch)>;
 
 /// The launches of one sample.
@@ -37,8 +38,8 @@ struct Work {
   std::function<void(cudaStream_t, const Call&)> enqueue;
   /// Whether the stream is held until everything is enqueued; needs room in the stream's queue.
   bool held = false;
-  std::function<void()> while_held{};          ///< See Batch.
-  std::function<void(cudaStream_t)> behind{};  ///< See Batch.
+  std::function<void()> while_held{};              ///< See Batch.
+  std::function<void(cudaStream_t)> after_stop{};  ///< See Batch.
 };
 
 /// One value of one metric.
@@ -51,11 +52,14 @@ struct Reading {
 struct Sample {
   std::vector<Reading> readings{};
   std::optional<BatchTime> held{};  ///< Set if the stream was held.
-  /// Every kernel launched by the calls that count as kernel_time, one list per call. Empty if the
-  /// instrument does not see launches.
+  /// All work of the calls that count as kernel_time, one list per call. Empty if the instrument
+  /// does not see launches.
   std::vector<std::vector<KernelActivity>> launched{};
-  /// From the first kernel's start to the last one's end; zero if the instrument does not see them.
+  /// From the first start to the last end of the calls' work; zero if the instrument does not see
+  /// it.
   double span_us = 0;
+  /// Work on the GPU within this span that no call launched, such as that of another thread.
+  int foreign = 0;
 };
 
 class Instrument {

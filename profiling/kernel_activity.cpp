@@ -14,7 +14,8 @@ ActivitySum sum(const std::vector<KernelActivity>& kernels) {
   }
   return {.kernels = kernels.size(),
           .busy_us = 1e-3 * static_cast<double>(busy_ns),
-          .span_us = 1e-3 * static_cast<double>(last_ns - first_ns)};
+          .first_ns = first_ns,
+          .last_ns = last_ns};
 }
 
 }  // namespace reprolab::profiling

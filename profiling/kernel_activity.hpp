@@ -1,4 +1,5 @@
-// One execution of one kernel, as CUPTI's activity records describe it, and sums over many.
+// One execution of one kernel, copy or fill, as CUPTI's activity records describe it, and sums over
+// many.
 #pragma once
 
 #include <array>
@@ -11,12 +12,12 @@
 namespace reprolab::profiling {
 
 struct KernelActivity {
-  std::string name{};          ///< Demangled.
+  std::string name{};  ///< Demangled; "copy" or "fill" if it is no kernel.
+  bool is_kernel = true;
   std::uint64_t start_ns = 0;  ///< All records of a process share one clock.
   std::uint64_t end_ns = 0;
-  std::uint32_t stream_id = 0;
-  std::uint32_t correlation_id =
-      0;  ///< Id of the API call that launched it; a graph's kernels share one.
+  /// Id of the API call that launched it; a graph's kernels share one.
+  std::uint32_t correlation_id = 0;
   std::optional<std::uint64_t> tag{};  ///< Tag of the innermost ScopedTag around the launch.
   std::array<std::int32_t, 3> grid{};
   std::array<std::int32_t, 3> block{};
@@ -31,7 +32,9 @@ struct KernelActivity {
 struct ActivitySum {
   std::size_t kernels = 0;
   double busy_us = 0;  ///< Sum of the durations; kernels that overlap count twice.
-  double span_us = 0;  ///< First start to last end, gaps included.
+  std::uint64_t first_ns = 0, last_ns = 0;  ///< First start and last end.
+
+  double span_us() const { return 1e-3 * static_cast<double>(last_ns - first_ns); }
 };
 
 ActivitySum sum(const std::vector<KernelActivity>& kernels);

@@ -41,7 +41,6 @@ void add(ActivityParser& parser, const Record& record) {
 
 TEST(ActivityParser, TakesEveryMember) {
   auto record = kernel_record(7, 1000, 3500);
-  record.streamId = 13;
   record.gridX = 10, record.gridY = 20, record.gridZ = 30;
   record.blockX = 256, record.blockY = 2, record.blockZ = 1;
   record.registersPerThread = 40;
@@ -54,7 +53,7 @@ TEST(ActivityParser, TakesEveryMember) {
   const KernelActivity& kernel = kernels[0];
   EXPECT_EQ(kernel.name, "void kernel<float>(float*)");
   EXPECT_DOUBLE_EQ(kernel.duration_us(), 2.5);
-  EXPECT_EQ(kernel.stream_id, 13u);
+  EXPECT_TRUE(kernel.is_kernel);
   EXPECT_EQ(kernel.correlation_id, 7u);
   EXPECT_FALSE(kernel.tag);
   EXPECT_EQ(kernel.grid, (std::array<std::int32_t, 3>{10, 20, 30}));
@@ -91,6 +90,28 @@ TEST(ActivityParser, TagsReachKernelsOfTheSameCallInAnyOrder) {
   }
 }
 
+TEST(ActivityParser, CopiesAndFillsAreActivityAsWell) {
+  CUpti_ActivityMemcpy5 copy{};
+  copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
+  copy.start = 100, copy.end = 350, copy.correlationId = 1;
+  CUpti_ActivityMemset4 fill{};
+  fill.kind = CUPTI_ACTIVITY_KIND_MEMSET;
+  fill.start = 400, fill.end = 500, fill.correlationId = 2;
+  ActivityParser parser;
+  add(parser, copy);
+  add(parser, tag_record(2, 22));
+  add(parser, fill);
+  const auto activities = parser.take();
+  ASSERT_EQ(activities.size(), 2u);
+  EXPECT_EQ(activities[0].name, "copy");
+  EXPECT_DOUBLE_EQ(activities[0].duration_us(), 0.25);
+  EXPECT_FALSE(activities[0].tag);
+  EXPECT_EQ(activities[1].name, "fill");
+  EXPECT_DOUBLE_EQ(activities[1].duration_us(), 0.1);
+  EXPECT_EQ(activities[1].tag, 22u);
+  EXPECT_FALSE(activities[0].is_kernel || activities[1].is_kernel);
+}
+
 TEST(ActivityParser, KernelsWithoutTimesAreAnError) {
   ActivityParser parser;
   add(parser, kernel_record(1, 100, 200));
@@ -112,15 +133,15 @@ TEST(ActivitySum, BusySpanAndTags) {
   const auto all = sum(kernels);
   EXPECT_EQ(all.kernels, 5u);
   EXPECT_DOUBLE_EQ(all.busy_us, 1.601);
-  EXPECT_DOUBLE_EQ(all.span_us, 8.001);
+  EXPECT_DOUBLE_EQ(all.span_us(), 8.001);
   const auto tagged = sum({kernels[1], kernels[3]});
   EXPECT_EQ(kernels[1].tag, 0u);
   EXPECT_EQ(kernels[3].tag, 0u);
   EXPECT_FALSE(kernels[4].tag);
   EXPECT_DOUBLE_EQ(tagged.busy_us, 0.8);
-  EXPECT_DOUBLE_EQ(tagged.span_us, 2.4);
+  EXPECT_DOUBLE_EQ(tagged.span_us(), 2.4);
   EXPECT_EQ(sum({}).kernels, 0u);
-  EXPECT_EQ(sum({}).span_us, 0.0);
+  EXPECT_EQ(sum({}).span_us(), 0.0);
 }
 
 }  // namespace

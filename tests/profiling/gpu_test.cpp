@@ -255,11 +255,11 @@ TEST_F(OnGpu, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
 }
 
 /// One byte that the batch sets, read while the stream is held and after the stop event.
-TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndBehindAfterTheBatch) {
+TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAfterTheBatch) {
   const Stream stream, beside(cudaStreamNonBlocking);
   const DeviceBuffer buffer(1);
   check(cudaMemset(buffer.data(), 0, 1), "clearing");
-  MappedArray<unsigned char> held(1), behind(1);
+  MappedArray<unsigned char> held(1), after(1);
   const auto look = [&](unsigned char* to, cudaStream_t on) {
     check(cudaMemcpyAsync(to, buffer.data(), 1, cudaMemcpyDeviceToHost, on), "looking");
   };
@@ -270,10 +270,10 @@ TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndBehindAfterTheBatch) 
                     look(held.data(), beside.get());
                     beside.synchronize();
                   },
-              .behind = [&](cudaStream_t s) { look(behind.data(), s); }},
+              .after_stop = [&](cudaStream_t s) { look(after.data(), s); }},
              stream.get());
   EXPECT_EQ(*held.data(), 0);
-  EXPECT_EQ(*behind.data(), 7);
+  EXPECT_EQ(*after.data(), 7);
 }
 
 TEST_F(OnGpu, EventTimerSaysHowLongOtherStreamsWentOn) {
@@ -346,8 +346,47 @@ TEST_F(OnGpu, ACallThatLeavesNoTraceIsAnErrorUnderActivity) {
                     call("kernel_time", [] {});
                   }};
   EXPECT_EQ(message_of<std::runtime_error>([&] { recorder->measure(work, stream.get()); }),
-            "forgetful: CUPTI recorded no kernel for 1 of 2 calls; a time that leaves them out is "
+            "forgetful: CUPTI recorded no work for 1 of 2 calls; a time that leaves them out is "
             "meaningless; run again");
+}
+
+/// A kernel, a copy and a fill per call; in between, a copy that no call launched, and one that
+/// belongs to the harness.
+TEST_F(OnGpu, CopiesAndFillsAreActivityAndForeignWorkIsCounted) {
+  const auto recorder = make_instrument(InstrumentKind::activity);
+  const Stream stream;
+  const DeviceBuffer from(1 << 22), to(1 << 22);
+  const auto copy = [&](cudaStream_t s) {
+    check(cudaMemcpyAsync(to.data(), from.data(), to.bytes(), cudaMemcpyDeviceToDevice, s), "copy");
+  };
+  const auto measure = [&](bool untagged) {
+    return recorder->measure({.name = "copies",
+                              .calls = 3,
+                              .enqueue =
+                                  [&](cudaStream_t s, const Call& call) {
+                                    for (int i = 0; i < 3; ++i) {
+                                      call("kernel_time", [&] {
+                                        ceilings::write_only(to.data(), to.bytes(), s);
+                                        copy(s);
+                                        check(cudaMemsetAsync(to.data(), 1, to.bytes(), s), "fill");
+                                      });
+                                      call("", [&] { copy(s); });
+                                      if (untagged && i == 1) copy(s);
+                                    }
+                                  }},
+                             stream.get());
+  };
+  const Sample sample = measure(false);
+  ASSERT_EQ(sample.launched.size(), 3u);
+  for (const auto& call : sample.launched) {
+    ASSERT_EQ(call.size(), 3u);
+    EXPECT_TRUE(call[0].is_kernel);
+    EXPECT_EQ(call[1].name, "copy");
+    EXPECT_EQ(call[2].name, "fill");
+  }
+  ASSERT_EQ(sample.readings.size(), 1u);
+  EXPECT_EQ(sample.foreign, 0);
+  EXPECT_EQ(measure(true).foreign, 1);
 }
 
 TEST_F(OnGpu, ActivityTagsAndCounts) {
@@ -435,10 +474,10 @@ TEST_F(OnGpu, EventTimerAndActivityAgreeWithinOnePercent) {
     const ActivitySum records = sum(kernels);
     EXPECT_TRUE(events.host_ahead);
     EXPECT_EQ(records.kernels, 40u);
-    EXPECT_NEAR(events.us / records.span_us, 1.0, 0.01);
-    EXPECT_LE(records.busy_us, records.span_us * 1.001);
+    EXPECT_NEAR(events.us / records.span_us(), 1.0, 0.01);
+    EXPECT_LE(records.busy_us, records.span_us() * 1.001);
     std::printf("events %.1f us, records %.1f us, of it kernels %.1f us\n", events.us,
-                records.span_us, records.busy_us);
+                records.span_us(), records.busy_us);
   }
 }
 
