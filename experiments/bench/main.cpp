@@ -45,6 +45,10 @@ int dry_run(const Options& options) {
   return exit_verified;
 }
 
+/// Device memory that kernels of a request may keep. More is given back by ending the worker, so
+/// that the next problem fits as if they had not been there.
+constexpr std::uint64_t most_lost_bytes = std::uint64_t{256} << 20;
+
 /// Measures groups in a worker process, which a kernel may crash.
 class Bench {
  public:
@@ -60,7 +64,10 @@ class Bench {
     const auto answer =
         worker_.ask({{"name", group.planned.facts.name}, {"group", group.index}}, kernels);
     std::vector<Record> records;
-    if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
+    if (!answer.json.is_null()) {
+      records = answer.json.at("records").get<std::vector<Record>>();
+      if (answer.json.at("lost_bytes") > most_lost_bytes) worker_.stop();
+    }
     const auto add_failed = [&](const VariantInfo& variant, const std::string& reason) {
       records.push_back(
           record_without_run(group.planned.facts, variant, Outcome::launch_failed, reason));
@@ -94,13 +101,18 @@ class Bench {
     MeasureOptions measure = options_.measure;
     measure.experiment = options_.pass.experiment;
     measure.seed = options_.pass.seed;
-    return measurement_->run(group.planned, kernels, measure, turn);
+    const auto records = measurement_->run(group.planned, kernels, measure, turn);
+    const std::uint64_t free_bytes = free_memory().device_bytes;
+    most_free_bytes_ = std::max(most_free_bytes_, free_bytes);
+    return {{"records", records}, {"lost_bytes", most_free_bytes_ - free_bytes}};
   }
 
   const Options& options_;
   const std::vector<Group>& groups_;
   std::vector<VariantInfo> ceilings_;
-  std::unique_ptr<Measurement> measurement_;  ///< Used in the worker only.
+  // Used in the worker only.
+  std::unique_ptr<Measurement> measurement_;
+  std::uint64_t most_free_bytes_ = 0;  ///< Of device memory, after any request.
   Worker worker_;
 };
 

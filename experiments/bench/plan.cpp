@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <thread>
 
@@ -115,18 +114,6 @@ std::string describe_selection(const std::vector<Group>& groups, const MeasureOp
                             options.samples, 1e-3 * options.batch_us);
 }
 
-/// Prints which kernels refuse a problem, with each reason once.
-void print_refusals(const Group& group) {
-  std::map<std::string, std::string> kernels;
-  for (const auto& kernel : group.kernels) {
-    const Support support = group.planned.supports(kernel.name);
-    if (support.ok) continue;
-    std::string& names = kernels[support.reason];
-    names += (names.empty() ? "" : ", ") + kernel.name;
-  }
-  for (const auto& [reason, names] : kernels) fmt::print("  refused by {}: {}\n", names, reason);
-}
-
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu) {
   fmt::print("{:<32} {:>8} {:>14} {:>12} {:>10}\n", "problem", "kernels", "device memory",
@@ -144,7 +131,7 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
       fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
                  gib(gpu->memory_bytes));
     }
-    print_refusals(group);
+    print_refusals(group.kernels, planned.supports);
   }
   fmt::print("{}\n", describe_selection(groups, options));
   if (gpu) {

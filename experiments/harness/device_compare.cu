@@ -9,6 +9,7 @@ namespace reprolab {
 namespace {
 
 constexpr std::int64_t blocks_to_fill = 2048;  // any GPU
+constexpr std::int64_t most_spots = 16384;     // a few microseconds, even on a small GPU
 constexpr std::int64_t proof_blocks = 3;       // so that a short array takes several strides
 constexpr int threads = 256;
 
@@ -33,17 +34,20 @@ __device__ void compare_elements(const Bits* expected, const Bits* actual, std::
   }
 }
 
-/// A grid-stride loop over groups of 16 bytes; equal groups are not compared element by element.
+/// A grid-stride loop over every `stride`-th group of 16 bytes, counted from the last one; equal
+/// groups are not compared element by element.
 template <class Bits>
 __global__ void __launch_bounds__(threads)
-    count_mismatches(const Bits* expected, const Bits* actual, std::int64_t elements, bool aligned,
-                     unsigned long long* mismatches, unsigned long long* first) {
+    count_mismatches(const Bits* expected, const Bits* actual, std::int64_t elements,
+                     std::int64_t stride, bool aligned, unsigned long long* mismatches,
+                     unsigned long long* first) {
   constexpr std::int64_t per_group = group_bytes / sizeof(Bits);
   const std::int64_t groups = (elements + per_group - 1) / per_group;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads;
+  const std::int64_t step = stride * gridDim.x * threads;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   Mismatches found;
-  for (std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
-       group < groups; group += stride) {
+  for (std::int64_t group = (groups - 1) % stride + stride * thread; group < groups;
+       group += step) {
     const std::int64_t begin = group * per_group;
     const std::int64_t end = min(begin + per_group, elements);
     if (aligned && end == begin + per_group) {
@@ -81,7 +85,20 @@ void DeviceComparison::reset() const {
 
 void DeviceComparison::enqueue(const void* expected, const void* actual, std::int64_t elements,
                                int element_bytes) const {
-  const std::int64_t per_block = threads * (group_bytes / std::max(1, element_bytes));
+  compare_every(1, expected, actual, elements, element_bytes);
+}
+
+void DeviceComparison::enqueue_spot_check(const void* expected, const void* actual,
+                                          std::int64_t elements, int element_bytes) const {
+  const std::int64_t groups = elements * element_bytes / group_bytes;
+  compare_every(std::max<std::int64_t>(1, (groups + most_spots - 1) / most_spots), expected, actual,
+                elements, element_bytes);
+}
+
+void DeviceComparison::compare_every(std::int64_t stride, const void* expected, const void* actual,
+                                     std::int64_t elements, int element_bytes) const {
+  if (elements == 0) return;
+  const std::int64_t per_block = stride * threads * (group_bytes / std::max(1, element_bytes));
   const auto blocks = static_cast<unsigned>(
       std::clamp<std::int64_t>((elements + per_block - 1) / per_block, 1, most_blocks_));
   const bool aligned = is_aligned(expected) && is_aligned(actual);
@@ -90,11 +107,11 @@ void DeviceComparison::enqueue(const void* expected, const void* actual, std::in
   if (element_bytes == 2) {
     count_mismatches<<<blocks, threads, 0, stream_>>>(static_cast<const std::uint16_t*>(expected),
                                                       static_cast<const std::uint16_t*>(actual),
-                                                      elements, aligned, count, first);
+                                                      elements, stride, aligned, count, first);
   } else if (element_bytes == 4) {
     count_mismatches<<<blocks, threads, 0, stream_>>>(static_cast<const std::uint32_t*>(expected),
                                                       static_cast<const std::uint32_t*>(actual),
-                                                      elements, aligned, count, first);
+                                                      elements, stride, aligned, count, first);
   } else {
     throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
   }

@@ -1,5 +1,5 @@
-// Bitwise comparison of outputs on the device. It is for copies of an output that the host has
-// already verified, where copying each one back would take longer than the experiment.
+// Bitwise comparison of outputs on the device: of every launch's output, which would take longer to
+// copy back than the experiment lasts, and of outputs that are too large for a host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,6 +27,11 @@ class DeviceComparison {
   void enqueue(const void* expected, const void* actual, std::int64_t elements,
                int element_bytes) const;
 
+  /// Enqueues a comparison that takes no time: of 16 bytes in each of at most 16384 places, evenly
+  /// spread over the arrays, the last bytes included.
+  void enqueue_spot_check(const void* expected, const void* actual, std::int64_t elements,
+                          int element_bytes) const;
+
   /// Waits for the comparisons enqueued since the last call. Returns the number of mismatches of
   /// all of them together, and the smallest index of one.
   reference::Comparison collect() const;
@@ -47,6 +52,8 @@ class DeviceComparison {
   struct Faults {
     Bits nan, negative_zero;
   };
+  void compare_every(std::int64_t stride, const void* expected, const void* actual,
+                     std::int64_t elements, int element_bytes) const;
   void reset() const;
   void prove();
   template <class Bits>

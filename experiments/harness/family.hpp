@@ -54,4 +54,8 @@ struct RegisterFamily {
   explicit RegisterFamily(Family& family);
 };
 
+/// Prints which kernels refuse a problem, each reason once: "  refused by NAME, NAME: REASON".
+void print_refusals(const std::vector<VariantInfo>& kernels,
+                    const std::function<Support(const std::string& kernel)>& supports);
+
 }  // namespace reprolab

@@ -8,9 +8,6 @@
 namespace reprolab {
 namespace {
 
-constexpr int most_calls =
-    500;  // per sample; what a stream's queue holds without blocking the host
-
 using profiling::InstrumentKind;
 
 /// Copies the facts of a problem to a record.
@@ -41,12 +38,13 @@ class Batches : public Subject {
   std::string name() const override { return workload_.facts().name; }
 
   /// Runs one batch over all slots to find how many calls a batch of the wanted length takes.
-  void prepare(Row& row, profiling::Instrument& instrument) override {
+  Verifier::Sampled prepare(Row& row, profiling::Instrument& instrument) override {
     const VariantInfo& variant = row.record.variant;
     if (variant.is_ceiling()) launch_ceiling(variant, {0, 1}, stream_);  // loads its module
-    const int most = std::min(workload_.slots(), most_calls);  // no output is written twice
+    // No output is written twice.
+    const int most = std::min(workload_.slots(), profiling::most_held_launches);
     row.calls = most;
-    const auto sampled = sample(row, instrument);
+    auto sampled = sample(row, instrument);
     for (const auto& reading : sampled.sample.readings) {
       row.calls = static_cast<int>(std::clamp(std::ceil(batch_us_ / std::max(reading.value, 0.01)),
                                               1.0, static_cast<double>(most)));
@@ -55,6 +53,7 @@ class Batches : public Subject {
       row.least_us =
           least_us(row.record.bytes_read + row.record.bytes_written, row.calls, *cold_on_);
     }
+    return sampled;
   }
 
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
@@ -62,17 +61,7 @@ class Batches : public Subject {
     const Launches launches{next_slot_, row.calls};
     next_slot_ = (next_slot_ + row.calls) % workload_.slots();
     if (!variant.is_ceiling()) return verifier_.sample(variant, launches, instrument);
-    verifier_.poison(launches);  // so that its batch begins as a kernel's does
-    return {instrument.measure({.name = variant.name,
-                                .calls = launches.calls,
-                                .per_call = true,
-                                .enqueue =
-                                    [&](cudaStream_t stream, const profiling::Call&) {
-                                      launch_ceiling(variant, launches, stream);
-                                    },
-                                .held = true},
-                               stream_),
-            {}};
+    return repeat_if_late([&] { return sample_ceiling(variant, launches, instrument); });
   }
 
   std::optional<double> sm_mhz() override {
@@ -82,6 +71,23 @@ class Batches : public Subject {
   }
 
  private:
+  /// A batch that begins as a kernel's does, with the same memory in the cache.
+  Verifier::Sampled sample_ceiling(const VariantInfo& variant, Launches launches,
+                                   profiling::Instrument& instrument) const {
+    verifier_.poison(launches);
+    return {instrument.measure({.name = variant.name,
+                                .calls = launches.calls,
+                                .per_call = true,
+                                .enqueue =
+                                    [&](cudaStream_t stream, const profiling::Call&) {
+                                      launch_ceiling(variant, launches, stream);
+                                    },
+                                .held = true,
+                                .while_held = [&] { verifier_.written_already(launches); }},
+                               stream_),
+            {}};
+  }
+
   void launch_ceiling(const VariantInfo& variant, Launches launches, cudaStream_t stream) const {
     const Ceiling& ceiling = ceiling_named(variant.name);
     for (int i = 0; i < launches.calls; ++i) {
@@ -163,6 +169,8 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
     describe(rows.emplace_back(start_row(facts.name, variant, verified)).record, facts);
   }
   if (timed) {
+    workload->exchange();
+    verifier.protect_memory();
     Batches batches(*workload, verifier, stream_.get(), probe_, options.batch_us,
                     slots.cold ? &gpu_ : nullptr);
     take_samples(rows, batches, *instrument_, {.samples = options.samples, .seed = options.seed},

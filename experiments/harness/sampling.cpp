@@ -21,8 +21,10 @@ void add_reading(Record& record, const profiling::Reading& reading) {
 LaunchFacts launch_facts(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
   LaunchFacts facts;
   for (const auto& call : calls) {
-    facts.kernels_per_call = std::max(facts.kernels_per_call, static_cast<int>(call.size()));
+    const auto kernels = std::ranges::count_if(call, &profiling::KernelActivity::is_kernel);
+    facts.kernels_per_call = std::max(facts.kernels_per_call, static_cast<int>(kernels));
     for (const auto& kernel : call) {
+      if (!kernel.is_kernel) continue;
       const LaunchFacts::Kernel fact{kernel.name,
                                      kernel.grid,
                                      kernel.block,
@@ -44,7 +46,9 @@ std::string impossible(const Row& row, const profiling::Sample& sample) {
     if (reading.value <= 0) return "took no time: the instrument recorded none of its work";
     const auto bytes = static_cast<double>(row.record.bytes_read + row.record.bytes_written);
     return fmt::format(
-        "took {:.3g} us, but on cold data this GPU's memory needs {:.3g} us for its {:.3g} MB: "
+        "took {:.3g} us, but on cold data this GPU's memory needs at least {:.3g} us for its "
+        "{:.3g} "
+        "MB: "
         "its work cannot all be done in that time",
         reading.value, row.least_us, 1e-6 * bytes);
   }
@@ -70,8 +74,6 @@ void add(Row& row, int round, const Verifier::Sampled& sampled) {
   if (!row.record.launch && !sampled.sample.launched.empty()) {
     row.record.launch = launch_facts(sampled.sample.launched);
   }
-  const auto& held = sampled.sample.held;
-  row.waited_for_host += held && !held->host_ahead;
 }
 
 void finish(Row& row) {
@@ -79,10 +81,6 @@ void finish(Row& row) {
   Record& record = row.record;
   if (!row.sm_mhz.empty()) {
     record.clocks = {row.sm_mhz_before, median(row.sm_mhz), row.sm_mhz.back()};
-  }
-  if (row.waited_for_host > 0 && record.metric(kernel_time) && record.reason.empty()) {
-    record.reason = fmt::format("in {} of {} batches the GPU waited for the host",
-                                row.waited_for_host, record.metric(kernel_time)->samples.size());
   }
 }
 
@@ -111,7 +109,7 @@ void take_samples(std::vector<Row>& rows, Subject& subject, profiling::Instrumen
   for (Row& row : rows) {
     if (!row.timed()) continue;
     turn.begin(row.kernel());
-    subject.prepare(row, instrument);
+    add(row, -1, subject.prepare(row, instrument));
     row.sm_mhz_before = subject.sm_mhz();
     turn.end();
   }

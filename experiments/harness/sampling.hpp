@@ -21,7 +21,6 @@ struct Row {
   double least_us = 0;
   std::optional<double> sm_mhz_before{};
   std::vector<double> sm_mhz{};  ///< Read directly after each sample.
-  int waited_for_host = 0;       ///< Samples in which the GPU waited for the host.
 
   const std::string& kernel() const { return record.variant.name; }
   /// Ceilings are not verified; one that failed is not timed either.
@@ -44,8 +43,9 @@ class Subject {
   virtual ~Subject() = default;
   /// Name of the problem: different problems are sampled in different orders.
   virtual std::string name() const = 0;
-  /// Called before a row's first sample, to prepare it.
-  virtual void prepare(Row& row, profiling::Instrument& instrument) = 0;
+  /// Prepares a row before its first sample, and returns what it ran for that, if anything; it is
+  /// verified like a warm-up.
+  virtual Verifier::Sampled prepare(Row& row, profiling::Instrument& instrument) = 0;
   /// Runs a row's launches once through `instrument`, and verifies what they wrote. The outcome
   /// not_verified means that the row's outcome so far stands.
   virtual Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) = 0;

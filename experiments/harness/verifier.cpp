@@ -24,9 +24,15 @@ std::uint32_t bits_of(std::span<const std::byte> array, std::int64_t index, int 
   return bits;
 }
 
-constexpr int most_held = 500;      // launches; leaves room in the stream's queue for what follows
-constexpr int most_looked_at = 64;  // outputs that are checked while the stream is held
-constexpr double most_lingering_us = 1000;  // of other streams; the host's own share is some 10 us
+using profiling::most_held_launches;
+
+/// What other streams may still do after the stop event: the host's own share of this time is some
+/// 10 us.
+constexpr double most_lingering_us = 100, most_lingering_share = 0.05;
+
+/// A sample may look late because the host was not scheduled for a while, but not so often in a
+/// row.
+constexpr int most_attempts = 3;
 
 std::string describe(cudaError_t error) {
   return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
@@ -46,7 +52,41 @@ const std::string escapes =
     ": some of its work is outside the timed stream; a launch must enqueue all of it on the stream "
     "that it is given";
 
+/// Why the batch's time is not that of its work; empty if it is.
+std::string why_late(const profiling::BatchTime& batch) {
+  if (!batch.host_ahead) {
+    return "waits for the GPU when it is launched; a launch only enqueues its work";
+  }
+  if (batch.lingering_us <= std::max(most_lingering_us, most_lingering_share * batch.us)) return "";
+  return fmt::format("was still at work {:.3g} ms after the stop event{}",
+                     1e-3 * batch.lingering_us, escapes);
+}
+
+/// Whether an output was judged and is not what it has to be, or could not be made.
+bool is_bad(const Verification& written) {
+  return written.outcome != Outcome::not_verified && !may_be_timed(written.outcome);
+}
+
 }  // namespace
+
+Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sample) {
+  Verifier::Sampled sampled;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    sampled = sample();
+    if (!sampled.sample.held || is_bad(sampled.written)) return sampled;
+    const std::string late = why_late(*sampled.sample.held);
+    if (late.empty()) return sampled;
+    sampled.written = failed(late);
+  }
+  return sampled;
+}
+
+std::string work_of_nobody(int foreign) {
+  return fmt::format(
+      "{} kernels, copies or fills ran in between that no call of it launched; a launch must "
+      "enqueue all of its work in the thread that calls it",
+      foreign);
+}
 
 reference::Comparison compare_on_host(std::span<const std::byte> expected,
                                       std::span<const std::byte> actual, int element_bytes) {
@@ -70,20 +110,24 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
   if (on_host != 0 && on_host != workload.facts().output_bytes()) {
     throw std::logic_error(workload.facts().name + ": the reference's output has another size");
   }
-  std::vector<ProtectedMemory::Region> regions;
   for (int matrix = 0; matrix < workload.matrices(); ++matrix) {
     expected_.emplace_back(workload.facts().output_bytes());
     workload.write_expected(matrix, expected_.back().data(), stream);
-    regions.push_back({expected_.back().data(), expected_.back().bytes()});
   }
-  for (int slot = 0; slot < workload.slots(); ++slot) {
-    regions.push_back({workload.input(slot).data(), workload.input(slot).size()});
+  protect_memory();
+}
+
+void Verifier::protect_memory() {
+  std::vector<ProtectedMemory::Region> regions;
+  for (const auto& expected : expected_) regions.push_back({expected.data(), expected.bytes()});
+  for (int slot = 0; slot < workload_.slots(); ++slot) {
+    regions.push_back({workload_.input(slot).data(), workload_.input(slot).size()});
     auto* const guard =
-        static_cast<std::byte*>(workload.output(slot)) + workload.facts().output_bytes();
-    profiling::check(cudaMemsetAsync(guard, poison_byte, guard_bytes, stream), "making a guard");
+        static_cast<std::byte*>(workload_.output(slot)) + workload_.facts().output_bytes();
+    profiling::check(cudaMemsetAsync(guard, poison_byte, guard_bytes, stream_), "making a guard");
     regions.push_back({guard, guard_bytes});
   }
-  protected_.emplace(regions, stream);
+  protected_.emplace(regions, stream_);
 }
 
 /// The slots that the launches write, each once, in their order.
@@ -137,11 +181,9 @@ void Verifier::enqueue(const VariantInfo& variant, Launches launches, cudaStream
   }
 }
 
-/// Whether an output is no longer poison; called while nothing may have been written yet.
 bool Verifier::written_already(Launches launches) const {
   std::this_thread::sleep_for(look_after);
-  for (int i = 0; const int slot : touched(launches)) {
-    if (i++ == most_looked_at) break;
+  for (const int slot : touched(launches)) {
     beside_.enqueue(nullptr, workload_.output(slot), workload_.facts().elements,
                     workload_.facts().element_bytes);
   }
@@ -150,6 +192,12 @@ bool Verifier::written_already(Launches launches) const {
 
 Verifier::Sampled Verifier::sample(const VariantInfo& variant, Launches launches,
                                    profiling::Instrument& instrument, bool held) {
+  return repeat_if_late([&] { return sample_once(variant, launches, instrument, held); });
+}
+
+/// One attempt, whose time may be late.
+Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches launches,
+                                        profiling::Instrument& instrument, bool held) {
   const int last = (launches.first + launches.calls - 1) % workload_.slots();
   const bool judges_last = judges(variant, last);
   if (judges_last) wanted_on_device(variant, workload_.matrix_of(last));  // outside the timed part
@@ -163,29 +211,29 @@ Verifier::Sampled Verifier::sample(const VariantInfo& variant, Launches launches
          .per_call = true,
          .enqueue = [&](cudaStream_t stream,
                         const auto& call) { enqueue(variant, launches, stream, call); },
-         .held = held && launches.calls <= most_held,
+         .held = held && launches.calls <= most_held_launches,
          .while_held = [&] { too_early = written_already(launches); },
-         .behind =
+         .after_stop =
              [&](cudaStream_t) {
-               if (judges_last) enqueue_judgement(variant, last);
+               if (judges_last) enqueue_spot_check(variant, last);
              }},
         stream_);
   });
-  const auto& timer = sampled.sample.held;
   const bool in_time = comparison_.collect().equal();
-  if (protected_->changed()) throw Fallen(variant.name, "changed memory that is not its output");
+  if (protected_memory_changed())
+    throw Fallen(variant.name, "changed memory that is not its output");
   if (sampled.written.outcome == Outcome::launch_failed) return sampled;
+  const auto& timer = sampled.sample.held;
   if (timer && timer->host_ahead && too_early) {
     sampled.written = failed("wrote its output while the stream was still held" + escapes);
     return sampled;
   }
   sampled.written = judge_slots(variant, launches);
-  if (!may_be_timed(sampled.written.outcome)) return sampled;
+  if (is_bad(sampled.written)) return sampled;
   if (!in_time) {
     sampled.written = failed("had not written its output when the stop event had passed" + escapes);
-  } else if (timer && timer->lingering_us > most_lingering_us) {
-    sampled.written = failed(fmt::format("was still at work {:.0f} ms after the stop event{}",
-                                         1e-3 * timer->lingering_us, escapes));
+  } else if (sampled.sample.foreign > 0) {
+    sampled.written = failed(work_of_nobody(sampled.sample.foreign));
   }
   return sampled;
 }
@@ -205,14 +253,11 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
   if (once.written.outcome == Outcome::launch_failed) return once.written;
   Verification judged = on_host ? judge_on_host(variant) : once.written;
   for (int first = 0; may_be_timed(judged.outcome) && first < workload_.slots();
-       first += most_held) {
-    const int calls = std::min(most_held, workload_.slots() - first);
+       first += most_held_launches) {
+    const int calls = std::min(most_held_launches, workload_.slots() - first);
     const Sampled sampled = sample(variant, {first, calls}, instrument);
-    if (sampled.sample.held && !sampled.sample.held->host_ahead) {
-      judged = failed("waits for the GPU when it is launched; a launch only enqueues its work");
-    } else if (sampled.written.outcome != judged.outcome) {
-      judged = sampled.written;
-    }
+    const Outcome written = sampled.written.outcome;
+    if (written != Outcome::not_verified && written != judged.outcome) judged = sampled.written;
   }
   return judged;
 }
@@ -245,10 +290,17 @@ void Verifier::enqueue_judgement(const VariantInfo& variant, int slot) {
                       workload_.facts().elements, workload_.facts().element_bytes);
 }
 
+void Verifier::enqueue_spot_check(const VariantInfo& variant, int slot) {
+  comparison_.enqueue_spot_check(wanted_on_device(variant, workload_.matrix_of(slot)),
+                                 workload_.output(slot), workload_.facts().elements,
+                                 workload_.facts().element_bytes);
+}
+
 /// Compares all at once, and one by one if something is wrong.
 Verification Verifier::judge_slots(const VariantInfo& variant, Launches launches) {
   std::vector<int> slots = touched(launches);
   std::erase_if(slots, [&](int slot) { return !judges(variant, slot); });
+  if (slots.empty()) return {};
   for (const int slot : slots) enqueue_judgement(variant, slot);
   if (comparison_.collect().equal()) {
     return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact

@@ -45,13 +45,18 @@ class Verifier {
   Verifier(const Workload& workload, const Comparisons& comparisons, cudaStream_t stream,
            std::string experiment = "bench");
 
+  /// To be called when the workload has exchanged its inputs.
+  void protect_memory();
+
   /// Launches the kernel on every slot through `instrument`. Compares slot 0 on the host with the
   /// reference, or with the output that the kernel declares, and the other slots on the device; if
-  /// the host has no reference, compares all slots on the device.
+  /// the host has no reference, compares all slots on the device. To be called before the workload
+  /// exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
   /// One sample of a verified kernel: the readings of `instrument`, and the verdict on what exactly
-  /// these launches wrote, and how.
+  /// these launches wrote, and how; not_verified if none of their outputs can be judged. Repeated,
+  /// twice at most, if its time was late.
   struct Sampled {
     profiling::Sample sample;
     Verification written;
@@ -69,6 +74,13 @@ class Verifier {
   /// Fills the outputs that the launches will write with poison.
   void poison(Launches launches) const;
 
+  /// Whether inputs, guards, or what outputs are compared with have changed.
+  bool protected_memory_changed() const { return protected_->changed(); }
+
+  /// Whether one of these outputs is no longer poison, while the stream is held and nothing may
+  /// have been written yet.
+  bool written_already(Launches launches) const;
+
   /// The output that was copied back last, such as one with a mismatch.
   std::span<const std::byte> actual() const { return actual_; }
 
@@ -76,10 +88,12 @@ class Verifier {
   void enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
                const profiling::Call& call) const;
   std::vector<int> touched(Launches launches) const;
-  bool written_already(Launches launches) const;
+  Sampled sample_once(const VariantInfo& variant, Launches launches,
+                      profiling::Instrument& instrument, bool held);
   bool judges(const VariantInfo& variant, int slot) const;
   Verification judge_on_host(const VariantInfo& variant);
   void enqueue_judgement(const VariantInfo& variant, int slot);
+  void enqueue_spot_check(const VariantInfo& variant, int slot);
   Verification judge_slots(const VariantInfo& variant, Launches launches);
   const void* wanted_on_device(const VariantInfo& variant, int matrix);
   std::span<const std::byte> wanted(const VariantInfo& variant);
@@ -100,6 +114,13 @@ class Verifier {
   profiling::DeviceBuffer declared_on_device_;
   bool equals_reference_ = false;  ///< Whether the declared output equals the reference's.
 };
+
+/// Takes a sample, and takes it again, twice at most, if the GPU waited for the host in it or if
+/// other streams went on after it. The last one is then launch_failed.
+Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sample);
+
+/// The reason of a failure: activity that no call of the kernel launched.
+std::string work_of_nobody(int foreign);
 
 /// Bitwise comparison on the host of elements of 2 or 4 bytes.
 reference::Comparison compare_on_host(std::span<const std::byte> expected,

@@ -66,6 +66,9 @@ class Worker {
   /// `request` then says where that was. Throws UsageError if serving the request did.
   Answer ask(const Json& request, std::vector<std::string> kernels);
 
+  /// Ends the worker process, if there is one; the next request starts a new one.
+  void stop();
+
  private:
   /// The result of one request to one worker.
   struct Attempt {
@@ -76,7 +79,6 @@ class Worker {
   Attempt ask_once(const Json& request);
   Json serve_here(Json request, const std::vector<std::string>& kernels) const;
   void start();
-  void stop();
   std::string how_it_ended();
   [[noreturn]] void serve_forever(int socket) const;
 

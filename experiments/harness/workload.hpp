@@ -45,9 +45,15 @@ class Workload {
   virtual const ProblemFacts& facts() const = 0;
   /// Number of copies of input and output, each with its own memory, to rotate over.
   virtual int slots() const = 0;
-  /// Number of different matrices that the slots hold; slot s holds matrix s % matrices().
+  /// Number of different matrices that the slots hold in turn; slot 0 holds matrix 0 at first.
   int matrices() const { return std::min(slots(), distinct_matrices); }
-  int matrix_of(int slot) const { return slot % matrices(); }
+  int matrix_of(int slot) const { return (slot + exchanges_) % matrices(); }
+  /// Puts the next matrix into every slot, so that a kernel which remembers what it wrote for a
+  /// pointer is wrong from now on. Waits for the GPU.
+  void exchange() {
+    ++exchanges_;
+    fill_inputs();
+  }
 
   virtual Support supports(const std::string& kernel) const = 0;
   virtual cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const = 0;
@@ -66,6 +72,12 @@ class Workload {
   /// One line about a comparison that found a mismatch; the bits are those of the first mismatch.
   virtual std::string describe(int matrix, const reference::Comparison& found,
                                std::uint32_t expected, std::uint32_t actual) const = 0;
+
+ private:
+  /// Fills the input of each slot with its matrix_of().
+  virtual void fill_inputs() = 0;
+
+  int exchanges_ = 0;
 };
 
 /// All registered kernels of a family, sorted by name.

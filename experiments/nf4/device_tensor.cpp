@@ -26,38 +26,47 @@ Problem without_pointers(const reference::QuantizedTensor& tensor) {
 }  // namespace
 
 DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor)
-    : at_offsets_(without_pointers(tensor)), nested_(tensor.nested.has_value()) {
+    : nested_(tensor.nested.has_value()) {
   scales_at_ = aligned(tensor.codes.size());
-  const auto* scales = nested_ ? static_cast<const void*>(tensor.nested->codes.data())
-                               : static_cast<const void*>(tensor.absmax.data());
   const std::size_t scale_bytes =
       nested_ ? tensor.nested->codes.size() : tensor.absmax.size() * sizeof(float);
   nested_map_at_ = scales_at_ + aligned(scale_bytes);
   nested_absmax_at_ = nested_map_at_ + (nested_ ? aligned(sizeof(tensor.nested->map)) : 0);
   const std::size_t nested_bytes = nested_ ? tensor.nested->absmax.size() * sizeof(float) : 0;
   memory_ = profiling::DeviceBuffer(nested_absmax_at_ + nested_bytes);
+  fill(tensor);
+}
 
+void DeviceTensor::fill(const reference::QuantizedTensor& tensor) {
+  at_offsets_ = without_pointers(tensor);
   const auto upload = [this](std::size_t at, const void* from, std::size_t bytes) {
     profiling::check(cudaMemcpy(data() + at, from, bytes, cudaMemcpyHostToDevice),
                      "copying a quantized matrix to the GPU");
   };
   upload(0, tensor.codes.data(), tensor.codes.size());
-  upload(scales_at_, scales, scale_bytes);
   if (nested_) {
-    upload(nested_map_at_, tensor.nested->map.data(), sizeof(tensor.nested->map));
-    upload(nested_absmax_at_, tensor.nested->absmax.data(), nested_bytes);
+    const auto& nested = *tensor.nested;
+    upload(scales_at_, nested.codes.data(), nested.codes.size());
+    upload(nested_map_at_, nested.map.data(), sizeof(nested.map));
+    upload(nested_absmax_at_, nested.absmax.data(), nested.absmax.size() * sizeof(float));
+  } else {
+    upload(scales_at_, tensor.absmax.data(), tensor.absmax.size() * sizeof(float));
   }
 }
 
+void DeviceTensor::fill(const DeviceTensor& other, cudaStream_t stream) {
+  at_offsets_ = other.at_offsets_;
+  profiling::check(cudaMemcpyAsync(data(), other.data(), bytes(), cudaMemcpyDeviceToDevice, stream),
+                   "copying a quantized matrix on the GPU");
+}
+
 DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
-    : at_offsets_(other.at_offsets_),
-      scales_at_(other.scales_at_),
+    : scales_at_(other.scales_at_),
       nested_map_at_(other.nested_map_at_),
       nested_absmax_at_(other.nested_absmax_at_),
       nested_(other.nested_),
       memory_(other.bytes()) {
-  profiling::check(cudaMemcpyAsync(data(), other.data(), bytes(), cudaMemcpyDeviceToDevice, stream),
-                   "copying a quantized matrix on the GPU");
+  fill(other, stream);
 }
 
 Problem DeviceTensor::problem(void* output) const {

@@ -17,6 +17,10 @@ class DeviceTensor {
   DeviceTensor(const DeviceTensor& other, cudaStream_t stream);
   DeviceTensor(DeviceTensor&&) = default;
 
+  /// Overwrites the contents, in the same memory, with a tensor of the same sizes.
+  void fill(const reference::QuantizedTensor& tensor);
+  void fill(const DeviceTensor& other, cudaStream_t stream);
+
   /// A problem that reads this copy and writes to `output`.
   Problem problem(void* output) const;
 

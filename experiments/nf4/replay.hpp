@@ -40,6 +40,9 @@ std::uint64_t layer_bytes(const Model& model, const TensorSpec& format);
 std::int64_t layers_that_fit(const Model& model, const TensorSpec& format, int largest_batch,
                              std::uint64_t free_bytes, std::string& why_none);
 
+/// Whether a kernel supports each of a model's matrices.
+Support supports_all(const Model& model, const TensorSpec& format, const std::string& kernel);
+
 class Replay {
  public:
   /// Makes `layers` layers of the model resident on the device.
@@ -51,6 +54,10 @@ class Replay {
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
   /// Verifies every resident copy on the device, once more.
   Verification verify_copies(const VariantInfo& kernel);
+
+  /// Puts the other matrix of its size into every layer, so that a kernel which remembers what it
+  /// wrote for a pointer is wrong from now on. To be called after all calls of verify().
+  void exchange_matrices();
 
   /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
   /// some launches are compared with the reference.
@@ -81,11 +88,15 @@ class Replay {
 
   void make_distinct(std::uint64_t seed, const std::string& experiment);
   void make_resident(std::int64_t layers);
+  void protect_memory();
+  const DeviceTensor& original_of(const Resident& resident) const;
   const Resident& resident_at(std::int64_t launch) const;
   Verifier& verifier_of(const Resident& resident) {
     return *distinct_.at(resident.shape.weights()).verifier;
   }
   void poison(const Resident& resident);
+  /// Throws Fallen if memory that no kernel may write has changed.
+  void require_untouched(const VariantInfo& kernel) const;
   void dequantize(const VariantInfo& kernel, const Resident& resident);
 
   const Model& model_;
@@ -110,10 +121,11 @@ class ForwardPasses : public Subject {
       : replay_(replay), facts_(facts), bandwidth_gb_s_(bandwidth_gb_s) {}
   std::string name() const override { return facts_.name(); }
   /// The quantized weights are never in a cache; what is written may be.
-  void prepare(Row& row, profiling::Instrument&) override {
+  Verifier::Sampled prepare(Row& row, profiling::Instrument&) override {
     if (bandwidth_gb_s_) {
       row.least_us = 1e-3 * static_cast<double>(facts_.bytes_read()) / *bandwidth_gb_s_;
     }
+    return {};
   }
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
     return replay_.pass(row.record.variant, facts_.batch, instrument);

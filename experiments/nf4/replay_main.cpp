@@ -7,6 +7,7 @@
 
 #include "common/median.hpp"
 #include "experiments/harness/errors.hpp"
+#include "experiments/harness/family.hpp"
 #include "experiments/harness/pass.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/slots.hpp"
@@ -64,7 +65,8 @@ double about_seconds(const Model& model, const Options& options, std::size_t ker
   return static_cast<double>(kernels) * (passes * (dequantize_s + product_s) + verify_s);
 }
 
-int dry_run(const Options& options, const std::vector<Model>& models, std::size_t kernels) {
+int dry_run(const Options& options, const std::vector<Model>& models,
+            const std::vector<VariantInfo>& kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
   const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
@@ -75,7 +77,7 @@ int dry_run(const Options& options, const std::vector<Model>& models, std::size_
     const std::uint64_t weights = PassFacts{model, options.format}.bytes_read();
     const std::uint64_t working =
         working_bytes(model, options.format, largest(options.protocol.batches));
-    const double about = about_seconds(model, options, kernels, bandwidth);
+    const double about = about_seconds(model, options, kernels.size(), bandwidth);
     seconds += about;
     fmt::print("{:<16} {:>8} {:>10} {:>13.1f} GB {:>13.1f} GB {:>6.0f} s\n", model.id, model.layers,
                model.launches(), gb(weights), gb(working), about);
@@ -84,12 +86,17 @@ int dry_run(const Options& options, const std::vector<Model>& models, std::size_
           "  does not fit in this GPU's {:.1f} GB: the layers that fit are reused cyclically\n",
           gb(gpu->memory_bytes));
     }
+    if (gpu) {
+      print_refusals(kernels, [&](const std::string& kernel) {
+        return supports_all(model, options.format, kernel);
+      });
+    }
   }
   fmt::print(
       "{} kernels, batches {}, {} warm-up and {} measured passes each: about {:.0f} s, and the "
       "time "
       "to make the data\n",
-      kernels, fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
+      kernels.size(), fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
       options.protocol.profiled_passes, seconds);
   fmt::print("{}\n", limit_note(options.pass));
   if (gpu) {
@@ -115,11 +122,13 @@ void from_json(const Worker::Json& json, ModelRows& rows) {
           json.at("checks").get<std::vector<InstrumentCheck>>()};
 }
 
-Record as_record(Row&& row, const PassFacts& facts, std::optional<std::int64_t> layers_resident) {
+Row row_of(const PassFacts& facts, const VariantInfo& kernel, const Verification& verified,
+           std::optional<std::int64_t> layers_resident) {
+  Row row = start_row(facts.name(), kernel, verified);
   row.record.problem = facts.describe(layers_resident);
   row.record.bytes_read = facts.bytes_read();
   row.record.bytes_written = facts.bytes_written();
-  return std::move(row.record);
+  return row;
 }
 
 void print_row(const Record& row) {
@@ -195,8 +204,7 @@ class Replays {
                        Outcome outcome, const std::string& reason) const {
     for (const int batch : options_.protocol.batches) {
       const PassFacts of = facts(model, batch);
-      rows.records.push_back(
-          as_record(start_row(of.name(), variant(kernel), {outcome, reason, {}}), of, {}));
+      rows.records.push_back(row_of(of, variant(kernel), {outcome, reason, {}}, {}).record);
     }
   }
 
@@ -237,16 +245,17 @@ class Replays {
       verified[name] = replay.verify(variant(name), *instrument_);
       turn.end();
     }
+    replay.exchange_matrices();
     for (const int batch : options_.protocol.batches) {
       const PassFacts of = facts(model, batch);
       std::vector<Row> batch_rows;
       for (const auto& name : names) {
-        batch_rows.push_back(start_row(of.name(), variant(name), verified[name]));
+        batch_rows.push_back(row_of(of, variant(name), verified[name], layers));
       }
       ForwardPasses passes(replay, of, bandwidth_gb_s());
       take_samples(batch_rows, passes, *instrument_, plan, turn);
       for (Row& row : batch_rows) {
-        Record record = as_record(std::move(row), of, layers);
+        Record& record = row.record;
         if (record.metric(kernel_time) && !record.metric(product_time)) {
           record.metrics.push_back(
               {.name = product_time, .unit = "us", .missing = replay.why_no_products()});
@@ -308,7 +317,7 @@ int run(int argc, char** argv) {
                                     options.protocol.models);
   load_peers(options.peers);
   const auto kernels = select_kernels(options.pass.kernel, registered_variants<Problem>());
-  if (options.pass.dry_run) return dry_run(options, models, kernels.size());
+  if (options.pass.dry_run) return dry_run(options, models, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
     Replays replays(options, models, kernels);
     for (std::size_t model = 0; model < models.size(); ++model) {

@@ -48,6 +48,18 @@ Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int sl
   }
 }
 
+void Nf4Workload::fill_inputs() {
+  for (int slot = 0; slot < slots(); ++slot) {
+    auto& input = inputs_[static_cast<std::size_t>(slot)];
+    if (slot < matrices()) {
+      input.fill(tensors_[static_cast<std::size_t>(matrix_of(slot))].quantized);
+    } else {
+      input.fill(tensor(slot % matrices()), nullptr);
+    }
+  }
+  profiling::check(cudaDeviceSynchronize(), "exchanging the matrices");
+}
+
 Support Nf4Workload::supports(const std::string& kernel) const {
   return kernel_named<Problem>(kernel).supports(inputs_[0].problem(outputs_[0].data()));
 }

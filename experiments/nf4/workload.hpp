@@ -29,6 +29,8 @@ class Nf4Workload : public Workload {
   const DeviceTensor& tensor(int slot) const { return inputs_[static_cast<std::size_t>(slot)]; }
 
  private:
+  void fill_inputs() override;
+
   ProblemFacts facts_;
   std::vector<Tensor> tensors_;  ///< Indexed by matrix.
   std::vector<DeviceTensor> inputs_;

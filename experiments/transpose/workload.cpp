@@ -63,8 +63,14 @@ TransposeWorkload::TransposeWorkload(const MatrixSpec& spec, std::uint64_t seed,
   for (int slot = 0; slot < slots; ++slot) {
     inputs_.emplace_back(bytes_of(spec.input()));
     outputs_.emplace_back(bytes_of(spec.output()) + guard_bytes);
-    fill_input(inputs_.back().as<std::uint32_t>(), spec, seed_of(slot % distinct_matrices),
-               nullptr);
+  }
+  fill_inputs();
+}
+
+void TransposeWorkload::fill_inputs() {
+  for (int slot = 0; slot < slots(); ++slot) {
+    fill_input(inputs_[static_cast<std::size_t>(slot)].as<std::uint32_t>(), spec_,
+               seed_of(matrix_of(slot)), nullptr);
   }
   profiling::check(cudaDeviceSynchronize(), "filling the matrices");
 }

@@ -30,6 +30,7 @@ class TransposeWorkload : public Workload {
                        std::uint32_t actual) const override;
 
  private:
+  void fill_inputs() override;
   Problem problem(int slot) const;
   std::uint64_t seed_of(int matrix) const { return seed_ + static_cast<std::uint64_t>(matrix); }
 

@@ -88,6 +88,27 @@ TEST_F(OnGpuDeviceComparison, ArraysMayBeginAnywhere) {
   }
 }
 
+TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
+  const profiling::Stream stream;
+  const DeviceComparison comparison(stream.get());
+  for (const std::int64_t count : counts) {
+    const std::vector<std::uint16_t> values(static_cast<std::size_t>(count), 7);
+    const auto expected = uploaded(values);
+    const auto mismatches = [&](std::int64_t first_wrong) {
+      auto changed = values;
+      std::fill(changed.begin() + first_wrong, changed.end(), std::uint16_t{8});
+      const auto actual = uploaded(changed);
+      comparison.enqueue_spot_check(expected.data(), actual.data(), count, 2);
+      return comparison.collect().mismatches;
+    };
+    EXPECT_EQ(mismatches(count), 0) << count;
+    EXPECT_EQ(mismatches(count - 1), 1) << count;
+    EXPECT_GE(mismatches(0), std::min<std::int64_t>(count, 8 * 8000)) << count;
+    EXPECT_LE(mismatches(0), 8 * 16384) << count;
+    EXPECT_NEAR(mismatches(count / 2), mismatches(0) / 2.0, 16) << count;
+  }
+}
+
 TEST_F(OnGpuDeviceComparison, ComparesBitsNotNumbers) {
   const profiling::Stream stream;
   const DeviceComparison comparison(stream.get());

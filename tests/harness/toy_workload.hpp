@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
 
 /// Kernels that only compute: "right"; "wrong", which changes element `fault`; "wrong_in_slot_2",
 /// wrong only there; "silent", which writes nothing; "fails"; "unsupported"; "keeps_first_input"
-/// and "keeps_first_output"; "right_once", wrong from its third launch on. Kernels that break the
+/// and "keeps_first_output"; "remembers", which writes again what it wrote for an input's pointer;
+/// "right_once", wrong from its third launch on. Kernels that break the
 /// rules: "own_stream"; "forks", whose own stream waits for the given one but not the other way
 /// round; "waits_for_gpu"; "changes_input"; "writes_behind".
 class ToyWorkload : public Workload {
@@ -56,10 +58,8 @@ class ToyWorkload : public Workload {
       inputs_.emplace_back(aligned(spec.bytes()));
       outputs_.emplace_back(aligned(spec.bytes()) + guard_bytes);
       profiling::check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()), "a toy");
-      profiling::check(cudaMemcpy(inputs_.back().data(), wanted_[matrix_of(slot)].data(),
-                                  spec.bytes(), cudaMemcpyHostToDevice),
-                       "filling a toy");
     }
+    fill_inputs();
   }
 
   /// Expected bits of element `index`; never poison, and never `spoilt_bits`.
@@ -90,6 +90,16 @@ class ToyWorkload : public Workload {
       event_.record(stream);
       profiling::check(cudaStreamWaitEvent(own_.get(), event_.get()), "a toy");
     }
+    if (kernel == "remembers") {
+      const auto [known, is_new] = remembered_.try_emplace(slot, spec_.bytes());
+      if (is_new) {
+        profiling::check(cudaMemcpyAsync(known->second.data(), inputs_[at(slot)].data(),
+                                         spec_.bytes(), cudaMemcpyDeviceToDevice, stream),
+                         "a toy");
+      }
+      return cudaMemcpyAsync(output(slot), known->second.data(), spec_.bytes(),
+                             cudaMemcpyDeviceToDevice, stream);
+    }
     const bool elsewhere = kernel == "own_stream" || kernel == "forks";
     const int from = kernel == "keeps_first_input" ? 0 : slot;
     const int to = kernel == "keeps_first_output" ? 0 : slot;
@@ -111,8 +121,8 @@ class ToyWorkload : public Workload {
     return spec_.on_host ? std::span<const std::byte>(wanted_[0]) : std::span<const std::byte>{};
   }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
-    profiling::check(cudaMemcpyAsync(to, inputs_[at(matrix)].data(), spec_.bytes(),
-                                     cudaMemcpyDeviceToDevice, stream),
+    profiling::check(cudaMemcpyAsync(to, wanted_[at(matrix)].data(), spec_.bytes(),
+                                     cudaMemcpyHostToDevice, stream),
                      "writing a toy's reference");
   }
   /// Every deviating kernel declares the output of "wrong".
@@ -128,6 +138,13 @@ class ToyWorkload : public Workload {
   }
 
  private:
+  void fill_inputs() override {
+    for (int slot = 0; slot < slots(); ++slot) {
+      profiling::check(cudaMemcpy(inputs_[at(slot)].data(), wanted_[at(matrix_of(slot))].data(),
+                                  spec_.bytes(), cudaMemcpyHostToDevice),
+                       "filling a toy");
+    }
+  }
   static std::size_t at(int slot) { return static_cast<std::size_t>(slot); }
   static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
@@ -136,6 +153,7 @@ class ToyWorkload : public Workload {
   std::vector<std::vector<std::byte>> wanted_;  ///< Indexed by matrix.
   std::vector<profiling::DeviceBuffer> inputs_, outputs_;
   profiling::Stream own_{cudaStreamNonBlocking};
+  mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by slot.
   mutable profiling::Event event_;
   mutable int launches_ = 0;
 };

@@ -110,6 +110,27 @@ TEST_F(OnGpuVerifier, AKernelThatKeepsItsFirstInputOrOutputIsAMismatchInTheSecon
   });
 }
 
+/// It is right for as long as a pointer means the same data.
+TEST_F(OnGpuVerifier, AKernelThatRemembersIsAMismatchOnceTheMatricesAreExchanged) {
+  for_each_spec([](const ToySpec& spec) {
+    const Bench bench;
+    ToyWorkload workload(spec, 4);
+    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    for (const char* kernel : {"remembers", "right"}) {
+      EXPECT_EQ(name(verifier.verify(toy_kernel(kernel), *bench.instrument).outcome), "bit_exact");
+    }
+    workload.exchange();
+    verifier.protect_memory();
+    EXPECT_EQ(workload.matrix_of(0), 1);
+    const auto outcome = [&](const char* kernel) {
+      return verifier.sample(toy_kernel(kernel), {0, 4}, *bench.instrument).written;
+    };
+    EXPECT_EQ(name(outcome("right").outcome), "bit_exact");
+    EXPECT_EQ(name(outcome("remembers").outcome), "mismatch");
+    EXPECT_TRUE(begins(outcome("remembers").reason, "copy 0: 5003 differ in matrix 1, "));
+  });
+}
+
 TEST_F(OnGpuVerifier, WhatDoesNotRunSaysWhy) {
   for_each_spec([](const ToySpec& spec) {
     const Verification failed = verify(spec, toy_kernel("fails"));
@@ -139,6 +160,18 @@ TEST_F(OnGpuVerifier, WorkThatNobodyWaitsForIsAFailedLaunch) {
       found.reason,
       "had not written its output when the stop event had passed: some of its work is outside the "
       "timed stream; a launch must enqueue all of it on the stream that it is given");
+}
+
+/// Even one launch alone has a last part that is missing when the stop event has passed.
+TEST_F(OnGpuVerifier, OneLaunchThatNobodyWaitsForIsAFailedLaunch) {
+  const Bench bench;
+  const ToyWorkload workload(large, 3);
+  Verifier verifier(workload, bench.comparisons, bench.stream.get());
+  const auto outcome = [&](const char* kernel) {
+    return verifier.sample(toy_kernel(kernel), {1, 1}, *bench.instrument).written;
+  };
+  EXPECT_EQ(name(outcome("right").outcome), "bit_exact");
+  EXPECT_TRUE(begins(outcome("forks").reason, "had not written its output when the stop event"));
 }
 
 TEST_F(OnGpuVerifier, ALaunchThatWaitsForTheGpuIsAFailedOne) {
@@ -221,7 +254,7 @@ TEST_F(OnGpuVerifier, ASampleIsJudgedByWhatItsOwnLaunchesWrote) {
     for (const Launches launches : {Launches{0, 1}, {2, 2}, {1, 7}, {0, 600}}) {
       const auto right = verifier.sample(toy_kernel("right"), launches, *bench.instrument);
       EXPECT_EQ(name(right.written.outcome), "bit_exact") << right.written.reason;
-      EXPECT_EQ(right.sample.readings.size(), launches.calls > 500 ? 0u : 1u);
+      EXPECT_EQ(right.sample.readings.size(), launches.calls > 450 ? 0u : 1u);
     }
     const auto elsewhere =
         verifier.sample(toy_kernel("wrong_in_slot_2"), {0, 2}, *bench.instrument);

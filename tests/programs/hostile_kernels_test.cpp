@@ -30,7 +30,7 @@ std::map<std::string, Ending> endings() {
   return {
       {"hostile_afterthought",
        {"launch_failed",
-        "was still at work [0-9]+ ms after the stop event" + literally(elsewhere)}},
+        "was still at work [0-9.]+ ms after the stop event" + literally(elsewhere)}},
       {"hostile_assertion",
        {"launch_failed", "kernel: device-side assert triggered \\(cudaErrorAssert\\)"}},
       {"hostile_crash", {"launch_failed", "ended the process: signal 11 \\(Segmentation fault\\)"}},
@@ -49,7 +49,7 @@ std::map<std::string, Ending> endings() {
       {"hostile_unjoined",
        {"launch_failed",
         "had not written its output when the stop event had passed" + literally(elsewhere)}},
-      {"hostile_writes_behind", {"launch_failed", "changed memory that is not its output"}},
+      {"hostile_writes_past_end", {"launch_failed", "changed memory that is not its output"}},
       {"hostile_waits",
        {"launch_failed", "waits for the GPU when it is launched; a launch only enqueues its work"}},
   };
@@ -128,9 +128,70 @@ TEST_F(OnGpuHostileKernels, ThatTurnLaterLoseTheirTimesInBench) {
                  "in sample [0-9]+: wrote its output while the stream was still "
                  "held" +
                      literally(elsewhere)});
+  expect_ending(row("hostile_waits_later"),
+                {"launch_failed",
+                 "in sample [0-9]+: waits for the GPU when it is launched; a launch only enqueues "
+                 "its work"});
   expect_ending(row("hostile_faults_later"),
                 {"launch_failed",
                  "kernel: an illegal memory access was encountered \\(cudaErrorIllegalAddress\\)"});
+}
+
+/// It is right for every pointer that it has seen, until the matrices are exchanged.
+TEST_F(OnGpuHostileKernels, ThatRememberOutputsLoseTheirRows) {
+  Finished found = run(BENCH,
+                       "--kernel 'sly_remembers|shared_lut' --shape 2048x2048 --samples 3 "
+                       "--output results.json");
+  EXPECT_EQ(found.status, 1) << found.err;
+  const Ending ending{"mismatch",
+                      "in the warm-up: copy [0-9]+: [0-9]+ of 4194304 weights differ.*"};
+  expect_ending(rows().at({"2048x2048/fp16/b64", "sly_remembers"}), ending);
+  EXPECT_EQ(rows().at({"2048x2048/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+  found = run(REPLAY,
+              "--kernel 'sly_remembers|shared_lut' --models llama-3.1-8b --batches 2 --passes 1 "
+              "--output results.json");
+  EXPECT_EQ(found.status, 1) << found.err;
+  const auto in_replay = rows();
+  EXPECT_EQ(in_replay.at({"llama-3.1-8b/batch2/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+  expect_ending(in_replay.at({"llama-3.1-8b/batch2/fp16/b64", "sly_remembers"}),
+                {"mismatch",
+                 "in the warm-up: [0-9]+ weights differ in the 8 outputs that were "
+                 "compared"});
+}
+
+/// Its own rows may stand; the next problem needs the memory that it keeps.
+TEST_F(OnGpuHostileKernels, ThatKeepMemoryTakeItFromNoOtherProblem) {
+  const Finished found =
+      run(BENCH,
+          "--kernel 'sly_hogs|shared_lut' --shape 2048x2048 --shape 16384x16384 --samples 2 "
+          "--output results.json");
+  EXPECT_EQ(found.status, 0) << found.err;
+  const auto found_rows = rows();
+  for (const char* problem : {"2048x2048/fp16/b64", "16384x16384/fp16/b64"}) {
+    const json& row = found_rows.at({problem, "shared_lut"});
+    EXPECT_EQ(row["outcome"], "bit_exact") << row["reason"];
+  }
+}
+
+/// Events see such work, and it is in the stream: right. CUPTI cannot tell whose it is.
+TEST_F(OnGpuHostileKernels, ThatLaunchFromOtherThreadsHaveNoTimeFromCupti) {
+  const std::string kernels = "--kernel 'sly_in_thread|sly_half_in_thread|shared_lut' ";
+  Finished found = run(BENCH, kernels + "--shape 2048x2048 --samples 3 --output results.json");
+  EXPECT_EQ(found.status, 0) << found.err;
+  found = run(BENCH, kernels +
+                         "--shape 2048x2048 --samples 3 --instrument activity --output "
+                         "results.json");
+  EXPECT_EQ(found.status, 1) << found.err;
+  const auto found_rows = rows();
+  EXPECT_EQ(found_rows.at({"2048x2048/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+  expect_ending(found_rows.at({"2048x2048/fp16/b64", "sly_in_thread"}),
+                {"launch_failed",
+                 "sly_in_thread: CUPTI recorded no work for 1 of 1 calls; a time that leaves "
+                 "them out is meaningless; run again"});
+  expect_ending(found_rows.at({"2048x2048/fp16/b64", "sly_half_in_thread"}),
+                {"launch_failed",
+                 "[0-9]+ kernels, copies or fills ran in between that no call of it launched; a "
+                 "launch must enqueue all of its work in the thread that calls it"});
 }
 
 /// With CUPTI, for which all passes of a model are one problem.

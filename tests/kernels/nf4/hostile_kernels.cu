@@ -1,9 +1,12 @@
 // Kernels that compute the right weights, or would, and break one rule for launches each. For test
-// programs that measure them together with sound ones. Plain scales and fp16 only.
+// programs that measure them together with sound ones; the "sly" ones break a rule that not every
+// program or instrument sees. Plain scales and fp16 only.
 #undef NDEBUG  // an assertion is to fail here
 #include <cassert>
 #include <csignal>
 #include <cstdlib>
+#include <map>
+#include <thread>
 
 #include "kernels/nf4/support.hpp"
 
@@ -69,6 +72,44 @@ cudaError_t launch_with_afterthought(const Problem& problem, cudaStream_t stream
 cudaError_t launch_and_wait(const Problem& problem, cudaStream_t stream) {
   cudaDeviceSynchronize();
   return launch_right(problem, stream);
+}
+
+/// From a thread of its own, as a library with worker threads does.
+cudaError_t launch_in_thread(const Problem& problem, cudaStream_t stream) {
+  cudaError_t status = cudaSuccess;
+  std::thread([&] { status = launch_right(problem, stream); }).join();
+  return status;
+}
+
+/// A part of the work in the calling thread, the rest in another.
+cudaError_t launch_half_in_thread(const Problem& problem, cudaStream_t stream) {
+  const cudaError_t status = launch_in_thread(problem, stream);
+  return status == cudaSuccess ? launch_right(problem, stream) : status;
+}
+
+/// Copies what it wrote when it first saw this input.
+cudaError_t launch_remembered(const Problem& problem, cudaStream_t stream) {
+  static std::map<const void*, void*> remembered;
+  const std::size_t bytes = 2 * static_cast<std::size_t>(problem.n);
+  const auto [known, is_new] = remembered.try_emplace(problem.codes, nullptr);
+  if (!is_new) {
+    return cudaMemcpyAsync(problem.output, known->second, bytes, cudaMemcpyDeviceToDevice, stream);
+  }
+  cudaMallocAsync(&known->second, bytes, stream);
+  launch_right(problem, stream);
+  return cudaMemcpyAsync(known->second, problem.output, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+/// Keeps almost all memory of the device for itself.
+cudaError_t launch_hogging(const Problem& problem, cudaStream_t stream) {
+  static void* const kept = [] {
+    std::size_t free_bytes = 0, all_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &all_bytes);
+    void* made = nullptr;
+    cudaMalloc(&made, free_bytes - (std::size_t{1} << 30));
+    return made;
+  }();
+  return kept == nullptr ? cudaErrorMemoryAllocation : launch_right(problem, stream);
 }
 
 __global__ void write_nowhere(int* nowhere) { *nowhere = 1; }
@@ -152,7 +193,7 @@ cudaError_t launch_and_scribble(const Problem& problem, cudaStream_t stream) {
 
 __global__ void write_weight(__half* to) { *to = round_to<__half>(0.0f); }
 
-cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream) {
+cudaError_t launch_and_write_past_end(const Problem& problem, cudaStream_t stream) {
   const cudaError_t status = launch_right(problem, stream);
   write_weight<<<1, 1, 0, stream>>>(static_cast<__half*>(problem.output) + problem.n);
   return status;
@@ -194,8 +235,13 @@ const Register<Problem> kernels[] = {
     Register<Problem>(hostile("hostile_trap", launch_trap)),
     Register<Problem>(hostile("hostile_unjoined", launch_unjoined)),
     Register<Problem>(hostile("hostile_waits", launch_and_wait)),
-    Register<Problem>(hostile("hostile_writes_behind", launch_and_write_behind)),
+    Register<Problem>(hostile("hostile_waits_later", launch_right_at_first<launch_and_wait>)),
+    Register<Problem>(hostile("hostile_writes_past_end", launch_and_write_past_end)),
     Register<Problem>(hostile("hostile_wrong_later", launch_right_at_first<launch_wrong>)),
+    Register<Problem>(hostile("sly_half_in_thread", launch_half_in_thread)),
+    Register<Problem>(hostile("sly_hogs", launch_hogging)),
+    Register<Problem>(hostile("sly_in_thread", launch_in_thread)),
+    Register<Problem>(hostile("sly_remembers", launch_remembered)),
 };
 
 }  // namespace
