@@ -50,7 +50,8 @@ class Activity : public Instrument {
   InstrumentKind kind() const override { return InstrumentKind::activity; }
 
   Sample measure(const Work& work, cudaStream_t stream) override {
-    recorder_.flush();                 // drops what was launched in between
+    check(cudaDeviceSynchronize(), "waiting for what was launched in between");
+    recorder_.flush();                 // and dropping it
     std::vector<std::string> metrics;  // indexed by tag
     Sample sample;
     sample.held = run(

@@ -104,7 +104,7 @@ TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
     EXPECT_EQ(mismatches(count), 0) << count;
     EXPECT_EQ(mismatches(count - 1), 1) << count;
     EXPECT_GE(mismatches(0), std::min<std::int64_t>(count, 8 * 8000)) << count;
-    EXPECT_LE(mismatches(0), 8 * 16384) << count;
+    EXPECT_LE(mismatches(0), 8 * 16385) << count;
     EXPECT_NEAR(mismatches(count / 2), mismatches(0) / 2.0, 16) << count;
   }
 }
