@@ -28,7 +28,7 @@ using profiling::most_held_launches;
 
 /// What other streams may still do after the stop event: the host's own share of this time is some
 /// 10 us.
-constexpr double most_lingering_us = 100, most_lingering_share = 0.05;
+constexpr double most_lingering_us = 200;
 
 /// A sample may look late because the host was not scheduled for a while, but not so often in a
 /// row.
@@ -57,7 +57,7 @@ std::string why_late(const profiling::BatchTime& batch) {
   if (!batch.host_ahead) {
     return "waits for the GPU when it is launched; a launch only enqueues its work";
   }
-  if (batch.lingering_us <= std::max(most_lingering_us, most_lingering_share * batch.us)) return "";
+  if (batch.lingering_us <= most_lingering_us) return "";
   return fmt::format("was still at work {:.3g} ms after the stop event{}",
                      1e-3 * batch.lingering_us, escapes);
 }
