@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -22,6 +23,10 @@ struct NvmlFunctions {
   int (*temperature)(void*, int, unsigned*) = nullptr;
   int (*event_reasons)(void*, unsigned long long*) = nullptr;
   int (*power_limit_mw)(void*, unsigned*) = nullptr;
+  int (*memory_clocks)(void*, unsigned*, unsigned*) = nullptr;
+  int (*graphics_clocks)(void*, unsigned, unsigned*, unsigned*) = nullptr;
+  int (*lock_clocks)(void*, unsigned, unsigned) = nullptr;
+  int (*reset_clocks)(void*) = nullptr;
 
   ~NvmlFunctions() {
     if (initialized) shutdown();
@@ -35,10 +40,10 @@ struct NvmlFunctions {
 
 namespace {
 
-constexpr int success = 0;
-constexpr int clock_sm = 1, clock_memory = 2;  // nvmlClockType_t
-constexpr int temperature_gpu = 0;             // nvmlTemperatureSensors_t
-constexpr const char* consequence = "Clocks, power and temperature stay unknown.";
+constexpr int success = 0, no_permission = 4, insufficient_size = 7;  // nvmlReturn_t
+constexpr int clock_sm = 1, clock_memory = 2;                         // nvmlClockType_t
+constexpr int temperature_gpu = 0;                                    // nvmlTemperatureSensors_t
+constexpr const char* lacks_locks = "this driver's NVML has no functions for it";
 
 /// The value that `function` gives for `arguments`, times `factor`.
 template <class Function, class... Arguments>
@@ -48,14 +53,28 @@ std::optional<double> ask(double factor, Function function, Arguments... argumen
   return factor * value;
 }
 
+/// All values of a list that `function` writes into an array, whose size it is given and corrects.
+template <class Function, class... Arguments>
+std::vector<unsigned> ask_for_all(Function function, Arguments... arguments) {
+  if (!function) return {};
+  std::vector<unsigned> values;
+  int error = insufficient_size;
+  for (unsigned count = 256; error == insufficient_size && count > values.size();) {
+    values.resize(count);
+    error = function(arguments..., &count, values.data());
+    if (error == success) values.resize(std::min<std::size_t>(count, values.size()));
+  }
+  return error == success ? values : std::vector<unsigned>{};
+}
+
 }  // namespace
 
 std::optional<Nvml> Nvml::load(std::string* why_not) {
   const char* own = std::getenv("REPROLAB_NVML");
   const auto library = DynamicLibrary::open({own ? own : "libnvidia-ml.so.1"}, why_not);
   if (!library) {
-    *why_not = fmt::format("NVML cannot be loaded ({}). {} It comes with the NVIDIA driver.",
-                           *why_not, consequence);
+    *why_not =
+        fmt::format("NVML, which comes with the NVIDIA driver, cannot be loaded ({})", *why_not);
     return std::nullopt;
   }
   auto nvml = std::make_shared<NvmlFunctions>();
@@ -67,6 +86,10 @@ std::optional<Nvml> Nvml::load(std::string* why_not) {
   library->bind({{nvml->power_mw, "nvmlDeviceGetPowerUsage"}});
   library->bind({{nvml->temperature, "nvmlDeviceGetTemperature"}});
   library->bind({{nvml->power_limit_mw, "nvmlDeviceGetEnforcedPowerLimit"}});
+  library->bind({{nvml->memory_clocks, "nvmlDeviceGetSupportedMemoryClocks"},
+                 {nvml->graphics_clocks, "nvmlDeviceGetSupportedGraphicsClocks"}});
+  library->bind({{nvml->lock_clocks, "nvmlDeviceSetGpuLockedClocks"},
+                 {nvml->reset_clocks, "nvmlDeviceResetGpuLockedClocks"}});
   // Renamed in driver 535; older drivers have the older name.
   if (!library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksEventReasons"}}).empty()) {
     library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons"}});
@@ -76,12 +99,12 @@ std::optional<Nvml> Nvml::load(std::string* why_not) {
                      {nvml->shutdown, "nvmlShutdown"},
                      {nvml->handle_by_pci, "nvmlDeviceGetHandleByPciBusId_v2"}});
   if (!missing.empty()) {
-    *why_not = fmt::format("NVML lacks {}. {} Update the NVIDIA driver.", missing, consequence);
+    *why_not = fmt::format("NVML lacks {}: update the NVIDIA driver", missing);
     return std::nullopt;
   }
   if (const int error = nvml->init(); error != success) {
-    *why_not = fmt::format("NVML does not start: {}. {} `nvidia-smi` should work first.",
-                           nvml->describe(error), consequence);
+    *why_not = fmt::format("NVML does not start ({}): `nvidia-smi` should work first",
+                           nvml->describe(error));
     return std::nullopt;
   }
   nvml->initialized = true;
@@ -103,8 +126,8 @@ std::optional<NvmlDevice> Nvml::device(const std::string& pci_bus_id, const std:
   if (functions_->handle_by_uuid && functions_->handle_by_uuid(uuid.c_str(), &handle) == success) {
     return NvmlDevice(functions_, handle);
   }
-  *why_not = fmt::format("NVML does not know the GPU {} ({}): {}. {}", pci_bus_id, uuid,
-                         functions_->describe(error), consequence);
+  *why_not = fmt::format("NVML does not know the GPU {} ({}): {}", pci_bus_id, uuid,
+                         functions_->describe(error));
   return std::nullopt;
 }
 
@@ -133,6 +156,29 @@ std::optional<std::uint64_t> NvmlDevice::clock_event_reasons() const {
 
 std::optional<double> NvmlDevice::power_limit_w() const {
   return ask(1e-3, functions_->power_limit_mw, handle_);
+}
+
+std::vector<unsigned> NvmlDevice::sm_clocks_mhz() const {
+  const auto memory = ask_for_all(functions_->memory_clocks, handle_);
+  if (memory.empty()) return {};
+  auto clocks = ask_for_all(functions_->graphics_clocks, handle_, std::ranges::max(memory));
+  std::ranges::sort(clocks);
+  return clocks;
+}
+
+std::string NvmlDevice::lock_sm_clock(unsigned mhz) const {
+  if (!functions_->lock_clocks) return lacks_locks;
+  const int error = functions_->lock_clocks(handle_, mhz, mhz);
+  if (error == success) return "";
+  // The driver's own test, so that root in a container is not always enough.
+  const char* hint = error == no_permission ? "; it takes root with CAP_SYS_ADMIN" : "";
+  return functions_->describe(error) + hint;
+}
+
+std::string NvmlDevice::reset_sm_clock() const {
+  if (!functions_->reset_clocks) return lacks_locks;
+  const int error = functions_->reset_clocks(handle_);
+  return error == success ? "" : functions_->describe(error);
 }
 
 std::vector<std::string> decode_clock_event_reasons(std::uint64_t mask) {

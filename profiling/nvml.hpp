@@ -1,5 +1,5 @@
 // NVML (the driver's management library), loaded on demand, for the few queries that describe the
-// conditions of a measurement. It only reads and never sets. Toolkits before CUDA 13 often lack
+// conditions of a measurement, and to lock the SM clock (clock_lock.hpp). Toolkits often lack
 // nvml.h, so the functions used are declared in nvml.cpp, following NVIDIA's "NVML API Reference".
 #pragma once
 
@@ -26,6 +26,16 @@ class NvmlDevice {
   std::optional<std::uint64_t> clock_event_reasons() const;
   /// The limit in force, in watts.
   std::optional<double> power_limit_w() const;
+
+  /// The SM clocks in MHz that the GPU offers beside its highest memory clock, ascending; empty if
+  /// NVML does not say.
+  std::vector<unsigned> sm_clocks_mhz() const;
+  /// Locks the SM clock for every program on this GPU, until it is reset or the driver is reloaded.
+  /// Returns why not; empty if it is locked.
+  std::string lock_sm_clock(unsigned mhz) const;
+  /// Ends any lock of the SM clock, whoever set it: NVML has no query for one. Returns why not;
+  /// empty if it is done.
+  std::string reset_sm_clock() const;
 
  private:
   friend class Nvml;

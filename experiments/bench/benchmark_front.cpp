@@ -112,8 +112,11 @@ void report(benchmark::State& state, const Record& record, std::size_t& repetiti
   }
   const double us = time->samples[repetition++ % time->samples.size()];
   for (auto _ : state) state.SetIterationTime(1e-6 * us);
-  state.counters["TB/s"] =
-      static_cast<double>(record.bytes_read + record.bytes_written) / us * 1e-6;
+  const auto bytes = static_cast<double>(record.bytes_read + record.bytes_written);
+  state.counters["TB/s"] = bytes / us * 1e-6;
+  if (const auto& sm_mhz = record.clocks.sm_mhz_during) {
+    state.counters["B/cycle"] = bytes / (us * *sm_mhz);
+  }
   if (record.outcome == Outcome::deviation_as_declared) state.SetLabel("deviation as declared");
 }
 

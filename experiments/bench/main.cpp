@@ -41,7 +41,7 @@ int dry_run(const Options& options) {
   const auto groups =
       gpu ? select(options.selection, free_memory()) : select(options.selection, {~0ull, ~0ull});
   print_plan(groups, options.measure, gpu, why_not);
-  fmt::print("{}\n", limit_note(options.pass));
+  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
   return exit_verified;
 }
 

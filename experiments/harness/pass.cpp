@@ -1,8 +1,11 @@
 #include "experiments/harness/pass.hpp"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
+#include <memory>
 
 #include "common/plain_name.hpp"
 #include "experiments/harness/errors.hpp"
@@ -14,6 +17,57 @@ namespace {
 /// Empty if `text` is valid, else what to do.
 std::string plain_name(const std::string& text) {
   return is_plain_name(text) ? "" : fmt::format("give a name of {}", plain_name_rule);
+}
+
+/// The same for --clocks.
+std::string clock_policy(const std::string& text) {
+  try {
+    profiling::parse_clock_policy(text);
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+constexpr const char* given_back =
+    "afterwards it is reset to the driver's default, as an earlier lock cannot be restored";
+
+/// Calls `lock`, which throws if the clock cannot be locked.
+template <class Lock>
+auto lock_or_refuse(Lock lock) {
+  try {
+    return lock();
+  } catch (const std::runtime_error& error) {
+    throw UsageError(
+        fmt::format("--clocks: {}; leave --clocks out to measure without a lock", error.what()));
+  }
+}
+
+/// Null if the clocks are to be observed only.
+std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
+                                                 const Machine& machine) {
+  if (!options.clocks.locks()) return nullptr;
+  return lock_or_refuse([&] {
+    return std::make_unique<profiling::ClockLock>(
+        profiling::GpuAddress{machine.pci_bus_id, machine.uuid}, options.clocks, [](unsigned mhz) {
+          fmt::print("locking the SM clock at {} MHz; {}\n", mhz, given_back);
+          std::fflush(stdout);
+        });
+  });
+}
+
+std::string clock_note(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
+  if (!options.clocks.locks()) return "clocks are observed, not locked";
+  const bool highest = options.clocks.kind == profiling::ClockPolicy::Kind::max;
+  std::string clock = highest ? "its highest" : fmt::format("{} MHz", options.clocks.mhz);
+  if (gpu) {
+    clock =
+        fmt::format("{} MHz", lock_or_refuse([&] {
+                      return profiling::clock_to_lock({gpu->pci_bus_id, gpu->uuid}, options.clocks);
+                    }));
+  }
+  return fmt::format("the SM clock would be locked at {}; {}{}", clock, given_back,
+                     geteuid() == 0 ? "" : " (this takes root, which you are not)");
 }
 
 }  // namespace
@@ -41,6 +95,14 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
   app.add_option("--limit-s", options.limit_s, "Seconds that a kernel's turn may take")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--clocks",
+         [&options](const std::string& text) {
+           options.clocks = profiling::parse_clock_policy(text);
+         },
+         "observe, or lock the SM clock (as root): max, or a number of MHz")
+      ->check(clock_policy)
+      ->default_str("observe");
   app.add_option("--experiment", options.experiment, "Name in the result file")
       ->check(plain_name)
       ->capture_default_str();
@@ -77,19 +139,25 @@ void require_known_pass(const PassOptions& options) {
                                options.experiment, options.pass, fmt::join(known, ", ")));
 }
 
-std::string limit_note(const PassOptions& options) {
-  return fmt::format("a kernel whose turn does not end within {:g} s (--limit-s) loses its rows",
-                     options.limit_s);
+std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
+  return fmt::format(
+      "a kernel whose turn does not end within {:g} s (--limit-s) loses its rows\n{}",
+      options.limit_s, clock_note(options, gpu));
 }
 
 int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
              const Machine& machine, const std::function<void(ResultFile&)>& measure) {
   reference::prove_comparison();
   if (!options.output.empty()) require_writable(options.output);
-  PassObserver observer(argv, options.instrument, options.seed, machine);
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
-  measure(results);
-  results.provenance = observer.describe();
+  {
+    // First, because it forks: the observer has a thread.
+    const auto lock = lock_clock(options, machine);
+    PassObserver observer(argv, options.instrument, options.seed, machine,
+                          lock ? std::optional(lock->mhz()) : std::nullopt);
+    measure(results);
+    results.provenance = observer.describe();
+  }
   if (!options.output.empty()) write_whole(options.output, results.text());
   const int status = results.exit_status();
   if (status == exit_usage) {

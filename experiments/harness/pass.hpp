@@ -11,6 +11,8 @@
 
 #include "experiments/harness/provenance.hpp"
 #include "experiments/harness/result_file.hpp"
+#include "profiling/clock_lock.hpp"
+#include "profiling/machine.hpp"
 
 namespace reprolab {
 
@@ -20,13 +22,15 @@ struct PassOptions {
   std::uint64_t seed = 1;  ///< Seed of the data and of the order of samples.
   profiling::InstrumentKind instrument = profiling::InstrumentKind::events;
   double limit_s = 20;
+  profiling::ClockPolicy clocks{};
   bool dry_run = false;
 
   /// Time limit of a kernel's turn; none if everything runs in one process.
   std::optional<std::chrono::milliseconds> limit() const;
 };
 
-/// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s and --dry-run.
+/// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks and
+/// --dry-run.
 void add_pass_options(CLI::App& app, PassOptions& options);
 
 /// Reads the command line. Returns an exit status if it asked for help, which has then been
@@ -37,11 +41,13 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv);
 /// is not on it: nothing would ever show its result.
 void require_known_pass(const PassOptions& options);
 
-/// The note on the limit that a dry run prints.
-std::string limit_note(const PassOptions& options);
+/// What a dry run says of the time limit and the clocks, a line each. Throws UsageError if the GPU,
+/// where there is one, cannot lock the clock that is asked for.
+std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);
 
-/// Tests the comparison, checks that the result file can be written, observes the GPU while
-/// `measure` fills the file's records and checks, writes the file, and returns the exit status.
+/// Tests the comparison, checks that the result file can be written, locks the SM clock if that is
+/// asked for, observes the GPU while `measure` fills the file's records and checks, resets the
+/// clock, writes the file, and returns the exit status. No CUDA call may come before.
 int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
              const Machine& machine, const std::function<void(ResultFile&)>& measure);
 

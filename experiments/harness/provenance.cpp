@@ -93,12 +93,14 @@ Machine require_machine() {
 }
 
 PassObserver::PassObserver(std::vector<std::string> argv, profiling::InstrumentKind instrument,
-                           std::uint64_t seed, const Machine& machine)
+                           std::uint64_t seed, const Machine& machine,
+                           std::optional<unsigned> locked_mhz)
     : argv_(std::move(argv)),
       instrument_(instrument),
       seed_(seed),
       commit_(find_commit()),
       gpu_(machine.gpu),
+      locked_mhz_(locked_mhz),
       clocks_(observed(machine)) {
   clocks_.start();
 }
@@ -108,8 +110,9 @@ nlohmann::json PassObserver::describe() {
   const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started_;
   const auto started = std::chrono::system_clock::to_time_t(started_);
   nlohmann::json clocks = clocks_.summary();
-  clocks["policy"] = "observed";
+  clocks["policy"] = locked_mhz_ ? "locked" : "observed";
   clocks["locked_mhz"] = nullptr;
+  if (locked_mhz_) clocks["locked_mhz"] = *locked_mhz_;
   return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started))},
           {"runtime_s", runtime.count()},
           {"argv", argv_},

@@ -36,8 +36,9 @@ class PassObserver {
     bool dirty = true;
   };
 
+  /// `locked_mhz`: where the SM clock is locked.
   PassObserver(std::vector<std::string> argv, profiling::InstrumentKind instrument,
-               std::uint64_t seed, const Machine& machine);
+               std::uint64_t seed, const Machine& machine, std::optional<unsigned> locked_mhz);
 
   nlohmann::json describe();
 
@@ -48,6 +49,7 @@ class PassObserver {
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   Commit commit_;
   nlohmann::json gpu_;
+  std::optional<unsigned> locked_mhz_;
   profiling::ClockObserver clocks_;
 };
 

@@ -98,7 +98,7 @@ int dry_run(const Options& options, const std::vector<Model>& models,
       "to make the data\n",
       kernels.size(), fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
       options.protocol.profiled_passes, seconds);
-  fmt::print("{}\n", limit_note(options.pass));
+  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
   if (gpu) {
     fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
   } else {

@@ -88,7 +88,7 @@ TEST(ClockObserver, AShortPassStillHasItsTwoEnds) {
 
 TEST(ClockObserver, AnOldDriverLacksOneValueAndNamesAnotherDifferently) {
   const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980"), reasons("FAKE_NVML_REASONS", "0x8");
-  const ClockObserver observer(fake_device(FAKE_NVML_WITHOUT_TEMPERATURE));
+  const ClockObserver observer(fake_device(FAKE_NVML_OF_OLD_DRIVER));
   EXPECT_FALSE(observer.snapshot().temperature_c);
   EXPECT_EQ(observer.snapshot().sm_mhz, 1980);
   EXPECT_EQ(observer.snapshot().event_reasons, 0x8u);

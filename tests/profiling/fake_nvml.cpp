@@ -1,7 +1,13 @@
 // A fake NVML that needs no driver. Each value comes from an environment variable with one number,
 // or several separated by commas, which are used in turn. FAKE_NVML_FAIL names a function that
-// returns "Not Supported". If compiled with FAKE_NVML_SMALL, it lacks the temperature and has the
-// clock event reasons only under their older name, like an old driver.
+// returns FAKE_NVML_ERROR, or else "Not Supported". FAKE_NVML_SM_CLOCKS are the clocks that can be
+// locked; FAKE_NVML_LOG names a file that records locks and resets, each when it begins and when it
+// is done, FAKE_NVML_SLOW_MS later. With FAKE_NVML_ANY_GPU, it knows every GPU. If compiled with
+// FAKE_NVML_SMALL, it lacks the temperature and the locks, and has the clock event reasons only
+// under their older name, like an old driver.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -11,26 +17,63 @@
 
 namespace {
 
-constexpr int success = 0, not_supported = 3, not_found = 6;
+constexpr int success = 0, not_supported = 3, no_permission = 4, not_found = 6,
+              insufficient_size = 7;
 
 bool fails(const char* function) {
   const char* name = std::getenv("FAKE_NVML_FAIL");
   return name && std::string(name) == function;
 }
 
-unsigned long long next(const char* variable, std::atomic<unsigned>& turn) {
+int error_to_return() {
+  const char* error = std::getenv("FAKE_NVML_ERROR");
+  return error ? std::atoi(error) : not_supported;
+}
+
+std::vector<unsigned long long> numbers(const char* variable, const char* otherwise) {
   const char* text = std::getenv(variable);
   std::vector<unsigned long long> values;
-  std::istringstream stream(text ? text : "0");
+  std::istringstream stream(text ? text : otherwise);
   for (std::string item; std::getline(stream, item, ',');) {
     values.push_back(std::strtoull(item.c_str(), nullptr, 0));
   }
+  return values;
+}
+
+unsigned long long next(const char* variable, std::atomic<unsigned>& turn) {
+  const auto values = numbers(variable, "0");
   return values[turn++ % values.size()];
+}
+
+/// Adds a line to the log: the process, and what it does.
+void record(const std::string& what) {
+  const char* file = std::getenv("FAKE_NVML_LOG");
+  if (!file) return;
+  const std::string line = std::to_string(getpid()) + " " + what + "\n";
+  const int log = open(file, O_WRONLY | O_APPEND | O_CREAT, 0600);
+  if (write(log, line.data(), line.size()) < 0) std::abort();
+  close(log);
+}
+
+int set_slowly(const char* function, const std::string& begins, const std::string& done) {
+  if (fails(function)) return error_to_return();
+  record(begins);
+  usleep(1000 * static_cast<unsigned>(numbers("FAKE_NVML_SLOW_MS", "0")[0]));
+  record(done);
+  return success;
+}
+
+int give_list(const std::vector<unsigned long long>& values, unsigned* count, unsigned* out) {
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(values.size());
+  if (room < values.size()) return insufficient_size;
+  for (std::size_t i = 0; i < values.size(); ++i) out[i] = static_cast<unsigned>(values[i]);
+  return success;
 }
 
 template <class Value>
 int answer(const char* function, const char* variable, std::atomic<unsigned>& turn, Value* value) {
-  if (fails(function)) return not_supported;
+  if (fails(function)) return error_to_return();
   *value = static_cast<Value>(next(variable, turn));
   return success;
 }
@@ -46,9 +89,10 @@ int nvmlInit_v2() { return fails("nvmlInit_v2") ? 9 : success; }
 int nvmlShutdown() { return success; }
 
 const char* nvmlErrorString(int error) {
-  return error == not_supported ? "Not Supported"
-         : error == not_found   ? "Not Found"
-                                : "Uninitialized";
+  return error == not_supported   ? "Not Supported"
+         : error == no_permission ? "Insufficient Permissions"
+         : error == not_found     ? "Not Found"
+                                  : "Uninitialized";
 }
 
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
@@ -57,7 +101,7 @@ int nvmlSystemGetDriverVersion(char* text, unsigned length) {
 }
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
-  if (std::string(id) != "0000:17:00.0") return not_found;
+  if (!std::getenv("FAKE_NVML_ANY_GPU") && std::string(id) != "0000:17:00.0") return not_found;
   *handle = &the_gpu;
   return success;
 }
@@ -94,6 +138,27 @@ int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* mask) {
 int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) {
   static std::atomic<unsigned> turn;
   return answer("nvmlDeviceGetTemperature", "FAKE_NVML_TEMPERATURE_C", turn, celsius);
+}
+
+int nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* mhz) {
+  if (fails("nvmlDeviceGetSupportedMemoryClocks")) return error_to_return();
+  return give_list({3201, 2619, 345}, count, mhz);
+}
+
+/// Another list beside each memory clock: FAKE_NVML_SM_CLOCKS beside the highest one.
+int nvmlDeviceGetSupportedGraphicsClocks(void*, unsigned memory_mhz, unsigned* count,
+                                         unsigned* mhz) {
+  if (memory_mhz != 3201) return give_list({memory_mhz}, count, mhz);
+  return give_list(numbers("FAKE_NVML_SM_CLOCKS", "1980,1410,1395,210"), count, mhz);
+}
+
+int nvmlDeviceSetGpuLockedClocks(void*, unsigned least, unsigned most) {
+  return set_slowly("nvmlDeviceSetGpuLockedClocks",
+                    "locking " + std::to_string(least) + "-" + std::to_string(most), "locked");
+}
+
+int nvmlDeviceResetGpuLockedClocks(void*) {
+  return set_slowly("nvmlDeviceResetGpuLockedClocks", "resetting", "reset");
 }
 #endif
 

@@ -11,9 +11,9 @@ TEST(Nvml, AbsentLibrary) {
   std::string why_not;
   EXPECT_FALSE(Nvml::load(&why_not));
   EXPECT_EQ(why_not,
-            "NVML cannot be loaded (/nonexistent/libnvidia-ml.so.1: cannot open shared object "
-            "file: No such file or directory). Clocks, power and temperature stay unknown. It "
-            "comes with the NVIDIA driver.");
+            "NVML, which comes with the NVIDIA driver, cannot be loaded "
+            "(/nonexistent/libnvidia-ml.so.1: cannot open shared object file: No such file or "
+            "directory)");
 }
 
 TEST(Nvml, ALibraryThatIsNotNvml) {
@@ -21,8 +21,8 @@ TEST(Nvml, ALibraryThatIsNotNvml) {
   std::string why_not;
   EXPECT_FALSE(Nvml::load(&why_not));
   EXPECT_EQ(why_not,
-            "NVML lacks nvmlInit_v2, nvmlShutdown, nvmlDeviceGetHandleByPciBusId_v2. Clocks, "
-            "power and temperature stay unknown. Update the NVIDIA driver.");
+            "NVML lacks nvmlInit_v2, nvmlShutdown, nvmlDeviceGetHandleByPciBusId_v2: update the "
+            "NVIDIA driver");
 }
 
 TEST(Nvml, DriverNotLoaded) {
@@ -30,9 +30,7 @@ TEST(Nvml, DriverNotLoaded) {
   const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlInit_v2");
   std::string why_not;
   EXPECT_FALSE(Nvml::load(&why_not));
-  EXPECT_EQ(why_not,
-            "NVML does not start: Uninitialized. Clocks, power and temperature stay unknown. "
-            "`nvidia-smi` should work first.");
+  EXPECT_EQ(why_not, "NVML does not start (Uninitialized): `nvidia-smi` should work first");
 }
 
 TEST(Nvml, FindsTheGpuByBusIdOrUuid) {
@@ -44,9 +42,7 @@ TEST(Nvml, FindsTheGpuByBusIdOrUuid) {
   EXPECT_TRUE(nvml->device("0000:17:00.0", "GPU-other", &why_not));
   EXPECT_TRUE(nvml->device("0000:99:00.0", "GPU-fake", &why_not));
   EXPECT_FALSE(nvml->device("0000:99:00.0", "GPU-other", &why_not));
-  EXPECT_EQ(why_not,
-            "NVML does not know the GPU 0000:99:00.0 (GPU-other): Not Found. Clocks, power and "
-            "temperature stay unknown.");
+  EXPECT_EQ(why_not, "NVML does not know the GPU 0000:99:00.0 (GPU-other): Not Found");
 }
 
 TEST(Nvml, AGpuOfMachineHppIsFound) {

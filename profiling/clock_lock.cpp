@@ -1,0 +1,254 @@
+#include "profiling/clock_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "profiling/machine.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+// What the guardian says: the clock that it is going to lock, then "locked"; or else this and why
+// not. The program says a single byte: lock it now.
+constexpr std::string_view cannot = "cannot ", locked = "locked";
+
+constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks
+
+std::system_error system_error(const char* what) { return {errno, std::generic_category(), what}; }
+
+/// In one piece, and whatever the program's own buffers hold.
+void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& why) {
+  const std::string line = fmt::format(
+      "clocks: the SM clock may still be locked at {} MHz: {}; this resets it: nvidia-smi -i {} "
+      "-rgc\n",
+      mhz, why, gpu.pci_bus_id);
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void send_text(int socket, std::string_view text) {
+  send(socket, text.data(), text.size(), MSG_NOSIGNAL);  // if nobody is there, poll() will say so
+}
+
+/// Held by the one guardian of a GPU; a socket's abstract name, which no crash leaves behind.
+class OnlyGuardian {
+ public:
+  explicit OnlyGuardian(const GpuAddress& gpu)
+      : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    const std::string name = "reprolab-clocks-" + gpu.uuid;
+    const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
+    std::memcpy(address.sun_path + 1, name.data(), length);  // behind a zero byte
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return;
+    if (errno != EADDRINUSE) throw system_error("keeping other programs off the clocks");
+    throw std::runtime_error("another run has locked this GPU's clocks: wait until it ends");
+  }
+  ~OnlyGuardian() { close(socket_); }
+  OnlyGuardian(const OnlyGuardian&) = delete;
+  OnlyGuardian& operator=(const OnlyGuardian&) = delete;
+
+ private:
+  int socket_;
+};
+
+/// The guardian's side. It hears of the program's end by two ways: the program shuts its socket
+/// down, or the kernel says that it is gone. The socket's own end would not do, because processes
+/// that the program forks hold the socket too, and may linger.
+class Guardian {
+ public:
+  Guardian(int socket, pid_t program, GpuAddress gpu)
+      : socket_(socket), program_(program), gpu_(std::move(gpu)) {
+    prctl(PR_SET_NAME, "clock_guardian");  // so that who kills the program by name spares it
+    setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
+    prctl(PR_SET_PDEATHSIG, parent_ended);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, parent_ended);
+    signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) throw system_error("signalfd");
+  }
+
+  /// Locks the clock when told to, and resets it when the program has ended. Returns an exit
+  /// status: not 0 if the clock may still be locked, which is then on stderr.
+  int run(const ClockPolicy& wanted) {
+    const OnlyGuardian only(gpu_);
+    std::string why_not;
+    const auto device = find_nvml_device(gpu_.pci_bus_id, gpu_.uuid, &why_not);
+    if (!device) throw std::runtime_error(why_not);
+    const unsigned mhz = clock_to_lock(*device, wanted);
+    send_text(socket_, std::to_string(mhz));
+    if (!program_speaks()) return 0;
+    if (why_not = device->lock_sm_clock(mhz); !why_not.empty()) {
+      throw std::runtime_error(fmt::format("NVML does not lock the SM clock: {}", why_not));
+    }
+    send_text(socket_, locked);
+    program_speaks();  // it never does again: it ends
+    if (why_not = device->reset_sm_clock(); why_not.empty()) return 0;
+    say_still_locked(gpu_, mhz, "NVML does not reset it: " + why_not);
+    return 1;
+  }
+
+ private:
+  /// Waits for the program's byte; false if the program has ended, or is done with the lock.
+  bool program_speaks() const {
+    for (;;) {
+      std::array<pollfd, 2> events = {{{socket_, POLLIN, 0}, {signals_, POLLIN, 0}}};
+      if (poll(events.data(), events.size(), -1) < 0) continue;
+      signalfd_siginfo seen;
+      while (read(signals_, &seen, sizeof seen) > 0) {
+      }
+      if (getppid() != program_) return false;
+      char byte = 0;
+      if (events[0].revents != 0) return recv(socket_, &byte, 1, 0) > 0;
+    }
+  }
+
+  int socket_;
+  pid_t program_;
+  GpuAddress gpu_;
+  int signals_ = -1;
+};
+
+/// Holds nothing of the program's open but stderr: who reads the program's output waits for its
+/// end. Returns the socket's new number.
+int keep_only(int socket) {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(null, STDIN_FILENO);
+  dup2(null, STDOUT_FILENO);
+  const int kept = STDERR_FILENO + 1;
+  if (socket != kept) dup3(socket, kept, O_CLOEXEC);
+  close_range(kept + 1, ~0u, 0);
+  return kept;
+}
+
+[[noreturn]] void be_guardian(int socket, pid_t program, const GpuAddress& gpu,
+                              const ClockPolicy& wanted) {
+  int status = 0;
+  socket = keep_only(socket);
+  try {
+    status = Guardian(socket, program, gpu).run(wanted);
+  } catch (const std::exception& error) {  // only before anything is locked
+    send_text(socket, std::string(cannot) + error.what());
+  }
+  _exit(status);  // without the exit handlers of the program
+}
+
+}  // namespace
+
+ClockPolicy parse_clock_policy(std::string_view text) {
+  if (text == "observe") return {};
+  if (text == "max") return {.kind = ClockPolicy::Kind::max};
+  ClockPolicy policy{.kind = ClockPolicy::Kind::mhz};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), policy.mhz);
+  if (error != std::errc() || end != text.data() + text.size() || policy.mhz == 0) {
+    throw std::invalid_argument("give observe, max, or the SM clock in MHz, such as 1410");
+  }
+  return policy;
+}
+
+unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
+  const auto clocks = device.sm_clocks_mhz();
+  if (clocks.empty()) throw std::runtime_error("NVML names no SM clocks that this GPU offers");
+  if (wanted.kind == ClockPolicy::Kind::max) return clocks.back();
+  const auto distance = [&](unsigned mhz) {
+    return mhz > wanted.mhz ? mhz - wanted.mhz : wanted.mhz - mhz;
+  };
+  const unsigned nearest = *std::ranges::min_element(clocks, {}, distance);
+  if (nearest == wanted.mhz) return nearest;
+  throw std::runtime_error(
+      fmt::format("this GPU has no SM clock of {} MHz; the nearest is {} ({} to {} MHz)",
+                  wanted.mhz, nearest, clocks.front(), clocks.back()));
+}
+
+unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted) {
+  std::string why_not;
+  const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
+  if (!device) throw std::runtime_error(why_not);
+  return clock_to_lock(*device, wanted);
+}
+
+ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
+                     const std::function<void(unsigned mhz)>& announce)
+    : gpu_(gpu), owner_(getpid()) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw system_error("socketpair");
+  }
+  // The guardian keeps all signals blocked, from its first moment on.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  guardian_ = fork();
+  if (guardian_ == 0) {
+    close(ends[0]);
+    be_guardian(ends[1], owner_, gpu, wanted);
+  }
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  close(ends[1]);
+  socket_ = ends[0];
+  if (guardian_ < 0) {
+    close(socket_);
+    throw std::system_error(error, std::generic_category(), "fork");
+  }
+  try {
+    mhz_ = static_cast<unsigned>(std::stoul(answer()));
+    announce(mhz_);
+    send_text(socket_, "!");
+    answer();
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+ClockLock::~ClockLock() { end(); }
+
+/// The guardian's next word; throws std::runtime_error if it is that it cannot, or if it is gone.
+std::string ClockLock::answer() const {
+  std::array<char, 4096> text;
+  ssize_t bytes = 0;
+  do {
+    bytes = recv(socket_, text.data(), text.size(), 0);
+  } while (bytes < 0 && errno == EINTR);
+  const std::string_view word(text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, bytes)));
+  if (word.empty()) throw std::runtime_error("the process that would guard the clocks has ended");
+  if (word.starts_with(cannot)) throw std::runtime_error(std::string(word.substr(cannot.size())));
+  return std::string(word);
+}
+
+void ClockLock::end() {
+  if (getpid() != owner_) return;  // a forked process that unwinds has no part in the lock
+  // Not only closed: a forked process may hold the socket as well.
+  shutdown(socket_, SHUT_WR);
+  int status = 0;
+  while (waitpid(guardian_, &status, 0) < 0 && errno == EINTR) {
+  }
+  close(socket_);
+  if (mhz_ != 0 && WIFSIGNALED(status)) {
+    say_still_locked(
+        gpu_, mhz_,
+        fmt::format("its guardian was ended by a signal ({})", strsignal(WTERMSIG(status))));
+  }
+}
+
+}  // namespace reprolab::profiling
