@@ -8,7 +8,15 @@ from typing import Any
 from claims.errors import InputError
 from claims.json_files import Schema, read_json
 from claims.printable import printable
-from claims.stats import Estimate, Summary, difference_percent, gb_per_s, is_within, summarize
+from claims.stats import (
+    Estimate,
+    Summary,
+    bytes_per_cycle,
+    difference_percent,
+    gb_per_s,
+    is_within,
+    summarize,
+)
 
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
@@ -94,6 +102,13 @@ class Record:
     def bandwidth(self) -> Estimate | None:
         """GB/s; None where no time may be shown, or nothing is moved."""
         return self.speed if self.timed and self.bytes_moved else None
+
+    @property
+    def bytes_per_cycle(self) -> float | None:
+        """Of the SM clock while the samples ran; None where either of the two is not known."""
+        if self.bandwidth is None or self.sm_mhz is None:
+            return None
+        return bytes_per_cycle(self.bandwidth.value, self.sm_mhz)
 
     @property
     def speed(self) -> Estimate:

@@ -6,13 +6,14 @@ from typing import Any
 
 from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
-from plots.captions import clock_warning, machine_notes, outcome_notes, outcome_words
-from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
+from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
+from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
     + INTERVAL_NOTE
 )
+CYCLE_NOTE = "B/cycle: those bytes in one cycle of the SM clock that was seen beside the samples."
 COPY_NOTE = "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run."
 BEST_NOTE = (
     "The best bit-exact row of a problem, and those whose interval overlaps with it, "
@@ -35,6 +36,7 @@ class Measured:
     base: Record | None  # bit-exact and timed
     ratio: Estimate | None  # over the baseline
     best: bool
+    clock: tuple[str, ...]  # a footnote where the SM clock was lower than beside it
 
     @property
     def outcome(self) -> Cell:
@@ -56,7 +58,7 @@ class Measured:
 def measure(results: Results, problem: str, baseline: str = "") -> list[Measured]:
     """All rows of a problem: ranked ones by time, then deviations, failures and ceilings."""
     records = [r for r in results.records if r.problem["name"] == problem]
-    ranked = [r for r in records if r.ranked]
+    timed, ranked = [r for r in records if r.timed], [r for r in records if r.ranked]
     fastest = min((r.times for r in ranked), key=lambda s: s.median, default=None)
     copy, base = results.find(problem, COPY), results.find(problem, baseline)
     base = base if base in ranked else None
@@ -64,7 +66,9 @@ def measure(results: Results, problem: str, baseline: str = "") -> list[Measured
     for r in records:
         best = fastest is not None and r.ranked and not ratio(r.times, fastest).differs_from_one
         speed_up = ratio(base.times, r.times) if base and r.ranked and r is not base else None
-        rows.append(Measured(results, r, copy if r is not copy else None, base, speed_up, best))
+        clock = clock_mark(r, timed) if r.timed else ()
+        beside = copy if r is not copy else None
+        rows.append(Measured(results, r, beside, base, speed_up, best, clock))
     return sorted(rows, key=order)
 
 
@@ -88,8 +92,9 @@ def describe(problem: dict[str, Any]) -> str:
 
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
     """Every problem and kernel of a file; speed-ups where a baseline is named."""
-    columns = [KERNEL, *words("outcome"), *numbers("median us", "interval us", "min us", "n")]
-    columns += numbers("GB/s", "copy %", *[f"over {baseline}"] * bool(baseline))
+    columns = [KERNEL, *words("outcome"), *numbers("median us", "interval us")]
+    columns += [Column("min us", detail=bool(baseline)), *numbers("n", "GB/s", "B/cycle", "copy %")]
+    columns += numbers(*[f"over {baseline}"] * bool(baseline), wrap=len("9.99 (9.99-9.99)"))
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
     for problem in results.problems():
@@ -97,30 +102,36 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
         for m in measure(results, problem["name"], baseline):
             rows.append(display(m)[: len(columns)])
             data.append({"problem": problem["name"]} | csv_row(m))
-    notes = [GB_NOTE, COPY_NOTE, BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
+    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
     return Table(name, title, columns, rows, data, notes, machine_notes(results))
 
 
 def display(m: Measured) -> list[Cell | str]:
     r, s, over = m.record, m.record.summary, NONE
     if s is None:
-        return [r.kernel, m.outcome, *[NONE] * 7]
+        return [r.kernel, m.outcome, *[NONE] * 8]
     if m.ratio:
         is_seen = m.ratio.differs_from_one
         over = "{:.2f} ({:.2f}-{:.2f})".format(m.ratio.value, *m.ratio.interval)
         over = over if is_seen else "no difference seen"
     times = [significant(s.median), f"{significant(s.low)}-{significant(s.high)}"]
-    speed = Cell(f"{m.gb_s:.0f}" if m.gb_s else NONE, best=m.best)
-    warning = clock_warning(m.base, r) if m.ratio else ()
     times += [significant(s.min), str(s.n)]
-    return [r.kernel, m.outcome, *times, speed, share_cell(m), Cell(over, warning)]
+    return [r.kernel, m.outcome, *times, speed_cell(m), cycle_text(m), share_text(m), over]
 
 
-def share_cell(m: Measured, best: bool = False) -> Cell | str:
+def speed_cell(m: Measured) -> Cell:
+    """GB/s: best, and marked where the clock was low."""
+    return Cell(NONE if m.gb_s is None else f"{m.gb_s:.0f}", m.clock, m.best)
+
+
+def cycle_text(m: Measured) -> str:
+    found = m.record.bytes_per_cycle
+    return NONE if found is None else significant(found, 3)
+
+
+def share_text(m: Measured) -> str:
     """The copy's bandwidth that a row reaches, in percent."""
-    if m.of_copy is None:
-        return NONE
-    return Cell(f"{100 * m.of_copy:.1f}", clock_warning(m.record, m.copy), best)
+    return NONE if m.of_copy is None else f"{100 * m.of_copy:.1f}"
 
 
 def time_columns(s: Summary | None, prefix: str = "") -> dict[str, object]:
@@ -136,9 +147,11 @@ def csv_row(m: Measured) -> dict[str, object]:
     found: dict[str, object] = {"kernel": r.kernel, "origin": r.origin, "maker": r.maker}
     found |= {"outcome": r.outcome, "reason": r.reason or r.deviation} | time_columns(r.summary)
     found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
-    found |= {"gb_per_s": m.gb_s, "share_of_copy": m.of_copy}
+    found |= {"gb_per_s": m.gb_s, "bytes_per_cycle": r.bytes_per_cycle}
+    found |= {"share_of_copy": m.of_copy}
     if m.ratio:
         ends = (m.ratio.value, *m.ratio.interval, int(m.ratio.differs_from_one))
     names = ("speedup", "speedup_low", "speedup_high", "difference_seen")
     found |= dict(zip(names, ends, strict=True))
-    return found | {"best": int(m.best), "sm_mhz": r.sm_mhz, "source_file": r.source_file}
+    found |= {"best": int(m.best), "sm_mhz": r.sm_mhz, "sm_clock_is_lower": int(bool(m.clock))}
+    return found | {"source_file": r.source_file}

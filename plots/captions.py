@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from claims.results import Check, Record, Results
-from claims.stats import significant
+from claims.stats import is_within, significant
 
 CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
+LOCK_PERCENT = 1  # further from its lock, a clock was not held
 DIFFERING = re.compile(
     r"(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ"
 )  # how a wrong row's reason begins
@@ -36,20 +37,42 @@ def span(values: Sequence[float], digits: int = 0) -> str:
 def clocks(results: Results) -> str:
     """The clock policy and what was seen of it."""
     found = results.provenance["clocks"]
-    is_locked = found["policy"] == "locked"
-    policy = f"locked at {found['locked_mhz']:.0f} MHz" if is_locked else "not locked"
     # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
     seen = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
     seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
+    if found["policy"] == "locked":
+        return (
+            f"SM clock locked at {found['locked_mhz']:.0f} MHz, {held(seen, found['locked_mhz'])}"
+        )
     sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
-    return f"clocks {policy}, {sm}"
+    return f"clocks not locked, {sm}"
+
+
+def held(seen: Sequence[float], locked_mhz: float) -> str:
+    """Whether the clock was what it was locked at."""
+    if not seen:
+        return "not known whether it was held"
+    if all(is_within(mhz, locked_mhz, LOCK_PERCENT) for mhz in seen):
+        return f"{span(seen)} MHz seen"
+    return f"but {span(seen)} MHz seen (more than {LOCK_PERCENT} % off)"
 
 
 def throttling(results: Results) -> str:
-    reasons = results.provenance["clocks"]["throttle_reasons"]
-    if reasons is None:
+    """The reasons seen; then also the highest power and temperature, which most of them are of."""
+    found = results.provenance["clocks"]
+    if found["throttle_reasons"] is None:
         return "throttle reasons not known"
-    return f"throttle reasons seen: {', '.join(reasons)}" if reasons else "no throttle reasons seen"
+    if not found["throttle_reasons"]:
+        return "no throttle reasons seen"
+    limit = results.provenance["gpu"]["power_limit_w"]
+    parts = []
+    if found["power_w"]:
+        of_limit = "" if limit is None else f" of {limit:.0f}"
+        parts.append(f"up to {found['power_w']['max']:.0f}{of_limit} W")
+    if found["temperature_c"]:
+        parts.append(f"{found['temperature_c']['max']:.0f} C")
+    text = f"throttle reasons seen: {', '.join(found['throttle_reasons'])}"
+    return text + (f" ({', '.join(parts)})" if parts else "")
 
 
 def driver(results: Results) -> str:
@@ -91,10 +114,29 @@ def clock_warning(*records: Record | None) -> tuple[str, ...]:
     if len(seen) < 2:
         return ()
     (low, slow), (high, fast) = min(seen), max(seen)
-    if 100 * (high - low) <= CLOCK_PERCENT * high:
+    if not is_slower(low, high):
         return ()
-    apart = f"{100 * (high - low) / high:.1f} % (more than {CLOCK_PERCENT} %)"
+    apart = f"{percent_below(low, high):.1f} % (more than {CLOCK_PERCENT} %)"
     return (f"SM clocks differ by {apart}: {slow} at {low:.0f} MHz, {fast} at {high:.0f} MHz.",)
+
+
+def clock_mark(record: Record, beside: Sequence[Record]) -> tuple[str, ...]:
+    """The same for a row among all the rows of its problem. Rounded, so that one footnote serves
+    many rows; CSV files have every clock.
+    """
+    highest = max((r.sm_mhz for r in beside if r.sm_mhz is not None), default=None)
+    if record.sm_mhz is None or highest is None or not is_slower(record.sm_mhz, highest):
+        return ()
+    percent = percent_below(record.sm_mhz, highest)
+    return (f"Ran at an SM clock {percent:.0f} % below the highest of the rows on its problem.",)
+
+
+def percent_below(low: float, high: float) -> float:
+    return 100 * (high - low) / high
+
+
+def is_slower(low_mhz: float, high_mhz: float) -> bool:
+    return 100 * (high_mhz - low_mhz) > CLOCK_PERCENT * high_mhz
 
 
 def check_notes(results: Results) -> list[str]:

@@ -1,5 +1,6 @@
 """Tables for the terminal: plain ASCII furniture, at most 100 columns."""
 
+import re
 import textwrap
 
 from plots.tables import Group, Row, Table, cells
@@ -12,6 +13,21 @@ NARROWEST = 8
 def wrap(text: str, width: int = WIDTH, indent: str = "") -> list[str]:
     """Lines of at most `width`; hyphens of names and options are left alone."""
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def unbroken(text: str, code: bool) -> list[str]:
+    """What stays on one line where that is possible: words, or the parts of a kernel's name."""
+    return re.findall(r"[^ _]*[ _]|[^ _]+", text) if code else text.split(" ")
+
+
+def wrap_name(text: str, width: int) -> list[str]:
+    """A kernel's name, broken behind its underscores where that is needed."""
+    lines = [""]
+    for part in unbroken(text, code=True):
+        if lines[-1] and len((lines[-1] + part).rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return [piece for line in lines for piece in wrap(line.rstrip(), width)]
 
 
 def box(text: str) -> str:
@@ -55,6 +71,14 @@ def console_row(row: Row, footnotes: list[str]) -> list[str]:
     ]
 
 
+def whole(table: Table, lines: list[list[str]], in_parts: bool) -> list[int]:
+    """The widths that break no word; names of kernels are words, or stay whole in parts."""
+    return [
+        max([c.wrap, *(len(x) for line in lines for x in unbroken(line[i], c.code and in_parts))])
+        for i, c in enumerate(table.columns)
+    ]
+
+
 def column_widths(table: Table, heads: list[str], body: list[list[str]]) -> list[int]:
     """Natural widths; the widest of the columns that may wrap give way until the line fits."""
     widths = []
@@ -62,11 +86,9 @@ def column_widths(table: Table, heads: list[str], body: list[list[str]]) -> list
         words = max(len(word) for word in head.split(" "))
         widths.append(max([words, *(len(row[i]) for row in body)]))
     limit = WIDTH - len(GAP) * (len(widths) - 1)
-    longest = [
-        max([c.wrap, *(len(w) for row in [heads, *body] for w in row[i].split(" "))])
-        for i, c in enumerate(table.columns)
-    ]
-    for floors in (longest, [NARROWEST] * len(heads)):  # whole words first
+    lines = [heads, *body]
+    narrowest = [NARROWEST] * len(heads)  # at last, anything is broken
+    for floors in (whole(table, lines, False), whole(table, lines, True), narrowest):
         while sum(widths) > limit:
             wide = [i for i, c in enumerate(table.columns) if c.wrap and widths[i] > floors[i]]
             if not wide:
@@ -78,8 +100,8 @@ def column_widths(table: Table, heads: list[str], body: list[list[str]]) -> list
 def line_up(table: Table, row: list[str], widths: list[int]) -> list[str]:
     """One row as one or more lines."""
     columns = []
-    for text, width in zip(row, widths, strict=True):
-        columns.append(wrap(text, width) or [""])
+    for text, width, spec in zip(row, widths, table.columns, strict=True):
+        columns.append((wrap_name if spec.code else wrap)(text, width) or [""])
     lines = []
     for k in range(max(len(column) for column in columns)):
         parts = []

@@ -28,27 +28,30 @@ def shapes_summary(run: Run) -> Table:
     """One row per shape: baseline, the paper's kernel, the best kernel, and the copy."""
     shapes, (baseline, subject) = run["shapes"], compared_kernels(run)
     columns = [*words("shape"), *numbers(f"{baseline} GB/s", f"{subject} GB/s")]
-    columns += [replace(KERNEL, name="best kernel"), *numbers("GB/s", "of copy", "copy GB/s")]
+    columns += [replace(KERNEL, name="best kernel")]
+    columns += numbers("GB/s", "B/cycle", "of copy", "copy GB/s")
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
     for problem in shapes.problems():
         by_name = {m.record.kernel: m for m in measure(shapes, problem["name"])}
-        gb_s = {k: by_name[k].gb_s if k in by_name else None for k in (baseline, subject, COPY)}
         best = [m for m in by_name.values() if m.best]
-        names = ", ".join(m.record.kernel for m in best)
-        top, of_copy = (best[0].gb_s, best[0].of_copy) if best else (None, None)
-        texts = [NONE if v is None else f"{v:.0f}" for v in (*gb_s.values(), top)]
+        names, first = ", ".join(m.record.kernel for m in best), best[0] if best else None
+        chosen = [*map(by_name.get, (baseline, subject, COPY)), first]
+        cells = [replace(bandwidth.speed_cell(m), best=False) if m else NONE for m in chosen]
+        of_copy, cycle = (first.of_copy, bandwidth.cycle_text(first)) if first else (None, NONE)
         share = NONE if of_copy is None else f"{100 * of_copy:.1f} %"
-        rows.append(
-            [bandwidth.describe(problem), *texts[:2], names or NONE, texts[3], share, texts[2]]
-        )
-        found = {"problem": problem["name"], "baseline_gb_s": gb_s[baseline]}
-        found |= {"subject_gb_s": gb_s[subject], "best": names, "best_gb_s": top}
-        data.append(found | {"of_copy": of_copy, "copy_gb_s": gb_s[COPY]})
+        head = [bandwidth.describe(problem), *cells[:2], names or NONE]
+        rows.append([*head, cells[3], cycle, share, cells[2]])
+        gb_s = [m.gb_s if m else None for m in chosen]
+        found = {"problem": problem["name"], "baseline_gb_s": gb_s[0], "subject_gb_s": gb_s[1]}
+        found |= {"best": names, "best_gb_s": gb_s[3]}
+        found |= {"best_bytes_per_cycle": first.record.bytes_per_cycle if first else None}
+        data.append(found | {"of_copy": of_copy, "copy_gb_s": gb_s[2]})
     title = "Bandwidth per distinct shape: baseline, the paper's kernel, and the best"
     notes = [
         "GB = 1e9 bytes, read and written once each, over the median. Best: lowest median of the "
-        "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE
+        "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE,
+        bandwidth.CYCLE_NOTE,
     ]
     return Table("shapes_summary", title, columns, rows, data, notes, machine_notes(shapes))
 

@@ -7,7 +7,7 @@ from claims.published import Cell as PublishedCell
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record
 from claims.stats import INTERVAL_NOTE, Summary, share_percent, significant
 from plots.bandwidth import Measured, csv_row, measure
-from plots.captions import clock_warning, machine_notes, outcome_notes
+from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.table2_speedup import compared_kernels
 from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
@@ -68,7 +68,9 @@ def kernels_table(run: Run) -> Table:
         texts = dict.fromkeys(outcome.text for outcome in outcomes)
         remarks = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
         cells = [time_and_speedup(m) if m else NONE for m in found]
-        rows.append([kernel, *cells, Cell(", ".join(texts), tuple(remarks))])
+        cycles = [c for m in found if m and (c := m.record.bytes_per_cycle) is not None]
+        per_cycle = span(cycles) if cycles else NONE
+        rows.append([kernel, *cells, per_cycle, Cell(", ".join(texts), tuple(remarks))])
     data = [
         {"model": p["model"], "batch": p["batch"], **csv_row(m)}
         | {"product_median_us": s.median if (s := product(m.record)) else None}
@@ -78,14 +80,21 @@ def kernels_table(run: Run) -> Table:
     notes = [
         "Milliseconds of dequantization in one forward pass (median), and the speed-up over "
         f"{compared_kernels(run)[0]}. Only bit-exact rows are ranked and compared; no diff.: the "
-        "two intervals overlap, so no difference was seen. Spread, minimum, number of samples and "
-        "the other batches: kernels.csv. " + INTERVAL_NOTE
+        "two intervals overlap, so no difference was seen. Spread, minimum, number of samples, "
+        "GB/s and the other batches: kernels.csv. " + INTERVAL_NOTE,
+        "B/cycle: bytes read and written, once each, in one cycle of the SM clock that was seen "
+        "beside the passes; the range over the models.",
     ]
     for p in [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]:
         layers, resident = p["layers"], p.get("layers_resident", p["layers"])
         said = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
         notes += [said] * (resident < layers)
-    columns = [KERNEL, *numbers(*passes, wrap=1), *words("outcome")]
+    columns = [
+        KERNEL,
+        *numbers(*passes, wrap=len("99.99 (9.99x)")),
+        *numbers("B/cycle"),
+        *words("outcome"),
+    ]
     title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
     return Table("kernels", title, columns, rows, data, notes, machine_notes(run["replay"]))
 
@@ -94,10 +103,9 @@ def time_and_speedup(m: Measured) -> Cell | str:
     if m.record.summary is None:
         return m.outcome.text
     text = significant(m.record.summary.median / 1e3)
-    if m.ratio is None:
-        return text
-    text += f" ({m.ratio.value:.2f}x)" if m.ratio.differs_from_one else " (no diff.)"
-    return Cell(text, clock_warning(m.base, m.record))
+    if m.ratio is not None:
+        text += f" ({m.ratio.value:.2f}x)" if m.ratio.differs_from_one else " (no diff.)"
+    return Cell(text, m.clock)
 
 
 def product(record: Record | None) -> Summary | None:

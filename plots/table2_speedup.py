@@ -61,8 +61,8 @@ def speedup_table(run: Run) -> Table:
     notes = [
         f"Reproduced if, declared beforehand: {decision.criterion}.",
         "ms: median time of all dequantizations of one forward pass, over n passes; "
-        "intervals and minima are in table2.csv. average: mean of a model's rows and of their "
-        f"interval ends. {INTERVAL_NOTE}",
+        "intervals, minima and bytes per SM cycle are in table2.csv. average: mean of a model's "
+        f"rows and of their interval ends. {INTERVAL_NOTE}",
         f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz; {decision.claim.remark}.",
     ]
     data = [csv_row(run, decision, v) for v in decision.verdicts]
@@ -111,5 +111,6 @@ def csv_row(run: Run, decision: Decision, v: Verdict) -> dict[str, object]:
     found |= {"verdict": v.verdict, "reason": v.reason}
     for kernel, r in zip(compared_kernels(run), rows_of(run, v), strict=True):
         found |= time_columns(r.summary if r else None, f"{kernel}_")
+        found |= {f"{kernel}_bytes_per_cycle": r.bytes_per_cycle if r else None}
     n = times(run, v)[-1]
     return found | {"n": None if n == NONE else n, "reproduced_if": decision.criterion}

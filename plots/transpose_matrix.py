@@ -51,7 +51,7 @@ def matrix_table(run: Run) -> Table:
     """One row per kernel, in groups: ranked, left out of the ranking, without a time, ceilings."""
     results = run["matrix"]
     problem = random_matrix(results)
-    columns = [KERNEL, *numbers("GB/s (interval)", "peak %", "copy %")]
+    columns = [KERNEL, *numbers("GB/s (interval)", "B/cycle", "peak %", "copy %")]
     columns += numbers("post's CUDA GB/s (%)", "post's Mojo GB/s (%)", wrap=1)
     columns += words("post's check", "our check")
     groups: dict[str, list[Row]] = {}
@@ -64,7 +64,7 @@ def matrix_table(run: Run) -> Table:
     rows = [row for name, group in groups.items() for row in (Group(name), *group)]
     counts = sorted({r.summary.n for r in results.records if r.summary})
     notes = [f"Samples per row: {', '.join(map(str, counts)) or NONE}.", bandwidth.GB_NOTE]
-    notes += [bandwidth.BEST_NOTE, peak_note(results), bandwidth.COPY_NOTE]
+    notes += [bandwidth.CYCLE_NOTE, bandwidth.BEST_NOTE, peak_note(results), bandwidth.COPY_NOTE]
     notes += [*post_notes(run), *check_notes(results)]
     posts, title = posts_matrix(run), f"Transpose of a {size_text(problem)} matrix"
     if problem["rows"] * problem["columns"] < posts["rows"] * posts["columns"]:
@@ -78,7 +78,7 @@ def short_table(run: Run) -> Table:
     post = {kernel for values in published_gb_s(run).values() for kernel in values}
     rows = [row for row in whole.rows if not isinstance(row, Group)]
     kept = [[*row[:-1], row[-1].text] for row in rows if row[0] in post or row[1].best]
-    return Table("short", whole.title, whole.columns, kept).only((0, 1, 3, 4, 5, 7))
+    return Table("short", whole.title, whole.columns, kept).only((0, 1, 4, 5, 6, 8))
 
 
 def standing(m: Measured, constant: Measured | None) -> str:
@@ -100,7 +100,8 @@ def display(run: Run, m: Measured, constant: Measured | None) -> list[Cell | str
     of_peak = f"{100 * found.value / peak:.1f}" if found and peak else NONE
     posts = [published(run, values.get(kernel)) for values in published_gb_s(run).values()]
     checks = [NONE, NONE] if m.record.is_ceiling else [posts_check(constant), our_check(m)]
-    return [kernel, Cell(speed, best=m.best), of_peak, bandwidth.share_cell(m), *posts, *checks]
+    values = [Cell(speed, m.clock, m.best), bandwidth.cycle_text(m), of_peak]
+    return [kernel, *values, bandwidth.share_text(m), *posts, *checks]
 
 
 def published(run: Run, gb_s: float | None) -> str:

@@ -59,7 +59,8 @@ def sizes_table(run: Run) -> Table:
         for by_kernel in sizes.values()
         for m in by_kernel.values()
     ]
-    notes = [bandwidth.GB_NOTE, bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
+    notes = [f"{bandwidth.GB_NOTE} Bytes per cycle of the SM clock: sizes.csv."]
+    notes += [bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
     notes += check_notes(results)
     columns = [*numbers("rows"), *numbers(*kernels, wrap=1)]
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
@@ -78,7 +79,7 @@ def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
 def speed_cell(m: Measured | None) -> Cell | str:
     if m is None or (m.gb_s is None and m.record.outcome == "unsupported"):
         return NONE
-    return m.outcome if m.gb_s is None else Cell(f"{m.gb_s:.0f}", best=m.best)
+    return m.outcome if m.gb_s is None else bandwidth.speed_cell(m)
 
 
 def left_out_note(results: Results) -> list[str]:
@@ -105,10 +106,14 @@ def sizes_summary(run: Run) -> Table:
         rows.append([kernel, *(share_or_why(found.get(size)) for size in shown), *spans])
         for s, m in found.items():
             row = {"kernel": kernel, "rows": s, "alignment": ALIGNMENTS[alignment(s)]}
-            data.append(row | {"gb_per_s": m.gb_s, "share_of_copy": m.of_copy})
+            row |= {"gb_per_s": m.gb_s, "bytes_per_cycle": m.record.bytes_per_cycle}
+            data.append(row | {"share_of_copy": m.of_copy})
     copies = [speed_cell(sizes[size].get(COPY)) for size in shown]
     rows += [Group("the copy itself, GB/s"), [COPY, *copies, *[NONE] * len(ranges)]]
-    notes = [bandwidth.COPY_NOTE, bandwidth.BEST_NOTE]
+    found = [sizes[size].get(COPY) for size in shown]
+    cycles = [bandwidth.cycle_text(m) if m else NONE for m in found]
+    rows += [Group("the copy itself, B/cycle"), [COPY, *cycles, *[NONE] * len(ranges)]]
+    notes = [bandwidth.COPY_NOTE, bandwidth.CYCLE_NOTE, bandwidth.BEST_NOTE]
     for name, group in ranges.items():
         listed = ", ".join(map(str, group))
         notes.append(f"{name.capitalize()}: median and range over {listed}.")
@@ -122,7 +127,7 @@ def share_or_why(m: Measured | None) -> Cell | str:
     """The share of the copy; where there is no time, what stands in its place."""
     if m is None or m.of_copy is None:
         return speed_cell(m) if m is None or m.gb_s is None else NONE
-    return bandwidth.share_cell(m, best=m.best)
+    return Cell(bandwidth.share_text(m), m.clock, m.best)
 
 
 def share_range(found: Sequence[Measured]) -> Cell | str:

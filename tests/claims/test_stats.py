@@ -5,6 +5,7 @@ import pytest
 from claims.stats import (
     Estimate,
     Summary,
+    bytes_per_cycle,
     gb_per_s,
     is_at_least,
     is_within,
@@ -61,6 +62,10 @@ def test_mean_and_pool_by_hand():
 def test_share_is_taken_sample_by_sample():
     s = share_percent([30.0, 60.0, 50.0], [70.0, 40.0, 50.0])
     assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
+
+
+def test_bytes_per_cycle_by_hand():
+    assert bytes_per_cycle(4000, 2000) == 2000  # 4000 bytes in a ns, which is two cycles
 
 
 def test_bandwidth_by_hand():

@@ -136,8 +136,8 @@ def test_a_deviation_has_one_footnote_for_all_its_rows(texts, shapes):
 def test_overlap_is_no_difference_seen(texts, shapes):
     tree, lut = (made.find(shapes, f"{SHAPE}/{k}") for k in ("branch_tree", "global_lut"))
     lut["metrics"] = tree["metrics"]
-    row = line(texts()["shapes.txt"].split(SHAPE)[1], "global_lut")
-    assert row.endswith("no difference seen")
+    row = markdown_row(texts()["shapes.md"].split(SHAPE)[1], "`global_lut`")
+    assert row[-1] == "no difference seen"
 
 
 def test_best_is_shared_where_intervals_overlap(texts, shapes):
@@ -161,7 +161,7 @@ def test_the_fastest_are_all_that_overlap(replay, shapes, write):
 def test_without_ceilings_there_is_no_share_of_the_copy(texts, shapes):
     shapes["records"] = [r for r in shapes["records"] if r["origin"]["kind"] != "ceiling"]
     found = texts()
-    assert markdown_row(found["shapes.md"], "`streaming`")[7] == "-"
+    assert markdown_row(found["shapes.md"], "`streaming`")[8] == "-"
     assert markdown_row(found["shapes_summary.md"], "qwen3-32b.q")[-2:] == ["-", "-"]
 
 
@@ -179,37 +179,111 @@ def test_no_nvml(texts, replay, shapes):
     )
 
 
-def test_locked_clocks_and_throttling(texts, replay):
-    replay["provenance"]["clocks"] |= {
-        "policy": "locked",
-        "locked_mhz": 1410,
-        "throttle_reasons": ["sw_power_cap", "hw_thermal"],
-    }
-    assert (
-        "clocks locked at 1410 MHz, SM 1980 MHz seen; "
-        "throttle reasons seen: sw_power_cap, hw_thermal;"
-        in " ".join(texts()["table2.txt"].split())
-    )
+def lock(file, locked_mhz, *seen):
+    """The rows have the clocks that were seen in turn; none: no probe, and no NVML."""
+    file["provenance"]["clocks"] |= {"policy": "locked", "locked_mhz": locked_mhz}
+    if not seen:
+        file["provenance"]["clocks"]["sm_mhz"] = None
+    for i, r in enumerate(file["records"]):
+        r["clocks"]["sm_mhz_during"] = seen[i % len(seen)] if seen else None
 
 
-def test_clocks_too_far_apart_are_marked_with_both_numbers(texts, replay, shapes):
-    made.find(replay, f"{CELL}/shared_lut")["clocks"]["sm_mhz_during"] = 1800
-    made.find(shapes, f"{SHAPE}/streaming")["clocks"]["sm_mhz_during"] = 1935
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ((1410, 1409.6), "1410 MHz seen;"),
+        ((1400, 1410), "1400-1410 MHz seen;"),
+        ((1395, 1410), "but 1395-1410 MHz seen (more than 1 % off);"),
+        ((1980,), "but 1980 MHz seen (more than 1 % off);"),
+        ((), "not known whether it was held;"),
+    ],
+)
+def test_locked_clocks_and_whether_they_were_held(texts, replay, seen, said):
+    lock(replay, 1410, *seen)
     found = texts()
-    note = (
-        "SM clocks differ by 9.1 % (more than 2 %): shared_lut at 1800 MHz, branch_tree at 1980 MHz"
-    )
-    assert note in found["table2.md"].replace("\\", "")
-    assert note in found["kernels.md"].replace("\\", "")
+    for file in ("table2.txt", "table2.md", "table2.csv", "table2.tex"):
+        text = " ".join(found[file].replace("# ", "").replace("\\%", "%").split())
+        assert f"CUDA 13.0; SM clock locked at 1410 MHz, {said}" in text
+
+
+def test_throttling_is_shown_with_power_and_temperature(texts, replay):
+    found, gpu = replay["provenance"]["clocks"], replay["provenance"]["gpu"]
+
+    def caption():
+        return " ".join(texts()["table2.txt"].split())
+
+    assert "; no throttle reasons seen;" in caption()
+    found["throttle_reasons"] = ["sw_power_cap", "hw_thermal"]
+    reasons = "throttle reasons seen: sw_power_cap, hw_thermal"
+    assert f"; {reasons} (up to 655 of 700 W, 52 C);" in caption()
+    gpu["power_limit_w"] = None
+    assert f"; {reasons} (up to 655 W, 52 C);" in caption()
+    found |= {"power_w": None, "temperature_c": None}
+    assert f"; {reasons};" in caption()
+
+
+BELOW = "Ran at an SM clock {} % below the highest of the rows on its problem."
+
+
+def test_clocks_too_far_apart_are_marked(texts, replay, shapes):
+    made.find(replay, f"{CELL}/shared_lut")["clocks"]["sm_mhz_during"] = 1800
+    for kernel, mhz in (("streaming", 1935), ("global_lut", 1930), ("copy", 1700)):
+        made.find(shapes, f"{SHAPE}/{kernel}")["clocks"]["sm_mhz_during"] = mhz
+    found = texts()
+    both = "SM clocks differ by 9.1 % (more than 2 %): shared_lut at 1800 MHz, branch_tree at 1980"
+    assert both in " ".join(found["table2.txt"].split())
     assert markdown_row(found["table2.md"].split("**qwen3-32b**")[1], "8 ")[2].endswith("</sup>")
-    shapes_text = found["shapes.md"].replace("\\", "")
-    assert "streaming at 1935 MHz, branch_tree at 1980 MHz" in shapes_text
-    assert "streaming at 1935 MHz, copy at 1980 MHz" in shapes_text
+    for file in ("kernels.md", "kernels.tex", "kernels.txt"):
+        text = " ".join(found[file].replace("\\%", "%").split())
+        assert text.count(BELOW.format(9)) == 1, file
+    assert markdown_row(found["kernels.md"], "`shared_lut`")[1].endswith("x) <sup>1</sup>")
+    assert markdown_row(found["kernels.md"], "`streaming`")[1].endswith("x)")
+    assert [found["shapes.md"].count(BELOW.format(x)) for x in (2, 3, 14)] == [1, 1, 1]
+    rows = found["shapes.md"].split(f"**{SHAPE}")[1]
+    marks = {
+        k: "<sup>" in markdown_row(rows, f"`{k}`")[6] for k in ("streaming", "copy", "branch_tree")
+    }
+    assert marks == {"streaming": True, "copy": True, "branch_tree": False}
+    row = markdown_row(found["shapes_summary.md"], SHAPE)
+    assert row[-1].endswith("</sup>") and row[4].endswith("</sup>")
+    of_shape = [x for x in found["shapes.csv"].splitlines() if x.startswith(SHAPE)]
+    flags = {x.split(",")[1]: x.split(",")[-2] for x in of_shape}
+    assert (flags["streaming"], flags["copy"], flags["branch_tree"]) == ("1", "1", "0")
 
 
-def test_clocks_within_two_percent_are_not_marked(texts, replay):
-    made.find(replay, f"{CELL}/shared_lut")["clocks"]["sm_mhz_during"] = 1945
-    assert "SM clocks differ" not in texts()["table2.md"]
+def test_clocks_within_two_percent_are_not_marked(texts, replay, shapes):
+    made.find(replay, f"{CELL}/shared_lut")["clocks"]["sm_mhz_during"] = 1940.4
+    made.find(shapes, f"{SHAPE}/streaming")["clocks"]["sm_mhz_during"] = 1940.4
+    found = texts()
+    assert "SM clock" not in found["table2.md"].split("<sub>Paper")[0]
+    assert not any("below the highest" in text for text in found.values())
+
+
+def test_rows_without_a_time_have_no_say_in_the_clocks(texts, shapes):
+    made.find(shapes, f"{SHAPE}/broken_lut")["clocks"]["sm_mhz_during"] = 3000
+    assert "below the highest" not in texts()["shapes.md"]
+
+
+def test_bytes_per_cycle_by_hand(texts, replay, shapes):
+    row = made.find(shapes, f"{SHAPE}/streaming")
+    made.set_times(row, [20.0] * 5)  # us: 40000 cycles
+    row |= {"bytes": {"read": 1_000_000, "written": 3_000_000}}
+    row["clocks"]["sm_mhz_during"] = 2000
+    made.find(shapes, f"{SHAPE}/shared_lut")["clocks"]["sm_mhz_during"] = None
+    for kernel in ("streaming", "shared_lut"):
+        passes = made.find(replay, f"{CELL}/{kernel}")
+        made.set_times(passes, [1e3] * 3)
+        passes |= {"bytes": {"read": 10**9, "written": 10**9}}
+    found = texts()
+    of_shape = found["shapes.md"].split(f"**{SHAPE}")[1]
+    assert markdown_row(of_shape, "`streaming`")[6:8] == ["**200**", "100"]
+    assert markdown_row(of_shape, "`shared_lut`")[7] == "-"
+    assert markdown_row(found["kernels.md"], "`streaming`")[-2] == "1010"
+    (wanted,) = (x for x in found["shapes.csv"].splitlines() if x.startswith(f"{SHAPE},streaming"))
+    assert ",200,100," in wanted
+    assert ",1010.1," in line(found["table2.csv"], "qwen3-32b,8,")
+    for file in ("shapes", "kernels"):
+        assert "B/cycle" in found[f"{file}.tex"] and "B/cycle" in found[f"{file}.txt"]
 
 
 def test_what_was_not_run_shows_the_papers_value(texts):

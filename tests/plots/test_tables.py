@@ -170,3 +170,13 @@ def test_console_breaks_cells_only_as_far_as_they_may_be():
 
 def test_box():
     assert box("Recorded run.") == "+---------------+\n| Recorded run. |\n+---------------+\n"
+
+
+def test_console_breaks_names_behind_underscores_after_all_else():
+    columns = [KERNEL, *words("outcome"), *numbers("GB/s")]
+    names = ["tma_batched_as_published", "column_walk", "x" * 15]
+    rows = [[name, "declared deviation", "9" * 68] for name in names]
+    body = render(Table("t", "T", columns, rows)).splitlines()[4:-1]
+    assert [x.split()[0] for x in body] == [
+        *["tma_batched_as_", "published", "column_walk", "deviation", "x" * 15, "deviation"]
+    ]

@@ -84,7 +84,7 @@ def test_without_a_count_it_is_just_different(texts, matrix):
 
 def test_published_values_stand_beside_the_code_they_were_measured_with(texts):
     text = texts()["matrix.md"]
-    rows = {k: markdown_row(text, f"`{k}`")[4:6] for k in transpose_fixtures.KERNELS}
+    rows = {k: markdown_row(text, f"`{k}`")[5:7] for k in transpose_fixtures.KERNELS}
     assert rows["tma_naive"] == ["875.46 (26.5)", "1056.08 (32.0)"]
     assert rows["tma_swizzle"] == ["1251.76 (37.9)", "1437.55 (43.6)"]
     assert rows["tma_batched"] == ["2771.35 (84.0)", "-"]
@@ -98,13 +98,13 @@ def test_percentages_by_hand(texts, matrix):
         made.set_times(made.find(matrix, f"{BIG}/{kernel}"), [time_us] * 3)
     matrix["provenance"]["gpu"]["theoretical_bandwidth_gb_s"] = 8589.934592
     row = markdown_row(texts()["matrix.md"], "`tiled`")
-    assert row[1:4] == ["2147 (2147-2147)", "25.0", "50.0"]
+    assert row[1:5] == ["2147 (2147-2147)", "1085", "25.0", "50.0"]  # 1980 MHz
 
 
 def test_no_theoretical_bandwidth(texts, matrix):
     matrix["provenance"]["gpu"]["theoretical_bandwidth_gb_s"] = None
     text = texts()["matrix.md"]
-    assert markdown_row(text, "`tiled`")[2:4] == ["-", "92.2"]
+    assert markdown_row(text, "`tiled`")[3:5] == ["-", "92.2"]
     assert "the driver does not say the theoretical bandwidth of this NVIDIA H200." in text
 
 
@@ -116,8 +116,8 @@ def test_a_gpu_without_tma(texts, matrix, sizes):
     found = texts()
     assert "| **No time: unsupported** |" in found["matrix.md"]
     row = markdown_row(found["matrix.md"], "`tma_naive`")
-    assert row[1:7] == ["-", "-", "-", "875.46 (26.5)", "1056.08 (32.0)", "-"]
-    assert row[7].startswith("unsupported <sup>")
+    assert row[1:8] == ["-", "-", "-", "-", "875.46 (26.5)", "1056.08 (32.0)", "-"]
+    assert row[8].startswith("unsupported <sup>")
     assert f"tma_naive: {transpose_fixtures.NEEDS_HOPPER}" in found["matrix.md"]
     assert markdown_row(found["sizes_summary.md"], "`tma_naive`")[1:] == ["-"] * 6
     assert transpose_fixtures.NEEDS_HOPPER in found["sizes.csv"]
@@ -175,8 +175,8 @@ def test_a_wrong_kernel_has_no_time(texts, matrix, sizes):
     made.fail(made.find(sizes, "5000x5000/tiled"), "mismatch", "first at row 1")
     found = texts()
     row = markdown_row(found["matrix.md"], "`tiled`")
-    assert row[1:4] == ["-", "-", "-"]
-    assert [cell.split(" <sup>")[0] for cell in row[6:]] == ["fails", "5 of 1,073,741,824 wrong"]
+    assert row[1:5] == ["-"] * 4
+    assert [cell.split(" <sup>")[0] for cell in row[7:]] == ["fails", "5 of 1,073,741,824 wrong"]
     assert "| **No time: mismatch** |" in found["matrix.md"]
     assert "mismatch [2]" in line(found["sizes.txt"], "     5000")
     assert "mismatch" in markdown_row(found["sizes_summary.md"], "`tiled`")[5]
@@ -185,14 +185,30 @@ def test_a_wrong_kernel_has_no_time(texts, matrix, sizes):
 def test_without_the_constant_matrix_the_posts_check_was_not_run(texts, matrix):
     matrix["records"] = [r for r in matrix["records"] if r["problem"]["data"] == "random"]
     found = texts()["matrix.md"]
-    assert markdown_row(found, "`tiled`")[6] == "not run"
+    assert markdown_row(found, "`tiled`")[7] == "not run"
     assert "| **Fails our check: left out of the ranking** |" in found
 
 
-def test_clocks_too_far_apart_from_the_copys_are_marked(texts, matrix):
+def test_clocks_too_far_apart_are_marked(texts, matrix, sizes):
     made.find(matrix, f"{BIG}/tiled")["clocks"]["sm_mhz_during"] = 1800
-    flat = " ".join(texts()["matrix.txt"].split())
-    assert "SM clocks differ by 9.1 % (more than 2 %): tiled at 1800 MHz, copy at 1980" in flat
+    made.find(sizes, "4096x4096/tiled")["clocks"]["sm_mhz_during"] = 1800
+    found = texts()
+    for name in ("matrix", "sizes", "sizes_summary"):
+        assert found[f"{name}.md"].count("Ran at an SM clock 9 % below the highest") == 1
+    assert markdown_row(found["matrix.md"], "`tiled`")[1].endswith("<sup>1</sup>")
+    tiled = markdown_row(found["sizes.md"], "rows").index("tiled")
+    assert markdown_row(found["sizes.md"], "4096")[tiled].endswith("</sup>")
+    assert markdown_row(found["sizes_summary.md"], "`tiled`")[2].endswith("</sup>")
+
+
+def test_the_copys_bytes_per_cycle(texts, sizes):
+    copy = made.find(sizes, "1024x1024/copy")
+    made.set_times(copy, [8.388608] * 3)  # us, for 8 MiB
+    copy["clocks"]["sm_mhz_during"] = 1000
+    found = texts()
+    rows = found["sizes_summary.md"].split("the copy itself, B/cycle")[1]
+    assert markdown_row(rows, "`copy`")[1] == "1000"
+    assert ",1000,1000," in line(found["sizes.csv"], "1024x1024,copy,")
 
 
 def test_the_short_table_has_the_posts_kernels_and_the_fastest(matrix, sizes, write):
