@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
-GIVEN := FILE KERNEL PEER DRY_RUN ARCH PRESET RESULTS RECORDED
+GIVEN := FILE KERNEL PEER CLOCKS DRY_RUN ARCH PRESET RESULTS RECORDED
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))

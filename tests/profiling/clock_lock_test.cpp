@@ -1,27 +1,23 @@
 // Locks and resets as a fake NVML records them, however the program that locks comes to its end.
 #include "profiling/clock_lock.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <csignal>
-#include <sstream>
-#include <thread>
+#include <optional>
 
+#include "tests/profiling/lock_log.hpp"
 #include "tests/profiling/testing.hpp"
-#include "tests/temporary_folder.hpp"
+#include "tests/started_program.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
-using std::chrono::steady_clock;
 using Lines = std::vector<std::string>;
 
-const Lines whole_life = {"locking 1410-1410", "locked", "resetting", "reset"};
+const Lines whole_life = whole_lock(1410);
 
 void ignore(unsigned) {}
 
@@ -31,96 +27,14 @@ class ClockLocks : public testing::Test {
  protected:
   /// Of this test alone, because one GPU has one guardian, and tests run beside each other.
   const GpuAddress gpu_{"0000:17:00.0", "GPU-of-test-" + std::to_string(getpid())};
-  const OwnFolder folder_;
-  const std::filesystem::path log_ = folder_.path() / "log";
-  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, log_name_{"FAKE_NVML_LOG", log_};
+  const LockLog log_;
+  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML};
 
-  /// What was called; which process did is the same for all.
-  Lines log() const {
-    Lines found;
-    std::istringstream lines(content_of(log_));
-    for (std::string process, what; lines >> process && std::getline(lines >> std::ws, what);) {
-      found.push_back(what);
-    }
-    return found;
-  }
-
-  pid_t guardian() const { return std::atoi(content_of(log_).c_str()); }
-
-  /// Waits until the log has that line.
-  void wait_for(const std::string& line) const {
-    const auto deadline = steady_clock::now() + std::chrono::seconds(30);
-    for (Lines found = log(); std::ranges::find(found, line) == found.end(); found = log()) {
-      ASSERT_LT(steady_clock::now(), deadline) << "never " << line;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
+  Lines log() const { return log_.lines(); }
 
   std::string refusal(ClockPolicy wanted) const {
     return message_of<std::runtime_error>([&] { ClockLock lock(gpu_, wanted, ignore); });
   }
-};
-
-/// A program that holds a lock, in a process group of its own.
-class Program {
- public:
-  explicit Program(const Lines& command) {
-    int in[2], out[2], err[2];
-    if (pipe2(in, O_CLOEXEC) + pipe2(out, O_CLOEXEC) + pipe2(err, O_CLOEXEC) != 0) std::abort();
-    process_ = fork();
-    if (process_ == 0) {
-      setpgid(0, 0);
-      dup2(in[0], STDIN_FILENO);
-      dup2(out[1], STDOUT_FILENO);
-      dup2(err[1], STDERR_FILENO);
-      std::vector<char*> words;
-      for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-      words.push_back(nullptr);
-      execvp(words[0], words.data());
-      _exit(127);
-    }
-    setpgid(process_, process_);
-    for (const int end : {in[0], out[1], err[1]}) close(end);
-    in_ = in[1], out_ = out[0], err_ = err[0];
-  }
-  ~Program() {
-    kill(-process_, SIGKILL);
-    for (const int end : {in_, out_, err_}) close(end);
-  }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  /// Asks the program to end by itself.
-  void release() { close(std::exchange(in_, -1)); }
-  void send(int signal) const { kill(process_, signal); }
-  void send_to_group(int signal) const { kill(-process_, signal); }
-  std::string first_line() const {
-    std::string line;
-    for (char c = 0; read(out_, &c, 1) == 1 && c != '\n';) line += c;
-    return line;
-  }
-  /// Waits until it has ended, and returns how.
-  int wait() const {
-    int status = 0;
-    waitpid(process_, &status, 0);
-    return status;
-  }
-  /// Waits until the program and its guardian have ended, and returns what they wrote to stderr.
-  std::string errors() const {
-    std::string text;
-    std::array<char, 4096> chunk;
-    for (;;) {
-      pollfd readable{err_, POLLIN, 0};
-      if (poll(&readable, 1, 30'000) != 1) return text + " and something runs on";
-      const ssize_t bytes = read(err_, chunk.data(), chunk.size());
-      if (bytes <= 0) return text;
-      text.append(chunk.data(), static_cast<std::size_t>(bytes));
-    }
-  }
-
- private:
-  pid_t process_ = -1;
-  int in_ = -1, out_ = -1, err_ = -1;
 };
 
 TEST(ClockPolicies, AreReadFromText) {
@@ -144,7 +58,7 @@ TEST_F(ClockLocks, AreSetAndResetOnce) {
     });
     EXPECT_EQ(lock.mhz(), 1410u);
     EXPECT_EQ(log(), (Lines{"locking 1410-1410", "locked"}));
-    EXPECT_NE(guardian(), getpid());
+    EXPECT_NE(log_.guardian(), getpid());
   }
   EXPECT_EQ(announced, 1410u);
   EXPECT_EQ(log(), whole_life);
@@ -228,8 +142,8 @@ TEST_F(ClockLocks, ArePlannedWithoutLocking) {
 }
 
 TEST_F(ClockLocks, AreOfOneProgramAtATime) {
-  Program first({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
-  wait_for("locked");
+  StartedProgram first({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  log_.wait_for("locked");
   EXPECT_EQ(refusal(at(1395)), "another run has locked this GPU's clocks: wait until it ends");
   { const ClockLock other_gpu({gpu_.pci_bus_id, gpu_.uuid + "-other"}, at(1395), ignore); }
   first.release();
@@ -266,12 +180,12 @@ class EveryEnd : public ClockLocks, public testing::WithParamInterface<End> {};
 TEST_P(EveryEnd, ReleasesTheClocks) {
   const auto& [signal, whole_group, moment] = GetParam();
   const ScopedVariable slow("FAKE_NVML_SLOW_MS", "200");
-  Program program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
-  if (moment != Moment::starting) wait_for("locking 1410-1410");
-  if (moment > Moment::locking) wait_for("locked");
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  if (moment != Moment::starting) log_.wait_for("locking 1410-1410");
+  if (moment > Moment::locking) log_.wait_for("locked");
   if (moment == Moment::resetting) {
     program.release();
-    wait_for("resetting");
+    log_.wait_for("resetting");
   }
   whole_group ? program.send_to_group(signal) : program.send(signal);
   const int status = program.wait();
@@ -303,8 +217,8 @@ std::string name_of(const testing::TestParamInfo<End>& info) {
 INSTANTIATE_TEST_SUITE_P(BySignal, EveryEnd, testing::ValuesIn(every_end()), name_of);
 
 TEST_F(ClockLocks, OfAKilledProgramAreReleasedWhileItsForkedProcessLingers) {
-  Program program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410", "linger"});
-  wait_for("locked");
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410", "linger"});
+  log_.wait_for("locked");
   const pid_t forked = std::stoi(program.first_line());
   program.send(SIGKILL);
   EXPECT_EQ(program.errors(), "");
@@ -313,7 +227,7 @@ TEST_F(ClockLocks, OfAKilledProgramAreReleasedWhileItsForkedProcessLingers) {
 }
 
 TEST_F(ClockLocks, AreReleasedByAProgramWhoseForkedProcessLingers) {
-  Program program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410", "linger"});
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410", "linger"});
   const pid_t forked = std::stoi(program.first_line());
   program.release();
   EXPECT_EQ(program.wait(), 0);
@@ -324,17 +238,17 @@ TEST_F(ClockLocks, AreReleasedByAProgramWhoseForkedProcessLingers) {
 /// As scripts/given runs programs.
 TEST_F(ClockLocks, AreReleasedWhenTheScriptEndsThatRunsTheProgram) {
   const std::string line = "setpriv --pdeathsig TERM -- \"$0\" \"$1\" 1410; true";
-  Program script({"sh", "-c", line, HOLD_CLOCK_LOCK, gpu_.uuid});
-  wait_for("locked");
+  StartedProgram script({"sh", "-c", line, HOLD_CLOCK_LOCK, gpu_.uuid});
+  log_.wait_for("locked");
   script.send(SIGKILL);
   EXPECT_EQ(script.errors(), "");
   EXPECT_EQ(log(), whole_life);
 }
 
 TEST_F(ClockLocks, SurviveSignalsToTheGuardian) {
-  Program program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
-  wait_for("locked");
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) kill(guardian(), signal);
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  log_.wait_for("locked");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) kill(log_.guardian(), signal);
   EXPECT_EQ(refusal(at(1410)), "another run has locked this GPU's clocks: wait until it ends");
   program.release();
   EXPECT_EQ(program.wait(), 0);
@@ -348,18 +262,18 @@ TEST_F(ClockLocks, ThatCannotBeResetSayWhatDoesIt) {
       "clocks: the SM clock may still be locked at 1410 MHz: NVML does not reset it: Not "
       "Supported; this resets it: nvidia-smi -i 0000:17:00.0 -rgc\n";
   for (const bool killed : {false, true}) {
-    std::filesystem::remove(log_);
-    Program program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
-    wait_for("locked");
+    log_.clear();
+    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+    log_.wait_for("locked");
     killed ? program.send(SIGKILL) : program.release();
     EXPECT_EQ(program.errors(), line);
   }
 }
 
 TEST_F(ClockLocks, WhoseGuardianIsKilledSayWhatResetsThem) {
-  Program program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
-  wait_for("locked");
-  kill(guardian(), SIGKILL);
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  log_.wait_for("locked");
+  kill(log_.guardian(), SIGKILL);
   program.release();
   EXPECT_EQ(program.errors(),
             "clocks: the SM clock may still be locked at 1410 MHz: its guardian was ended by a "

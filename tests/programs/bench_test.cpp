@@ -21,7 +21,7 @@ TEST_F(BenchProgram, HelpIsNoError) {
        {"--list",     "--dry-run", "--family",     "--kernel",       "--problem", "--samples",
         "--batch-us", "--seed",    "--instrument", "--experiment",   "--pass",    "--output",
         "--models",   "--shape",   "--block-size", "--output-type",  "--nested",  "--peer",
-        "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s"}) {
+        "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(
@@ -66,14 +66,15 @@ TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
               "ms each\\)\n"
               "none of this can run here: no device: [^\n]*\n"
               "a kernel whose turn does not end within 20 s \\(--limit-s\\) loses its "
-              "rows\n"));
+              "rows\n"
+              "clocks are observed, not locked\n"));
   expect_no_files();
 }
 
 TEST_F(BenchProgram, DryRunPlansEveryDistinctShapeOfTheModels) {
   const Finished found = run_without_gpu(BENCH, "--dry-run --family nf4 --models qwen3-32b");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 1 + 5 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 5 + 4) << found.out;
   for (const char* shape : {"8192x5120", "1024x5120", "5120x8192", "25600x5120", "5120x25600"}) {
     EXPECT_TRUE(contains(found.out, std::string("\n") + shape + "/fp16/b64 ")) << shape;
   }
@@ -83,7 +84,7 @@ TEST_F(BenchProgram, DryRunPlansEverySizeOfTheTransposesSweep) {
   const Finished found = run_without_gpu(BENCH, "--dry-run --family transpose");
   EXPECT_EQ(found.status, 0);
   EXPECT_EQ(found.err, "");
-  EXPECT_EQ(lines_of(found.out), 1 + 26 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 26 + 4) << found.out;
   for (const int size : {256, 1000, 1023, 1024, 32767, 32768, 65536}) {
     EXPECT_TRUE(has_match(found.out,
                           fmt::format("\n{0}x{0} +{1} +", size, kernel_names("transpose").size())));
@@ -98,18 +99,18 @@ TEST_F(BenchProgram, DryRunTakesTheMatricesAskedFor) {
   const Finished found = run_without_gpu(
       BENCH, "--dry-run --family transpose --matrix 4096x4100 --matrix 1x7 --padding 4");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 1 + 2 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 2 + 4) << found.out;
   EXPECT_TRUE(contains(found.out, "\n4096x4100+4 "));
   EXPECT_TRUE(contains(found.out, "\n1x7+4 "));
   const Finished padded = run_without_gpu(BENCH, "--dry-run --family transpose --padding 12");
-  EXPECT_EQ(lines_of(padded.out), 1 + 26 + 3) << padded.out;
+  EXPECT_EQ(lines_of(padded.out), 1 + 26 + 4) << padded.out;
   EXPECT_TRUE(contains(padded.out, "\n65536x65536+12 "));
 }
 
 TEST_F(BenchProgram, DryRunPlansBothFamilies) {
   const Finished found = run_without_gpu(BENCH, "--dry-run --shape 64x64 --matrix 64x65");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 1 + 2 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 2 + 4) << found.out;
   EXPECT_TRUE(contains(found.out, "\n64x64/fp16/b64 "));
   EXPECT_TRUE(contains(found.out, "\n64x65 "));
   EXPECT_TRUE(has_match(found.out,

@@ -18,8 +18,8 @@ TEST_F(ReplayProgram, HelpIsNoError) {
   EXPECT_EQ(found.err, "");
   for (const char* option :
        {"--models", "--batches", "--kernel", "--peer", "--passes", "--warmup-passes", "--seed",
-        "--instrument", "--output-type", "--block-size", "--nested", "--limit-s", "--experiment",
-        "--pass", "--output", "--dry-run"}) {
+        "--instrument", "--output-type", "--block-size", "--nested", "--limit-s", "--clocks",
+        "--experiment", "--pass", "--output", "--dry-run"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
 }
@@ -38,6 +38,7 @@ TEST_F(ReplayProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
               "[0-9]+ kernels, batches 2, 4, 8, 16, 32, 64, 1 warm-up and 3 measured passes each: "
               "about [0-9]+ s, and the time to make the data\n"
               "a kernel whose turn does not end within 20 s \\(--limit-s\\) loses its rows\n"
+              "clocks are observed, not locked\n"
               "none of this can run here: no device: [^\n]*\n"));
   expect_no_files();
 }
@@ -54,7 +55,7 @@ TEST_F(ReplayProgram, DryRunTakesTheModelsAskedFor) {
   const Finished found =
       run_without_gpu(REPLAY, "--dry-run --models llama-3.1-8b --kernel shared_lut");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 5) << found.out;
+  EXPECT_EQ(lines_of(found.out), 6) << found.out;
   EXPECT_TRUE(contains(found.out, "\nllama-3.1-8b "));
   EXPECT_TRUE(contains(found.out, "\n1 kernels, "));
 }

@@ -42,7 +42,7 @@ def program(path, text):
 def own_environment():
     """As if these tests had not been started by a make of this project."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
-    given = {"FILE", "KERNEL", "PEER", "DRY_RUN", "ARCH", "PRESET", "RESULTS", "RECORDED"}
+    given = {"FILE", "KERNEL", "PEER", "CLOCKS", "DRY_RUN", "ARCH", "PRESET", "RESULTS", "RECORDED"}
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 
@@ -89,6 +89,33 @@ def test_peers_are_one_path_or_several(checkout):
         assert make(checkout, "verify", "FILE=x", f"PEER={given}").stdout == f"{wanted}<-->\n<x>\n"
         done = make(checkout, "reproduce-mine", f"PEER={given}", "RECORDED=nowhere")
         assert f"{wanted}<--brief>\n" in done.stdout
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, "1410"])
+def test_clocks_reach_what_measures_and_nothing_else(checkout, value):
+    (checkout / "experiments/mine/passes").write_text("check verify --brief\nalone bench --x\n")
+    for name in ("verify", "bench"):
+        program(checkout / f"build/cpu/bin/{name}", ECHO)
+    assert make(checkout, "verify", "FILE=x", f"CLOCKS={value}").stdout == "<-->\n<x>\n"
+    # As on a machine with a GPU, of which make asks the file system.
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
+    where["PEER"] = ""
+    clocks = f"<--clocks>\n<{value}>\n"
+    wanted = f"<--brief>\n<--x>\n{clocks}<--experiment>\n<mine>\n<--pass>\n<alone>\n"
+    done = run(checkout, "scripts/reproduce", "mine", **where, CLOCKS=value)
+    assert done.stdout.startswith(wanted)
+    done = run(checkout, "scripts/reproduce", "mine", **where, CLOCKS=value, DRY_RUN="1")
+    assert done.stdout == f"check: verify --brief\n<--x>\n{clocks}<--dry-run>\n"
+    done = run(checkout, "scripts/run", "bench", **where, CLOCKS=value)
+    assert done.stdout == clocks
+    assert not list(checkout.rglob("injected"))
+
+
+def test_make_hands_clocks_on_as_data(checkout):
+    program(checkout / "scripts/reproduce", '#!/bin/sh\nprintf "<%s>\\n" "$CLOCKS"\n')
+    for value in ["$(shell touch injected)$x", "1410", ""]:
+        assert make(checkout, "reproduce-mine", f"CLOCKS={value}").stdout == f"<{value}>\n"
+    assert not list(checkout.rglob("injected"))
 
 
 def test_a_dry_run_that_is_off_is_none(checkout):

@@ -1,0 +1,128 @@
+// The clocks of a pass, with a fake NVML and without a GPU: nothing here is measured.
+#include "experiments/harness/pass.hpp"
+
+#include <gtest/gtest.h>
+
+#include "experiments/harness/errors.hpp"
+#include "tests/profiling/lock_log.hpp"
+
+namespace reprolab {
+namespace {
+
+using Lines = std::vector<std::string>;
+using profiling::ScopedVariable;
+
+class PassClocks : public testing::Test {
+ protected:
+  int run(const std::string& clocks, const std::function<void(ResultFile&)>& measure) const {
+    const PassOptions options{.experiment = "a",
+                              .pass = "b",
+                              .output = folder_.path() / "results.json",
+                              .clocks = profiling::parse_clock_policy(clocks)};
+    testing::internal::CaptureStdout();
+    const int status = run_pass(options, {"bench"}, machine_, measure);
+    said_ = testing::internal::GetCapturedStdout();
+    return status;
+  }
+
+  /// One row, so that there is something to report.
+  static void add_row(ResultFile& results) {
+    Record& row = results.records.emplace_back();
+    row.key = "c";
+    row.outcome = Outcome::bit_exact;
+  }
+
+  nlohmann::json clocks() const {
+    return read_json(folder_.path() / "results.json")["provenance"]["clocks"];
+  }
+
+  const OwnFolder folder_;
+  const profiling::LockLog log_;
+  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, sm_{"FAKE_NVML_SM_MHZ", "1410"};
+  const Machine machine_{.gpu = {},
+                         .pci_bus_id = "0000:17:00.0",
+                         .uuid = "GPU-" + std::to_string(getpid()),
+                         .free = {}};
+  mutable std::string said_;
+};
+
+TEST_F(PassClocks, AreLockedWhileItMeasures) {
+  EXPECT_EQ(run("1410",
+                [&](ResultFile& results) {
+                  add_row(results);
+                  EXPECT_EQ(log_.lines(), (Lines{"locking 1410-1410", "locked"}));
+                }),
+            exit_verified);
+  EXPECT_EQ(log_.lines(), profiling::whole_lock(1410));
+  EXPECT_EQ(said_,
+            "locking the SM clock at 1410 MHz; afterwards it is reset to the driver's default, as "
+            "an earlier lock cannot be restored\n");
+  EXPECT_EQ(clocks()["policy"], "locked");
+  EXPECT_EQ(clocks()["locked_mhz"], 1410);
+  EXPECT_EQ(clocks()["sm_mhz"]["median"], 1410);
+}
+
+TEST_F(PassClocks, AreObservedWithoutALock) {
+  EXPECT_EQ(run("observe", add_row), exit_verified);
+  EXPECT_EQ(log_.lines(), Lines{});
+  EXPECT_EQ(said_, "");
+  EXPECT_EQ(clocks()["policy"], "observed");
+  EXPECT_TRUE(clocks()["locked_mhz"].is_null());
+}
+
+TEST_F(PassClocks, AreResetWhenItFails) {
+  const auto fail = [](ResultFile&) { throw std::runtime_error("the GPU is gone"); };
+  EXPECT_EQ(message_of<std::runtime_error>([&] { run("max", fail); }), "the GPU is gone");
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(log_.lines(), profiling::whole_lock(1980));
+}
+
+TEST_F(PassClocks, ThatCannotBeLockedEndItBeforeItMeasures) {
+  const auto never = [](ResultFile&) { FAIL() << "measures"; };
+  const auto refusal = [&] {
+    const std::string line = message_of<UsageError>([&] { run("1410", never); });
+    EXPECT_EQ(testing::internal::GetCapturedStdout().find("locking"), std::string::npos) << line;
+    return line;
+  };
+  {
+    const ScopedVariable none("REPROLAB_NVML", "/nonexistent.so");
+    EXPECT_EQ(refusal(),
+              "--clocks: NVML, which comes with the NVIDIA driver, cannot be loaded "
+              "(/nonexistent.so: cannot open shared object file: No such file or directory); leave "
+              "--clocks out to measure without a lock");
+  }
+  const ScopedVariable lacking("FAKE_NVML_SM_CLOCKS", "1980,1395");
+  EXPECT_EQ(refusal(),
+            "--clocks: this GPU has no SM clock of 1410 MHz; the nearest is 1395 (1395 to 1980 "
+            "MHz); leave --clocks out to measure without a lock");
+  EXPECT_EQ(log_.lines(), Lines{});
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(PassClocks, ThatNeedPermissionAreAnnouncedBeforeThatIsKnown) {
+  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
+      error("FAKE_NVML_ERROR", "4");
+  const auto never = [](ResultFile&) { FAIL() << "measures"; };
+  EXPECT_EQ(message_of<UsageError>([&] { run("1410", never); }),
+            "--clocks: NVML does not lock the SM clock: Insufficient Permissions; it takes root "
+            "with CAP_SYS_ADMIN; leave --clocks out to measure without a lock");
+  EXPECT_TRUE(testing::internal::GetCapturedStdout().starts_with("locking the SM clock at 1410"));
+  EXPECT_EQ(log_.lines(), Lines{});
+}
+
+TEST_F(PassClocks, OfADryRunAreThoseThatTheGpuOffers) {
+  profiling::Gpu gpu;
+  gpu.pci_bus_id = machine_.pci_bus_id;
+  PassOptions options;
+  options.clocks = profiling::parse_clock_policy("max");
+  const std::string notes = dry_run_notes(options, gpu);
+  EXPECT_NE(notes.find("\nthe SM clock would be locked at 1980 MHz; afterwards"), notes.npos);
+  options.clocks = profiling::parse_clock_policy("1400");
+  EXPECT_EQ(message_of<UsageError>([&] { dry_run_notes(options, gpu); }),
+            "--clocks: this GPU has no SM clock of 1400 MHz; the nearest is 1395 (210 to 1980 "
+            "MHz); leave --clocks out to measure without a lock");
+  EXPECT_EQ(log_.lines(), Lines{});
+}
+
+}  // namespace
+}  // namespace reprolab
