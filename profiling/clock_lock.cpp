@@ -54,7 +54,7 @@ class OnlyGuardian {
   explicit OnlyGuardian(const GpuAddress& gpu)
       : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-    const std::string name = "reprolab-clocks-" + gpu.uuid;
+    const std::string name = "reprolab-clocks-" + gpu.pci_bus_id;
     const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
     std::memcpy(address.sun_path + 1, name.data(), length);  // behind a zero byte
     const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);

@@ -38,11 +38,11 @@ class PassClocks : public testing::Test {
 
   const OwnFolder folder_;
   const profiling::LockLog log_;
-  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, sm_{"FAKE_NVML_SM_MHZ", "1410"};
-  const Machine machine_{.gpu = {},
-                         .pci_bus_id = "0000:17:00.0",
-                         .uuid = "GPU-" + std::to_string(getpid()),
-                         .free = {}};
+  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, any_gpu_{"FAKE_NVML_ANY_GPU", "1"},
+      sm_{"FAKE_NVML_SM_MHZ", "1410"};
+  /// Nothing that a real NVML could know.
+  const Machine machine_{
+      .gpu = {}, .pci_bus_id = "test-" + std::to_string(getpid()), .uuid = "", .free = {}};
   mutable std::string said_;
 };
 

@@ -25,10 +25,11 @@ ClockPolicy at(unsigned mhz) { return {.kind = ClockPolicy::Kind::mhz, .mhz = mh
 
 class ClockLocks : public testing::Test {
  protected:
-  /// Of this test alone, because one GPU has one guardian, and tests run beside each other.
-  const GpuAddress gpu_{"0000:17:00.0", "GPU-of-test-" + std::to_string(getpid())};
+  /// Of this test alone, because one GPU has one guardian, and tests run beside each other; and
+  /// nothing that a real NVML could know.
+  const GpuAddress gpu_{"test-" + std::to_string(getpid()), ""};
   const LockLog log_;
-  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML};
+  const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, any_gpu_{"FAKE_NVML_ANY_GPU", "1"};
 
   Lines log() const { return log_.lines(); }
 
@@ -142,10 +143,10 @@ TEST_F(ClockLocks, ArePlannedWithoutLocking) {
 }
 
 TEST_F(ClockLocks, AreOfOneProgramAtATime) {
-  StartedProgram first({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  StartedProgram first({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   log_.wait_for("locked");
   EXPECT_EQ(refusal(at(1395)), "another run has locked this GPU's clocks: wait until it ends");
-  { const ClockLock other_gpu({gpu_.pci_bus_id, gpu_.uuid + "-other"}, at(1395), ignore); }
+  { const ClockLock other_gpu({gpu_.pci_bus_id + "-other", ""}, at(1395), ignore); }
   first.release();
   EXPECT_EQ(first.errors(), "");
   EXPECT_EQ(ClockLock(gpu_, at(1395), ignore).mhz(), 1395u);
@@ -180,7 +181,7 @@ class EveryEnd : public ClockLocks, public testing::WithParamInterface<End> {};
 TEST_P(EveryEnd, ReleasesTheClocks) {
   const auto& [signal, whole_group, moment] = GetParam();
   const ScopedVariable slow("FAKE_NVML_SLOW_MS", "200");
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   if (moment != Moment::starting) log_.wait_for("locking 1410-1410");
   if (moment > Moment::locking) log_.wait_for("locked");
   if (moment == Moment::resetting) {
@@ -217,7 +218,7 @@ std::string name_of(const testing::TestParamInfo<End>& info) {
 INSTANTIATE_TEST_SUITE_P(BySignal, EveryEnd, testing::ValuesIn(every_end()), name_of);
 
 TEST_F(ClockLocks, OfAKilledProgramAreReleasedWhileItsForkedProcessLingers) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410", "linger"});
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410", "linger"});
   log_.wait_for("locked");
   const pid_t forked = std::stoi(program.first_line());
   program.send(SIGKILL);
@@ -227,7 +228,7 @@ TEST_F(ClockLocks, OfAKilledProgramAreReleasedWhileItsForkedProcessLingers) {
 }
 
 TEST_F(ClockLocks, AreReleasedByAProgramWhoseForkedProcessLingers) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410", "linger"});
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410", "linger"});
   const pid_t forked = std::stoi(program.first_line());
   program.release();
   EXPECT_EQ(program.wait(), 0);
@@ -238,7 +239,7 @@ TEST_F(ClockLocks, AreReleasedByAProgramWhoseForkedProcessLingers) {
 /// As scripts/given runs programs.
 TEST_F(ClockLocks, AreReleasedWhenTheScriptEndsThatRunsTheProgram) {
   const std::string line = "setpriv --pdeathsig TERM -- \"$0\" \"$1\" 1410; true";
-  StartedProgram script({"sh", "-c", line, HOLD_CLOCK_LOCK, gpu_.uuid});
+  StartedProgram script({"sh", "-c", line, HOLD_CLOCK_LOCK, gpu_.pci_bus_id});
   log_.wait_for("locked");
   script.send(SIGKILL);
   EXPECT_EQ(script.errors(), "");
@@ -246,7 +247,7 @@ TEST_F(ClockLocks, AreReleasedWhenTheScriptEndsThatRunsTheProgram) {
 }
 
 TEST_F(ClockLocks, SurviveSignalsToTheGuardian) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   log_.wait_for("locked");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) kill(log_.guardian(), signal);
   EXPECT_EQ(refusal(at(1410)), "another run has locked this GPU's clocks: wait until it ends");
@@ -260,10 +261,11 @@ TEST_F(ClockLocks, ThatCannotBeResetSayWhatDoesIt) {
   const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceResetGpuLockedClocks");
   const std::string line =
       "clocks: the SM clock may still be locked at 1410 MHz: NVML does not reset it: Not "
-      "Supported; this resets it: nvidia-smi -i 0000:17:00.0 -rgc\n";
+      "Supported; this resets it: nvidia-smi -i " +
+      gpu_.pci_bus_id + " -rgc\n";
   for (const bool killed : {false, true}) {
     log_.clear();
-    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
     log_.wait_for("locked");
     killed ? program.send(SIGKILL) : program.release();
     EXPECT_EQ(program.errors(), line);
@@ -271,13 +273,14 @@ TEST_F(ClockLocks, ThatCannotBeResetSayWhatDoesIt) {
 }
 
 TEST_F(ClockLocks, WhoseGuardianIsKilledSayWhatResetsThem) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.uuid, "1410"});
+  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   log_.wait_for("locked");
   kill(log_.guardian(), SIGKILL);
   program.release();
   EXPECT_EQ(program.errors(),
             "clocks: the SM clock may still be locked at 1410 MHz: its guardian was ended by a "
-            "signal (Killed); this resets it: nvidia-smi -i 0000:17:00.0 -rgc\n");
+            "signal (Killed); this resets it: nvidia-smi -i " +
+                gpu_.pci_bus_id + " -rgc\n");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// hold_clock_lock UUID CLOCKS [linger]: locks, and holds the lock until stdin ends. With `linger`
+// hold_clock_lock BUS_ID CLOCKS [linger]: locks, and holds the lock until stdin ends. With `linger`
 // it forks a process first, as our programs do, but one that lives on; its id is on stdout.
 #include <unistd.h>
 
@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   using namespace reprolab::profiling;
   if (argc < 3) return 2;
   try {
-    const ClockLock lock({.pci_bus_id = "0000:17:00.0", .uuid = argv[1]},
-                         parse_clock_policy(argv[2]), [](unsigned) {});
+    const ClockLock lock({.pci_bus_id = argv[1], .uuid = ""}, parse_clock_policy(argv[2]),
+                         [](unsigned) {});
     if (argc > 3 && std::string_view(argv[3]) == "linger") {
       const pid_t forked = fork();
       if (forked == 0) {
