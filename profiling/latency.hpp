@@ -1,0 +1,74 @@
+// Latencies of memory in SM cycles: one thread walks a chain in which every loaded value is the next
+// address, so that no step begins before the one before it has ended, and reads the SM's clock
+// (clock64) before and after. Which instructions a step is made of: latency.cu.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+
+#include "profiling/cuda_check.hpp"
+
+namespace reprolab::profiling::latency {
+
+enum class Step {
+  empty,              ///< Nothing: what is left is the loop and the clock.
+  global_through_l1,  ///< ld.global, the load that plain C++ becomes.
+  global_past_l1,     ///< ld.global.cg: L1 is neither asked nor filled.
+  constant,           ///< ld.const, at an address that is known only at run time.
+  shared,             ///< ld.shared.
+  /// st.shared to one address after another. A store returns nothing that the next could wait for:
+  /// this is how soon the same thread can store again, not a latency.
+  shared_store,
+  /// st.shared, then ld.shared of what was stored, which is the next address.
+  shared_store_to_load
+};
+
+/// Steps that are timed in one walk. As many directly before them are not: they bring data and page
+/// translations into the caches.
+inline constexpr std::int64_t timed_steps = 16384;
+/// Nodes of a chain for the two steps that store. The thread keeps their addresses in registers, so
+/// that what it stores comes from no memory.
+inline constexpr std::uint32_t ring_nodes = 8;
+/// Most bytes of a chain in shared or constant memory.
+inline constexpr std::uint32_t most_on_chip_bytes = 2048;
+
+/// A node and the node that it leads to: byte offsets in the chain's memory.
+struct Link {
+  std::uint32_t at = 0, to = 0;
+};
+
+/// Bytes of a node: those of an address. Offsets are multiples of it.
+std::uint32_t node_bytes(Step step);
+
+/// How many links a walk follows in all; where it ends shows whether it loaded what it should have.
+std::int64_t links_followed(Step step);
+
+struct Walked {
+  std::uint64_t cycles = 0;  ///< Of the timed steps together.
+  std::uint32_t end = 0;     ///< Offset of the node at which the walk ended.
+};
+
+/// A chain in the kind of memory that `step` is about.
+class Chain {
+ public:
+  /// `bytes`: size of the chain's memory. Throws std::invalid_argument if that memory does not hold
+  /// the links, or if a step that stores has another number of them than `ring_nodes`; otherwise as
+  /// DeviceBuffer does. Constant memory holds one chain: the one made last.
+  Chain(Step step, std::span<const Link> links, std::uint32_t bytes);
+
+  /// Enqueues one walk from the node at offset `start`, by one thread.
+  void enqueue(std::uint32_t start, cudaStream_t stream);
+
+  /// The result of the last walk; the stream must have been synchronized since.
+  Walked walked() const { return *walked_.data(); }
+
+ private:
+  Step step_;
+  std::uint32_t bytes_;
+  DeviceBuffer memory_;  ///< Global: addresses. Shared: offsets, with which a block fills its own.
+  MappedArray<Walked> walked_{1};
+};
+
+}  // namespace reprolab::profiling::latency
