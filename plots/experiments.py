@@ -2,10 +2,10 @@
 has its name. A further experiment is such a folder and such a module; no list names it.
 
 The module says what there is to see, each time as a function of a `Run`:
-PASSES: the names of its result files. FAMILY: of the problems in them. TABLES: the functions that
-make its tables, of which a terminal shows those named in ON_TERMINAL. FIGURES: by the file's name,
-a caption and the function that draws it. SHORT_TABLE: makes a few rows for README. highlights:
-sentences for the terminal.
+PASSES: the names of its result files, each with the family of the problems in it. TABLES: the
+functions that make its tables, of which a terminal shows those named in ON_TERMINAL. FIGURES: by
+the file's name, a caption and the function that draws it. SHORT_TABLE: makes a few rows for README.
+highlights: sentences for the terminal.
 """
 
 import argparse
@@ -70,9 +70,10 @@ def experiment(name: str) -> Any:
 
 def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
     """The experiment's result files in `folder`; all must be of one run."""
-    passes = {p: load(folder / f"{p}.json", name, p) for p in experiment(name).PASSES}
-    for results in passes.values():
-        require_family(results, experiment(name).FAMILY)
+    passes = {}
+    for p, family in experiment(name).PASSES.items():
+        passes[p] = load(folder / f"{p}.json", name, p)
+        require_family(passes[p], family)
     first, *others = passes.values()
     for other in others:
         for say in (lambda r: r.gpu, lambda r: f"commit {commit(r)}", driver):

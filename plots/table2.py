@@ -105,8 +105,7 @@ def raw_samples(run: Run) -> Figure:
     return samples_figure(sample_panels(run), run.recorded)
 
 
-PASSES = ("replay", "shapes")
-FAMILY = "nf4"
+PASSES = {"replay": "nf4", "shapes": "nf4"}
 TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, models.share_table)
 ON_TERMINAL = ("table2",)
 SHORT_TABLE = short_table

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int unroll = 64;
 static_assert(timed_steps % unroll == 0 && unroll % ring_nodes == 0);
-/// After a walk that stored, all that it stored is read once more, and a few nodes of that again, so
-/// that the walk ends at another node than it began.
+/// After a walk that stored, all that it stored is read once more, and a few nodes of that again,
+/// so that the walk ends at another node than it began.
 constexpr int links_read_again = ring_nodes + 3;
 
 __constant__ std::uint32_t constant_memory[most_on_chip_bytes / sizeof(std::uint32_t)];
@@ -65,7 +65,8 @@ __device__ std::uint64_t cycles_of(const TakeSteps& take_steps) {
 // One thread each. Its threadIdx.x, which is 0, keeps the compiler from seeing that an address is
 // the same in all lanes, for which it has other instructions.
 
-/// `never` is no number of steps left, which the compiler cannot know: it would remove an empty loop.
+/// `never` is no number of steps left, which the compiler cannot know: it would remove an empty
+/// loop.
 __global__ void walk_empty(std::uint32_t start, int never, Walked* walked) {
   const std::uint64_t cycles = cycles_of([&](int left) {
     if (left == never) __trap();
@@ -105,7 +106,7 @@ __device__ std::uint64_t store_cycles(std::uint32_t& at) {
   ring[0] = at;
 #pragma unroll
   for (unsigned i = 0; i < ring_nodes; ++i) load_shared(ring[i + 1] = ring[i]);
-  // Every node leads to itself now, so that a link that is not stored shows at the end.
+    // Every node leads to itself now, so that a link that is not stored shows at the end.
 #pragma unroll
   for (unsigned i = 0; i < ring_nodes; ++i) store_shared(ring[i], ring[i]);
   const std::uint64_t cycles = cycles_of([&](int) {

@@ -1,5 +1,5 @@
-// Latencies of memory in SM cycles: one thread walks a chain in which every loaded value is the next
-// address, so that no step begins before the one before it has ended, and reads the SM's clock
+// Latencies of memory in SM cycles: one thread walks a chain in which every loaded value is the
+// next address, so that no step begins before the one before it has ended, and reads the SM's clock
 // (clock64) before and after. Which instructions a step is made of: latency.cu.
 #pragma once
 

@@ -1,5 +1,6 @@
 // bench: measures kernels alone, with cold caches, one problem at a time. `make bench KERNEL=name`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -19,11 +20,20 @@ struct Options {
   bool list = false;
 };
 
+std::string data_help() {
+  std::string text = "What problems are filled with";
+  for (const Family* family : families()) {
+    text += fmt::format("; {}: {}", family->name(), fmt::join(family->data(), ", "));
+  }
+  return text + " [each family's first]";
+}
+
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--list", options.list, "List the kernels and exit");
   add_pass_options(app, options.pass);
   app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
   app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");
+  app.add_option("--data", options.selection.data, data_help())->delimiter(',');
   app.add_option("--samples", options.measure.samples, "Timed batches per row")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();

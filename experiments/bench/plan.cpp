@@ -51,30 +51,54 @@ std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
   return common;
 }
 
-}  // namespace
+/// The data that a family's problems are filled with; none if it has none of those asked for.
+std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
+  const auto known = family.data();
+  if (asked.empty()) return {known.front()};
+  std::vector<std::string> found;
+  std::ranges::copy_if(asked, std::back_inserter(found), [&](const std::string& name) {
+    return std::ranges::find(known, name) != known.end();
+  });
+  return found;
+}
 
-std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
+/// The families that `selection` names and that have some of its data.
+std::vector<Family*> select_families(const Selection& selection) {
   std::vector<Family*> selected;
-  std::vector<VariantInfo> known;
-  std::vector<std::string> family_names, problem_names;
+  std::vector<std::string> names, data;
   const bool some_asked_for =
       selection.family.empty() && std::ranges::any_of(families(), &Family::is_asked_for);
   for (Family* family : families()) {
-    family_names.push_back(family->name());
+    names.push_back(family->name());
     if (!selects(selection.family, family->name())) continue;
     if (some_asked_for && !family->is_asked_for()) continue;
     selected.push_back(family);
-    const auto kernels = family->kernels();
-    known.insert(known.end(), kernels.begin(), kernels.end());
+    std::ranges::copy(family->data(), std::back_inserter(data));
   }
-  if (selected.empty()) nothing_matches("--family", selection.family, family_names);
+  if (selected.empty()) nothing_matches("--family", selection.family, names);
+  for (const auto& name : selection.data) {
+    if (std::ranges::find(data, name) == data.end()) nothing_matches("--data", name, data);
+  }
+  std::erase_if(selected, [&](Family* family) { return data_of(*family, selection.data).empty(); });
+  return selected;
+}
+
+}  // namespace
+
+std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
+  const auto selected = select_families(selection);
+  std::vector<VariantInfo> known;
+  std::vector<std::string> problem_names;
+  for (const Family* family : selected) {
+    std::ranges::copy(family->kernels(), std::back_inserter(known));
+  }
   const auto kernels = select_kernels(selection.kernel, known);
   refuse_names_of_ceilings(kernels);
   std::vector<Group> groups;
   for (const Family* family : selected) {
     const auto own = in_common(family->kernels(), kernels);
     if (own.empty()) continue;
-    for (auto& planned : family->problems(free)) {
+    for (auto& planned : family->problems(free, data_of(*family, selection.data))) {
       problem_names.push_back(planned.facts.name);
       if (!selects(selection.problem, planned.facts.name)) continue;
       groups.push_back({groups.size(), family->name(), std::move(planned), own});

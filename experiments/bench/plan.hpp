@@ -10,9 +10,11 @@
 
 namespace reprolab::bench {
 
-/// The selection on the command line: patterns of names (selects() in selection.hpp).
+/// The selection on the command line: patterns of names (selects() in selection.hpp), and data by
+/// name. A family that has none of the data named is left out.
 struct Selection {
-  std::string family, kernel, problem;
+  std::string family{}, kernel{}, problem{};
+  std::vector<std::string> data{};  ///< Empty: each family's first.
 };
 
 /// One problem and the kernels that will run on it.

@@ -42,8 +42,12 @@ class Family {
   /// does so for any family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }
   virtual std::vector<VariantInfo> kernels() const = 0;
-  /// The selected problems. If the command line allows it, those that do not fit are made smaller.
-  virtual std::vector<PlannedProblem> problems(const FreeMemory& free) const = 0;
+  /// Names of the data that its problems can be filled with; without --data, it is the first.
+  virtual std::vector<std::string> data() const = 0;
+  /// The selected problems, each with each of `data`. If the command line allows it, those that do
+  /// not fit are made smaller.
+  virtual std::vector<PlannedProblem> problems(const FreeMemory& free,
+                                               const std::vector<std::string>& data) const = 0;
 };
 
 /// All families of this program, sorted by name.

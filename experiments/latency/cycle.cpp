@@ -21,9 +21,8 @@ Next cycles(Nodes nodes, Random& random) {
   Next next(nodes.count());
   std::iota(next.begin(), next.end(), 0u);
   for (std::uint32_t group = 0; group < nodes.groups; ++group) {
-    shuffle_to_one_cycle(std::span(next).subspan(std::size_t{group} * nodes.per_group,
-                                                 nodes.per_group),
-                         random);
+    shuffle_to_one_cycle(
+        std::span(next).subspan(std::size_t{group} * nodes.per_group, nodes.per_group), random);
   }
   return next;
 }

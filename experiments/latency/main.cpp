@@ -22,10 +22,10 @@ struct Options {
 std::vector<VariantInfo> variants(const std::vector<Space>& spaces) {
   std::vector<VariantInfo> found;
   for (const Space& space : spaces) {
-    found.push_back({.name = space.name,
-                     .origin = {},
-                     .lineage = "ours; the latencies of the paper's section III-B",
-                     .source_file = "profiling/latency.cu"});
+    VariantInfo& variant = found.emplace_back();
+    variant.name = space.name;
+    variant.lineage = "ours, for the latencies of the paper's section III-B";
+    variant.source_file = "profiling/latency.cu";
   }
   return found;
 }
@@ -44,7 +44,7 @@ double about_seconds(const Space& space, int samples) {
 
 int dry_run(const Options& options, const std::vector<Space>& spaces,
             const std::vector<VariantInfo>& selected) {
-  fmt::print("{:<22} {:>16} {:>12} {:>8}\n", "memory", "nodes", "memory", "about");
+  fmt::print("{:<22} {:>16} {:>12} {:>8}\n", "kernel", "nodes", "memory", "about");
   double seconds = 0;
   for (const VariantInfo& variant : selected) {
     const Space& space = space_named(spaces, variant.name);

@@ -61,7 +61,7 @@ nlohmann::json Space::describe() const {
 // Numbers of nodes are odd: a walk follows 2^15 links, and so ends at another node than it began.
 std::vector<Space> spaces(std::uint64_t l2_bytes) {
   const std::uint32_t pages = dram_pages(l2_bytes);
-  std::vector<Space> all{
+  return {
       one_group("empty_chain", "no memory: the loop and the clock alone", Step::empty, 1, 0),
       one_group("shared_load", "ld.shared, random order", Step::shared, 511, 4),
       one_group("shared_store", "st.shared after st.shared, which waits for nothing",
@@ -74,22 +74,21 @@ std::vector<Space> spaces(std::uint64_t l2_bytes) {
                 line_bytes),
       one_group("global_l2", "ld.global.cg, random order in 2 MiB: the average over addresses",
                 Step::global_past_l1, lines_per_page - 1, line_bytes),
-      one_group("global_dram", "ld.global.cg, random order: most steps enter another page",
-                Step::global_past_l1, pages * lines_per_page, line_bytes)};
-  all.push_back({.name = "global_l2_one_line",
-                 .what = "ld.global.cg within one line, another in every sample: the spread",
-                 .step = Step::global_past_l1,
-                 .nodes = {lines_per_page, 15},
-                 .spacing_bytes = 8,
-                 .group_bytes = line_bytes,
-                 .one_cycle = false});
-  all.push_back({.name = "global_dram_by_page",
-                 .what = "ld.global.cg, random order, one 2 MiB page after another",
-                 .step = Step::global_past_l1,
-                 .nodes = {pages, lines_per_page},
-                 .spacing_bytes = line_bytes,
-                 .group_bytes = page_bytes});
-  return all;
+      {.name = "global_l2_one_line",
+       .what = "ld.global.cg within one line, another in every sample: the spread over addresses",
+       .step = Step::global_past_l1,
+       .nodes = {lines_per_page, 15},
+       .spacing_bytes = 8,
+       .group_bytes = line_bytes,
+       .one_cycle = false},
+      one_group("global_dram", "ld.global.cg, random order: nearly every step enters another page",
+                Step::global_past_l1, pages * lines_per_page, line_bytes),
+      {.name = "global_dram_by_page",
+       .what = "ld.global.cg, random order in one 2 MiB page after another",
+       .step = Step::global_past_l1,
+       .nodes = {pages, lines_per_page},
+       .spacing_bytes = line_bytes,
+       .group_bytes = page_bytes}};
 }
 
 }  // namespace reprolab::latency

@@ -56,8 +56,8 @@ Row AllWalks::verify(const Space& space, const VariantInfo& variant,
                             gib(needed), gib(free)),
                 {}};
   } else {
-    verified = run_or_fail(
-        variant, [&] { walks_[variant.name] = std::make_unique<Walks>(space, seed_); });
+    verified =
+        run_or_fail(variant, [&] { walks_[variant.name] = std::make_unique<Walks>(space, seed_); });
     if (verified.outcome == Outcome::not_verified) {
       verified = walk(variant, space.chain(), instrument, /*held=*/false).written;
     }

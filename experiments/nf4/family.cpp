@@ -41,9 +41,16 @@ class Nf4Family : public Family {
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
-  std::vector<PlannedProblem> problems(const FreeMemory&) const override {
+  std::vector<std::string> data() const override {
+    return {std::ranges::begin(code_data_names), std::ranges::end(code_data_names)};
+  }
+
+  std::vector<PlannedProblem> problems(const FreeMemory&,
+                                       const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
-    for (const Shape& shape : shapes()) planned.push_back(plan(shape));
+    for (const Shape& shape : shapes()) {
+      for (const auto& name : data) planned.push_back(plan(shape, code_data_named(name)));
+    }
     return planned;
   }
 
@@ -59,8 +66,9 @@ class Nf4Family : public Family {
         select_models(models, models_.empty() ? papers_protocol().models : models_));
   }
 
-  PlannedProblem plan(const Shape& shape) const {
+  PlannedProblem plan(const Shape& shape, CodeData data) const {
     TensorSpec spec = format_;
+    spec.data = data;
     spec.rows = shape.rows;
     spec.columns = shape.columns;
     const auto facts = describe_problem(
@@ -78,7 +86,7 @@ class Nf4Family : public Family {
   }
 
   std::vector<std::string> models_, shapes_, peers_;
-  TensorSpec format_;  ///< Without rows and columns.
+  TensorSpec format_;  ///< Without rows, columns and data.
 };
 
 Nf4Family family;

@@ -14,7 +14,9 @@ constexpr float weight_deviation = 0.02f;  // of the order of that in trained li
 }  // namespace
 
 std::string TensorSpec::format() const {
-  return fmt::format("{}/b{}{}", reference::name(output), block_size, nested ? "-nested" : "");
+  return fmt::format("{}/b{}{}{}{}", reference::name(output), block_size, nested ? "-nested" : "",
+                     data == CodeData::normal ? "" : "/",
+                     data == CodeData::normal ? "" : name(data));
 }
 
 std::uint64_t TensorSpec::bytes_read() const {
@@ -41,6 +43,7 @@ Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed) {
   std::vector<std::uint16_t> weights(static_cast<std::size_t>(n));
   reference::normal_weights(seed, 0, spec.output, weight_deviation, weights);
   reference::quantize(weights, spec.output, spec.block_size, quantized.codes, quantized.absmax);
+  replace_codes(spec.data, seed, n, quantized.codes);
   if (spec.nested) {
     quantized.nested = reference::quantize_scales(quantized.absmax);
     reference::dequantize_scales(*quantized.nested, quantized.absmax);

@@ -5,19 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "experiments/nf4/code_data.hpp"
 #include "reference/bnb_checkpoint.hpp"
 
 namespace reprolab::nf4 {
 
-/// Shape and format of a tensor.
+/// Shape, format and data of a tensor.
 struct TensorSpec {
   std::int64_t rows = 0, columns = 0;
   int block_size = 64;
   bool nested = false;
   reference::WeightType output = reference::WeightType::fp16;
+  CodeData data = CodeData::normal;
 
   std::int64_t weights() const { return rows * columns; }
-  /// "fp16/b64" or "fp16/b64-nested".
+  /// "fp16/b64" or "fp16/b64-nested"; with other data than normal, "fp16/b64/sorted".
   std::string format() const;
   /// Bytes that a dequantization must read and write, each byte counted once.
   std::uint64_t bytes_read() const;
@@ -32,7 +34,8 @@ struct Tensor {
 
 /// Normal values of standard deviation 0.02, rounded to the output type, quantized and dequantized
 /// by the reference. How often each code occurs decides how much the branch tree diverges, so the
-/// values have the distribution that NF4 is made for. Depends only on `spec` and `seed`.
+/// values have the distribution that NF4 is made for. With other data, the codes are replaced
+/// before the output is computed; the scales stay. Depends only on `spec` and `seed`.
 Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed);
 
 }  // namespace reprolab::nf4

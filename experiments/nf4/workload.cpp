@@ -9,16 +9,18 @@ namespace reprolab::nf4 {
 
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by) {
+  nlohmann::json description = {{"name", name},
+                                {"family", "nf4"},
+                                {"n", spec.weights()},
+                                {"rows", spec.rows},
+                                {"columns", spec.columns},
+                                {"block_size", spec.block_size},
+                                {"nested", spec.nested},
+                                {"output", reference::name(spec.output)},
+                                {"models", used_by}};
+  if (spec.data != CodeData::normal) description["data"] = nf4::name(spec.data);
   return {.name = name,
-          .description = {{"name", name},
-                          {"family", "nf4"},
-                          {"n", spec.weights()},
-                          {"rows", spec.rows},
-                          {"columns", spec.columns},
-                          {"block_size", spec.block_size},
-                          {"nested", spec.nested},
-                          {"output", reference::name(spec.output)},
-                          {"models", used_by}},
+          .description = std::move(description),
           .elements = spec.weights(),
           .element_bytes = 2,
           .bytes_read = spec.bytes_read(),

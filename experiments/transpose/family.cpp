@@ -29,11 +29,6 @@ class TransposeFamily : public Family {
     group->add_option("--padding", padding_, "Elements between two rows, of input and output")
         ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str();
-    group
-        ->add_option("--data", data_, "random, or constant: 1.0 everywhere, verified and not timed")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"random", "constant"}))
-        ->default_str("random");
     group->add_flag("--halve-to-fit", halve_, "Halve rows and columns of a matrix until it fits");
   }
 
@@ -57,7 +52,11 @@ class TransposeFamily : public Family {
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
-  std::vector<PlannedProblem> problems(const FreeMemory& free) const override {
+  /// Constant: 1.0 everywhere, verified and not timed.
+  std::vector<std::string> data() const override { return {"random", "constant"}; }
+
+  std::vector<PlannedProblem> problems(const FreeMemory& free,
+                                       const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
     for (MatrixSpec spec : asked_) {
       while (halve_ && std::min(spec.rows, spec.columns) / 2 >= smallest_size &&
@@ -65,8 +64,8 @@ class TransposeFamily : public Family {
         spec.rows /= 2;
         spec.columns /= 2;
       }
-      for (const auto& data : data_) {
-        spec.data = data == "random" ? Data::random : Data::constant;
+      for (const auto& name : data) {
+        spec.data = name == "random" ? Data::random : Data::constant;
         planned.push_back(plan(spec));
       }
     }
@@ -74,7 +73,7 @@ class TransposeFamily : public Family {
   }
 
  private:
-  std::vector<std::string> matrices_, data_ = {"random"};
+  std::vector<std::string> matrices_;
   std::int64_t padding_ = 0;
   bool halve_ = false;
   std::vector<MatrixSpec> asked_;

@@ -90,6 +90,8 @@ TEST(Tensor, FormatNamesWhatIsMeasured) {
   EXPECT_EQ(spec.format(), "fp16/b64");
   spec = {.rows = 1, .columns = 1, .block_size = 4096, .nested = true, .output = WeightType::bf16};
   EXPECT_EQ(spec.format(), "bf16/b4096-nested");
+  spec.data = CodeData::sorted;
+  EXPECT_EQ(spec.format(), "bf16/b4096-nested/sorted");
 }
 
 /// The branch tree's divergence depends on the codes, so they must occur as in trained weights.

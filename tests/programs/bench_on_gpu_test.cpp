@@ -1,5 +1,6 @@
 // The result files that bench writes, and what it prints with them.
 #include <cstdlib>
+#include <map>
 
 #include "experiments/harness/result_file.hpp"
 #include "profiling/machine.hpp"
@@ -91,6 +92,27 @@ TEST_F(OnGpuResultFile, OfAMatrixOnBothKindsOfDataTimesTheRandomOne) {
   }
   EXPECT_EQ(random, kernel_names("transpose").size() + 5) << "and the ceilings";
   EXPECT_EQ(constant, kernel_names("transpose").size());
+}
+
+/// A small version of the pass `divergence`; an odd number of weights.
+TEST_F(OnGpuResultFile, OfEveryKindOfCodesVerifiesAndTimesThemAll) {
+  const Finished found = run(BENCH,
+                             "--shape 63x1003 --data normal,sorted,uniform,equal --samples 2 "
+                             "--batch-us 20 --output results.json");
+  ASSERT_EQ(found.status, 0) << found.err;
+  std::map<std::string, std::size_t> rows;
+  const json file = result();
+  for (const json& record : file.at("records")) {
+    const std::string data = record["problem"].value("data", "normal");
+    ++rows[data];
+    EXPECT_EQ(times_of(record), 2u) << record["key"];
+    const std::string suffix = data == "normal" ? "" : fmt::format("/{}", data);
+    EXPECT_EQ(record["problem"]["name"], fmt::format("63x1003/fp16/b64{}", suffix));
+  }
+  EXPECT_EQ(rows.size(), 4u);
+  for (const auto& [data, count] : rows) {
+    EXPECT_EQ(count, kernel_names("nf4").size() + 5) << data << ", and the ceilings";
+  }
 }
 
 TEST_F(OnGpuResultFile, OfAMatrixThatDoesNotFitIsOfAHalvedOne) {

@@ -128,6 +128,24 @@ TEST_F(BenchProgram, DryRunPlansAMatrixOnBothKindsOfData) {
       << "verified in one copy";
 }
 
+/// The experiment's arguments.
+TEST_F(BenchProgram, DryRunPlansAShapeOnEveryKindOfCodes) {
+  const Finished found =
+      run_without_gpu(BENCH, "--dry-run --shape 64x1024 --data normal,sorted,uniform,equal");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(lines_of(found.out), 1 + 4 + 3) << found.out;
+  for (const char* name : {"", "/sorted", "/uniform", "/equal"}) {
+    EXPECT_TRUE(contains(found.out, fmt::format("\n64x1024/fp16/b64{} ", name))) << name;
+  }
+}
+
+TEST_F(BenchProgram, LeavesOutTheFamiliesWithoutTheDataAskedFor) {
+  const Finished found = run_without_gpu(BENCH, "--dry-run --data constant");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(lines_of(found.out), 1 + 26 + 3) << found.out;
+  EXPECT_FALSE(contains(found.out, "nf4: ")) << found.out;
+}
+
 TEST_F(BenchProgram, RefusesBadMatricesInOneLine) {
   for (const char* matrix : {"4096", "4x", "x4", "4x4x4", "0x4", "4x0", "-4x4", "4.5x4", "4X4"}) {
     expect_refused(
@@ -175,6 +193,13 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
                    "--pass: give a name of at most 64 letters, digits, '_', '-' and '.', the first "
                    "of them no '.'; see bench --help");
   }
+  expect_refused("--data zeros",
+                 "--data 'zeros' selects nothing; there are: constant, equal, normal, random, "
+                 "sorted, uniform");
+  expect_refused("--shape 4x4 --data normal,constant",
+                 "--data 'constant' selects nothing; there are: equal, normal, sorted, uniform");
+  expect_refused("--shape 4x4 --data equal,equal",
+                 "problem '4x4/fp16/b64/equal' is selected twice");
   expect_refused("--family transpose --kernel shared_lut",
                  fmt::format("--kernel 'shared_lut' selects nothing; there are: {}",
                              fmt::join(kernel_names("transpose"), ", ")));
@@ -224,7 +249,7 @@ TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkThatItsOwnOrderOverrules) {
 TEST_F(BenchProgram, RefusesWhatTheParserRefusesInOneLine) {
   for (const std::string arguments :
        {"--samples 0", "--samples x", "--batch-us 0", "--instrument counter", "--limit-s 0",
-        "--data zeros", "--output-type fp32", "--seed -1", "--seed 2147483648", "--kernel",
+        "--data", "--output-type fp32", "--seed -1", "--seed 2147483648", "--kernel",
         "--block-size x", "--padding -1", "--padding 1048577", "--matrix"}) {
     const Finished found = run_without_gpu(BENCH, arguments);
     EXPECT_EQ(found.status, 2) << arguments;

@@ -25,9 +25,15 @@ class Toys : public Family {
     variant.name = "toy";
     return {variant};
   }
-  std::vector<PlannedProblem> problems(const FreeMemory&) const override {
+  std::vector<std::string> data() const override { return {"plain", "sorted"}; }
+  std::vector<PlannedProblem> problems(const FreeMemory&,
+                                       const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
-    for (const auto& name : problems_named) planned.emplace_back().facts.name = name;
+    for (const auto& name : problems_named) {
+      for (const auto& one : data) {
+        planned.emplace_back().facts.name = one == "plain" ? name : name + "/" + one;
+      }
+    }
     return planned;
   }
 };
@@ -86,6 +92,41 @@ TEST(Selection, RefusesAProblemThatIsThereTwice) {
             "problem 'a' is selected twice");
   EXPECT_EQ(select({.family = "toys", .kernel = "", .problem = "b"}).size(), 1u);
   Toys::problems_named = {};
+}
+
+std::vector<std::string> names_of(const std::vector<Group>& groups) {
+  std::vector<std::string> names;
+  for (const auto& group : groups) names.push_back(group.planned.facts.name);
+  return names;
+}
+
+TEST(Selection, OfDataIsOfTheFamiliesThatHaveIt) {
+  Toys::problems_named = {"a", "b"};
+  const auto toys = [](const std::vector<std::string>& data) {
+    return names_of(select({.family = "toys", .data = data}));
+  };
+  EXPECT_EQ(toys({}), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(toys({"sorted"}), (std::vector<std::string>{"a/sorted", "b/sorted"}));
+  EXPECT_EQ(toys({"sorted", "plain"}),
+            (std::vector<std::string>{"a/sorted", "a", "b/sorted", "b"}));
+  EXPECT_EQ(names_of(select({.data = {"plain"}})), (std::vector<std::string>{"a", "b"}))
+      << "nf4 has no such data";
+  EXPECT_EQ(select({.data = {"sorted"}}).size(), 19u + 2);
+  EXPECT_EQ(select({.data = {"plain", "uniform"}}).size(), 19u + 2) << "each family its own";
+  Toys::problems_named = {};
+}
+
+TEST(Selection, RefusesDataThatNoSelectedFamilyHas) {
+  EXPECT_EQ(message_of<UsageError>([] {
+              select({.data = {"sorted", "zeros"}});
+            }),
+            "--data 'zeros' selects nothing; there are: equal, normal, plain, sorted, uniform");
+  EXPECT_EQ(message_of<UsageError>([] { select({.family = "nf4", .data = {"plain"}}); }),
+            "--data 'plain' selects nothing; there are: equal, normal, sorted, uniform");
+  EXPECT_EQ(message_of<UsageError>([] {
+              select({.family = "nf4", .data = {"equal", "equal"}});
+            }).substr(0, 8),
+            "problem ");
 }
 
 /// Selected by the family's own option, such as --matrix.

@@ -1,0 +1,161 @@
+"""Divergence alone: the same kernels, shape and traffic, with codes in other orders."""
+
+from matplotlib.figure import Figure
+
+from claims.errors import InputError
+from claims.results import Record
+from claims.stats import INTERVAL_NOTE, Estimate, ratio, significant
+from plots import bandwidth
+from plots import figures as draw
+from plots.bandwidth import Measured, measure
+from plots.captions import clock_warning, first_warning, machine_notes
+from plots.experiments import Run
+from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
+
+PASS = "divergence"
+NORMAL, EQUAL = "normal", "equal"  # of weights as they come, and where no warp diverges
+# In the order in which warps agree less.
+DATA = {
+    EQUAL: "one code alone",
+    "sorted": "codes of normal weights in ascending order",
+    NORMAL: "codes of normal weights, as in every other table",
+    "uniform": "each code equally often, at random",
+}
+
+ByData = dict[str, dict[str, Measured]]  # by data, and by kernel
+
+
+def compared_kernels(run: Run) -> tuple[str, str]:
+    """The baseline and the paper's kernel, as the paper's main claim names them."""
+    for claim in run.source.claims:
+        if claim.id == "kernel-speedup":
+            return claim.arguments["baseline"], claim.arguments["subject"]
+    raise InputError(f"{run.source.file}: has no claim 'kernel-speedup', which tables show")
+
+
+def by_data(run: Run) -> ByData:
+    """The rows of each data set; InputError unless the problems differ in their data alone."""
+    results = run[PASS]
+    found: ByData = {}
+    shapes = {tuple(p.get(k) for k in ("rows", "columns")) for p in results.problems()}
+    for problem in results.problems():
+        data = problem.get("data", NORMAL)
+        if len(shapes) > 1 or data in found or data not in DATA:
+            raise InputError(f"{results.file}: needs one shape, once on each of {', '.join(DATA)}")
+        rows = measure(results, problem["name"], compared_kernels(run)[0])
+        found[data] = {m.record.kernel: m for m in rows}
+    return {data: found[data] for data in DATA if data in found}
+
+
+def divergence_table(run: Run) -> Table:
+    """One row per data set and kernel."""
+    results, baseline = run[PASS], compared_kernels(run)[0]
+    columns = [KERNEL, *words("outcome"), *numbers("median us", "interval us", "GB/s")]
+    columns += numbers(f"over {EQUAL}", f"{baseline} takes", wrap=1)
+    found = by_data(run)
+    rows: list[Row | Group] = []
+    data: list[dict[str, object]] = []
+    for name, by_kernel in found.items():
+        rows.append(Group(f"{name}: {DATA[name]}"))
+        for m in by_kernel.values():
+            if not m.record.is_ceiling:
+                rows.append(display(m, over_equal(found, m.record)))
+            data.append(csv_row(name, m, over_equal(found, m.record)))
+    notes = [
+        f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
+        f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
+        "Every row reads and writes equally many bytes, and its output is compared in full.",
+        bandwidth.GB_NOTE,
+        *divergence_reading(run),
+    ]
+    shape = results.problems()[0]
+    title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
+    return Table(PASS, title, columns, rows, data, notes, machine_notes(results))
+
+
+def over_equal(found: ByData, record: Record) -> Estimate | None:
+    """A kernel's time over its own on equal codes."""
+    reference = found.get(EQUAL, {}).get(record.kernel)
+    if reference is None or not (record.ranked and reference.record.ranked):
+        return None
+    return ratio(record.times, reference.record.times)
+
+
+def display(m: Measured, slower: Estimate | None) -> Row:
+    s = m.record.summary
+    if s is None:
+        return [m.record.kernel, m.outcome, *[NONE] * 5]
+    interval = f"{significant(s.low)}-{significant(s.high)}"
+    gain = Cell(shown(m.ratio), clock_warning(m.base, m.record))
+    times = [significant(s.median), interval, f"{m.gb_s:.0f}"]
+    return [m.record.kernel, m.outcome, *times, shown(slower), gain]
+
+
+def shown(found: Estimate | None) -> str:
+    if found is None:
+        return NONE
+    return f"{found.value:.2f}" if found.differs_from_one else "no difference seen"
+
+
+def csv_row(data: str, m: Measured, slower: Estimate | None) -> dict[str, object]:
+    found: dict[str, object] = {"data": data} | bandwidth.csv_row(m)
+    ends = (slower.value, *slower.interval) if slower else (None,) * 3
+    return found | dict(zip(("over_equal", "over_equal_low", "over_equal_high"), ends, strict=True))
+
+
+def divergence_reading(run: Run) -> list[str]:
+    """How much of the paper's gain is divergence, in a sentence; none where a row is missing."""
+    found, (baseline, subject) = by_data(run), compared_kernels(run)
+    wanted = [(data, kernel) for data in (NORMAL, EQUAL) for kernel in (baseline, subject)]
+    rows = {w: m for w in wanted if (m := found.get(w[0], {}).get(w[1])) and m.record.ranked}
+    if len(rows) < len(wanted):
+        return []
+    us = {w: m.record.times.median for w, m in rows.items()}
+    saved = us[NORMAL, baseline] - us[NORMAL, subject]
+    if saved <= 0:
+        return []
+    share = 100 * (us[NORMAL, baseline] - us[EQUAL, baseline]) / saved
+    gain = {data: us[data, baseline] / us[data, subject] for data in (NORMAL, EQUAL)}
+    return [
+        f"On normal weights {subject} is {gain[NORMAL]:.2f}x as fast as {baseline} and saves "
+        f"{significant(saved, 3)} of {significant(us[NORMAL, baseline], 3)} us. With equal codes, "
+        f"where no warp diverges, {baseline} takes {significant(us[EQUAL, baseline], 3)} us: "
+        f"{share:.0f} % of what is saved is divergence, and without it the gain is "
+        f"{gain[EQUAL]:.2f}x."
+    ]
+
+
+def divergence_figure(run: Run) -> Figure:
+    """A group of bars per data set, one bar per kernel."""
+    found = by_data(run)
+    kernels = list(
+        dict.fromkeys(k for rows in found.values() for k, m in rows.items() if m.record.ranked)
+    )
+    kernels = [k for k in compared_kernels(run) if k in kernels] + sorted(
+        set(kernels) - set(compared_kernels(run))
+    )
+    figure = draw.new_figure(7.5, 3.4)
+    axes = figure.subplots()
+    warnings: list[str] = []
+    width = 0.8 / max(1, len(kernels))
+    for k, kernel in enumerate(kernels):
+        colour = draw.SERIES[k % len(draw.SERIES)][0]
+        for place, (data, rows) in enumerate(found.items()):
+            m = rows.get(kernel)
+            if m is None or not m.record.ranked:
+                continue
+            warnings += clock_warning(m.base, m.record)
+            s, x = m.record.times, place + (k - (len(kernels) - 1) / 2) * width
+            ends = [[s.median - s.low], [s.high - s.median]]
+            axes.bar(x, s.median, 0.9 * width, color=colour, label=kernel, gid=f"{data}/{kernel}")
+            axes.errorbar(x, s.median, yerr=ends, fmt="none", ecolor=draw.BLACK, capsize=3)
+    if not kernels:
+        draw.annotate_empty(axes, "no timed row")
+    axes.set_xticks(range(len(found)), list(found))
+    axes.set_xlabel("codes")
+    axes.set_ylabel("time (us)")
+    axes.grid(axis="x", visible=False)
+    draw.legend_above(figure, [axes])
+    notes = [*divergence_reading(run), f"Whiskers: intervals. {INTERVAL_NOTE}"]
+    draw.add_caption(figure, run[PASS], [*notes, *first_warning(warnings)], run.recorded)
+    return figure

@@ -1,0 +1,99 @@
+// Walks on the GPU end where the host's end, and wrong chains are found.
+#include "experiments/latency/walks.hpp"
+
+#include <gtest/gtest.h>
+
+#include "profiling/instrument.hpp"
+#include "tests/message_of.hpp"
+
+namespace reprolab::latency {
+namespace {
+
+using profiling::latency::Chain;
+using profiling::latency::Link;
+
+class OnGpuLatency : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    gpu = profiling::find_gpu(&why_not);
+    if (!gpu) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+
+  static VariantInfo variant(const Space& space) {
+    VariantInfo found;
+    found.name = space.name;
+    return found;
+  }
+
+  /// Where a walk from `start` ends.
+  static std::uint32_t end_of(Chain& chain, std::uint32_t start) {
+    chain.enqueue(start, nullptr);
+    profiling::check(cudaDeviceSynchronize(), "a walk");
+    return chain.walked().end;
+  }
+
+  std::optional<profiling::Gpu> gpu;
+};
+
+TEST_F(OnGpuLatency, EveryRowIsVerifiedAndSampled) {
+  const auto all = spaces(gpu->l2_bytes);
+  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::events);
+  AllWalks walks(*gpu, 1, "test");
+  std::vector<Row> rows;
+  for (const Space& space : all) {
+    rows.push_back(walks.verify(space, variant(space), *instrument));
+    EXPECT_EQ(rows.back().record.outcome, Outcome::bit_exact) << rows.back().record.reason;
+  }
+  take_samples(rows, walks, *instrument, {.samples = 3, .seed = 1}, Turn());
+  for (const Row& row : rows) {
+    const Metric* latency = row.record.metric(latency_metric);
+    ASSERT_NE(latency, nullptr) << row.record.key << row.record.reason;
+    EXPECT_EQ(latency->unit, "cycles");
+    EXPECT_EQ(latency->samples.size(), 3u);
+    for (const double cycles : latency->samples) EXPECT_GT(cycles, 0) << row.record.key;
+  }
+}
+
+TEST_F(OnGpuLatency, WithoutAnInstrumentThereIsAVerdictAndNoNumber) {
+  const auto all = spaces(gpu->l2_bytes);
+  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
+  AllWalks walks(*gpu, 1, "test");
+  const Row row = walks.verify(all.at(1), variant(all.at(1)), *instrument);
+  EXPECT_EQ(row.record.outcome, Outcome::bit_exact) << row.record.reason;
+  EXPECT_TRUE(row.record.metrics.empty());
+}
+
+/// A chain that is not the one that the host walks along.
+TEST_F(OnGpuLatency, AWrongLinkIsAWrongEnd) {
+  for (const Step step : {Step::global_through_l1, Step::global_past_l1, Step::constant,
+                          Step::shared, Step::shared_store, Step::shared_store_to_load}) {
+    const std::uint32_t node = profiling::latency::node_bytes(step);
+    const std::int64_t links = profiling::latency::links_followed(step);
+    const auto end = [&](const Next& next) {
+      std::vector<Link> made;
+      for (std::uint32_t i = 0; i < next.size(); ++i) made.push_back({i * node, next[i] * node});
+      Chain chain(step, made, static_cast<std::uint32_t>(made.size()) * node);
+      return end_of(chain, 0) / node;
+    };
+    const Next right{3, 4, 5, 2, 7, 1, 0, 6}, wrong{3, 4, 1, 2, 7, 5, 0, 6};
+    EXPECT_EQ(end(right), node_after(right, 0, links)) << static_cast<int>(step);
+    EXPECT_NE(end(right), 0u) << static_cast<int>(step);
+    EXPECT_NE(end(wrong), node_after(right, 0, links)) << static_cast<int>(step);
+  }
+}
+
+TEST_F(OnGpuLatency, AChainThatItsMemoryDoesNotHoldIsRefused) {
+  const auto refusal = [](Step step, std::vector<Link> links, std::uint32_t bytes) {
+    return message_of<std::invalid_argument>([&] { Chain(step, links, bytes); });
+  };
+  EXPECT_EQ(refusal(Step::global_past_l1, {{0, 8}}, 8), "chain: no node at offset 8");
+  EXPECT_EQ(refusal(Step::global_past_l1, {{4, 0}}, 16), "chain: no node at offset 4");
+  EXPECT_EQ(refusal(Step::shared, {{0, 2}}, 16), "chain: no node at offset 2");
+  EXPECT_EQ(refusal(Step::constant, {{0, 0}}, 4096), "chain: 4096 bytes; this memory holds 2048");
+  EXPECT_EQ(refusal(Step::shared_store, {{0, 0}}, 64),
+            "chain: 1 links; a step that stores needs 8");
+}
+
+}  // namespace
+}  // namespace reprolab::latency
