@@ -64,7 +64,8 @@ def divergence_table(run: Run) -> Table:
     notes = [
         f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
         f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
-        "Every row reads and writes equally many bytes, and its output is compared in full.",
+        "Every row reads and writes equally many bytes, and its output is compared in full. "
+        "constant_lut does not branch: its table is read once for each different code of a warp.",
         bandwidth.GB_NOTE,
         *divergence_reading(run),
     ]
@@ -76,7 +77,9 @@ def divergence_table(run: Run) -> Table:
 def over_equal(found: ByData, record: Record) -> Estimate | None:
     """A kernel's time over its own on equal codes."""
     reference = found.get(EQUAL, {}).get(record.kernel)
-    if reference is None or not (record.ranked and reference.record.ranked):
+    if reference is None or reference.record is record:
+        return None
+    if not (record.ranked and reference.record.ranked):
         return None
     return ratio(record.times, reference.record.times)
 

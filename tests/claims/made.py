@@ -102,6 +102,22 @@ def matrix_problem(rows: int, data: str = "random") -> dict[str, Any]:
     return found
 
 
+def walked(kernel: str, cycles: list[float]) -> dict[str, Any]:
+    """A row of the program latency."""
+    problem = {"name": f"chain of {kernel}", "family": "latency", "what": f"{kernel}, step by step"}
+    problem |= {"nodes": 127, "memory_bytes": 16256, "timed_steps": 16384}
+    times = [round(2 * 16384 * c / 1980, 3) for c in cycles]
+    metrics = [metric("kernel_time", times), metric("latency", cycles, "cycles")]
+    return record(problem, kernel, metrics=metrics, source_file="profiling/latency.cu")
+
+
+def latency(cycles: dict[str, list[float]]) -> dict[str, Any]:
+    """The pass of counters with the samples of each kind of memory."""
+    found = results("counters", "latency", [walked(*row) for row in cycles.items()])
+    argv = ["build/latency", "--output=results/counters/latency.json"]
+    return found | {"provenance": provenance(argv=argv, instrument="events")}
+
+
 def find(file: dict[str, Any], key: str) -> dict[str, Any]:
     """The record with this key."""
     return next(r for r in file["records"] if r["key"] == key)

@@ -26,13 +26,6 @@ class OnGpuLatency : public testing::Test {
     return found;
   }
 
-  /// Where a walk from `start` ends.
-  static std::uint32_t end_of(Chain& chain, std::uint32_t start) {
-    chain.enqueue(start, nullptr);
-    profiling::check(cudaDeviceSynchronize(), "a walk");
-    return chain.walked().end;
-  }
-
   std::optional<profiling::Gpu> gpu;
 };
 
@@ -64,22 +57,32 @@ TEST_F(OnGpuLatency, WithoutAnInstrumentThereIsAVerdictAndNoNumber) {
   EXPECT_TRUE(row.record.metrics.empty());
 }
 
-/// A chain that is not the one that the host walks along.
+/// Where the walk of a chain of adjacent nodes ends.
+std::uint32_t end_of(Step step, const Next& next) {
+  const std::uint32_t node = profiling::latency::node_bytes(step);
+  std::vector<Link> links;
+  for (std::uint32_t i = 0; i < next.size(); ++i) links.push_back({i * node, next[i] * node});
+  Chain chain(step, links, static_cast<std::uint32_t>(next.size()) * node);
+  chain.enqueue(0, nullptr);
+  profiling::check(cudaDeviceSynchronize(), "a walk");
+  return chain.walked().end / node;
+}
+
+/// `wrong` leaves out a node of the cycle that the host walks along.
+void expect_told_apart(Step step, const Next& right, const Next& wrong) {
+  const std::uint32_t expected = node_after(right, 0, profiling::latency::links_followed(step));
+  EXPECT_NE(expected, 0u) << "or a walk that goes nowhere would look right";
+  EXPECT_EQ(end_of(step, right), expected) << static_cast<int>(step);
+  EXPECT_NE(end_of(step, wrong), expected) << static_cast<int>(step);
+}
+
 TEST_F(OnGpuLatency, AWrongLinkIsAWrongEnd) {
-  for (const Step step : {Step::global_through_l1, Step::global_past_l1, Step::constant,
-                          Step::shared, Step::shared_store, Step::shared_store_to_load}) {
-    const std::uint32_t node = profiling::latency::node_bytes(step);
-    const std::int64_t links = profiling::latency::links_followed(step);
-    const auto end = [&](const Next& next) {
-      std::vector<Link> made;
-      for (std::uint32_t i = 0; i < next.size(); ++i) made.push_back({i * node, next[i] * node});
-      Chain chain(step, made, static_cast<std::uint32_t>(made.size()) * node);
-      return end_of(chain, 0) / node;
-    };
-    const Next right{3, 4, 5, 2, 7, 1, 0, 6}, wrong{3, 4, 1, 2, 7, 5, 0, 6};
-    EXPECT_EQ(end(right), node_after(right, 0, links)) << static_cast<int>(step);
-    EXPECT_NE(end(right), 0u) << static_cast<int>(step);
-    EXPECT_NE(end(wrong), node_after(right, 0, links)) << static_cast<int>(step);
+  for (const Step step :
+       {Step::global_through_l1, Step::global_past_l1, Step::constant, Step::shared}) {
+    expect_told_apart(step, {3, 4, 5, 2, 7, 1, 8, 6, 0}, {3, 4, 1, 2, 7, 5, 8, 6, 0});
+  }
+  for (const Step step : {Step::shared_store, Step::shared_store_to_load}) {
+    expect_told_apart(step, {3, 4, 5, 2, 7, 1, 0, 6}, {3, 4, 1, 2, 7, 5, 0, 6});
   }
 }
 

@@ -158,10 +158,10 @@ def test_every_recorded_machine_has_its_pages_and_its_part_of_a_block(
 def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
     """It counts for the ledger, and has no page."""
     row = made.record(made.forward_pass("qwen3-32b", 8), "branch_tree", [1.0])
-    write("recorded/h200/counters", made.results("counters", "nf4", [row]))
+    write("recorded/h200/figure4", made.results("figure4", "decode", [row]))
     assert run(place) == 0
-    assert "counters, nf4: NVIDIA H200" in (place / "recorded/h200/README.md").read_text()
-    assert not (place / "recorded/h200/counters/README.md").exists()
+    assert "figure4, decode: NVIDIA H200" in (place / "recorded/h200/README.md").read_text()
+    assert not (place / "recorded/h200/figure4/README.md").exists()
 
 
 def test_a_pass_that_is_missing(place, capsys):

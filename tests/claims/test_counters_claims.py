@@ -1,0 +1,106 @@
+"""The claim on latencies: each way that its cells can go."""
+
+import made
+import pytest
+
+CLAIM = "latency-12-15"
+READ, WRITE, L1 = "global_dram, shared_load", "global_dram, shared_store", "global_l1, shared_load"
+PAPERS = {"shared_load": 23, "shared_store": 19, "shared_store_to_load": 26, "global_l1": 33}
+PAPERS |= {"global_dram": 290}
+H200 = {"shared_load": 28.8, "shared_store": 4, "shared_store_to_load": 33, "global_l1": 39.6}
+H200 |= {"global_dram": 697}
+
+
+def file_of(cycles, **changes):
+    values = cycles | changes
+    return made.latency({kernel: [0.99 * c, c, 1.01 * c] for kernel, c in values.items()})
+
+
+def decided(file):
+    found = made.decided(file)
+    return {cell: found[CLAIM, cell] for cell in (READ, WRITE, L1)}
+
+
+def words(file):
+    return [v.verdict for v in decided(file).values()]
+
+
+def test_on_the_papers_own_cycles_reads_hold_and_what_they_rest_on_does_not():
+    found = decided(file_of(PAPERS))
+    assert [v.verdict for v in found.values()] == ["reproduced", "premise_false", "premise_false"]
+    assert found[READ].ours == pytest.approx(290 / 23)
+    assert found[L1].ours == pytest.approx(33 / 23)
+    keys = [key for _, key in found[READ].evidence]
+    assert keys == ["chain of global_dram/global_dram", "chain of shared_load/shared_load"]
+
+
+def test_on_an_h200_device_memory_is_further_away():
+    found = decided(file_of(H200))
+    assert words(file_of(H200)) == ["not_reproduced", "premise_false", "premise_false"]
+    assert found[READ].reason == (
+        "+91.9 % from the source's value, 10 % allowed; global_dram 697 and shared_load 28.8 "
+        "cycles on this NVIDIA H200, the source's figures are of its A100-80GB"
+    )
+    assert found[READ].interval == pytest.approx(
+        (0.99 / 1.01 * 697 / 28.8, 1.01 / 0.99 * 697 / 28.8)
+    )
+    assert found[L1].reason == (
+        "global_l1 39.6 and shared_load 28.8 cycles on this NVIDIA H200: a table of 64 bytes that "
+        "every thread reads is in L1 after its first use"
+    )
+
+
+def test_a_store_is_no_latency_whatever_its_cycles():
+    for cycles in (2, 19, 100):
+        v = decided(file_of(H200, shared_store=cycles))[WRITE]
+        assert (v.verdict, v.ours, v.difference_percent) == ("premise_false", None, None)
+        assert v.reason.startswith("divides a load by a store, which nothing waits for: here a ")
+        assert f"store again after {cycles}" in v.reason
+        assert v.reason.endswith("can be read after 33.0, where a load alone takes 28.8")
+
+
+@pytest.mark.parametrize(
+    ("dram", "verdict"),
+    [
+        (23 * 0.901 * 290 / 23, "reproduced"),
+        (23 * 1.099 * 290 / 23, "reproduced"),
+        (23 * 0.899 * 290 / 23, "not_reproduced"),
+        (23 * 1.101 * 290 / 23, "not_reproduced"),
+    ],
+)
+def test_the_tolerance_is_ten_percent(dram, verdict):
+    assert decided(file_of(PAPERS, global_dram=dram))[READ].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("l1", "verdict"),
+    [(23 * 10.79, "premise_false"), (23 * 10.81, "reproduced"), (290, "reproduced")],
+)
+def test_the_premise_holds_where_an_l1_hit_is_as_slow_as_claimed(l1, verdict):
+    assert decided(file_of(PAPERS, global_l1=l1))[L1].verdict == verdict
+
+
+@pytest.mark.parametrize("kernel", PAPERS)
+def test_a_row_that_is_missing_or_wrong_decides_nothing(kernel):
+    needed_by = {
+        "shared_load": [READ, WRITE, L1],
+        "shared_store": [WRITE],
+        "shared_store_to_load": [WRITE],
+        "global_l1": [L1],
+        "global_dram": [READ, WRITE],
+    }
+    file = file_of(H200)
+    (row,) = made.rows_of(file, kernel)
+    made.fail(row, "mismatch", "1 of 1 ends differ")
+    for cell, v in decided(file).items():
+        assert (v.verdict == "not_testable") is (cell in needed_by[kernel])
+    file["records"].remove(row)
+    for cell, v in decided(file).items():
+        assert (v.verdict == "not_tested") is (cell in needed_by[kernel])
+
+
+def test_a_run_that_took_no_samples_decides_nothing():
+    file = file_of(H200)
+    for row in file["records"]:
+        row["metrics"] = []
+    assert set(words(file)) == {"not_tested"}
