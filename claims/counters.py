@@ -6,8 +6,8 @@ from claims.stats import Summary, significant
 
 
 @rule(
-    "ours within {tolerance_percent:g} % of the source's ratio; of an L1 hit over shared memory, "
-    "for which the source has no value, at least {least:g} less that much"
+    "ours within {tolerance_percent:g} % of the source's ratio; where it has none, for an L1 hit "
+    "over shared memory, at least {least:g} less the same tolerance"
 )
 def latency_ratio(
     case: Case,
