@@ -52,10 +52,11 @@ int dry_run(const Options& options, const std::vector<Space>& spaces,
     fmt::print("{:<22} {:>16} {:>8.2f} GiB {:>6.1f} s\n", space.name, space.chain(),
                gib(space.bytes()), about_seconds(space, options.samples));
   }
-  fmt::print("{} samples per row; about {:.0f} s\n{}\n", options.samples, seconds,
-             limit_note(options.pass));
   std::string why_not;
-  if (const auto gpu = profiling::find_gpu(&why_not)) {
+  const auto gpu = profiling::find_gpu(&why_not);
+  fmt::print("{} samples per row; about {:.0f} s\n{}\n", options.samples, seconds,
+             dry_run_notes(options.pass, gpu));
+  if (gpu) {
     fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
   } else {
     fmt::print("none of this can run here: {}\n", why_not);

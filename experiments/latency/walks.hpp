@@ -49,7 +49,7 @@ class AllWalks : public Subject {
   Row verify(const Space& space, const VariantInfo& variant, profiling::Instrument& instrument);
 
   std::string name() const override { return "latency"; }
-  void prepare(Row&, profiling::Instrument&) override {}
+  Verifier::Sampled prepare(Row&, profiling::Instrument&) override { return {}; }
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override;
   std::optional<double> sm_mhz() override;
 
