@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
-GIVEN := FILE KERNEL PEER CLOCKS DRY_RUN ARCH PRESET RESULTS RECORDED
+GIVEN := FILE KERNEL PEER METRICS CHIP CLOCKS DRY_RUN ARCH PRESET RESULTS RECORDED
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
@@ -38,7 +38,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 .NOTPARALLEL:
 LOCKED := @scripts/locked
 
-.PHONY: help deps build test test-sanitized verify list bench $(REPRODUCE) render \
+.PHONY: help deps build test test-sanitized verify list bench metrics $(REPRODUCE) render \
   render-recorded claims check format clean
 
 help: ## List the targets
@@ -96,6 +96,10 @@ ifneq ($(GPU_HALF),)
 else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
+
+metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: make metrics CHIP=GA100 [METRICS='dram*']
+	$(LOCKED) scripts/build metrics
+	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
 $(REPRODUCE): reproduce-%: deps
 	@programs=$$(scripts/reproduce $* --programs) && \

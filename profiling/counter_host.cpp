@@ -1,0 +1,255 @@
+#include "profiling/counter_host.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace reprolab::profiling {
+namespace {
+
+constexpr CUpti_MetricType types[] = {CUPTI_METRIC_TYPE_COUNTER, CUPTI_METRIC_TYPE_RATIO,
+                                      CUPTI_METRIC_TYPE_THROUGHPUT};
+
+std::string text_of(const char* text) { return text ? text : ""; }
+
+}  // namespace
+
+CuptiHost::CuptiHost(const DynamicLibrary& cupti) {
+  const std::string missing =
+      cupti.bind({{get_result_string, "cuptiGetResultString"},
+                  {initialize, "cuptiProfilerHostInitialize"},
+                  {deinitialize, "cuptiProfilerHostDeinitialize"},
+                  {get_supported_chips, "cuptiProfilerHostGetSupportedChips"},
+                  {get_base_metrics, "cuptiProfilerHostGetBaseMetrics"},
+                  {get_sub_metrics, "cuptiProfilerHostGetSubMetrics"},
+                  {get_metric_properties, "cuptiProfilerHostGetMetricProperties"},
+                  {config_add_metrics, "cuptiProfilerHostConfigAddMetrics"},
+                  {get_config_image_size, "cuptiProfilerHostGetConfigImageSize"},
+                  {get_config_image, "cuptiProfilerHostGetConfigImage"},
+                  {get_num_of_passes, "cuptiProfilerHostGetNumOfPasses"},
+                  {evaluate, "cuptiProfilerHostEvaluateToGpuValues"}});
+  if (missing.empty()) return;
+  throw std::runtime_error(
+      fmt::format("counters: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.6 update 2 or "
+                  "newer.",
+                  missing));
+}
+
+void CuptiHost::check(CUptiResult result, std::string_view function) const {
+  if (result != CUPTI_SUCCESS) throw CuptiError("counters", function, result, get_result_string);
+}
+
+std::vector<std::string> CuptiHost::chips() const {
+  CUpti_Profiler_Host_GetSupportedChips_Params params{};
+  params.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE;
+  check(get_supported_chips(&params), "cuptiProfilerHostGetSupportedChips");
+  std::vector<std::string> names(params.ppChipNames, params.ppChipNames + params.numChips);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<const char*> CounterPlan::names() const {
+  std::vector<const char*> found;
+  for (const Entry& entry : entries) {
+    if (entry.missing.empty()) found.push_back(entry.name.c_str());
+  }
+  return found;
+}
+
+/// CUPTI's object for a chip. A new one for each configuration: metrics once added to one stay.
+class ChipCounters::Object {
+ public:
+  explicit Object(const ChipCounters& chip) : cupti_(chip.cupti_) {
+    CUpti_Profiler_Host_Initialize_Params params{};
+    params.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE;
+    params.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
+    params.pChipName = chip.chip_.c_str();
+    params.pCounterAvailabilityImage =
+        chip.availability_.empty() ? nullptr : chip.availability_.data();
+    cupti_.check(cupti_.initialize(&params), "cuptiProfilerHostInitialize");
+    object_ = params.pHostObject;
+  }
+  ~Object() {
+    CUpti_Profiler_Host_Deinitialize_Params params{};
+    params.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE;
+    params.pHostObject = object_;
+    cupti_.deinitialize(&params);
+  }
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  CUpti_Profiler_Host_Object* get() const { return object_; }
+
+  void add(std::span<const char* const> names) const {
+    std::vector<const char*> pointers(names.begin(), names.end());
+    CUpti_Profiler_Host_ConfigAddMetrics_Params params{};
+    params.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE;
+    params.pHostObject = object_;
+    params.ppMetricNames = pointers.data();
+    params.numMetrics = pointers.size();
+    cupti_.check(cupti_.config_add_metrics(&params), "cuptiProfilerHostConfigAddMetrics");
+  }
+
+ private:
+  const CuptiHost& cupti_;
+  CUpti_Profiler_Host_Object* object_ = nullptr;
+};
+
+ChipCounters::ChipCounters(const CuptiHost& cupti, std::string chip,
+                           std::vector<std::uint8_t> availability)
+    : cupti_(cupti), chip_(std::move(chip)), availability_(std::move(availability)) {
+  const Object known(*this);
+}
+
+BaseMetric ChipCounters::properties(const Object& object, const std::string& name) const {
+  CUpti_Profiler_Host_GetMetricProperties_Params params{};
+  params.structSize = CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE;
+  params.pHostObject = object.get();
+  params.pMetricName = name.c_str();
+  cupti_.check(cupti_.get_metric_properties(&params), "cuptiProfilerHostGetMetricProperties");
+  return {params.metricType, name, text_of(params.pDimUnit), text_of(params.pDescription)};
+}
+
+std::vector<BaseMetric> ChipCounters::base_metrics() const {
+  const Object object(*this);
+  std::vector<BaseMetric> metrics;
+  for (const CUpti_MetricType type : types) {
+    CUpti_Profiler_Host_GetBaseMetrics_Params params{};
+    params.structSize = CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE;
+    params.pHostObject = object.get();
+    params.metricType = type;
+    cupti_.check(cupti_.get_base_metrics(&params), "cuptiProfilerHostGetBaseMetrics");
+    // Copied before the next call of CUPTI, which may reuse the list's memory.
+    std::vector<std::string> names(params.ppMetricNames, params.ppMetricNames + params.numMetrics);
+    std::ranges::sort(names);
+    for (const std::string& name : names) metrics.push_back(properties(object, name));
+  }
+  return metrics;
+}
+
+std::vector<std::string> ChipCounters::rollups(const BaseMetric& metric) const {
+  const Object object(*this);
+  CUpti_Profiler_Host_GetSubMetrics_Params params{};
+  params.structSize = CUpti_Profiler_Host_GetSubMetrics_Params_STRUCT_SIZE;
+  params.pHostObject = object.get();
+  params.metricType = metric.type;
+  params.pMetricName = metric.name.c_str();
+  cupti_.check(cupti_.get_sub_metrics(&params), "cuptiProfilerHostGetSubMetrics");
+  std::vector<std::string> endings(params.ppSubMetrics,
+                                   params.ppSubMetrics + params.numOfSubmetrics);
+  std::ranges::stable_partition(endings, [](const auto& ending) { return ending == ".sum"; });
+  return endings;
+}
+
+std::vector<std::uint8_t> ChipCounters::config(std::span<const char* const> names) const {
+  const Object object(*this);
+  object.add(names);
+  CUpti_Profiler_Host_GetConfigImageSize_Params size{};
+  size.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE;
+  size.pHostObject = object.get();
+  cupti_.check(cupti_.get_config_image_size(&size), "cuptiProfilerHostGetConfigImageSize");
+  std::vector<std::uint8_t> image(size.configImageSize);
+  CUpti_Profiler_Host_GetConfigImage_Params get{};
+  get.structSize = CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE;
+  get.pHostObject = object.get();
+  get.configImageSize = image.size();
+  get.pConfigImage = image.data();
+  cupti_.check(cupti_.get_config_image(&get), "cuptiProfilerHostGetConfigImage");
+  return image;
+}
+
+std::size_t ChipCounters::passes(std::vector<std::uint8_t> config) const {
+  CUpti_Profiler_Host_GetNumOfPasses_Params params{};
+  params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
+  params.configImageSize = config.size();
+  params.pConfigImage = config.data();
+  cupti_.check(cupti_.get_num_of_passes(&params), "cuptiProfilerHostGetNumOfPasses");
+  return params.numOfPasses;
+}
+
+std::string ChipCounters::why_missing(const std::vector<std::string>& names) const {
+  const Object object(*this);
+  for (const std::string& name : names) {
+    BaseMetric found;
+    try {
+      found = properties(object, name);
+    } catch (const CuptiError&) {
+      continue;  // no such metric
+    }
+    if (name.find('.') != name.npos) {
+      return fmt::format("{} has {}, but cannot collect it around a kernel", chip_, name);
+    }
+    return fmt::format("{} has {}, but it is read with an ending, such as {}{}", chip_, name, name,
+                       rollups(found).at(0));
+  }
+  return fmt::format("{} has no metric {}", chip_, fmt::join(names, " or "));
+}
+
+CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
+  CounterPlan plan;
+  for (const Counter& counter : counters) {
+    CounterPlan::Entry& entry = plan.entries.emplace_back(CounterPlan::Entry{.counter = counter});
+    for (const std::string& name : counter.names) {
+      try {
+        const char* const alone[] = {name.c_str()};
+        entry.passes = passes(config(alone));
+        entry.name = name;
+        break;
+      } catch (const CuptiError&) {
+        // The next name, if there is one.
+      }
+    }
+    if (entry.name.empty()) {
+      entry.missing = why_missing(counter.names);
+    } else if (entry.counter.unit.empty()) {
+      entry.counter.unit = properties(Object(*this), entry.name).unit;
+    }
+  }
+  if (plan.names().empty()) return plan;
+  try {
+    plan.config = config(plan.names());
+  } catch (const CuptiError&) {
+    // Each can be collected, but not all together: the first of those that collide stay.
+    std::vector<const char*> kept;
+    for (CounterPlan::Entry& entry : plan.entries) {
+      if (!entry.missing.empty()) continue;
+      kept.push_back(entry.name.c_str());
+      try {
+        plan.config = config(kept);
+      } catch (const CuptiError&) {
+        kept.pop_back();
+        entry.missing = fmt::format(
+            "{} can be collected, but not together with the counters "
+            "before it",
+            entry.name);
+      }
+    }
+  }
+  plan.passes = passes(plan.config);
+  return plan;
+}
+
+std::vector<double> ChipCounters::evaluate(const CounterPlan& plan,
+                                           const std::vector<std::uint8_t>& image,
+                                           std::size_t range) const {
+  std::vector<const char*> names = plan.names();
+  const Object object(*this);
+  object.add(names);
+  std::vector<double> values(names.size());
+  CUpti_Profiler_Host_EvaluateToGpuValues_Params params{};
+  params.structSize = CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE;
+  params.pHostObject = object.get();
+  params.pCounterDataImage = image.data();
+  params.counterDataImageSize = image.size();
+  params.rangeIndex = range;
+  params.ppMetricNames = names.data();
+  params.numMetrics = names.size();
+  params.pMetricValues = values.data();
+  cupti_.check(cupti_.evaluate(&params), "cuptiProfilerHostEvaluateToGpuValues");
+  return values;
+}
+
+}  // namespace reprolab::profiling

@@ -1,0 +1,103 @@
+// What CUPTI knows about the counters of a chip. Needs no GPU and no driver: any machine can ask
+// for any chip. Follows CUPTI's "Host Profiling API" (CUDA 12.6 update 2 and newer).
+#pragma once
+
+#include <cupti_profiler_host.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiling/counter_table.hpp"
+#include "profiling/cupti_library.hpp"
+
+namespace reprolab::profiling {
+
+/// The host functions of a CUPTI library.
+struct CuptiHost {
+  decltype(&cuptiGetResultString) get_result_string;
+  decltype(&cuptiProfilerHostInitialize) initialize;
+  decltype(&cuptiProfilerHostDeinitialize) deinitialize;
+  decltype(&cuptiProfilerHostGetSupportedChips) get_supported_chips;
+  decltype(&cuptiProfilerHostGetBaseMetrics) get_base_metrics;
+  decltype(&cuptiProfilerHostGetSubMetrics) get_sub_metrics;
+  decltype(&cuptiProfilerHostGetMetricProperties) get_metric_properties;
+  decltype(&cuptiProfilerHostConfigAddMetrics) config_add_metrics;
+  decltype(&cuptiProfilerHostGetConfigImageSize) get_config_image_size;
+  decltype(&cuptiProfilerHostGetConfigImage) get_config_image;
+  decltype(&cuptiProfilerHostGetNumOfPasses) get_num_of_passes;
+  decltype(&cuptiProfilerHostEvaluateToGpuValues) evaluate;
+
+  /// Throws std::runtime_error if the library is too old to have them.
+  explicit CuptiHost(const DynamicLibrary& cupti);
+
+  /// Throws CuptiError.
+  void check(CUptiResult result, std::string_view function) const;
+
+  /// The chips that this CUPTI knows: "GH100" and so on.
+  std::vector<std::string> chips() const;
+};
+
+/// How some counters are collected on a chip.
+struct CounterPlan {
+  struct Entry {
+    Counter counter;
+    std::string name{};      ///< The one of `counter.names` that is read; empty if none can be.
+    std::size_t passes = 0;  ///< When it is read alone.
+    std::string missing{};   ///< Why it cannot be read; empty if it can.
+  };
+  std::vector<Entry> entries{};        ///< One for each counter, in their order; units filled in.
+  std::size_t passes = 0;              ///< For all that can be read, together.
+  std::vector<std::uint8_t> config{};  ///< CUPTI's schedule of the passes.
+
+  /// CUPTI's names of those that are read.
+  std::vector<const char*> names() const;
+};
+
+/// A metric without its rollup: "smsp__inst_executed", which is read as smsp__inst_executed.sum.
+struct BaseMetric {
+  CUpti_MetricType type = CUPTI_METRIC_TYPE_COUNTER;
+  std::string name{}, unit{}, description{};
+};
+
+/// The counters of one chip. Members throw CuptiError if CUPTI refuses a call that must succeed.
+class ChipCounters {
+ public:
+  /// `availability`: of a GPU (RangeProfiler::availability), which then limits what can be read;
+  /// empty for a chip as such. Throws CuptiError if CUPTI does not know the chip.
+  ChipCounters(const CuptiHost& cupti, std::string chip,
+               std::vector<std::uint8_t> availability = {});
+
+  const std::string& chip() const { return chip_; }
+
+  /// All that CUPTI has for the chip, sorted by name within each type.
+  std::vector<BaseMetric> base_metrics() const;
+
+  /// The endings with which a base metric is read: ".avg.per_second" and so on, ".sum" first.
+  std::vector<std::string> rollups(const BaseMetric& metric) const;
+
+  /// Looks each counter up by itself, because one unknown name fails a whole configuration, and
+  /// plans those together that the chip has.
+  CounterPlan plan(const std::vector<Counter>& counters) const;
+
+  /// Values of the plan's names(), in their order, for one range of a decoded image. A ratio to
+  /// zero is NaN.
+  std::vector<double> evaluate(const CounterPlan& plan, const std::vector<std::uint8_t>& image,
+                               std::size_t range) const;
+
+ private:
+  class Object;
+  BaseMetric properties(const Object& object, const std::string& name) const;
+  std::string why_missing(const std::vector<std::string>& names) const;
+  std::vector<std::uint8_t> config(std::span<const char* const> names) const;
+  std::size_t passes(std::vector<std::uint8_t> config) const;
+
+  const CuptiHost& cupti_;
+  std::string chip_;
+  std::vector<std::uint8_t> availability_;
+};
+
+}  // namespace reprolab::profiling
