@@ -14,7 +14,8 @@ namespace {
 constexpr std::pair<InstrumentKind, std::string_view> kinds[] = {
     {InstrumentKind::none, "none"},
     {InstrumentKind::events, "events"},
-    {InstrumentKind::activity, "activity"}};
+    {InstrumentKind::activity, "activity"},
+    {InstrumentKind::counters, "counters"}};
 
 void only_launch(std::string_view, const std::function<void()>& launch) { launch(); }
 
@@ -116,7 +117,7 @@ InstrumentKind parse_instrument(std::string_view text) {
   for (const auto& [kind, name] : kinds) {
     if (name == text) return kind;
   }
-  throw std::invalid_argument("--instrument: expected none, events or activity; got '" +
+  throw std::invalid_argument("--instrument: expected none, events, activity or counters; got '" +
                               std::string(text) + "'");
 }
 
@@ -144,6 +145,8 @@ std::unique_ptr<Instrument> make_instrument(InstrumentKind kind) {
       return std::make_unique<Events>();
     case InstrumentKind::activity:
       return std::make_unique<Activity>();
+    case InstrumentKind::counters:
+      break;  // make_counters() knows which
   }
   throw std::logic_error("no such instrument");
 }

@@ -19,6 +19,7 @@ enum class InstrumentKind {
   none,      ///< Run and verify, measure nothing; for running under a profiler.
   events,    ///< A pair of CUDA events around each batch.
   activity,  ///< Start and end of every kernel, from CUPTI activity records.
+  counters,  ///< Hardware counters, from CUPTI's range profiler; no times.
 };
 
 std::string_view name(InstrumentKind kind);
@@ -48,9 +49,15 @@ struct Reading {
   double value = 0;
 };
 
+/// A metric that could not be had, and why.
+struct Missing {
+  std::string name, unit, why;
+};
+
 /// The result of running a Work once.
 struct Sample {
   std::vector<Reading> readings{};
+  std::vector<Missing> missing{};
   std::optional<BatchTime> held{};  ///< Set if the stream was held.
   /// All work of the calls that count as kernel_time, one list per call. Empty if the instrument
   /// does not see launches.
@@ -80,7 +87,7 @@ class Instrument {
 };
 
 /// Best called before the process's first CUDA call (with `activity`, CUPTI sees every kernel from
-/// then on). Throws if the instrument is not available.
+/// then on). Throws if the instrument is not available. Counters are made by make_counters().
 std::unique_ptr<Instrument> make_instrument(InstrumentKind kind);
 
 }  // namespace reprolab::profiling

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "common/median.hpp"
 #include "experiments/harness/errors.hpp"
 
 namespace reprolab::bench {
@@ -166,6 +167,24 @@ class MedianConsole : public benchmark::ConsoleReporter {
   std::string context_;
 };
 
+/// "; 103 counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
+std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
+  if (record.metrics.empty()) return "";
+  const auto missing = std::ranges::count_if(
+      record.metrics, [](const Metric& metric) { return !metric.missing.empty(); });
+  std::string text =
+      fmt::format("; {} counters", static_cast<std::ptrdiff_t>(record.metrics.size()) - missing);
+  if (missing > 0) text += fmt::format(", {} missing", missing);
+  for (const std::string& id : chosen) {
+    const Metric* metric = record.metric(id);
+    if (metric == nullptr) continue;
+    text += metric->missing.empty() ? fmt::format("; {} {:.10g}{}{}", id, median(metric->samples),
+                                                  metric->unit.empty() ? "" : " ", metric->unit)
+                                    : fmt::format("; {} is missing: {}", id, metric->missing);
+  }
+  return text;
+}
+
 /// Registers a row for each kernel and ceiling of each group.
 void register_rows(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings,
                    int samples, Groups& measured) {
@@ -226,14 +245,15 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
 }
 
 std::vector<Record> run_without_timing(const std::vector<Group>& groups,
+                                       const std::vector<std::string>& chosen,
                                        const MeasureGroup& measure) {
   std::vector<Record> all;
   for (const Group& group : groups) {
     std::vector<std::string> kernels;
     for (const auto& kernel : group.kernels) kernels.push_back(kernel.name);
     for (const Record& record : measure(group, kernels)) {
-      fmt::print("{}: {}{}{}\n", row_name(group, record.variant.name), name(record.outcome),
-                 record.reason.empty() ? "" : ": ", record.reason);
+      fmt::print("{}: {}{}{}{}\n", row_name(group, record.variant.name), name(record.outcome),
+                 record.reason.empty() ? "" : ": ", record.reason, describe_counts(record, chosen));
       all.push_back(record);
     }
   }

@@ -27,8 +27,10 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
                                    const std::vector<VariantInfo>& ceilings, int samples,
                                    const std::string& context, const MeasureGroup& measure);
 
-/// Runs rows that are not timed, without Google Benchmark, and prints one line for each.
+/// Runs rows that are not timed, without Google Benchmark, and prints one line for each: its
+/// outcome, how many counters were read, and those of them that are named in `chosen`.
 std::vector<Record> run_without_timing(const std::vector<Group>& groups,
+                                       const std::vector<std::string>& chosen,
                                        const MeasureGroup& measure);
 
 }  // namespace reprolab::bench

@@ -9,6 +9,7 @@
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/pass.hpp"
 #include "experiments/harness/slots.hpp"
+#include "profiling/counters.hpp"
 
 namespace reprolab::bench {
 namespace {
@@ -17,6 +18,10 @@ struct Options {
   PassOptions pass{.experiment = "bench", .pass = "alone"};
   Selection selection;
   MeasureOptions measure;
+  std::optional<int> samples;
+  std::string metrics;
+  std::vector<profiling::Counter> counters;  ///< What is counted.
+  std::vector<std::string> chosen;           ///< Those of them that --metrics names.
   bool list = false;
 };
 
@@ -28,21 +33,46 @@ std::string data_help() {
   return text + " [each family's first]";
 }
 
+/// A sample of counters repeats a call for each pass, and counts hardly vary.
+constexpr int samples_of_counters = 3;
+
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--list", options.list, "List the kernels and exit");
   add_pass_options(app, options.pass);
   app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
   app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");
   app.add_option("--data", options.selection.data, data_help())->delimiter(',');
-  app.add_option("--samples", options.measure.samples, "Timed batches per row")
+  app.add_option("--samples", options.samples, "Timed batches per row")
       ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+      ->default_str(
+          fmt::format("{}; {} of counters", options.measure.samples, samples_of_counters));
   app.add_option("--batch-us", options.measure.batch_us,
                  "Target GPU time of a batch, in microseconds")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  app.add_option("--metrics", options.metrics,
+                 "More counters to read, between commas: metrics of CUPTI, or columns of "
+                 "data/counters.json; they are also printed");
   app.footer("Everything that begins with --benchmark_ goes to Google Benchmark.");
   app.allow_extras();
+}
+
+/// Throws UsageError if the options contradict each other.
+void decide_what_is_measured(Options& options) {
+  options.measure.counted = options.pass.instrument == profiling::InstrumentKind::counters;
+  if (options.measure.counted) options.measure.samples = samples_of_counters;
+  if (options.samples) options.measure.samples = *options.samples;
+  if (!options.measure.counted) {
+    if (options.metrics.empty()) return;
+    throw UsageError("--metrics: needs --instrument counters");
+  }
+  try {
+    options.counters = profiling::parse_counters(read_json(project_root() / "data/counters.json"));
+    if (options.metrics.empty()) return;
+    options.chosen = profiling::add_chosen(options.counters, options.metrics);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
 }
 
 int dry_run(const Options& options) {
@@ -92,11 +122,19 @@ class Bench {
   }
 
  private:
+  std::unique_ptr<profiling::Instrument> make_instrument() const {
+    if (!options_.measure.counted) return profiling::make_instrument(options_.pass.instrument);
+    return profiling::make_counters(
+        {options_.counters, [](const std::string& reason) {
+           complain("bench", (reason + " The run goes on without them.").c_str());
+         }});
+  }
+
   /// Runs in the worker.
   Worker::Json serve(const Worker::Json& request, const Turn& turn) {
     if (!measurement_) {
       // Made before the first CUDA call, because CUPTI only sees what comes after it.
-      auto instrument = profiling::make_instrument(options_.pass.instrument);
+      auto instrument = make_instrument();
       std::string why_not;
       const auto gpu = profiling::find_gpu(&why_not);
       if (!gpu) throw UsageError(why_not);
@@ -145,6 +183,7 @@ int run(int argc, char** argv) {
   add_options(app, options);
   for (Family* family : families()) family->add_options(app);
   if (const auto status = parse(app, argc, argv)) return *status;
+  decide_what_is_measured(options);
   for (const auto& word : app.remaining()) {
     if (!word.starts_with("--benchmark_")) {
       throw UsageError("unknown option '" + word + "'; see bench --help");
@@ -166,7 +205,8 @@ int run(int argc, char** argv) {
   const auto groups = select(options.selection, machine.free);
   std::vector<Group> timed, untimed;
   for (const Group& group : groups) {
-    const bool is_timed = group.planned.timed && kind != profiling::InstrumentKind::none;
+    const bool is_timed =
+        group.planned.timed && kind != profiling::InstrumentKind::none && !options.measure.counted;
     (is_timed ? timed : untimed).push_back(group);
   }
   if (only_lists) {
@@ -182,7 +222,7 @@ int run(int argc, char** argv) {
       results.records = run_benchmarks(timed, ceilings, options.measure.samples,
                                        context(machine, timed, options.measure), measure);
     }
-    const auto verified = run_without_timing(untimed, measure);
+    const auto verified = run_without_timing(untimed, options.chosen, measure);
     results.records.insert(results.records.end(), verified.begin(), verified.end());
   });
 }

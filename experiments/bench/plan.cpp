@@ -20,6 +20,8 @@ constexpr double prepare_ns_per_element = 12.0 * distinct_matrices;
 constexpr double verify_ns_per_byte = 0.4;
 /// A sample takes longer than its batch: outputs are poisoned before it and compared after it.
 constexpr double batches_per_sample = 6;
+/// One call, repeated for each pass of the counters.
+constexpr double seconds_per_counted_sample = 0.5;
 
 double estimated_seconds(const Group& group, const MeasureOptions& options) {
   const ProblemFacts& facts = group.planned.facts;
@@ -28,7 +30,9 @@ double estimated_seconds(const Group& group, const MeasureOptions& options) {
   const double variants = static_cast<double>(group.kernels.size());
   const double verify = verify_ns_per_byte * static_cast<double>(facts.output_bytes()) * variants;
   const double rows = variants + static_cast<double>(ceiling_variants().size());
-  const double timing = 1e3 * options.samples * batches_per_sample * options.batch_us * rows;
+  const double timing = options.counted
+                            ? 1e9 * options.samples * seconds_per_counted_sample * variants
+                            : 1e3 * options.samples * batches_per_sample * options.batch_us * rows;
   return 1e-9 * (prepare + verify + (group.planned.timed ? timing : 0));
 }
 
@@ -134,8 +138,10 @@ std::string describe_selection(const std::vector<Group>& groups, const MeasureOp
     }
     text += fmt::format("{}: {} kernels on {} problems; ", family, kernels, i - first);
   }
-  return text + fmt::format("about {:.0f} s ({} samples per row, {:.1f} ms each)", seconds,
-                            options.samples, 1e-3 * options.batch_us);
+  const std::string each =
+      options.counted ? "one call" : fmt::format("{:.1f} ms", 1e-3 * options.batch_us);
+  return text + fmt::format("about {:.0f} s ({} samples per row, {} each)", seconds,
+                            options.samples, each);
 }
 
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,

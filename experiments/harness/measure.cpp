@@ -27,18 +27,20 @@ class Batches : public Subject {
  public:
   /// `cold_on`: the GPU, if the slots keep each other out of its cache; otherwise null.
   Batches(const Workload& workload, Verifier& verifier, cudaStream_t stream,
-          profiling::SmClockProbe& probe, double batch_us, const profiling::Gpu* cold_on)
+          profiling::SmClockProbe& probe, const MeasureOptions& options,
+          const profiling::Gpu* cold_on)
       : workload_(workload),
         verifier_(verifier),
         stream_(stream),
         probe_(probe),
-        batch_us_(batch_us),
+        options_(options),
         cold_on_(cold_on) {}
 
   std::string name() const override { return workload_.facts().name; }
 
   /// Runs one batch over all slots to find how many calls a batch of the wanted length takes.
   Verifier::Sampled prepare(Row& row, profiling::Instrument& instrument) override {
+    if (options_.counted) return {};  // one call, which takes no time of its own
     const VariantInfo& variant = row.record.variant;
     if (variant.is_ceiling()) launch_ceiling(variant, {0, 1}, stream_);  // loads its module
     // No output is written twice.
@@ -46,8 +48,9 @@ class Batches : public Subject {
     row.calls = most;
     auto sampled = sample(row, instrument);
     for (const auto& reading : sampled.sample.readings) {
-      row.calls = static_cast<int>(std::clamp(std::ceil(batch_us_ / std::max(reading.value, 0.01)),
-                                              1.0, static_cast<double>(most)));
+      row.calls =
+          static_cast<int>(std::clamp(std::ceil(options_.batch_us / std::max(reading.value, 0.01)),
+                                      1.0, static_cast<double>(most)));
     }
     if (cold_on_ != nullptr) {
       row.least_us =
@@ -99,7 +102,7 @@ class Batches : public Subject {
   Verifier& verifier_;
   cudaStream_t stream_;
   profiling::SmClockProbe& probe_;
-  double batch_us_;
+  const MeasureOptions& options_;
   const profiling::Gpu* cold_on_;
   int next_slot_ = 0;  ///< Shared by all rows: none begins on a slot just used by another.
 };
@@ -107,9 +110,10 @@ class Batches : public Subject {
 }  // namespace
 
 Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options) {
+  const double batch_us = options.counted ? 0 : options.batch_us;
   return {.l2_bytes = gpu.l2_bytes,
           .batch_bytes = static_cast<std::uint64_t>(
-              1e3 * gpu.theoretical_bandwidth_gb_s.value_or(0) * options.batch_us)};
+              1e3 * gpu.theoretical_bandwidth_gb_s.value_or(0) * batch_us)};
 }
 
 double least_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu) {
@@ -134,7 +138,12 @@ std::vector<VariantInfo> Measurement::ceilings(const MeasureOptions& options,
 
 Measurement::Measurement(const profiling::Gpu& gpu,
                          std::unique_ptr<profiling::Instrument> instrument)
-    : gpu_(gpu), instrument_(std::move(instrument)) {}
+    : gpu_(gpu), instrument_(std::move(instrument)) {
+  // Verification launches batches; to count each of their calls would take long and tell nothing.
+  if (instrument_->kind() == InstrumentKind::counters) {
+    verifying_ = profiling::make_instrument(InstrumentKind::none);
+  }
+}
 
 std::vector<Record> Measurement::run(const PlannedProblem& planned,
                                      const std::vector<VariantInfo>& variants,
@@ -163,7 +172,7 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
     Verification verified;
     if (!variant.is_ceiling()) {
       turn.begin(variant.name);
-      verified = verifier.verify(variant, *instrument_);
+      verified = verifier.verify(variant, verifying_ ? *verifying_ : *instrument_);
       turn.end();
     }
     describe(rows.emplace_back(start_row(facts.name, variant, verified)).record, facts);
@@ -171,7 +180,7 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
   if (timed) {
     workload->exchange();
     verifier.protect_memory();
-    Batches batches(*workload, verifier, stream_.get(), probe_, options.batch_us,
+    Batches batches(*workload, verifier, stream_.get(), probe_, options,
                     slots.cold ? &gpu_ : nullptr);
     take_samples(rows, batches, *instrument_, {.samples = options.samples, .seed = options.seed},
                  turn);

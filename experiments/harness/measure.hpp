@@ -18,6 +18,7 @@ struct MeasureOptions {
   std::string experiment = "bench";  ///< For NVTX ranges.
   int samples = 21;                  ///< Batches per row.
   double batch_us = 1000;            ///< Target GPU time of a batch.
+  bool counted = false;              ///< Counters are the instrument: a batch is one call.
   /// Seed of a problem's data and of the order of samples.
   std::uint64_t seed = 1;
   bool ceilings = true;  ///< Also measure the ceilings, if events are the instrument.
@@ -43,13 +44,15 @@ class Measurement {
   /// Returns a record for each variant and each ceiling. Prepares the problem in as many slots as a
   /// cold run needs, or as fit; if not even the fewest fit, every record is "unsupported" and says
   /// so. Without an instrument, or if the problem is not to be timed, every supported kernel is
-  /// verified, which launches it twice, and nothing is timed.
+  /// verified, which launches it twice, and nothing is timed. With counters, kernels are verified
+  /// without an instrument, and counted in the samples.
   std::vector<Record> run(const PlannedProblem& planned, const std::vector<VariantInfo>& variants,
                           const MeasureOptions& options, const Turn& turn = {});
 
  private:
   profiling::Gpu gpu_;
   std::unique_ptr<profiling::Instrument> instrument_;
+  std::unique_ptr<profiling::Instrument> verifying_;  ///< Null: the same.
   profiling::Stream stream_;
   Comparisons comparisons_{stream_.get()};
   profiling::SmClockProbe probe_{1};

@@ -88,9 +88,9 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
          [&options](const std::string& name) {
            options.instrument = profiling::parse_instrument(name);
          },
-         "events, activity (CUPTI), or none: verify and launch only, for ncu, nsys and "
-         "compute-sanitizer")
-      ->check(CLI::IsMember({"events", "activity", "none"}))
+         "events, activity (CUPTI), counters (hardware counters instead of times), or none: verify "
+         "and launch only, for ncu, nsys and compute-sanitizer")
+      ->check(CLI::IsMember({"events", "activity", "counters", "none"}))
       ->default_str(std::string(profiling::name(options.instrument)));
   app.add_option("--limit-s", options.limit_s, "Seconds that a kernel's turn may take")
       ->check(CLI::Range(0.1, 86400.0))

@@ -15,7 +15,19 @@ void add_reading(Record& record, const profiling::Reading& reading) {
   if (metric == record.metrics.end()) {
     metric = record.metrics.insert(metric, {.name = reading.name, .unit = reading.unit});
   }
-  metric->samples.push_back(reading.value);
+  if (metric->missing.empty()) metric->samples.push_back(reading.value);
+}
+
+/// A metric that is missing from one sample is missing from the row: samples of one row with the
+/// same index belong together.
+void add_missing(Record& record, const profiling::Missing& missing) {
+  const auto [name, unit, why] = missing;
+  const auto metric = std::ranges::find(record.metrics, name, &Metric::name);
+  if (metric == record.metrics.end()) {
+    record.metrics.push_back({.name = name, .unit = unit, .missing = why});
+  } else if (metric->missing.empty()) {
+    *metric = {.name = name, .unit = unit, .missing = why};
+  }
 }
 
 LaunchFacts launch_facts(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
@@ -71,6 +83,7 @@ void add(Row& row, int round, const Verifier::Sampled& sampled) {
   }
   if (round < 0) return;
   for (const auto& reading : sampled.sample.readings) add_reading(row.record, reading);
+  for (const auto& missing : sampled.sample.missing) add_missing(row.record, missing);
   if (!row.record.launch && !sampled.sample.launched.empty()) {
     row.record.launch = launch_facts(sampled.sample.launched);
   }

@@ -313,6 +313,11 @@ int run(int argc, char** argv) {
         "--instrument: events cannot separate a pass's dequantizations from its products; "
         "give activity or none");
   }
+  if (options.pass.instrument == profiling::InstrumentKind::counters) {
+    throw UsageError(
+        "--instrument: counters are read of a kernel alone, not in a forward pass; `bench "
+        "--instrument counters` reads them");
+  }
   const auto models = select_models(read_models(project_root() / "data/models/models.json"),
                                     options.protocol.models);
   load_peers(options.peers);

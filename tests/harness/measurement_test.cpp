@@ -7,6 +7,7 @@
 #include "experiments/harness/ceilings.hpp"
 #include "experiments/harness/verifier.hpp"
 #include "experiments/nf4/workload.hpp"
+#include "profiling/counters.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
@@ -89,10 +90,17 @@ class OnGpuMeasurement : public OnGpuTest {
     });
     count_ = variants.size();
     profiling::Gpu gpu;  // its L2 size is 0: three slots
-    Measurement measurement(gpu, profiling::make_instrument(instrument));
-    const auto records = measurement.run(
-        planned, variants,
-        {.experiment = "test", .samples = samples, .batch_us = 50, .ceilings = ceilings});
+    const bool counted = instrument == profiling::InstrumentKind::counters;
+    const profiling::Counter blocks{
+        .id = "blocks", .unit = "blocks", .meaning = "", .names = {"sm__ctas_launched.sum"}};
+    Measurement measurement(gpu, counted ? profiling::make_counters({{blocks}})
+                                         : profiling::make_instrument(instrument));
+    const auto records = measurement.run(planned, variants,
+                                         {.experiment = "test",
+                                          .samples = samples,
+                                          .batch_us = 50,
+                                          .counted = counted,
+                                          .ceilings = ceilings});
     std::map<std::string, Record> by_kernel;
     for (const Record& record : records) by_kernel[record.variant.name] = record;
     EXPECT_EQ(by_kernel.size(), records.size());
@@ -142,6 +150,22 @@ TEST_F(OnGpuMeasurement, ActivityTimesEveryKernelAndSeesItsLaunches) {
                 records.at("branch_tree").launch->kernels[0].static_shared_bytes,
             64)
       << "the table of 16 floats is all that it adds";
+}
+
+TEST_F(OnGpuMeasurement, CountersAreThoseOfOneCallHoweverManyKernelsItLaunches) {
+  const auto records = measure(InstrumentKind::counters);
+  EXPECT_EQ(records.size(), count_) << "ceilings are timed by events";
+  for (const auto& [kernel, record] : records) {
+    EXPECT_EQ(record.metrics.size(), may_be_timed(record.outcome) ? 1u : 0u) << kernel;
+  }
+  EXPECT_EQ(records.at("test_swapped_nibbles").outcome, Outcome::mismatch);
+  const Metric& one = *records.at("test_sound").metric("blocks");
+  if (!one.missing.empty()) GTEST_SKIP() << "NOT TESTED, " << one.missing;
+  ASSERT_EQ(one.samples.size(), samples);
+  EXPECT_GT(one.samples[0], 0);
+  EXPECT_EQ(one.samples, std::vector<double>(samples, one.samples[0]));
+  EXPECT_EQ(records.at("test_launches_twice").metric("blocks")->samples,
+            std::vector<double>(samples, 2 * one.samples[0]));
 }
 
 TEST_F(OnGpuMeasurement, EveryRowEndsAsItMust) {

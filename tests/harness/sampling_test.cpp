@@ -207,6 +207,30 @@ TEST_F(Sampling, MetricsOfAnyNameAreCollected) {
   EXPECT_EQ(record.metric("branches")->samples, (Doubles{0, 0})) << "a count may be zero";
 }
 
+TEST_F(Sampling, AMetricThatIsMissingFromOneSampleIsMissingFromTheRow) {
+  script_.sample_of = [](const std::string&, int n) {
+    Verifier::Sampled sampled{{.readings = {{"branches", "branches", 7.0}}}, {}};
+    sampled.sample.missing = {{"l2_hit_rate", "%", "the chip has none"}};
+    if (n == 1) {
+      sampled.sample.readings.push_back({"warps", "warps", 1.0});
+    } else {
+      sampled.sample.missing.push_back({"warps", "warps", "sample " + std::to_string(n)});
+    }
+    return sampled;
+  };
+  const Record late = sample({row_of("a")}, {.warmups = 1, .samples = 3}).at("a");
+  EXPECT_EQ(late.metric("branches")->samples, (Doubles{7, 7, 7}));
+  EXPECT_EQ(late.metric("l2_hit_rate")->missing, "the chip has none");
+  EXPECT_EQ(late.metric("l2_hit_rate")->unit, "%");
+  EXPECT_EQ(late.metric("warps")->missing, "sample 2")
+      << "the first reason of a sample that counts";
+  EXPECT_TRUE(late.metric("warps")->samples.empty());
+  EXPECT_EQ(late.metrics.size(), 3u);
+  const Record early = sample({row_of("b")}, {.samples = 3}).at("b");
+  EXPECT_EQ(early.metric("warps")->missing, "sample 0");
+  EXPECT_TRUE(early.metric("warps")->samples.empty());
+}
+
 TEST_F(Sampling, LaunchFactsNameEachDistinctKernelOnceAndTheMostOfACall) {
   script_.sample_of = [](const std::string&, int) {
     auto sampled = Script::timed(100);

@@ -59,6 +59,59 @@ TEST_F(OnGpuResultFile, OfAPassWithoutAnInstrumentHasNoSamples) {
   for (const json& record : file["records"]) EXPECT_EQ(times_of(record), 0u);
 }
 
+/// Counters of this machine's GPU, or the reason why this user has none.
+TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
+  const Finished found = run(BENCH,
+                             "--family nf4 --shape 64x1003 --instrument counters --samples 2 "
+                             "--metrics sm__warps_launched.sum,sm__none.sum --output results.json");
+  ASSERT_EQ(found.status, 0) << found.err;
+  const json file = result();
+  EXPECT_EQ(file["provenance"]["instrument"], "counters");
+  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size()) << "no ceilings";
+  const bool counted = found.err.empty();
+  for (const json& record : file["records"]) {
+    const Record row = nlohmann::ordered_json(record).get<Record>();
+    EXPECT_TRUE(may_be_timed(row.outcome)) << record["key"];
+    EXPECT_EQ(row.metric(kernel_time), nullptr) << record["key"];
+    ASSERT_NE(row.metric("warp_instructions"), nullptr) << record["key"];
+    ASSERT_NE(row.metric("sm__warps_launched.sum"), nullptr) << record["key"];
+    EXPECT_NE(row.metric("sm__none.sum")->missing, "") << record["key"];
+    if (!counted) {
+      EXPECT_NE(row.metric("warp_instructions")->missing, "") << record["key"];
+      continue;
+    }
+    for (const char* name : {"warp_instructions", "sm__warps_launched.sum", "global_loads"}) {
+      ASSERT_EQ(row.metric(name)->samples.size(), 2u) << record["key"] << " " << name;
+      EXPECT_GT(row.metric(name)->samples[0], 0) << record["key"] << " " << name;
+    }
+  }
+  EXPECT_TRUE(has_match(found.out, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; [0-9]+ counters"));
+  if (!counted) {
+    EXPECT_EQ(lines_of(found.err), 1);
+    EXPECT_TRUE(begins(found.err, "bench: counters: "));
+    GTEST_SKIP() << "NOT TESTED, " << found.err;
+  }
+  EXPECT_TRUE(
+      has_match(found.out, "; sm__warps_launched\\.sum [0-9]+ warp; sm__none\\.sum is missing: "));
+}
+
+/// Whoever may not count still gets verified outputs, one line about it, and the same status.
+TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunGoesOn) {
+  const profiling::ScopedVariable nowhere("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
+  const Finished found = run(BENCH,
+                             "--shape 64x1003 --kernel shared_lut --instrument counters "
+                             "--output results.json");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_TRUE(begins(found.out, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; 0 counters, "));
+  EXPECT_EQ(lines_of(found.err), 1);
+  EXPECT_TRUE(begins(found.err, "bench: counters: CUPTI cannot be loaded (/nonexistent/"));
+  EXPECT_TRUE(ends(found.err, ". The run goes on without them.\n"));
+  const json file = result();
+  for (const json& metric : file["records"][0]["metrics"]) {
+    EXPECT_TRUE(begins(metric["missing"].get<std::string>(), "counters: CUPTI cannot be loaded"));
+  }
+}
+
 /// Rows of 1004 elements begin at multiples of 16 bytes, rows of 1003 do not.
 TEST_F(OnGpuResultFile, OfATransposeHasEveryRowOfEveryMatrix) {
   const Finished found = run(BENCH,

@@ -21,7 +21,7 @@ TEST_F(BenchProgram, HelpIsNoError) {
        {"--list",     "--dry-run", "--family",     "--kernel",       "--problem", "--samples",
         "--batch-us", "--seed",    "--instrument", "--experiment",   "--pass",    "--output",
         "--models",   "--shape",   "--block-size", "--output-type",  "--nested",  "--peer",
-        "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks"}) {
+        "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks", "--metrics"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(
@@ -48,6 +48,12 @@ TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
                             fmt::format("\n  {0} +[^\n]* kernels/{1}/{0}\\.cu\n", name, family)));
     }
   }
+}
+
+TEST_F(BenchProgram, DryRunOfCountersHasFewerSamplesOfOneCall) {
+  const std::string row = "--dry-run --shape 64x64 --kernel shared_lut --instrument counters";
+  EXPECT_TRUE(contains(run_without_gpu(BENCH, row).out, " (3 samples per row, one call each)\n"));
+  EXPECT_TRUE(contains(run_without_gpu(BENCH, row + " --samples 5").out, " (5 samples per row, "));
 }
 
 TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
@@ -165,6 +171,14 @@ TEST_F(BenchProgram, RefusesBadMatricesInOneLine) {
 }
 
 TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
+  expect_refused("--metrics warp_instructions", "--metrics: needs --instrument counters");
+  expect_refused("--instrument counters --metrics warps",
+                 "--metrics: 'warps' is neither a column of data/counters.json nor the name of a "
+                 "CUPTI metric, such as smsp__inst_executed.sum; `make metrics` lists both");
+  expect_refused(
+      "--instrument counters --metrics gpu__time_duration.sum",
+      "--metrics: gpu__time_duration.sum is a time, and a kernel that is replayed for its "
+      "counters is not timed; --instrument events and activity measure times");
   expect_refused("--shape 4x", "--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '4x'");
   for (const char* shape : {"4096", "x4", "4x4x4", "0x4", "4x0", "-4x4", "4 x4", "4.5x4", "4X4",
                             "99999999999999999999x1"}) {

@@ -67,6 +67,9 @@ TEST_F(ReplayProgram, RefusesBadSelectionsInOneLine) {
   expect_refused("--instrument events",
                  "--instrument: events cannot separate a pass's dequantizations from its products; "
                  "give activity or none");
+  expect_refused("--instrument counters",
+                 "--instrument: counters are read of a kernel alone, not in a forward pass; `bench "
+                 "--instrument counters` reads them");
   expect_refused("--block-size 48",
                  "--block-size: expected a power of two from 32 to 4096; got 48");
   expect_refused("--kernel nothing",
@@ -82,7 +85,7 @@ TEST_F(ReplayProgram, RefusesBadSelectionsInOneLine) {
 /// The middle of these texts comes from CLI11 and differs between its versions.
 TEST_F(ReplayProgram, RefusesWhatTheParserRefusesInOneLine) {
   for (const std::string arguments :
-       {"--passes 0", "--passes x", "--batches 0", "--instrument counters", "--colour", "stray",
+       {"--passes 0", "--passes x", "--batches 0", "--instrument cupti", "--colour", "stray",
         "--seed -1", "--seed 2147483648", "--kernel", "--dry-run --colour"}) {
     const Finished found = run_without_gpu(REPLAY, arguments);
     EXPECT_EQ(found.status, 2) << arguments;

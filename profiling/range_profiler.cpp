@@ -1,0 +1,222 @@
+#include "profiling/range_profiler.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace reprolab::profiling {
+namespace {
+
+constexpr std::size_t most_ranges = 16;
+
+}  // namespace
+
+RangeProfiler::RangeProfiler(const DynamicLibrary& cupti) {
+  const std::string missing =
+      cupti.bind({{get_result_string_, "cuptiGetResultString"},
+                  {initialize_, "cuptiProfilerInitialize"},
+                  {get_chip_name_, "cuptiDeviceGetChipName"},
+                  {get_counter_availability_, "cuptiProfilerGetCounterAvailability"},
+                  {enable_, "cuptiRangeProfilerEnable"},
+                  {disable_, "cuptiRangeProfilerDisable"},
+                  {set_config_, "cuptiRangeProfilerSetConfig"},
+                  {start_, "cuptiRangeProfilerStart"},
+                  {stop_, "cuptiRangeProfilerStop"},
+                  {push_range_, "cuptiRangeProfilerPushRange"},
+                  {pop_range_, "cuptiRangeProfilerPopRange"},
+                  {decode_data_, "cuptiRangeProfilerDecodeData"},
+                  {get_counter_data_size_, "cuptiRangeProfilerGetCounterDataSize"},
+                  {initialize_image_, "cuptiRangeProfilerCounterDataImageInitialize"},
+                  {get_counter_data_info_, "cuptiRangeProfilerGetCounterDataInfo"}});
+  if (missing.empty()) return;
+  throw std::runtime_error(
+      fmt::format("counters: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.6 update 2 or "
+                  "newer.",
+                  missing));
+}
+
+void RangeProfiler::check(CUptiResult result, std::string_view function) const {
+  if (result != CUPTI_SUCCESS) throw CuptiError("counters", function, result, get_result_string_);
+}
+
+void RangeProfiler::initialize() const {
+  CUpti_Profiler_Initialize_Params params{};
+  params.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE;
+  check(initialize_(&params), "cuptiProfilerInitialize");
+}
+
+std::string RangeProfiler::chip(int device) const {
+  CUpti_Device_GetChipName_Params params{};
+  params.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE;
+  params.deviceIndex = static_cast<std::size_t>(device);
+  check(get_chip_name_(&params), "cuptiDeviceGetChipName");
+  return params.pChipName;
+}
+
+std::vector<std::uint8_t> RangeProfiler::availability(CUcontext context) const {
+  CUpti_Profiler_GetCounterAvailability_Params params{};
+  params.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE;
+  params.ctx = context;
+  check(get_counter_availability_(&params), "cuptiProfilerGetCounterAvailability");
+  std::vector<std::uint8_t> image(params.counterAvailabilityImageSize);
+  params.pCounterAvailabilityImage = image.data();
+  check(get_counter_availability_(&params), "cuptiProfilerGetCounterAvailability");
+  image.resize(params.counterAvailabilityImageSize);
+  return image;
+}
+
+/// Profiling of one context, from construction to the end of the scope, whatever is thrown in it.
+class RangeProfiler::Session {
+ public:
+  Session(const RangeProfiler& cupti, CUcontext context) : cupti_(cupti) {
+    CUpti_RangeProfiler_Enable_Params params{};
+    params.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE;
+    params.ctx = context;
+    cupti_.check(cupti_.enable_(&params), "cuptiRangeProfilerEnable");
+    profiler_ = params.pRangeProfilerObject;
+  }
+
+  /// After an error, the calls that are still due are made without a look at their results: the
+  /// error is what matters.
+  ~Session() {
+    if (pushed_) pop_unchecked();
+    if (started_) stop_unchecked();
+    CUpti_RangeProfiler_Disable_Params params{};
+    params.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    cupti_.disable_(&params);
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// An image without values: one that was used before would add to them.
+  std::vector<std::uint8_t> new_image(const CounterPlan& plan) const {
+    std::vector<const char*> names = plan.names();
+    CUpti_RangeProfiler_GetCounterDataSize_Params size{};
+    size.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE;
+    size.pRangeProfilerObject = profiler_;
+    size.pMetricNames = names.data();
+    size.numMetrics = names.size();
+    size.maxNumOfRanges = most_ranges;
+    size.maxNumRangeTreeNodes = most_ranges;
+    cupti_.check(cupti_.get_counter_data_size_(&size), "cuptiRangeProfilerGetCounterDataSize");
+    std::vector<std::uint8_t> image(size.counterDataSize);
+    CUpti_RangeProfiler_CounterDataImage_Initialize_Params params{};
+    params.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    params.counterDataSize = image.size();
+    params.pCounterData = image.data();
+    cupti_.check(cupti_.initialize_image_(&params), "cuptiRangeProfilerCounterDataImageInitialize");
+    return image;
+  }
+
+  /// `image` and `plan` have to outlive the session.
+  void configure(const CounterPlan& plan, Ranges ranges, std::vector<std::uint8_t>& image) const {
+    const bool each = ranges == Ranges::each_kernel;
+    CUpti_RangeProfiler_SetConfig_Params params{};
+    params.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    params.configSize = plan.config.size();
+    params.pConfig = plan.config.data();
+    params.counterDataImageSize = image.size();
+    params.pCounterDataImage = image.data();
+    params.range = each ? CUPTI_AutoRange : CUPTI_UserRange;
+    params.replayMode = each ? CUPTI_KernelReplay : CUPTI_UserReplay;
+    params.maxRangesPerPass = most_ranges;
+    params.numNestingLevels = 1;
+    params.minNestingLevel = 1;
+    params.passIndex = 0;
+    params.targetNestingLevel = 1;
+    cupti_.check(cupti_.set_config_(&params), "cuptiRangeProfilerSetConfig");
+  }
+
+  void start() {
+    CUpti_RangeProfiler_Start_Params params{};
+    params.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    cupti_.check(cupti_.start_(&params), "cuptiRangeProfilerStart");
+    started_ = true;
+  }
+
+  void push() {
+    CUpti_RangeProfiler_PushRange_Params params{};
+    params.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    params.pRangeName = "call";
+    cupti_.check(cupti_.push_range_(&params), "cuptiRangeProfilerPushRange");
+    pushed_ = true;
+  }
+
+  void pop() { cupti_.check(pop_unchecked(), "cuptiRangeProfilerPopRange"); }
+
+  /// Returns whether every pass is through.
+  bool stop() {
+    bool all = false;
+    cupti_.check(stop_unchecked(&all), "cuptiRangeProfilerStop");
+    return all;
+  }
+
+  std::size_t decode() const {
+    CUpti_RangeProfiler_DecodeData_Params params{};
+    params.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    cupti_.check(cupti_.decode_data_(&params), "cuptiRangeProfilerDecodeData");
+    return params.numOfRangeDropped;
+  }
+
+ private:
+  CUptiResult pop_unchecked() {
+    pushed_ = false;
+    CUpti_RangeProfiler_PopRange_Params params{};
+    params.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    return cupti_.pop_range_(&params);
+  }
+
+  CUptiResult stop_unchecked(bool* all = nullptr) {
+    started_ = false;
+    CUpti_RangeProfiler_Stop_Params params{};
+    params.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    const CUptiResult result = cupti_.stop_(&params);
+    if (all) *all = params.isAllPassSubmitted != 0;
+    return result;
+  }
+
+  const RangeProfiler& cupti_;
+  CUpti_RangeProfiler_Object* profiler_ = nullptr;
+  bool started_ = false, pushed_ = false;
+};
+
+Counted RangeProfiler::count(CUcontext context, const CounterPlan& plan, Ranges ranges,
+                             const std::function<void()>& work) const {
+  Counted counted;
+  Session session(*this, context);
+  counted.image = session.new_image(plan);
+  session.configure(plan, ranges, counted.image);
+  const bool whole = ranges == Ranges::the_whole_work;
+  bool all = false;
+  // CUPTI says when it has every pass; the bound keeps a fault of it from repeating the work for
+  // ever.
+  for (std::size_t pass = 0; !all; ++pass) {
+    if (pass > plan.passes) {
+      throw CuptiError("counters", "collecting every pass", CUPTI_ERROR_MAX_LIMIT_REACHED,
+                       get_result_string_);
+    }
+    session.start();
+    if (whole) session.push();
+    work();
+    if (whole) session.pop();
+    all = session.stop();
+  }
+  counted.dropped = session.decode();
+  CUpti_RangeProfiler_GetCounterDataInfo_Params info{};
+  info.structSize = CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE;
+  info.pCounterDataImage = counted.image.data();
+  info.counterDataImageSize = counted.image.size();
+  check(get_counter_data_info_(&info), "cuptiRangeProfilerGetCounterDataInfo");
+  counted.ranges = info.numTotalRanges;
+  return counted;
+}
+
+}  // namespace reprolab::profiling

@@ -1,0 +1,282 @@
+// The instrument of counters with a fake CUPTI (fake_counters.cpp): no GPU, no driver.
+#include "profiling/counters.hpp"
+
+#include <dlfcn.h>
+
+#include <map>
+
+#include "tests/profiling/testing.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+using Names = std::vector<std::string>;
+
+template <class Function>
+Function fake_function(const char* symbol) {
+  return reinterpret_cast<Function>(dlsym(dlopen(FAKE_COUNTERS, RTLD_NOW), symbol));
+}
+
+class CountersFake : public testing::Test {
+ protected:
+  void SetUp() override { fake_function<void (*)()>("fake_counters_clear")(); }
+
+  static void launch() { fake_function<void (*)()>("fake_counters_launch")(); }
+  static std::string log() { return fake_function<const char* (*)()>("fake_counters_log")(); }
+
+  static Counter counter(const std::string& id, const Names& names) {
+    return {.id = id, .unit = "kernels", .meaning = "", .names = names};
+  }
+
+  /// An instrument that reads `counters` of this device, whose waiting is counted.
+  std::unique_ptr<Instrument> make(std::vector<Counter> counters = {
+                                       counter("kernels", {"sm__kernels.sum"})}) {
+    return make_counters(
+        {std::move(counters), [this](const std::string& reason) { warnings_.push_back(reason); }},
+        {[this] { return ordinal_; }, [] { return CUcontext{}; },
+         [this](std::string_view) { ++waits_; }});
+  }
+
+  /// A call that launches `kernels` kernels.
+  Work work(int kernels, const std::string& name = "a_kernel") {
+    return {.name = name, .enqueue = [this, kernels](cudaStream_t, const Call& call) {
+              ++calls_;
+              call("kernel_time", [&] {
+                for (int i = 0; i < kernels; ++i) launch();
+              });
+            }};
+  }
+
+  static std::map<std::string, double> values(const Sample& sample) {
+    std::map<std::string, double> found;
+    for (const Reading& reading : sample.readings) found[reading.name] = reading.value;
+    return found;
+  }
+  static std::map<std::string, std::string> reasons(const Sample& sample) {
+    std::map<std::string, std::string> found;
+    for (const Missing& missing : sample.missing) found[missing.name] = missing.why;
+    return found;
+  }
+
+  int ordinal_ = 0, calls_ = 0, waits_ = 0;
+  std::vector<std::string> warnings_;
+
+ private:
+  ScopedVariable library_{"REPROLAB_CUPTI", FAKE_COUNTERS};
+};
+
+const std::string prepared = "Initialize\nGetChipName\nGetCounterAvailability\n";
+const std::string one_kernel =
+    "Enable\nCounterDataImageInitialize\nSetConfig kernel\nStart\nStop\nDecodeData\nDisable\n";
+const std::string a_pass = "Start\nPushRange\nPopRange\nStop\n";
+const std::string the_whole_call = "Enable\nCounterDataImageInitialize\nSetConfig user\n" + a_pass +
+                                   a_pass + a_pass + "DecodeData\nDisable\n";
+
+TEST_F(CountersFake, ACallOfOneKernelIsCountedAroundThatKernel) {
+  const auto instrument = make();
+  EXPECT_EQ(log(), "") << "CUPTI was called before there is a context";
+  const Sample sample = instrument->measure(work(1), nullptr);
+  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 1}}));
+  EXPECT_EQ(sample.readings.at(0).unit, "kernels");
+  EXPECT_TRUE(sample.missing.empty());
+  EXPECT_FALSE(sample.held);
+  EXPECT_EQ(log(), prepared + one_kernel + "Evaluate\n");
+  EXPECT_EQ(calls_, 1) << "CUPTI repeats the kernel";
+  EXPECT_EQ(waits_, 1);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(CountersFake, EachSampleHasAnImageOfItsOwn) {
+  const auto instrument = make();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(values(instrument->measure(work(1), nullptr)).at("kernels"), 1) << "sample " << i;
+  }
+  const std::string sample = one_kernel + "Evaluate\n";
+  EXPECT_EQ(log(), prepared + sample + sample + sample);
+}
+
+TEST_F(CountersFake, ACallOfSeveralKernelsIsCountedAsAWholeOncePerPass) {
+  const auto instrument =
+      make({counter("kernels", {"sm__kernels.sum"}), counter("twice", {"sm__twice.sum"})});
+  const Sample sample = instrument->measure(work(2), nullptr);
+  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 2}, {"twice", 4}}));
+  EXPECT_EQ(log(), prepared + one_kernel + the_whole_call + "Evaluate\n");
+  EXPECT_EQ(calls_, 1 + 3) << "3 passes";
+  const std::string first = log();
+  EXPECT_EQ(values(instrument->measure(work(2), nullptr)).at("twice"), 4);
+  EXPECT_EQ(log(), first + the_whole_call + "Evaluate\n") << "it is known by now";
+  instrument->measure(work(1, "another"), nullptr);
+  EXPECT_EQ(log(), first + the_whole_call + "Evaluate\n" + one_kernel + "Evaluate\n");
+}
+
+TEST_F(CountersFake, MoreKernelsThanCanBeToldApartAreCountedAsAWhole) {
+  const auto instrument = make();
+  EXPECT_EQ(values(instrument->measure(work(100), nullptr)).at("kernels"), 100);
+}
+
+TEST_F(CountersFake, ACounterThatTheChipLacksIsMissingAndTheOthersAreRead) {
+  const auto instrument =
+      make({counter("old_or_new", {"sm__old.sum", "sm__kernels.sum"}),
+            counter("unknown", {"sm__no.sum"}), counter("unknowns", {"sm__a.sum", "sm__b.sum"}),
+            counter("incomplete", {"sm__kernels"}), counter("nothing", {"ratio__nothing.pct"})});
+  const Sample sample = instrument->measure(work(1), nullptr);
+  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"old_or_new", 1}}));
+  EXPECT_EQ(reasons(sample),
+            (std::map<std::string, std::string>{
+                {"unknown", "FAKE100 has no metric sm__no.sum"},
+                {"unknowns", "FAKE100 has no metric sm__a.sum or sm__b.sum"},
+                {"incomplete",
+                 "FAKE100 has sm__kernels, but it is read with an ending, such as sm__kernels.sum"},
+                {"nothing", "is a ratio to zero: nothing of that kind happened in the call"}}));
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(CountersFake, CountersThatCollideWithEarlierOnesAreMissing) {
+  const auto instrument =
+      make({counter("kernels", {"sm__kernels.sum"}), counter("link", {"device__link.sum"}),
+            counter("twice", {"sm__twice.sum"})});
+  const Sample sample = instrument->measure(work(1), nullptr);
+  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 1}, {"twice", 2}}));
+  EXPECT_EQ(reasons(sample).at("link"),
+            "device__link.sum can be collected, but not together with the counters before it");
+}
+
+TEST_F(CountersFake, ACounterWithoutAUnitHasThatOfCupti) {
+  const auto instrument =
+      make({{.id = "sm__kernels.sum", .unit = "", .meaning = "", .names = {"sm__kernels.sum"}}});
+  EXPECT_EQ(instrument->measure(work(1), nullptr).readings.at(0).unit, "kernel");
+}
+
+TEST_F(CountersFake, TheChipIsThatOfTheCurrentDevice) {
+  ordinal_ = 1;
+  const auto instrument = make({counter("unknown", {"sm__no.sum"})});
+  const Sample sample = instrument->measure(work(1), nullptr);
+  EXPECT_EQ(reasons(sample).at("unknown"), "counters: the chip has none of those asked for.");
+  EXPECT_EQ(calls_, 1);
+}
+
+TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
+  const std::string reason =
+      "counters: cuptiRangeProfilerEnable failed: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (35). This "
+      "user may not profile (ERR_NVGPUCTRPERM): run as root, or have the administrator set "
+      "NVreg_RestrictProfilingToAdminUsers=0; --instrument=none needs no permission.";
+  const ScopedVariable fail("FAKE_CUPTI_FAIL", "Enable=35");
+  const auto instrument =
+      make({counter("kernels", {"sm__kernels.sum"}), counter("twice", {"sm__twice.sum"})});
+  for (int i = 1; i <= 2; ++i) {
+    const Sample sample = instrument->measure(work(1), nullptr);
+    EXPECT_TRUE(sample.readings.empty());
+    EXPECT_EQ(reasons(sample),
+              (std::map<std::string, std::string>{{"kernels", reason}, {"twice", reason}}));
+    EXPECT_EQ(calls_, i);
+    EXPECT_EQ(waits_, i);
+    EXPECT_EQ(log(), prepared + "Enable\n") << "asked again";
+  }
+  EXPECT_EQ(warnings_, Names{reason});
+}
+
+TEST_F(CountersFake, EveryCallOfCuptiMayFailAndNothingStaysOpen) {
+  for (const auto& [function, lasts] : {std::pair{"Initialize", true},
+                                        {"GetChipName", true},
+                                        {"GetCounterAvailability", true},
+                                        {"HostInitialize", true},
+                                        {"Enable", false},
+                                        {"CounterDataImageInitialize", false},
+                                        {"SetConfig kernel", false},
+                                        {"SetConfig user", false},
+                                        {"Start", false},
+                                        {"PushRange", false},
+                                        {"PopRange", false},
+                                        {"Stop", false},
+                                        {"DecodeData", false},
+                                        {"Evaluate", false}}) {
+    SetUp();
+    const auto instrument = make();
+    const Names before = warnings_;
+    {
+      const ScopedVariable fail("FAKE_CUPTI_FAIL", std::string(function) + "=1");
+      const Sample sample = instrument->measure(work(2), nullptr);
+      EXPECT_TRUE(sample.readings.empty()) << function;
+      EXPECT_TRUE(reasons(sample).at("kernels").ends_with(" failed: CUPTI_ERROR_OTHER (1)."))
+          << function;
+      EXPECT_EQ(warnings_.size(), before.size() + 1) << function;
+    }
+    const std::string so_far = log();
+    const auto count = [&](const std::string& line) {
+      std::size_t found = 0;
+      for (std::size_t at = 0; (at = so_far.find(line + "\n", at)) != so_far.npos; ++at) ++found;
+      return found;
+    };
+    EXPECT_EQ(count("\nDisable"), count("\nEnable") - (std::string(function) == "Enable"))
+        << function << "\n"
+        << so_far;
+    // What fails around one call does not stand in the way of the next; what comes before any does.
+    EXPECT_EQ(instrument->measure(work(2), nullptr).readings.size(), lasts ? 0u : 1u) << function;
+  }
+}
+
+TEST_F(CountersFake, AFaultOfTheWorkGoesThroughAndProfilingEnds) {
+  const auto instrument = make();
+  Work faulty = work(1);
+  faulty.enqueue = [](cudaStream_t, const Call&) {
+    throw CudaError(cudaErrorLaunchFailure, "the kernel failed");
+  };
+  EXPECT_THROW(instrument->measure(faulty, nullptr), CudaError);
+  EXPECT_TRUE(log().ends_with("Start\nStop\nDisable\n")) << log();
+  EXPECT_EQ(values(instrument->measure(work(1), nullptr)).at("kernels"), 1);
+}
+
+TEST_F(CountersFake, ACallWithoutAKernelHasNoCounters) {
+  const Sample sample = make()->measure(work(0), nullptr);
+  EXPECT_EQ(reasons(sample).at("kernels"), "counters: a_kernel launched no kernel.");
+}
+
+TEST_F(CountersFake, CuptiThatWantsPassesForEverIsStopped) {
+  const ScopedVariable never("FAKE_COUNTERS_NEVER_DONE", "1");
+  const Sample sample = make()->measure(work(1), nullptr);
+  EXPECT_EQ(reasons(sample).at("kernels"),
+            "counters: collecting every pass failed: CUPTI_ERROR_OTHER (12).");
+}
+
+TEST_F(CountersFake, SeveralCallsAtOnceAreAMistake) {
+  Work two = work(1);
+  two.calls = 2;
+  EXPECT_EQ(message_of<std::logic_error>([&] { make()->measure(two, nullptr); }),
+            "a_kernel: counters are read of one call at a time");
+}
+
+TEST_F(CountersFake, UnderAProfilerTheWorkIsDoneWithoutCupti) {
+  const ScopedVariable profiler("NSYS_PROFILING_SESSION_ID", "1");
+  const auto instrument = make();
+  const std::string reason =
+      "counters: a profiler already holds this process (NSYS_PROFILING_SESSION_ID is set), and "
+      "CUPTI serves one at a time. Run with --instrument=none under the profiler, or outside of "
+      "it.";
+  EXPECT_EQ(warnings_, Names{reason});
+  EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).at("kernels"), reason);
+  EXPECT_EQ(log(), "");
+  EXPECT_EQ(calls_, 1);
+}
+
+TEST_F(CountersFake, WithoutCuptiTheWorkIsDone) {
+  const ScopedVariable library("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
+  const auto instrument = make();
+  EXPECT_EQ(warnings_,
+            Names{"counters: CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open shared "
+                  "object file: No such file or directory). Install the toolkit's CUPTI package "
+                  "(cuda-cupti), or name the library in REPROLAB_CUPTI."});
+  EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).size(), 1u);
+  EXPECT_EQ(calls_, 1);
+}
+
+TEST_F(CountersFake, ACuptiWithoutTheRangeProfilerIsTooOld) {
+  const ScopedVariable library("REPROLAB_CUPTI", FAKE_CUPTI);
+  make();
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_TRUE(
+      warnings_[0].starts_with("counters: the CUPTI library lacks cuptiProfilerHostInitialize, "));
+  EXPECT_TRUE(warnings_[0].ends_with(". Use the CUPTI of CUDA 12.6 update 2 or newer."));
+}
+
+}  // namespace
+}  // namespace reprolab::profiling
