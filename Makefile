@@ -91,8 +91,9 @@ endif
 bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 ifneq ($(GPU_HALF),)
 	$(LOCKED) scripts/build bench
-	$(LOCKED) scripts/run bench --output "$$RESULTS/bench.json"
-	@[ -n "$$DRY_RUN" ] || scripts/locked scripts/python -m plots bench --results "$$RESULTS/bench.json"
+	$(LOCKED) scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
+	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
+	@[ -n "$$DRY_RUN$$METRICS" ] || scripts/locked scripts/python -m plots bench --results "$$RESULTS/bench.json"
 else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif

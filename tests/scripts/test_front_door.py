@@ -42,7 +42,19 @@ def program(path, text):
 def own_environment():
     """As if these tests had not been started by a make of this project."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
-    given = {"FILE", "KERNEL", "PEER", "CLOCKS", "DRY_RUN", "ARCH", "PRESET", "RESULTS", "RECORDED"}
+    given = {
+        "FILE",
+        "KERNEL",
+        "PEER",
+        "METRICS",
+        "CLOCKS",
+        "CHIP",
+        "DRY_RUN",
+        "ARCH",
+        "PRESET",
+        "RESULTS",
+        "RECORDED",
+    }
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 
@@ -116,6 +128,34 @@ def test_make_hands_clocks_on_as_data(checkout):
     for value in ["$(shell touch injected)$x", "1410", ""]:
         assert make(checkout, "reproduce-mine", f"CLOCKS={value}").stdout == f"<{value}>\n"
     assert not list(checkout.rglob("injected"))
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_metrics_and_chip_reach_the_programs_as_they_are(checkout, value):
+    program(checkout / "build/cpu/bin/metrics", ECHO)
+    done = make(checkout, "metrics", f"CHIP={value}", f"METRICS={value}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"<--chip>\n<{value}>\n<--metrics>\n<{value}>\n"
+    assert make(checkout, "metrics", "CHIP=GA100").stdout == "<--chip>\n<GA100>\n"
+    passes = checkout / "experiments/mine/passes"
+    passes.write_text("check verify --brief {metrics}\n")
+    done = make(checkout, "reproduce-mine", f"METRICS={value}", "RECORDED=nowhere")
+    assert f"<--brief>\n<--metrics>\n<{value}>\n" in done.stdout
+    done = make(checkout, "reproduce-mine", "RECORDED=nowhere")
+    assert "<--brief>\n" in done.stdout and "--metrics" not in done.stdout
+    assert not list(checkout.rglob("injected"))
+
+
+def test_bench_with_metrics_reads_counters(checkout):
+    (checkout / "build/gpu/bin").mkdir(parents=True)
+    program(checkout / "build/gpu/bin/bench", ECHO)
+    run_bench = ["bench", "PRESET=gpu", "ARCH=90"]
+    done = run(checkout, "make", *run_bench, "METRICS=a b,c")
+    wanted = ["--instrument", "counters", "--metrics", "a b,c"]
+    wanted += ["--output", "results/bench_counters.json"]
+    assert done.stdout == "".join(f"<{word}>\n" for word in wanted)
+    done = run(checkout, "make", *run_bench)
+    assert done.stdout.startswith("<--output>\n<results/bench.json>\n<-m>\n<plots>\n<bench>\n")
 
 
 def test_a_dry_run_that_is_off_is_none(checkout):
