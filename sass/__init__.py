@@ -1,0 +1,1 @@
+"""What the compiler made of a kernel: its machine code (SASS), read without a GPU."""

@@ -1,0 +1,98 @@
+"""A kernel's file, compiled by the build's own command for one architecture, with source lines."""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from claims.errors import InputError
+from claims.json_files import ROOT
+from sass import tools
+
+PRESET = "all-archs"  # its commands are those of every preset, but for the architectures
+FOLDER = ROOT / "build/sass"
+
+
+def architecture(text: str) -> str:
+    """'sm_80' of 'sm_80' or '80'; InputError where nvcc does not know it."""
+    name = text if text.startswith("sm_") else f"sm_{text}"
+    known = tools.output_of([tools.nvcc(), "--list-gpu-code"]).split()
+    if name not in known:
+        raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
+    return name
+
+
+@cache
+def build_commands() -> dict[Path, tuple[Path, list[str]]]:
+    """The folder and the words of the command by which the build compiles each file."""
+    environment = os.environ | {"PRESET": PRESET, "ARCH": ""}
+    done = subprocess.run(
+        ["scripts/build"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
+    entries = json.loads((ROOT / f"build/{PRESET}/compile_commands.json").read_text())
+    return {
+        Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
+        for entry in entries
+    }
+
+
+def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
+    """The build's command, but for one architecture, to a cubin, with lines; without output."""
+    if source not in build_commands():
+        raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
+    folder, words = build_commands()[source]
+    compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
+    kept, skip = [], False
+    for word in words[compiler:]:
+        if skip or word == "-c" or word.startswith("--generate-code="):
+            skip = False
+        elif word == "-o":
+            skip = True
+        else:
+            kept.append(word)
+    number = arch.removeprefix("sm_")
+    target = f"--generate-code=arch=compute_{number},code=sm_{number}"
+    return folder, [*kept, target, "-cubin", "-lineinfo"]
+
+
+def compiled(source: Path, arch: str) -> Path:
+    """The cubin of a file; compiled again only where the file, a header or the command changed."""
+    folder, command = command_for(source, arch)
+    content = hashlib.sha256(f"{tools.nvcc_version()}\0{command}\0".encode())
+    for file in [source, *headers()]:
+        content.update(file.read_bytes())
+    place = FOLDER / arch / f"{source.parent.name}-{source.stem}-{content.hexdigest()[:16]}.cubin"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = place.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            tools.output_of([*command, "-o", str(unfinished)], folder)
+            for older in place.parent.glob(f"{source.parent.name}-{source.stem}-*.cubin"):
+                older.unlink(missing_ok=True)
+            unfinished.rename(place)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return place
+
+
+def compile_all(wanted: Iterable[tuple[Path, str]]) -> None:
+    """All of the files for their architectures, on as many cores as there are."""
+    wanted = list(wanted)
+    build_commands()  # once, not once a thread
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda one: compiled(*one), wanted))
+
+
+@cache
+def headers() -> list[Path]:
+    """Every header that a kernel's file may include."""
+    found = [p for name in ("kernels", "common") for p in (ROOT / name).rglob("*")]
+    return sorted(p for p in found if re.fullmatch(r"\.(hpp|cuh)", p.suffix))
