@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
-GIVEN := FILE KERNEL PEER METRICS CHIP CLOCKS DRY_RUN ARCH PRESET RESULTS RECORDED
+GIVEN := FILE KERNEL PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
@@ -39,7 +39,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 LOCKED := @scripts/locked
 
 .PHONY: help deps build test test-sanitized verify list bench metrics $(REPRODUCE) render \
-  render-recorded claims check format clean
+  render-recorded claims sass check format clean
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
@@ -116,6 +116,9 @@ render-recorded: build/python ## Render the recorded runs, under a banner that s
 
 claims: build/python ## Decide every published claim from all that was recorded or measured here
 	$(LOCKED) scripts/render --claims
+
+sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
+	$(LOCKED) scripts/sass
 
 check: build/python ## Check formatting, generated tables, and every command and path in the documents
 	@scripts/check_format.sh

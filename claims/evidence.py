@@ -28,7 +28,9 @@ class Evidence:
 
     @property
     def newest(self) -> Results | None:
-        return max(self.results.values(), key=age, default=None)
+        """Of those that ran on the machine."""
+        ran = (results for results in self.results.values() if results.gpu is not None)
+        return max(ran, key=age, default=None)
 
 
 def age(results: Results) -> tuple[str, str]:
@@ -61,11 +63,21 @@ def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
 
 
 def machines(folders: list[Path]) -> list[Evidence]:
-    """One for each GPU with result files below the folders: this machine's, then recorded ones."""
+    """One for each GPU with result files below the folders: this machine's, then recorded ones.
+
+    Facts of compiled code go to every GPU of their folder.
+    """
     groups: dict[tuple[str, str], list[Results]] = {}
+    compiled: dict[str, list[Results]] = {}
     for results in (r for folder in folders for r in result_files(folder)):
-        of_machine = str(recorded_folder(results.file) or ""), results.gpu
-        groups.setdefault(of_machine, []).append(results)
+        place = str(recorded_folder(results.file) or "")
+        if results.gpu is None:
+            compiled.setdefault(place, []).append(results)
+        else:
+            groups.setdefault((place, results.gpu), []).append(results)
+    for place, found in compiled.items():
+        for key in [key for key in groups if key[0] == place] or [(place, "")]:
+            groups.setdefault(key, []).extend(found)
     return [collect(groups[key], Path(key[0]) if key[0] else None) for key in sorted(groups)]
 
 

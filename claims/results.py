@@ -153,8 +153,9 @@ class Results:
         return printable(self.file.name)
 
     @property
-    def gpu(self) -> str:
-        return self.provenance["gpu"]["name"]
+    def gpu(self) -> str | None:
+        """None where nothing ran: facts of compiled code, whatever the machine."""
+        return self.provenance["gpu"] and self.provenance["gpu"]["name"]
 
     @property
     def peak_gb_s(self) -> float | None:

@@ -83,6 +83,10 @@ def driver(results: Results) -> str:
 
 def machine(results: Results) -> list[str]:
     """The parts of the sentence on the machine."""
+    if results.gpu is None:
+        build = results.provenance["build"]
+        compiled = f"compiled by nvcc {build['nvcc']} for {build['architectures']}, not run"
+        return [compiled, date(results), f"commit {commit(results)}"]
     return [
         f"{results.gpu}, {driver(results)}, CUDA {results.provenance['gpu']['cuda_runtime']}",
         clocks(results),

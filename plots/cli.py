@@ -5,15 +5,11 @@ output that cannot be written, 128 and the signal's number where one ended it.
 """
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
 
-from claims.errors import InputError
-from claims.printable import printable
 from plots import document, experiments, ledger, single_files
+from plots.command_line import Parser, run
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,45 +45,5 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in printable text, too."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    if sys.stdout is None:
-        return complain("standard output is closed")
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a terminal may not know a kernel author's name
-    try:
-        try:
-            args = parser().parse_args(argv)
-            return args.run(args)
-        finally:
-            sys.stdout.flush()
-    except InputError as error:
-        return complain(str(error))
-    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
-        discard(sys.stdout)
-        return 0
-    except OSError as error:
-        discard(sys.stdout)
-        place = printable(str(error.filename or "standard output"))
-        return complain(f"{place}: {error.strerror}")
-
-
-def complain(message: str) -> int:
-    """One line, where there is somebody to read it."""
-    if sys.stderr is not None:
-        try:
-            print(f"error: {message}", file=sys.stderr, flush=True)
-        except OSError:
-            discard(sys.stderr)
-    return 2
-
-
-def discard(stream: TextIO) -> None:
-    """What could not be written is not tried again, and complained of, when Python ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return run(parser(), argv)

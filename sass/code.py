@@ -1,6 +1,9 @@
 """The machine code of one kernel of a file, and what the compiler set aside for it."""
 
+import os
 import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,43 +33,50 @@ class Resources:
 class Code:
     kernel: Kernel
     arch: str  # sm_80
-    function: str  # as in C++, without namespaces and parameters
-    instructions: Function
+    name: str  # as in C++, without namespaces and parameters
+    function: Function
     resources: Resources
 
     @cached_property
     def flow(self) -> Flow:
-        return flow_of(self.instructions)
-
-
-def codes(kernel: Kernel, arch: str) -> list[Code]:
-    """All that the kernel's file holds for the architecture; none where it calls a library."""
-    file = cubin.compiled(kernel.source, arch)
-    disassemble = [tools.nvdisasm(), "--print-code", "--print-line-info-inline", file]
-    functions = parse(tools.output_of(disassemble))
-    usage = resources_of(file)
-    names = demangled([function.name for function in functions])
-    return [
-        Code(kernel, arch, name, function, usage[function.name])
-        for name, function in zip(names, functions, strict=True)
-    ]
+        return flow_of(self.function)
 
 
 def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
-    """What the measurement launches, or the one that has `wanted` in its name; None: no code."""
-    found = codes(kernel, arch)
-    if not found:
+    """What the measurement launches, or the one that has `wanted` in its name.
+
+    None where the file holds no code for the GPU, because it calls a library.
+    """
+    file = cubin.compiled(kernel.source, arch)
+    usage = resources_of(file)
+    if not usage:
         return None
-    chosen = found
-    if wanted:
-        chosen = [code for code in found if wanted in code.function]
-    else:
-        for part in FAMILIES[kernel.family].measured:
-            chosen = [code for code in chosen if part in code.function] or chosen
+    names = dict(zip(usage, demangled(list(usage)), strict=True))
+    symbol = choose(kernel, names, wanted)
+    disassemble = [tools.nvdisasm(), "--print-code", "--print-line-info-inline", file]
+    function = parse(tools.output_of(disassemble), symbol)
+    return Code(kernel, arch, names[symbol], function, usage[symbol])
+
+
+def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:
+    """Of each kernel that has code of its own, for each architecture; on all cores."""
+    wanted = [(kernel, arch) for arch in archs for kernel in kernels]
+    cubin.build_commands()  # once, before there are threads
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(lambda one: measured_code(*one), wanted)
+        return [code for code in found if code is not None]
+
+
+def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
+    """One of the symbols, by what they are called in C++."""
+    chosen = list(names)
+    for part in [wanted] if wanted else FAMILIES[kernel.family].measured:
+        having = [symbol for symbol in chosen if part in names[symbol]]
+        chosen = having if having or wanted else chosen
     if len(chosen) != 1:
         raise InputError(
-            f"FUNCTION: '{wanted}' is in the name of {len(chosen)} of {kernel.name}'s kernels: give "
-            f"a part of one name: {'; '.join(code.function for code in found)}"
+            f"FUNCTION: '{wanted}' is in the names of {len(chosen)} of the {len(names)} that "
+            f"{kernel.name} has; give a part of one alone: {'; '.join(names.values())}"
         )
     return chosen[0]
 

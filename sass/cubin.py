@@ -6,8 +6,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +24,14 @@ def architecture(text: str) -> str:
     if name not in known:
         raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
     return name
+
+
+def architectures() -> list[str]:
+    """Those that the build's preset for all of them compiles for."""
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    (preset,) = (preset for preset in presets if preset["name"] == PRESET)
+    numbers = re.findall(r"\d+", preset["cacheVariables"]["CMAKE_CUDA_ARCHITECTURES"])
+    return [f"sm_{number}" for number in numbers]
 
 
 @cache
@@ -83,16 +89,8 @@ def compiled(source: Path, arch: str) -> Path:
     return place
 
 
-def compile_all(wanted: Iterable[tuple[Path, str]]) -> None:
-    """All of the files for their architectures, on as many cores as there are."""
-    wanted = list(wanted)
-    build_commands()  # once, not once a thread
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda one: compiled(*one), wanted))
-
-
 @cache
 def headers() -> list[Path]:
     """Every header that a kernel's file may include."""
     found = [p for name in ("kernels", "common") for p in (ROOT / name).rglob("*")]
-    return sorted(p for p in found if re.fullmatch(r"\.(hpp|cuh)", p.suffix))
+    return sorted(p for p in found if p.suffix in (".hpp", ".cuh"))

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from sass.flow import Block, Flow, Region
 from sass.parse import Instruction
@@ -30,30 +30,37 @@ def registers(text: str, count: int = 1) -> list[str]:
     ]
 
 
-def uses_and_results(found: Instruction) -> tuple[list[str], list[str]]:
+def uses_and_results(found: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The registers and predicates that an instruction reads, and those that it writes."""
-    operands = found.operands.split(", ") if found.operands else []
+    return uses_and_results_of(found.name, found.modifiers, found.operands, found.guard)
+
+
+@cache
+def uses_and_results_of(
+    name: str, modifiers: frozenset[str], text: str, guard: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    operands = text.split(", ") if text else []
+    wide = "WIDE" in modifiers
     results: list[str] = []
     at = 0
-    if found.name not in WRITE_NOTHING:
-        only_predicates = found.name.endswith("SETP") or found.name in ("PLOP3", "UPLOP3")
-        while at < len(operands) and re.fullmatch(r"U?P[\dT]", operands[at]):
+    if name not in WRITE_NOTHING:
+        only_predicates = name.endswith("SETP") or name in ("PLOP3", "UPLOP3")
+        while at < min(2, len(operands)) and re.fullmatch(r"U?P[\dT]", operands[at]):
             results += PREDICATE.findall(operands[at])
             at += 1
         if not only_predicates and at < len(operands):
-            wide = "WIDE" in found.modifiers
-            count = next((COUNTS[m] for m in found.modifiers if m in COUNTS), 2 if wide else 1)
+            count = next((COUNTS[m] for m in modifiers if m in COUNTS), 2 if wide else 1)
             results += registers(operands[at], count)
             at += 1
             while at < len(operands) and re.fullmatch(r"U?P[\dT]", operands[at]):
                 results += PREDICATE.findall(operands[at])  # carries
                 at += 1
-    uses = PREDICATE.findall(found.guard)
+    uses = PREDICATE.findall(guard)
     for operand in operands[at:]:
         uses += registers(operand) + PREDICATE.findall(operand)
-    if "WIDE" in found.modifiers and operands:
+    if wide and operands:
         uses += registers(operands[-1], 2)  # the addend
-    return uses, results
+    return tuple(uses), tuple(results)
 
 
 @dataclass(frozen=True)

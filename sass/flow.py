@@ -1,7 +1,8 @@
 """The control flow of a kernel: basic blocks, loops, and the ways through them.
 
-Blocks and edges are those of `nvdisasm -bbcfg`, which a test compares. A loop is a natural one: the
-blocks from which a jump back to a block that dominates it can be reached without leaving.
+A block begins at the entry, behind a jump, and where a jump leads: other labels, of which versions
+of nvdisasm print more or fewer, make none. A loop is a natural one: the blocks from which a jump
+back to a block that dominates them can be reached without leaving.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -155,7 +156,6 @@ def flow_of(function: Function) -> Flow:
     jumps = [i for i, found in enumerate(code) if ends_block(function, found)]
     starts = {0, *(i + 1 for i in jumps)}
     starts |= {target(function, label) for i in jumps for label in code[i].targets}
-    starts |= {address // INSTRUCTION_BYTES for address in function.labels.values()}
     bounds = sorted(start for start in starts if start < len(code))
     numbers = {start: number for number, start in enumerate(bounds)}
     blocks = {}

@@ -2,7 +2,7 @@
 into result files under the same names, behind "sass_"."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from sass.facts import (
     CONSTANT_LOADS,
@@ -19,11 +19,7 @@ from sass.facts import (
 )
 from sass.kernels import FAMILIES
 
-WAYS = {
-    "least": "on the shortest way",
-    "most": "on the longest way",
-    "all": "in all of the code",
-}
+WAYS = ("least", "most", "all")  # sass/facts.py says what they are
 
 
 @dataclass(frozen=True)
@@ -51,16 +47,17 @@ def measures(facts: Facts) -> Iterator[Measure]:
     yield Measure("code_bytes", "bytes", "that can be reached", facts.code_bytes)
 
     yield Measure(f"{element}s_per_trip", f"{element}s", f"by one thread in {trip}", elements)
-    yield from per_way("trip_instructions", "instructions", trip, facts.ways())
+    yield from per_way("trip_instructions", "instructions", f"of {trip}", facts.ways())
     none = "" if elements else f"the kernel stores nothing on {facts.code.arch}"
     per = f"per_{element}"
-    yield from per_way(f"instructions_{per}", "instructions", trip, facts.ways(), elements, none)
+    text = f"of {trip}"
+    yield from per_way(f"instructions_{per}", "instructions", text, facts.ways(), elements, none)
     if facts.code.kernel.family == "nf4":
         if not facts.decoding.all_of_it:
             none = none or "no two products of an entry and a common scale"
-        text = f"that make an address, or a choice, of a code, {trip}"
+        text = "that make an address in the table, or a choice, of a code"
         yield from per_way(f"index_{per}", "instructions", text, facts.index, elements, none)
-        text = f"that read the table with it, {trip}"
+        text = "that read the table"
         yield from per_way(f"look_ups_{per}", "instructions", text, facts.look_ups, elements, none)
 
     within = f"within {trip}"
@@ -92,6 +89,6 @@ def measures(facts: Facts) -> Iterator[Measure]:
 def per_way(
     name: str, unit: str, text: str, ways: Ways, elements: int = 1, missing: str = ""
 ) -> Iterator[Measure]:
-    for way, where in WAYS.items():
-        value = None if missing else asdict(ways)[way] / elements
-        yield Measure(f"{name}.{way}", unit, f"{text}, {where}", value, missing)
+    for way in WAYS:
+        value = None if missing else getattr(ways, way) / elements
+        yield Measure(f"{name}.{way}", unit, text, value, missing)

@@ -72,34 +72,29 @@ class Function:
     labels: dict[str, int] = field(default_factory=dict)
 
 
-def parse(text: str) -> list[Function]:
-    """The kernels in what `nvdisasm --print-code --print-line-info-inline` prints."""
-    functions: list[Function] = []
-    frames: list[Frame] = []
-    collecting = False  # consecutive lines of frames are one chain of inlined calls
+def parse(text: str, name: str) -> Function:
+    """The named kernel in what `nvdisasm --print-code --print-line-info-inline` prints."""
+    function = Function(name)
+    frames: tuple[Frame, ...] = ()
+    chain: list[Frame] = []  # of the lines that name frames, until an instruction follows
+    here = False
     for line in text.splitlines():
         if section := SECTION.match(line):
-            functions.append(Function(section[1]))
-            frames = []
+            here = section[1] == name
             continue
-        if not functions:
-            continue
-        function = functions[-1]
         stripped = line.strip()
+        if not here or not stripped:
+            continue
         if stripped.startswith("//##"):
             if found := FRAME.search(stripped):
-                frames = frames if collecting else []
-                frames.append(Frame(os.path.normpath(found[1]), int(found[2])))
-            collecting = True
-            continue
-        collecting = False
-        if stripped.startswith("/*"):
-            function.instructions.append(instruction(stripped, tuple(frames)))
+                chain.append(Frame(os.path.normpath(found[1]), int(found[2])))
+        elif stripped.startswith("/*"):
+            frames, chain = tuple(chain) or frames, []
+            function.instructions.append(instruction(stripped, frames))
         elif label := LABEL.match(stripped):
             function.labels[label[1]] = len(function.instructions) * INSTRUCTION_BYTES
-    for function in functions:
-        check(function)
-    return functions
+    check(function)
+    return function
 
 
 def instruction(text: str, frames: tuple[Frame, ...]) -> Instruction:
@@ -113,7 +108,9 @@ def instruction(text: str, frames: tuple[Frame, ...]) -> Instruction:
 
 
 def check(function: Function) -> None:
-    """InputError unless the instructions follow one another without a gap."""
+    """InputError unless the instructions are there, and follow one another without a gap."""
+    if not function.instructions:
+        raise InputError(f"sass: nvdisasm printed no instruction of {function.name}")
     for i, found in enumerate(function.instructions):
         if found.address != i * INSTRUCTION_BYTES:
             place = f"{function.name}, {found.address:#06x}"

@@ -23,13 +23,9 @@ def cuobjdump() -> Path:
     return required("cuobjdump", "run make deps")
 
 
-def missing() -> str:
-    """Why there is no SASS to be seen here; empty where there is."""
-    try:
-        nvcc(), nvdisasm(), cuobjdump()
-    except InputError as error:
-        return str(error)
-    return ""
+def require_all() -> None:
+    """InputError for the first that is missing."""
+    nvcc(), nvdisasm(), cuobjdump()
 
 
 def required(name: str, what_to_do: str) -> Path:

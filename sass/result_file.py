@@ -1,0 +1,102 @@
+"""The facts as a result file (data/results.schema.json), which claims/ reads as evidence.
+
+A row is one kernel for one architecture. Nothing was run, so a row has no outcome and the file no
+GPU: what it says of an architecture holds for every machine.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from claims.json_files import ROOT
+from claims.results import SCHEMA
+from plots.output import write_files
+from sass import tools
+from sass.facts import Facts
+from sass.measures import measures
+
+EXPERIMENT, PASS = "counters", "sass"
+NOTHING_RAN = "nothing was run: these are facts of the compiled code"
+COMPILED = "CMakeLists.txt CMakePresets.json common kernels sass".split()
+
+
+def write(file: Path, facts: Sequence[Facts], argv: Sequence[str], started: float) -> None:
+    content = {
+        "schema": SCHEMA.definition["properties"]["schema"]["const"],
+        "experiment": EXPERIMENT,
+        "pass": PASS,
+        "provenance": provenance(facts, argv, started),
+        "records": [record(found) for found in facts],
+        "checks": [],
+    }
+    SCHEMA.check(file, content)
+    write_files({file: (json.dumps(content, indent=1) + "\n").encode()})
+
+
+def record(facts: Facts) -> dict[str, Any]:
+    code, kernel = facts.code, facts.code.kernel
+    problem: dict[str, Any] = {"name": code.arch, "family": kernel.family, "arch": code.arch}
+    return {
+        "key": f"{code.arch}/{kernel.name}",
+        "kernel": kernel.name,
+        "origin": {"kind": "project", "maker": ""},
+        "lineage": kernel.lineage,
+        "source_file": kernel.source_file,
+        "deviation": kernel.deviation,
+        "problem": problem | {"function": code.name[:200]},
+        "outcome": "not_verified",
+        "reason": NOTHING_RAN,
+        "mismatches": None,
+        "metrics": [
+            {"name": f"sass_{m.name}", "unit": m.unit}
+            | ({"missing": m.missing} if m.value is None else {"samples": [m.value]})
+            for m in measures(facts)
+        ],
+        "launch": None,
+        "bytes": {"read": 0, "written": 0},
+        "clocks": {"sm_mhz_before": None, "sm_mhz_during": None, "sm_mhz_after": None},
+    }
+
+
+def provenance(facts: Sequence[Facts], argv: Sequence[str], started: float) -> dict[str, Any]:
+    commit, dirty = checkout()
+    archs = dict.fromkeys(found.code.arch.removeprefix("sm_") for found in facts)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    host = {"cpu": platform.machine(), "cores": len(os.sched_getaffinity(0))}
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "runtime_s": round(time.time() - started, 1),
+        "argv": list(argv),
+        "commit": commit,
+        "dirty": dirty,
+        "instrument": "sass",
+        "seed": 0,
+        "build": {
+            "compiler": "nvcc",
+            "nvcc": tools.nvcc_version(),
+            "type": "Release",
+            "architectures": ";".join(archs),
+        },
+        "host": host | {"memory_bytes": memory, "os": platform.platform()},
+        "gpu": None,
+        "clocks": None,
+    }
+
+
+def checkout() -> tuple[str, bool]:
+    """The commit, and whether the sources differ from it; as the programs say it."""
+    if given := os.environ.get("REPROLAB_COMMIT"):
+        return given, os.environ.get("REPROLAB_DIRTY") != "0"
+    commit = git("rev-parse", "HEAD").strip()
+    return commit or "unknown", not commit or bool(git("status", "--porcelain", "--", *COMPILED))
+
+
+def git(*arguments: str) -> str:
+    """What git prints; empty where this is no checkout."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else ""
