@@ -13,25 +13,29 @@ from claims.errors import InputError
 from claims.json_files import ROOT
 from sass import tools
 
-PRESET = "all-archs"  # its commands are those of every preset, but for the architectures
+PRESET = "sass"  # its commands are those of every preset, but for the architectures
 FOLDER = ROOT / "build/sass"
+
+
+def known_architectures() -> list[str]:
+    return tools.output_of([tools.nvcc(), "--list-gpu-code"]).split()
 
 
 def architecture(text: str) -> str:
     """'sm_80' of 'sm_80' or '80'; InputError where nvcc does not know it."""
-    name = text if text.startswith("sm_") else f"sm_{text}"
-    known = tools.output_of([tools.nvcc(), "--list-gpu-code"]).split()
+    name, known = text if text.startswith("sm_") else f"sm_{text}", known_architectures()
     if name not in known:
         raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
     return name
 
 
 def architectures() -> list[str]:
-    """Those that the build's preset for all of them compiles for."""
+    """Those of PRESET=all-archs that this nvcc knows."""
     presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
-    (preset,) = (preset for preset in presets if preset["name"] == PRESET)
+    (preset,) = (preset for preset in presets if preset["name"] == "all-archs")
     numbers = re.findall(r"\d+", preset["cacheVariables"]["CMAKE_CUDA_ARCHITECTURES"])
-    return [f"sm_{number}" for number in numbers]
+    known = known_architectures()
+    return [f"sm_{number}" for number in numbers if f"sm_{number}" in known]
 
 
 @cache

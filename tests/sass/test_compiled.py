@@ -1,0 +1,218 @@
+"""What the compiler makes of every kernel, on every architecture of PRESET=all-archs.
+
+Needs nvcc, and no GPU. Each file is compiled once per architecture, into build/sass/. What is pinned
+is what the documents and the papers' claims rest on. Where the compiler may decide, there is a
+bound, with room for another release.
+"""
+
+import re
+
+import pytest
+
+from claims.errors import InputError
+from claims.json_files import ROOT
+from sass import cubin, kernels, tools
+from sass.code import Code, measured_codes
+from sass.facts import BULK_STORES, GLOBAL_LOADS, GLOBAL_STORES, Facts, of, widest
+from sass.measures import measures
+from sass.parse import parse
+
+try:
+    tools.require_all()
+    cubin.build_commands()
+except InputError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+ARCHITECTURES = cubin.architectures()
+WITHOUT_ACCELERATOR = ["sm_75", "sm_80", "sm_89"]
+LUT = [
+    *("constant_lut", "global_lut", "warp_shuffle_lut", "shared_lut", "shared_lut_cooperative"),
+    *("shared_lut_immediates", "shared_lut_tile512", "shared_lut_algorithm1"),
+]
+TILE_WALKS = ["branch_tree", *LUT]
+BYTE_WALKS = ["packed_store", "scalar_store"]
+VECTOR_TILES = ["tiled", "column_walk"]
+TMA = ["tma_naive", "tma_swizzle", "tma_batched", "tma_batched_as_published"]
+# Of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
+TILE_WALK_REGISTERS = {"sm_75": 64, "sm_80": 56, "sm_89": 48, "sm_90": 48, "sm_100": 40}
+
+
+@pytest.fixture(scope="session")
+def codes() -> dict[tuple[str, str], Code]:
+    found = measured_codes(kernels.registered().values(), ARCHITECTURES)
+    return {(code.kernel.name, code.arch): code for code in found}
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def arch(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def facts(codes, arch):
+    return lambda name: Facts(codes[name, arch])
+
+
+@pytest.fixture
+def counts(facts):
+    """The measures of a kernel, by name."""
+    return lambda name: {m.name: m.value for m in measures(facts(name))}
+
+
+def test_every_kernel_with_code_of_its_own_is_looked_at(codes):
+    compiled = {name for name, _ in codes}
+    assert compiled == {*TILE_WALKS, *BYTE_WALKS, *VECTOR_TILES, *TMA}
+    assert set(kernels.registered()) - compiled == {"cublas_sgeam"}
+
+
+def test_nothing_is_spilled(codes):
+    for place, code in codes.items():
+        found = {m.name: m.value for m in measures(Facts(code))}
+        kept = [found[name] for name in ("stack_bytes", "local_loads", "local_stores")]
+        assert kept == [0, 0, 0], place
+
+
+@pytest.mark.parametrize("name", LUT)
+def test_a_table_kernel_has_no_branch_in_its_loop(counts, facts, name):
+    """Apart from the loop's own: nothing in a trip depends on a code but addresses and values."""
+    found = counts(name)
+    assert facts(name).region.is_loop
+    assert found["branches"] == found["convergence_barriers"] == 0
+    assert found["weights_per_trip"] == (8 if "TileShape<4" in facts(name).code.name else 16)
+    for way in ("least", "most", "all"):
+        assert found[f"look_ups_per_weight.{way}"] == 1
+        assert 1 <= found[f"index_per_weight.{way}"] <= 3
+
+
+def test_the_tree_branches_on_every_code_and_reads_no_table(counts, facts):
+    tree, table = counts("branch_tree"), counts("shared_lut")
+    assert facts("branch_tree").region.is_loop
+    assert tree["weights_per_trip"] == 16
+    assert tree["branches_may_diverge"] == tree["branches"] >= 2 * 16
+    assert tree["convergence_barriers"] >= 16
+    assert tree["look_ups_per_weight.all"] == 0
+    # The paper says 7 instructions against 2.
+    assert tree["index_per_weight.least"] >= 12
+    assert table["index_per_weight.most"] <= 2
+    # As a warp runs them whose threads take every way, and as one thread does.
+    assert table["instructions_per_weight.all"] < 0.45 * tree["instructions_per_weight.all"]
+    assert table["instructions_per_weight.all"] < 0.70 * tree["instructions_per_weight.least"]
+
+
+@pytest.mark.parametrize("name", TILE_WALKS)
+def test_cub_stores_one_weight_at_a_time(facts, name):
+    """Through shared memory, and so coalesced, but 2 bytes per thread and instruction."""
+    stores = of(facts(name).inside, GLOBAL_STORES)
+    assert [found.width_bytes for found in stores] == [2] * facts(name).elements
+
+
+@pytest.mark.parametrize("name", TILE_WALKS)
+def test_registers_of_the_tile_walk(facts, arch, name):
+    assert facts(name).code.resources.registers <= TILE_WALK_REGISTERS[arch]
+
+
+def test_the_table_takes_64_bytes_of_shared_memory(facts):
+    sizes = {name: facts(name).code.resources.static_shared_bytes for name in TILE_WALKS}
+    assert sizes["shared_lut"] - sizes["branch_tree"] == 64
+
+
+def test_static_shared_memory_does_not_depend_on_the_architecture(codes):
+    names = {name for name, _ in codes}
+    for name in names:
+        sizes = {codes[name, arch].resources.static_shared_bytes for arch in ARCHITECTURES}
+        assert len(sizes) == 1, name
+
+
+@pytest.mark.parametrize(("name", "store_bytes"), [("packed_store", 4), ("scalar_store", 2)])
+def test_a_byte_walk_decodes_two_weights(counts, facts, name, store_bytes):
+    found = counts(name)
+    assert not facts(name).region.is_loop
+    assert found["weights_per_trip"] == 2
+    assert found["look_ups_per_weight.most"] == 1
+    assert found["widest_global_store_bytes"] == store_bytes
+    assert found["registers"] <= 16
+
+
+@pytest.mark.parametrize("name", VECTOR_TILES)
+def test_tiles_are_loaded_and_stored_16_bytes_at_a_time(facts, name):
+    found = facts(name)
+    assert found.elements == 16
+    for names in (GLOBAL_LOADS, GLOBAL_STORES):
+        assert {i.width_bytes for i in of(found.inside, names)} == {16}
+    assert len(of(found.inside, GLOBAL_STORES)) == 4
+
+
+@pytest.mark.parametrize("name", TMA)
+def test_the_accelerator_stores_a_tile_where_there_is_one(facts, arch, name):
+    found = facts(name)
+    if arch in WITHOUT_ACCELERATOR:
+        assert found.elements == 0
+        return
+    assert found.elements == (8 if "batched" in name else 1)
+    assert len(of(found.inside, BULK_STORES)) == 1
+    assert widest(of(found.inside, GLOBAL_STORES)) == 0
+
+
+@pytest.mark.parametrize("name", ["branch_tree", "scalar_store", "column_walk", "tma_batched"])
+def test_blocks_and_jumps_are_those_that_nvdisasm_sees(codes, arch, name):
+    code = codes[name, arch]
+    file = cubin.compiled(code.kernel.source, arch)
+    graph = tools.output_of([tools.nvdisasm(), "-bbcfg", "-poff", file])
+    theirs = edges_in(graph, code.function.name)
+    blocks = code.flow.blocks
+    for block in blocks.values():
+        onward = {blocks[s].instructions[0].address for s in block.successors}
+        assert onward == theirs[block.last.address]
+        for instruction in block.instructions[:-1]:  # nvdisasm cuts blocks at labels, too
+            at = instruction.address
+            assert theirs.get(at, {at + 16}) == {at + 16}
+
+
+def edges_in(graph: str, name: str) -> dict[int, set[int]]:
+    """By the address of a block's last instruction, the addresses at which it may go on."""
+    (part,) = re.findall(rf'subgraph "cluster_{name}" {{\n(.*?)\n}}', graph, re.S)
+    labels = re.findall(r'^"([^"\n]+)"\n\[label="(.*)"\]$', part, re.MULTILINE)
+    places = {n: [int(a, 16) for a in re.findall(r"([0-9a-f]{4,}):\\ ", t)] for n, t in labels}
+    found = {addresses[-1]: set() for addresses in places.values() if addresses}
+    for start, end in re.findall(r'^"([^"]+)":\w+:\w -> "([^"]+)":\w+:\w', part, re.MULTILINE):
+        found[places[start][-1]].add(places[end][0])
+    return found
+
+
+def test_lines_change_no_instruction(codes, tmp_path):
+    code = codes["shared_lut", "sm_80"]
+    folder, command = cubin.command_for(code.kernel.source, code.arch)
+    plain = tmp_path / "plain.cubin"
+    without = [word for word in command if word != "-lineinfo"]
+    assert len(without) == len(command) - 1
+    tools.output_of([*without, "-o", plain], folder)
+    text = tools.output_of([tools.nvdisasm(), "--print-code", plain])
+    ours, theirs = code.function.instructions, parse(text, code.function.name).instructions
+    assert [str(i) for i in ours] == [str(i) for i in theirs]
+    assert all(i.frames for i in ours[:10]) and not any(i.frames for i in theirs)
+
+
+def test_a_kernels_lines_are_lines_of_its_files(codes):
+    frames = {frame for i in codes["shared_lut", "sm_80"].function.instructions for frame in i.frames}
+    files = {frame.file for frame in frames}
+    for name in ("nf4/tile_walk.cuh", "nf4/shared_lut.cuh", "nf4/format.hpp"):
+        assert str(ROOT / "kernels" / name) in files
+
+
+def test_a_cubin_is_compiled_once(codes):
+    source = kernels.named("shared_lut").source
+    file = cubin.compiled(source, "sm_80")
+    before = file.stat().st_mtime_ns
+    assert cubin.compiled(source, "sm_80") == file
+    assert file.stat().st_mtime_ns == before
+    assert [file] == list(file.parent.glob("nf4-shared_lut-*"))
+
+
+def test_the_command_is_the_builds_but_for_the_architecture():
+    folder, command = cubin.command_for(kernels.named("tiled").source, "sm_90")
+    assert folder == ROOT / "build/sass/kernels"
+    assert "--generate-code=arch=compute_90,code=sm_90" in command
+    assert sum("generate-code" in word for word in command) == 1
+    for kept in ("-O3", "-std=c++20", "--expt-relaxed-constexpr"):
+        assert kept in command
+    assert not {"-c", "-o"} & set(command)
