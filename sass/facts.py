@@ -11,7 +11,6 @@ the longest of those that store all elements: what one thread runs. `all` is eve
 the region: what a warp runs if its threads between them take every way.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,11 +85,11 @@ class Facts:
                 sums[found.guard] = sums.get(found.guard, 0) + found.width_bytes
             for written in uses_and_results(found)[1]:
                 total += max(open_guards.pop(written, {}).values(), default=0)
-        guard = block.last.guard
-        if guard and len(block.successors) + (block.last.name in ENDS) > 1:
-            went_on = successor == block.number + 1
-            known = (guard.removeprefix("!") if guard[0] == "!" else f"!{guard}") if went_on else guard
-            total += open_guards.pop(guard.removeprefix("!"), {}).get(known, 0)
+        last = block.last
+        if last.guard and (len(block.successors) > 1 or last.name in ENDS):
+            was_true = successor != block.number + 1
+            known = last.guard if was_true else opposite(last.guard)
+            total += open_guards.pop(last.guard.removeprefix("!"), {}).get(known, 0)
         return total + sum(max(sums.values()) for sums in open_guards.values())
 
     def stored_by(self, region: Region) -> int:
@@ -148,6 +147,10 @@ class Facts:
     def code_bytes(self) -> int:
         """Without what is never run, such as the padding at its end."""
         return len(self.everywhere) * INSTRUCTION_BYTES
+
+
+def opposite(guard: str) -> str:
+    return guard[1:] if guard.startswith("!") else f"!{guard}"
 
 
 def of(instructions: Iterable[Instruction], names: tuple[str, ...]) -> list[Instruction]:

@@ -193,7 +193,9 @@ def test_lines_change_no_instruction(codes, tmp_path):
 
 
 def test_a_kernels_lines_are_lines_of_its_files(codes):
-    frames = {frame for i in codes["shared_lut", "sm_80"].function.instructions for frame in i.frames}
+    frames = {
+        frame for i in codes["shared_lut", "sm_80"].function.instructions for frame in i.frames
+    }
     files = {frame.file for frame in frames}
     for name in ("nf4/tile_walk.cuh", "nf4/shared_lut.cuh", "nf4/format.hpp"):
         assert str(ROOT / "kernels" / name) in files

@@ -46,7 +46,7 @@ def function(text: str) -> Function:
     return parse(printed(text), "kernel")
 
 
-def facts(text: str, family: str = "nf4", **resources: int) -> Facts:
-    kernel = Kernel("written", family, ROOT / f"kernels/{family}/written.cu", "ours", None)
+def facts(text: str, family: str = "nf4", name: str = "written", **resources: int) -> Facts:
+    kernel = Kernel(name, family, ROOT / f"kernels/{family}/{name}.cu", "ours", None)
     sizes = {"registers": 8, "stack_bytes": 0, "local_bytes": 0, "static_shared_bytes": 0}
-    return Facts(Code(kernel, "sm_80", "written", function(text), Resources(**sizes | resources)))
+    return Facts(Code(kernel, "sm_80", name, function(text), Resources(**sizes | resources)))

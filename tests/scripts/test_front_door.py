@@ -42,19 +42,8 @@ def program(path, text):
 def own_environment():
     """As if these tests had not been started by a make of this project."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
-    given = {
-        "FILE",
-        "KERNEL",
-        "PEER",
-        "METRICS",
-        "CLOCKS",
-        "CHIP",
-        "DRY_RUN",
-        "ARCH",
-        "PRESET",
-        "RESULTS",
-        "RECORDED",
-    }
+    given = {"FILE", "KERNEL", "PEER", "METRICS", "CLOCKS", "CHIP", "DRY_RUN", "ARCH", "FUNCTION"}
+    given |= {"PRESET", "RESULTS", "RECORDED"}
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 
@@ -87,6 +76,18 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, value):
     assert not list(checkout.rglob("injected"))
     done = make(checkout, "verify", FILE=value)
     assert done.stdout == f"<-->\n<{value}>\n"
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_given_to_sass_reaches_it_as_it_is(checkout, value):
+    given = [f"KERNEL={value}", f"ARCH={value}", f"FUNCTION={value}"]
+    done = make(checkout, "sass", *given)
+    wanted = [f"--kernel={value}", f"--arch={value}", f"--function={value}"]
+    lines = "".join(f"<{word}>\n" for word in ["-m", "sass", "show", *wanted])
+    assert (done.returncode, done.stdout) == (0, lines)
+    done = make(checkout, "sass", f"RESULTS={value}")
+    assert done.stdout == f"<-m>\n<sass>\n<facts>\n<--output={value}/counters/sass.json>\n"
+    assert not list(checkout.rglob("injected"))
 
 
 def test_peers_are_one_path_or_several(checkout):
@@ -183,6 +184,10 @@ def test_wrong_usage_is_one_line(checkout):
         (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
         (["render"], "render: no results yet; make reproduce-table2"),
         (
+            ["sass", "KERNEL=x"],
+            "sass: say for which architecture: make sass KERNEL=name ARCH=sm_80",
+        ),
+        (
             ["render-recorded", "RECORDED=x"],
             "render: no recorded run in x; RECORDED=<folder> names",
         ),
@@ -257,6 +262,24 @@ def test_no_network_is_one_line(checkout):
     assert done.returncode == 2
     assert done.stderr == "deps: cannot make .venv: is there a network? (log: build/deps.log)\n"
     assert (checkout / "build/deps.log").read_text() == "no network\n"
+
+
+# Has all packages but NVIDIA's two.
+WITHOUT_READERS = 'case "$*" in *nvidia-cuda*|*"-m venv"*) echo "no network" >&2; exit 1;; esac'
+
+
+def test_the_readers_of_nvccs_code_come_from_the_toolkit_or_the_requirements(checkout, monkeypatch):
+    readers = ("nvcc", "nvdisasm", "cuobjdump")
+    path = [
+        d for d in os.environ["PATH"].split(":") if not any(Path(d, r).exists() for r in readers)
+    ]
+    monkeypatch.setenv("PATH", ":".join(path))
+    python = {"python3": WITHOUT_READERS}
+    assert deps(checkout, "python", **python).stdout == "deps: all found\n"  # nothing to read
+    done = deps(checkout, "python", **python, nvcc="exit 0")
+    assert done.stderr == "deps: cannot make .venv: is there a network? (log: build/deps.log)\n"
+    done = deps(checkout, "python", **python, nvdisasm="exit 0", cuobjdump="exit 0")
+    assert done.stdout == "deps: all found\n"
 
 
 def test_packages_that_cannot_be_installed_are_one_line(checkout):
