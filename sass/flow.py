@@ -54,8 +54,7 @@ class Flow:
         seen = {0}
         stack = [(0, iter(self.blocks[0].successors))]
         while stack:
-            block, rest = stack[-1]
-            following = next((s for s in rest if s not in seen), None)
+            following = next((s for s in stack[-1][1] if s not in seen), None)
             if following is None:
                 done.append(stack.pop()[0])
             else:

@@ -1,6 +1,5 @@
 """What `make sass` shows of one kernel: its facts, its source lines, and the hot region's code."""
 
-import os.path
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -159,7 +158,7 @@ def source_text(frames: tuple[Frame, ...]) -> str:
 
 
 def place(frame: Frame) -> str:
-    return f"{os.path.basename(frame.file)}:{frame.line}"
+    return f"{Path(frame.file).name}:{frame.line}"
 
 
 @cache

@@ -1,8 +1,7 @@
 """What the compiler makes of every kernel, on every architecture of PRESET=all-archs.
 
-Needs nvcc, and no GPU. Each file is compiled once per architecture, into build/sass/. What is pinned
-is what the documents and the papers' claims rest on. Where the compiler may decide, there is a
-bound, with room for another release.
+Needs nvcc, and no GPU. Each file is compiled once per architecture, into build/sass/. Pinned is
+what the documents and the claims rest on; where the compiler may decide, a bound.
 """
 
 import re

@@ -71,7 +71,7 @@ def test_a_table_kernel():
 
 def test_a_tree_kernel():
     facts = written.facts(TREE)
-    # Of each code: the test, the barrier, the branch; an entry and a jump, or an entry; the meeting.
+    # Of each code: test, barrier and branch; an entry and a jump, or an entry; the meeting point.
     assert facts.index == Ways(2 * 5, 2 * 6, 2 * 7)
     assert facts.look_ups == Ways(0, 0, 0)
     assert facts.ways() == Ways(17, 19, 21)

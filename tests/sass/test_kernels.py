@@ -33,10 +33,9 @@ def test_a_literal_may_have_several_parts():
 
 
 def test_an_unknown_kernel_is_one_line():
-    with pytest.raises(
-        InputError, match="^KERNEL: there is no kernel 'x'; there are branch_tree, "
-    ):
+    with pytest.raises(InputError) as error:
         kernels.named("x")
+    assert str(error.value).startswith("KERNEL: there is no kernel 'x'; there are branch_tree, ")
 
 
 def test_names_are_shown_without_namespaces_and_parameters():
@@ -96,8 +95,9 @@ def test_a_missing_tool_is_one_line(monkeypatch, name):
 
 
 def test_a_tool_that_fails_is_one_line():
-    with pytest.raises(InputError, match="^sass: sh failed: x.cu: error: no such thing$"):
+    with pytest.raises(InputError) as error:
         tools.output_of(["sh", "-c", "echo note; echo 'x.cu: error: no such thing' >&2; exit 1"])
+    assert str(error.value) == "sass: sh failed: x.cu: error: no such thing"
 
 
 def test_the_listing_has_lines_marks_and_addresses():
