@@ -6,6 +6,7 @@
 // There is no arithmetic on addresses. An iteration's counter, comparison and branch wait for no
 // load, so that they run while one is under way; a 64-bit address is moved once in each (two MOVs
 // in 64 steps).
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "experiments/latency/cycle.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <random>
 #include <span>

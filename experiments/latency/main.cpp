@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "common/median.hpp"
 #include "experiments/harness/errors.hpp"

@@ -1,6 +1,7 @@
 // The rows of the program: which memory is walked through, in which order, by which instruction.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

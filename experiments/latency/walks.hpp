@@ -1,6 +1,7 @@
 // Walks through all spaces, as a subject of the harness's sampling loop.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <random>

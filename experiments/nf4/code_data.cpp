@@ -1,6 +1,7 @@
 #include "experiments/nf4/code_data.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <stdexcept>
 #include <string>

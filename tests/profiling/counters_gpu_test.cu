@@ -1,6 +1,7 @@
 // Counters of kernels whose work is known beforehand.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <optional>

@@ -18,10 +18,11 @@ TEST_F(BenchProgram, HelpIsNoError) {
   EXPECT_EQ(found.status, 0);
   EXPECT_EQ(found.err, "");
   for (const char* option :
-       {"--list",     "--dry-run", "--family",     "--kernel",       "--problem", "--samples",
-        "--batch-us", "--seed",    "--instrument", "--experiment",   "--pass",    "--output",
-        "--models",   "--shape",   "--block-size", "--output-type",  "--nested",  "--peer",
-        "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks", "--metrics"}) {
+       {"--list",        "--dry-run",      "--family",  "--kernel",     "--problem",
+        "--samples",     "--batch-us",     "--seed",    "--instrument", "--experiment",
+        "--pass",        "--output",       "--models",  "--shape",      "--block-size",
+        "--output-type", "--nested",       "--peer",    "--matrix",     "--padding",
+        "--data",        "--halve-to-fit", "--limit-s", "--clocks",     "--metrics"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(

@@ -65,7 +65,7 @@ __global__ void work_for(long long cycles) {
 
 cudaError_t launch_with_afterthought(const Problem& problem, cudaStream_t stream) {
   const cudaError_t status = launch_right(problem, stream);
-  work_for<<<132, 1024, 0, own_stream()>>>(1'000'000);  // some 0.5 ms
+  work_for<<<132, 1024, 0, own_stream()>>>(4'000'000);  // some 2 ms
   return status;
 }
 
@@ -218,7 +218,6 @@ Kernel<Problem> hostile(const char* name, Launch launch) {
 }
 
 const Register<Problem> kernels[] = {
-    Register<Problem>(hostile("hostile_afterthought", launch_with_afterthought)),
     Register<Problem>(hostile("hostile_assertion", launch_assertion)),
     Register<Problem>(hostile("hostile_crash", launch_crash)),
     Register<Problem>(hostile("hostile_exit", launch_exit)),
@@ -238,6 +237,7 @@ const Register<Problem> kernels[] = {
     Register<Problem>(hostile("hostile_waits_later", launch_right_at_first<launch_and_wait>)),
     Register<Problem>(hostile("hostile_writes_past_end", launch_and_write_past_end)),
     Register<Problem>(hostile("hostile_wrong_later", launch_right_at_first<launch_wrong>)),
+    Register<Problem>(hostile("sly_afterthought", launch_with_afterthought)),
     Register<Problem>(hostile("sly_half_in_thread", launch_half_in_thread)),
     Register<Problem>(hostile("sly_hogs", launch_hogging)),
     Register<Problem>(hostile("sly_in_thread", launch_in_thread)),
