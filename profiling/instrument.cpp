@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "profiling/activity.hpp"
+#include "profiling/occupancy.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -92,7 +93,12 @@ class Activity : public Instrument {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (metrics[i].empty()) continue;
       us[metrics[i]] += sum(calls[i]).busy_us;
-      if (metrics[i] == "kernel_time") sample.launched.push_back(std::move(calls[i]));
+      if (metrics[i] != "kernel_time") continue;
+      for (KernelActivity& activity : calls[i]) {
+        if (!activity.is_kernel) continue;
+        activity.blocks_per_multiprocessor = blocks_per_multiprocessor(activity, device());
+      }
+      sample.launched.push_back(std::move(calls[i]));
     }
     for (const auto& [metric, time] : us) {
       sample.readings.push_back({metric, "us", time / (work.per_call ? work.calls : 1)});
@@ -104,7 +110,17 @@ class Activity : public Instrument {
     }));
   }
 
+  const cudaDeviceProp& device() {
+    if (!device_) {
+      int current = 0;
+      check(cudaGetDevice(&current), "asking for the current GPU");
+      check(cudaGetDeviceProperties(&device_.emplace(), current), "asking for its properties");
+    }
+    return *device_;
+  }
+
   ActivityRecorder recorder_;
+  std::optional<cudaDeviceProp> device_;  ///< Read when it is first needed, because it calls CUDA.
 };
 
 }  // namespace

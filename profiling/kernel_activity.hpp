@@ -24,6 +24,8 @@ struct KernelActivity {
   std::uint32_t registers_per_thread = 0;
   std::int32_t static_shared_bytes = 0;
   std::int32_t dynamic_shared_bytes = 0;
+  /// How many of its blocks fit on a multiprocessor; none if that is not known.
+  std::optional<int> blocks_per_multiprocessor{};
 
   double duration_us() const { return 1e-3 * static_cast<double>(end_ns - start_ns); }
 };

@@ -69,7 +69,8 @@ void to_json(ordered_json& json, const LaunchFacts::Kernel& kernel) {
           {"block", kernel.block},
           {"registers", kernel.registers},
           {"static_shared_bytes", kernel.static_shared_bytes},
-          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes}};
+          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
+          {"blocks_per_multiprocessor", or_null(kernel.blocks_per_multiprocessor)}};
 }
 
 void from_json(const ordered_json& json, LaunchFacts::Kernel& kernel) {
@@ -79,6 +80,7 @@ void from_json(const ordered_json& json, LaunchFacts::Kernel& kernel) {
             json.at("registers"),
             json.at("static_shared_bytes"),
             json.at("dynamic_shared_bytes")};
+  get_unless_null(json.at("blocks_per_multiprocessor"), kernel.blocks_per_multiprocessor);
 }
 
 void to_json(ordered_json& json, const LaunchFacts& launch) {

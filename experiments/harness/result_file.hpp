@@ -45,6 +45,7 @@ struct LaunchFacts {
     std::array<std::int32_t, 3> grid{}, block{};
     std::uint32_t registers = 0;  ///< Per thread.
     std::int32_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
+    std::optional<int> blocks_per_multiprocessor{};  ///< How many of its blocks fit at once.
 
     bool operator==(const Kernel&) const = default;
   };

@@ -42,7 +42,8 @@ LaunchFacts launch_facts(const std::vector<std::vector<profiling::KernelActivity
                                      kernel.block,
                                      kernel.registers_per_thread,
                                      kernel.static_shared_bytes,
-                                     kernel.dynamic_shared_bytes};
+                                     kernel.dynamic_shared_bytes,
+                                     kernel.blocks_per_multiprocessor};
       if (std::ranges::find(facts.kernels, fact) == facts.kernels.end()) {
         facts.kernels.push_back(fact);
       }

@@ -60,7 +60,8 @@ Record full_record() {
                                          .block = {64, 3, 1},
                                          .registers = 48,
                                          .static_shared_bytes = 1088,
-                                         .dynamic_shared_bytes = 16}}},
+                                         .dynamic_shared_bytes = 16,
+                                         .blocks_per_multiprocessor = 5}}},
       .bytes_read = 9,
       .bytes_written = 32,
       .clocks = {1980, 1975.5, std::nullopt}};
@@ -86,7 +87,8 @@ constexpr const char* full_record_as_json = R"({
       {"name": "lrc__a.sum", "unit": "", "missing": "GA100 has no metric lrc__a.sum"}],
     "launch": {"kernels_per_call": 2, "kernels": [
       {"name": "dequantize<float>", "grid": [7, 1, 2], "block": [64, 3, 1], "registers": 48,
-       "static_shared_bytes": 1088, "dynamic_shared_bytes": 16}]},
+       "static_shared_bytes": 1088, "dynamic_shared_bytes": 16,
+       "blocks_per_multiprocessor": 5}]},
     "bytes": {"read": 9, "written": 32},
     "clocks": {"sm_mhz_before": 1980.0, "sm_mhz_during": 1975.5, "sm_mhz_after": null}
   })";

@@ -337,6 +337,26 @@ TEST_F(OnGpu, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
   EXPECT_EQ(runs, 3);
 }
 
+TEST_F(OnGpu, ActivitySaysHowManyBlocksFitOnAMultiprocessor) {
+  const auto recorder = make_instrument(InstrumentKind::activity);
+  const Stream stream;
+  const DeviceBuffer buffer(1 << 20);
+  const Sample sample = recorder->measure(
+      {.name = "write_only",
+       .enqueue =
+           [&](cudaStream_t s, const Call& call) {
+             call("kernel_time", [&] { ceilings::write_only(buffer.data(), buffer.bytes(), s); });
+           }},
+      stream.get());
+  ASSERT_EQ(sample.launched.size(), 1u);
+  const KernelActivity& kernel = sample.launched[0][0];
+  int threads = 0;
+  check(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0), "asking");
+  ASSERT_TRUE(kernel.blocks_per_multiprocessor);
+  EXPECT_EQ(*kernel.blocks_per_multiprocessor, threads / kernel.block[0])
+      << "a kernel with few registers and no shared memory fills the multiprocessor";
+}
+
 TEST_F(OnGpu, ACallThatLeavesNoTraceIsAnErrorUnderActivity) {
   const auto recorder = make_instrument(InstrumentKind::activity);
   const Stream stream;

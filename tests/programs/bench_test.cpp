@@ -140,7 +140,7 @@ TEST_F(BenchProgram, DryRunPlansAShapeOnEveryKindOfCodes) {
   const Finished found =
       run_without_gpu(BENCH, "--dry-run --shape 64x1024 --data normal,sorted,uniform,equal");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 1 + 4 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 4 + 4) << found.out;
   for (const char* name : {"", "/sorted", "/uniform", "/equal"}) {
     EXPECT_TRUE(contains(found.out, fmt::format("\n64x1024/fp16/b64{} ", name))) << name;
   }
@@ -149,7 +149,7 @@ TEST_F(BenchProgram, DryRunPlansAShapeOnEveryKindOfCodes) {
 TEST_F(BenchProgram, LeavesOutTheFamiliesWithoutTheDataAskedFor) {
   const Finished found = run_without_gpu(BENCH, "--dry-run --data constant");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 1 + 26 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 26 + 4) << found.out;
   EXPECT_FALSE(contains(found.out, "nf4: ")) << found.out;
 }
 

@@ -40,7 +40,7 @@ TEST_F(LatencyProgram, DryRunListsEveryRowInOrderAndThatThereIsNoGpu) {
                       expected +
                           "7 samples per row; about [0-9]+ s\n"
                           "a kernel whose turn does not end within 20 s \\(--limit-s\\) loses its "
-                          "rows\n"
+                          "rows\nclocks are observed, not locked\n"
                           "none of this can run here: no device: [^\n]*\n"))
       << found.out;
   expect_no_files();
@@ -49,7 +49,7 @@ TEST_F(LatencyProgram, DryRunListsEveryRowInOrderAndThatThereIsNoGpu) {
 TEST_F(LatencyProgram, DryRunTakesTheRowsAskedFor) {
   const Finished found = run_without_gpu(LATENCY, "--dry-run --kernel 'global_*|shared_load'");
   EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(lines_of(found.out), 1 + 6 + 3) << found.out;
+  EXPECT_EQ(lines_of(found.out), 1 + 6 + 4) << found.out;
 }
 
 TEST_F(LatencyProgram, RefusesBadSelectionsInOneLine) {

@@ -159,6 +159,21 @@ def test_bench_with_metrics_reads_counters(checkout):
     assert done.stdout.startswith("<--output>\n<results/bench.json>\n<-m>\n<plots>\n<bench>\n")
 
 
+def test_a_pass_may_be_read_off_the_code_by_python(checkout):
+    (checkout / "experiments/mine/passes").write_text(
+        "facts python -m sass facts\nalone bench --x\n"
+    )
+    program(checkout / "build/cpu/bin/bench", ECHO)
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
+    where |= {"PEER": "", "CLOCKS": "1410"}
+    done = run(checkout, "scripts/reproduce", "mine", **where)
+    output = "<--output>\n<results/mine/facts.json>\n<--x>\n<--clocks>\n"
+    assert done.stdout.startswith(f"<-m>\n<sass>\n<facts>\n{output}")
+    assert run(checkout, "scripts/reproduce", "mine", "--programs", **where).stdout == "bench\n"
+    done = run(checkout, "scripts/reproduce", "mine", **where, DRY_RUN="1")
+    assert done.stdout.startswith("facts: python -m sass facts\n<--x>\n")
+
+
 def test_a_dry_run_that_is_off_is_none(checkout):
     for value in ("", "0", "no"):
         assert make(checkout, "verify", "FILE=x", f"DRY_RUN={value}").stdout == "<-->\n<x>\n"

@@ -1,0 +1,23 @@
+// column_walk without its request that L2 keep what was read: beside it, what that request does.
+//
+// Source: ours, for the comparison alone; it differs from column_walk in the loads' cache hint.
+// Bound:  memory.
+// Alone:  make bench KERNEL=column_walk_plain_reads
+#include "kernels/transpose/access.cuh"
+#include "kernels/transpose/support.hpp"
+#include "kernels/transpose/vector_tile.cuh"
+
+namespace reprolab::transpose {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "column_walk_plain_reads",
+    .lineage = "ours, for comparison with column_walk",
+    .source_file = "kernels/transpose/column_walk_plain_reads.cu",
+    .contract = {},
+    .supports = supports_float4s,
+    .launch = launch_vector_tile<DownColumns<2>, PlainAccess, 64, 64, 256>,
+}};
+
+}  // namespace
+}  // namespace reprolab::transpose
