@@ -1,6 +1,6 @@
 // column_walk without its request that L2 keep what was read: beside it, what that request does.
 //
-// Source: ours, for the comparison alone; it differs from column_walk in the loads' cache hint.
+// Source: ours, for the comparison alone.
 // Bound:  memory.
 // Alone:  make bench KERNEL=column_walk_plain_reads
 #include "kernels/transpose/access.cuh"

@@ -58,14 +58,16 @@ __global__ void __launch_bounds__(threads) vector_tile(Problem problem) {
   }
 }
 
-/// The problem must be `moves_in_float4s` (support.hpp).
-template <class Order, class Access, int tile_rows, int tile_columns, int threads>
+/// The problem must be `moves_in_float4s` (support.hpp). `unused_bytes` of shared memory per block
+/// limit how many blocks fit on a multiprocessor.
+template <class Order, class Access, int tile_rows, int tile_columns, int threads,
+          int unused_bytes = 0>
 cudaError_t launch_vector_tile(const Problem& problem, cudaStream_t stream) {
   const std::uint32_t tiles =
       tiles_over(problem.rows, tile_rows) * tiles_over(problem.columns, tile_columns);
   if (tiles == 0) return cudaSuccess;
   vector_tile<Order, Access, tile_rows, tile_columns, threads>
-      <<<tiles, threads, 0, stream>>>(problem);
+      <<<tiles, threads, unused_bytes, stream>>>(problem);
   return cudaGetLastError();
 }
 
