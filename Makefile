@@ -47,6 +47,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
+	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum"
 
 deps: build/deps.stamp build/python ## Find what is needed, install what is missing (root) or name it
 	@:
