@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
-GIVEN := FILE KERNEL PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED
+GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
@@ -38,8 +38,8 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 .NOTPARALLEL:
 LOCKED := @scripts/locked
 
-.PHONY: help deps build test test-sanitized verify list bench metrics $(REPRODUCE) render \
-  render-recorded claims sass check format clean
+.PHONY: help deps build test test-sanitized verify list bench metrics profile profile-check \
+  $(REPRODUCE) render render-recorded claims sass check format clean
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
@@ -102,6 +102,22 @@ endif
 metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: make metrics CHIP=GA100 [METRICS='dram*']
 	$(LOCKED) scripts/build metrics
 	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
+
+profile: deps ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
+ifneq ($(GPU_HALF),)
+	$(LOCKED) scripts/build bench
+	$(LOCKED) scripts/profile
+else
+	@echo "profile: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
+endif
+
+profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
+ifneq ($(GPU_HALF),)
+	$(LOCKED) scripts/build bench
+	$(LOCKED) scripts/profile check
+else
+	@echo "profile-check: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
+endif
 
 $(REPRODUCE): reproduce-%: deps
 	@programs=$$(scripts/reproduce $* --programs) && \

@@ -1,0 +1,123 @@
+"""The program ncu: running it on one range of a program of ours, and reading its report back."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from claims.errors import InputError
+from claims.json_files import ROOT
+from ncu.subject import DOMAIN
+
+SECTIONS, SECTION = "profiling/ncu", "Reprolab"
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+# With bench --instrument none a kernel has two ranges: its first launch, which loads its code, and
+# one like those that our own counters are read of.
+SECOND_RANGE = "::2"
+
+
+def ncu() -> str:
+    found = shutil.which("ncu")
+    if not found:
+        raise InputError(
+            "there is no ncu in PATH: it is Nsight Compute's command, and comes with the CUDA "
+            "toolkit or as NVIDIA's package of its own"
+        )
+    return found
+
+
+def command(report: Path, nvtx_range: str, program: Sequence[str]) -> list[str]:
+    """Profiles the second range of that name. Clocks and caches stay as the program has them."""
+    return [
+        ncu(),
+        "--config-file=off",
+        "--force-overwrite",
+        f"--export={str(report).replace('%', '%%')}",
+        "--target-processes=application-only",
+        "--clock-control=none",
+        "--cache-control=none",
+        f"--section-folder={SECTIONS}",
+        f"--section={SECTION}",
+        "--apply-rules=off",
+        "--nvtx",
+        f"--nvtx-include={DOMAIN}@{nvtx_range}/",
+        f"--range-filter={SECOND_RANGE}",
+        *program,
+    ]
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int
+    text: str
+
+
+def run(words: Sequence[str]) -> Finished:
+    """What the command says, on stdout and stderr, and how it ends."""
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=os.environ | {"LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return Finished(done.returncode, done.stdout)
+
+
+def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
+    """Leaves `report`; returns the program's exit status. InputError if there is no report."""
+    words = command(report, nvtx_range, program)
+    make_room(report)
+    print(shlex.join(words), flush=True)
+    done = run(words)
+    if report.is_file() and done.status in (0, 1):
+        if done.status == 1:
+            print(done.text, end="")
+        return done.status
+    raise InputError(why_not(done, nvtx_range))
+
+
+def make_room(report: Path) -> None:
+    """An older report must not be taken for the new one."""
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{report}: cannot be written: {error.strerror}") from None
+
+
+def why_not(done: Finished, nvtx_range: str) -> str:
+    lines = [line.strip() for line in done.text.splitlines() if line.strip()]
+    if NO_PERMISSION in done.text:
+        return (
+            f"ncu: no permission to read counters ({NO_PERMISSION}): run as root, or load the "
+            "driver with NVreg_RestrictProfilingToAdminUsers=0"
+        )
+    errors = [line for line in lines if line.startswith("==ERROR==")]
+    errors = [line.removeprefix("==ERROR== ") for line in errors if "application ret" not in line]
+    ours = [line for line in lines if line.startswith("bench: ")]
+    if errors or ours:
+        return f"ncu: {[*errors, *ours][0]}"
+    if done.status == 0 or any("No kernels were profiled" in line for line in lines):
+        return f"ncu: the range {nvtx_range} matched no kernel"
+    return f"ncu: ended with status {done.status}: {[*lines, 'it said nothing'][-1]}"
+
+
+def raw_page(report: Path) -> str:
+    """Every metric of the report as CSV: a line of names, one of units, one per kernel."""
+    done = run([ncu(), "--config-file=off", f"--import={report}", "--page=raw", "--csv"])
+    if done.status != 0:
+        raise InputError(why_not(done, str(report)))
+    return done.text
+
+
+def version() -> str:
+    """'2025.3.1.0 (build 36398880)'"""
+    _, found, rest = run([ncu(), "--version"]).text.partition("Version ")
+    return rest.splitlines()[0].removesuffix(" (public-release)").strip() if found else "not known"
