@@ -61,6 +61,8 @@ def profile(args: argparse.Namespace) -> int:
     tool.ncu()
     problem = problem_of(of)
     file, status = profiled(of, problem, args.results.resolve())
+    if status != 0:
+        return status
     found = report.launches(tool.raw_page(file))
     title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in found)}"
     notes = [
@@ -69,7 +71,7 @@ def profile(args: argparse.Namespace) -> int:
         "No time: replaying a kernel for its counters disturbs clocks and caches.",
     ]
     sys.stdout.write(console.render(report.table(printable(title), found, notes)))
-    return status
+    return 0
 
 
 def check(args: argparse.Namespace) -> int:
@@ -84,6 +86,10 @@ def check(args: argparse.Namespace) -> int:
         record = ours.find(problem, of.kernel)
         if record is None:
             raise InputError(f"{ours.file}: has no row of {of.kernel} on {problem}")
+        if record.outcome == "unsupported":
+            raise InputError(f"{record.place}: {record.reason}")
+        if not record.is_verified:
+            return 1  # bench has said so
         file, status = profiled(of, problem, folder)
         if status != 0:
             return status

@@ -97,8 +97,8 @@ def prefix(unit: str, base: str) -> float:
 
 
 def shown(value: float) -> str:
-    """Counts in full, other numbers with four digits."""
-    return f"{value:,.0f}" if value == round(value) else significant(value)
+    """Counts and large numbers in full, others with four digits."""
+    return f"{value:,.0f}" if value == round(value) or value >= 1000 else significant(value)
 
 
 def table(title: str, found: Sequence[Launch], notes: Sequence[str]) -> Table:

@@ -14,6 +14,7 @@ from ncu.subject import DOMAIN
 
 SECTIONS, SECTION = "profiling/ncu", "Reprolab"
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
+WRONG_OUTPUT = "The application returned an error code (1)"  # what status 1 means with our programs
 # With bench --instrument none a kernel has two ranges: its first launch, which loads its code, and
 # one like those that our own counters are read of.
 SECOND_RANGE = "::2"
@@ -71,15 +72,19 @@ def run(words: Sequence[str]) -> Finished:
 
 
 def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
-    """Leaves `report`; returns the program's exit status. InputError if there is no report."""
+    """Leaves `report` and returns 0; or 1, having shown it, if the program found a wrong output.
+
+    InputError if there is no report for another reason.
+    """
     words = command(report, nvtx_range, program)
     make_room(report)
     print(shlex.join(words), flush=True)
     done = run(words)
-    if report.is_file() and done.status in (0, 1):
-        if done.status == 1:
-            print(done.text, end="")
-        return done.status
+    if WRONG_OUTPUT in done.text:
+        print(done.text, end="")
+        return 1
+    if done.status == 0 and report.is_file():
+        return 0
     raise InputError(why_not(done, nvtx_range))
 
 

@@ -74,7 +74,7 @@ def test_ncu_profiles_the_second_range_and_leaves_clocks_and_caches(tools, ncu, 
         "--page=raw",
         "--csv",
     ]
-    assert out.splitlines()[0].endswith(f"--shape=28672x8192 --instrument=none")
+    assert out.splitlines()[0].endswith("--shape=28672x8192 --instrument=none")
     assert f"shared_lut on {PROBLEM}: {stand_ins.KERNEL}" in out
     assert "60,948,480" in out and "132,120,576" in out
     assert "ncu-ui" in out
@@ -172,10 +172,13 @@ def test_why_there_is_no_report_is_one_line(tools, ncu, tmp_path, says, status, 
 
 
 def test_a_wrong_output_is_shown_and_status_1(tools, ncu):
-    tools.set(says=f"{PROBLEM}/shared_lut: mismatch: at 7\n", status=1)
-    status, out, _ = profile(ncu)
-    assert status == 1
-    assert "mismatch: at 7" in out and "60,948,480" in out
+    returned = RETURNED.replace("(2)", "(1)")
+    for report in (True, False):
+        says = f"{PROBLEM}/shared_lut: mismatch: at 7\n{returned}"
+        tools.set(says=says, status=1, report=report)
+        status, out, err = profile(ncu)
+        assert (status, err) == (1, "")
+        assert "mismatch: at 7" in out and "60,948,480" not in out
 
 
 def test_a_page_that_is_no_table_is_one_line(tools, ncu):
@@ -195,7 +198,7 @@ def test_check_compares_one_kernel_and_writes_text_and_json(tools, ncu, tmp_path
     assert (status, err) == (0, "")
     counted = next(call for call in tools.calls() if "--instrument=counters" in call)
     assert "--samples=6" in counted and "--pass=nf4_counters" in counted
-    assert ["bench" == call[0] for call in tools.calls()] == [True, True, False, False, False]
+    assert [call[0] == "bench" for call in tools.calls()] == [True, True, False, False, False]
     folder = tmp_path / "50 %/profile"
     assert (folder / "ncu.txt").read_text() in out
     written = json.loads((folder / "ncu.json").read_text())
@@ -226,6 +229,16 @@ def test_check_says_why_there_are_no_counters_of_ours(tools, ncu):
     ]
     tools.set(counters=without)
     assert fails(ncu("check", "--kernel=shared_lut"), f"shared_lut on {PROBLEM}: {why}")
+
+
+def test_check_ends_before_ncu_where_an_output_is_wrong(tools, ncu):
+    for outcome, wanted in (("mismatch", 1), ("launch_failed", 1), ("unsupported", 2)):
+        ours = stand_ins.result_file({}, outcome=outcome, reason="at 7")
+        tools.set(counters=ours)
+        status, _, err = ncu("check", "--kernel=shared_lut")
+        assert status == wanted
+        assert err == (f"error: shared_lut on {PROBLEM}: at 7\n" if wanted == 2 else "")
+    assert all(call[0] == "bench" for call in tools.calls())
 
 
 def test_check_of_a_call_with_several_kernels_is_refused(tools, ncu):

@@ -47,6 +47,29 @@ const std::map<std::string, Known> chips = {
     {"GH100", {16, {"pipe_fp16"}, ratios}},
     {"GB100", {15, {"pipe_fp16", "stall_imc_miss", "imc_requests", "imc_misses"}, ratios}}};
 
+/// A metric of profiling/ncu/reprolab.section, and the compute capabilities that it is asked of.
+struct SectionMetric {
+  std::string name;
+  int least = 0, most = 1000;
+};
+
+std::vector<SectionMetric> section() {
+  std::ifstream file(PROJECT_ROOT "/profiling/ncu/reprolab.section");
+  std::vector<SectionMetric> metrics;
+  for (std::string word; file >> word;) {
+    if (word == "Name:") {
+      file >> word;
+      metrics.push_back({.name = word.substr(1, word.size() - 2)});
+    } else if (word == "MinArch:" || word == "MaxArch:") {
+      std::string capability;
+      file >> capability;
+      (word == "MinArch:" ? metrics.back().least : metrics.back().most) =
+          std::stoi(capability.substr(std::string("CC_").size()));
+    }
+  }
+  return metrics;
+}
+
 class CounterHost : public testing::Test {
  protected:
   void SetUp() override {
@@ -84,6 +107,22 @@ TEST_F(CounterHost, EachChipHasExactlyTheseColumns) {
     }
     EXPECT_EQ(missing, known.missing) << chip;
     EXPECT_EQ(plan.names().size(), plan.entries.size() - missing.size()) << chip;
+  }
+}
+
+TEST_F(CounterHost, TheSectionOfNsightComputeAsksNoChipForWhatItLacks) {
+  const std::map<std::string, int> capabilities = {
+      {"TU104", 75}, {"GA100", 80}, {"AD104", 89}, {"GH100", 90}, {"GB100", 100}};
+  for (const auto& [chip, capability] : capabilities) {
+    std::vector<Counter> asked;
+    for (const SectionMetric& metric : section()) {
+      if (capability < metric.least || capability > metric.most) continue;
+      asked.push_back({.id = metric.name, .unit = "", .meaning = "", .names = {metric.name}});
+    }
+    EXPECT_GT(asked.size(), 50u) << chip;
+    for (const auto& entry : ChipCounters(*host_, chip).plan(asked).entries) {
+      EXPECT_EQ(entry.missing, "") << chip;
+    }
   }
 }
 

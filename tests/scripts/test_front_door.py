@@ -42,7 +42,19 @@ def program(path, text):
 def own_environment():
     """As if these tests had not been started by a make of this project."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
-    given = {"FILE", "KERNEL", "PEER", "METRICS", "CLOCKS", "CHIP", "DRY_RUN", "ARCH", "FUNCTION"}
+    given = {
+        "FILE",
+        "EXPERIMENT",
+        "KERNEL",
+        "PROBLEM",
+        "PEER",
+        "METRICS",
+        "CLOCKS",
+        "CHIP",
+        "DRY_RUN",
+        "ARCH",
+        "FUNCTION",
+    }
     given |= {"PRESET", "RESULTS", "RECORDED"}
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
@@ -88,6 +100,46 @@ def test_what_is_given_to_sass_reaches_it_as_it_is(checkout, value):
     done = make(checkout, "sass", f"RESULTS={value}")
     assert done.stdout == f"<-m>\n<sass>\n<facts>\n<--output={value}/counters/sass.json>\n"
     assert not list(checkout.rglob("injected"))
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_given_to_profile_reaches_it_as_it_is(checkout, value):
+    # As on a machine with a GPU, of which make asks the file system.
+    where = {"BIN": "build/gpu/bin", "RESULTS": "results"}
+    names = ("EXPERIMENT", "KERNEL", "PROBLEM")
+    options = [f"--{name.lower()}={value}" for name in names] + ["--peer", value]
+    places = ["--programs=build/gpu/bin", "--results=results/profile"]
+    given = dict.fromkeys(names, value) | {"PEER": value}
+    (checkout / value).touch()  # a peer is one path, whatever is in it
+    for command in ("profile", "check"):
+        done = run(checkout, "scripts/profile", command, **where, **given)
+        lines = "".join(f"<{word}>\n" for word in ["-m", "ncu", command, *options, *places])
+        assert (done.returncode, done.stdout) == (0, lines)
+    done = run(checkout, "scripts/profile", "check", **where, PEER="")
+    assert done.stdout == "".join(f"<{w}>\n" for w in ["-m", "ncu", "check", *places])
+    assert not list(checkout.rglob("injected"))
+
+
+def test_make_hands_what_to_profile_on_as_data(checkout):
+    program(checkout / "scripts/profile", '#!/bin/sh\nprintf "<%s>\\n" "$EXPERIMENT" "$PROBLEM"\n')
+    value = "$(shell touch injected)$x"
+    given = [f"EXPERIMENT={value}", f"PROBLEM={value}", "PRESET=gpu"]
+    for target in ("profile", "profile-check"):
+        done = run(checkout, "make", target, *given)
+        assert (done.returncode, done.stdout) == (0, f"<{value}>\n" * 2)
+    assert not list(checkout.rglob("injected"))
+
+
+def test_profile_needs_to_know_what_and_a_gpu(checkout):
+    for given in ({}, {"EXPERIMENT": "table2"}, {"KERNEL": "shared_lut"}):
+        done = run(checkout, "scripts/profile", PEER="", **given)
+        assert done.returncode == 2
+        assert done.stderr == (
+            "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut\n"
+        )
+    for target in ("profile", "profile-check"):
+        done = make(checkout, target)
+        assert done.stderr.startswith(f"{target}: nothing to profile: ")
 
 
 def test_peers_are_one_path_or_several(checkout):
