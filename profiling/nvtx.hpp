@@ -1,6 +1,7 @@
 // Names for Nsight's timelines and filters: one NVTX domain, one range for each (experiment,
 // kernel, problem). Costs nothing outside a profiler and needs no driver.
-//   ncu --nvtx --nvtx-include "reprolab@table2:shared_lut:qwen3-32b.gate_fp16_b64/" ...
+//   ncu --nvtx --nvtx-include "reprolab@table2:shared_lut:28672x8192_fp16_b64/" ...
+// docs/profiling.md lists the names.
 // Uses NVTX's C interface, because CUDA 12.4's package has no C++ one (nvtx3.hpp).
 #pragma once
 

@@ -1,4 +1,4 @@
-"""Stand-ins for ncu and bench: programs that write down their arguments and print what they are told."""
+"""Stand-ins for ncu and bench: programs that note their arguments and say what they are told."""
 
 import json
 import sys
