@@ -5,6 +5,7 @@ nothing can be profiled.
 """
 
 import argparse
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,12 +66,11 @@ def profile(args: argparse.Namespace) -> int:
         return status
     found = report.launches(tool.raw_page(file))
     title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in found)}"
-    notes = [
-        f"The report: {file}. To open it: ncu-ui {file.name}, page Details, on any machine; or "
-        f"here: ncu --import {file.name} --page details --print-details all.",
-        "No time: replaying a kernel for its counters disturbs clocks and caches.",
-    ]
-    sys.stdout.write(console.render(report.table(printable(title), found, notes)))
+    note = "No time: replaying a kernel for its counters disturbs clocks and caches."
+    sys.stdout.write(console.render(report.table(printable(title), found, [note])))
+    place = shlex.quote(printable(str(file)))
+    print(f"To open the report, on any machine: ncu-ui {place}")
+    print(f"As text: ncu --import {place} --page details --print-details all")
     return 0
 
 

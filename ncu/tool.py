@@ -14,7 +14,9 @@ from ncu.subject import DOMAIN
 
 SECTIONS, SECTION = "profiling/ncu", "Reprolab"
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
-WRONG_OUTPUT = "The application returned an error code (1)"  # what status 1 means with our programs
+RETURNED = "The application returned an error code"
+WRONG_OUTPUT = f"{RETURNED} (1)"  # what status 1 means with our programs
+NOTHING_PROFILED = "No kernels were profiled"
 # With bench --instrument none a kernel has two ranges: its first launch, which loads its code, and
 # one like those that our own counters are read of.
 SECOND_RANGE = "::2"
@@ -80,7 +82,7 @@ def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
     make_room(report)
     print(shlex.join(words), flush=True)
     done = run(words)
-    if WRONG_OUTPUT in done.text:
+    if WRONG_OUTPUT in done.text and not errors(done):
         print(done.text, end="")
         return 1
     if done.status == 0 and report.is_file():
@@ -97,21 +99,27 @@ def make_room(report: Path) -> None:
         raise InputError(f"{report}: cannot be written: {error.strerror}") from None
 
 
+def errors(done: Finished) -> list[str]:
+    """What ncu complains of, but for how the program ended."""
+    found = [line for line in done.text.splitlines() if line.startswith("==ERROR== ")]
+    return [line.removeprefix("==ERROR== ").strip() for line in found if RETURNED not in line]
+
+
 def why_not(done: Finished, nvtx_range: str) -> str:
-    lines = [line.strip() for line in done.text.splitlines() if line.strip()]
     if NO_PERMISSION in done.text:
         return (
             f"ncu: no permission to read counters ({NO_PERMISSION}): run as root, or load the "
             "driver with NVreg_RestrictProfilingToAdminUsers=0"
         )
-    errors = [line for line in lines if line.startswith("==ERROR==")]
-    errors = [line.removeprefix("==ERROR== ") for line in errors if "application ret" not in line]
-    ours = [line for line in lines if line.startswith("bench: ")]
-    if errors or ours:
-        return f"ncu: {[*errors, *ours][0]}"
-    if done.status == 0 or any("No kernels were profiled" in line for line in lines):
+    if complaints := errors(done):
+        return f"ncu: {complaints[0]}"
+    said = [line.strip() for line in done.text.splitlines() if line.strip()]
+    of_program = [line for line in said if not line.startswith("==")]
+    if RETURNED in done.text and of_program:
+        return f"ncu: the program failed: {of_program[-1]}"
+    if done.status == 0 or NOTHING_PROFILED in done.text:
         return f"ncu: the range {nvtx_range} matched no kernel"
-    return f"ncu: ended with status {done.status}: {[*lines, 'it said nothing'][-1]}"
+    return f"ncu: ended with status {done.status}: {[*said, 'it said nothing'][-1]}"
 
 
 def raw_page(report: Path) -> str:

@@ -6,8 +6,11 @@ import pytest
 import stand_ins
 from stand_ins import PROBLEM, StandIns
 
+from claims.json_files import ROOT
 from ncu.__main__ import CHECKED, parser
+from ncu.subject import EXPERIMENTS
 from plots.command_line import run
+from sass.kernels import registered
 
 RANGE = "table2:shared_lut:28672x8192_fp16_b64"
 
@@ -77,7 +80,7 @@ def test_ncu_profiles_the_second_range_and_leaves_clocks_and_caches(tools, ncu, 
     assert out.splitlines()[0].endswith("--shape=28672x8192 --instrument=none")
     assert f"shared_lut on {PROBLEM}: {stand_ins.KERNEL}" in out
     assert "60,948,480" in out and "132,120,576" in out
-    assert "ncu-ui" in out
+    assert f"ncu-ui '{report}'\n" in out
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,8 @@ NONE = "==WARNING== No kernels were profiled.\n"
             "with NVreg_RestrictProfilingToAdminUsers=0",
         ),
         (NONE, 0, f"the range {RANGE} matched no kernel"),
-        (f"bench: no GPU\n{RETURNED}{NONE}", 2, "bench: no GPU"),
+        (f"it fits not\n{RETURNED}{NONE}", 2, "the program failed: it fits not"),
+        (f"==ERROR== No driver.\n{RETURNED.replace('2', '1')}{NONE}", 1, "No driver."),
         (f"==ERROR== LibraryNotLoaded\n{RETURNED}", 1, "LibraryNotLoaded"),
         ("", 9, "ended with status 9: it said nothing"),
     ],
@@ -252,6 +256,11 @@ def test_a_problem_without_a_kernel_is_refused(tools, ncu):
 
 
 def test_the_kernels_that_are_checked_are_there():
-    from sass.kernels import registered
-
     assert set(CHECKED) <= set(registered())
+
+
+def test_the_passes_are_those_of_the_experiments():
+    for experiment, families in EXPERIMENTS.items():
+        lines = (ROOT / f"experiments/{experiment}/passes").read_text().splitlines()
+        programs = dict(line.split()[:2] for line in lines if line and line[0] != "#")
+        assert {programs[name] for name in families.values()} == {"bench"}
