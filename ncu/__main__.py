@@ -8,6 +8,7 @@ import argparse
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from claims.errors import InputError
@@ -82,10 +83,10 @@ def check(args: argparse.Namespace) -> int:
     problems = [problem_of(of) for of in subjects]
     folder, found = args.results.resolve(), []
     for of, problem in zip(subjects, problems, strict=True):
-        ours = counted(of, problem, folder)
+        ours = counted(of)
         record = ours.find(problem, of.kernel)
         if record is None:
-            raise InputError(f"{ours.file}: has no row of {of.kernel} on {problem}")
+            raise InputError(f"bench: counted no {of.kernel} on {problem}")
         if record.outcome == "unsupported":
             raise InputError(f"{record.place}: {record.reason}")
         if not record.is_verified:
@@ -102,16 +103,18 @@ def check(args: argparse.Namespace) -> int:
     return 0 if all(one.holds for one in found) else 1
 
 
-def counted(of: Subject, problem: str, folder: Path) -> Results:
-    """Our own counters, by CUPTI, in a process of their own."""
-    file = folder / f"{of.nvtx_range(problem).replace(':', '.')}.counters.json"
-    file.unlink(missing_ok=True)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    words = of.bench("--instrument=counters", f"--samples={SAMPLES}", f"--output={file}")
-    done = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace")
-    if not file.is_file():
-        raise InputError(last_line(done.stderr) or f"bench ended with status {done.returncode}")
-    return load(file)
+def counted(of: Subject) -> Results:
+    """Our own counters, by CUPTI, in a process of their own.
+
+    The file is not kept: `make claims` would take it for a newer run of the experiment.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "counters.json"
+        words = of.bench("--instrument=counters", f"--samples={SAMPLES}", f"--output={file}")
+        done = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace")
+        if not file.is_file():
+            raise InputError(last_line(done.stderr) or f"bench ended with status {done.returncode}")
+        return load(file)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 import stand_ins
 from stand_ins import PROBLEM, StandIns
 
+from claims.evidence import result_files
 from claims.json_files import ROOT
 from ncu.__main__ import CHECKED, parser
 from ncu.subject import EXPERIMENTS
@@ -204,6 +205,9 @@ def test_check_compares_one_kernel_and_writes_text_and_json(tools, ncu, tmp_path
     assert "--samples=6" in counted and "--pass=nf4_counters" in counted
     assert [call[0] == "bench" for call in tools.calls()] == [True, True, False, False, False]
     folder = tmp_path / "50 %/profile"
+    report = RANGE.replace("table2", "counters").replace(":", ".") + ".ncu-rep"
+    assert (folder / report).is_file()
+    assert list(result_files(folder)) == []  # that `make claims` would take for a newer run
     assert (folder / "ncu.txt").read_text() in out
     written = json.loads((folder / "ncu.json").read_text())
     assert written["schema"] == "reprolab-ncu-agreement/1"
