@@ -1,8 +1,52 @@
 """Rules of one claim alone, for the claims that experiment counters decides."""
 
+from collections.abc import Sequence
+
 from claims import stats
-from claims.rules import PREMISE_FALSE, REPRODUCED, Case, Finding, judge, rule
-from claims.stats import Summary, significant
+from claims.evidence import NotTestable, NotTested
+from claims.results import Record
+from claims.rules import (
+    NOT_TESTABLE,
+    PREMISE_FALSE,
+    REPRODUCED,
+    THIS_GPU,
+    Case,
+    Finding,
+    judge,
+    over_places,
+    reproduced_if,
+    rule,
+)
+from claims.stats import Summary, significant, span
+
+LAUNCHES = "counters/nf4_launches"  # the pass with times and launch facts
+WARP, ENTRIES = 32, 16  # threads; of the table
+STALL = "stall_"  # begins the counters of warps by what they wait for, at each issue
+NO_WAIT = ("stall_selected", "stall_not_selected")  # of these: warps that could have issued
+
+
+def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """Layer by layer."""
+    if min(under) <= 0:
+        raise NotTestable("a counter that others are divided by is 0")
+    return [a / b for a, b in zip(over, under, strict=True)]
+
+
+def fewer_percent(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    return [100 * (1 - ratio) for ratio in ratios(after, before)]
+
+
+def waits(case: Case, kernel: str) -> list[dict[str, float]]:
+    """What its warps wait for, on each layer, and how many at each issue; see data/counters.json."""
+    rows = [case.rows.measured(kernel, at, f"{STALL}long_scoreboard") for at in case.cell.places]
+    return [
+        {
+            name: row.summary_of(name).median
+            for name, m in row.metrics.items()
+            if name.startswith(STALL) and m.samples
+        }
+        for row in rows
+    ]
 
 
 @rule(
@@ -49,3 +93,268 @@ def latency_ratio(
     found = judge(ours, value, tolerance_percent)
     reason = f"{found.reason}; {here}, the source's figures are of its {case.source.gpu}"
     return Finding(found.verdict, reason, found.ours, found.interval)
+
+
+@rule("at least {value:g} % fewer than in {baseline}, less {tolerance_percent:g} % of that")
+def fewer_instructions(
+    case: Case,
+    *,
+    value: float,
+    tolerance_percent: float,
+    metric: str,
+    index: str,
+    baseline: str,
+    subject: str,
+) -> Finding:
+    """On layers, those that were executed; of an architecture, those of the index computation.
+
+    Of the tree's many ways through an index computation, the shortest counts.
+    """
+    if "arch" in case.cell.at:
+        arch = case.cell.at["arch"]
+        before, after = ([case.compiled(k, arch, f"{index}.least")] for k in (baseline, subject))
+        longest = significant(case.compiled(baseline, arch, f"{index}.all"), 3)
+        reason = (
+            f"index computation per weight: {span(before)} instructions on the shortest way through "
+            f"{baseline}, {longest} on all of its ways together, {span(after)} in {subject}"
+        )
+    else:
+        before, after = (case.medians(kernel, metric) for kernel in (baseline, subject))
+        ends = " against ".join(f"{span([n / 1e6 for n in both])} M" for both in (before, after))
+        reason = f"instructions that warps executed, per layer: {ends}"
+    found = fewer_percent(before, after)
+    holds = all(stats.is_at_least(ours, value, tolerance_percent) for ours in found)
+    return over_places(holds, f"{span(found)} % fewer; {reason}", found)
+
+
+@rule(
+    "{baseline} reads a table in global memory, {value:g} times a block for {subject}'s once, within "
+    "{tolerance_percent:g} %"
+)
+def table_traffic(
+    case: Case, *, value: float, tolerance_percent: float, baseline: str, subject: str, reader: str
+) -> Finding:
+    """What a kernel loads beyond `subject`'s codes and scales are its loads of the table.
+
+    Counted as the source does, in entries and threads: `subject`'s one thread loads each entry once.
+    """
+    blocks = case.medians(subject, "blocks_launched")
+
+    def per_block(kernel: str, metric: str = "global_loads") -> list[float]:
+        return ratios(case.medians(kernel, metric), blocks)
+
+    def tables(kernel: str) -> list[float]:
+        both = zip(per_block(kernel), per_block(subject), strict=True)
+        return [(loads - others) * WARP / ENTRIES for loads, others in both]
+
+    found = tables(baseline)
+    if max(found) < 1:
+        kernels = (baseline, subject, reader)
+        loads = ", ".join(f"{k} {span(per_block(k))}" for k in kernels)
+        read = ", ".join(span(per_block(k, "dram_bytes_read")) for k in kernels)
+        reason = (
+            f"{baseline} reads no table: global loads a block: {loads}; {reader}, which does read "
+            f"one, loads it {span(tables(reader))} times for {subject}'s once, but from caches: "
+            f"bytes that device memory is read for a block: {read}"
+        )
+        return Finding(PREMISE_FALSE, reason)
+    return judge(stats.summarize(found).estimate, value, tolerance_percent)
+
+
+@rule(
+    "no branch in the loop of {subject} may diverge, at most one divergent branch is left for each "
+    "block, and more threads are active in an instruction"
+)
+def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
+    """The one that is left: the fill, which one thread of a block does before the loop."""
+    in_loop = case.compiled(subject, THIS_GPU, "branches_may_diverge")
+    of_tree = case.compiled(baseline, THIS_GPU, "branches_may_diverge")
+    before, after = (case.medians(k, "divergent_targets") for k in (baseline, subject))
+    threads = [case.medians(k, "threads_per_instruction") for k in (baseline, subject)]
+    per_block = ratios(after, case.medians(subject, "blocks_launched"))
+    holds = in_loop == 0 and max(per_block) <= 1
+    holds = holds and all(b < a for b, a in zip(*threads, strict=True))
+    reason = (
+        f"branches in the loop that may diverge: {of_tree:g} and {in_loop:g}; divergent branches "
+        f"that warps took, per layer: {span([n / 1e6 for n in before])} M and "
+        f"{span([n / 1e6 for n in after])} M, which are {span(per_block)} a block, where one thread "
+        f"fills the table; threads per instruction: {span(threads[0])} and {span(threads[1])} of "
+        f"{WARP}"
+    )
+    return over_places(holds, reason, fewer_percent(before, after))
+
+
+def launch_of(row: Record) -> dict:
+    if not row.launch:
+        raise NotTested(f"{row.place}: its launch was not recorded")
+    if len(row.launch) > 1:
+        raise NotTestable(f"{row.place}: launches {len(row.launch)} kernels")
+    return row.launch[0]
+
+
+@rule("{subject} has {value:g} bytes more than {baseline}")
+def shared_memory(case: Case, *, value: float, baseline: str, subject: str) -> Finding:
+    """Exactly; what the kernel has besides, for CUB's exchange of bytes, is the baseline's too."""
+
+    def shared_bytes(kernel: str) -> list[int]:
+        launches = [launch_of(case.rows.verified(kernel, at)) for at in case.cell.places]
+        return [found["static_shared_bytes"] + found["dynamic_shared_bytes"] for found in launches]
+
+    before, after = shared_bytes(baseline), shared_bytes(subject)
+    added = [a - b for a, b in zip(after, before, strict=True)]
+    reason = (
+        f"the table adds {span(added, 1)} bytes a block; the whole of {subject} takes "
+        f"{span(after, 1)}, of which {span(before, 1)} are {baseline}'s already"
+    )
+    return over_places(set(added) == {value}, reason, added)
+
+
+def blocks_on_a100(threads: int, registers: int, shared_bytes: int) -> int:
+    """How many blocks of a kernel a multiprocessor of compute capability 8.0 holds.
+
+    Limits: CUDA C++ Programming Guide, technical specifications per compute capability; units in
+    which registers and shared memory are given out: the toolkit's cuda_occupancy.h.
+    """
+
+    def in_units(amount: int, unit: int) -> int:
+        return -(-amount // unit) * unit
+
+    warps = -(-threads // WARP)
+    by_registers = 4 * (65536 // 4 // in_units(WARP * registers, 256))  # warps; 4 schedulers
+    by_shared_memory = 164 * 1024 // in_units(shared_bytes + 1024, 128)  # 1024: CUDA's own
+    return min(32, 64 // warps, by_registers // warps, by_shared_memory)
+
+
+@rule("from {least:g} to {most:g} blocks fit on a multiprocessor of an Ampere GPU")
+def blocks_resident(case: Case, *, least: float, most: float, subject: str) -> Finding:
+    """On compute capability 8.0 by its limits and the compiled code; else by the run's GPU."""
+    if "arch" in case.cell.at:
+        kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
+        registers, shared = (
+            int(case.compiled(kernel, arch, name)) for name in ("registers", "static_shared_bytes")
+        )
+        threads = case.source.fact("kernel")["threads_per_block"]
+        fit = blocks_on_a100(threads, registers, shared)
+        reason = (
+            f"{fit} blocks of {kernel} fit on a multiprocessor of an A100, with {threads} threads, "
+            f"{registers} registers a thread and {shared} bytes of shared memory"
+        )
+        return Finding(reproduced_if(least <= fit <= most), reason, fit)
+    rows = case.rows_of(LAUNCHES)
+    found = [launch_of(rows.verified(subject, at)) for at in case.cell.places]
+    fit = [launch["blocks_per_multiprocessor"] for launch in found]
+    if None in fit:
+        raise NotTestable("the occupancy calculator does not know this GPU")
+    warps = ratios(*(case.medians(subject, f"{w}_launched") for w in ("warps", "blocks")))
+    active = ratios(case.medians(subject, "active_warps"), warps)
+    gpu = rows.results.provenance["gpu"]
+    reason = (
+        f"{span(fit, 1)} blocks of {subject} fit on a multiprocessor of this {gpu['name']}, and "
+        f"{span(active)} are there on average"
+    )
+    if not gpu["compute_capability"].startswith("8."):
+        return Finding(NOT_TESTABLE, f"{reason}; it is no Ampere", stats.summarize(fit).median)
+    return over_places(all(least <= n <= most for n in fit), reason, fit)
+
+
+@rule(
+    "the memory is busier than the schedulers and at least {least:g} % busy, or global memory is "
+    "what most of the waiting warps wait for"
+)
+def memory_bound(case: Case, *, least: float, baseline: str, waiting: str) -> Finding:
+    """Bound by bandwidth or by latency: either is enough."""
+    memory, issue = (case.medians(baseline, f"{of}_utilisation") for of in ("dram", "issue"))
+    reasons = [{k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline)]
+    busy = all(m > i and m >= least for m, i in zip(memory, issue, strict=True))
+    waits_for_it = all(max(found, key=found.__getitem__) == waiting for found in reasons)
+    first = sorted(reasons[0], key=reasons[0].__getitem__, reverse=True)[:3]
+    most = ", ".join(f"{n.removeprefix(STALL)} {span([r[n] for r in reasons])}" for n in first)
+    reason = (
+        f"{baseline} keeps device memory {span(memory)} % busy and the schedulers {span(issue)} %; "
+        f"at each issue {span([r[waiting] for r in reasons])} warps wait for global memory; "
+        f"most wait for {most}"
+    )
+    return over_places(busy or waits_for_it, reason, memory)
+
+
+@rule(
+    "code: larger with immediates; run: warps wait for instructions longer than with the table, and "
+    "for at least {least:g} % of their time"
+)
+def code_pressure(
+    case: Case, *, least: float, waiting: str, misses: str, immediates: str, table: str
+) -> Finding:
+    """The size is of compiled code; whether the caches feel it shows in what warps wait for."""
+    if "arch" in case.cell.at:
+        arch = case.cell.at["arch"]
+        sizes = [case.compiled(kernel, arch, "code_bytes") for kernel in (immediates, table)]
+        reason = f"{sizes[0]:g} bytes of code with immediates, {sizes[1]:g} with the table"
+        return over_places(sizes[0] > sizes[1], reason, ratios(sizes[:1], sizes[1:]))
+    both = [waits(case, kernel) for kernel in (immediates, table)]
+    shares = [[100 * w[waiting] / sum(w.values()) for w in found] for found in both]
+    missed = [case.medians(kernel, misses) for kernel in (immediates, table)]
+    times = stats.pool(case.ratios(immediates, table, "kernel_time", LAUNCHES))
+    reason = (
+        f"warps wait for instructions {span(shares[0])} % of their time with immediates, "
+        f"{span(shares[1])} % with the table; the instruction caches of the multiprocessors miss "
+        f"{span(missed[0], 1)} and {span(missed[1], 1)} times; time {times.value:.3f} x"
+    )
+    holds = all(s > t and s >= least for s, t in zip(*shares, strict=True))
+    return over_places(holds, reason, ratios(*shares))
+
+
+@rule("warps wait out their own last instruction at least {tolerance_percent:g} % less per issue")
+def less_dependent(
+    case: Case, *, tolerance_percent: float, waiting: str, baseline: str, subject: str
+) -> Finding:
+    """A fixed latency is waited out where the next instruction needs the last one's result."""
+    before, after = (waits(case, kernel) for kernel in (baseline, subject))
+    found = ratios(*([w[waiting] for w in both] for both in (after, before)))
+    loads = [
+        [w["stall_long_scoreboard"] + w["stall_short_scoreboard"] for w in both]
+        for both in (before, after)
+    ]
+    eligible = [case.medians(kernel, "eligible_warps") for kernel in (baseline, subject)]
+    reason = (
+        "at each issue, warps that wait out the fixed latency of their last instruction: "
+        f"{span([w[waiting] for w in before])} and {span([w[waiting] for w in after])}; those that "
+        f"wait for loads: {span(loads[0])} and {span(loads[1])}, so that a scheduler has "
+        f"{span(eligible[0])} and {span(eligible[1])} warps to choose from"
+    )
+    return over_places(all(r <= 1 - tolerance_percent / 100 for r in found), reason, found)
+
+
+@rule("at most {tolerance_percent:g} % slower than {other}, where 16 threads fill the table")
+def fill_is_amortised(case: Case, *, tolerance_percent: float, subject: str, other: str) -> Finding:
+    """What the other fill costs is left out, so that this is the least that the fill can cost."""
+    found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
+    instructions = ratios(*(case.medians(k, "warp_instructions") for k in (subject, other)))
+    barrier = [[w["stall_barrier"] for w in waits(case, kernel)] for kernel in (subject, other)]
+    reason = (
+        f"time of {subject} over {other}: {span(found, 4)}; instructions: {span(instructions, 4)}; "
+        f"warps that wait at a barrier, at each issue: {span(barrier[0])} and {span(barrier[1])}"
+    )
+    slowest = stats.summarize(found).median
+    return over_places(
+        slowest <= 1 or stats.is_within(slowest, 1, tolerance_percent), reason, found
+    )
+
+
+@rule("no look-up of {kernel} is repeated where all codes are equal")
+def constant_broadcast(case: Case, *, kernel: str, metric: str, mixed: str) -> Finding:
+    """`mixed`: a pass with the same layer and codes as weights have them, for comparison."""
+    (at,) = case.cell.places
+
+    def per_look_up(row: Record) -> float:
+        return row.summary_of(metric).median / (row.problem["n"] / WARP)
+
+    equal = case.rows.measured(kernel, at, metric)
+    layer = {name: equal.problem[name] for name in ("rows", "columns")}
+    weights = case.rows_of(mixed).measured(kernel, layer, metric)
+    found = per_look_up(equal)
+    reason = (
+        f"where all threads of a warp want one entry, a look-up is repeated {significant(found, 3)} "
+        f"times; on the codes of weights, {significant(per_look_up(weights), 3)} times, once for "
+        "each further entry that its threads want"
+    )
+    return over_places(found == 0, reason, [found])

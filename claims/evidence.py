@@ -124,6 +124,17 @@ class Rows:
         row = self.verified(kernel, at)
         if row.outcome != "bit_exact" and not may_deviate:
             raise NotTestable(f"{row.place}: its output deviates as declared: {row.deviation}")
+        return self.with_samples(row, metric)
+
+    def compiled(self, kernel: str, arch: str, metric: str) -> Record:
+        """A row of compiled code, of which nothing ran, with samples of the metric."""
+        if not any(
+            (r.kernel, r.problem.get("arch")) == (kernel, arch) for r in self.results.records
+        ):
+            raise NotTested(f"{self.results.name} has no {kernel} for {arch}")
+        return self.with_samples(self.find(kernel, {"arch": arch}), metric)
+
+    def with_samples(self, row: Record, metric: str) -> Record:
         found = row.metric(metric)
         if found is None:
             raise NotTested(f"{row.place}: {metric} was not measured")

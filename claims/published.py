@@ -1,8 +1,8 @@
 """What the sources say (data/published/*.json, one file per source): numbers and claims."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +81,10 @@ class Source:
         return self.setup[name]
 
     def every(self, name: str) -> list[Any]:
-        """Every model, by our names, or every batch; empty where the source does not list them."""
+        """Every model, by our names, every batch or layer; empty where the source lists none."""
         ours = [model for models in self.models.values() for model in models]
-        return {"model": ours, "batch": self.setup.get("batches", [])}.get(name, [])
+        listed = {"batch": self.setup.get("batches", []), "layer": self.setup.get("layers", [])}
+        return ({"model": ours} | listed).get(name, [])
 
 
 def describe(at: Mapping[str, Any]) -> str:
@@ -140,7 +141,13 @@ def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str,
     for name, found in zip(at, values, strict=True):
         if not found:
             raise InputError(f"{where}: '{at[name]}' needs a list of every {name} in setup")
-    return tuple(dict(zip(at, chosen, strict=True)) for chosen in product(*values))
+    chosen = (zip(at, found, strict=True) for found in product(*values))
+    return tuple(dict(chain.from_iterable(starmap(spelled_out, pairs))) for pairs in chosen)
+
+
+def spelled_out(name: str, value: Any) -> Iterable[tuple[str, Any]]:
+    """What a problem has for one part of a place: of a layer, rows and columns."""
+    return value.items() if isinstance(value, dict) else [(name, value)]
 
 
 def look_up(tables: dict[str, Any], path: str, where: str) -> float:

@@ -53,6 +53,8 @@ class Record:
     reason: str
     mismatches: int | None  # elements that differ from the reference, where any is known to
     metrics: dict[str, Metric]
+    launch: tuple[dict[str, Any], ...]  # each distinct launch of a call; empty where none was seen
+    bytes_read: int
     bytes_moved: int  # read and written, once each
     sm_mhz: float | None  # while the samples ran; None without NVML
 
@@ -226,6 +228,8 @@ def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:
         origin=value["origin"]["kind"],
         maker=value["origin"]["maker"],
         metrics=metrics,
+        launch=tuple(value["launch"]["kernels"]) if value["launch"] else (),
+        bytes_read=value["bytes"]["read"],
         bytes_moved=value["bytes"]["read"] + value["bytes"]["written"],
         sm_mhz=value["clocks"]["sm_mhz_during"],
     )

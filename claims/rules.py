@@ -14,7 +14,7 @@ from typing import Any
 
 from claims import stats
 from claims.errors import InputError
-from claims.evidence import Evidence, NotTested, Rows
+from claims.evidence import Evidence, NotTestable, NotTested, Rows
 from claims.published import Cell, Claim, Source
 from claims.results import COPY
 from claims.stats import Estimate, Summary
@@ -22,6 +22,9 @@ from claims.stats import Estimate, Summary
 # On a claim as a whole: the first of these that one of its cells has.
 VERDICTS = ("not_reproduced", "premise_false", "not_testable", "not_tested", "reproduced")
 NOT_REPRODUCED, PREMISE_FALSE, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
+
+CODE = "counters/sass"  # the pass with facts of compiled code
+THIS_GPU = "this GPU"  # as a cell's architecture
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,33 @@ class Case:
         results = self.evidence.results.get((experiment, pass_name))
         if results is None:
             raise NotTested(f"no results of the pass {experiment}/{pass_name}")
-        return Rows(results, self.source.decided_on.get(experiment, {}), self.used)
+        wanted = (experiment, f"{experiment}/{pass_name}")
+        conditions = [self.source.decided_on.get(name, {}) for name in wanted]
+        return Rows(results, conditions[0] | conditions[1], self.used)
 
-    def summaries(self, kernel: str, metric: str) -> list[Summary]:
+    def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
         """Of the kernel's samples at every place that the cell stands for."""
-        rows = [self.rows.measured(kernel, at, metric) for at in self.cell.places]
-        return [row.summary_of(metric) for row in rows]
+        rows = self.rows_of(pass_name) if pass_name else self.rows
+        measured = [rows.measured(kernel, at, metric) for at in self.cell.places]
+        return [row.summary_of(metric) for row in measured]
 
-    def ratios(self, over: str, under: str, metric: str) -> list[Estimate]:
+    def medians(self, kernel: str, metric: str) -> list[float]:
+        return [summary.median for summary in self.summaries(kernel, metric)]
+
+    def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
         """Of two kernels at every place that the cell stands for."""
-        both = self.summaries(over, metric), self.summaries(under, metric)
+        both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
         return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
+
+    def compiled(self, kernel: str, arch: str, fact: str) -> float:
+        """Of the kernel's code for an architecture; THIS_GPU stands for that of the newest run."""
+        if arch == THIS_GPU:
+            newest = self.evidence.newest
+            if newest is None:
+                raise NotTested("nothing ran on a GPU")
+            arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
+        metric = f"sass_{fact}"
+        return self.rows_of(CODE).compiled(kernel, arch, metric).summary_of(metric).median
 
 
 @dataclass(frozen=True)
@@ -112,6 +131,13 @@ def bind(source: Source, claim: Claim, cell: Cell) -> tuple[Rule, dict[str, Any]
 
 def reproduced_if(holds: bool) -> str:
     return REPRODUCED if holds else NOT_REPRODUCED
+
+
+def over_places(holds: bool, reason: str, values: Sequence[float]) -> Finding:
+    """With the median of the values, one for each place, and their range."""
+    found = stats.summarize(values)
+    interval = (found.min, found.max) if len(values) > 1 else None
+    return Finding(reproduced_if(holds), reason, found.median, interval)
 
 
 def judge(ours: Estimate, value: float, tolerance_percent: float) -> Finding:
@@ -201,6 +227,45 @@ def count_slower(ratios: Sequence[Estimate], slow: str, fast: str) -> str:
         f"time of {slow} over {fast}: slower in {slower} of {len(ratios)} comparisons, faster "
         f"in {faster}, no difference seen in {len(ratios) - slower - faster}"
     )
+
+
+@rule("one round for each access of {kernel}, up to {tolerance_percent:g} % more allowed")
+def one_round_each(
+    case: Case,
+    *,
+    tolerance_percent: float,
+    kernel: str,
+    accesses: str,
+    rounds: str,
+    less: str = "",
+    beside: str = "",
+) -> Finding:
+    """Rounds that shared memory takes for an access of a warp: more than one are bank conflicts.
+
+    `less`: a kernel that lacks the accesses in question, and has all of the others. `beside`: one
+    that is shown for comparison.
+    """
+
+    def per_access(subject: str) -> list[float]:
+        found = [case.medians(subject, metric) for metric in (rounds, accesses)]
+        if less:
+            without = [case.medians(less, metric) for metric in (rounds, accesses)]
+            found = [
+                [a - b for a, b in zip(*both, strict=True)]
+                for both in zip(found, without, strict=True)
+            ]
+        if min(found[1]) <= 0:
+            lacks = f" that {less} lacks" * bool(less)
+            raise NotTestable(f"{subject} has no {accesses.replace('_', ' ')}{lacks}")
+        return [r / a for r, a in zip(*found, strict=True)]
+
+    found = per_access(kernel)
+    reason = f"rounds for each access of {kernel}{f' that {less} lacks' * bool(less)}: "
+    reason += stats.span(found)
+    if beside:
+        reason += f"; of {beside}: {stats.span(per_access(beside))}"
+    holds = all(value <= 1 or stats.is_within(value, 1, tolerance_percent) for value in found)
+    return over_places(holds, reason, found)
 
 
 @rule("every bit of the output of {kernel} equals the reference")

@@ -116,3 +116,9 @@ def significant(value: float, digits: int = 4) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+
+
+def span(values: Sequence[float], digits: int = 3) -> str:
+    """'52.1 to 58.7', or one value where the two ends look the same."""
+    ends = (significant(end, digits) for end in (min(values), max(values)))
+    return " to ".join(dict.fromkeys(ends))

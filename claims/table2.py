@@ -1,7 +1,7 @@
 """Rules of one claim alone, for the claims that experiment table2 decides."""
 
 from claims import stats
-from claims.rules import NOT_TESTABLE, PREMISE_FALSE, Case, Finding, count_slower, rule
+from claims.rules import PREMISE_FALSE, Case, Finding, rule
 
 
 @rule("the code of bitsandbytes 0.47.0 reads such a table")
@@ -15,12 +15,3 @@ def baseline_reads_table(case: Case, *, metric: str, reader: str, subject: str) 
         f"{ours.value:.2f} times as long as the paper's"
     )
     return Finding(PREMISE_FALSE, reason, ours.value, ours.interval)
-
-
-@rule("instruction-cache counters, which this run does not take")
-def code_size(case: Case, *, metric: str, slow: str, fast: str) -> Finding:
-    """Times alone do not decide it; their ratio is shown."""
-    ratios = case.ratios(slow, fast, metric)
-    reason = f"needs {case.claim.needs}; {count_slower(ratios, slow, fast)}"
-    ours = stats.pool(ratios)
-    return Finding(NOT_TESTABLE, reason, ours.value, ours.interval)

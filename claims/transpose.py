@@ -1,7 +1,13 @@
 """Rules of one claim alone, for the claims that experiment transpose decides."""
 
+from dataclasses import replace
+
 from claims import rules, stats
+from claims.evidence import NotTestable, NotTested
 from claims.rules import Case, Finding, rule
+
+COUNTERS = "counters/transpose_counters"
+TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 
 
 @rule("the two do the same task; the speed would need a run of Mojo itself")
@@ -35,3 +41,33 @@ def own_check(case: Case, *, kernel: str) -> Finding:
         f"transpose whatever the indices; on random data {random.reason}"
     )
     return Finding(rules.PREMISE_FALSE, reason)
+
+
+@rule("at least the source's factor, less {tolerance_percent:g} %")
+def gain_of_batching(
+    case: Case, *, value: float, tolerance_percent: float, metric: str, slow: str, fast: str
+) -> Finding:
+    """Decided by times; where counters were taken, they say how much is under way at once."""
+    decided = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
+    found = rules.ratio_at_least(case, **decided, slow=slow, fast=fast)
+    try:
+        tiles = [tiles_under_way(case, kernel) for kernel in (slow, fast)]
+    except (NotTested, NotTestable):
+        return found
+    both = " and ".join(
+        f"{stats.significant(n, 3)} ({stats.significant(n * TILE_BYTES / 1e3, 3)} kB)"
+        for n in tiles
+    )
+    reason = f"{found.reason}; tiles under way on a multiprocessor at once: {both}"
+    return replace(found, reason=reason)
+
+
+def tiles_under_way(case: Case, kernel: str) -> float:
+    """On average, on a multiprocessor: one for each block that is there."""
+    (at,) = case.cell.places
+    rows = case.rows_of(COUNTERS)
+
+    def counted(metric: str) -> float:
+        return rows.measured(kernel, at, metric).summary_of(metric).median
+
+    return counted("active_warps") / (counted("warps_launched") / counted("blocks_launched"))
