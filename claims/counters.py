@@ -37,7 +37,7 @@ def fewer_percent(before: Sequence[float], after: Sequence[float]) -> list[float
 
 
 def waits(case: Case, kernel: str) -> list[dict[str, float]]:
-    """What its warps wait for, on each layer, and how many at each issue; see data/counters.json."""
+    """What its warps wait for, on each layer, and how many at each issue."""
     rows = [case.rows.measured(kernel, at, f"{STALL}long_scoreboard") for at in case.cell.places]
     return [
         {
@@ -115,8 +115,8 @@ def fewer_instructions(
         before, after = ([case.compiled(k, arch, f"{index}.least")] for k in (baseline, subject))
         longest = significant(case.compiled(baseline, arch, f"{index}.all"), 3)
         reason = (
-            f"index computation per weight: {span(before)} instructions on the shortest way through "
-            f"{baseline}, {longest} on all of its ways together, {span(after)} in {subject}"
+            f"index computation per weight: {span(before)} instructions on the shortest way "
+            f"through {baseline}, {longest} on all of its ways together, {span(after)} in {subject}"
         )
     else:
         before, after = (case.medians(kernel, metric) for kernel in (baseline, subject))
@@ -128,15 +128,15 @@ def fewer_instructions(
 
 
 @rule(
-    "{baseline} reads a table in global memory, {value:g} times a block for {subject}'s once, within "
-    "{tolerance_percent:g} %"
+    "{baseline} reads a table in global memory, {value:g} times a block for {subject}'s once, "
+    "within {tolerance_percent:g} %"
 )
 def table_traffic(
     case: Case, *, value: float, tolerance_percent: float, baseline: str, subject: str, reader: str
 ) -> Finding:
     """What a kernel loads beyond `subject`'s codes and scales are its loads of the table.
 
-    Counted as the source does, in entries and threads: `subject`'s one thread loads each entry once.
+    Counted as the source does, in entries and threads: one thread of `subject` loads each once.
     """
     blocks = case.medians(subject, "blocks_launched")
 
@@ -177,9 +177,9 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
     reason = (
         f"branches in the loop that may diverge: {of_tree:g} and {in_loop:g}; divergent branches "
         f"that warps took, per layer: {span([n / 1e6 for n in before])} M and "
-        f"{span([n / 1e6 for n in after])} M, which are {span(per_block)} a block, where one thread "
-        f"fills the table; threads per instruction: {span(threads[0])} and {span(threads[1])} of "
-        f"{WARP}"
+        f"{span([n / 1e6 for n in after])} M, which are {span(per_block)} a block, where one "
+        f"thread fills the table; threads per instruction, of {WARP}: {span(threads[0])} and "
+        f"{span(threads[1])}"
     )
     return over_places(holds, reason, fewer_percent(before, after))
 
@@ -272,14 +272,14 @@ def memory_bound(case: Case, *, least: float, baseline: str, waiting: str) -> Fi
     reason = (
         f"{baseline} keeps device memory {span(memory)} % busy and the schedulers {span(issue)} %; "
         f"at each issue {span([r[waiting] for r in reasons])} warps wait for global memory; "
-        f"most wait for {most}"
+        f"the most common waits: {most}"
     )
     return over_places(busy or waits_for_it, reason, memory)
 
 
 @rule(
-    "code: larger with immediates; run: warps wait for instructions longer than with the table, and "
-    "for at least {least:g} % of their time"
+    "code: larger with immediates; run: warps wait for instructions longer than with the table, "
+    "and for at least {least:g} % of their time"
 )
 def code_pressure(
     case: Case, *, least: float, waiting: str, misses: str, immediates: str, table: str
@@ -353,8 +353,9 @@ def constant_broadcast(case: Case, *, kernel: str, metric: str, mixed: str) -> F
     weights = case.rows_of(mixed).measured(kernel, layer, metric)
     found = per_look_up(equal)
     reason = (
-        f"where all threads of a warp want one entry, a look-up is repeated {significant(found, 3)} "
-        f"times; on the codes of weights, {significant(per_look_up(weights), 3)} times, once for "
-        "each further entry that its threads want"
+        "where all threads of a warp want one entry, a look-up is repeated "
+        f"{significant(found, 3)} times; on the codes of weights "
+        f"{significant(per_look_up(weights), 3)} times, once for each further entry that its "
+        "threads want"
     )
     return over_places(found == 0, reason, [found])

@@ -136,7 +136,7 @@ def reproduced_if(holds: bool) -> str:
 def over_places(holds: bool, reason: str, values: Sequence[float]) -> Finding:
     """With the median of the values, one for each place, and their range."""
     found = stats.summarize(values)
-    interval = (found.min, found.max) if len(values) > 1 else None
+    interval = (found.min, found.max) if found.min < found.max else None
     return Finding(reproduced_if(holds), reason, found.median, interval)
 
 

@@ -118,6 +118,41 @@ def latency(cycles: dict[str, list[float]]) -> dict[str, Any]:
     return found | {"provenance": provenance(argv=argv, instrument="events")}
 
 
+def layer(rows: int, columns: int, **changes: Any) -> dict[str, Any]:
+    """The problem of one weight matrix."""
+    name = "/".join([f"{rows}x{columns}", "fp16", "b64", *changes.values()])
+    found = {"name": name, "family": "nf4", "rows": rows, "columns": columns, "n": rows * columns}
+    return found | {"block_size": 64, "nested": False, "output": "fp16"} | changes
+
+
+def counted(problem: dict[str, Any], kernel: str, counters: dict[str, float]) -> dict[str, Any]:
+    """A row of the instrument counters."""
+    metrics = [metric(name, [value], "") for name, value in counters.items()]
+    return record(problem, kernel, metrics=metrics)
+
+
+def launched(problem: dict[str, Any], kernel: str, us: float, **facts: Any) -> dict[str, Any]:
+    """A timed row that says what a call launched."""
+    found = {"name": kernel, "grid": [1, 1, 1], "block": [64, 1, 1], "registers": 48}
+    found |= {"static_shared_bytes": 2656, "dynamic_shared_bytes": 0}
+    found |= {"blocks_per_multiprocessor": 21}
+    launch = {"kernels_per_call": 1, "kernels": [found | facts]}
+    return record(problem, kernel, [us], launch=launch)
+
+
+def compiled(kernel: str, arch: str, facts: dict[str, float]) -> dict[str, Any]:
+    """A row of facts of compiled code."""
+    metrics = [metric(f"sass_{name}", [value], "") for name, value in facts.items()]
+    changes = {"outcome": "not_verified", "reason": "nothing was run", "metrics": metrics}
+    return record({"name": arch, "family": "nf4", "arch": arch}, kernel, **changes)
+
+
+def code(records: list[Any]) -> dict[str, Any]:
+    """The pass of counters that runs nothing."""
+    nothing = {"instrument": "sass", "gpu": None, "clocks": None}
+    return results("counters", "sass", records, provenance=provenance(**nothing))
+
+
 def find(file: dict[str, Any], key: str) -> dict[str, Any]:
     """The record with this key."""
     return next(r for r in file["records"] if r["key"] == key)
@@ -125,6 +160,12 @@ def find(file: dict[str, Any], key: str) -> dict[str, Any]:
 
 def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
     return [r for r in file["records"] if r["kernel"] == kernel]
+
+
+def set_metric(row: dict[str, Any], name: str, value: float) -> None:
+    """Of a row that has it."""
+    (found,) = (m for m in row["metrics"] if m["name"] == name)
+    found["samples"] = [value]
 
 
 def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:

@@ -26,15 +26,15 @@ def claim_of(source, name):
     return next(claim for claim in source.claims if claim.id == name)
 
 
-def test_three_sources_and_35_claims(sources):
+def test_three_sources_and_37_claims(sources):
     counts = {name: len(source.claims) for name, source in sources.items()}
-    assert counts == {"paper": 23, "modular_blog": 7, "transpose_blog": 5}
+    assert counts == {"paper": 24, "modular_blog": 7, "transpose_blog": 6}
 
 
-def test_14_claims_have_a_rule_and_the_others_say_what_they_need(sources):
+def test_25_claims_have_a_rule_and_the_others_say_what_they_need(sources):
     claims = [claim for source in sources.values() for claim in source.claims]
     decide(Evidence({}), list(sources.values()))  # registers the rules that the claims name
-    assert sum(claim.rule is not None for claim in claims) == 14
+    assert sum(claim.rule is not None for claim in claims) == 25
     for claim in claims:
         assert claim.text and claim.experiment and claim.cells
         assert claim.rule in RULES if claim.rule else claim.needs
@@ -76,6 +76,22 @@ def test_all_and_average_stand_for_every_batch_and_model(sources):
     assert len(every.places) == 24
     assert every.places[0] == {"model": "gemma-2-27b", "batch": 2}
     assert (average.text, every.text) == ("gemma-2-27b, average", "model all, batch all")
+
+
+def test_a_layer_is_found_by_its_rows_and_columns(sources):
+    (every,) = claim_of(sources["paper"], "memory-bound").cells
+    assert every.text == "layer all"
+    assert [tuple(at.values()) for at in every.places] == [
+        *((36864, 4608), (21504, 5376), (25600, 5120), (28672, 8192))
+    ]
+    assert {tuple(at) for at in every.places} == {("rows", "columns")}
+
+
+def test_the_layers_are_those_that_the_experiment_counts(sources):
+    passes = (ROOT / "experiments/counters/passes").read_text()
+    layers = sources["paper"].setup["layers"]
+    counted = "|".join(f"{layer['rows']}x{layer['columns']}/*" for layer in layers)
+    assert passes.count(f"--problem {counted} ") == 2
 
 
 def test_values_that_stand_in_tables(sources):
