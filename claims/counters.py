@@ -14,6 +14,7 @@ from claims.rules import (
     Finding,
     judge,
     over_places,
+    quotients,
     reproduced_if,
     rule,
 )
@@ -25,28 +26,26 @@ STALL = "stall_"  # begins the counters of warps by what they wait for, at each 
 NO_WAIT = ("stall_selected", "stall_not_selected")  # of these: warps that could have issued
 
 
-def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
-    """Layer by layer."""
-    if min(under) <= 0:
-        raise NotTestable("a counter that others are divided by is 0")
-    return [a / b for a, b in zip(over, under, strict=True)]
-
-
 def fewer_percent(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    return [100 * (1 - ratio) for ratio in ratios(after, before)]
+    return [100 * (1 - ratio) for ratio in quotients(after, before)]
 
 
-def waits(case: Case, kernel: str) -> list[dict[str, float]]:
+def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
     """What its warps wait for, on each layer, and how many at each issue."""
-    rows = [case.rows.measured(kernel, at, f"{STALL}long_scoreboard") for at in case.cell.places]
-    return [
-        {
-            name: row.summary_of(name).median
-            for name, m in row.metrics.items()
-            if name.startswith(STALL) and m.samples
-        }
-        for row in rows
-    ]
+    found = []
+    for at in case.cell.places:
+        row, *_ = [case.rows.measured(kernel, at, name) for name in needed]
+        stalls = [n for n, m in row.metrics.items() if n.startswith(STALL) and m.samples]
+        found.append({name: row.summary_of(name).median for name in stalls})
+    return found
+
+
+def shown(case: Case, kernels: Sequence[str], metric: str) -> str:
+    """For comparison alone: not every GPU counts it."""
+    try:
+        return " and ".join(span(case.medians(kernel, metric), 1) for kernel in kernels)
+    except (NotTested, NotTestable):
+        return "an unknown number of"
 
 
 @rule(
@@ -141,7 +140,7 @@ def table_traffic(
     blocks = case.medians(subject, "blocks_launched")
 
     def per_block(kernel: str, metric: str = "global_loads") -> list[float]:
-        return ratios(case.medians(kernel, metric), blocks)
+        return quotients(case.medians(kernel, metric), blocks)
 
     def tables(kernel: str) -> list[float]:
         both = zip(per_block(kernel), per_block(subject), strict=True)
@@ -171,7 +170,7 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
     of_tree = case.compiled(baseline, THIS_GPU, "branches_may_diverge")
     before, after = (case.medians(k, "divergent_targets") for k in (baseline, subject))
     threads = [case.medians(k, "threads_per_instruction") for k in (baseline, subject)]
-    per_block = ratios(after, case.medians(subject, "blocks_launched"))
+    per_block = quotients(after, case.medians(subject, "blocks_launched"))
     holds = in_loop == 0 and max(per_block) <= 1
     holds = holds and all(b < a for b, a in zip(*threads, strict=True))
     reason = (
@@ -233,6 +232,8 @@ def blocks_resident(case: Case, *, least: float, most: float, subject: str) -> F
         registers, shared = (
             int(case.compiled(kernel, arch, name)) for name in ("registers", "static_shared_bytes")
         )
+        if min(registers, shared + 1) <= 0:
+            raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
         threads = case.source.fact("kernel")["threads_per_block"]
         fit = blocks_on_a100(threads, registers, shared)
         reason = (
@@ -245,8 +246,8 @@ def blocks_resident(case: Case, *, least: float, most: float, subject: str) -> F
     fit = [launch["blocks_per_multiprocessor"] for launch in found]
     if None in fit:
         raise NotTestable("the occupancy calculator does not know this GPU")
-    warps = ratios(*(case.medians(subject, f"{w}_launched") for w in ("warps", "blocks")))
-    active = ratios(case.medians(subject, "active_warps"), warps)
+    warps = quotients(*(case.medians(subject, f"{w}_launched") for w in ("warps", "blocks")))
+    active = quotients(case.medians(subject, "active_warps"), warps)
     gpu = rows.results.provenance["gpu"]
     reason = (
         f"{span(fit, 1)} blocks of {subject} fit on a multiprocessor of this {gpu['name']}, and "
@@ -264,7 +265,9 @@ def blocks_resident(case: Case, *, least: float, most: float, subject: str) -> F
 def memory_bound(case: Case, *, least: float, baseline: str, waiting: str) -> Finding:
     """Bound by bandwidth or by latency: either is enough."""
     memory, issue = (case.medians(baseline, f"{of}_utilisation") for of in ("dram", "issue"))
-    reasons = [{k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline)]
+    reasons = [
+        {k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline, waiting)
+    ]
     busy = all(m > i and m >= least for m, i in zip(memory, issue, strict=True))
     waits_for_it = all(max(found, key=found.__getitem__) == waiting for found in reasons)
     first = sorted(reasons[0], key=reasons[0].__getitem__, reverse=True)[:3]
@@ -289,18 +292,21 @@ def code_pressure(
         arch = case.cell.at["arch"]
         sizes = [case.compiled(kernel, arch, "code_bytes") for kernel in (immediates, table)]
         reason = f"{sizes[0]:g} bytes of code with immediates, {sizes[1]:g} with the table"
-        return over_places(sizes[0] > sizes[1], reason, ratios(sizes[:1], sizes[1:]))
-    both = [waits(case, kernel) for kernel in (immediates, table)]
-    shares = [[100 * w[waiting] / sum(w.values()) for w in found] for found in both]
-    missed = [case.medians(kernel, misses) for kernel in (immediates, table)]
+        return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:]))
+    both = [waits(case, kernel, waiting) for kernel in (immediates, table)]
+    parts = [
+        ([100 * w[waiting] for w in found], [sum(w.values()) for w in found]) for found in both
+    ]
+    shares = [quotients(*part) for part in parts]
+    missed = shown(case, (immediates, table), misses)
     times = stats.pool(case.ratios(immediates, table, "kernel_time", LAUNCHES))
     reason = (
         f"warps wait for instructions {span(shares[0])} % of their time with immediates, "
         f"{span(shares[1])} % with the table; the instruction caches of the multiprocessors miss "
-        f"{span(missed[0], 1)} and {span(missed[1], 1)} times; time {times.value:.3f} x"
+        f"{missed} times; time {times.value:.3f} x"
     )
     holds = all(s > t and s >= least for s, t in zip(*shares, strict=True))
-    return over_places(holds, reason, ratios(*shares))
+    return over_places(holds, reason, quotients(*shares))
 
 
 @rule("warps wait out their own last instruction at least {tolerance_percent:g} % less per issue")
@@ -308,18 +314,16 @@ def less_dependent(
     case: Case, *, tolerance_percent: float, waiting: str, baseline: str, subject: str
 ) -> Finding:
     """A fixed latency is waited out where the next instruction needs the last one's result."""
-    before, after = (waits(case, kernel) for kernel in (baseline, subject))
-    found = ratios(*([w[waiting] for w in both] for both in (after, before)))
-    loads = [
-        [w["stall_long_scoreboard"] + w["stall_short_scoreboard"] for w in both]
-        for both in (before, after)
-    ]
+    loads = ("stall_long_scoreboard", "stall_short_scoreboard")
+    both = [waits(case, kernel, waiting, *loads) for kernel in (baseline, subject)]
+    before, after = ([w[waiting] for w in found] for found in both)
+    found = quotients(after, before)
+    for_loads = " and ".join(span([sum(w[n] for n in loads) for w in found]) for found in both)
     eligible = [case.medians(kernel, "eligible_warps") for kernel in (baseline, subject)]
     reason = (
         "at each issue, warps that wait out the fixed latency of their last instruction: "
-        f"{span([w[waiting] for w in before])} and {span([w[waiting] for w in after])}; those that "
-        f"wait for loads: {span(loads[0])} and {span(loads[1])}, so that a scheduler has "
-        f"{span(eligible[0])} and {span(eligible[1])} warps to choose from"
+        f"{span(before)} and {span(after)}; those that wait for loads: {for_loads}, so that a "
+        f"scheduler has {span(eligible[0])} and {span(eligible[1])} warps to choose from"
     )
     return over_places(all(r <= 1 - tolerance_percent / 100 for r in found), reason, found)
 
@@ -328,16 +332,14 @@ def less_dependent(
 def fill_is_amortised(case: Case, *, tolerance_percent: float, subject: str, other: str) -> Finding:
     """What the other fill costs is left out, so that this is the least that the fill can cost."""
     found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
-    instructions = ratios(*(case.medians(k, "warp_instructions") for k in (subject, other)))
-    barrier = [[w["stall_barrier"] for w in waits(case, kernel)] for kernel in (subject, other)]
+    instructions = quotients(*(case.medians(k, "warp_instructions") for k in (subject, other)))
+    barrier = [case.medians(kernel, "stall_barrier") for kernel in (subject, other)]
     reason = (
         f"time of {subject} over {other}: {span(found, 4)}; instructions: {span(instructions, 4)}; "
         f"warps that wait at a barrier, at each issue: {span(barrier[0])} and {span(barrier[1])}"
     )
-    slowest = stats.summarize(found).median
-    return over_places(
-        slowest <= 1 or stats.is_within(slowest, 1, tolerance_percent), reason, found
-    )
+    median = stats.summarize(found).median
+    return over_places(median <= 1 or stats.is_within(median, 1, tolerance_percent), reason, found)
 
 
 @rule("no look-up of {kernel} is repeated where all codes are equal")

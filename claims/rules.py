@@ -140,6 +140,13 @@ def over_places(holds: bool, reason: str, values: Sequence[float]) -> Finding:
     return Finding(reproduced_if(holds), reason, found.median, interval)
 
 
+def quotients(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """Place by place, of counts that are positive where anything was counted."""
+    if min(under) <= 0:
+        raise NotTestable("a count that others are divided by is not positive")
+    return [a / b for a, b in zip(over, under, strict=True)]
+
+
 def judge(ours: Estimate, value: float, tolerance_percent: float) -> Finding:
     """Reproduced where ours lies within the tolerance of the source's value, bounds included."""
     difference = stats.difference_percent(ours.value, value)
@@ -257,7 +264,7 @@ def one_round_each(
         if min(found[1]) <= 0:
             lacks = f" that {less} lacks" * bool(less)
             raise NotTestable(f"{subject} has no {accesses.replace('_', ' ')}{lacks}")
-        return [r / a for r, a in zip(*found, strict=True)]
+        return quotients(*found)
 
     found = per_access(kernel)
     reason = f"rounds for each access of {kernel}{f' that {less} lacks' * bool(less)}: "

@@ -70,4 +70,5 @@ def tiles_under_way(case: Case, kernel: str) -> float:
     def counted(metric: str) -> float:
         return rows.measured(kernel, at, metric).summary_of(metric).median
 
-    return counted("active_warps") / (counted("warps_launched") / counted("blocks_launched"))
+    blocks_per_warp = rules.quotients([counted("blocks_launched")], [counted("warps_launched")])
+    return counted("active_warps") * blocks_per_warp[0]

@@ -479,6 +479,49 @@ def test_a_missing_or_failed_row_decides_nothing(run, place):
         assert {c for c in CLAIMS if "not_tested" in run.words(c)} == NEEDED[place]
 
 
+NOTHING = [
+    ("blocks_launched", SUBJECT, {"lut-traffic-64", "no-divergence", "occupancy-2-3"}),
+    ("divergent_targets", BASELINE, {"no-divergence"}),
+    ("stall_wait", BASELINE, {"more-ilp"}),
+    ("warp_instructions", BASELINE, {"instructions-71"}),
+]
+
+
+@pytest.mark.parametrize(("metric", "kernel", "claims"), NOTHING)
+def test_what_counts_nothing_divides_nothing(run, metric, kernel, claims):
+    run.change(kernel, **{metric: 0})
+    assert all("not_testable" in run.words(claim) for claim in claims)
+
+
+def test_code_that_takes_no_registers_is_no_code(run):
+    run.code(SUBJECT, "sm_80", "registers", 0)
+    assert run.words("occupancy-2-3")[0] == "not_testable"
+
+
+@pytest.mark.parametrize(
+    ("metric", "claims"),
+    [
+        ("stall_wait", {"more-ilp"}),
+        ("stall_short_scoreboard", {"more-ilp"}),
+        ("stall_long_scoreboard", {"more-ilp", "memory-bound"}),
+        ("stall_no_instruction", {"immediates-icache"}),
+        ("stall_barrier", {"amortised-fill"}),
+        ("icc_misses", set()),  # is shown, and decides nothing
+    ],
+)
+def test_a_counter_that_the_gpu_lacks(run, metric, claims):
+    for row in run.files["nf4_counters"]["records"]:
+        row["metrics"] = [
+            {"name": m["name"], "unit": m["unit"], "missing": "not on this chip"}
+            if m["name"] == metric
+            else m
+            for m in row["metrics"]
+        ]
+    changed = {c for c in CLAIMS if run.words(c) != AS_ON_AN_H200[c]}
+    assert changed == claims
+    assert all("not_testable" in run.words(claim) for claim in claims)
+
+
 def test_other_output_types_decide_nothing(run):
     for row in run.files["nf4_counters"]["records"]:
         row["problem"]["output"] = "bf16"
