@@ -1,19 +1,95 @@
 """Experiment counters: what there is to see of it."""
 
-from plots.counters_divergence import divergence_figure, divergence_reading, divergence_table
+from matplotlib.figure import Figure
+
+from plots.counter_figures import instructions_figure, roofline_figure, stalls_figure
+from plots.counter_tables import full_table, on_largest, short_table
+from plots.counters_divergence import (
+    compared_kernels,
+    divergence_figure,
+    divergence_reading,
+    divergence_table,
+)
 from plots.counters_latency import latency_figure, latency_table, ratios_table
+from plots.counters_sass import sass_table
 from plots.experiments import Run
+from plots.tables import Table
+
+NF4 = "Why NF4 kernels differ: counters on the largest layer"
+TRANSPOSE = "Why transposes differ: counters"
 
 
 def highlights(run: Run) -> list[str]:
     return divergence_reading(run)
 
 
-PASSES = {"latency": "latency", "divergence": "nf4"}
-TABLES = (latency_table, divergence_table)
-ON_TERMINAL = ("latency", "divergence", "claims")
+def nf4_short(run: Run) -> Table:
+    counters = on_largest(run["nf4_counters"])
+    return short_table(counters, run["nf4_launches"], "nf4_counters", NF4)
+
+
+def nf4_full(run: Run) -> Table:
+    title = "Every counter of the NF4 kernels, on one layer of each model"
+    passes = run["nf4_counters"], run["nf4_launches"]
+    return full_table(*passes, "nf4_all_counters", title, compared_kernels(run))
+
+
+def transpose_short(run: Run) -> Table:
+    counters = on_largest(run["transpose_counters"])
+    return short_table(counters, run["transpose_launches"], "transpose_counters", TRANSPOSE)
+
+
+def transpose_full(run: Run) -> Table:
+    passes = run["transpose_counters"], run["transpose_launches"]
+    return full_table(*passes, "transpose_all_counters", "Every counter of the transposes")
+
+
+def families(run: Run) -> dict[str, tuple]:
+    """By the title of a figure's panel: counters, times, and what else may have the copy."""
+    return {
+        "NF4 dequantization": (run["nf4_counters"], run["nf4_launches"], run["divergence"]),
+        "transpose": (run["transpose_counters"], run["transpose_launches"]),
+    }
+
+
+def instructions(run: Run) -> Figure:
+    return instructions_figure(families(run), run.recorded)
+
+
+def stalls(run: Run) -> Figure:
+    return stalls_figure(families(run), run.recorded)
+
+
+def roofline(run: Run) -> Figure:
+    return roofline_figure(families(run), run.recorded)
+
+
+PASSES = {
+    "latency": ("latency",),
+    "nf4_launches": ("nf4",),
+    "nf4_counters": ("nf4",),
+    "transpose_launches": ("transpose",),
+    "transpose_counters": ("transpose",),
+    "divergence": ("nf4",),
+    "divergence_counters": ("nf4",),
+    "sass": ("nf4", "transpose"),
+}
+COMPILED = ("sass",)
+TABLES = (
+    nf4_short,
+    transpose_short,
+    latency_table,
+    divergence_table,
+    sass_table,
+    nf4_full,
+    transpose_full,
+)
+ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
 SHORT_TABLE = ratios_table
 FIGURES = {
+    "instructions": ("Instructions per weight and element, by pipe", instructions),
+    "stalls": ("What warps wait for", stalls),
+    "roofline": ("Bandwidth over instructions per byte, under both limits", roofline),
     "latency": ("Cycles of one dependent access, ours and the paper's", latency_figure),
     "divergence": ("Time by kernel and by how its codes are ordered", divergence_figure),
 }

@@ -9,10 +9,13 @@ from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured, measure
 from plots.captions import clock_warning, first_warning, machine_notes
+from plots.counter_tables import text_cell
+from plots.counter_values import FAMILIES, WARP, Values, derived_notes, values_of
 from plots.experiments import Run
-from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
+from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
 
-PASS = "divergence"
+PASS, COUNTERS = "divergence", "divergence_counters"
+SHOWN = ("instructions_per_element", "threads_per_instruction", "divergent_targets")
 NORMAL, EQUAL = "normal", "equal"  # of weights as they come, and where no warp diverges
 # In the order in which warps agree less.
 DATA = {
@@ -50,8 +53,10 @@ def by_data(run: Run) -> ByData:
 def divergence_table(run: Run) -> Table:
     """One row per data set and kernel."""
     results, baseline = run[PASS], compared_kernels(run)[0]
-    columns = [KERNEL, *words("outcome"), *numbers("median us", "interval us", "GB/s")]
+    columns = [KERNEL, *words("outcome"), *numbers("median us")]
+    columns += [Column("interval us", detail=True), *numbers("GB/s")]
     columns += numbers(f"over {EQUAL}", f"{baseline} takes", wrap=1)
+    columns += numbers("instr. per weight", "threads per instr.", "divergent targets", wrap=1)
     found = by_data(run)
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
@@ -59,19 +64,39 @@ def divergence_table(run: Run) -> Table:
         rows.append(Group(f"{name}: {DATA[name]}"))
         for m in by_kernel.values():
             if not m.record.is_ceiling:
-                rows.append(display(m, over_equal(found, m.record)))
-            data.append(csv_row(name, m, over_equal(found, m.record)))
+                shown = [counter_cell(c, n) for n in SHOWN for c in (counts(run, m.record),)]
+                rows.append([*display(m, over_equal(found, m.record)), *shown])
+            row = csv_row(name, m, over_equal(found, m.record))
+            data.append(row | {n: counter_number(counts(run, m.record), n) for n in SHOWN})
     notes = [
         f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
         f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
         "Every row reads and writes equally many bytes, and its output is compared in full. "
         "constant_lut does not branch: its table is read once for each different code of a warp.",
         bandwidth.GB_NOTE,
+        f"{derived_notes(FAMILIES['nf4'])[0]} Threads: that are active in an instruction, of "
+        f"{WARP}. Divergent targets: branches that parted a warp. The counters are of "
+        f"{run[COUNTERS].name}, a run without times.",
         *divergence_reading(run),
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
     return Table(PASS, title, columns, rows, data, notes, machine_notes(results))
+
+
+def counts(run: Run, record: Record) -> Values:
+    """The counters of a row's kernel on the same codes."""
+    counters = run[COUNTERS]
+    found = counters.find(record.problem["name"], record.kernel)
+    return values_of(counters, found, None) if found else {}
+
+
+def counter_cell(values: Values, name: str) -> Cell | str:
+    return text_cell(values[name]) if name in values else NONE
+
+
+def counter_number(values: Values, name: str) -> float | None:
+    return values[name].number if name in values else None
 
 
 def over_equal(found: ByData, record: Record) -> Estimate | None:
@@ -124,8 +149,22 @@ def divergence_reading(run: Run) -> list[str]:
         f"{significant(saved, 3)} of {significant(us[NORMAL, baseline], 3)} us. With equal codes, "
         f"where no warp diverges, {baseline} takes {significant(us[EQUAL, baseline], 3)} us: "
         f"{share:.0f} % of what is saved is divergence, and without it the gain is "
-        f"{gain[EQUAL]:.2f}x."
+        f"{gain[EQUAL]:.2f}x.",
+        *counters_reading(run, rows[NORMAL, baseline].record, rows[EQUAL, baseline].record),
     ]
+
+
+def counters_reading(run: Run, *records: Record) -> list[str]:
+    """What the counters say of the baseline on normal weights and on equal codes."""
+    found = [[counts(run, r).get(name) for name in SHOWN] for r in records]
+    if any(v is None or v.number is None for values in found for v in values):
+        return []
+    texts = [
+        f"{instructions.shown} instructions per weight with {threads.shown} of {WARP} threads "
+        f"active and {targets.shown} divergent targets"
+        for instructions, threads, targets in found
+    ]
+    return [f"{records[0].kernel} runs {texts[0]} on normal weights, {texts[1]} on equal codes."]
 
 
 def divergence_figure(run: Run) -> Figure:

@@ -2,9 +2,10 @@
 has its name. A further experiment is such a folder and such a module; no list names it.
 
 The module says what there is to see, each time as a function of a `Run`:
-PASSES: the names of its result files, each with the family of the problems in it. TABLES: the
+PASSES: the names of its result files, each with the families of the problems in it. TABLES: the
 functions that make its tables, of which a terminal shows those named in ON_TERMINAL. FIGURES: by
-the file's name, a caption and the function that draws it. SHORT_TABLE: makes a few rows for README.
+the file's name, a caption and the function that draws it. COMPILED, where there is one: the passes
+that are of compiled code and ran on no GPU. SHORT_TABLE: makes a few rows for README.
 highlights: sentences for the terminal.
 """
 
@@ -70,13 +71,19 @@ def experiment(name: str) -> Any:
 
 def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
     """The experiment's result files in `folder`; all must be of one run."""
-    passes = {}
-    for p, family in experiment(name).PASSES.items():
+    passes, module = {}, experiment(name)
+    for p, families in module.PASSES.items():
         passes[p] = load(folder / f"{p}.json", name, p)
-        require_family(passes[p], family)
+        require_family(passes[p], families)
+        if passes[p].gpu is None and p not in getattr(module, "COMPILED", ()):
+            raise InputError(
+                f"{passes[p].file}: nothing ran, but times or counters are needed here"
+            )
     first, *others = passes.values()
     for other in others:
-        for say in (lambda r: r.gpu, lambda r: f"commit {commit(r)}", driver):
+        # Compiled code has no GPU, and fewer sources that could be changed.
+        same = (sources,) if other.gpu is None else (lambda r: r.gpu, with_changes, driver)
+        for say in same:
             if say(first) != say(other):
                 raise InputError(
                     f"{first.file} is of {say(first)}, but {other.file} of {say(other)}: "
@@ -86,12 +93,20 @@ def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
     return Run(passes, decisions, recorded or bool(recorded_folder(first.file)))
 
 
-def require_family(results: Results, wanted: str) -> None:
-    """InputError unless every problem is of the family whose fields the tables rely on."""
+def with_changes(results: Results) -> str:
+    return f"commit {commit(results)}"
+
+
+def sources(results: Results) -> str:
+    return with_changes(results).removesuffix("+dirty")
+
+
+def require_family(results: Results, wanted: tuple[str, ...]) -> None:
+    """InputError unless every problem is of a family whose fields the tables rely on."""
     for i, record in enumerate(results.records):
-        if (family := record.problem["family"]) != wanted:
-            where = f"{results.file}: records[{i}].problem.family"
-            raise InputError(f"{where} is '{family}', but '{wanted}' is needed here")
+        if (family := record.problem["family"]) not in wanted:
+            where, names = f"{results.file}: records[{i}].problem.family", "' or '".join(wanted)
+            raise InputError(f"{where} is '{family}', but '{names}' is needed here")
 
 
 def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:

@@ -13,6 +13,7 @@ from plots.bandwidth import measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.figures import add_caption
+from plots.neighbours import with_neighbours
 from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2_figures import kernels_figure, share_figure, speedup_figure
 from plots.table2_speedup import compared_kernels, short_table, speedup_table
@@ -20,8 +21,9 @@ from plots.tables import KERNEL, NONE, Group, Row, Table, numbers, words
 
 
 def shapes_table(run: Run) -> Table:
-    title = "Bandwidth per distinct shape"
-    return bandwidth.bandwidth_table(run["shapes"], "shapes", title, compared_kernels(run)[0])
+    title, shapes = "Bandwidth per distinct shape", run["shapes"]
+    table = bandwidth.bandwidth_table(shapes, "shapes", title, compared_kernels(run)[0])
+    return with_neighbours(table, shapes)
 
 
 def shapes_summary(run: Run) -> Table:
@@ -105,7 +107,7 @@ def raw_samples(run: Run) -> Figure:
     return samples_figure(sample_panels(run), run.recorded)
 
 
-PASSES = {"replay": "nf4", "shapes": "nf4"}
+PASSES = {"replay": ("nf4",), "shapes": ("nf4",)}
 TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, models.share_table)
 ON_TERMINAL = ("table2",)
 SHORT_TABLE = short_table

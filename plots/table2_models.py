@@ -9,6 +9,7 @@ from claims.stats import INTERVAL_NOTE, Summary, share_percent, significant
 from plots.bandwidth import Measured, csv_row, measure
 from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
+from plots.neighbours import neighbour_notes
 from plots.table2_speedup import compared_kernels
 from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
 
@@ -96,6 +97,7 @@ def kernels_table(run: Run) -> Table:
         *words("outcome"),
     ]
     title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
+    notes += neighbour_notes(run["replay"])
     return Table("kernels", title, columns, rows, data, notes, machine_notes(run["replay"]))
 
 

@@ -11,6 +11,7 @@ from plots import ledger
 from plots.bandwidth import time_columns
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.experiments import Run
+from plots.neighbours import neighbour_notes
 from plots.tables import NONE, Cell, Group, Row, Table, numbers, words
 
 CLAIM = "kernel-speedup"
@@ -67,7 +68,7 @@ def speedup_table(run: Run) -> Table:
     ]
     data = [csv_row(run, decision, v) for v in decision.verdicts]
     title = f"Table II: {speed_up(run)} in dequantization, per forward pass"
-    notes += check_notes(replay)
+    notes += [*check_notes(replay), *neighbour_notes(replay, kernels)]
     return Table("table2", title, columns, rows, data, notes, machine_notes(replay))
 
 

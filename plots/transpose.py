@@ -24,7 +24,7 @@ def raw_samples(run: Run) -> Figure:
     return samples_figure([(run["matrix"], name, name)], run.recorded)
 
 
-PASSES = {"matrix": "transpose", "sizes": "transpose"}
+PASSES = {"matrix": ("transpose",), "sizes": ("transpose",)}
 TABLES = (matrix_table, sizes_table, sizes_summary)
 ON_TERMINAL = ("matrix", "sizes_summary", "claims")
 SHORT_TABLE = short_table

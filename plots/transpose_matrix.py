@@ -9,6 +9,7 @@ from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
+from plots.neighbours import neighbour_notes
 from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
@@ -65,7 +66,7 @@ def matrix_table(run: Run) -> Table:
     counts = sorted({r.summary.n for r in results.records if r.summary})
     notes = [f"Samples per row: {', '.join(map(str, counts)) or NONE}.", bandwidth.GB_NOTE]
     notes += [bandwidth.CYCLE_NOTE, bandwidth.BEST_NOTE, peak_note(results), bandwidth.COPY_NOTE]
-    notes += [*post_notes(run), *check_notes(results)]
+    notes += [*post_notes(run), *check_notes(results), *neighbour_notes(results)]
     posts, title = posts_matrix(run), f"Transpose of a {size_text(problem)} matrix"
     if problem["rows"] * problem["columns"] < posts["rows"] * posts["columns"]:
         title += f" (smaller than the post's {size_text(posts)})"

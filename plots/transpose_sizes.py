@@ -9,6 +9,7 @@ from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
+from plots.neighbours import neighbour_notes
 from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
@@ -61,7 +62,7 @@ def sizes_table(run: Run) -> Table:
     ]
     notes = [f"{bandwidth.GB_NOTE} Bytes per cycle of the SM clock: sizes.csv."]
     notes += [bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
-    notes += check_notes(results)
+    notes += [*check_notes(results), *neighbour_notes(results)]
     columns = [*numbers("rows"), *numbers(*kernels, wrap=1)]
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
     return Table("sizes", title, columns, rows, data, notes, machine_notes(results))

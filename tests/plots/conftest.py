@@ -19,6 +19,12 @@ MATRIX = transpose_fixtures.matrix()
 SIZES = transpose_fixtures.sizes(chosen=(256, 1000, 1023, 1024, 4096, 5000, 8191, 16384, 65536))
 
 
+@pytest.fixture(autouse=True)
+def no_recorded_counters(monkeypatch, tmp_path: Path) -> None:
+    """Counters recorded in the project are not shown under a test's tables of times."""
+    monkeypatch.setattr("plots.neighbours.RECORDED", tmp_path / "nothing recorded")
+
+
 @pytest.fixture
 def replay() -> dict[str, Any]:
     """A small replay pass, to be changed at will."""

@@ -1,5 +1,6 @@
 """What tests look at in texts and figures."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from plots.experiments import all_tables, load_run
 from plots.output import WRITERS
 
+NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
 
 
@@ -34,3 +36,14 @@ def text_of(figure: Figure, gid: str) -> list[str]:
 
 def lines_of(axes: Axes, gid: str) -> list[Any]:
     return [x for x in axes.lines if x.get_gid() == gid]
+
+
+def look(texts: dict[Path, bytes]) -> None:
+    """What holds of every table, whatever is in it."""
+    for path, content in texts.items():
+        text = content.decode("utf-8")
+        assert text.replace("\n", "").isprintable(), path
+        assert not NO_NUMBER.search(text), path
+        if path.suffix == ".md":
+            rows = [line for line in text.splitlines() if line.startswith("|")]
+            assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) == 1, path

@@ -1,12 +1,12 @@
 """Result files with one damaged field: all is as it should be, or an error of one line."""
 
 import json
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import damaged
 import pytest
+from looking import look
 
 from claims.errors import InputError
 from claims.evidence import machines
@@ -17,7 +17,6 @@ from plots.output import table_files
 from plots.single_files import kernel_list
 from plots.tables import Table
 
-NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 EVERY = 100  # of the variants that have tables, one's figures are drawn too
 
 
@@ -28,17 +27,6 @@ def tables_of(name: str, folder: Path) -> list[Table]:
     found = all_tables(experiment, run, folder)
     found += [machine_table(evidence, "machine", folder) for evidence in machines([folder])]
     return [*found, kernel_list([run[pass_name]]), bandwidth_table(run[pass_name], "bench", "")]
-
-
-def look(texts: dict[Path, bytes]) -> None:
-    """What holds of every table, whatever is in it."""
-    for path, content in texts.items():
-        text = content.decode("utf-8")
-        assert text.replace("\n", "").isprintable(), path
-        assert not NO_NUMBER.search(text), path
-        if path.suffix == ".md":
-            rows = [line for line in text.splitlines() if line.startswith("|")]
-            assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) == 1, path
 
 
 @pytest.fixture(params=damaged.KEPT)

@@ -1,0 +1,250 @@
+"""Figures of hardware counters: instructions by pipe, what warps wait for, and a roofline."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from claims.results import COPY, Results
+from claims.stats import significant
+from plots import figures as draw
+from plots.counter_tables import Counted, counted, largest
+from plots.counter_values import (
+    PARTS_OF_FMA,
+    PIPES,
+    STALLS,
+    WARP,
+    family_of,
+)
+
+# By panel: counters, times with launches, and further passes of the run that may have the copy.
+Families = dict[str, tuple[Results, Results, *tuple[Results, ...]]]
+Parts = dict[str, float]  # of one bar, by what it is
+
+# Of the parts that are told apart; the rest is 'other'. Beyond the seven of all figures Paul Tol's.
+PART_COLOURS = (*draw.COLOURS, "#F0E442", "#882255", "#44AA99")
+LEAST_SHARE = 0.01  # of a bar; less is not seen
+OTHER = "other"
+SCHEDULERS = 4  # of an SM, each issues one warp instruction per cycle (Volta and newer)
+LABEL_STEP = 0.065  # of the axes' height, between the names of two dots
+
+
+def rows_of(passes: Sequence[Results]) -> list[Counted]:
+    """The kernels on the largest problem, the baseline first, then from fast to slow."""
+    counters, launches, *_ = passes
+    baseline = family_of(counters).baseline
+    return counted(counters, largest(counters)["name"], launches, baseline)
+
+
+def parts_of(c: Counted, group: str, left_out: Sequence[str], per: float) -> Parts:
+    return {
+        v.counter.title.removeprefix("stall: ").removesuffix(" pipe"): v.number / per
+        for v in c.values.values()
+        if v.counter.group == group and v.counter.id not in left_out and v.number
+    }
+
+
+def pipes_of(c: Counted) -> Parts:
+    """Instructions per element of each pipe, and of none that is counted."""
+    total, n = c.values.get("instructions_per_element"), c.record.problem.get("n")
+    if total is None or total.number is None or not n:
+        return {}
+    parts = parts_of(c, PIPES, PARTS_OF_FMA, n / WARP)
+    return parts | {OTHER: max(0.0, total.number - sum(parts.values()))} if parts else {}
+
+
+def stalls_of(c: Counted) -> Parts:
+    return parts_of(c, STALLS, ("stall_selected",), 1)
+
+
+def instructions_figure(families: Families, recorded: bool) -> Figure:
+    figure = bars_figure(families, pipes_of, recorded, [
+        "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of each "
+        "bar their sum. other: small pipes, and instructions of no pipe that is counted."
+    ])  # fmt: skip
+    for axes, (counters, *_) in zip(figure.axes, families.values(), strict=True):
+        axes.set_xlabel(f"instructions per {family_of(counters).element}")
+    return figure
+
+
+def stalls_figure(families: Families, recorded: bool) -> Figure:
+    notes = [
+        "Warps of a scheduler that wait when one of them issues, by reason (not selected: could "
+        "have issued too); right of each bar their sum. A long bar alone is no harm: a kernel "
+        "that waits for memory only has many warps waiting."
+    ]
+    figure = bars_figure(families, stalls_of, recorded, notes)
+    for axes in figure.axes:
+        axes.set_xlabel("warps waiting at each issue")
+    return figure
+
+
+def bars_figure(
+    families: Families, parts: Callable[[Counted], Parts], recorded: bool, notes: list[str]
+) -> Figure:
+    """A panel per family, a stacked bar per kernel, one legend for all."""
+    panels = {title: rows_of(passes) for title, passes in families.items()}
+    found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
+    colours = part_colours([bar for bars in found.values() for bar in bars])
+    lengths = [max(3, len(rows)) for rows in panels.values()]
+    figure = draw.new_figure(8, 1.5 * len(panels) + 0.24 * sum(lengths))
+    all_axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=lengths)[:, 0]
+    for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
+        bars = [gathered(bar, colours) for bar in found[title]]
+        stack(axes, rows, bars, colours)
+        problem = largest(families[title][0])["name"]
+        axes.set_title(f"{title}, {problem}", loc="left")
+    draw.legend_above(figure, all_axes, last=OTHER)
+    draw.add_caption(figure, next(iter(families.values()))[0], notes, recorded)
+    return figure
+
+
+def part_colours(bars: list[Parts]) -> dict[str, str]:
+    """The parts that take the largest shares of bars get a colour each, as far as they are seen."""
+    shares: Parts = {}
+    for bar in bars:
+        for name, value in bar.items():
+            share = value / (sum(bar.values()) or 1)
+            shares[name] = max(shares.get(name, 0.0), share)
+    seen = [name for name, share in shares.items() if share >= LEAST_SHARE and name != OTHER]
+    names = sorted(seen, key=lambda name: -shares[name])
+    return dict(zip(names, PART_COLOURS, strict=False)) | {OTHER: "#BBBBBB"}
+
+
+def gathered(bar: Parts, colours: dict[str, str]) -> Parts:
+    """The parts with a colour, in the legend's order, then all others together."""
+    kept = {name: bar[name] for name in colours if name in bar and name != OTHER}
+    rest = sum(bar.values()) - sum(kept.values())
+    return kept | {OTHER: rest} if rest > 0 else kept
+
+
+def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str, str]) -> None:
+    for row, (c, bar) in enumerate(zip(rows, bars, strict=True)):
+        left = 0.0
+        for name, value in bar.items():
+            look = {"color": colours[name], "label": name, "gid": f"{c.record.kernel}/{name}"}
+            axes.barh(row, value, 0.72, left, **look)
+            left += value
+        draw.write_right(axes, row, significant(left, 3) if bar else "not counted")
+    if not any(bars):
+        draw.annotate_empty(axes, "nothing was counted: see the table")
+    draw.kernel_rows(axes, [c.record.kernel for c in rows])
+
+
+def roofline_figure(families: Families, recorded: bool) -> Figure:
+    """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
+    figure = draw.new_figure(10, 4.4)
+    all_axes = figure.subplots(1, len(families), squeeze=False)[0]
+    notes = []
+    for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
+        notes += roofline(axes, passes)
+        axes.set_title(f"{title}, {largest(passes[0])['name']}")
+    all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
+    draw.legend_above(figure, all_axes)
+    deviates = any(r.deviation for passes in families.values() for r in passes[1].records)
+    notes = list(dict.fromkeys(notes))
+    notes += ["*: its output deviates as declared; left out of rankings."] * deviates
+    draw.add_caption(figure, next(iter(families.values()))[1], notes, recorded)
+    return figure
+
+
+def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
+    """One panel; what its roofs are, in words."""
+    launches = passes[1]
+    points = {}
+    for c in rows_of(passes):
+        inst = c.values.get("warp_instructions")
+        if c.launched and c.launched.bandwidth and inst and inst.number:
+            per_byte = inst.number / c.launched.bytes_moved
+            points[c.record.kernel] = (per_byte, c.launched.bandwidth.value, c)
+    axes.set_xlabel("warp instructions per byte")
+    if not points:
+        draw.annotate_empty(axes, "no kernel with both a time and its instructions")
+        return []
+    clocks = [c.launched.sm_mhz for *_, c in points.values() if c.launched.sm_mhz]
+    seen = launches.provenance["clocks"]["sm_mhz"]
+    mhz = median(clocks) if clocks else seen["median"] if seen else None
+    sms = launches.provenance["gpu"]["multiprocessors"]
+    notes = []
+    top = 1.15 * max(y for _, y, _ in points.values())
+    right = 1.12 * max(x for x, _, _ in points.values())
+    roof = memory_roof(passes)
+    if roof:
+        top = max(top, 1.15 * roof.gb_s)
+        look = {"color": draw.BLACK, "linewidth": 1.6, "linestyle": "-" if roof.measured else ":"}
+        axes.axhline(roof.gb_s, label=roof.label, gid="memory", **look)
+        notes.append(roof.note)
+    if mhz:
+        limit = sms * SCHEDULERS * mhz * 1e6  # warp instructions a second
+        xs = [limit / 1e9 / top * 0.9 * 1.005**k for k in range(2000)]
+        xs = [x for x in xs if x <= right] or [right]
+        ys = [limit / 1e9 / x for x in xs]
+        look = {"color": draw.ORANGE, "linestyle": "--", "gid": "issue"}
+        axes.plot(xs, ys, label="issue limit", **look)
+        notes.append(
+            f"Issue limit: {sms} SMs x {SCHEDULERS} warp instructions per cycle x {mhz:.0f} MHz, "
+            f"{limit / 1e9:.0f} billion warp instructions a second, over the instructions per byte."
+        )
+    axes.set_xlim(0, right)
+    axes.set_ylim(0, top)
+    name_points(axes, points)
+    return notes
+
+
+@dataclass(frozen=True)
+class Roof:
+    gb_s: float
+    label: str
+    measured: bool
+    note: str
+
+
+def memory_roof(passes: Sequence[Results]) -> Roof | None:
+    """The copy of the same problem where a pass of the run has one, else the theoretical peak."""
+    problem = largest(passes[0])["name"]
+    for results in passes[1:]:
+        copy = results.find(problem, COPY)
+        if copy and copy.bandwidth:
+            gb_s = copy.bandwidth.value
+            note = f"Copy on {problem}: {gb_s:.0f} GB/s, in {results.name}."
+            return Roof(gb_s, "copy (cudaMemcpy)", True, note)
+    peak = passes[1].peak_gb_s
+    if peak is None:
+        return None
+    note = f"No pass of this run copies {problem}: its roof is the theoretical {peak:.0f} GB/s."
+    return Roof(peak, "theoretical bandwidth", False, note)
+
+
+def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]]) -> None:
+    """A dot per kernel; the names stand at the right, in the dots' order, each with a thin line."""
+    top = axes.get_ylim()[1]
+    ordered = sorted(points.items(), key=lambda item: item[1][1])
+    heights = spread([y / top for _, (_, y, _) in ordered], LABEL_STEP)
+    for i, ((kernel, (x, y, c)), height) in enumerate(zip(ordered, heights, strict=True)):
+        colour, marker, _ = draw.SERIES[i % len(draw.SERIES)]
+        face = "white" if c.record.deviation or i >= len(draw.SERIES) else colour
+        look = {"color": colour, "marker": marker, "markerfacecolor": face, "linestyle": "none"}
+        axes.plot([x], [y], gid=kernel, zorder=4, **look)
+        line = {"arrowstyle": "-", "color": draw.GREY, "linewidth": 0.5, "relpos": (0, 0.5)}
+        line |= {"shrinkA": 0, "shrinkB": 3}
+        place = {"xytext": (1.02, height), "textcoords": "axes fraction", "va": "center"}
+        name = kernel + " *" * bool(c.record.deviation)
+        axes.annotate(name, (x, y), fontsize=8, color=colour, arrowprops=line, **place)
+
+
+def spread(heights: list[float], step: float) -> list[float]:
+    """The heights, which rise, moved apart to `step` at least, about the middle of each heap."""
+    heaps: list[list[float]] = []
+    for height in heights:
+        heaps.append([height])
+        while len(heaps) > 1 and places(heaps[-2], step)[-1] + step > places(heaps[-1], step)[0]:
+            last = heaps.pop()
+            heaps[-1] += last
+    return [place for heap in heaps for place in places(heap, step)]
+
+
+def places(heap: list[float], step: float) -> list[float]:
+    bottom = sum(heap) / len(heap) - step * (len(heap) - 1) / 2
+    return [max(0.0, bottom) + step * i for i in range(len(heap))]

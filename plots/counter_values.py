@@ -1,0 +1,272 @@
+"""The hardware counters of a row as named values, with what follows from them and its launch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from math import isfinite
+
+from claims.json_files import ROOT, Schema, read_json
+from claims.results import Record, Results
+from claims.stats import Summary, difference_percent, significant
+from plots.tables import NONE
+
+TABLE = ROOT / "data/counters.json"
+SCHEMA = Schema("counters.schema.json")
+COUNTERS = "counters"  # the instrument
+WARP = 32
+ASKED_FOR = "asked for by METRICS"
+PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json
+PARTS_OF_FMA = ("pipe_fmaheavy", "pipe_fmalite")  # counted in pipe_fma too
+NO_WAITING = ("stall_selected", "stall_not_selected")  # the warp issues, or could have
+LAUNCH = "launch"
+MOST_WARPS = 1000  # more than any SM can hold
+MANY_FOLD = 10  # from here on a change is a factor rather than a percentage
+
+
+@dataclass(frozen=True)
+class Family:
+    """What its kernels are compared with, and what an instruction is counted per."""
+
+    name: str
+    element: str
+    baseline: str
+
+
+FAMILIES = {
+    "nf4": Family("nf4", "weight", "branch_tree"),
+    "transpose": Family("transpose", "element", "tma_naive"),  # the post's first kernel
+}
+
+
+def family_of(results: Results) -> Family:
+    name = results.records[0].problem["family"]
+    return FAMILIES.get(name, Family(name, "element", ""))
+
+
+def by_family(results: Results) -> list[Results]:
+    """A file with problems of several families as one per family."""
+    names = dict.fromkeys(record.problem["family"] for record in results.records)
+    of = {name: [r for r in results.records if r.problem["family"] == name] for name in names}
+    return [replace(results, records=tuple(records)) for records in of.values()]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One line of a table; `id` is the metric's name in result files."""
+
+    id: str
+    group: str
+    title: str
+    unit: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """Of one counter in one row: a number, a text for people, or why there is neither."""
+
+    counter: Counter
+    number: float | None = None
+    text: str = ""
+    missing: str = ""
+    samples: Summary | None = None
+
+    @property
+    def shown(self) -> str:
+        if self.text or self.number is None:
+            return self.text or NONE
+        return f"{self.number:.1f}" if self.counter.unit == "%" else short(self.number)
+
+
+Values = dict[str, Value]  # by the counter's id
+
+
+@cache
+def known() -> dict[str, Counter]:
+    """The counters of data/counters.json, in its order."""
+    root = read_json(TABLE)
+    SCHEMA.check(TABLE, root)
+    names = ("id", "group", "title", "unit", "meaning")
+    found = (Counter(**{name: c[name] for name in names}) for c in root["counters"])
+    return {counter.id: counter for counter in found}
+
+
+def values_of(results: Results, record: Record, launched: Record | None) -> Values:
+    """All that is known of a row: what follows from counters, its launch, then every counter.
+
+    `launched`: the same kernel and problem in a pass that saw its launch. Empty where the output is
+    wrong, so that nothing was counted.
+    """
+    if not record.metrics:
+        return {}
+    measured = {name: of_metric(record, name) for name in record.metrics}
+    derived = {v.counter.id: v for v in (*following(results, record, measured, launched),)}
+    return derived | {v.counter.id: v for v in launch_facts(launched)} | in_order(measured)
+
+
+def in_order(measured: Values) -> Values:
+    """As data/counters.json has them; then those that the user asked for."""
+    names = [name for name in known() if name in measured]
+    return {name: measured[name] for name in [*names, *(n for n in measured if n not in known())]}
+
+
+def of_metric(record: Record, name: str) -> Value:
+    found = record.metrics[name]
+    counter = known().get(name, Counter(name, ASKED_FOR, name, found.unit))
+    if found.summary is None:
+        return Value(counter, missing=found.missing)
+    return Value(counter, found.summary.median, samples=found.summary)
+
+
+def following(
+    results: Results, record: Record, measured: Values, launched: Record | None
+) -> Iterator[Value]:
+    """What is calculated from several counters: `derived_notes` has the formulas."""
+    element = family_of(results).element
+    per = Counter("instructions_per_element", "instructions", f"instructions per {element}", "")
+    yield calculated(per, measured, ("warp_instructions",), record.problem.get("n"), per_element)
+    flight = Counter("bytes_in_flight", "occupancy and issue", "bytes in flight", "bytes")
+    sms = (results.provenance["gpu"] or {}).get("multiprocessors", 0)
+    needs = ("active_warps", "warps_launched")
+    yield calculated(
+        flight,
+        measured,
+        needs,
+        record.bytes_read,
+        lambda read, active, warps: active * sms * read / warps if warps else None,
+    )
+    title = "theoretical occupancy"
+    occupancy = Counter("theoretical_occupancy", "occupancy and issue", title, "%")
+    yield calculated(
+        occupancy,
+        measured,
+        ("active_warps", "achieved_occupancy"),
+        resident_warps(launched),
+        share_of_most,
+        "its launch was not seen, or the most blocks that fit are not known",
+    )
+    stalls = main_stalls(measured)
+    counter = Counter("main_stalls", STALLS, "main stalls", "warps/issue")
+    text = ", ".join(f"{stall_name(v)} {v.number:.1f}" for v in stalls)
+    yield Value(counter, text=text, missing="" if text else "no stall was counted")
+
+
+def share_of_most(resident: int, active: float, achieved: float) -> float | None:
+    """In percent; the most warps that an SM can hold is what `active` is `achieved` percent of."""
+    most = 100 * active / achieved if achieved > 0 else 0
+    return 100 * resident / round(most) if 0.5 < most < MOST_WARPS else None
+
+
+def per_element(n: float, warp_instructions: float) -> float:
+    return WARP * warp_instructions / n
+
+
+def calculated(counter, measured, needs, fact, formula, without="the row does not say it"):
+    """The formula of a fact and of counters; the reason of the first that is missing."""
+    for name in needs:
+        if name not in measured or measured[name].missing:
+            why = measured[name].missing if name in measured else f"{name} was not counted"
+            return Value(counter, missing=why)
+    number = formula(fact, *(measured[name].number for name in needs)) if fact else None
+    if number is None or not isfinite(number):
+        return Value(counter, missing=without)
+    return Value(counter, number)
+
+
+def main_stalls(measured: Values, most: int = 3) -> list[Value]:
+    """The reasons for which most warps wait."""
+    found = [v for v in measured.values() if v.counter.group == STALLS and v.number]
+    found = [v for v in found if v.counter.id not in NO_WAITING]
+    return sorted(found, key=lambda v: -v.number)[:most]
+
+
+def stall_name(value: Value) -> str:
+    return value.counter.title.removeprefix("stall: ")
+
+
+def warps_of(kernel: dict) -> int:
+    x, y, z = kernel["block"]
+    return -(-x * y * z // WARP)
+
+
+def resident_warps(launched: Record | None) -> int | None:
+    """The most warps of its kernel that fit on an SM; None where a call launches several."""
+    if launched is None or len(launched.launch) != 1:
+        return None
+    blocks = launched.launch[0]["blocks_per_multiprocessor"]
+    return blocks and blocks * warps_of(launched.launch[0])
+
+
+LAUNCH_FACTS = {
+    "registers": ("registers", "per thread", lambda k: k["registers"]),
+    "static_shared_bytes": ("static shared memory", "bytes", lambda k: k["static_shared_bytes"]),
+    "dynamic_shared_bytes": ("dynamic shared memory", "bytes", lambda k: k["dynamic_shared_bytes"]),
+    "threads_per_block": (
+        "threads per block",
+        "threads",
+        lambda k: k["block"][0] * k["block"][1] * k["block"][2],
+    ),
+    "blocks": ("blocks", "blocks", lambda k: k["grid"][0] * k["grid"][1] * k["grid"][2]),
+    "blocks_per_multiprocessor": (
+        "blocks that fit on an SM",
+        "blocks",
+        lambda k: k["blocks_per_multiprocessor"],
+    ),
+}
+
+
+def launch_facts(launched: Record | None) -> Iterator[Value]:
+    """What CUPTI saw of the launch; of several kernels in one call, one text."""
+    kernels = launched.launch if launched else ()
+    for name, (title, unit, fact) in LAUNCH_FACTS.items():
+        counter = Counter(name, LAUNCH, title, unit)
+        found = [fact(kernel) for kernel in kernels]
+        if not found:
+            yield Value(counter, missing="no pass of this run saw its launch")
+        elif None in found:
+            yield Value(counter, missing="the occupancy calculator did not answer")
+        elif len(found) == 1:
+            yield Value(counter, found[0], text=f"{found[0]:,}")
+        else:
+            yield Value(counter, text=" + ".join(f"{n:,}" for n in found))
+
+
+def short(number: float) -> str:
+    """With four significant digits and k, M or G: '466.2 M', '19.58', '0'."""
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(number) >= factor:
+            scale = 1e3 if letter == "k" else factor
+            return f"{significant(number / scale)} {letter}"
+    if number == int(number):
+        return f"{number:.0f}"
+    return significant(number) if abs(number) >= 1e-2 else f"{number:.2g}"
+
+
+def change(value: Value, base: Value | None) -> str:
+    """'-59%'; of percentages the points, '+1.1 pt'; of what grew tenfold or more 'x89'; '' where
+    nothing changed, or there is nothing to compare with.
+    """
+    if base is None or value.number is None or base.number in (None, value.number):
+        return ""
+    if value.counter.unit == "%":
+        return f"{value.number - base.number:+.1f} pt"
+    if not base.number or not isfinite(value.number / base.number):
+        return ""
+    if value.number >= MANY_FOLD * base.number > 0:
+        return f"x{significant(value.number / base.number, 2)}"
+    return f"{difference_percent(value.number, base.number):+.0f}%"
+
+
+DERIVED_NOTES = (
+    "Instructions per {element}: {warp} x warp instructions / {element}s, so that one instruction "
+    "of a whole warp counts for each of its threads.",
+    "Bytes in flight: warps resident on an SM on average x SMs x bytes read / warps launched: what "
+    "the resident warps are there to read.",
+    "Theoretical occupancy: the warps of as many blocks as fit on an SM (occupancy calculator), of "
+    "the warps that it can hold.",
+    "Main stalls: the three reasons for which most warps wait when one issues, and how many wait.",
+)
+
+
+def derived_notes(family: Family) -> list[str]:
+    return [note.format(element=family.element, warp=WARP) for note in DERIVED_NOTES]

@@ -1,0 +1,156 @@
+"""What separates two neighbours: which counters are named, and whose they are."""
+
+import counters_fixtures
+import pytest
+from looking import rendered
+
+from claims.results import load
+from plots import neighbours
+from plots.cli import main
+from plots.neighbours import neighbour_notes
+
+
+@pytest.fixture
+def counters():
+    """The counters of one layer, to be changed at will."""
+    return counters_fixtures.nf4_counters()
+
+
+@pytest.fixture
+def notes(shapes, counters, write):
+    """The notes under times whose run has counters beside it."""
+
+    def find(variants=None):
+        write("counters", counters)
+        return neighbour_notes(load(write("table2", shapes) / "shapes.json"), variants)
+
+    return find
+
+
+def rows_of(counters, kernel):
+    return [r for r in counters["records"] if r["kernel"] == kernel]
+
+
+def set_counter(counters, kernel, name, value):
+    for row in rows_of(counters, kernel):
+        for metric in row["metrics"]:
+            if metric["name"] == name:
+                metric["samples"] = [value] * 3
+
+
+def line_of(notes, kernel="shared_lut"):
+    return next(note for note in notes if note.startswith(f"{kernel}: "))
+
+
+def test_three_counters_with_both_numbers(notes):
+    found = notes(["shared_lut"])
+    assert found[0] == (
+        "What separates a kernel from branch_tree: the three counters that changed most, "
+        "branch_tree -> kernel, on 28672x8192/fp16/b64, by nf4_counters.json, a run without times "
+        "on the same machine, 2026-11-20."
+    )
+    assert found[1:-1] == [
+        "shared_lut: branches 74.69 M -> 2.241 M; divergent targets 21.98 M -> 219.8 k; "
+        "alu pipe 236.5 M -> 82.78 M."
+    ]
+    assert found[-1].startswith("Changed most: by the largest factor")
+
+
+def test_only_kernels_with_times_and_counters_are_compared(notes):
+    kernels = [note.split(":")[0] for note in notes()[1:-1]]
+    assert kernels == ["one_scale_a_tile", "shared_lut"]
+
+
+def test_a_tiny_count_does_not_win(notes, counters):
+    set_counter(counters, "branch_tree", "pipe_lsu", 10)
+    set_counter(counters, "shared_lut", "pipe_lsu", 100000)
+    assert "lsu pipe" not in line_of(notes())
+    set_counter(counters, "shared_lut", "pipe_lsu", 4e8)
+    assert line_of(notes()).startswith("shared_lut: lsu pipe 10 -> 400.0 M; ")
+
+
+def test_what_follows_from_the_time_is_not_named(notes, counters):
+    for name in ("sm_cycles", "stall_wait", "dram_utilisation", "issue_utilisation"):
+        set_counter(counters, "shared_lut", name, 1e12)
+    assert line_of(notes()).count(" -> ") == 3
+    assert "branches" in line_of(notes())
+    assert not any(x in line_of(notes()) for x in ("cycles", "stall", "utilisation"))
+
+
+def test_a_rate_of_no_requests_is_no_rate(notes, counters):
+    set_counter(counters, "shared_lut", "sectors_per_load_request", 16)
+    set_counter(counters, "branch_tree", "sectors_per_load_request", 1)
+    assert "sectors per global load 1 -> 16" in line_of(notes())
+    set_counter(counters, "branch_tree", "sectors_per_load_request", 0)
+    assert "sectors per global load" not in line_of(notes())
+
+
+def test_kernels_that_do_not_differ(notes, counters):
+    for row, base in zip(
+        rows_of(counters, "shared_lut"), rows_of(counters, "branch_tree"), strict=True
+    ):
+        row["metrics"] = base["metrics"]
+    assert line_of(notes()) == "shared_lut: no counter differs."
+
+
+def test_a_missing_counter_is_passed_over(notes, counters):
+    for row in rows_of(counters, "shared_lut"):
+        for metric in row["metrics"]:
+            if metric["name"] == "branches":
+                del metric["samples"]
+                metric["missing"] = "no such metric"
+    assert "branches" not in line_of(notes())
+
+
+def test_another_gpus_counters_are_never_shown(notes, counters):
+    counters["provenance"]["gpu"]["name"] = "NVIDIA A100"
+    assert notes() == []
+
+
+def test_recorded_counters_of_the_same_gpu_are_named_as_such(
+    shapes, counters, write, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(neighbours, "RECORDED", tmp_path / "data/recorded")
+    other = counters_fixtures.nf4_counters()
+    other["provenance"]["gpu"]["name"] = "NVIDIA A100"
+    write("data/recorded/a100/counters", other)
+    times = load(write("table2", shapes) / "shapes.json")
+    assert neighbour_notes(times) == []
+    write("data/recorded/h200/counters", counters)
+    assert "recorded on another NVIDIA H200, 2026-11-20." in neighbour_notes(times)[0]
+
+
+def test_without_counters_nothing_is_said(shapes, write):
+    assert neighbour_notes(load(write("table2", shapes) / "shapes.json")) == []
+
+
+def test_every_table_of_times_has_them(replay, shapes, matrix, sizes, counters, write):
+    write("counters", counters, counters_fixtures.transpose_counters())
+    texts = rendered("table2", write("table2", replay, shapes))
+    texts |= rendered("transpose", write("transpose", matrix, sizes))
+    tables = [name for name, text in texts.items() if "What separates" in text]
+    assert {name.split(".")[0] for name in tables if name.endswith(".md")} == {
+        "table2", "kernels", "shapes", "matrix", "sizes",
+    }  # fmt: skip
+    assert "one_scale_a_tile: branches" not in texts["table2.md"], "it compares two kernels"
+
+
+def test_bench_has_them_for_each_family(shapes, matrix, counters, write, capsys):
+    write("counters", counters, counters_fixtures.transpose_counters())
+    shapes["records"] += matrix["records"]
+    assert main(["bench", "--results", str(write("bench", shapes) / "shapes.json")]) == 0
+    text = capsys.readouterr().out
+    assert "kernel from branch_tree" in text and "kernel from tma_naive" in text
+    assert text.count("Changed most:") == 1
+
+
+def test_what_make_bench_writes_has_them(shapes, counters, write):
+    write("results/counters", counters)
+    assert neighbour_notes(load(write("results", shapes) / "shapes.json"))
+
+
+def test_damaged_counters_are_named(shapes, write, capsys):
+    folder = write("counters", counters_fixtures.nf4_counters())
+    (folder / "nf4_counters.json").write_text("{")
+    assert main(["bench", "--results", str(write("bench", shapes) / "shapes.json")]) == 2
+    assert f"{folder}/nf4_counters.json: is not whole JSON" in capsys.readouterr().err
