@@ -94,7 +94,8 @@ ifneq ($(GPU_HALF),)
 	$(LOCKED) scripts/build bench
 	$(LOCKED) scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
 	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
-	@[ -n "$$DRY_RUN$$METRICS" ] || scripts/locked scripts/python -m plots bench --results "$$RESULTS/bench.json"
+	@[ -n "$$DRY_RUN" ] || scripts/locked scripts/python -m plots bench \
+	  --results "$$RESULTS/bench$${METRICS:+_counters}.json"
 else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif

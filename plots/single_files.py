@@ -1,25 +1,59 @@
 """Tables for the terminal of result files by themselves: one file's bandwidths, and its kernels."""
 
 import argparse
+import re
 import sys
 
+from claims.errors import InputError
 from claims.evidence import recorded_folder
 from claims.results import Record, Results, load
 from plots import console
 from plots.bandwidth import bandwidth_table
 from plots.captions import banner
+from plots.counter_tables import asked_for_table, short_table
+from plots.counter_values import ASKED_FOR, COUNTERS, by_family, known
+from plots.neighbours import with_neighbours
 from plots.tables import Cell, Group, Row, Table, words
 
 
 def bench(args: argparse.Namespace) -> int:
     """`make bench`: any family of kernels."""
     results = load(args.results)
-    table = bandwidth_table(results, "bench", f"{results.experiment}, {results.pass_name}")
-    if recorded_folder(args.results):
-        table.banner = banner(results)
-        sys.stdout.write(console.box(table.banner) + "\n")
-    sys.stdout.write(console.render(table))
+    title = f"{results.experiment}, {results.pass_name}"
+    if results.gpu is None:
+        raise InputError(f"{args.results}: nothing ran, so that there is nothing to show")
+    if results.provenance["instrument"] == COUNTERS:
+        tables = counter_tables(results, title)
+    else:
+        tables = [with_neighbours(bandwidth_table(results, "bench", title), results)]
+    is_recorded = recorded_folder(args.results)
+    parts = [console.box(banner(results))] if is_recorded else []
+    for table in tables:
+        table.banner = banner(results) if is_recorded else ""
+        parts.append(console.render(table))
+    sys.stdout.write("\n".join(parts))
     return 0
+
+
+def counter_tables(results: Results, title: str) -> list[Table]:
+    """The counters that tell most, and those that METRICS named."""
+    names = asked_for(results)
+    tables = []
+    for family in by_family(results):
+        tables.append(short_table(family, None, "bench", title))
+        if names:
+            tables.append(asked_for_table(family, names, f"{title}: {ASKED_FOR}"))
+    return tables
+
+
+def asked_for(results: Results) -> list[str]:
+    """What the program's --metrics named, and else what data/counters.json does not have."""
+    argv = results.provenance["argv"]
+    options = " ".join(argv).replace("--metrics=", "--metrics ").split("--metrics ")[1:]
+    named = [n for text in options for n in re.split("[, ]", text.split(" --")[0]) if n]
+    found = {name for record in results.records for name in record.metrics}
+    others = sorted(found - known().keys())
+    return [name for name in dict.fromkeys([*named, *others]) if name in found]
 
 
 def list_kernels(args: argparse.Namespace) -> int:

@@ -1,12 +1,14 @@
 """The two tables that are for the terminal alone."""
 
+import counters_fixtures
 import pytest
 from looking import BANNER, line
 
 from claims.results import load
 from plots.cli import main
+from plots.counter_values import ASKED_FOR
 from plots.documents import markdown
-from plots.single_files import kernel_list
+from plots.single_files import asked_for, kernel_list
 
 
 def test_list(replay, shapes, write, capsys, golden):
@@ -54,3 +56,32 @@ def test_wrong_usage(capsys):
         main(["bench"])
     assert error.value.code == 2
     assert "the following arguments are required: --results" in capsys.readouterr().err
+
+
+def test_bench_shows_counters_where_there_are_no_times(write, capsys):
+    path = write("run", counters_fixtures.nf4_counters()) / "nf4_counters.json"
+    assert main(["bench", "--results", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 100
+    assert line(text, "shared_lut ").split()[:3] == ["shared_lut", "25.41", "31.36"]
+    asked = text.split(f"counters, nf4_counters: {ASKED_FOR}")[1]
+    assert counters_fixtures.EXTRA.split(".")[1] in asked and "14.68 M" in asked
+    assert "GB/s" not in text
+
+
+def test_bench_shows_what_was_asked_for_in_its_order(write, capsys):
+    file = counters_fixtures.transpose_counters()
+    file["provenance"]["argv"] = ["bench", "--metrics", "l1_hit_rate,pipe_fp16", "--samples", "3"]
+    path = write("run", file) / "transpose_counters.json"
+    assert asked_for(load(path)) == ["l1_hit_rate", "pipe_fp16", counters_fixtures.EXTRA]
+    assert main(["bench", "--results", str(path)]) == 0
+    asked = capsys.readouterr().out.split(ASKED_FOR)[1]
+    assert line(asked, "tiled").split()[1:4] == ["l1_hit_rate", "26.8", "-8.4"]
+    assert f"[1] {counters_fixtures.NO_FP16}" in asked
+
+
+def test_bench_of_compiled_code_has_nothing_to_show(write, capsys):
+    path = write("run", counters_fixtures.sass()) / "sass.json"
+    assert main(["bench", "--results", str(path)]) == 2
+    expected = f"error: {path}: nothing ran, so that there is nothing to show\n"
+    assert capsys.readouterr().err == expected

@@ -206,6 +206,7 @@ def test_bench_with_metrics_reads_counters(checkout):
     done = run(checkout, "make", *run_bench, "METRICS=a b,c")
     wanted = ["--instrument", "counters", "--metrics", "a b,c"]
     wanted += ["--output", "results/bench_counters.json"]
+    wanted += ["-m", "plots", "bench", "--results", "results/bench_counters.json"]
     assert done.stdout == "".join(f"<{word}>\n" for word in wanted)
     done = run(checkout, "make", *run_bench)
     assert done.stdout.startswith("<--output>\n<results/bench.json>\n<-m>\n<plots>\n<bench>\n")
