@@ -100,8 +100,8 @@ def values_of(results: Results, record: Record, launched: Record | None) -> Valu
     if not record.metrics:
         return {}
     measured = {name: of_metric(record, name) for name in record.metrics}
-    derived = {v.counter.id: v for v in (*following(results, record, measured, launched),)}
-    return derived | {v.counter.id: v for v in launch_facts(launched)} | in_order(measured)
+    added = [*following(results, record, measured, launched), *launch_facts(launched)]
+    return {v.counter.id: v for v in added} | in_order(measured)
 
 
 def in_order(measured: Values) -> Values:

@@ -63,11 +63,12 @@ def divergence_table(run: Run) -> Table:
     for name, by_kernel in found.items():
         rows.append(Group(f"{name}: {DATA[name]}"))
         for m in by_kernel.values():
+            values, slower = counts(run, m.record), over_equal(found, m.record)
             if not m.record.is_ceiling:
-                shown = [counter_cell(c, n) for n in SHOWN for c in (counts(run, m.record),)]
-                rows.append([*display(m, over_equal(found, m.record)), *shown])
-            row = csv_row(name, m, over_equal(found, m.record))
-            data.append(row | {n: counter_number(counts(run, m.record), n) for n in SHOWN})
+                shown = [counter_cell(values, counter) for counter in SHOWN]
+                rows.append([*display(m, slower), *shown])
+            counted = {counter: counter_number(values, counter) for counter in SHOWN}
+            data.append(csv_row(name, m, slower) | counted)
     notes = [
         f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
         f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",

@@ -113,7 +113,8 @@ def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
     """The experiment's own tables, then the claims; links begin at the folder `seen_from`."""
     tables = [make(run) for make in experiment(name).TABLES]
     claims = claims_table("claims", "Claims that this run decides", run.decisions, seen_from)
-    claims.provenance = [note for r in run.passes.values() for note in machine_notes(r)]
+    notes = [note for r in run.passes.values() for note in machine_notes(r)]
+    claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
     tables.append(claims)
     return [replace(table, banner=banner(run.first) if run.recorded else "") for table in tables]
 
