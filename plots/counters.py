@@ -10,7 +10,7 @@ from plots.counters_divergence import (
     divergence_reading,
     divergence_table,
 )
-from plots.counters_latency import latency_figure, latency_table, ratios_table
+from plots.counters_latency import latency_figure, latency_table
 from plots.counters_sass import sass_table
 from plots.experiments import Run
 from plots.tables import Table
@@ -85,7 +85,7 @@ TABLES = (
     transpose_full,
 )
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
-SHORT_TABLE = ratios_table
+SHORT_TABLE = None
 FIGURES = {
     "instructions": ("Instructions per weight and element, by pipe", instructions),
     "stalls": ("What warps wait for", stalls),

@@ -60,15 +60,6 @@ def latency_table(run: Run) -> Table:
     return Table(PASS, title, columns, rows, data, notes, machine_notes(results))
 
 
-def ratios_table(run: Run) -> Table:
-    """The ratios alone."""
-    whole = latency_table(run)
-    place = next(i for i, row in enumerate(whole.rows) if row == Group("Ratios of cycles"))
-    rows = [[*row[:-1], row[-1].text] for row in whole.rows[place + 1 :]]
-    title = "Cycles of a load from global memory over those of shared memory"
-    return Table("short", title, whole.columns, rows).only((0, 2, 3, 4, 6))
-
-
 def cycles_row(run: Run, record: Record) -> list[Cell | str]:
     s, paper = cycles(record), published(run).get(record.kernel)
     quoted = NONE if paper is None else f"{paper:g}"

@@ -137,14 +137,16 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
         links = []
         for name, shown in found.runs.items():
             if shown.source.id == source.id:
-                table = replace(experiment(name).SHORT_TABLE(shown), banner=banner(shown.first))
-                table.notes = ["; ".join(machine(shown.first)) + "."]
-                parts.append(markdown(table))
+                if short_table := experiment(name).SHORT_TABLE:
+                    table = replace(short_table(shown), banner=banner(shown.first))
+                    table.notes = ["; ".join(machine(shown.first)) + "."]
+                    parts.append(markdown(table))
                 path = relative(found.folder / name / "README.md", seen_from)
-                links.append(markdown_link("every table and figure", path))
+                links.append(markdown_link(f"every table and figure of {name}", path))
         path = relative(found.folder / "README.md", seen_from)
         links.append(markdown_link("every claim", path))
         decisions = [d for d in found.decisions if d.source.id == source.id]
         what = f"claims of {source.author} ({source.reference}), on {found.evidence.newest.gpu}"
-        parts.append(f"{count_line(decisions, markdown_escape(what))} See {' and '.join(links)}.\n")
+        see = " and ".join([", ".join(links[:-1]), links[-1]] if links[:-1] else links)
+        parts.append(f"{count_line(decisions, markdown_escape(what))} See {see}.\n")
     return "\n".join(parts) or NOTHING

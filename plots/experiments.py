@@ -5,7 +5,8 @@ The module says what there is to see, each time as a function of a `Run`:
 PASSES: the names of its result files, each with the families of the problems in it. TABLES: the
 functions that make its tables, of which a terminal shows those named in ON_TERMINAL. FIGURES: by
 the file's name, a caption and the function that draws it. COMPILED, where there is one: the passes
-that are of compiled code and ran on no GPU. SHORT_TABLE: makes a few rows for README.
+that are of compiled code and ran on no GPU. SHORT_TABLE: makes a few rows for
+README; None where it shows none.
 highlights: sentences for the terminal.
 """
 

@@ -60,7 +60,7 @@ def test_a_block_per_source(place):
     assert paper.index("<!-- end generated: paper -->") <= 14
     assert (
         "24 claims of X. Qi, C. Jiang, M. Annavaram (arXiv:2604.02556), on NVIDIA H200: "
-        "1 reproduced, 23 not tested yet. See [every table and figure]"
+        "1 reproduced, 23 not tested yet. See [every table and figure of table2]"
         "(recorded/h200/table2/README.md) and [every claim](recorded/h200/README.md)." in paper
     )
     assert modular[0] == (
