@@ -14,7 +14,7 @@ from plots import experiments
 from plots.cli import main
 
 RECORDED = ROOT / "data/recorded"
-CLAIMS = ("kernel-speedup", "qmatmul-72", "immediates-icache", "smem-64-bytes")
+CLAIMS = ("kernel-speedup", "qmatmul-72", "immediates-icache", "smem-64-bytes", "end-to-end")
 
 
 @pytest.fixture
