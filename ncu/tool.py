@@ -39,7 +39,7 @@ def command(report: Path, nvtx_range: str, program: Sequence[str]) -> list[str]:
         "--config-file=off",
         "--force-overwrite",
         f"--export={str(report).replace('%', '%%')}",
-        "--target-processes=application-only",
+        "--target-processes=all",
         "--clock-control=none",
         "--cache-control=none",
         f"--section-folder={SECTIONS}",

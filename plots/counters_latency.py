@@ -107,7 +107,12 @@ def latency_figure(run: Run) -> Figure:
         (value, row) for row, (r, _) in enumerate(timed) if (value := published(run).get(r.kernel))
     ]
     if papers:
-        look = {"markerfacecolor": "none", "markersize": 11, "markeredgecolor": draw.ORANGE, "gid": "paper"}
+        look = {
+            "markerfacecolor": "none",
+            "markersize": 11,
+            "markeredgecolor": draw.ORANGE,
+            "gid": "paper",
+        }
         draw.mark(axes, *zip(*papers, strict=True), "D", label=f"paper ({run.source.gpu})", **look)
     if timed:
         axes.set_xscale("log")

@@ -30,7 +30,7 @@ LUT = [
 ]
 TILE_WALKS = ["branch_tree", *LUT]
 BYTE_WALKS = ["packed_store", "scalar_store"]
-VECTOR_TILES = ["tiled", "column_walk"]
+VECTOR_TILES = ["tiled", "column_walk", "column_walk_plain_reads", "column_walk_six_blocks"]
 TMA = ["tma_naive", "tma_swizzle", "tma_batched", "tma_batched_as_published"]
 # Of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
 TILE_WALK_REGISTERS = {"sm_75": 64, "sm_80": 56, "sm_89": 48, "sm_90": 48, "sm_100": 40}
