@@ -104,7 +104,7 @@ def whose(counters: Results, times: Results) -> str:
     own = recorded_folder(times.file)
     if recorded and recorded != own:
         return f"recorded on another {counters.gpu}, {date(counters)}"
-    return f"a run without times on the same machine, {date(counters)}"
+    return f"a run without times on {counters.gpu}, {date(counters)}"
 
 
 def changed_most(c: Counted) -> list[tuple[Value, Value]]:

@@ -47,7 +47,7 @@ def test_three_counters_with_both_numbers(notes):
     assert found[0] == (
         "What separates a kernel from branch_tree: the three counters that changed most, "
         "branch_tree -> kernel, on 28672x8192/fp16/b64, by nf4_counters.json, a run without times "
-        "on the same machine, 2026-11-20."
+        "on NVIDIA H200, 2026-11-20."
     )
     assert found[1:-1] == [
         "shared_lut: branches 74.69 M -> 2.241 M; divergent targets 21.98 M -> 219.8 k; "
