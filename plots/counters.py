@@ -11,12 +11,17 @@ from plots.counters_divergence import (
     divergence_table,
 )
 from plots.counters_latency import latency_figure, latency_table
-from plots.counters_sass import sass_table
+from plots.counters_sass import PASS as SASS
+from plots.counters_sass import facts_table
 from plots.experiments import Run
 from plots.tables import Table
 
 NF4 = "Why NF4 kernels differ: counters on the largest layer"
 TRANSPOSE = "Why transposes differ: counters"
+
+
+def sass_table(run: Run) -> Table:
+    return facts_table(run[SASS])
 
 
 def highlights(run: Run) -> list[str]:

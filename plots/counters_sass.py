@@ -1,9 +1,8 @@
 """What the compiler made of the kernels: facts of the code, architecture by architecture."""
 
-from claims.results import Record
+from claims.results import Record, Results
 from plots.captions import machine_notes
 from plots.counter_values import FAMILIES, short
-from plots.experiments import Run
 from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers
 
 PASS = "sass"
@@ -21,9 +20,8 @@ BRANCH_NOTE = (
 )
 
 
-def sass_table(run: Run) -> Table:
+def facts_table(results: Results) -> Table:
     """One row per kernel in a group per architecture; the CSV has every fact."""
-    results = run[PASS]
     columns = [KERNEL, *numbers("instr.", "in all", "index", "look-ups", "registers")]
     columns += numbers("code bytes", "branches", wrap=1)
     rows: list[Row | Group] = []

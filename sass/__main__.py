@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 from claims.printable import printable
+from claims.results import load
 from plots import console
 from plots.command_line import Parser, run
+from plots.counters_sass import facts_table
 from sass import cubin, kernels, tools, view
 from sass.code import measured_code, measured_codes
 from sass.facts import Facts
-from sass.result_file import write
+from sass.result_file import EXPERIMENT, PASS, write
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,7 +56,8 @@ def facts(args: argparse.Namespace) -> int:
     codes = measured_codes(list(kernels.registered().values()), archs)
     found = [Facts(code) for code in codes]
     write(args.output, found, ["sass", *sys.argv[1:]], started)
-    sys.stdout.write(console.render(view.summary(found)))
+    written = load(args.output, EXPERIMENT, PASS)
+    sys.stdout.write(console.render(facts_table(written)))
     print(f"All facts of each: {printable(str(args.output))}")
     return 0
 

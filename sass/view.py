@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 
 from claims.printable import printable, shortened
-from plots.tables import KERNEL, NONE, Column, Group, Row, Table, words
+from plots.tables import NONE, Column, Table, words
 from plots.tables import numbers as number_columns
 from sass.facts import Facts
 from sass.flow import Block
@@ -71,41 +70,6 @@ def lines_table(facts: Facts) -> Table:
     title = f"Instructions of {region_name(facts)} by the kernel's lines"
     note = "The compiler's line table: an instruction without a line counts for the one before it."
     return Table("lines", title, columns, rows, notes=[note])
-
-
-def summary(found: Sequence[Facts]) -> Table:
-    """One row per kernel and architecture; numbers per element where there are elements."""
-    rows: list[Row | Group] = []
-    for arch, of_arch in groupby(found, lambda facts: facts.code.arch):
-        rows.append(Group(arch))
-        for facts in of_arch:
-            values = {m.name: value_text(m) for m in measures(facts) if m.value is not None}
-            element = FAMILIES[facts.code.kernel.family].element
-            name, per = facts.code.kernel.name, f"per_{element}"
-            cells = [
-                values["registers"],
-                values["code_bytes"],
-                span(values, f"instructions_{per}"),
-                span(values, f"index_{per}"),
-                values["branches"],
-                values["widest_global_store_bytes"],
-                "yes" if values["local_loads"] + values["local_stores"] != "00" else "no",
-            ]
-            rows.append([name, *cells])
-    heads = ("registers", "code bytes", "instructions", "index", "branches", "widest store")
-    columns = [replace(KERNEL, wrap=0), *number_columns(*heads, "spills", wrap=1)]
-    note = (
-        "Instructions, and those of the index computation, are per weight or element, on the "
-        "shortest and the longest way of a thread; branches are within the loop, or the kernel. "
-        "A dash: the kernel stores nothing on that architecture, or reads no table."
-    )
-    return Table("sass", "What the compiler made of the kernels", columns, rows, notes=[note])
-
-
-def span(values: dict[str, str], name: str) -> str:
-    """'34.31-36.31', or one value where the two are the same."""
-    ends = dict.fromkeys(values[key] for w in ("least", "most") if (key := f"{name}.{w}") in values)
-    return "-".join(ends) or NONE
 
 
 def listing(facts: Facts) -> Iterator[str]:

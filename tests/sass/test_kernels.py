@@ -8,7 +8,6 @@ from claims.json_files import ROOT
 from sass import kernels, tools, view
 from sass.code import choose, plain, resources_of
 from sass.kernels import FAMILIES, literal
-from sass.measures import measures
 
 
 def test_a_kernel_is_a_file_that_registers_its_own_name():
@@ -124,11 +123,3 @@ def test_the_listing_has_lines_marks_and_addresses():
     assert lines[-1].endswith("@!P0 BRA 0000")
     by_line = view.tables(facts)[1].rows
     assert by_line == [["walk.cuh:9", "10", "2", "2", ""]]
-
-
-def test_the_summary_has_a_row_for_each_kernel_and_architecture():
-    facts = written.facts("LDS R1, [R2]\nEXIT", "transpose", registers=40)
-    (heading, row) = view.summary([facts]).rows
-    assert heading.text == "sm_80"
-    assert row == ["written", "40", "32", "-", "-", "0", "0", "no"]
-    assert next(m for m in measures(facts) if m.name == "registers").value == 40
