@@ -58,7 +58,7 @@ std::string why_late(const profiling::BatchTime& batch) {
     return "waits for the GPU when it is launched; a launch only enqueues its work";
   }
   if (batch.lingering_us <= most_lingering_us) return "";
-  return fmt::format("was still at work {:.3g} ms after the stop event{}",
+  return fmt::format("was still at work {:.1f} ms after the stop event{}",
                      1e-3 * batch.lingering_us, escapes);
 }
 
