@@ -1,6 +1,3 @@
-#include <stdexcept>
-#include <string>
-
 #include "profiling/global_timer.cuh"
 #include "profiling/sm_clock_probe.hpp"
 
@@ -45,23 +42,12 @@ std::optional<double> to_mhz(const SmClockReading& reading) {
   return 1e3 * static_cast<double>(reading.cycles) / static_cast<double>(reading.nanoseconds);
 }
 
-SmClockProbe::SmClockProbe(std::size_t slots) : readings_(slots) {}
-
-void SmClockProbe::enqueue(std::size_t slot, cudaStream_t stream) {
-  require(slot);
-  probe<<<1, 1, 0, stream>>>(readings_.data() + slot);
+std::optional<double> SmClockProbe::mhz(cudaStream_t stream) {
+  *reading_.data() = {};
+  probe<<<1, 1, 0, stream>>>(reading_.data());
   check(cudaGetLastError(), "launching the SM clock probe");
-}
-
-std::optional<double> SmClockProbe::mhz(std::size_t slot) const {
-  require(slot);
-  return to_mhz(readings_.data()[slot]);
-}
-
-void SmClockProbe::require(std::size_t slot) const {
-  if (slot < readings_.size()) return;
-  throw std::out_of_range("SM clock probe: slot " + std::to_string(slot) + " asked for, " +
-                          std::to_string(readings_.size()) + " exist");
+  check(cudaStreamSynchronize(stream), "reading the SM clock");
+  return to_mhz(*reading_.data());
 }
 
 }  // namespace reprolab::profiling

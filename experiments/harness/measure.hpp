@@ -55,7 +55,7 @@ class Measurement {
   std::unique_ptr<profiling::Instrument> verifying_;  ///< Null: the same.
   profiling::Stream stream_;
   Comparisons comparisons_{stream_.get()};
-  profiling::SmClockProbe probe_{1};
+  profiling::SmClockProbe probe_;
 };
 
 /// A record of a kernel that did not run.

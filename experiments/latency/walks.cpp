@@ -93,10 +93,4 @@ Verifier::Sampled AllWalks::walk(const VariantInfo& variant, const std::string& 
   return sampled;
 }
 
-std::optional<double> AllWalks::sm_mhz() {
-  probe_.enqueue(0, stream_.get());
-  stream_.synchronize();
-  return probe_.mhz(0);
-}
-
 }  // namespace reprolab::latency

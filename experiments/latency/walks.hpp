@@ -52,7 +52,7 @@ class AllWalks : public Subject {
   std::string name() const override { return "latency"; }
   Verifier::Sampled prepare(Row&, profiling::Instrument&) override { return {}; }
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override;
-  std::optional<double> sm_mhz() override;
+  std::optional<double> sm_mhz() override { return probe_.mhz(stream_.get()); }
 
  private:
   Verifier::Sampled walk(const VariantInfo& variant, const std::string& chain,
@@ -61,7 +61,7 @@ class AllWalks : public Subject {
   std::uint64_t seed_;
   std::string experiment_;
   profiling::Stream stream_;
-  profiling::SmClockProbe probe_{1};
+  profiling::SmClockProbe probe_;
   profiling::DeviceBuffer other_memory_;
   std::map<std::string, std::unique_ptr<Walks>> walks_;  ///< By row.
 };

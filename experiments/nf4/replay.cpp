@@ -308,10 +308,4 @@ InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
           .allowed_percent = instrument_tolerance_percent};
 }
 
-std::optional<double> Replay::sm_mhz() {
-  probe_.enqueue(0, stream_);
-  profiling::check(cudaStreamSynchronize(stream_), "reading the SM clock");
-  return probe_.mhz(0);
-}
-
 }  // namespace reprolab::nf4

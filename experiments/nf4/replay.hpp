@@ -68,7 +68,7 @@ class Replay {
   /// the last end. Only for the instrument `activity`.
   InstrumentCheck check_instruments(const VariantInfo& kernel, profiling::Instrument& instrument);
 
-  std::optional<double> sm_mhz();
+  std::optional<double> sm_mhz() { return probe_.mhz(stream_); }
 
   /// Why passes contain no matrix products; empty if they do.
   const std::string& why_no_products() const { return product_.why_not(); }
@@ -110,7 +110,7 @@ class Replay {
   profiling::DeviceBuffer dequantized_;  ///< The output of every dequantization in turn.
   Product product_;
   std::mt19937_64 random_;  ///< Chooses which launches of a pass are compared.
-  profiling::SmClockProbe probe_{1};
+  profiling::SmClockProbe probe_;
 };
 
 /// The passes of one batch size, as a subject of the sampling loop.
