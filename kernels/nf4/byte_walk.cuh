@@ -1,7 +1,9 @@
-// A simple scheme without CUB: a flat grid in which each thread takes one byte, which is two
-// weights. Kernels differ in how they store the two weights.
+// The walk of D. Robertson's post, without CUB: a thread takes single bytes, which are two weights
+// each, and looks up the scale of every byte. Kernels differ in the shape of a thread block and in
+// how they store the two weights.
 //
-// Source: the first kernels of D. Robertson's post, before and after its packed stores.
+// Source: D. Robertson's post. Its tiles are cut from the rows of a matrix; here a weight is a flat
+// list of bytes, so the rows of a tile lie one behind the other.
 #pragma once
 
 #include "kernels/nf4/constant_table.cuh"
@@ -10,46 +12,66 @@
 
 namespace reprolab::nf4 {
 
-inline constexpr int byte_walk_threads = 256;
+/// Thread blocks of Width x Rows threads. Thread (x, y) takes bytes x, x + Width, ... of row y.
+template <int Width, int Rows, int BytesPerThread>
+struct ByteTile {
+  static constexpr int width = Width, rows = Rows, bytes_per_thread = BytesPerThread;
+  static constexpr int row_bytes = Width * BytesPerThread;
+  static constexpr int tile_bytes = Rows * row_bytes;
+};
+
+/// Both weights of a byte in one 32-bit store.
+struct PackedStore {
+  template <class Out, class Index>
+  __device__ static void pair(Out* output, Index byte, float first, float second) {
+    reinterpret_cast<std::uint32_t*>(output)[byte] = packed<Out>(first, second);
+  }
+};
 
 /// `Store`: `pair(output, byte, first, second)` writes weights 2 * byte and 2 * byte + 1.
-template <class Store, class Index, class ScaleReader, class Out>
-__global__ void __launch_bounds__(byte_walk_threads)
+template <class Store, class Tile, class Index, class ScaleReader, class Out>
+__global__ void __launch_bounds__(Tile::width* Tile::rows)
     byte_walk(const std::uint8_t* __restrict__ codes, const ScaleReader scales,
               Out* __restrict__ output, const Index n) {
+  const unsigned x = threadIdx.x, y = Tile::rows == 1 ? 0 : threadIdx.y;
   __shared__ float table[16];
-  if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
+  if (x < 16 && y == 0) table[x] = constant_table.entry[x];
   __syncthreads();
 
-  const Index byte = static_cast<Index>(blockIdx.x) * byte_walk_threads + threadIdx.x;
-  if (2 * byte >= n) return;
-  const std::uint8_t packed_codes = codes[byte];
-  const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
-  const float first = scaled(table[first_code(packed_codes)], scale);
-  if (2 * byte + 1 == n) {  // the last byte of an odd length holds one weight
-    output[2 * byte] = round_to<Out>(first);
-    return;
+  const Index first_byte = static_cast<Index>(blockIdx.x) * Tile::tile_bytes + y * Tile::row_bytes + x;
+#pragma unroll
+  for (int i = 0; i < Tile::bytes_per_thread; ++i) {
+    const Index byte = first_byte + i * Tile::width;
+    if (2 * byte >= n) return;
+    const std::uint8_t packed_codes = codes[byte];
+    const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
+    const float first = scaled(table[first_code(packed_codes)], scale);
+    if (2 * byte + 1 == n) {  // the last byte of an odd length holds one weight
+      output[2 * byte] = round_to<Out>(first);
+      return;
+    }
+    Store::pair(output, byte, first, scaled(table[second_code(packed_codes)], scale));
   }
-  Store::pair(output, byte, first, scaled(table[second_code(packed_codes)], scale));
 }
 
-template <class Store, class Index, class ScaleReader, class Out>
+template <class Store, class Tile, class Index, class ScaleReader, class Out>
 cudaError_t launch_bytes(const Problem& problem, cudaStream_t stream) {
   const std::int64_t bytes = (problem.n + 1) / 2;
-  const std::int64_t blocks = (bytes + byte_walk_threads - 1) / byte_walk_threads;
-  if (blocks == 0) return cudaSuccess;
-  byte_walk<Store, Index><<<static_cast<unsigned>(blocks), byte_walk_threads, 0, stream>>>(
-      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
-      static_cast<Index>(problem.n));
+  const std::int64_t tiles = (bytes + Tile::tile_bytes - 1) / Tile::tile_bytes;
+  if (tiles == 0) return cudaSuccess;
+  byte_walk<Store, Tile, Index>
+      <<<static_cast<unsigned>(tiles), dim3(Tile::width, Tile::rows), 0, stream>>>(
+          problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+          static_cast<Index>(problem.n));
   return cudaGetLastError();
 }
 
 /// Launches the walk for a problem's length, kind of scales and output type.
-template <class Store>
+template <class Store, class Tile = ByteTile<256, 1, 1>, class NestedReader = NestedScaleReader>
 cudaError_t launch_byte_walk(const Problem& problem, cudaStream_t stream) {
-  return with_problem_types(
+  return with_problem_types<NestedReader>(
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        return launch_bytes<Store, Index, ScaleReader, Out>(problem, stream);
+        return launch_bytes<Store, Tile, Index, ScaleReader, Out>(problem, stream);
       });
 }
 

@@ -49,6 +49,12 @@ constexpr Table standard_table() {
 __host__ __device__ constexpr unsigned first_code(std::uint8_t byte) { return byte >> 4; }
 __host__ __device__ constexpr unsigned second_code(std::uint8_t byte) { return byte & 0x0Fu; }
 
+/// Four bytes of codes, loaded as one word: the first byte is the lowest.
+inline constexpr int weights_per_word = 8;
+__host__ __device__ constexpr unsigned code_in_word(std::uint32_t word, int weight) {
+  return word >> (4 * (weight ^ 1)) & 15u;
+}
+
 /// Host equivalent of PTX's `.ftz`: a subnormal becomes zero of the same sign.
 inline float flush_subnormal(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
@@ -74,6 +80,18 @@ __host__ __device__ inline float nested_scale(float entry, float second_absmax, 
   return __fadd_rn(product, offset);
 #else
   return product + offset;
+#endif
+}
+
+/// A nested scale by a fused multiply-add, which rounds once: not what bitsandbytes computes.
+__host__ __device__ inline float fused_nested_scale(float entry, float second_absmax,
+                                                    float offset) {
+#ifdef __CUDA_ARCH__
+  float scale;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(scale) : "f"(entry), "f"(second_absmax), "f"(offset));
+  return scale;
+#else
+  return std::fma(entry, second_absmax, offset);
 #endif
 }
 

@@ -8,13 +8,6 @@
 namespace reprolab::nf4 {
 namespace {
 
-struct PackedStore {
-  template <class Out, class Index>
-  __device__ static void pair(Out* output, Index byte, float first, float second) {
-    reinterpret_cast<std::uint32_t*>(output)[byte] = packed<Out>(first, second);
-  }
-};
-
 const Register<Problem> registered{{
     .name = "packed_store",
     .lineage = "D. Robertson's post: packed 32-bit stores",

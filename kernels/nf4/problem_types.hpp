@@ -16,7 +16,7 @@ inline constexpr std::int64_t longest_for_32_bits = (std::int64_t{1} << 32) - (1
 
 /// Calls `launch(Types<Index, ScaleReader, Out>{})` for the problem's length (32 or 64 bits), its
 /// kind of scales (plain or nested) and its output type (fp16 or bf16).
-template <class Launch>
+template <class NestedReader = NestedScaleReader, class Launch>
 cudaError_t with_problem_types(const Problem& problem, Launch launch) {
   const auto with_output = [&]<class Index, class ScaleReader>() {
     return problem.output_type == OutputType::fp16
@@ -24,7 +24,7 @@ cudaError_t with_problem_types(const Problem& problem, Launch launch) {
                : launch(Types<Index, ScaleReader, __nv_bfloat16>{});
   };
   const auto with_scales = [&]<class Index>() {
-    return problem.is_nested() ? with_output.template operator()<Index, NestedScaleReader>()
+    return problem.is_nested() ? with_output.template operator()<Index, NestedReader>()
                                : with_output.template operator()<Index, PlainScaleReader>();
   };
   return problem.n <= longest_for_32_bits ? with_scales.template operator()<std::uint32_t>()

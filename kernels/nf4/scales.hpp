@@ -26,7 +26,10 @@ struct PlainScaleReader {
   }
 };
 
-/// Scales that are themselves quantized; they are dequantized when they are read.
+/// Scales that are themselves quantized; they are dequantized when they are read. The map's 1 KiB
+/// stays in L1: a thread reads one entry for all of its weights or for a byte, so filling a copy in
+/// shared memory would cost a block as many reads as it saves. staged_scales.cuh is for blocks that
+/// handle more weights.
 struct NestedScaleReader {
   const std::uint8_t* codes;
   const float* map;

@@ -4,6 +4,7 @@
 // Source: paper, Algorithm 1, with the tile of 512 weights of section IV-F.
 // Bound:  as in shared_lut_tile512. Its output is wrong unless one quantization block fills a tile.
 // Alone:  make bench KERNEL=shared_lut_algorithm1
+#include "kernels/nf4/emulation.hpp"
 #include "kernels/nf4/shared_lut.cuh"
 #include "kernels/nf4/tile_walk.cuh"
 
@@ -25,25 +26,10 @@ Support supports(const Problem& problem) {
   return supports_standard_table(problem);
 }
 
-float host_scale(const Problem& host, std::int64_t block) {
-  if (!host.is_nested()) return host.absmax[block];
-  return nested_scale(host.nested.map[host.nested.codes[block]],
-                      host.nested.absmax[block / host.nested.block_size], host.nested.offset);
-}
-
-template <class Out>
-void emulate_as(const Problem& host, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    const std::uint8_t byte = host.codes[i / 2];
-    const unsigned code = i % 2 == 0 ? first_code(byte) : second_code(byte);
-    const float scale = host_scale(host, i / Shape::tile_weights);
-    static_cast<Out*>(host.output)[i] = round_to<Out>(scaled(table_entry(code), scale));
-  }
-}
-
 void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
-  host.output_type == OutputType::fp16 ? emulate_as<__half>(host, begin, end)
-                                       : emulate_as<__nv_bfloat16>(host, begin, end);
+  emulate_with(host, begin, end, [&](std::int64_t i) {
+    return host_scale(host, i / Shape::tile_weights, nested_scale);
+  });
 }
 
 const Register<Problem> registered{{

@@ -51,7 +51,7 @@ TEST_F(OnGpuVerifyKernels, EveryKernelIsAsPromisedOnTheGoldenVectors) {
   for (const auto& kernel : kernel_names("nf4")) {
     EXPECT_TRUE(has_match(found.out, fmt::format("\n  {} +bit_exact [0-9]+", kernel)));
   }
-  for (const char* kernel : {"branch_tree", "shared_lut", "packed_store"}) {
+  for (const char* kernel : {"branch_tree", "shared_lut", "packed_store", "streaming"}) {
     EXPECT_TRUE(has_match(found.out, fmt::format("\n  {} +bit_exact 86\n", kernel)));
   }
   EXPECT_TRUE(has_match(found.out, "\n  shared_lut_algorithm1 .*deviation_as_declared "));

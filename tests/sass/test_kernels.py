@@ -19,6 +19,7 @@ def test_a_kernel_is_a_file_that_registers_its_own_name():
     )
     assert all(kernel.lineage for kernel in found.values())
     assert {kernel.name for kernel in found.values() if kernel.deviation} == {
+        "packed_512_as_published",
         "shared_lut_algorithm1",
         "tma_batched_as_published",
     }

@@ -95,6 +95,25 @@ TEST(DecodeStep, TheFirstCodeOfAByteIsItsHighNibble) {
   }
 }
 
+/// Every byte in every place of a word, with neighbours that have no bit or all bits.
+TEST(DecodeStep, TheCodesOfAWordAreThoseOfItsBytes) {
+  for (int place = 0; place < weights_per_word / 2; ++place) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      for (const unsigned around : {0x00u, 0xffu}) {
+        std::array<std::uint8_t, 4> bytes;
+        bytes.fill(static_cast<std::uint8_t>(around));
+        bytes[static_cast<std::size_t>(place)] = static_cast<std::uint8_t>(byte);
+        const auto word = std::bit_cast<std::uint32_t>(bytes);  // as a thread loads them
+        for (int weight = 0; weight < weights_per_word; ++weight) {
+          const std::uint8_t holding = bytes[static_cast<std::size_t>(weight / 2)];
+          EXPECT_EQ(code_in_word(word, weight),
+                    weight % 2 == 0 ? first_code(holding) : second_code(holding));
+        }
+      }
+    }
+  }
+}
+
 TEST(DecodeStep, RoundingIsTheReferencesAtEveryMidpointAndBeside) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (unsigned bits = 0; bits < 0x7fffu; ++bits) {
@@ -136,7 +155,10 @@ TEST(NestedScale, EveryMapEntryIsTheReferencesToTheBit) {
         const float ours = nested_scale(nested.map[code], second, offset);
         ASSERT_EQ(std::bit_cast<std::uint32_t>(ours), std::bit_cast<std::uint32_t>(expected[code]))
             << "code " << code << ", absmax " << second << ", offset " << offset;
-        fused += std::fma(nested.map[code], second, offset) != ours;
+        const float once = fused_nested_scale(nested.map[code], second, offset);
+        const float fma = std::fma(nested.map[code], second, offset);
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(once), std::bit_cast<std::uint32_t>(fma));
+        fused += once != ours;
       }
     }
   }

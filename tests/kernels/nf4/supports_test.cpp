@@ -39,7 +39,7 @@ TEST(Supports, KernelsOfTheStandardTableRefuseAnyOther) {
   for (std::size_t entry = 0; entry < 16; ++entry) {
     Problem problem = valid_problem(64);
     problem.table[entry] = std::nextafter(problem.table[entry], 2.0f);
-    for (const char* kernel : {"branch_tree", "shared_lut", "packed_store"}) {
+    for (const char* kernel : {"branch_tree", "shared_lut", "packed_store", "streaming"}) {
       const Support support = kernel_named<Problem>(kernel).supports(problem);
       EXPECT_FALSE(support.ok) << kernel << ", entry " << entry;
       EXPECT_EQ(support.reason,

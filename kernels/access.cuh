@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace reprolab::transpose {
+namespace reprolab {
 
 /// The hardware's default caching.
 struct PlainAccess {
@@ -53,6 +53,17 @@ class KeepReads : public PlainAccess {
     return __ldg(from);
 #endif
   }
+  __device__ std::uint32_t load(const std::uint32_t* from) const {
+#if __CUDA_ARCH__ >= 800
+    std::uint32_t value;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.u32 %0, [%1], %2;"
+                 : "=r"(value)
+                 : "l"(from), "l"(policy_));
+    return value;
+#else
+    return __ldg(from);
+#endif
+  }
   __device__ float load(const float* from) const {
 #if __CUDA_ARCH__ >= 800
     float value;
@@ -69,4 +80,4 @@ class KeepReads : public PlainAccess {
   std::uint64_t policy_ = 0;
 };
 
-}  // namespace reprolab::transpose
+}  // namespace reprolab

@@ -1,0 +1,24 @@
+// packed_512 with twice as many threads in a block and nothing else changed: 256 x 4 threads over
+// tiles of 4 rows x 512 bytes.
+//
+// Source: D. Robertson's post, which went from 1024 threads to 512 for occupancy. Its own kernel of
+//         1024 threads, tiled_packed, also took one byte per thread instead of two.
+// Bound:  instruction issue, as in packed_512, and the residency of large blocks, as in
+//         tiled_packed.
+// Alone:  make bench KERNEL=packed_1024
+#include "kernels/nf4/byte_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "packed_1024",
+    .lineage = "D. Robertson's post: the final kernel at 1024 threads",
+    .source_file = "kernels/nf4/packed_1024.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 2>>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

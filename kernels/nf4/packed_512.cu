@@ -1,0 +1,23 @@
+// Thread blocks of 128 x 4 threads and tiles of 4 rows x 256 bytes: thread x of a row decodes bytes
+// x and x + 128, with a scale and a 32-bit store for each.
+//
+// Source: D. Robertson's post, its final kernel, with two roundings in the nested scale, as in
+//         bitsandbytes. packed_512_as_published has the post's own.
+// Bound:  instruction issue: a store moves 4 bytes, and a scale serves two weights.
+// Alone:  make bench KERNEL=packed_512
+#include "kernels/nf4/byte_walk.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "packed_512",
+    .lineage = "D. Robertson's post: the final kernel, exact for nested scales",
+    .source_file = "kernels/nf4/packed_512.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2>>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

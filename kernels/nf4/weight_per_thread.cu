@@ -1,0 +1,54 @@
+// The naive kernel: one thread per weight, one 16-bit store.
+//
+// Source: D. Robertson's post, where its path starts: each weight on its own, before packed stores.
+//         The path goes on with scalar_store, packed_store, tiled_packed, warp_per_block and
+//         packed_512.
+// Bound:  instruction issue: every weight costs a load of its byte, a load of its scale and a store.
+// Alone:  make bench KERNEL=weight_per_thread
+#include "kernels/nf4/constant_table.cuh"
+#include "kernels/nf4/problem_types.hpp"
+#include "kernels/nf4/support.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+constexpr int threads = 256;
+
+template <class Index, class ScaleReader, class Out>
+__global__ void __launch_bounds__(threads)
+    weight_per_thread(const std::uint8_t* __restrict__ codes, const ScaleReader scales,
+                      Out* __restrict__ output, const Index n) {
+  __shared__ float table[16];
+  if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
+  __syncthreads();
+
+  const Index weight = static_cast<Index>(blockIdx.x) * threads + threadIdx.x;
+  if (weight >= n) return;
+  const std::uint8_t byte = codes[weight / 2];
+  const unsigned code = weight % 2 == 0 ? first_code(byte) : second_code(byte);
+  output[weight] = round_to<Out>(scaled(table[code], scales.at(weight)));
+}
+
+cudaError_t launch(const Problem& problem, cudaStream_t stream) {
+  const std::int64_t blocks = (problem.n + threads - 1) / threads;
+  if (blocks == 0) return cudaSuccess;
+  return with_problem_types(
+      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
+        weight_per_thread<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+            problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+            static_cast<Index>(problem.n));
+        return cudaGetLastError();
+      });
+}
+
+const Register<Problem> registered{{
+    .name = "weight_per_thread",
+    .lineage = "D. Robertson's post: one weight per thread, scalar stores",
+    .source_file = "kernels/nf4/weight_per_thread.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4
