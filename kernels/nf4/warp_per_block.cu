@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(threads)
 
   // One trip for blocks of 32 or 64 weights, more for larger ones, which the post does not have.
   const Index weights = min(n - begin, Index{1} << scales.shift);
+#pragma unroll 1
   for (Index i = lane; i < weights / 2; i += 32) {
     const Index byte = begin / 2 + i;
     const std::uint8_t packed_codes = codes[byte];

@@ -11,7 +11,7 @@ import pytest
 from claims.errors import InputError
 from claims.json_files import ROOT
 from sass import cubin, kernels, tools
-from sass.code import Code, measured_codes
+from sass.code import Code, measured_code, measured_codes
 from sass.facts import BULK_STORES, GLOBAL_LOADS, GLOBAL_STORES, Facts, of, widest
 from sass.measures import measures
 from sass.parse import parse
@@ -29,11 +29,29 @@ LUT = [
     *("shared_lut_immediates", "shared_lut_tile512", "shared_lut_algorithm1"),
 ]
 TILE_WALKS = ["branch_tree", *LUT]
-BYTE_WALKS = ["packed_store", "scalar_store"]
+# Of the post: with the weights that a thread decodes, and the bytes of its stores.
+BYTE_WALKS = {
+    "scalar_store": (2, 2),
+    "packed_store": (2, 4),
+    "tiled_packed": (2, 4),
+    "warp_per_block": (2, 4),
+    "packed_512": (4, 4),
+    "packed_512_as_published": (4, 4),
+    "packed_1024": (4, 4),
+}
 VECTOR_TILES = ["tiled", "column_walk", "column_walk_plain_reads", "column_walk_six_blocks"]
 TMA = ["tma_naive", "tma_swizzle", "tma_batched", "tma_batched_as_published"]
 # Of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
 TILE_WALK_REGISTERS = {"sm_75": 64, "sm_80": 56, "sm_89": 48, "sm_90": 48, "sm_100": 40}
+
+
+NESTED = "unsigned int, NestedScaleReader, __half"
+FUSED = "unsigned int, FusedNestedScaleReader, __half"
+
+
+def names_in(kernel: str, arch: str, wanted: str) -> set[str]:
+    found = measured_code(kernels.named(kernel), arch, wanted)
+    return {i.name for i in found.function.instructions}
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +78,8 @@ def counts(facts):
 
 def test_every_kernel_with_code_of_its_own_is_looked_at(codes):
     compiled = {name for name, _ in codes}
-    assert compiled == {*TILE_WALKS, *BYTE_WALKS, *VECTOR_TILES, *TMA}
+    ours = {"weight_per_thread", "streaming"}
+    assert compiled == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
     assert set(kernels.registered()) - compiled == {"cublas_sgeam"}
 
 
@@ -122,14 +141,57 @@ def test_static_shared_memory_does_not_depend_on_the_architecture(codes):
         assert len(sizes) == 1, name
 
 
-@pytest.mark.parametrize(("name", "store_bytes"), [("packed_store", 4), ("scalar_store", 2)])
-def test_a_byte_walk_decodes_two_weights(counts, facts, name, store_bytes):
+@pytest.mark.parametrize("name", BYTE_WALKS)
+def test_a_byte_walk_decodes_two_weights_of_each_byte(counts, facts, name):
     found = counts(name)
-    assert not facts(name).region.is_loop
-    assert found["weights_per_trip"] == 2
+    weights, store_bytes = BYTE_WALKS[name]
+    assert facts(name).region.is_loop == (name == "warp_per_block")
+    assert found["weights_per_trip"] == weights
     assert found["look_ups_per_weight.most"] == 1
     assert found["widest_global_store_bytes"] == store_bytes
-    assert found["registers"] <= 16
+    assert found["registers"] <= 20
+
+
+def test_the_naive_kernel_stores_one_weight(counts):
+    found = counts("weight_per_thread")
+    assert found["weights_per_trip"] == found["global_stores"] == found["shared_loads"] == 1
+    assert found["widest_global_store_bytes"] == 2
+
+
+def test_plain_scales_are_read_alike_with_and_without_the_published_rounding(codes, arch):
+    ours, published = codes["packed_512", arch], codes["packed_512_as_published", arch]
+    assert [str(i) for i in ours.function.instructions] == [
+        str(i) for i in published.function.instructions
+    ]
+
+
+@pytest.mark.parametrize("name", ["packed_512", "streaming", "shared_lut"])
+def test_a_nested_scale_is_never_contracted(arch, name):
+    """The published kernel shows what it would look like."""
+    assert "FFMA" not in names_in(name, arch, NESTED)
+    assert "FFMA" in names_in("packed_512_as_published", arch, FUSED)
+
+
+@pytest.mark.parametrize("scales", ["Plain", "Nested"])
+@pytest.mark.parametrize("out", ["__half", "__nv_bfloat16"])
+@pytest.mark.parametrize("index", ["unsigned int", "unsigned long"])
+def test_streaming_stores_16_bytes_and_never_branches_while_it_decodes(arch, index, scales, out):
+    code = measured_code(kernels.named("streaming"), arch, f"{index}, {scales}ScaleReader, {out}")
+    facts = Facts(code)
+    found = {m.name: m.value for m in measures(facts)}
+    assert found["weights_per_trip"] == 16
+    assert found["shared_loads"] == (16 if scales == "Plain" else 18)
+    assert found["widest_global_load_bytes"] == 4
+    assert found["wide_global_stores"] == 2
+    assert found["stack_bytes"] == found["local_loads"] == found["local_stores"] == 0
+    # All 2048 threads of a multiprocessor are resident.
+    assert found["registers"] <= 32 or index == "unsigned long"
+    # From the barrier to the end, there is one way.
+    instructions = code.function.instructions
+    barrier = max(at for at, i in enumerate(instructions) if i.name == "BAR")
+    end = next(at for at in range(barrier, len(instructions)) if instructions[at].name == "EXIT")
+    assert not {"BRA", "BSSY", "BRX"} & {i.name for i in instructions[barrier:end]}
+    assert sum(i.name in GLOBAL_STORES for i in instructions[barrier:end]) == 2
 
 
 @pytest.mark.parametrize("name", VECTOR_TILES)
