@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(Tile::width* Tile::rows)
   if (x < 16 && y == 0) table[x] = constant_table.entry[x];
   __syncthreads();
 
-  const Index first_byte = static_cast<Index>(blockIdx.x) * Tile::tile_bytes + y * Tile::row_bytes + x;
+  const Index first_byte =
+      static_cast<Index>(blockIdx.x) * Tile::tile_bytes + y * Tile::row_bytes + x;
 #pragma unroll
   for (int i = 0; i < Tile::bytes_per_thread; ++i) {
     const Index byte = first_byte + i * Tile::width;

@@ -1,5 +1,6 @@
 // packed_512 as its author published it: a nested scale is one fused multiply-add. That rounds once
-// where bitsandbytes rounds twice, so some outputs differ in their last bit. Plain scales are exact.
+// where bitsandbytes rounds twice, so some outputs differ in their last bit. Plain scales are
+// exact.
 //
 // Source: D. Robertson's post, its final kernel (3.46 s on a T4).
 // Bound:  instruction issue, as in packed_512.
@@ -31,7 +32,8 @@ const Register<Problem> registered{{
     .name = "packed_512_as_published",
     .lineage = "D. Robertson's post: the final kernel as published",
     .source_file = "kernels/nf4/packed_512_as_published.cu",
-    .contract = {.deviation = "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",
+    .contract = {.deviation =
+                     "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",
                  .emulate = emulate},
     .supports = supports_standard_table,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2>, FusedNestedScaleReader>,

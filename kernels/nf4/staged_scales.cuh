@@ -1,5 +1,6 @@
-// Scales read in two steps, for kernels with a barrier between them: what is in device memory before
-// it, so that these loads are in flight with the codes', and what is in shared memory after it.
+// Scales read in two steps, for kernels with a barrier between them: what is in device memory
+// before it, so that these loads are in flight with the codes', and what is in shared memory after
+// it.
 #pragma once
 
 #include <cstdint>

@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(Shape::threads)
   for (int i = 0; i < Shape::words; ++i) {
     const Index at = tile + i * Shape::threads + threadIdx.x;
     word[i] = at < words ? reads.load(reinterpret_cast<const std::uint32_t*>(codes) + at) : 0;
-    loaded[i] = at < words ? Scales::load(scales, at * weights_per_word) : typename Scales::Loaded{};
+    loaded[i] =
+        at < words ? Scales::load(scales, at * weights_per_word) : typename Scales::Loaded{};
   }
   __shared__ float table[16];
   __shared__ typename Scales::Storage storage;
@@ -69,8 +70,7 @@ __global__ void __launch_bounds__(Shape::threads)
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
     const Index at = tile + i * Shape::threads + threadIdx.x;
-    const uint4 weights =
-        decoded<Out>(table, word[i], Scales::value(storage, scales, loaded[i]));
+    const uint4 weights = decoded<Out>(table, word[i], Scales::value(storage, scales, loaded[i]));
     if (at < words) __stcs(reinterpret_cast<uint4*>(output) + at, weights);
   }
 }
