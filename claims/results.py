@@ -77,6 +77,11 @@ class Record:
         return self.outcome in ("bit_exact", "deviation_as_declared")
 
     @property
+    def deviates(self) -> bool:
+        """Whether this output does: of some problems, a kernel that declares a deviation is exact."""
+        return self.outcome == "deviation_as_declared"
+
+    @property
     def is_ceiling(self) -> bool:
         return self.origin == "ceiling"
 

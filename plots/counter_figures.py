@@ -143,7 +143,7 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
         axes.set_title(f"{title}, {largest(passes[0])['name']}")
     all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
     draw.legend_above(figure, all_axes)
-    deviates = any(r.deviation for passes in families.values() for r in passes[1].records)
+    deviates = any(r.deviates for passes in families.values() for r in passes[1].records)
     notes = list(dict.fromkeys(notes))
     notes += ["*: its output deviates as declared; left out of rankings."] * deviates
     draw.add_caption(figure, next(iter(families.values()))[1], notes, recorded)
@@ -224,13 +224,13 @@ def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]]) -> 
     heights = spread([y / top for _, (_, y, _) in ordered], LABEL_STEP)
     for i, ((kernel, (x, y, c)), height) in enumerate(zip(ordered, heights, strict=True)):
         colour, marker, _ = draw.SERIES[i % len(draw.SERIES)]
-        face = "white" if c.record.deviation or i >= len(draw.SERIES) else colour
+        face = "white" if c.record.deviates or i >= len(draw.SERIES) else colour
         look = {"color": colour, "marker": marker, "markerfacecolor": face, "linestyle": "none"}
         axes.plot([x], [y], gid=kernel, zorder=4, **look)
         line = {"arrowstyle": "-", "color": draw.GREY, "linewidth": 0.5, "relpos": (0, 0.5)}
         line |= {"shrinkA": 0, "shrinkB": 3}
         place = {"xytext": (1.02, height), "textcoords": "axes fraction", "va": "center"}
-        name = kernel + " *" * bool(c.record.deviation)
+        name = kernel + " *" * c.record.deviates
         axes.annotate(name, (x, y), fontsize=8, color=colour, arrowprops=line, **place)
 
 

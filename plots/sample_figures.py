@@ -96,7 +96,7 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     for axes, records, (_, _, title) in zip(all_axes, rows, panels, strict=True):
         strips(axes, records, names)
         axes.set_title(title)
-    deviating = {r.kernel for records in rows for r in records if r.deviation}
+    deviating = {r.kernel for records in rows for r in records if r.deviates}
     labels = [name + " *" * (name in deviating) for name in names]
     for axes in all_axes:
         draw.kernel_rows(axes, labels)

@@ -93,7 +93,7 @@ def kernels_figure(run: Run) -> Figure:
     labels: list[str] = []
     warnings: list[str] = []
     for row, (kernel, found) in enumerate(speed_ups.items()):
-        deviates = any(passes[model][kernel].record.deviation for model in found)
+        deviates = any(passes[model][kernel].record.deviates for model in found)
         labels.append(kernel + "\n(declared deviation, unranked)" * deviates)
         for k, model in enumerate(passes):
             if model not in found:

@@ -13,7 +13,7 @@ namespace {
 
 const Register<Problem> registered{{
     .name = "packed_1024",
-    .lineage = "D. Robertson's post: the final kernel at 1024 threads",
+    .lineage = "D. Robertson's post: 1024 threads for 512",
     .source_file = "kernels/nf4/packed_1024.cu",
     .contract = {},
     .supports = supports_standard_table,

@@ -12,7 +12,7 @@ namespace {
 
 const Register<Problem> registered{{
     .name = "packed_512",
-    .lineage = "D. Robertson's post: the final kernel, exact for nested scales",
+    .lineage = "D. Robertson's post: its final kernel, but exact",
     .source_file = "kernels/nf4/packed_512.cu",
     .contract = {},
     .supports = supports_standard_table,

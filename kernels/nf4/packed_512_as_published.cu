@@ -30,7 +30,7 @@ void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
 
 const Register<Problem> registered{{
     .name = "packed_512_as_published",
-    .lineage = "D. Robertson's post: the final kernel as published",
+    .lineage = "D. Robertson's post: its final kernel",
     .source_file = "kernels/nf4/packed_512_as_published.cu",
     .contract = {.deviation =
                      "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",

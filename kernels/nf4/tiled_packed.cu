@@ -12,7 +12,7 @@ namespace {
 
 const Register<Problem> registered{{
     .name = "tiled_packed",
-    .lineage = "D. Robertson's post: 2D tiled, 1024 threads, packed stores",
+    .lineage = "D. Robertson's post: 2D tiled, packed stores",
     .source_file = "kernels/nf4/tiled_packed.cu",
     .contract = {},
     .supports = supports_standard_table,

@@ -57,7 +57,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 
 const Register<Problem> registered{{
     .name = "warp_per_block",
-    .lineage = "D. Robertson's post: a warp per quantization block",
+    .lineage = "D. Robertson's post: a warp per block of 64",
     .source_file = "kernels/nf4/warp_per_block.cu",
     .contract = {},
     .supports = supports_standard_table,

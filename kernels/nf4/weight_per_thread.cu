@@ -43,7 +43,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 
 const Register<Problem> registered{{
     .name = "weight_per_thread",
-    .lineage = "D. Robertson's post: one weight per thread, scalar stores",
+    .lineage = "D. Robertson's post: one weight per thread",
     .source_file = "kernels/nf4/weight_per_thread.cu",
     .contract = {},
     .supports = supports_standard_table,

@@ -225,6 +225,7 @@ def test_a_record_has_its_metrics_by_name(file):
     [
         ({}, True, True),
         ({"outcome": "deviation_as_declared", "deviation": "wrong scale"}, True, False),
+        ({"deviation": "wrong where scales are nested"}, True, True),
         ({"outcome": "not_verified"}, False, False),
         ({"outcome": "not_verified", "origin": {"kind": "ceiling", "maker": ""}}, True, False),
         ({"outcome": "mismatch", "metrics": []}, False, False),

@@ -87,6 +87,20 @@ def test_our_markers_are_the_verdicts_values(figures, run):
     assert list(ours.lines[0].get_ydata()) == [v.ours for v in cells[:-1]]
 
 
+def test_a_declared_deviation_is_not_marked_where_the_output_is_exact(tmp_path):
+    replay = fixtures.replay()
+    for row in replay["records"]:
+        if row["kernel"] == "one_scale_a_tile":
+            row.update(outcome="bit_exact", reason="", mismatches=None)
+    (tmp_path / "replay.json").write_text(json.dumps(replay))
+    (tmp_path / "shapes.json").write_text(json.dumps(fixtures.shapes()))
+    with house_style():
+        _, draw = table2.FIGURES["kernels"]
+        axes = draw(load_run("table2", tmp_path, recorded=True)).axes[0]
+    labels = [t.get_text() for t in axes.get_yticklabels()]
+    assert "one_scale_a_tile" in labels
+
+
 def test_kernels_are_there_but_not_the_wrong_one(figures):
     labels = [t.get_text() for t in figures["kernels"].axes[0].get_yticklabels()]
     assert labels[0] == "streaming"
