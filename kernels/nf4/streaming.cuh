@@ -13,6 +13,7 @@ namespace reprolab::nf4 {
 /// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes.
 template <int Threads, int WordsPerThread, class Reads>
 struct StreamShape {
+  static_assert(Threads % 32 == 0);  // and so enough to fill the table
   using CodeReads = Reads;
   static constexpr int threads = Threads, words = WordsPerThread;
   static constexpr int tile_words = Threads * WordsPerThread;
