@@ -78,7 +78,7 @@ class Record:
 
     @property
     def deviates(self) -> bool:
-        """Whether this output does: of some problems, a kernel that declares a deviation is exact."""
+        """Whether this output does; of other problems the same kernel may be exact."""
         return self.outcome == "deviation_as_declared"
 
     @property
