@@ -1,7 +1,8 @@
 // The peer: the real bitsandbytes, called through the C API of its CUDA library.
 //
-// Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel. For nested scales, the three launches
-//         of Unsloth's fast_dequantize: scales dequantized, offset added, weights dequantized.
+// Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel. For nested scales, Unsloth's
+//         fast_dequantize: the library's call for the scales, the offset added, its call for the
+//         weights. The fp32 scales are written, read, written and read in between.
 // Bound:  whatever limits the library's kernel.
 // Alone:  make bench KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
 #include <filesystem>
@@ -35,6 +36,28 @@ __global__ void add_offset(float* absmax, float offset, std::int64_t blocks) {
   if (block < blocks) absmax[block] = __fadd_rn(absmax[block], offset);
 }
 
+/// Where the scales of nested problems are kept between two launches. Its memory stays with it when
+/// the GPU is waited for, as Unsloth's and PyTorch's buffers do: the device's own pool would give
+/// it back to the driver, and every launch would pay for that.
+cudaError_t scale_pool(cudaMemPool_t& pool) {
+  static cudaMemPool_t made = nullptr;
+  static const cudaError_t status = [] {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    if (const auto error = cudaGetDevice(&properties.location.id); error != cudaSuccess) {
+      return error;
+    }
+    if (const auto error = cudaMemPoolCreate(&made, &properties); error != cudaSuccess) {
+      return error;
+    }
+    std::uint64_t kept = UINT64_MAX;
+    return cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &kept);
+  }();
+  pool = made;
+  return status;
+}
+
 cudaError_t dequantize_scales(const Library& library, const Problem& problem, float* absmax,
                               std::int64_t blocks, cudaStream_t stream) {
   const NestedScales& nested = problem.nested;
@@ -56,9 +79,13 @@ cudaError_t launch(const Library& library, const Problem& problem, cudaStream_t 
     return cudaGetLastError();
   }
   const std::int64_t blocks = (problem.n + problem.block_size - 1) / problem.block_size;
+  cudaMemPool_t pool = nullptr;
+  cudaError_t status = scale_pool(pool);
+  if (status != cudaSuccess) return status;
   float* absmax = nullptr;
-  cudaError_t status =
-      cudaMallocAsync(reinterpret_cast<void**>(&absmax), blocks * sizeof(float), stream);
+  // Within a stream capture this becomes a node of the graph, which keeps the memory.
+  status = cudaMallocFromPoolAsync(reinterpret_cast<void**>(&absmax), blocks * sizeof(float), pool,
+                                   stream);
   if (status != cudaSuccess) return status;
   status = dequantize_scales(library, problem, absmax, blocks, stream);
   if (status == cudaSuccess) {

@@ -1,0 +1,57 @@
+// Unsloth's NF4 puzzle: which matrices it dequantizes, how often, and what bytes that moves.
+// Source: Unsloth's puzzle notebook, as D. Robertson's post on Modular's blog uses it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "experiments/nf4/tensor.hpp"
+
+namespace reprolab::puzzle {
+
+/// The matrices of an MLP in the order in which they are dequantized; all have as many weights.
+inline constexpr std::array<std::string_view, 3> matrix_names = {"up", "gate", "down"};
+inline constexpr int matrices_per_mlp = static_cast<int>(matrix_names.size());
+
+inline constexpr int published_iterations = 1000;
+inline constexpr int warmup_iterations = 2;
+
+struct Mlp {
+  std::int64_t hidden = 0, intermediate = 0;
+  reference::WeightType output = reference::WeightType::fp16;
+
+  std::string name() const;  ///< "2048x8192"
+  /// One of its matrices: nested scales, block size 64. The puzzle's `down` is the transpose of
+  /// this shape, which a dequantization does not see.
+  nf4::TensorSpec matrix() const;
+};
+
+/// The three of the puzzle, in its order.
+inline constexpr std::array<Mlp, 3> mlps = {{
+    {2048, 8192, reference::WeightType::fp16},
+    {1024, 4096, reference::WeightType::bf16},
+    {4096, 14336, reference::WeightType::bf16},
+}};
+
+/// What one sample of a row is of: every MLP's matrices, `iterations` times.
+struct RunFacts {
+  int iterations = published_iterations;
+
+  std::string name() const;         ///< "three MLPs, 1000 times"
+  std::int64_t weights() const;     ///< Of all matrices, each once.
+  std::int64_t launches() const;    ///< Calls of the kernel.
+  nlohmann::json describe() const;  ///< The record's "problem".
+  /// Bytes of a dequantization in one kernel, each byte of each call counted once: codes, scale
+  /// codes and second-level scales in, weights out. The map and the offset are left out.
+  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_written() const;
+};
+
+/// Iterations that one CUDA graph holds, so that whole launches of it make up all of them: the
+/// largest divisor of `iterations` up to 100.
+int iterations_per_graph(int iterations);
+
+}  // namespace reprolab::puzzle

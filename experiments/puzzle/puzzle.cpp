@@ -1,0 +1,245 @@
+#include "experiments/puzzle/puzzle.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "experiments/harness/ceilings.hpp"
+#include "profiling/nvtx.hpp"
+
+namespace reprolab::puzzle {
+namespace {
+
+using nf4::Problem;
+
+std::string of_mlp(const char* metric, const Mlp& mlp) {
+  return fmt::format("{}.{}", metric, mlp.name());
+}
+
+/// The worse of two verdicts on outputs of one row; a failure is returned as soon as it is seen.
+Outcome worse(Outcome a, Outcome b) {
+  if (a == Outcome::deviation_as_declared || b == Outcome::not_verified) return a;
+  return b;
+}
+
+}  // namespace
+
+Support supports_all(const std::string& kernel) {
+  for (const Mlp& mlp : mlps) {
+    const Support support =
+        kernel_named<Problem>(kernel).supports(nf4::without_memory(mlp.matrix()));
+    if (!support.ok) return support;
+  }
+  return Support::yes();
+}
+
+std::string why_not_capturable(const std::string& kernel) {
+  const nf4::TensorSpec small{.rows = 64, .columns = 1024, .nested = true};
+  const nf4::DeviceTensor tensor(nf4::make_tensor(small, 1).quantized);
+  const profiling::DeviceBuffer output(small.bytes_written() + guard_bytes);
+  const profiling::Stream stream;
+  const Problem problem = tensor.problem(output.data());
+  if (!kernel_named<Problem>(kernel).supports(problem).ok) return "";
+  const auto launch = [&] {
+    require_launched(kernel_named<Problem>(kernel).launch(problem, stream.get()));
+  };
+  try {
+    launch();  // loads its module, which cannot be captured
+    stream.synchronize();
+    const profiling::Graph graph(stream.get(), launch);
+    graph.launch(stream.get());
+    stream.synchronize();
+  } catch (const profiling::CudaError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+ProgressBar::ProgressBar(std::int64_t total)
+    : total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+ProgressBar::~ProgressBar() {
+  if (terminal_) std::fputs("\r\x1b[K", stderr);
+}
+
+void ProgressBar::advance() {
+  ++done_;
+  if (!terminal_ || total_ <= 0) return;
+  constexpr std::int64_t width = 40;
+  const std::int64_t filled = width * std::min(done_, total_) / total_;
+  const std::string bar = fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {} of {} samples", "", filled, "",
+                                      width - filled, done_, total_);
+  std::fputs(bar.c_str(), stderr);
+}
+
+Puzzle::Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& experiment,
+               NotCapturable not_capturable)
+    : facts_(facts), experiment_(experiment), not_capturable_(std::move(not_capturable)) {
+  for (const Mlp& mlp : mlps) {
+    Part part{.mlp = mlp, .workload = {}, .verifier = {}};
+    part.workload = std::make_unique<nf4::Nf4Workload>(
+        nf4::describe_problem(mlp.name(), mlp.matrix(), {}),
+        nf4::make_tensors(mlp.matrix(), seed, matrices_per_mlp), matrices_per_mlp);
+    part.verifier =
+        std::make_unique<Verifier>(*part.workload, comparisons_, stream_.get(), experiment);
+    parts_.push_back(std::move(part));
+  }
+}
+
+Verification Puzzle::verify(const VariantInfo& kernel, profiling::Instrument& instrument) {
+  Verification worst{Outcome::bit_exact};
+  for (Part& part : parts_) {
+    Verification one = part.verifier->verify(kernel, instrument);
+    if (one.outcome == Outcome::bit_exact) continue;
+    if (!one.reason.empty()) one.reason = fmt::format("{}: {}", part.mlp.name(), one.reason);
+    if (!may_be_timed(one.outcome)) return one;
+    if (worst.outcome == Outcome::bit_exact || one.found.mismatches > worst.found.mismatches) {
+      worst = one;
+    }
+  }
+  return worst;
+}
+
+void Puzzle::exchange() {
+  for (Part& part : parts_) {
+    part.workload->exchange();
+    part.verifier->protect_memory();
+  }
+}
+
+void Puzzle::launch(const Part& part, const VariantInfo& variant, int slot) const {
+  if (variant.is_ceiling()) {
+    ceiling_named(variant.name).launch(*part.workload, slot, stream_.get());
+  } else {
+    require_launched(part.workload->launch(variant.name, slot, stream_.get()));
+  }
+}
+
+Verifier::Sampled Puzzle::prepare(Row& row, profiling::Instrument&) {
+  if (!row.record.variant.is_ceiling()) return {};  // verification has launched it
+  for (const Part& part : parts_) launch(part, row.record.variant, 0);
+  stream_.synchronize();
+  return {};
+}
+
+/// As published: the host waits for the whole GPU after every launch, and its clock is read.
+double Puzzle::wall_us(const Part& part, const VariantInfo& variant) const {
+  const auto iterate = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      for (int slot = 0; slot < matrices_per_mlp; ++slot) {
+        launch(part, variant, slot);
+        profiling::check(cudaDeviceSynchronize(), variant.name);
+      }
+    }
+  };
+  iterate(warmup_iterations);
+  part.verifier->poison({0, matrices_per_mlp});
+  profiling::check(cudaDeviceSynchronize(), "poisoning the outputs");
+  const auto start = std::chrono::steady_clock::now();
+  iterate(facts_.iterations);
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+std::unique_ptr<profiling::Graph> Puzzle::capture(const Part& part, const VariantInfo& variant,
+                                                  std::string& why_not) const {
+  const auto known = not_capturable_.find(variant.name);
+  if (known != not_capturable_.end()) {
+    why_not = known->second;
+    return nullptr;
+  }
+  try {
+    return std::make_unique<profiling::Graph>(stream_.get(), [&] {
+      for (int i = 0; i < iterations_per_graph(facts_.iterations); ++i) {
+        for (int slot = 0; slot < matrices_per_mlp; ++slot) launch(part, variant, slot);
+      }
+    });
+  } catch (const profiling::CudaError& error) {
+    why_not = error.what();
+    return nullptr;
+  }
+}
+
+/// The graph runs once to warm up; behind it the timed ones queue, so that the GPU never waits for
+/// the host.
+double Puzzle::graph_us(const Part& part, const VariantInfo& variant,
+                        const profiling::Graph& graph) {
+  graph.launch(stream_.get());
+  part.verifier->poison({0, matrices_per_mlp});
+  start_.record(stream_.get());
+  for (int i = 0; i < facts_.iterations; i += iterations_per_graph(facts_.iterations)) {
+    graph.launch(stream_.get());
+  }
+  end_.record(stream_.get());
+  profiling::check(cudaDeviceSynchronize(), variant.name);
+  return profiling::elapsed_us(start_, end_);
+}
+
+/// Compares all outputs of one MLP, as far as the kernel's output is known.
+Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
+  if (part.verifier->protected_memory_changed()) {
+    throw Fallen(variant.name, "changed memory that is not its output");
+  }
+  Verification all;
+  if (variant.is_ceiling()) return all;
+  for (int slot = 0; slot < matrices_per_mlp; ++slot) {
+    const int matrix = part.workload->matrix_of(slot);
+    if (!variant.deviation.empty() && matrix != 0) continue;  // declared only for matrix 0
+    Verification one = part.verifier->judge(variant, matrix, part.workload->output(slot));
+    if (!may_be_timed(one.outcome)) {
+      one.reason = fmt::format("{}.{}: {}", part.mlp.name(),
+                               matrix_names[static_cast<std::size_t>(slot)], one.reason);
+      return one;
+    }
+    all.outcome = worse(all.outcome, one.outcome);
+  }
+  return all;
+}
+
+Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
+  const VariantInfo& variant = row.record.variant;
+  const profiling::NvtxRange range(experiment_, variant.name, name());
+  Verifier::Sampled sampled;
+  double wall_total_us = 0, graph_total_us = 0;
+  std::string why_no_graph;
+  // Returns whether the outputs are as they must be; else the row's verdict is set.
+  const auto run = [&](Part& part, const std::function<void()>& timed) {
+    Verification written = run_or_fail(variant, timed);
+    if (written.outcome != Outcome::launch_failed) written = judge(part, variant);
+    const bool sound = written.outcome == Outcome::not_verified || may_be_timed(written.outcome);
+    written.outcome = sound ? worse(sampled.written.outcome, written.outcome) : written.outcome;
+    sampled.written = written;
+    return sound;
+  };
+  auto& readings = sampled.sample.readings;
+  for (Part& part : parts_) {
+    double wall = 0, graphed = 0;
+    if (!run(part, [&] { wall = wall_us(part, variant); })) return sampled;
+    readings.push_back({of_mlp(wall_time, part.mlp), "us", wall});
+    wall_total_us += wall;
+    const auto graph = capture(part, variant, why_no_graph);
+    if (!graph) continue;
+    if (!run(part, [&] { graphed = graph_us(part, variant, *graph); })) return sampled;
+    readings.push_back({of_mlp(kernel_time, part.mlp), "us", graphed});
+    graph_total_us += graphed;
+  }
+  readings.push_back({wall_time, "us", wall_total_us});
+  if (why_no_graph.empty()) {
+    readings.push_back({kernel_time, "us", graph_total_us});
+  } else {
+    sampled.sample.missing.push_back(
+        {kernel_time, "us", "cannot be captured in a CUDA graph: " + why_no_graph});
+  }
+  if (bar_) bar_->advance();
+  return sampled;
+}
+
+std::optional<double> Puzzle::sm_mhz() {
+  probe_.enqueue(0, stream_.get());
+  stream_.synchronize();
+  return probe_.mhz(0);
+}
+
+}  // namespace reprolab::puzzle

@@ -1,0 +1,93 @@
+// The puzzle's matrices in device memory, in fixed buffers as published, and the two ways in which
+// its iterations are timed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/harness/sampling.hpp"
+#include "experiments/nf4/workload.hpp"
+#include "experiments/puzzle/mlps.hpp"
+#include "profiling/graph.hpp"
+#include "profiling/sm_clock_probe.hpp"
+
+namespace reprolab::puzzle {
+
+/// Time in us on the host's clock, with the GPU waited for after every launch. The time of a graph
+/// of the same launches is the row's `kernel_time`. Both also for one MLP: "wall_time.2048x8192".
+inline constexpr const char* wall_time = "wall_time";
+
+/// By kernel: why its launches cannot be captured in a CUDA graph.
+using NotCapturable = std::map<std::string, std::string>;
+
+/// Whether a kernel supports the matrices of every MLP.
+Support supports_all(const std::string& kernel);
+
+/// Launches a kernel on a small matrix, then captures the same launch in a graph. Returns why that
+/// cannot be done; empty if it can, or if the kernel does not support such a matrix.
+std::string why_not_capturable(const std::string& kernel);
+
+/// A bar on stderr, if that is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::int64_t total);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void advance();
+
+ private:
+  std::int64_t total_, done_ = 0;
+  bool terminal_;
+};
+
+class Puzzle : public Subject {
+ public:
+  Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& experiment,
+         NotCapturable not_capturable);
+
+  /// Verifies a kernel on every matrix, on the host and on the device.
+  Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
+  /// Puts other weights into every matrix, so that a kernel which remembers what it wrote for a
+  /// pointer is wrong from now on. To be called after all calls of verify().
+  void exchange();
+  /// Shows the progress of so many samples.
+  void show_progress(std::int64_t samples) { bar_.emplace(samples); }
+
+  std::string name() const override { return facts_.name(); }
+  Verifier::Sampled prepare(Row& row, profiling::Instrument&) override;
+  /// One run as published and one through graphs, each of whose outputs are compared in full.
+  Verifier::Sampled sample(Row& row, profiling::Instrument&) override;
+  std::optional<double> sm_mhz() override;
+
+ private:
+  /// One MLP: a slot of the workload for each of its matrices.
+  struct Part {
+    Mlp mlp;
+    std::unique_ptr<nf4::Nf4Workload> workload;
+    std::unique_ptr<Verifier> verifier;
+  };
+
+  void launch(const Part& part, const VariantInfo& variant, int slot) const;
+  double wall_us(const Part& part, const VariantInfo& variant) const;
+  double graph_us(const Part& part, const VariantInfo& variant, const profiling::Graph& graph);
+  std::unique_ptr<profiling::Graph> capture(const Part& part, const VariantInfo& variant,
+                                            std::string& why_not) const;
+  Verification judge(Part& part, const VariantInfo& variant);
+
+  RunFacts facts_;
+  std::string experiment_;
+  NotCapturable not_capturable_;
+  profiling::Stream stream_;
+  Comparisons comparisons_{stream_.get()};
+  std::vector<Part> parts_;
+  profiling::Event start_, end_;
+  profiling::SmClockProbe probe_{1};
+  std::optional<ProgressBar> bar_;
+};
+
+}  // namespace reprolab::puzzle

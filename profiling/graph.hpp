@@ -1,0 +1,26 @@
+// Launches captured in a CUDA graph, which the GPU repeats without the host between them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+
+namespace reprolab::profiling {
+
+class Graph {
+ public:
+  /// Captures what `enqueue` enqueues on `stream`, which runs nothing of it. Throws CudaError if it
+  /// cannot be captured, such as an allocation or a launch on the default stream, and whatever
+  /// `enqueue` throws; the stream then works as before. All kernels must have been launched once.
+  Graph(cudaStream_t stream, const std::function<void()>& enqueue);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void launch(cudaStream_t stream) const;
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace reprolab::profiling
