@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fixtures
+import puzzle_fixtures
 import pytest
 import transpose_fixtures
 
@@ -17,6 +18,7 @@ REPLAY = fixtures.replay(batches=(2, 8), **SMALL)
 SHAPES = fixtures.shapes(n=5, **SMALL)
 MATRIX = transpose_fixtures.matrix()
 SIZES = transpose_fixtures.sizes(chosen=(256, 1000, 1023, 1024, 4096, 5000, 8191, 16384, 65536))
+MLPS = puzzle_fixtures.mlps()
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +49,12 @@ def matrix() -> dict[str, Any]:
 def sizes() -> dict[str, Any]:
     """A small sizes pass of the transpose, to be changed at will."""
     return copy.deepcopy(SIZES)
+
+
+@pytest.fixture
+def mlps() -> dict[str, Any]:
+    """The puzzle's pass, to be changed at will."""
+    return copy.deepcopy(MLPS)
 
 
 @pytest.fixture

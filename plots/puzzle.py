@@ -1,0 +1,66 @@
+"""Experiment puzzle: what there is to see of it."""
+
+from claims.puzzle import WALL_TIME
+from claims.results import KERNEL_TIME, Record
+from claims.stats import significant
+from plots import bandwidth
+from plots.captions import machine_notes
+from plots.experiments import Run
+from plots.puzzle_figures import seconds_figure
+from plots.puzzle_rows import WARM_NOTE, in_seconds, mlps, puzzle_rows, wall
+from plots.puzzle_table import puzzle_table, short_table
+from plots.tables import KERNEL, NONE, Group, Row, Table, numbers
+
+
+def mlps_table(run: Run) -> Table:
+    """One launch in each MLP: microseconds both ways, and the bandwidth by graphs."""
+    results = run["mlps"]
+    shares = mlps(results)
+    columns = [KERNEL]
+    for name in shares:
+        columns += numbers(f"{name} as published us", "by graphs us (GB/s)", wrap=1)
+    rows: list[Row | Group] = []
+    data: list[dict[str, object]] = []
+    for record in [m.record for m in puzzle_rows(run) if wall(m.record)]:
+        cells = [record.kernel]
+        for name, share in shares.items():
+            launches = record.problem["launches"] / len(shares)
+            us = {way: launch_us(record, f"{way}.{name}", launches) for way in WAYS}
+            published, graphs = us.values()
+            gb_s = share * record.bytes_moved / launches / graphs / 1e3 if graphs else None
+            cells.append(NONE if published is None else significant(published, 3))
+            cells.append(f"{significant(graphs, 3)} ({gb_s:.0f})" if graphs else NONE)
+            found = {"kernel": record.kernel, "mlp": name, "as_published_us": published}
+            data.append(found | {"by_graphs_us": graphs, "by_graphs_gb_per_s": gb_s})
+        rows.append(cells)
+    notes = [
+        "One launch: the median of a run over its launches in that MLP. GB/s: bytes read and "
+        "written, once each, over the time by graphs; GB = 1e9 bytes.",
+        WARM_NOTE,
+    ]
+    title = "One launch in each MLP of the puzzle, as published and by graphs"
+    return Table("mlps", title, columns, rows, data, notes, machine_notes(results))
+
+
+def launch_us(record: Record, metric: str, launches: float) -> float | None:
+    found = record.metric(metric)
+    return found.summary.median / launches if found and found.summary else None
+
+
+def highlights(run: Run) -> list[str]:
+    """The fastest kernel, or all not told apart from it."""
+    rows = puzzle_rows(run)
+    for m in [m for m in rows if m.best][:1]:
+        times = f"{in_seconds(m.record.summary)} s by graphs, {in_seconds(wall(m.record))} s as"
+        return [f"Fastest: {bandwidth.fastest(rows)}; {times} published."]
+    return []
+
+
+WAYS = (WALL_TIME, KERNEL_TIME)
+PASSES = {"mlps": ("puzzle",)}
+TABLES = (puzzle_table, mlps_table)
+ON_TERMINAL = ("puzzle", "claims")
+SHORT_TABLE = short_table
+FIGURES = {
+    "seconds": ("Seconds, as published and by graphs, beside the post's GPUs", seconds_figure),
+}

@@ -1,0 +1,61 @@
+"""The puzzle's figure: seconds of every kernel, beside those of the post's GPUs."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from claims.results import Record
+from claims.stats import INTERVAL_NOTE, significant
+from plots import figures as draw
+from plots.captions import clock_warning, first_warning
+from plots.experiments import Run
+from plots.puzzle_rows import COLUMNS, ceiling, published, puzzle_rows, wall
+
+POSTS_LOOKS = dict(zip(COLUMNS.values(), ((draw.ORANGE, "s"), (draw.GREEN, "^")), strict=True))
+
+
+def seconds_figure(run: Run) -> Figure:
+    """One row per GPU of the post and per kernel here; both ways on one logarithmic axis."""
+    results, rows = run["mlps"], puzzle_rows(run)
+    shown = [m for m in rows if wall(m.record) and not m.record.is_ceiling]
+    gpus = list(dict.fromkeys(p.gpu for p in published(run)))
+    figure = draw.new_figure(8.4, 1.5 + 0.32 * max(3, len(gpus) + len(shown)))
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    for what, (colour, marker) in POSTS_LOOKS.items():
+        found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
+        if found:
+            look = {"color": colour, "label": f"published: {what}", "gid": what}
+            draw.mark(axes, *zip(*found, strict=True), marker, **look)
+    for row, m in enumerate(shown, len(gpus)):
+        draw_row(axes, row, m.record)
+    best = ceiling(rows)
+    if best is not None:
+        seconds = best.record.times.median / 1e6
+        text = f"ceiling by graphs ({best.record.kernel}): {significant(seconds)} s"
+        axes.axvline(seconds, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
+    if not shown:
+        draw.annotate_empty(axes, "no timed row", 0.15)
+    labels = [m.record.kernel + " *" * bool(m.record.deviation) for m in shown]
+    draw.kernel_rows(axes, [*(f"the post's {gpu}" for gpu in gpus), *labels])
+    axes.set_xlabel("seconds, logarithmic")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    draw.legend_above(figure, [axes], columns=3, last="published")
+    notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
+    if any(m.record.deviation for m in shown):
+        notes.append("*: its output deviates as declared; left out of rankings.")
+    notes += first_warning([w for m in shown for w in clock_warning(m.record, shown[0].record)])
+    draw.add_caption(figure, results, notes, run.recorded)
+    return figure
+
+
+def draw_row(axes: Axes, row: int, record: Record) -> None:
+    ways = (("as published", wall(record), draw.SKY, "D"),)
+    ways += (("by graphs", record.summary, draw.BLUE, "o"),)
+    for label, us, colour, marker in ways:
+        if us is None:
+            continue
+        ends = [[(us.median - us.low) / 1e6], [(us.high - us.median) / 1e6]]
+        look = {"fmt": marker, "color": colour, "capsize": 3, "markersize": 6}
+        axes.errorbar(us.median / 1e6, row, xerr=ends, label=label, **look)
+    if record.summary is not None:
+        draw.write_right(axes, row, f"{significant(record.summary.median / 1e6)} s")

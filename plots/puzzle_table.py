@@ -1,0 +1,147 @@
+"""The post's table with ours beside it: seconds, GB/s and share of the measured ceiling."""
+
+from claims.stats import INTERVAL_NOTE, gb_per_s
+from plots import bandwidth
+from plots.bandwidth import Measured
+from plots.captions import machine_notes, outcome_words
+from plots.experiments import Run
+from plots.puzzle_rows import (
+    WARM_NOTE,
+    ceiling,
+    in_seconds,
+    problem_name,
+    published,
+    puzzle_rows,
+    wall,
+    why_no_graph,
+)
+from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
+
+PEERS_BYTES_PER_BLOCK = 16  # its fp32 scale: written, read, written with the offset, and read
+
+
+def puzzle_table(run: Run) -> Table:
+    """The post's rows, then ours in groups: ranked, deviating, without a graph, failed, ceilings."""
+    results, rows = run["mlps"], puzzle_rows(run)
+    columns = [KERNEL, *numbers("as published s (interval)", "GB/s", wrap=1)]
+    columns += numbers("by graphs s (interval)", wrap=1)
+    columns += [*numbers("GB/s", "ceiling %"), *words("outcome")]
+    shown: list[Row | Group] = []
+    data: list[dict[str, object]] = []
+    groups: dict[str, list[Row]] = {}
+    for p in published(run):
+        cells = [p.what, f"{p.seconds:.4f}", f"{p.gb_s:.0f}", *[NONE] * 4]
+        groups.setdefault(f"The post, on {p.gpu}", []).append(cells)
+    best = ceiling(rows)
+    for m in rows:
+        groups.setdefault(standing(run, m), []).append(display(m, best))
+        data.append(csv_values(m, best))
+    for name, group in groups.items():
+        shown += [Group(name), *group]
+    title = f"Unsloth's NF4 puzzle: {problem_name(results)}, {rows_gb(rows)}"
+    return Table("puzzle", title, columns, shown, data, notes(run, rows), machine_notes(results))
+
+
+def rows_gb(rows: list[Measured]) -> str:
+    moved = max((m.record.bytes_moved for m in rows if not m.record.is_ceiling), default=0)
+    return f"{moved / 1e9:.2f} GB"
+
+
+def standing(run: Run, m: Measured) -> str:
+    """The heading of the group that a row belongs to."""
+    gpu = run["mlps"].gpu
+    if m.record.is_ceiling:
+        return f"Ceilings of this {gpu}"
+    if m.record.ranked:
+        return f"Here, on {gpu}: bit-exact, ranked by the time by graphs"
+    if m.record.timed:
+        return "Deviates as declared: left out of the ranking"
+    if why_no_graph(m.record):
+        return "Timed as published alone: left out of the ranking"
+    return f"No time: {m.outcome.text}"
+
+
+def outcome(m: Measured) -> Cell:
+    why = why_no_graph(m.record)
+    if not why:
+        return m.outcome
+    return Cell(outcome_words(m.record), (f"{m.record.kernel}: no time by graphs: {why}",))
+
+
+def share(m: Measured, best: Measured | None) -> float | None:
+    """Of the measured ceiling's bandwidth, both by graphs; 1 is the ceiling's own."""
+    return m.gb_s / best.gb_s if m.gb_s and best is not None and best.gb_s else None
+
+
+def display(m: Measured, best: Measured | None) -> list[Cell | str]:
+    r, us, of_ceiling = m.record, wall(m.record), share(m, best)
+    gb_s = NONE if us is None else f"{gb_per_s(r.bytes_moved, us).value:.0f}"
+    by_graphs = Cell(in_seconds(r.summary), m.clock, m.best)
+    speed = NONE if m.gb_s is None else f"{m.gb_s:.0f}"
+    percent = NONE if of_ceiling is None else f"{100 * of_ceiling:.1f}"
+    return [r.kernel, in_seconds(us), gb_s, by_graphs, speed, percent, outcome(m)]
+
+
+def csv_values(m: Measured, best: Measured | None) -> dict[str, object]:
+    us = wall(m.record)
+    found = bandwidth.csv_row(m) | {"share_of_ceiling": share(m, best)}
+    found |= {"no_graph": why_no_graph(m.record)} | bandwidth.time_columns(us, "as_published_")
+    gb_s = gb_per_s(m.record.bytes_moved, us).value if us else None
+    return found | {"as_published_gb_per_s": gb_s}
+
+
+def notes(run: Run, rows: list[Measured]) -> list[str]:
+    best = ceiling(rows)
+    counts = sorted({us.n for m in rows if (us := wall(m.record))})
+    found = [
+        "As published: the host's clock over launches that are each waited for. By graphs: the "
+        "same launches in CUDA graphs, between two events, with no wait of the GPU for the host. "
+        f"Samples per row: {', '.join(map(str, counts)) or NONE}. {INTERVAL_NOTE}",
+        "GB/s: bytes read and written, once each, over the median; GB = 1e9 bytes. "
+        f"{bandwidth.BEST_NOTE}",
+        f"The post's numbers: {run.source.author}, timed as published.",
+        WARM_NOTE,
+    ]
+    if best is not None:
+        found.append(
+            f"Ceiling %: share of the bandwidth by graphs of {best.record.kernel}, the fastest of "
+            "the ceilings measured in this run, in the same buffers."
+        )
+    return [*found, *peer_notes(rows)]
+
+
+def peer_notes(rows: list[Measured]) -> list[str]:
+    """What the library's way with nested scales moves besides."""
+    peers = [m.record for m in rows if m.record.origin == "peer" and wall(m.record)]
+    if not peers:
+        return []
+    p = peers[0].problem
+    extra = p["iterations"] * p["weights"] // p["block_size"] * PEERS_BYTES_PER_BLOCK
+    whole = (peers[0].bytes_moved + extra) / 1e9
+    return [
+        f"{', '.join(r.kernel for r in peers)}: two calls of the library, and the offset added in "
+        f"between. The fp32 scales are written and read twice, so {whole:.2f} GB really move, "
+        f"{extra / 1e9:.2f} GB of them in vain; they fit into most L2 caches. GB/s counts what a "
+        "single kernel needs, as for all rows."
+    ]
+
+
+def short_table(run: Run) -> Table:
+    """The post's rows, the fastest of ours, the peers, and the ceilings."""
+    whole, rows = puzzle_table(run), {m.record.kernel: m for m in puzzle_rows(run)}
+
+    def is_kept(row: Row) -> bool:
+        m = rows.get(row[0] if isinstance(row[0], str) else row[0].text)
+        return m is None or m.best or m.record.origin in ("peer", "ceiling")
+
+    kept: list[Row | Group] = []
+    for row in whole.rows:
+        if isinstance(row, Group):
+            if kept and isinstance(kept[-1], Group):
+                kept.pop()
+            kept.append(row)
+        elif is_kept(row):
+            kept.append([*row[:-1], getattr(row[-1], "text", row[-1])])
+    if kept and isinstance(kept[-1], Group):
+        kept.pop()
+    return Table("short", whole.title, whole.columns, kept)

@@ -1,0 +1,181 @@
+"""The puzzle from end to end: golden texts, every kind of row, and what is refused."""
+
+import made
+import puzzle_fixtures
+import pytest
+from looking import BANNER, lines_of, markdown_row, rendered, text_of
+
+from plots import puzzle
+from plots.cli import main
+from plots.experiments import load_run
+from plots.figures import house_style
+
+NAME = "three MLPs, 1000 times"
+
+
+@pytest.fixture
+def texts(mlps, write):
+    """Renders the pass as it now is: file name -> text."""
+    return lambda: rendered("puzzle", write("run", mlps))
+
+
+@pytest.fixture
+def drawn(mlps, write):
+    """Draws the pass as it now is."""
+
+    def draw(recorded=False):
+        with house_style():
+            return puzzle.FIGURES["seconds"][1](load_run("puzzle", write("run", mlps), recorded))
+
+    return draw
+
+
+def row(mlps, kernel):
+    return made.find(mlps, f"{NAME}/{kernel}")
+
+
+def set_metric(mlps, kernel, name, values):
+    (found,) = (m for m in row(mlps, kernel)["metrics"] if m["name"] == name)
+    found["samples"] = values
+
+
+@pytest.mark.parametrize("name", ["puzzle", "mlps", "claims"])
+def test_golden(texts, golden, name):
+    golden(f"puzzle/{name}.md", texts()[f"{name}.md"])
+
+
+def test_render(mlps, write, capsys, monkeypatch, tmp_path):
+    write("run", mlps)
+    monkeypatch.chdir(tmp_path)
+    assert main(["render", "puzzle", "--results", "run", "--output", "out", "--recorded"]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[1] == f"| {BANNER} |"
+    assert max(map(len, text.splitlines())) <= 100
+    assert "Fastest: shared_lut; 0.24" in text
+    assert "WRONG OUTPUT, hence no time: broken_lut (1 rows)." in text
+    tables = ("puzzle", "mlps", "claims")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        f"{t}.{s}" for t in tables for s in ("txt", "md", "csv", "tex")
+    } | {f"seconds.{s}" for s in ("pdf", "png", "svg")}
+
+
+def test_the_posts_own_values_stand_above_ours(texts):
+    text = texts()["puzzle.md"]
+    names = [x.split(" |")[0].removeprefix("| ") for x in text.splitlines() if x.startswith("| ")]
+    posts = [f"**The post, on {gpu}**" for gpu in ("T4", "L4", "A100-40GB", "H100-PCIe")]
+    places = [names.index(name) for name in posts]
+    assert places == sorted(places)
+    assert places[-1] < names.index("`shared_lut`") < names.index("`copy`")
+    last = text.split(posts[-1])[1]
+    assert markdown_row(last, "`Unsloth (CUDA)`")[1:] == ["0.6176", "974", *["-"] * 4]
+    assert markdown_row(last, "`the post (Mojo)`")[1:3] == ["0.4080", "1474"]
+
+
+def test_numbers_by_hand(texts, mlps):
+    for kernel, us in (("shared_lut", 240592.0), ("copy_kernel", 120296.0)):
+        set_metric(mlps, kernel, "kernel_time", [us] * 5)
+        row(mlps, kernel)["bytes"] = {"read": 101_480_000_000, "written": 500_000_000_000}
+    set_metric(mlps, "shared_lut", "wall_time", [601480.0] * 5)
+    found = markdown_row(texts()["puzzle.md"], "`shared_lut`")
+    assert found[1:3] == ["0.6015 (0.6015-0.6015)", "1000"]
+    assert found[3:] == ["**0.2406 (0.2406-0.2406)**", "2500", "50.0", "bit-exact"]
+
+
+def test_the_fastest_ceiling_is_the_one_that_shares_are_of(texts, mlps):
+    assert "bandwidth by graphs of copy_kernel, the fastest" in texts()["puzzle.md"]
+    made.rows_of(mlps, "copy_kernel")[0]["outcome"] = "launch_failed"
+    row(mlps, "copy_kernel")["metrics"] = []
+    assert "bandwidth by graphs of copy, the fastest" in texts()["puzzle.md"]
+    mlps["records"] = [r for r in mlps["records"] if r["origin"]["kind"] != "ceiling"]
+    found = texts()["puzzle.md"]
+    assert "the fastest" not in found
+    assert markdown_row(found, "`shared_lut`")[5] == "-"
+
+
+def test_what_cannot_be_captured_has_no_time_by_graphs_and_says_why(texts):
+    text = texts()["puzzle.md"]
+    assert "| **Timed as published alone: left out of the ranking** |" in text
+    found = markdown_row(text, "`bitsandbytes_0.43.0`")
+    assert found[1].startswith("0.6")
+    assert found[3:6] == ["-"] * 3
+    assert found[6].startswith("bit-exact <sup>")
+    why = f"bitsandbytes_0.43.0: no time by graphs: {puzzle_fixtures.NOT_CAPTURED}"
+    assert why in text
+    assert puzzle_fixtures.NOT_CAPTURED in texts()["puzzle.csv"]
+    assert markdown_row(texts()["mlps.md"], "`bitsandbytes_0.43.0`")[2::2] == ["-"] * 3
+
+
+def test_the_peers_bytes(texts, mlps):
+    # 239075328 / 64 scales, 16 bytes each, 1000 times
+    text = texts()["puzzle.md"]
+    assert "written and read twice, so 661.25 GB really move, 59.77 GB of them in vain" in text
+    mlps["records"] = [r for r in mlps["records"] if r["origin"]["kind"] != "peer"]
+    assert "really move" not in texts()["puzzle.md"]
+
+
+def test_deviating_and_wrong_rows_are_not_ranked(texts):
+    text = texts()["puzzle.md"]
+    assert "| **Deviates as declared: left out of the ranking** |" in text
+    assert "| **No time: mismatch** |" in text
+    assert markdown_row(text, "`broken_lut`")[1:6] == ["-"] * 5
+    assert "**" not in markdown_row(text, "`shared_lut_algorithm1`")[3]
+    assert "broken_lut" not in texts()["mlps.md"]
+
+
+def test_each_mlp_by_hand(texts, mlps):
+    set_metric(mlps, "shared_lut", "wall_time.1024x4096", [36000.0] * 5)
+    set_metric(mlps, "shared_lut", "kernel_time.1024x4096", [15000.0] * 5)
+    found = markdown_row(texts()["mlps.md"], "`shared_lut`")
+    # 3000 launches of 4194304 weights; 4194304 * 2.515869 bytes in 5 us
+    assert found[3:5] == ["12.0", "5.00 (2110)"]
+
+
+def test_an_mlp_without_a_size(mlps, write, tmp_path, capsys):
+    row(mlps, "copy")["metrics"].append(made.metric("wall_time.small", [1.0] * 5))
+    folder, output = write("run", mlps), tmp_path / "out"
+    assert main(["render", "puzzle", "--results", str(folder), "--output", str(output)]) == 2
+    expected = f"error: {folder}/mlps.json: 'wall_time.small' names no MLP, such as 2048x8192\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_two_problems(mlps, write, tmp_path, capsys):
+    mlps["records"] += puzzle_fixtures.mlps(iterations=10)["records"]
+    folder, output = write("run", mlps), tmp_path / "out"
+    assert main(["render", "puzzle", "--results", str(folder), "--output", str(output)]) == 2
+    expected = f"error: {folder}/mlps.json: needs one problem, but has 2\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_the_short_table(mlps, write):
+    table = puzzle.SHORT_TABLE(load_run("puzzle", write("run", mlps)))
+    names = [row[0] for row in table.rows if not hasattr(row, "text")]
+    assert names == [
+        *["Unsloth (CUDA)", "the post (Mojo)"] * 4,
+        *["shared_lut", "bitsandbytes_0.50.1", "bitsandbytes_0.43.0"],
+        *["copy_kernel", "copy", "same_bytes"],
+    ]
+    assert not any("mismatch" in getattr(row, "text", "") for row in table.rows)
+
+
+def test_figure(drawn):
+    figure = drawn(recorded=True)
+    (axes,) = figure.axes
+    labels = [t.get_text() for t in axes.get_yticklabels()]
+    assert labels[:4] == [f"the post's {gpu}" for gpu in ("T4", "L4", "A100-40GB", "H100-PCIe")]
+    assert labels[4] == "shared_lut"
+    assert "shared_lut_algorithm1 *" in labels
+    assert "broken_lut" not in labels
+    (unsloth,), (mojo,) = lines_of(axes, "Unsloth (CUDA)"), lines_of(axes, "the post (Mojo)")
+    assert list(unsloth.get_xdata()) == [3.69844, 3.00312, 1.20743, 0.61759]
+    assert list(mojo.get_xdata()) == [3.4619, 2.40428, 0.65647, 0.40803]
+    (ceiling,) = lines_of(axes, "ceiling")
+    assert round(ceiling.get_xdata()[0], 2) == 0.14
+    assert text_of(figure, "banner") == [BANNER]
+
+
+def test_figure_without_a_timed_row(drawn, mlps):
+    for r in mlps["records"]:
+        if r["origin"]["kind"] != "ceiling":
+            made.fail(r, "unsupported", "no")
+    (axes,) = drawn().axes
+    assert "no timed row" in [t.get_text() for t in axes.texts]
