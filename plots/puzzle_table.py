@@ -121,8 +121,8 @@ def peer_notes(rows: list[Measured]) -> list[str]:
     return [
         f"{', '.join(r.kernel for r in peers)}: two calls of the library, and the offset added in "
         f"between. The fp32 scales are written and read twice, so {whole:.2f} GB really move, "
-        f"{extra / 1e9:.2f} GB of them in vain; they fit into most L2 caches. GB/s counts what a "
-        "single kernel needs, as for all rows."
+        f"{extra / 1e9:.2f} GB of them for that, mostly in the L2 cache. GB/s counts what a single "
+        "kernel needs, as for all rows."
     ]
 
 

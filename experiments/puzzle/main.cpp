@@ -1,4 +1,5 @@
-// puzzle: Unsloth's NF4 puzzle, timed as published and through CUDA graphs. `make reproduce-puzzle`.
+// puzzle: Unsloth's NF4 puzzle, timed as published and through CUDA graphs. `make
+// reproduce-puzzle`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +29,7 @@ double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 
 /// The ceilings that read and write, as a dequantization does.
 std::vector<VariantInfo> ceilings() {
-  const ProblemFacts facts =
-      nf4::describe_problem(mlps.front().name(), mlps.front().matrix(), {});
+  const ProblemFacts facts = nf4::describe_problem(mlps.front().name(), mlps.front().matrix(), {});
   auto found = ceiling_variants();
   std::erase_if(found, [&](const VariantInfo& variant) {
     const Ceiling& ceiling = ceiling_named(variant.name);
@@ -57,11 +57,11 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   const double run_s = moved / (0.33 * bandwidth);
   const double host_s = 1e-5 * static_cast<double>(options.facts.launches());
   const auto rows = static_cast<double>(kernels.size() + ceilings().size());
-  fmt::print("{} kernels and {} ceilings, {}: {:.2f} GB in {} launches, {} samples of both ways: "
-             "about {:.0f} s, and the time to make the data\n",
-             kernels.size(), ceilings().size(), options.facts.name(), moved,
-             options.facts.launches(), options.samples,
-             rows * options.samples * (2 * run_s + host_s));
+  fmt::print(
+      "{} kernels and {} ceilings, {}: {:.2f} GB in {} launches, {} samples of both ways: "
+      "about {:.0f} s, and the time to make the data\n",
+      kernels.size(), ceilings().size(), options.facts.name(), moved, options.facts.launches(),
+      options.samples, rows * options.samples * (2 * run_s + host_s));
   if (gpu) print_refusals(kernels, supports_all);
   fmt::print("{}\n", dry_run_notes(options.pass, gpu));
   if (gpu) {
@@ -109,14 +109,20 @@ std::vector<std::string> names_of(const std::vector<VariantInfo>& variants) {
   return names;
 }
 
+const VariantInfo& variant_named(const std::vector<VariantInfo>& variants,
+                                 const std::string& name) {
+  return *std::ranges::find(variants, name, &VariantInfo::name);
+}
+
 /// Tries in a process of its own whose launches can be captured: a library that meets an error in a
 /// capture may end its process.
 NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels) {
-  const auto serve = [](const Worker::Json& request, const Turn& turn) -> Worker::Json {
+  const auto serve = [&](const Worker::Json& request, const Turn& turn) -> Worker::Json {
     NotCapturable found;
     for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
       turn.begin(kernel);
-      if (const auto why = why_not_capturable(kernel); !why.empty()) found[kernel] = why;
+      const auto why = why_not_capturable(variant_named(kernels, kernel));
+      if (!why.empty()) found[kernel] = why;
       turn.end();
     }
     return found;
@@ -133,9 +139,7 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
 std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels) {
   const bool timed = options.pass.instrument != profiling::InstrumentKind::none;
   const NotCapturable not_capturable = timed ? try_captures(options, kernels) : NotCapturable{};
-  const auto variant = [&](const std::string& kernel) -> const VariantInfo& {
-    return *std::ranges::find(kernels, kernel, &VariantInfo::name);
-  };
+  const auto variant = [&](const std::string& kernel) { return variant_named(kernels, kernel); };
   const auto serve = [&](const Worker::Json& request, const Turn& turn) -> Worker::Json {
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Puzzle puzzle(options.facts, options.pass.seed, options.pass.experiment, not_capturable);
@@ -167,7 +171,8 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
   std::vector<Record> records;
   if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
   for (const auto& [kernel, reason] : answer.fallen) {
-    Row row = start_row(options.facts.name(), variant(kernel), {Outcome::launch_failed, reason, {}});
+    Row row =
+        start_row(options.facts.name(), variant(kernel), {Outcome::launch_failed, reason, {}});
     describe(row.record, options.facts);
     records.push_back(std::move(row.record));
   }
@@ -195,8 +200,7 @@ int run(int argc, char** argv) {
         "--instrument: the puzzle is timed by the host's clock and by events; give events or none");
   }
   nf4::load_peers(options.peers);
-  const auto kernels =
-      select_kernels(options.pass.kernel, registered_variants<nf4::Problem>());
+  const auto kernels = select_kernels(options.pass.kernel, registered_variants<nf4::Problem>());
   refuse_names_of_ceilings(kernels);
   if (options.pass.dry_run) return dry_run(options, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {

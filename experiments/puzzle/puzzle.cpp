@@ -35,26 +35,23 @@ Support supports_all(const std::string& kernel) {
   return Support::yes();
 }
 
-std::string why_not_capturable(const std::string& kernel) {
+std::string why_not_capturable(const VariantInfo& kernel) {
   const nf4::TensorSpec small{.rows = 64, .columns = 1024, .nested = true};
   const nf4::DeviceTensor tensor(nf4::make_tensor(small, 1).quantized);
   const profiling::DeviceBuffer output(small.bytes_written() + guard_bytes);
   const profiling::Stream stream;
   const Problem problem = tensor.problem(output.data());
-  if (!kernel_named<Problem>(kernel).supports(problem).ok) return "";
-  const auto launch = [&] {
-    require_launched(kernel_named<Problem>(kernel).launch(problem, stream.get()));
-  };
-  try {
+  const auto& registered = kernel_named<Problem>(kernel.name);
+  if (!registered.supports(problem).ok) return "";
+  const auto launch = [&] { require_launched(registered.launch(problem, stream.get())); };
+  const auto run = [&] {
     launch();  // loads its module, which cannot be captured
     stream.synchronize();
     const profiling::Graph graph(stream.get(), launch);
     graph.launch(stream.get());
     stream.synchronize();
-  } catch (const profiling::CudaError& error) {
-    return error.what();
-  }
-  return "";
+  };
+  return run_or_fail(kernel, run).reason;
 }
 
 ProgressBar::ProgressBar(std::int64_t total)
@@ -150,16 +147,16 @@ std::unique_ptr<profiling::Graph> Puzzle::capture(const Part& part, const Varian
     why_not = known->second;
     return nullptr;
   }
-  try {
-    return std::make_unique<profiling::Graph>(stream_.get(), [&] {
-      for (int i = 0; i < iterations_per_graph(facts_.iterations); ++i) {
-        for (int slot = 0; slot < matrices_per_mlp; ++slot) launch(part, variant, slot);
-      }
-    });
-  } catch (const profiling::CudaError& error) {
-    why_not = error.what();
-    return nullptr;
-  }
+  std::unique_ptr<profiling::Graph> graph;
+  const auto launch_all = [&] {
+    for (int i = 0; i < iterations_per_graph(facts_.iterations); ++i) {
+      for (int slot = 0; slot < matrices_per_mlp; ++slot) launch(part, variant, slot);
+    }
+  };
+  why_not = run_or_fail(variant, [&] {
+              graph = std::make_unique<profiling::Graph>(stream_.get(), launch_all);
+            }).reason;
+  return graph;
 }
 
 /// The graph runs once to warm up; behind it the timed ones queue, so that the GPU never waits for
@@ -179,7 +176,8 @@ double Puzzle::graph_us(const Part& part, const VariantInfo& variant,
 
 /// Compares all outputs of one MLP, as far as the kernel's output is known.
 Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
-  if (part.verifier->protected_memory_changed()) {
+  for (const Part& any : parts_) {
+    if (!any.verifier->protected_memory_changed()) continue;
     throw Fallen(variant.name, "changed memory that is not its output");
   }
   Verification all;
@@ -203,7 +201,6 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   const profiling::NvtxRange range(experiment_, variant.name, name());
   Verifier::Sampled sampled;
   double wall_total_us = 0, graph_total_us = 0;
-  std::string why_no_graph;
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
     Verification written = run_or_fail(variant, timed);
@@ -214,13 +211,22 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
     return sound;
   };
   auto& readings = sampled.sample.readings;
+  const auto add_missing = [&](const std::string& metric, const std::string& why) {
+    sampled.sample.missing.push_back({metric, "us", "cannot be captured in a CUDA graph: " + why});
+  };
+  std::string why_no_graph;
   for (Part& part : parts_) {
     double wall = 0, graphed = 0;
     if (!run(part, [&] { wall = wall_us(part, variant); })) return sampled;
     readings.push_back({of_mlp(wall_time, part.mlp), "us", wall});
     wall_total_us += wall;
-    const auto graph = capture(part, variant, why_no_graph);
-    if (!graph) continue;
+    std::string why_not;
+    const auto graph = capture(part, variant, why_not);
+    if (!graph) {
+      why_no_graph = why_not;
+      add_missing(of_mlp(kernel_time, part.mlp), why_not);
+      continue;
+    }
     if (!run(part, [&] { graphed = graph_us(part, variant, *graph); })) return sampled;
     readings.push_back({of_mlp(kernel_time, part.mlp), "us", graphed});
     graph_total_us += graphed;
@@ -229,8 +235,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   if (why_no_graph.empty()) {
     readings.push_back({kernel_time, "us", graph_total_us});
   } else {
-    sampled.sample.missing.push_back(
-        {kernel_time, "us", "cannot be captured in a CUDA graph: " + why_no_graph});
+    add_missing(kernel_time, why_no_graph);
   }
   if (bar_) bar_->advance();
   return sampled;

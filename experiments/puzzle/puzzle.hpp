@@ -27,8 +27,9 @@ using NotCapturable = std::map<std::string, std::string>;
 Support supports_all(const std::string& kernel);
 
 /// Launches a kernel on a small matrix, then captures the same launch in a graph. Returns why that
-/// cannot be done; empty if it can, or if the kernel does not support such a matrix.
-std::string why_not_capturable(const std::string& kernel);
+/// cannot be done; empty if it can, or if the kernel does not support such a matrix. Throws Fallen
+/// if the device does not survive it.
+std::string why_not_capturable(const VariantInfo& kernel);
 
 /// A bar on stderr, if that is a terminal.
 class ProgressBar {

@@ -56,7 +56,8 @@ def mlps(seed: int = 1, iterations: int = 1000, n: int = 5) -> dict[str, Any]:
             row["origin"] = {"kind": "peer", "maker": kernel.replace("_", " ")}
         if kernel == "bitsandbytes_0.43.0":
             row["metrics"] = [m for m in row["metrics"] if m["name"].startswith("wall_time")]
-            row["metrics"].append({"name": "kernel_time", "unit": "us", "missing": NOT_CAPTURED})
+            for name in ("kernel_time", *(f"kernel_time.{mlp}" for mlp in MLPS)):
+                row["metrics"].append({"name": name, "unit": "us", "missing": NOT_CAPTURED})
         if kernel == "shared_lut_algorithm1":
             reason = "2048x8192: 15270000 of 16777216 weights differ; first at index 64"
             row |= {"outcome": "deviation_as_declared", "deviation": ONE_SCALE, "reason": reason}

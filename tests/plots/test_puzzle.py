@@ -108,7 +108,7 @@ def test_what_cannot_be_captured_has_no_time_by_graphs_and_says_why(texts):
 def test_the_peers_bytes(texts, mlps):
     # 239075328 / 64 scales, 16 bytes each, 1000 times
     text = texts()["puzzle.md"]
-    assert "written and read twice, so 661.25 GB really move, 59.77 GB of them in vain" in text
+    assert "written and read twice, so 661.25 GB really move, 59.77 GB of them for that" in text
     mlps["records"] = [r for r in mlps["records"] if r["origin"]["kind"] != "peer"]
     assert "really move" not in texts()["puzzle.md"]
 

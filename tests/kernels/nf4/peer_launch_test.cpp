@@ -6,6 +6,7 @@
 #include "experiments/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "profiling/cuda_check.hpp"
+#include "profiling/graph.hpp"
 #include "tests/kernels/nf4/fake_peer.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 
@@ -109,6 +110,26 @@ TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
   EXPECT_EQ(calls[1].n, 64 * 700 + 1);
   EXPECT_EQ(calls[1].stream, stream.get());
   EXPECT_EQ(scales_seen, std::vector<float>(701, 2.0f + problem.nested.offset));
+}
+
+/// The scales' memory then belongs to the graph, so that it can be launched again and again.
+TEST_F(OnGpuPeerLaunch, NestedScalesCanBeCapturedInAGraph) {
+  const auto peer = add_recording_peer("peer_captured", keep);
+  const Tensor tensor = make_row(64 * 700, 64, true);
+  const DeviceTensor on_device(tensor.quantized);
+  const profiling::DeviceBuffer output(2 * tensor.expected.size());
+  const profiling::Stream stream;
+  const auto launch = [&] {
+    profiling::check(peer.launch(on_device.problem(output.data()), stream.get()), "launching");
+  };
+  launch();
+  stream.synchronize();
+  const profiling::Graph graph(stream.get(), [&] {
+    for (int i = 0; i < 3; ++i) launch();
+  });
+  for (int i = 0; i < 2; ++i) graph.launch(stream.get());
+  stream.synchronize();
+  EXPECT_EQ(calls.size(), 8u);
 }
 
 }  // namespace

@@ -1,0 +1,130 @@
+// A short puzzle. Times are only checked to exist and to add up.
+#include "experiments/puzzle/puzzle.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/harness/ceilings.hpp"
+#include "tests/kernels/nf4/testing.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab::puzzle {
+namespace {
+
+VariantInfo kernel(const std::string& name) {
+  const auto all = registered_variants<nf4::Problem>();
+  return *std::ranges::find(all, name, &VariantInfo::name);
+}
+
+TEST(PuzzleSupport, IsAskedOfEveryMlp) {
+  EXPECT_TRUE(supports_all("scalar_store").ok);
+  const Support none = supports_all("test_supports_nothing");
+  EXPECT_FALSE(none.ok);
+  EXPECT_FALSE(none.reason.empty());
+}
+
+class OnGpuPuzzle : public OnGpuTest {
+ protected:
+  Puzzle& puzzle(NotCapturable not_capturable = {}) {
+    reference::prove_comparison();
+    instrument_ = profiling::make_instrument(profiling::InstrumentKind::events);
+    puzzle_.emplace(RunFacts{2}, 1, "test", std::move(not_capturable));
+    return *puzzle_;
+  }
+
+  Row verified(const std::string& name) {
+    return start_row(puzzle_->name(), kernel(name), puzzle_->verify(kernel(name), *instrument_));
+  }
+
+  std::unique_ptr<profiling::Instrument> instrument_;
+  std::optional<Puzzle> puzzle_;
+};
+
+double value_of(const profiling::Sample& sample, const std::string& name) {
+  const auto found = std::ranges::find(sample.readings, name, &profiling::Reading::name);
+  return found == sample.readings.end() ? -1 : found->value;
+}
+
+void expect_both_times(const profiling::Sample& sample) {
+  ASSERT_EQ(sample.readings.size(), 8u);
+  EXPECT_TRUE(sample.missing.empty());
+  for (const char* way : {wall_time, kernel_time}) {
+    double sum = 0;
+    for (const Mlp& mlp : mlps) {
+      const double part = value_of(sample, fmt::format("{}.{}", way, mlp.name()));
+      EXPECT_GT(part, 0) << way << " of " << mlp.name();
+      sum += part;
+    }
+    EXPECT_DOUBLE_EQ(value_of(sample, way), sum);
+  }
+}
+
+TEST_F(OnGpuPuzzle, EveryKernelIsVerifiedBeforeAndInBothWays) {
+  puzzle();
+  std::vector<Row> rows;
+  for (const auto& variant : registered_variants<nf4::Problem>()) {
+    if (!variant.name.starts_with("test_")) rows.push_back(verified(variant.name));
+  }
+  puzzle_->exchange();
+  for (Row& row : rows) {
+    SCOPED_TRACE(row.kernel());
+    const auto& deviation = row.record.variant.deviation;
+    const Outcome expected =
+        deviation.empty() ? Outcome::bit_exact : Outcome::deviation_as_declared;
+    EXPECT_EQ(name(row.record.outcome), name(expected)) << row.record.reason;
+    const auto sampled = puzzle_->sample(row, *instrument_);
+    EXPECT_EQ(name(sampled.written.outcome), name(expected)) << sampled.written.reason;
+    expect_both_times(sampled.sample);
+  }
+}
+
+TEST_F(OnGpuPuzzle, CeilingsAreTimedInBothWays) {
+  puzzle();
+  for (const auto& ceiling : ceiling_variants()) {
+    SCOPED_TRACE(ceiling.name);
+    Row row = start_row(puzzle_->name(), ceiling, {});
+    puzzle_->prepare(row, *instrument_);
+    const auto sampled = puzzle_->sample(row, *instrument_);
+    EXPECT_EQ(name(sampled.written.outcome), "not_verified") << sampled.written.reason;
+    expect_both_times(sampled.sample);
+  }
+}
+
+TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
+  puzzle();
+  Row row = verified("test_swapped_nibbles");
+  EXPECT_EQ(row.record.outcome, Outcome::mismatch);
+  EXPECT_TRUE(begins(row.record.reason, "2048x8192: ")) << row.record.reason;
+  const auto sampled = puzzle_->sample(row, *instrument_);
+  EXPECT_EQ(sampled.written.outcome, Outcome::mismatch);
+  EXPECT_TRUE(begins(sampled.written.reason, "2048x8192.up: ")) << sampled.written.reason;
+  EXPECT_EQ(verified("test_too_many_threads").record.outcome, Outcome::launch_failed);
+  EXPECT_EQ(verified("test_supports_nothing").record.outcome, Outcome::unsupported);
+}
+
+TEST_F(OnGpuPuzzle, WhatCannotBeCapturedIsTimedAsPublishedAlone) {
+  puzzle({{"packed_store", "it ended the process"}});
+  Row row = verified("packed_store");
+  const auto sampled = puzzle_->sample(row, *instrument_);
+  EXPECT_EQ(sampled.written.outcome, Outcome::bit_exact) << sampled.written.reason;
+  EXPECT_GT(value_of(sampled.sample, wall_time), 0);
+  EXPECT_EQ(value_of(sampled.sample, kernel_time), -1);
+  ASSERT_EQ(sampled.sample.missing.size(), 4u);
+  for (const auto& missing : sampled.sample.missing) {
+    EXPECT_TRUE(begins(missing.name, kernel_time));
+    EXPECT_EQ(missing.why, "cannot be captured in a CUDA graph: it ended the process");
+  }
+}
+
+TEST_F(OnGpuPuzzle, SoundKernelsCanBeCaptured) {
+  for (const auto& variant : registered_variants<nf4::Problem>()) {
+    if (variant.name.starts_with("test_")) continue;
+    EXPECT_EQ(why_not_capturable(variant), "") << variant.name;
+  }
+  EXPECT_TRUE(begins(why_not_capturable(kernel("test_too_many_threads")), "launch: "));
+  EXPECT_EQ(why_not_capturable(kernel("test_supports_nothing")), "");
+}
+
+}  // namespace
+}  // namespace reprolab::puzzle
