@@ -39,7 +39,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 LOCKED := @scripts/locked
 
 .PHONY: help deps build test test-sanitized verify list bench metrics profile profile-check \
-  $(REPRODUCE) render render-recorded claims sass check format clean
+  $(REPRODUCE) render render-recorded claims sass mojo triton check format clean
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
@@ -137,6 +137,12 @@ claims: build/python ## Decide every published claim from all that was recorded 
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
 	$(LOCKED) scripts/sass
+
+mojo: build/python ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
+	$(LOCKED) scripts/language mojo
+
+triton: build/python ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
+	$(LOCKED) scripts/language triton
 
 check: build/python ## Check formatting, generated tables, and every command and path in the documents
 	@scripts/check_format.sh

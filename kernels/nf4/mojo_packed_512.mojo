@@ -1,0 +1,26 @@
+# Two bytes per thread, each stored as one packed 32-bit word: the post's final kernel, in Mojo.
+#
+# Source: D. Robertson's post, the kernel that it ends with; its rows of 256 bytes are taken from the
+#         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does.
+# Bound:  instruction issue: a thread writes eight bytes, in two stores.
+# Launch: 512 threads for 2048 weights.
+# Alone:  make bench KERNEL=mojo_packed_512
+from decode import *
+from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx
+from std.utils import StaticTuple
+
+
+@export("nf4")
+@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](512))
+def packed_512(
+    codes: Bytes, table: Floats, absmax: Floats, scale_codes: Bytes, map: Floats, output: Weights,
+    n: Int32, shift: Int32, second_shift: Int32, offset: Float32,
+) abi("C"):
+    var entries = shared_table(table)
+    var scales = Scales(absmax, scale_codes, map, shift, second_shift, offset)
+    var column = Int32(thread_idx.x) % 128
+    var row = Int32(block_idx.x) * 4 + Int32(thread_idx.x) // 128
+    comptime for half in range(2):
+        var byte = row * 256 + column + Int32(128 * half)
+        if 2 * byte < n:
+            write_pair(codes, entries, scales.at(2 * byte), output, byte, n)

@@ -1,0 +1,25 @@
+# One byte per thread, stored as one packed 32-bit word, in tiles of 4 x 256 bytes, in Mojo.
+#
+# Source: D. Robertson's post, the 2D-tiled kernel of 1024 threads; its rows of 256 bytes are taken
+#         from the flattened tensor.
+# Bound:  instruction issue: one byte per thread gives each thread little work.
+# Launch: 1024 threads for 2048 weights.
+# Alone:  make bench KERNEL=mojo_tiled_2d
+from decode import *
+from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx
+from std.utils import StaticTuple
+
+
+@export("nf4")
+@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](1024))
+def tiled_2d(
+    codes: Bytes, table: Floats, absmax: Floats, scale_codes: Bytes, map: Floats, output: Weights,
+    n: Int32, shift: Int32, second_shift: Int32, offset: Float32,
+) abi("C"):
+    var entries = shared_table(table)
+    var column = Int32(thread_idx.x) % 256
+    var row = Int32(block_idx.x) * 4 + Int32(thread_idx.x) // 256
+    var byte = row * 256 + column
+    if 2 * byte < n:
+        var scales = Scales(absmax, scale_codes, map, shift, second_shift, offset)
+        write_pair(codes, entries, scales.at(2 * byte), output, byte, n)

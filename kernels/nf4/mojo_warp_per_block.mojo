@@ -1,0 +1,27 @@
+# A warp takes 64 weights, which share a scale that one lane reads; packed 32-bit stores, in Mojo.
+#
+# Source: D. Robertson's post, the kernel of one warp per quantization block. Where blocks are of 32
+#         weights, a second lane reads the second scale.
+# Bound:  instruction issue: one byte per thread, and a shuffle for its scale.
+# Launch: 256 threads for 512 weights.
+# Alone:  make bench KERNEL=mojo_warp_per_block
+from decode import *
+from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, lane_id, thread_idx
+from max.gpu.primitives.warp import shuffle_idx
+from std.utils import StaticTuple
+
+
+@export("nf4")
+@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](256))
+def warp_per_block(
+    codes: Bytes, table: Floats, absmax: Floats, scale_codes: Bytes, map: Floats, output: Weights,
+    n: Int32, shift: Int32, second_shift: Int32, offset: Float32,
+) abi("C"):
+    var entries = shared_table(table)
+    var byte = Int32(block_idx.x) * 256 + Int32(thread_idx.x)
+    var scale = Float32(0)
+    if lane_id() % 16 == 0 and 2 * byte < n:
+        scale = Scales(absmax, scale_codes, map, shift, second_shift, offset).at(2 * byte)
+    scale = shuffle_idx(scale, UInt32(lane_id() & 16))
+    if 2 * byte < n:
+        write_pair(codes, entries, scale, output, byte, n)

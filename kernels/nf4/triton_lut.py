@@ -1,0 +1,43 @@
+# Triton's own way: one tensor of bytes, two gathers from the table, and one interleaved store.
+#
+# Source: ours; what D. Robertson's post says of Triton is that it has no obvious path to packed
+#         stores. `make triton` prints how wide the stores are that it compiles this to.
+# Bound:  the exchange through shared memory that turns pairs into wide stores.
+# Launch: 128 threads for 2048 weights.
+# Alone:  make bench KERNEL=triton_lut
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled(entry, scale):
+    # One product, rounded to nearest even, subnormals flushed, as in kernels/nf4/format.hpp.
+    return tl.inline_asm_elementwise(
+        "mul.rn.ftz.f32 $0, $1, $2;", "=f,f,f", [entry, scale], tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
+def scales(absmax, scale_codes, map, block, second_shift, offset, live, NESTED: tl.constexpr):
+    if not NESTED:
+        return tl.load(absmax + block, live, 0.0)
+    entry = tl.load(map + tl.load(scale_codes + block, live, 0).to(tl.int32))
+    return scaled(entry, tl.load(absmax + (block >> second_shift), live, 0.0)) + offset
+
+
+@triton.jit
+def nf4(
+    codes, table, absmax, scale_codes, map, output, n, shift, second_shift, offset,
+    NESTED: tl.constexpr, BYTES: tl.constexpr,
+):  # fmt: skip
+    byte = tl.program_id(0) * BYTES + tl.arange(0, BYTES)
+    live = byte < n // 2
+    pair = tl.load(codes + byte, live, 0).to(tl.int32)
+    scale = scales(
+        absmax, scale_codes, map, byte * 2 >> shift, second_shift, offset, live, NESTED
+    )
+    first = scaled(tl.load(table + (pair >> 4)), scale)
+    second = scaled(tl.load(table + (pair & 15)), scale)
+    weight = tl.program_id(0) * (2 * BYTES) + tl.arange(0, 2 * BYTES)
+    both = tl.interleave(first, second).to(output.dtype.element_ty)
+    tl.store(output + weight, both, weight < n)

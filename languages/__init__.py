@@ -1,0 +1,1 @@
+"""Kernels that this project writes in other languages, compiled ahead of time to PTX."""
