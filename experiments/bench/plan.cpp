@@ -124,6 +124,10 @@ void print_kernels(const std::vector<Group>& groups) {
         fmt::print("  {:<24} declared deviation: {}\n", "", kernel.deviation);
       }
     }
+    for (const Family* family : families()) {
+      if (family->name() != group.family) continue;
+      for (const auto& line : family->absent()) fmt::print("  {}\n", line);
+    }
   }
 }
 

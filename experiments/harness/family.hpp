@@ -42,6 +42,8 @@ class Family {
   /// does so for any family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }
   virtual std::vector<VariantInfo> kernels() const = 0;
+  /// One line for each group of kernels that could be here and is not: why, and what to do.
+  virtual std::vector<std::string> absent() const { return {}; }
   /// Names of the data that its problems can be filled with; without --data, it is the first.
   virtual std::vector<std::string> data() const = 0;
   /// The selected problems, each with each of `data`. If the command line allows it, those that do

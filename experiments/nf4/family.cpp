@@ -8,6 +8,7 @@
 
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/selection.hpp"
+#include "experiments/nf4/compiled_kernels.hpp"
 #include "experiments/nf4/layers.hpp"
 #include "experiments/nf4/options.hpp"
 #include "experiments/nf4/workload.hpp"
@@ -35,11 +36,16 @@ class Nf4Family : public Family {
     add_peer_option(*group, peers_);
   }
 
-  void configure() override { load_peers(std::exchange(peers_, {})); }
+  void configure() override {
+    load_compiled_kernels();
+    load_peers(std::exchange(peers_, {}));
+  }
 
   bool is_asked_for() const override { return !shapes_.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
+
+  std::vector<std::string> absent() const override { return languages_not_built(); }
 
   std::vector<std::string> data() const override {
     return {std::ranges::begin(code_data_names), std::ranges::end(code_data_names)};

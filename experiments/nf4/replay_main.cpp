@@ -11,6 +11,7 @@
 #include "experiments/harness/pass.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/slots.hpp"
+#include "experiments/nf4/compiled_kernels.hpp"
 #include "experiments/nf4/options.hpp"
 #include "experiments/nf4/replay.hpp"
 #include "profiling/machine.hpp"
@@ -320,6 +321,7 @@ int run(int argc, char** argv) {
   }
   const auto models = select_models(read_models(project_root() / "data/models/models.json"),
                                     options.protocol.models);
+  load_compiled_kernels();
   load_peers(options.peers);
   const auto kernels = select_kernels(options.pass.kernel, registered_variants<Problem>());
   if (options.pass.dry_run) return dry_run(options, models, kernels);

@@ -4,6 +4,7 @@
 #include "experiments/harness/provenance.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/verifier.hpp"
+#include "experiments/nf4/compiled_kernels.hpp"
 #include "experiments/nf4/options.hpp"
 #include "experiments/nf4/workload.hpp"
 #include "experiments/verify/kernel_checks.hpp"
@@ -66,6 +67,7 @@ class Kernels : public KernelChecks {
 }  // namespace
 
 std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection) {
+  nf4::load_compiled_kernels();
   nf4::load_peers(selection.peers);
   auto kernels = select_kernels(selection.pattern, registered_variants<nf4::Problem>());
   std::string why_not;
