@@ -70,7 +70,7 @@ class Ptx:
     @property
     def store_bits(self) -> list[int]:
         """Widths of the stores to global memory that occur, narrowest first."""
-        found = re.findall(r"\bst\.global(?:\.\w+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
+        found = re.findall(r"\bst\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
         return sorted({int(lanes or 1) * int(bits) for lanes, bits in found})
 
     @property
@@ -81,6 +81,7 @@ class Ptx:
 def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict:
     """What the loader must know of a variant. Raises LanguageError on what must not be run."""
     where = f"{kernel.source_file} ({variant})"
+    entry = ptx.entry
     if ptx.threads != kernel.threads:
         raise LanguageError(
             f"{where}: is compiled for {ptx.threads} threads, and its comment says {kernel.threads}"
@@ -91,7 +92,7 @@ def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict:
         raise LanguageError(f"{where}: takes {ptx.parameters} parameters, not {PARAMETERS}")
     return {
         "file": f"{kernel.name}.{variant}.ptx",
-        "entry": ptx.entry,
+        "entry": entry,
         "shared_bytes": ptx.shared_bytes,
         "null_pointers": ptx.parameters - PARAMETERS,
         "store_bits": ptx.store_bits,

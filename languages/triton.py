@@ -49,7 +49,5 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
             )
         except Exception as error:  # whatever its passes throw
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise LanguageError(
-                f"{kernel.source_file} ({variant}, sm_{arch}): {first}"
-            ) from error
+            raise LanguageError(f"{kernel.source_file} ({variant}, sm_{arch}): {first}") from error
         return Ptx(made.asm["ptx"], made.metadata.shared)

@@ -1,6 +1,6 @@
 # Two bytes per thread, each stored as one packed 32-bit word: the post's final kernel, in Mojo.
 #
-# Source: D. Robertson's post, the kernel that it ends with; its rows of 256 bytes are taken from the
+# Source: D. Robertson's post: its final kernel, in Mojo; its rows of 256 bytes are taken from the
 #         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does.
 # Bound:  instruction issue: a thread writes eight bytes, in two stores.
 # Launch: 512 threads for 2048 weights.

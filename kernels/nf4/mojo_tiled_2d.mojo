@@ -1,7 +1,7 @@
 # One byte per thread, stored as one packed 32-bit word, in tiles of 4 x 256 bytes, in Mojo.
 #
-# Source: D. Robertson's post, the 2D-tiled kernel of 1024 threads; its rows of 256 bytes are taken
-#         from the flattened tensor.
+# Source: D. Robertson's post: 2D tiled, in Mojo; its rows of 256 bytes are taken from the flattened
+#         tensor.
 # Bound:  instruction issue: one byte per thread gives each thread little work.
 # Launch: 1024 threads for 2048 weights.
 # Alone:  make bench KERNEL=mojo_tiled_2d

@@ -1,7 +1,7 @@
 # A warp takes 64 weights, which share a scale that one lane reads; packed 32-bit stores, in Mojo.
 #
-# Source: D. Robertson's post, the kernel of one warp per quantization block. Where blocks are of 32
-#         weights, a second lane reads the second scale.
+# Source: D. Robertson's post: warp per block, in Mojo; where blocks are of 32 weights, a second
+#         lane reads the second scale.
 # Bound:  instruction issue: one byte per thread, and a shuffle for its scale.
 # Launch: 256 threads for 512 weights.
 # Alone:  make bench KERNEL=mojo_warp_per_block

@@ -95,8 +95,8 @@ class Loaded {
     std::int32_t shift = log2_exact(problem.block_size);
     std::int32_t second_shift = log2_exact(nested.block_size);
     float offset = nested.offset;
-    void* arguments[10 + max_null_pointers] = {&codes, &table, &absmax, &scale_codes,  &map,
-                                               &output, &n,    &shift,  &second_shift, &offset};
+    void* arguments[10 + max_null_pointers] = {&codes,  &table, &absmax, &scale_codes,  &map,
+                                               &output, &n,     &shift,  &second_shift, &offset};
     std::fill_n(arguments + 10, variant.null_pointers, static_cast<void*>(&null));
     const std::int64_t blocks =
         (problem.n + kernel_.weights_per_block - 1) / kernel_.weights_per_block;

@@ -15,15 +15,15 @@ struct PtxVariant {
 };
 
 /// A kernel in PTX. Its parameters, in this order:
-///   u8* codes, fp32* table[16], fp32* absmax (nested: the second-level absmax), u8* scale codes and
-///   fp32* map (both null if not nested), output, i32 n, i32 log2(weights per scale),
-///   i32 log2(scales per second-level scale), fp32 offset.
+///   u8* codes, fp32* table[16], fp32* absmax (nested: the second-level absmax), u8* scale codes
+///   and fp32* map (both null if not nested), output, i32 n, i32 log2(weights per scale), i32
+///   log2(scales per second-level scale), fp32 offset.
 /// Block b of its grid writes weights [b * weights_per_block, (b + 1) * weights_per_block) below n.
 struct PtxKernel {
   std::string name, lineage, source_file;
-  std::string compiler;      ///< With its version.
-  std::string make_target;   ///< What `make` builds it with.
-  unsigned threads = 0;      ///< In a block.
+  std::string compiler;     ///< With its version.
+  std::string make_target;  ///< What `make` builds it with.
+  unsigned threads = 0;     ///< In a block.
   int weights_per_block = 0;
   int pointer_alignment = 1;  ///< Every pointer is a multiple of this many bytes.
   int weights_multiple = 1;   ///< n is a multiple of this.

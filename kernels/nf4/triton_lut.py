@@ -1,7 +1,7 @@
 # Triton's own way: one tensor of bytes, two gathers from the table, and one interleaved store.
 #
-# Source: ours; what D. Robertson's post says of Triton is that it has no obvious path to packed
-#         stores. `make triton` prints how wide the stores are that it compiles this to.
+# Source: ours, in Triton; D. Robertson's post says that Triton has no obvious path to packed stores.
+#         `make triton` prints how wide the stores are that it compiles this to.
 # Bound:  the exchange through shared memory that turns pairs into wide stores.
 # Launch: 128 threads for 2048 weights.
 # Alone:  make bench KERNEL=triton_lut
@@ -33,9 +33,7 @@ def nf4(
     byte = tl.program_id(0) * BYTES + tl.arange(0, BYTES)
     live = byte < n // 2
     pair = tl.load(codes + byte, live, 0).to(tl.int32)
-    scale = scales(
-        absmax, scale_codes, map, byte * 2 >> shift, second_shift, offset, live, NESTED
-    )
+    scale = scales(absmax, scale_codes, map, byte * 2 >> shift, second_shift, offset, live, NESTED)
     first = scaled(tl.load(table + (pair >> 4)), scale)
     second = scaled(tl.load(table + (pair & 15)), scale)
     weight = tl.program_id(0) * (2 * BYTES) + tl.arange(0, 2 * BYTES)

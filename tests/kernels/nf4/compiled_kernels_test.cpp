@@ -18,21 +18,19 @@ using Json = nlohmann::ordered_json;
 
 const Json variant = {
     {"file", "toy.ptx"}, {"entry", "nf4"}, {"shared_bytes", 64}, {"null_pointers", 2}};
-const Json sound = {{"kernel", "toy"},
-                    {"language", "mojo"},
-                    {"compiler", "Mojo (max-core 1.2.3)"},
-                    {"lineage", "a toy"},
-                    {"source_file", "toy.mojo"},
-                    {"sources", {"toy.mojo"}},
-                    {"threads", 128},
-                    {"weights_per_block", 2048},
-                    {"pointer_alignment", 16},
-                    {"weights_multiple", 16},
-                    {"variants",
-                     {{"fp16", variant},
-                      {"bf16", variant},
-                      {"fp16_nested", variant},
-                      {"bf16_nested", variant}}}};
+const Json sound = {
+    {"kernel", "toy"},
+    {"language", "mojo"},
+    {"compiler", "Mojo (max-core 1.2.3)"},
+    {"lineage", "a toy"},
+    {"source_file", "toy.mojo"},
+    {"sources", {"toy.mojo"}},
+    {"threads", 128},
+    {"weights_per_block", 2048},
+    {"pointer_alignment", 16},
+    {"weights_multiple", 16},
+    {"variants",
+     {{"fp16", variant}, {"bf16", variant}, {"fp16_nested", variant}, {"bf16_nested", variant}}}};
 
 /// A folder with a source and, newer than it, manifests.
 class Compiled {
@@ -101,7 +99,8 @@ TEST(CompiledKernels, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
   says(with("/kernel", "../x"), "kernel: expected a plain name" + remedy);
   says(with("/compiler", ""), "compiler: expected a text" + remedy);
   says(with("/language", 7), "language: expected a text" + remedy);
-  for (const Json& wrong : {Json(0), Json(1025), Json(1.5), Json("128"), Json(1e300), Json(~0ull)}) {
+  for (const Json& wrong :
+       {Json(0), Json(1025), Json(1.5), Json("128"), Json(1e300), Json(~0ull)}) {
     says(with("/threads", wrong), "threads: expected a whole number from 1 to 1024" + remedy);
   }
   says(with("/variants/bf16/file", "../../x.ptx"), "file: expected a plain name" + remedy);
@@ -149,8 +148,7 @@ TEST(CompiledKernels, ARowSaysItsCompilerAndWhatItCannotRun) {
   problem.n = 17;
   EXPECT_EQ(row.supports(problem).reason, "is compiled for multiples of 16 weights");
   problem.n = std::int64_t{1} << 31;
-  EXPECT_EQ(row.supports(problem).reason,
-            "counts weights in 32 bits: 2^31 - 1 - 2048 at most");
+  EXPECT_EQ(row.supports(problem).reason, "counts weights in 32 bits: 2^31 - 1 - 2048 at most");
   problem.n = 32;
   problem.absmax = reinterpret_cast<const float*>(std::uintptr_t{24});
   EXPECT_EQ(row.supports(problem).reason, "is compiled for arrays aligned to 16 bytes");
@@ -228,7 +226,9 @@ TEST(PtxFunctions, WhatCannotBeLoadedSaysWhyInOneLineAndIsNotLaunched) {
 }
 
 /// Every kernel that was built here, at sizes within and across its blocks.
-TEST(OnGpuCompiledKernels, AreBitExactAtEverySizeThatTheySupport) {
+class OnGpuCompiledKernels : public OnGpuTest {};
+
+TEST_F(OnGpuCompiledKernels, AreBitExactAtEverySizeThatTheySupport) {
   const auto built = read_compiled_kernels(compiled_folder(), project_root());
   if (built.empty()) GTEST_SKIP() << "nothing was built: make mojo; make triton";
   const Proof proof;
