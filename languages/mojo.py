@@ -12,6 +12,7 @@ PACKAGE = "max-core"
 FILES = "mojo_*.mojo"
 SHARED_FILES = ("kernels/nf4/decode.mojo",)
 # A packed store needs an aligned output; any length will do.
+TIMEOUT_S = 120  # it takes 2 s
 POINTER_ALIGNMENT, WEIGHTS_MULTIPLE = 4, 1
 
 
@@ -33,12 +34,17 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
         output = Path(folder) / "kernel.ptx"
         # Without the first, every run looks a host up.
         own = {"MODULAR_TELEMETRY_ENABLED": "0", "MODULAR_CACHE_DIR": folder}
-        done = subprocess.run(
-            command(kernel, variant, arch, output),
-            env=os.environ | own,
-            capture_output=True,
-            text=True,
-        )
+        try:
+            done = subprocess.run(
+                command(kernel, variant, arch, output),
+                env=os.environ | own,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            where = f"{kernel.source_file} ({variant}, sm_{arch})"
+            raise LanguageError(f"{where}: no answer after {TIMEOUT_S} s") from error
         if done.returncode != 0 or not output.exists():
             said = [line for line in done.stderr.splitlines() if "error:" in line] or ["no reason"]
             raise LanguageError(f"{kernel.source_file} ({variant}, sm_{arch}): {said[0].strip()}")
