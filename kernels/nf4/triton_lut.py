@@ -1,6 +1,6 @@
 # Triton's own way: one tensor of bytes, two gathers from the table, and one interleaved store.
 #
-# Source: ours, in Triton; D. Robertson's post says that Triton has no obvious path to packed stores.
+# Source: ours, in Triton; D. Robertson's post says: Triton has no obvious path to packed stores.
 #         `make triton` prints how wide the stores are that it compiles this to.
 # Bound:  the exchange through shared memory that turns pairs into wide stores.
 # Launch: 128 threads for 2048 weights.
