@@ -241,10 +241,6 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   return sampled;
 }
 
-std::optional<double> Puzzle::sm_mhz() {
-  probe_.enqueue(0, stream_.get());
-  stream_.synchronize();
-  return probe_.mhz(0);
-}
+std::optional<double> Puzzle::sm_mhz() { return probe_.mhz(stream_.get()); }
 
 }  // namespace reprolab::puzzle

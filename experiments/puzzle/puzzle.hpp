@@ -87,7 +87,7 @@ class Puzzle : public Subject {
   Comparisons comparisons_{stream_.get()};
   std::vector<Part> parts_;
   profiling::Event start_, end_;
-  profiling::SmClockProbe probe_{1};
+  profiling::SmClockProbe probe_;
   std::optional<ProgressBar> bar_;
 };
 

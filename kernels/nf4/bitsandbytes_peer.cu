@@ -1,8 +1,7 @@
 // The peer: the real bitsandbytes, called through the C API of its CUDA library.
 //
 // Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel. For nested scales, Unsloth's
-//         fast_dequantize: the library's call for the scales, the offset added, its call for the
-//         weights. The fp32 scales are written, read, written and read in between.
+//         fast_dequantize: the library's call for the scales, the offset, its call for the weights.
 // Bound:  whatever limits the library's kernel.
 // Alone:  make bench KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "common/plain_name.hpp"
 #include "common/printable.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
+#include "kernels/nf4/peer_scales.cuh"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
@@ -30,33 +30,6 @@ struct Library {
 constexpr const char* fp16_name = "cdequantize_blockwise_fp16_nf4";
 constexpr const char* bf16_name = "cdequantize_blockwise_bf16_nf4";
 constexpr const char* fp32_name = "cdequantize_blockwise_fp32";
-
-__global__ void add_offset(float* absmax, float offset, std::int64_t blocks) {
-  const std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (block < blocks) absmax[block] = __fadd_rn(absmax[block], offset);
-}
-
-/// Where the scales of nested problems are kept between two launches. Its memory stays with it when
-/// the GPU is waited for, as Unsloth's and PyTorch's buffers do: the device's own pool would give
-/// it back to the driver, and every launch would pay for that.
-cudaError_t scale_pool(cudaMemPool_t& pool) {
-  static cudaMemPool_t made = nullptr;
-  static const cudaError_t status = [] {
-    cudaMemPoolProps properties{};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    if (const auto error = cudaGetDevice(&properties.location.id); error != cudaSuccess) {
-      return error;
-    }
-    if (const auto error = cudaMemPoolCreate(&made, &properties); error != cudaSuccess) {
-      return error;
-    }
-    std::uint64_t kept = UINT64_MAX;
-    return cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &kept);
-  }();
-  pool = made;
-  return status;
-}
 
 cudaError_t dequantize_scales(const Library& library, const Problem& problem, float* absmax,
                               std::int64_t blocks, cudaStream_t stream) {
