@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 
 #include "experiments/harness/errors.hpp"
@@ -19,24 +21,31 @@ std::uint64_t copied(const ProblemFacts& facts) {
   return std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
 }
 
+/// A slot's output from the 16-byte boundary at or before its start on, where a problem has moved
+/// it off one; that much memory belongs to the slot.
+void* output(const Workload& workload, int slot) {
+  auto* const start = static_cast<std::byte*>(workload.output(slot));
+  return start - reinterpret_cast<std::uintptr_t>(start) % 16;
+}
+
 /// Copies from a slot written a full rotation ago to the slot before it, which was just read.
 template <void copy(void*, const void*, std::uint64_t, cudaStream_t)>
 void launch_copy(const Workload& workload, int slot, cudaStream_t stream) {
   const int before = (slot + workload.slots() - 1) % workload.slots();
-  copy(workload.output(before), workload.output(slot), copied(workload.facts()), stream);
+  copy(output(workload, before), output(workload, slot), copied(workload.facts()), stream);
 }
 
 void launch_read(const Workload& workload, int slot, cudaStream_t stream) {
-  profiling::ceilings::read_only(workload.output(slot), workload.facts().bytes_written, stream);
+  profiling::ceilings::read_only(output(workload, slot), workload.facts().bytes_written, stream);
 }
 
 void launch_same_bytes(const Workload& workload, int slot, cudaStream_t stream) {
   profiling::ceilings::same_bytes(workload.input(slot).data(), workload.facts().bytes_read,
-                                  workload.output(slot), workload.facts().bytes_written, stream);
+                                  output(workload, slot), workload.facts().bytes_written, stream);
 }
 
 void launch_write(const Workload& workload, int slot, cudaStream_t stream) {
-  profiling::ceilings::write_only(workload.output(slot), workload.facts().bytes_written, stream);
+  profiling::ceilings::write_only(output(workload, slot), workload.facts().bytes_written, stream);
 }
 
 constexpr Ceiling all[] = {

@@ -25,15 +25,23 @@ Problem without_pointers(const reference::QuantizedTensor& tensor) {
 
 }  // namespace
 
-DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor)
+DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset)
     : nested_(tensor.nested.has_value()) {
-  scales_at_ = aligned(tensor.codes.size());
-  const std::size_t scale_bytes =
-      nested_ ? tensor.nested->codes.size() : tensor.absmax.size() * sizeof(float);
-  nested_map_at_ = scales_at_ + aligned(scale_bytes);
-  nested_absmax_at_ = nested_map_at_ + (nested_ ? aligned(sizeof(tensor.nested->map)) : 0);
-  const std::size_t nested_bytes = nested_ ? tensor.nested->absmax.size() * sizeof(float) : 0;
-  memory_ = profiling::DeviceBuffer(nested_absmax_at_ + nested_bytes);
+  std::size_t end = 0;
+  const auto placed = [&](std::size_t elements, std::size_t element_bytes) {
+    const std::size_t at = aligned(end) + static_cast<std::size_t>(offset) * element_bytes;
+    end = at + elements * element_bytes;
+    return at;
+  };
+  codes_at_ = placed(tensor.codes.size(), 1);
+  if (nested_) {
+    scales_at_ = placed(tensor.nested->codes.size(), 1);
+    nested_map_at_ = placed(std::size(tensor.nested->map), sizeof(float));
+    nested_absmax_at_ = placed(tensor.nested->absmax.size(), sizeof(float));
+  } else {
+    scales_at_ = placed(tensor.absmax.size(), sizeof(float));
+  }
+  memory_ = profiling::DeviceBuffer(end);
   fill(tensor);
 }
 
@@ -43,7 +51,7 @@ void DeviceTensor::fill(const reference::QuantizedTensor& tensor) {
     profiling::check(cudaMemcpy(data() + at, from, bytes, cudaMemcpyHostToDevice),
                      "copying a quantized matrix to the GPU");
   };
-  upload(0, tensor.codes.data(), tensor.codes.size());
+  upload(codes_at_, tensor.codes.data(), tensor.codes.size());
   if (nested_) {
     const auto& nested = *tensor.nested;
     upload(scales_at_, nested.codes.data(), nested.codes.size());
@@ -61,7 +69,8 @@ void DeviceTensor::fill(const DeviceTensor& other, cudaStream_t stream) {
 }
 
 DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
-    : scales_at_(other.scales_at_),
+    : codes_at_(other.codes_at_),
+      scales_at_(other.scales_at_),
       nested_map_at_(other.nested_map_at_),
       nested_absmax_at_(other.nested_absmax_at_),
       nested_(other.nested_),
@@ -71,7 +80,7 @@ DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
 
 Problem DeviceTensor::problem(void* output) const {
   Problem problem = at_offsets_;
-  problem.codes = reinterpret_cast<const std::uint8_t*>(data());
+  problem.codes = reinterpret_cast<const std::uint8_t*>(data() + codes_at_);
   problem.output = output;
   if (nested_) {
     problem.nested.codes = reinterpret_cast<const std::uint8_t*>(data() + scales_at_);
@@ -84,13 +93,19 @@ Problem DeviceTensor::problem(void* output) const {
 }
 
 Problem without_memory(const TensorSpec& spec) {
-  alignas(256) static constexpr std::uint8_t never_read = 0;
+  // Never read. Only the addresses matter.
+  alignas(256) static constexpr float scales[most_offset + 1] = {};
+  alignas(256) static std::uint16_t weights[most_offset + 1];
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(scales) + spec.offset;
   Problem problem;
+  problem.codes = codes;
+  problem.absmax = spec.nested ? nullptr : scales + spec.offset;
+  problem.output = weights + spec.offset;
   problem.table = reference::standard_table;
   problem.n = spec.weights();
   problem.block_size = spec.block_size;
   problem.output_type = output_type(spec.output);
-  if (spec.nested) problem.nested.codes = &never_read;
+  if (spec.nested) problem.nested.codes = codes;
   return problem;
 }
 

@@ -12,7 +12,8 @@ namespace reprolab::nf4 {
 /// Codes and scales of one tensor in device memory, in one allocation.
 class DeviceTensor {
  public:
-  explicit DeviceTensor(const reference::QuantizedTensor& tensor);
+  /// Every array begins `offset` elements past an aligned address.
+  explicit DeviceTensor(const reference::QuantizedTensor& tensor, int offset = 0);
   /// A physically distinct copy.
   DeviceTensor(const DeviceTensor& other, cudaStream_t stream);
   DeviceTensor(DeviceTensor&&) = default;
@@ -29,7 +30,7 @@ class DeviceTensor {
 
  private:
   Problem at_offsets_;  ///< Everything but the pointers.
-  std::size_t scales_at_ = 0, nested_map_at_ = 0, nested_absmax_at_ = 0;
+  std::size_t codes_at_ = 0, scales_at_ = 0, nested_map_at_ = 0, nested_absmax_at_ = 0;
   bool nested_ = false;
   profiling::DeviceBuffer memory_;
 };

@@ -33,6 +33,11 @@ class Nf4Family : public Family {
         ->delimiter(',');
     group->add_option("--shape", shapes_, "ROWSxCOLUMNS instead of the models' shapes");
     add_format_options(*group, format_);
+    group
+        ->add_option("--offset", format_.offset,
+                     "Elements by which every array begins past an aligned address")
+        ->check(CLI::Range(0, most_offset))
+        ->default_str("0");
     add_peer_option(*group, peers_);
   }
 
@@ -87,7 +92,8 @@ class Nf4Family : public Family {
                   return kernel_named<Problem>(kernel).supports(without_memory(spec));
                 },
             .prepare = [facts, spec](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
-              return std::make_unique<Nf4Workload>(facts, make_tensors(spec, seed, slots), slots);
+              return std::make_unique<Nf4Workload>(facts, make_tensors(spec, seed, slots), slots,
+                                                   spec.offset);
             }};
   }
 

@@ -14,9 +14,10 @@ constexpr float weight_deviation = 0.02f;  // of the order of that in trained li
 }  // namespace
 
 std::string TensorSpec::format() const {
-  return fmt::format("{}/b{}{}{}{}", reference::name(output), block_size, nested ? "-nested" : "",
+  return fmt::format("{}/b{}{}{}{}{}", reference::name(output), block_size, nested ? "-nested" : "",
                      data == CodeData::normal ? "" : "/",
-                     data == CodeData::normal ? "" : name(data));
+                     data == CodeData::normal ? "" : name(data),
+                     offset == 0 ? "" : fmt::format("/offset{}", offset));
 }
 
 std::uint64_t TensorSpec::bytes_read() const {

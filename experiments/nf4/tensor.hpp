@@ -10,6 +10,8 @@
 
 namespace reprolab::nf4 {
 
+inline constexpr int most_offset = 255;
+
 /// Shape, format and data of a tensor.
 struct TensorSpec {
   std::int64_t rows = 0, columns = 0;
@@ -17,9 +19,12 @@ struct TensorSpec {
   bool nested = false;
   reference::WeightType output = reference::WeightType::fp16;
   CodeData data = CodeData::normal;
+  int offset =
+      0;  ///< Elements by which every array in device memory begins past an aligned address.
 
   std::int64_t weights() const { return rows * columns; }
-  /// "fp16/b64" or "fp16/b64-nested"; with other data than normal, "fp16/b64/sorted".
+  /// "fp16/b64" or "fp16/b64-nested"; with other data than normal, "fp16/b64/sorted"; with an
+  /// offset, "fp16/b64/offset1".
   std::string format() const;
   /// Bytes that a dequantization must read and write, each byte counted once.
   std::uint64_t bytes_read() const;

@@ -19,6 +19,7 @@ ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                                 {"output", reference::name(spec.output)},
                                 {"models", used_by}};
   if (spec.data != CodeData::normal) description["data"] = nf4::name(spec.data);
+  if (spec.offset != 0) description["offset"] = spec.offset;
   return {.name = name,
           .description = std::move(description),
           .elements = spec.weights(),
@@ -35,18 +36,19 @@ std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int
   return tensors;
 }
 
-Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int slots)
-    : facts_(std::move(facts)), tensors_(std::move(tensors)) {
+Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int slots, int offset)
+    : facts_(std::move(facts)), offset_(offset), tensors_(std::move(tensors)) {
   if (static_cast<int>(tensors_.size()) != std::min(slots, distinct_matrices)) {
     throw std::logic_error(facts_.name + ": a slot has no matrix");
   }
   inputs_.reserve(static_cast<std::size_t>(slots));
-  for (const Tensor& tensor : tensors_) inputs_.emplace_back(tensor.quantized);
+  for (const Tensor& tensor : tensors_) inputs_.emplace_back(tensor.quantized, offset);
   for (int slot = static_cast<int>(tensors_.size()); slot < slots; ++slot) {
     inputs_.emplace_back(tensor(slot % distinct_matrices), nullptr);
   }
   for (int slot = 0; slot < slots; ++slot) {
-    outputs_.emplace_back(facts_.output_bytes() + guard_bytes);
+    outputs_.emplace_back(facts_.output_bytes() + guard_bytes +
+                          static_cast<std::uint64_t>(2 * offset));
   }
 }
 
@@ -63,7 +65,7 @@ void Nf4Workload::fill_inputs() {
 }
 
 Support Nf4Workload::supports(const std::string& kernel) const {
-  return kernel_named<Problem>(kernel).supports(inputs_[0].problem(outputs_[0].data()));
+  return kernel_named<Problem>(kernel).supports(inputs_[0].problem(output(0)));
 }
 
 cudaError_t Nf4Workload::launch(const std::string& kernel, int slot, cudaStream_t stream) const {

@@ -12,13 +12,16 @@ namespace reprolab::nf4 {
 class Nf4Workload : public Workload {
  public:
   /// Copies `tensors`, one or several of one shape, in turn to `slots` slots in device memory.
-  Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int slots);
+  /// Every array begins `offset` elements past an aligned address.
+  Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int slots, int offset = 0);
 
   const ProblemFacts& facts() const override { return facts_; }
   int slots() const override { return static_cast<int>(outputs_.size()); }
   Support supports(const std::string& kernel) const override;
   cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override;
-  void* output(int slot) const override { return outputs_[static_cast<std::size_t>(slot)].data(); }
+  void* output(int slot) const override {
+    return outputs_[static_cast<std::size_t>(slot)].as<std::uint16_t>() + offset_;
+  }
   std::span<const std::byte> input(int slot) const override;
   std::span<const std::byte> expected() const override;
   void write_expected(int matrix, void* to, cudaStream_t stream) const override;
@@ -32,6 +35,7 @@ class Nf4Workload : public Workload {
   void fill_inputs() override;
 
   ProblemFacts facts_;
+  int offset_;
   std::vector<Tensor> tensors_;  ///< Indexed by matrix.
   std::vector<DeviceTensor> inputs_;
   std::vector<profiling::DeviceBuffer> outputs_;

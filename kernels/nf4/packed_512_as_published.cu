@@ -35,7 +35,7 @@ const Register<Problem> registered{{
     .contract = {.deviation =
                      "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",
                  .emulate = emulate},
-    .supports = supports_standard_table,
+    .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2>, FusedNestedScaleReader>,
 }};
 

@@ -13,7 +13,7 @@ const Register<Problem> registered{{
     .lineage = "D. Robertson's post: packed 32-bit stores",
     .source_file = "kernels/nf4/packed_store.cu",
     .contract = {},
-    .supports = supports_standard_table,
+    .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore>,
 }};
 

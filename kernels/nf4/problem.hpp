@@ -19,17 +19,16 @@ struct NestedScales {
 };
 
 /// Dequantize `n` weights: output[i] = round16(table[code(i)] * absmax[i / block_size]).
-/// Nothing past the end of any array may be read or written. `n` may be 0.
+/// Nothing outside any array may be read or written. `n` may be 0. Arrays are aligned to their
+/// elements; a kernel that needs more says so in its `supports`.
 struct Problem {
-  const std::uint8_t* codes =
-      nullptr;  ///< [ceil(n / 2)], two codes per byte, high nibble first; 16-byte aligned.
-  const float* absmax =
-      nullptr;          ///< [ceil(n / block_size)]; null when `nested` is used; 16-byte aligned.
-  NestedScales nested;  ///< `nested.codes` is null when `absmax` is used.
-  std::array<float, 16> table{};  ///< The checkpoint's `quant_map`.
-  std::int64_t n = 0;             ///< Number of weights; may exceed 2^31.
-  int block_size = 64;            ///< Weights per scale; a power of two, 32 to 4096.
-  void* output = nullptr;         ///< [n] of `output_type`; 16-byte aligned.
+  const std::uint8_t* codes = nullptr;  ///< [ceil(n / 2)], two codes per byte, high nibble first.
+  const float* absmax = nullptr;        ///< [ceil(n / block_size)]; null when `nested` is used.
+  NestedScales nested;                  ///< `nested.codes` is null when `absmax` is used.
+  std::array<float, 16> table{};        ///< The checkpoint's `quant_map`.
+  std::int64_t n = 0;                   ///< Number of weights; may exceed 2^31.
+  int block_size = 64;                  ///< Weights per scale; a power of two, 32 to 4096.
+  void* output = nullptr;               ///< [n] of `output_type`.
   OutputType output_type = OutputType::fp16;
 
   bool is_nested() const { return nested.codes != nullptr; }

@@ -1,6 +1,6 @@
 // Scales read in two steps, for kernels with a barrier between them: what is in device memory
 // before it, so that these loads are in flight with the codes', and what is in shared memory after
-// it.
+// it. L2 can be asked for them before either.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,17 @@
 #include "kernels/nf4/scales.hpp"
 
 namespace reprolab::nf4 {
+
+/// All threads of a block together: asks L2 for `array[first]` to `array[first + count - 1]`, as
+/// far as they lie before `array[size]`. One request per cache line.
+template <int Threads, class T, class Index>
+__device__ void prefetch_to_l2(const T* array, Index first, unsigned count, Index size) {
+  constexpr unsigned line = 128 / sizeof(T);
+#pragma unroll 1
+  for (unsigned i = threadIdx.x * line; i < count; i += Threads * line) {
+    if (first + i < size) asm volatile("prefetch.global.L2 [%0];" ::"l"(array + (first + i)));
+  }
+}
 
 template <class Reader>
 struct StagedScales;
@@ -25,6 +36,13 @@ struct StagedScales<PlainScaleReader> {
   }
   __device__ static float value(const Storage&, const PlainScaleReader&, Loaded loaded) {
     return loaded;
+  }
+  /// Of all threads together: asks L2 for the scales of `weights` from `first` on, out of `n`.
+  template <int Threads, class Index>
+  __device__ static void prefetch(const PlainScaleReader& scales, Index first, unsigned weights,
+                                  Index n) {
+    prefetch_to_l2<Threads>(scales.absmax, first >> scales.shift, weights >> scales.shift,
+                            n >> scales.shift);
   }
 };
 
@@ -55,6 +73,13 @@ struct StagedScales<NestedScaleReader> {
   __device__ static float value(const Storage& storage, const NestedScaleReader& scales,
                                 Loaded loaded) {
     return nested_scale(storage.map[loaded.code], loaded.second_absmax, scales.offset);
+  }
+  /// The codes alone: the other scales are 64 times fewer bytes.
+  template <int Threads, class Index>
+  __device__ static void prefetch(const NestedScaleReader& scales, Index first, unsigned weights,
+                                  Index n) {
+    prefetch_to_l2<Threads>(scales.codes, first >> scales.shift, weights >> scales.shift,
+                            n >> scales.shift);
   }
 };
 

@@ -2,64 +2,87 @@
 // store. A warp reads 128 consecutive bytes and writes 512. streaming.cu says what it is for.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/access.cuh"
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/problem_types.hpp"
 #include "kernels/nf4/staged_scales.cuh"
 #include "kernels/nf4/support.hpp"
+#include "kernels/nf4/words.hpp"
 
 namespace reprolab::nf4 {
 
-/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes.
-template <int Threads, int WordsPerThread, class Reads>
+/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes. L2
+/// is asked for the codes and scales of `BurstWords` words at a time, `AheadWords` words before
+/// their turn, so that memory is read in long bursts between the writes; 0: for none.
+template <int Threads, int WordsPerThread, class Reads = StreamingAccess,
+          int AheadWords = 512 << 10, int BurstWords = 8 << 10>
 struct StreamShape {
-  static_assert(Threads % 32 == 0);  // and so enough to fill the table
+  static_assert(Threads >= 64);  // enough to fill the table, and for the weights in no word
+  static_assert(BurstWords % (Threads * WordsPerThread) == 0);
   using CodeReads = Reads;
   static constexpr int threads = Threads, words = WordsPerThread;
   static constexpr int tile_words = Threads * WordsPerThread;
+  static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
 };
 
-/// All 8 weights of a word, rounded, in the order of the output.
-template <class Out>
-__device__ uint4 decoded(const float* table, std::uint32_t word, float scale) {
+/// All 8 weights of a word, rounded, in the order of the output. `scale` gives that of each.
+template <class Out, class Scale>
+__device__ uint4 decoded(const float* table, std::uint32_t word, Scale scale) {
   const auto pair = [&](int first) {
-    return packed<Out>(scaled(table[code_in_word(word, first)], scale),
-                       scaled(table[code_in_word(word, first + 1)], scale));
+    return packed<Out>(scaled(table[code_in_word(word, first)], scale(first)),
+                       scaled(table[code_in_word(word, first + 1)], scale(first + 1)));
   };
   return {pair(0), pair(2), pair(4), pair(6)};
 }
 
-/// One weight of a byte.
+/// One weight, where it lies in no word.
 template <class Out, class Index, class ScaleReader>
 __device__ Out decoded_alone(std::uint8_t byte, Index weight, const ScaleReader& scales) {
   const unsigned code = weight % 2 == 0 ? first_code(byte) : second_code(byte);
   return round_to<Out>(scaled(constant_table.entry[code], scales.at(weight)));
 }
 
-template <class Shape, class Index, class ScaleReader, class Out>
+template <class Shape, bool Aligned, class Index, class ScaleReader, class Out>
 __global__ void __launch_bounds__(Shape::threads)
-    streaming(const std::uint8_t* __restrict__ codes, const ScaleReader scales,
-              Out* __restrict__ output, const Index n) {
-  const Index words = n / weights_per_word;  // whole ones
+    streaming(const Words<Index> words, const std::uint8_t* __restrict__ codes,
+              const ScaleReader scales, Out* __restrict__ output, const Index n) {
   const Index tile = static_cast<Index>(blockIdx.x) * Shape::tile_words;
-  if (tile >= words) {
-    // A last block for the weights that do not fill a word, one per thread.
-    const Index weight = words * weights_per_word + threadIdx.x;
+  if (tile >= words.count) {
+    // A last block for the weights before and after the words, one per thread.
+    const Index weight = threadIdx.x < words.first ? Index{threadIdx.x}
+                                                   : words.count * weights_per_word + threadIdx.x;
     if (weight < n) output[weight] = decoded_alone<Out>(codes[weight / 2], weight, scales);
     return;
   }
 
-  // All loads come before the barrier, so all are in flight at once.
   using Scales = StagedScales<ScaleReader>;
+  const auto first_weight = [&](Index at) {
+    return (Aligned ? 0 : words.first) + at * weights_per_word;
+  };
+  if (Shape::ahead_words > 0 && tile % Shape::burst_words == 0) {
+    const Index ahead = tile + Shape::ahead_words;
+    prefetch_to_l2<Shape::threads>(words.codes, ahead, Shape::burst_words, words.count);
+    Scales::template prefetch<Shape::threads>(scales, first_weight(ahead),
+                                              Shape::burst_words * weights_per_word, n);
+  }
+
+  // All loads come before the barrier, so all are in flight at once.
   const typename Shape::CodeReads reads;
   std::uint32_t word[Shape::words];
-  typename Scales::Loaded loaded[Shape::words];
+  typename Scales::Loaded loaded[Shape::words], loaded_next[Shape::words];
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = tile + i * Shape::threads + threadIdx.x;
-    word[i] = at < words ? reads.load(reinterpret_cast<const std::uint32_t*>(codes) + at) : 0;
-    loaded[i] =
-        at < words ? Scales::load(scales, at * weights_per_word) : typename Scales::Loaded{};
+    const Index at = tile + i * Shape::threads + threadIdx.x, first = first_weight(at);
+    const bool inside = at < words.count;
+    word[i] = inside ? reads.load(words.codes + at) : 0;
+    loaded[i] = inside ? Scales::load(scales, first) : typename Scales::Loaded{};
+    if constexpr (!Aligned) {
+      const bool spans = inside && words.shift != 0;
+      word[i] = joined(word[i], spans ? reads.load(words.codes + at + 1) : 0, words.shift);
+      loaded_next[i] = inside ? Scales::load(scales, first + weights_per_word - 1) : loaded[i];
+    }
   }
   __shared__ float table[16];
   __shared__ typename Scales::Storage storage;
@@ -71,23 +94,44 @@ __global__ void __launch_bounds__(Shape::threads)
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
     const Index at = tile + i * Shape::threads + threadIdx.x;
-    const uint4 weights = decoded<Out>(table, word[i], Scales::value(storage, scales, loaded[i]));
-    if (at < words) __stcs(reinterpret_cast<uint4*>(output) + at, weights);
+    const float scale = Scales::value(storage, scales, loaded[i]);
+    uint4 weights;
+    if constexpr (Aligned) {
+      weights = decoded<Out>(table, word[i], [=](int) { return scale; });
+    } else {
+      const float next = Scales::value(storage, scales, loaded_next[i]);
+      const int in_block = scales.left_of_block(first_weight(at));
+      weights = decoded<Out>(table, word[i], [=](int k) { return k < in_block ? scale : next; });
+    }
+    if (at < words.count) __stcs(reinterpret_cast<uint4*>(output + words.first) + at, weights);
   }
 }
 
-template <class Shape>
-cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
-  constexpr std::int64_t tile = std::int64_t{Shape::tile_words} * weights_per_word;
-  const std::int64_t whole = problem.n / weights_per_word * weights_per_word;
-  const std::int64_t blocks = (whole + tile - 1) / tile + (whole < problem.n ? 1 : 0);
+/// Enqueues the walk of `cut` for one combination of types.
+template <class Shape, bool Aligned, class Index, class ScaleReader, class Out>
+cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>& cut,
+                              cudaStream_t stream) {
+  const std::int64_t blocks = (cut.count + Shape::tile_words - 1) / Shape::tile_words +
+                              (cut.count * weights_per_word < problem.n ? 1 : 0);
   if (blocks == 0) return cudaSuccess;
+  streaming<Shape, Aligned><<<static_cast<unsigned>(blocks), Shape::threads, 0, stream>>>(
+      Words<Index>(cut), problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+      static_cast<Index>(problem.n));
+  return cudaGetLastError();
+}
+
+/// Launches the walk in one shape for plain scales and one for nested ones.
+template <class Plain, class Nested>
+cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
+  const Words<std::int64_t> cut = words_of(problem);
   return with_problem_types(
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        streaming<Shape><<<static_cast<unsigned>(blocks), Shape::threads, 0, stream>>>(
-            problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
-            static_cast<Index>(problem.n));
-        return cudaGetLastError();
+        constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
+        using Shape = std::conditional_t<nested, Nested, Plain>;
+        const auto enqueue = cut.are_aligned()
+                                 ? enqueue_streaming<Shape, true, Index, ScaleReader, Out>
+                                 : enqueue_streaming<Shape, false, Index, ScaleReader, Out>;
+        return enqueue(problem, cut, stream);
       });
 }
 

@@ -23,4 +23,12 @@ inline Support supports_standard_table(const Problem& problem) {
   return Support::yes();
 }
 
+/// The same, for kernels that store two weights at once.
+inline Support supports_packed_stores(const Problem& problem) {
+  if (reinterpret_cast<std::uintptr_t>(problem.output) % 4 != 0) {
+    return Support::no("stores two weights at once: the output must be 4-byte aligned");
+  }
+  return supports_standard_table(problem);
+}
+
 }  // namespace reprolab::nf4

@@ -60,7 +60,7 @@ const Register<Problem> registered{{
     .lineage = "D. Robertson's post: a warp per block of 64",
     .source_file = "kernels/nf4/warp_per_block.cu",
     .contract = {},
-    .supports = supports_standard_table,
+    .supports = supports_packed_stores,
     .launch = launch,
 }};
 

@@ -32,18 +32,19 @@ class Proof {
       profiling::make_instrument(profiling::InstrumentKind::events);
 };
 
-/// An output on the device with `guard` bytes of a pattern before and after it; the output is
-/// filled with the same pattern.
+/// An output on the device with `guard` bytes of a pattern before and after it, and `offset_bytes`
+/// more before it; the output is filled with the same pattern.
 class GuardedOutput {
  public:
   static constexpr std::uint64_t guard = 65536;  // farther than a tile or block reaches
   static constexpr int pattern = 0xa5;
 
-  explicit GuardedOutput(std::uint64_t bytes) : bytes_(bytes), memory_(bytes + 2 * guard) {
+  explicit GuardedOutput(std::uint64_t bytes, std::uint64_t offset_bytes = 0)
+      : begin_(guard + offset_bytes), bytes_(bytes), memory_(begin_ + bytes + guard) {
     profiling::check(cudaMemset(memory_.data(), pattern, memory_.bytes()), "laying guards");
   }
 
-  void* data() const { return memory_.as<std::byte>() + guard; }
+  void* data() const { return memory_.as<std::byte>() + begin_; }
 
   /// Where a guard was changed, in bytes from the output's start; empty if nowhere.
   std::vector<std::int64_t> touched() const {
@@ -52,16 +53,16 @@ class GuardedOutput {
                      "reading the guards");
     std::vector<std::int64_t> found;
     for (std::uint64_t i = 0; i < host.size(); ++i) {
-      const bool inside = i >= guard && i < guard + bytes_;
+      const bool inside = i >= begin_ && i < begin_ + bytes_;
       if (!inside && host[i] != pattern) {
-        found.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(guard));
+        found.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(begin_));
       }
     }
     return found;
   }
 
  private:
-  std::uint64_t bytes_;
+  std::uint64_t begin_, bytes_;
   profiling::DeviceBuffer memory_;
 };
 

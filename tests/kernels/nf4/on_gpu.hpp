@@ -26,10 +26,12 @@ class Proof : public reprolab::Proof {
   }
 };
 
-/// Launches `kernel` on `tensor` by itself and returns where it wrote outside its output.
-inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const Tensor& tensor) {
-  const DeviceTensor input(tensor.quantized);
-  const GuardedOutput output(2 * tensor.expected.size());
+/// Launches `kernel` by itself on `tensor`, whose arrays begin `offset` elements past an aligned
+/// address, and returns where it wrote outside its output.
+inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const Tensor& tensor,
+                                                int offset = 0) {
+  const DeviceTensor input(tensor.quantized, offset);
+  const GuardedOutput output(2 * tensor.expected.size(), 2 * static_cast<std::uint64_t>(offset));
   const Problem problem = input.problem(output.data());
   if (!kernel_named<Problem>(kernel).supports(problem).ok) return {};
   profiling::check(kernel_named<Problem>(kernel).launch(problem, nullptr), kernel);

@@ -67,5 +67,23 @@ TEST(Supports, Algorithm1RefusesBlocksLongerThanItsTile) {
   }
 }
 
+/// The output of an element's alignment is no obstacle but to kernels that store two at once.
+TEST(Supports, AnOddPlaceOfTheOutputIsRefusedByPackedStoresAlone) {
+  for (const auto& kernel : registered_kernels()) {
+    if (kernel.origin.kind != Origin::Kind::project) continue;
+    Problem problem = valid_problem(64);
+    alignas(16) static std::uint16_t output[2];
+    problem.output = output + 1;
+    const Support support = kernel_named<Problem>(kernel.name).supports(problem);
+    const bool packs = kernel.name.starts_with("packed_") || kernel.name == "tiled_packed" ||
+                       kernel.name == "warp_per_block";
+    EXPECT_EQ(support.ok, !packs) << kernel.name;
+    EXPECT_EQ(support.reason,
+              packs ? "stores two weights at once: the output must be 4-byte aligned" : "");
+    problem.output = output;
+    EXPECT_TRUE(kernel_named<Problem>(kernel.name).supports(problem).ok) << kernel.name;
+  }
+}
+
 }  // namespace
 }  // namespace reprolab::nf4

@@ -1,0 +1,74 @@
+// A dequantization as words: 8 codes that become 8 weights, which one 16-byte store can write,
+// wherever in memory the arrays begin.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4/problem.hpp"
+
+namespace reprolab::nf4 {
+
+/// The weights that lie in 16-byte pieces of the output: `count` words from weight `first` on.
+/// Fewer than 48 weights, at both ends together, are in none.
+template <class Index>
+struct Words {
+  const std::uint32_t* codes = nullptr;  ///< Word i begins in codes[i]; 4-byte aligned.
+  Index first = 0;
+  Index count = 0;
+  unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and ends in codes[i + 1].
+
+  Words() = default;
+  template <class Other>
+  explicit Words(const Words<Other>& other)
+      : codes(other.codes),
+        first(static_cast<Index>(other.first)),
+        count(static_cast<Index>(other.count)),
+        shift(other.shift) {}
+
+  /// Whether every word is one word of codes, and all of its weights have one scale.
+  bool are_aligned() const { return shift == 0 && first == 0; }
+};
+
+/// Nothing outside the problem's codes belongs to a word: where the first or the last one would
+/// reach outside, it is left out.
+inline Words<std::int64_t> words_of(const Problem& problem) {
+  constexpr std::uintptr_t store_bytes = 16, load_bytes = 4, bits_per_weight = 4;
+  const auto output = reinterpret_cast<std::uintptr_t>(problem.output);
+  const auto codes = reinterpret_cast<std::uintptr_t>(problem.codes);
+  Words<std::int64_t> words;
+  words.first = static_cast<std::int64_t>(-output % store_bytes / 2);
+  const auto begin = [&] { return codes + static_cast<std::uintptr_t>(words.first) / 2; };
+  const auto aligned_begin = [&] { return begin() / load_bytes * load_bytes; };
+  if (aligned_begin() < codes) words.first += weights_per_word;
+  words.codes = reinterpret_cast<const std::uint32_t*>(aligned_begin());
+  words.shift =
+      static_cast<unsigned>((begin() - aligned_begin()) * 8 +
+                            static_cast<std::uintptr_t>(words.first) % 2 * bits_per_weight);
+  const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;
+  const auto whole =
+      static_cast<std::int64_t>(end - aligned_begin()) / static_cast<std::int64_t>(load_bytes);
+  words.count =
+      std::min((problem.n - words.first) / weights_per_word, whole - (words.shift == 0 ? 0 : 1));
+  words.count = std::max<std::int64_t>(words.count, 0);
+  if (words.count == 0) words.first = 0;
+  return words;
+}
+
+/// A word of codes that begins `shift` bits (a multiple of 4, below 32) into `word` and ends in
+/// `next`. The first weight of a byte is its high nibble, so bits are counted from the high end of
+/// each byte.
+__host__ __device__ inline std::uint32_t joined(std::uint32_t word, std::uint32_t next,
+                                                unsigned shift) {
+#ifdef __CUDA_ARCH__
+  const auto swapped = [](std::uint32_t bytes) { return __byte_perm(bytes, 0, 0x0123); };
+  return swapped(__funnelshift_l(swapped(next), swapped(word), shift));
+#else
+  const auto swapped = [](std::uint32_t bytes) { return __builtin_bswap32(bytes); };
+  const std::uint64_t both = std::uint64_t{swapped(word)} << 32 | swapped(next);
+  return swapped(static_cast<std::uint32_t>(both >> (32 - shift)));
+#endif
+}
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,80 @@
+// How a problem is cut into words, for every place where its arrays may begin. Needs no GPU.
+#include "kernels/nf4/words.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace reprolab::nf4 {
+namespace {
+
+/// Codes and output that begin at any place of 16 aligned bytes.
+struct Place {
+  alignas(16) std::uint8_t codes[16 + 256];
+  alignas(16) std::uint16_t output[8 + 512];
+
+  Problem problem(int codes_at, int output_at, std::int64_t n) {
+    Problem problem;
+    problem.codes = codes + codes_at;
+    problem.output = output + output_at;
+    problem.n = n;
+    return problem;
+  }
+};
+
+unsigned code_of(const Problem& problem, std::int64_t weight) {
+  const std::uint8_t byte = problem.codes[weight / 2];
+  return weight % 2 == 0 ? first_code(byte) : second_code(byte);
+}
+
+TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
+  static Place place;
+  std::mt19937 random(1);
+  for (auto& byte : place.codes) byte = static_cast<std::uint8_t>(random());
+  for (int codes_at = 0; codes_at < 16; ++codes_at) {
+    for (int output_at = 0; output_at < 8; ++output_at) {
+      for (std::int64_t n = 0; n < 200; ++n) {
+        SCOPED_TRACE(testing::Message() << codes_at << ", " << output_at << ", " << n);
+        const Problem problem = place.problem(codes_at, output_at, n);
+        const auto words = words_of(problem);
+        ASSERT_EQ(words.shift % 4, 0u);
+        ASSERT_LT(words.shift, 32u);
+        const auto* const end = reinterpret_cast<const std::uint8_t*>(words.codes + words.count +
+                                                                      (words.shift == 0 ? 0 : 1));
+        if (words.count > 0) {
+          ASSERT_GE(reinterpret_cast<const std::uint8_t*>(words.codes), problem.codes);
+          ASSERT_LE(end, problem.codes + (n + 1) / 2);
+          ASSERT_EQ(reinterpret_cast<std::uintptr_t>(place.output + output_at + words.first) % 16,
+                    0u);
+        }
+        ASSERT_GE(words.first, 0);
+        ASSERT_LE(words.first + words.count * weights_per_word, n);
+        ASSERT_LT(n - words.count * weights_per_word, 48);
+        for (std::int64_t word = 0; word < words.count; ++word) {
+          const std::uint32_t next = words.shift == 0 ? 0 : words.codes[word + 1];
+          const std::uint32_t codes = joined(words.codes[word], next, words.shift);
+          for (int i = 0; i < weights_per_word; ++i) {
+            ASSERT_EQ(code_in_word(codes, i),
+                      code_of(problem, words.first + word * weights_per_word + i));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Words, AreAlignedWhereBothArraysAre) {
+  static Place place;
+  for (int codes_at = 0; codes_at < 16; ++codes_at) {
+    for (int output_at = 0; output_at < 8; ++output_at) {
+      const auto words = words_of(place.problem(codes_at, output_at, 200));
+      EXPECT_EQ(words.are_aligned(), codes_at % 4 == 0 && output_at == 0)
+          << codes_at << ", " << output_at;
+      if (words.are_aligned()) EXPECT_EQ(words.count, 25);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprolab::nf4
