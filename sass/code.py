@@ -76,7 +76,7 @@ def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
     if len(chosen) != 1:
         raise InputError(
             f"FUNCTION: '{wanted}' is in the names of {len(chosen)} of the {len(names)} that "
-            f"{kernel.name} has; give a part of one alone: {'; '.join(names.values())}"
+            f"{kernel.name} has; give a part of one alone: {'; '.join(names[symbol] for symbol in chosen or names)}"
         )
     return chosen[0]
 

@@ -20,8 +20,13 @@ class Family:
 
 
 FAMILIES = {
-    # Table II: fp16 output, plain scales, weights counted in 32 bits.
-    "nf4": Family("weight", 2, ("unsigned int", "PlainScaleReader", "__half")),
+    # Table II: fp16 output, plain scales, weights counted in 32 bits. Of streaming, large matrices
+    # whose arrays are aligned.
+    "nf4": Family(
+        "weight",
+        2,
+        ("unsigned int", "PlainScaleReader", "__half", "StreamShape<1024, 1,", ">, true,"),
+    ),
     # 32768 x 32768, where column_walk takes two columns of tiles at once.
     "transpose": Family("element", 4, ("DownColumns<2",)),
 }

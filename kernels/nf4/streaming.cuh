@@ -37,6 +37,8 @@ __device__ uint4 decoded(const float* table, std::uint32_t word, Scale scale) {
   return {pair(0), pair(2), pair(4), pair(6)};
 }
 
+__device__ inline bool is_last_lane() { return threadIdx.x % 32 == 31; }
+
 /// One weight, where it lies in no word.
 template <class Out, class Index, class ScaleReader>
 __device__ Out decoded_alone(std::uint8_t byte, Index weight, const ScaleReader& scales) {
@@ -70,19 +72,20 @@ __global__ void __launch_bounds__(Shape::threads)
 
   // All loads come before the barrier, so all are in flight at once.
   const typename Shape::CodeReads reads;
-  std::uint32_t word[Shape::words];
-  typename Scales::Loaded loaded[Shape::words], loaded_next[Shape::words];
+  std::uint32_t word[Shape::words], word_after[Shape::words];
+  typename Scales::Loaded loaded[Shape::words], loaded_after[Shape::words];
+  const auto load = [&](Index at, std::uint32_t& codes, typename Scales::Loaded& scale) {
+    // The last word may end in the codes, and with the scale, of the next.
+    const Index first = first_weight(at);
+    codes = at < words.count + (!Aligned && words.shift != 0) ? reads.load(words.codes + at) : 0;
+    scale = at < words.count + !Aligned ? Scales::load(scales, Aligned ? first : min(first, n - 1))
+                                        : typename Scales::Loaded{};
+  };
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = tile + i * Shape::threads + threadIdx.x, first = first_weight(at);
-    const bool inside = at < words.count;
-    word[i] = inside ? reads.load(words.codes + at) : 0;
-    loaded[i] = inside ? Scales::load(scales, first) : typename Scales::Loaded{};
-    if constexpr (!Aligned) {
-      const bool spans = inside && words.shift != 0;
-      word[i] = joined(word[i], spans ? reads.load(words.codes + at + 1) : 0, words.shift);
-      loaded_next[i] = inside ? Scales::load(scales, first + weights_per_word - 1) : loaded[i];
-    }
+    const Index at = tile + i * Shape::threads + threadIdx.x;
+    load(at, word[i], loaded[i]);
+    if (!Aligned && is_last_lane()) load(at + 1, word_after[i], loaded_after[i]);
   }
   __shared__ float table[16];
   __shared__ typename Scales::Storage storage;
@@ -99,9 +102,18 @@ __global__ void __launch_bounds__(Shape::threads)
     if constexpr (Aligned) {
       weights = decoded<Out>(table, word[i], [=](int) { return scale; });
     } else {
-      const float next = Scales::value(storage, scales, loaded_next[i]);
-      const int in_block = scales.left_of_block(first_weight(at));
-      weights = decoded<Out>(table, word[i], [=](int k) { return k < in_block ? scale : next; });
+      // The next lane has what follows: the end of the codes, and the scale of a block that begins
+      // inside the word, which is at the same place in every word.
+      std::uint32_t end = __shfl_down_sync(~0u, word[i], 1);
+      float later = __shfl_down_sync(~0u, scale, 1);
+      if (is_last_lane()) {
+        end = word_after[i];
+        later = Scales::value(storage, scales, loaded_after[i]);
+      }
+      if (scales.left_of_block(first_weight(at)) >= weights_per_word) later = scale;
+      const int before = static_cast<int>(-words.first % weights_per_word);
+      weights = decoded<Out>(table, joined(word[i], end, words.shift),
+                             [=](int k) { return k < before ? scale : later; });
     }
     if (at < words.count) __stcs(reinterpret_cast<uint4*>(output + words.first) + at, weights);
   }
