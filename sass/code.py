@@ -74,9 +74,10 @@ def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
         having = [symbol for symbol in chosen if part in names[symbol]]
         chosen = having if having or wanted else chosen
     if len(chosen) != 1:
+        candidates = "; ".join(names[symbol] for symbol in chosen or names)
         raise InputError(
             f"FUNCTION: '{wanted}' is in the names of {len(chosen)} of the {len(names)} that "
-            f"{kernel.name} has; give a part of one alone: {'; '.join(names[symbol] for symbol in chosen or names)}"
+            f"{kernel.name} has; give a part of one alone: {candidates}"
         )
     return chosen[0]
 

@@ -182,10 +182,16 @@ STREAM_SHAPES = [
 ]
 
 
+STREAM_TYPES = [
+    ("true", "unsigned int", "__half"),
+    ("true", "unsigned int", "__nv_bfloat16"),
+    ("true", "unsigned long", "__half"),
+    ("false", "unsigned int", "__half"),
+]
+
+
 @pytest.mark.parametrize("shape, scales", STREAM_SHAPES)
-@pytest.mark.parametrize("out", ["__half", "__nv_bfloat16"])
-@pytest.mark.parametrize("index", ["unsigned int", "unsigned long"])
-@pytest.mark.parametrize("aligned", ["true", "false"])
+@pytest.mark.parametrize("aligned, index, out", STREAM_TYPES)
 def test_streaming_stores_16_bytes(arch, shape, aligned, index, scales, out):
     name = f"StreamShape<{shape}, StreamingAccess, 524288, 8192>, {aligned}, {index}, "
     code = measured_code(kernels.named("streaming"), arch, f"{name}{scales}ScaleReader, {out}")
