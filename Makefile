@@ -144,7 +144,7 @@ mojo: build/python ## Install the Mojo compiler, and compile this project's kern
 triton: build/python ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
 	$(LOCKED) scripts/language triton
 
-dropin: build/deps.stamp ## Build libreprolab_nf4.so for bitsandbytes (docs/drop-in.md; needs no GPU): make dropin [ARCH=90]
+dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	$(LOCKED) scripts/dropin
 
 check: build/python ## Check formatting, generated tables, and every command and path in the documents
