@@ -16,9 +16,9 @@
 //
 // A call enqueues its work on `stream` and returns, without waiting for the GPU. `stream` is one of
 // the calling thread's current device; null is the legacy default stream, as in bitsandbytes. Calls
-// from several threads at once are fine. The default kernel, "streaming", is one launch, allocates
-// nothing, and can be captured in a CUDA graph, like any kernel after it was launched once outside
-// of a capture. What the GPU itself finds wrong, such as an address that is not its own, shows
+// from several threads at once are fine. With the default kernel, "streaming", a call is one launch
+// and allocates nothing. It can be captured in a CUDA graph once the same function was called
+// outside of a capture. What only the GPU finds wrong, such as an address that is not its own, shows
 // later, as for every kernel.
 #pragma once
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <regex>
 #include <set>

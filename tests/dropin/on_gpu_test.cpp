@@ -1,7 +1,9 @@
 // The drop-in library on a GPU: its bits, on which stream and device it runs, graphs, threads.
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dropin/reprolab_nf4.h"
 #include "profiling/graph.hpp"
