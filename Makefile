@@ -39,7 +39,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 LOCKED := @scripts/locked
 
 .PHONY: help deps build test test-sanitized verify list bench metrics profile profile-check \
-  $(REPRODUCE) render render-recorded claims sass mojo triton check format clean
+  $(REPRODUCE) render render-recorded claims sass mojo triton dropin check format clean
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
@@ -143,6 +143,9 @@ mojo: build/python ## Install the Mojo compiler, and compile this project's kern
 
 triton: build/python ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
 	$(LOCKED) scripts/language triton
+
+dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
+	$(LOCKED) scripts/dropin
 
 check: build/python ## Check formatting, generated tables, and every command and path in the documents
 	@scripts/check_format.sh

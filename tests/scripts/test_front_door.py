@@ -384,6 +384,33 @@ def test_arch_changes_what_is_configured(checkout):
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
 
 
+def test_the_drop_in_is_built_for_all_that_nvcc_has_or_for_what_is_given(checkout):
+    program(checkout / "scripts/build", '#!/bin/sh\necho "$PRESET $ARCH $*"\n')
+    listed = "sm_50 sm_75 sm_90 sm_90a sm_100 sm_110 sm_103"
+    tools = checkout.parent / "tools"  # where make can find them, in spite of the folder's name
+    tools.mkdir()
+    program(tools / "nvcc", f"#!/bin/sh\nprintf '%s\\n' {listed}\n")
+    path = f"{tools}:{os.environ['PATH']}"
+    built = "build/dropin/libreprolab_nf4.so: built for"
+    for arch, asked, said in (
+        ("", "75-real;90-real;100-real;103-real;110", "75;90;100;103;110"),
+        ("90", "90", "90"),
+        ("80-real;90", "80-real;90", "80;90"),
+        ("$(touch injected)", "$(touch injected)", "$(touch injected)"),
+    ):
+        done = make(checkout, "dropin", f"ARCH={arch}", PATH=path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == f"dropin {asked} reprolab_nf4_dropin\n{built} {said}\n"
+    assert not list(checkout.rglob("injected"))
+
+
+def test_no_cuda_toolkit_is_one_line(checkout):
+    path = [d for d in os.environ["PATH"].split(":") if not Path(d, "nvcc").exists()]
+    done = run(checkout, "scripts/dropin", PATH=":".join(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "dropin: needs nvcc; install the CUDA toolkit, 12.4 or newer\n"
+
+
 def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
     command = ["make", "PRESET=cpu", "reproduce-mine"]

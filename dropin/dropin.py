@@ -1,0 +1,178 @@
+"""Puts this project's NF4 dequantization under an installed bitsandbytes: docs/drop-in.md.
+
+    import sys; sys.path.append("path/to/reprolab/dropin")
+    import dropin
+    dropin.install()
+
+Needs nothing but the standard library; install() imports bitsandbytes, which imports torch.
+"""
+
+import ctypes
+import importlib
+from os import PathLike
+from pathlib import Path
+
+BUILT = Path(__file__).resolve().parent.parent / "build/dropin/libreprolab_nf4.so"
+
+# The functions of bitsandbytes' CUDA library that are replaced.
+REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
+NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
+
+# Parameters by name, as in reprolab_nf4.h.
+ADDRESS, INT = ctypes.c_void_p, ctypes.c_int
+PLAIN_PARAMETERS = {
+    "code": ADDRESS,
+    "A": ADDRESS,
+    "absmax": ADDRESS,
+    "out": ADDRESS,
+    "blocksize": INT,
+    "n": INT,
+    "stream": ADDRESS,
+}
+NESTED_PARAMETERS = {
+    "A": ADDRESS,
+    "absmax_codes": ADDRESS,
+    "code2": ADDRESS,
+    "absmax2": ADDRESS,
+    "offset": ctypes.c_float,
+    "out": ADDRESS,
+    "blocksize": INT,
+    "blocksize2": INT,
+    "n": ctypes.c_int64,
+    "stream": ADDRESS,
+}
+
+
+class DropinError(RuntimeError):
+    """What is wrong, in one line."""
+
+
+class Library:
+    """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
+
+    They are attributes under their C names and take addresses and numbers, such as
+    `tensor.data_ptr()`. An error code of libreprolab_nf4.so becomes a DropinError; other libraries
+    return nothing.
+    """
+
+    def __init__(self, path: str | PathLike | None = None):
+        self.path = Path(path or BUILT).resolve()
+        if not self.path.is_file():
+            what_to_do = "" if path else "; run make dropin"
+            raise DropinError(f"{self.path}: no such file{what_to_do}")
+        try:
+            self._library = ctypes.CDLL(str(self.path))
+        except OSError as error:
+            raise DropinError(f"{self.path}: cannot be loaded: {error}") from error
+        # Whether it is libreprolab_nf4.so, whose functions return an error and which has a choice.
+        self._is_ours = hasattr(self._library, "reprolab_nf4_use")
+        if self._is_ours:
+            self._library.reprolab_nf4_kernels.restype = ctypes.c_char_p
+            self._library.reprolab_nf4_error.restype = ctypes.c_char_p
+            self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
+        for name in REPLACED:
+            setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
+        for name in NESTED if self._is_ours else ():
+            setattr(self, name, self._bound(name, NESTED_PARAMETERS))
+
+    def _bound(self, name: str, parameters: dict):
+        result = ctypes.c_int if self._is_ours else None
+        # bitsandbytes before 0.44 gives no stream, which means the default one.
+        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
+        try:
+            function = ctypes.CFUNCTYPE(result, *parameters.values())((name, self._library), flags)
+        except AttributeError as error:
+            raise DropinError(f"{self.path}: exports no {name}") from error
+        if self._is_ours:
+            function.errcheck = self._check
+        return function
+
+    def _check(self, error, function, arguments):
+        if error != 0:
+            raise DropinError(self._library.reprolab_nf4_error().decode())
+
+    def kernels(self) -> list[str]:
+        """The names that use() takes; none for a library without a choice."""
+        return self._library.reprolab_nf4_kernels().decode().split() if self._is_ours else []
+
+    def use(self, kernel: str | None) -> None:
+        """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
+        if not self._is_ours:
+            raise DropinError(f"{self.path}: has no choice of kernels")
+        self._use(None if kernel is None else kernel.encode())
+
+
+class Installed:
+    """A library under bitsandbytes, until undo() or the end of a `with` block."""
+
+    def __init__(self, library: Library, native):
+        self._library, self._native = library, native
+        self._before = {name: vars(native)[name] for name in REPLACED if name in vars(native)}
+        for name in REPLACED:
+            setattr(native, name, getattr(library, name))
+
+    def use(self, kernel: str | None) -> None:
+        """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
+        self._library.use(kernel)
+
+    def kernels(self) -> list[str]:
+        """The names that use() takes; none for a library without a choice."""
+        return self._library.kernels()
+
+    def undo(self) -> None:
+        """Gives bitsandbytes its own functions back. Does nothing the second time."""
+        global _installed
+        if _installed is not self:
+            return
+        for name in REPLACED:
+            delattr(self._native, name)
+        vars(self._native).update(self._before)
+        _installed = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.undo()
+
+
+_installed: Installed | None = None
+
+
+def install(library: str | PathLike | None = None, kernel: str | None = None) -> Installed:
+    """Lets bitsandbytes call `library` where it dequantizes NF4 weights to fp16 or bf16.
+
+    Without `library` that is the one that `make dropin` has built; any other with the same C names
+    will do, such as another version's libbitsandbytes_cuda*.so. `kernel` is one of its kernels();
+    without it, the fastest. Raises DropinError, and then has changed nothing, also if a library is
+    installed already.
+    """
+    global _installed
+    if _installed is not None:
+        raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
+    loaded = Library(library)
+    native = native_library()
+    if kernel is not None or loaded.kernels():
+        loaded.use(kernel)
+    _installed = Installed(loaded, native)
+    return _installed
+
+
+def native_library():
+    """The object through which all of bitsandbytes' modules call its CUDA library.
+
+    Up to 0.43.0 that is a ctypes.CDLL, since then one of bitsandbytes' own that looks a function up
+    in a CDLL. Either takes an attribute of its own first.
+    """
+    try:
+        native = importlib.import_module("bitsandbytes.cextension").lib
+    except ImportError as error:
+        raise DropinError(f"bitsandbytes cannot be imported: {error}") from error
+    library = native if isinstance(native, ctypes.CDLL) else vars(native or object).get("_lib")
+    try:
+        for name in REPLACED:
+            library[name]  # looked up in a CDLL; an attribute would stay there
+    except (TypeError, AttributeError) as error:
+        why = "bitsandbytes runs without its CUDA library here: nothing to replace"
+        raise DropinError(why) from error
+    return native

@@ -1,0 +1,74 @@
+"""Libraries to install, and bitsandbytes' stand-in to install them under."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_bitsandbytes
+import pytest
+
+from dropin import dropin
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory):
+    """Shared libraries by name: bitsandbytes' own, two to install, two that cannot be."""
+    folder = tmp_path_factory.mktemp("libraries")
+    kinds = {
+        "bitsandbytes": [],
+        "ours": ["-DOURS"],
+        "other": [],
+        "without_bf16": ["-DWITHOUT_BF16"],
+    }
+    source = Path(__file__).with_name("fake_library.cpp")
+    for name, options in kinds.items():
+        options = [*options, f'-DLIBRARY="{name}"', "-shared", "-fPIC", "-o", folder / f"{name}.so"]
+        subprocess.run(["g++", *options, source], check=True)
+    (folder / "text.so").write_text("no library\n")
+    return {name: folder / f"{name}.so" for name in [*kinds, "text"]}
+
+
+@pytest.fixture
+def put_bitsandbytes(tmp_path, monkeypatch, libraries):
+    """Call it with a version: from then on `import bitsandbytes` finds the stand-in."""
+
+    def imported():
+        return [name for name in sys.modules if name.split(".")[0] == "bitsandbytes"]
+
+    def put(version, cextension=None):
+        fake_bitsandbytes.write(tmp_path, version, libraries["bitsandbytes"], cextension)
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    for name in imported():  # a real one, which comes back after the test
+        monkeypatch.delitem(sys.modules, name)
+    yield put
+    if dropin._installed:
+        dropin._installed.undo()
+    for name in imported():
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def built_library():
+    """libreprolab_nf4.so of the build that is tested, or of make dropin."""
+    build = Path(os.environ.get("BIN", "build/dropin/bin")).parent
+    for folder in (ROOT / build, dropin.BUILT.parent):
+        if (folder / dropin.BUILT.name).is_file():
+            return folder / dropin.BUILT.name
+    pytest.skip("NOT TESTED, libreprolab_nf4.so is not built: make dropin ARCH=90")
+
+
+@pytest.fixture
+def called():
+    """Calls a dequantize() and returns what the library that answered wrote."""
+
+    def call(dequantize, kind="fp16", n=1000):
+        out = ctypes.create_string_buffer(300)
+        dequantize(kind, 0x100, 0x200, ctypes.addressof(out), 64, n, 0x300)
+        return out.value.decode()
+
+    return call

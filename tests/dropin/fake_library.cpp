@@ -1,0 +1,65 @@
+// Stands in for libbitsandbytes_cuda*.so, and, with OURS, for libreprolab_nf4.so: writes each
+// call's arguments into `out`, which is host memory here. What a void function leaves behind is no
+// error.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+namespace {
+// Keeps the calls of one function apart from those of another, and of another library.
+int answer(const char* function, const void* code, const void* a, const void* absmax, void* out,
+           int block_size, int n, const void* stream) {
+  std::sprintf(static_cast<char*>(out), "%s %s %p %p %p %d %d %p", LIBRARY, function, code, a,
+               absmax, block_size, n, stream);
+  return 77;
+}
+}  // namespace
+
+extern "C" {
+#ifdef OURS
+namespace {
+char message[100] = "", chosen[100] = "streaming";
+}
+
+int reprolab_nf4_use(const char* kernel) {
+  const char* wanted = kernel == nullptr ? "streaming" : kernel;
+  const bool known = std::strcmp(wanted, "streaming") == 0 || std::strcmp(wanted, "tree") == 0;
+  if (known) std::strcpy(chosen, wanted);
+  std::sprintf(message, "%s", known ? "" : "no such kernel");
+  return known ? 0 : 1;
+}
+const char* reprolab_nf4_kernels() { return "streaming\ntree"; }
+const char* reprolab_nf4_error() { return message; }
+const char* chosen_kernel() { return chosen; }
+
+int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* absmax, void* out,
+                                   int block_size, int n, const void* stream) {
+  std::sprintf(message, "%s", n < 0 ? "n is negative" : "");
+  if (n >= 0) answer("fp16", code, a, absmax, out, block_size, n, stream);
+  return n < 0 ? 1 : 0;
+}
+int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* absmax, void* out,
+                                   int block_size, int n, const void* stream) {
+  answer("bf16", code, a, absmax, out, block_size, n, stream);
+  return 0;
+}
+int reprolab_nf4_dequantize_nested_fp16() { return 0; }
+int reprolab_nf4_dequantize_nested_bf16() { return 0; }
+#else
+int get_context() { return 5; }  // bitsandbytes' sign of a CUDA library
+int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* absmax, void* out,
+                                   int block_size, int n, const void* stream) {
+  return answer("fp16", code, a, absmax, out, block_size, n, stream);
+}
+#ifndef WITHOUT_BF16
+int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* absmax, void* out,
+                                   int block_size, int n, const void* stream) {
+  return answer("bf16", code, a, absmax, out, block_size, n, stream);
+}
+#endif
+int cdequantize_blockwise_fp16_fp4(const void* code, const void* a, const void* absmax, void* out,
+                                   int block_size, int n, const void* stream) {
+  return answer("fp4", code, a, absmax, out, block_size, n, stream);
+}
+#endif
+}

@@ -1,0 +1,211 @@
+"""install() under stand-ins for bitsandbytes, and undo()."""
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_bitsandbytes
+import pytest
+
+from dropin import dropin
+
+VERSIONS = list(fake_bitsandbytes.LAYOUTS)
+
+
+def written(library, kind, version):
+    stream = "(nil)" if version < "0.44" else "0x300"
+    return f"{library} {kind} (nil) 0x100 0x200 64 1000 {stream}"
+
+
+def native():
+    return sys.modules["bitsandbytes.cextension"].lib
+
+
+def chosen(path):
+    library = ctypes.CDLL(str(path))
+    library.chosen_kernel.restype = ctypes.c_char_p
+    return library.chosen_kernel().decode()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("library", ["ours", "other"])
+def test_bitsandbytes_calls_what_is_installed(
+    version, library, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    installed = dropin.install(libraries[library])
+    import bitsandbytes
+
+    for kind in ("fp16", "bf16"):
+        assert called(bitsandbytes.dequantize, kind) == written(library, kind, version)
+    installed.undo()
+    # A stream that bitsandbytes does not give is whatever lies where it would be.
+    for kind in ("fp16", "bf16"):
+        got = called(bitsandbytes.dequantize, kind).split()
+        assert got[:7] == written("bitsandbytes", kind, version).split()[:7]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_other_functions_stay_bitsandbytes_own(version, libraries, put_bitsandbytes, called):
+    put_bitsandbytes(version)
+    import bitsandbytes
+
+    before = native().get_context
+    with dropin.install(libraries["ours"]):
+        assert called(bitsandbytes.dequantize, "fp4").startswith("bitsandbytes fp4 ")
+        assert native().get_context is before
+        assert native().get_context() == 5
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("used_before", [False, True])
+def test_undo_restores_exactly_what_was_there(
+    version, used_before, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    import bitsandbytes
+
+    if used_before:
+        called(bitsandbytes.dequantize)
+    before = dict(vars(native()))
+    own = native()
+    for _ in range(2):
+        with dropin.install(libraries["ours"]):
+            assert called(bitsandbytes.dequantize).startswith("ours ")
+        assert native() is own
+        assert vars(native()) == before
+        assert all(vars(native())[name] is value for name, value in before.items())
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+def test_an_exception_within_undoes_it(libraries, put_bitsandbytes, called):
+    put_bitsandbytes("0.50.2")
+    with pytest.raises(KeyError), dropin.install(libraries["ours"]):
+        raise KeyError
+    import bitsandbytes
+
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+def test_a_second_install_is_an_error_and_a_second_undo_nothing(
+    libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes("0.47.0")
+    first = dropin.install(libraries["ours"], kernel="tree")
+    with pytest.raises(dropin.DropinError) as error:
+        dropin.install(libraries["other"])
+    assert str(error.value) == f"{libraries['ours']} is already installed; undo() that first"
+    import bitsandbytes
+
+    assert called(bitsandbytes.dequantize).startswith("ours ")
+    assert chosen(libraries["ours"]) == "tree"
+    first.undo()
+    second = dropin.install(libraries["other"])
+    first.undo()  # which is not what is installed now
+    assert called(bitsandbytes.dequantize).startswith("other ")
+    second.undo()
+    second.undo()
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_error_of_ours_is_an_exception(version, libraries, put_bitsandbytes, called):
+    put_bitsandbytes(version)
+    import bitsandbytes
+
+    with dropin.install(libraries["ours"]):
+        with pytest.raises(dropin.DropinError, match=r"^n is negative$"):
+            called(bitsandbytes.dequantize, n=-1)
+        assert called(bitsandbytes.dequantize).startswith("ours ")
+
+
+def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
+    put_bitsandbytes("0.50.2")
+    with dropin.install(libraries["ours"], kernel="tree") as installed:
+        assert installed.kernels() == ["streaming", "tree"]
+        assert chosen(libraries["ours"]) == "tree"
+        with pytest.raises(dropin.DropinError, match=r"^no such kernel$"):
+            installed.use("bush")
+        assert chosen(libraries["ours"]) == "tree"
+        installed.use(None)
+        assert chosen(libraries["ours"]) == "streaming"
+        installed.use("tree")
+    with dropin.install(libraries["ours"]):
+        assert chosen(libraries["ours"]) == "streaming"
+
+
+def test_another_library_has_no_choice(libraries, put_bitsandbytes, called):
+    put_bitsandbytes("0.50.2")
+    why = f"{libraries['other']}: has no choice of kernels"
+    with dropin.install(libraries["other"]) as installed:
+        assert installed.kernels() == []
+        with pytest.raises(dropin.DropinError) as error:
+            installed.use("streaming")
+        assert str(error.value) == why
+    with pytest.raises(dropin.DropinError) as error:
+        dropin.install(libraries["other"], kernel="streaming")
+    assert str(error.value) == why
+    import bitsandbytes
+
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
+    libraries, put_bitsandbytes, called, tmp_path, monkeypatch
+):
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    before = dict(vars(native()))
+
+    def why_not(*arguments, **options):
+        with pytest.raises(dropin.DropinError) as error:
+            dropin.install(*arguments, **options)
+        assert vars(native()) == before
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert why_not(tmp_path / "none.so") == f"{tmp_path}/none.so: no such file"
+    assert why_not(libraries["text"]).startswith(f"{libraries['text']}: cannot be loaded: ")
+    assert why_not(libraries["without_bf16"]) == (
+        f"{libraries['without_bf16']}: exports no cdequantize_blockwise_bf16_nf4"
+    )
+    assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
+    monkeypatch.setattr(dropin, "BUILT", tmp_path / "unbuilt.so")
+    assert why_not() == f"{tmp_path}/unbuilt.so: no such file; run make dropin"
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+@pytest.mark.parametrize(
+    "cextension",
+    ["lib = None", fake_bitsandbytes.NO_LIBRARY, fake_bitsandbytes.WRAPPED_CPU_LIBRARY],
+)
+def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries, put_bitsandbytes):
+    put_bitsandbytes("0.50.2", cextension)
+    with pytest.raises(dropin.DropinError) as error:
+        dropin.install(libraries["ours"])
+    assert str(error.value) == (
+        "bitsandbytes runs without its CUDA library here: nothing to replace"
+    )
+
+
+def test_no_bitsandbytes_is_one_line(libraries, put_bitsandbytes):
+    put_bitsandbytes("0.50.2", "import torch_that_is_not_there")
+    with pytest.raises(dropin.DropinError) as error:
+        dropin.install(libraries["ours"])
+    assert str(error.value) == (
+        "bitsandbytes cannot be imported: No module named 'torch_that_is_not_there'"
+    )
+
+
+@pytest.mark.parametrize("folder", ["", "dropin"])  # the project, or what users put on their path
+def test_importing_it_imports_the_standard_library_alone(folder, tmp_path):
+    place = Path(dropin.__file__).parents[1] / folder
+    code = (
+        f"import sys; sys.path.append({str(place)!r}); import dropin; dropin.install;"
+        "print({'torch', 'bitsandbytes', 'numpy'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("set()\n", "")

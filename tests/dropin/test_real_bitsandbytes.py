@@ -1,0 +1,114 @@
+"""The drop-in under the bitsandbytes of this environment, on a GPU: the same bits as its own."""
+
+import pytest
+
+from dropin import dropin
+
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+if not torch.cuda.is_available():
+    pytest.skip("NOT TESTED, no GPU", allow_module_level=True)
+
+from bitsandbytes import functional  # noqa: E402
+
+TYPES = (torch.float16, torch.bfloat16)
+
+
+def quantized(shape, block_size=64, nested=False, dtype=torch.float16):
+    torch.manual_seed(1)
+    weights = torch.randn(shape, device="cuda").to(dtype)
+    return functional.quantize_4bit(
+        weights, blocksize=block_size, compress_statistics=nested, quant_type="nf4"
+    )
+
+
+def bits(codes, state, out=None):
+    return functional.dequantize_4bit(codes, state, out=out).view(torch.int16).clone()
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Weights of every type, kind of scales and block size, and what bitsandbytes makes of them."""
+    made = []
+    for dtype in TYPES:
+        for nested in (False, True):
+            for block_size in (64, 128, 256, 512, 1024, 2048, 4096):
+                for shape in ((1024, 1024), (33, 65)):
+                    weights = quantized(shape, block_size, nested, dtype)
+                    made.append((weights, bits(*weights)))
+    return made
+
+
+def test_every_kernel_writes_bitsandbytes_bits(built_library, cases):
+    with dropin.install(built_library) as installed:
+        for kernel in installed.kernels():
+            installed.use(kernel)
+            for weights, expected in cases:
+                assert torch.equal(bits(*weights), expected), f"{kernel}: {weights[1].as_dict()}"
+    for weights, expected in cases:
+        assert torch.equal(bits(*weights), expected)
+
+
+def kernels_run(weights):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        bits(*weights)
+        torch.cuda.synchronize()
+    return {event.key for event in profile.key_averages()}
+
+
+def test_the_kernel_that_runs_is_ours_until_undo(built_library):
+    weights = quantized((1024, 1024))
+    with dropin.install(built_library, kernel="shared_lut"):
+        assert any("reprolab::nf4" in name for name in kernels_run(weights))
+    assert not any("reprolab::nf4" in name for name in kernels_run(weights))
+
+
+def test_an_output_may_be_a_view_at_any_element(built_library):
+    for dtype in TYPES:
+        codes, state = quantized((33, 65), dtype=dtype)
+        expected = bits(codes, state)
+        with dropin.install(built_library):
+            for off in range(1, 9):
+                memory = torch.zeros(33 * 65 + 16, dtype=dtype, device="cuda")
+                view = memory[off : off + 33 * 65].view(33, 65)
+                assert torch.equal(bits(codes, state, view), expected)
+                assert not memory[:off].any() and not memory[off + 33 * 65 :].any()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_it_can_be_captured_in_a_graph(built_library, nested):
+    codes, state = quantized((1024, 1024), nested=nested)
+    expected = bits(codes, state)
+    out = torch.empty((1024, 1024), dtype=torch.float16, device="cuda")
+    with dropin.install(built_library):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            functional.dequantize_4bit(codes, state, out=out)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            functional.dequantize_4bit(codes, state, out=out)
+    for _ in range(2):
+        out.zero_()
+        graph.replay()
+        assert torch.equal(out.view(torch.int16), expected)
+
+
+def test_double_quantization_in_one_kernel(built_library):
+    library = dropin.Library(built_library)
+    for dtype, function in zip(TYPES, dropin.NESTED, strict=True):
+        codes, state = quantized((1024, 1024), nested=True, dtype=dtype)
+        out = torch.empty(state.shape, dtype=dtype, device="cuda")
+        getattr(library, function)(
+            codes.data_ptr(),
+            state.absmax.data_ptr(),
+            state.state2.code.data_ptr(),
+            state.state2.absmax.data_ptr(),
+            state.offset.item(),
+            out.data_ptr(),
+            state.blocksize,
+            state.state2.blocksize,
+            out.numel(),
+            torch.cuda.current_stream().cuda_stream,
+        )
+        assert torch.equal(out.view(torch.int16), bits(codes, state))
