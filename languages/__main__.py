@@ -10,7 +10,8 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,30 @@ def remove_outdated(folder: Path, language: str, compiler: str, names: set[str])
 def is_current(manifest: Path, compiler: str) -> bool:
     try:
         facts = json.loads(manifest.read_text())
-        changed = max((ROOT / source).stat().st_mtime for source in facts["sources"])
         is_known = facts["compiler"] == compiler and facts["family"] in FAMILIES
+        return is_known and facts["sources"] == fingerprints(facts["sources"])
     except (ValueError, KeyError, TypeError, OSError):
         return False
-    return is_known and changed <= manifest.stat().st_mtime
+
+
+def fingerprints(sources: Iterable[str]) -> dict[str, str]:
+    """By path from the project's root, the 64-bit FNV-1a of the file."""
+    found = {}
+    for source in sources:
+        found[source] = 0xCBF29CE484222325
+        for byte in (ROOT / source).read_bytes():
+            found[source] = (found[source] ^ byte) * 0x100000001B3 % 2**64
+    return {source: f"{value:016x}" for source, value in found.items()}
 
 
 def build(language: str, arch: int, folder: Path) -> None:
     module = importlib.import_module(f"languages.{language}")
-    compiler = f"{LANGUAGES[language]} ({module.PACKAGE} {version(module.PACKAGE)})"
+    try:
+        compiler = f"{LANGUAGES[language]} ({module.PACKAGE} {version(module.PACKAGE)})"
+    except PackageNotFoundError as error:
+        raise LanguageError(
+            f"{module.PACKAGE} is not installed in this environment; make {language}"
+        ) from error
     kernels = [
         kernel_file(path, FAMILIES[family])
         for family in module.FAMILIES
@@ -94,7 +109,7 @@ def build_kernel(
         (place / variants[variant]["file"]).write_text(ptx.text)
     facts = {"kernel": kernel.name, "family": kernel.family.name} | maker
     facts |= {"lineage": kernel.lineage, "source_file": kernel.source_file}
-    facts |= {"sources": module.sources(kernel)} | kernel.facts
+    facts |= {"sources": fingerprints(module.sources(kernel))} | kernel.facts
     facts |= module.ASSUMES.get(kernel.family.name, {}) | {"variants": variants}
     unfinished = manifest.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(facts, indent=1) + "\n")

@@ -16,10 +16,14 @@ using Json = Manifest::Json;
 /// A sound manifest of a kernel named toy, with `facts` of its family.
 inline Json toy_manifest(const std::string& family, const std::vector<std::string>& variants,
                          const Json& facts) {
-  Json found = {{"kernel", "toy"},         {"family", family},
-                {"language", "mojo"},      {"compiler", "Mojo (max-core 1.2.3)"},
-                {"lineage", "a toy"},      {"source_file", "toy.mojo"},
-                {"sources", {"toy.mojo"}}, {"threads", 128}};
+  Json found = {{"kernel", "toy"},
+                {"family", family},
+                {"language", "mojo"},
+                {"compiler", "Mojo (max-core 1.2.3)"},
+                {"lineage", "a toy"},
+                {"source_file", "toy.mojo"},
+                {"sources", {{"toy.mojo", fingerprint("")}}},
+                {"threads", 128}};
   found.update(facts);
   for (const auto& name : variants) {
     found["variants"][name] = {
@@ -34,7 +38,7 @@ inline std::string with(Json manifest, const std::string& pointer, const Json& v
   return manifest.dump();
 }
 
-/// A folder with a source and, newer than it, manifests.
+/// A folder with the source, which is empty, and manifests.
 class CompiledFiles {
  public:
   CompiledFiles() { folder_.write("toy.mojo", ""); }

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "common/plain_name.hpp"
@@ -70,16 +73,14 @@ int Manifest::number(const Json& object, const char* key, int least, int most) c
   return static_cast<int>(value);
 }
 
-void Manifest::refuse_newer_sources(const fs::path& root) const {
+void Manifest::refuse_changed_sources(const fs::path& root) const {
   const Json& sources = at(json_, "sources");
-  if (!sources.is_array()) refuse("sources: expected a list");
-  for (const Json& source : sources) {
-    if (!source.is_string()) refuse("sources: expected a list of texts");
-    const auto name = source.get<std::string>();
-    std::error_code missing, unknown;
-    const auto changed = fs::last_write_time(root / name, missing);
-    if (missing) refuse("its source " + name + " is not there");
-    if (changed > fs::last_write_time(path_, unknown)) refuse(name + " is newer");
+  if (!sources.is_object()) refuse("sources: expected fingerprints by path");
+  for (const auto& [name, known] : sources.items()) {
+    std::ifstream in(root / name, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (!in.is_open()) refuse("its source " + name + " is not there");
+    if (known != fingerprint(text)) refuse(name + " has changed");
   }
 }
 
@@ -110,6 +111,12 @@ Manifest::Json Manifest::common_facts() const {
   return facts;
 }
 
+std::string fingerprint(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return fmt::format("{:016x}", hash);
+}
+
 fs::path compiled_folder() { return project_root() / "build/ptx"; }
 
 std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
@@ -122,7 +129,7 @@ std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
       if (path.extension() != ".json") continue;
       const Manifest manifest(path);
       if (manifest.plain_name("family") != family.name) continue;
-      manifest.refuse_newer_sources(root);
+      manifest.refuse_changed_sources(root);
       const PtxKernel kernel = manifest.kernel();
       auto& known =
           kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;

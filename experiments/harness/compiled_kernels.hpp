@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/harness/errors.hpp"
@@ -37,8 +38,8 @@ class Manifest {
   std::string text(const char* key) const { return text(json_, key); }
   int number(const char* key, int least, int most) const { return number(json_, key, least, most); }
 
-  /// Refuses a PTX of code older than a source: it would be measured under the wrong name.
-  void refuse_newer_sources(const std::filesystem::path& root) const;
+  /// Refuses a PTX of sources that are other ones now: it would be measured under the wrong name.
+  void refuse_changed_sources(const std::filesystem::path& root) const;
   /// What is the same for every family; without variants.
   PtxKernel kernel() const;
   PtxVariant variant(const std::string& name) const;
@@ -64,9 +65,12 @@ struct CompiledKernel {
 /// Where compiled kernels are: build/ptx of the project.
 std::filesystem::path compiled_folder();
 
+/// Of a source, in manifests: 64-bit FNV-1a, in hexadecimal.
+std::string fingerprint(std::string_view text);
+
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX beside it (paths of
-/// sources are from `root`). Throws UsageError: a manifest that is not what it should be, or is
-/// older than its kernel's source.
+/// sources are from `root`). Throws UsageError: a manifest that is not what it should be, or whose
+/// kernel's source has changed.
 std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
                                                   const std::filesystem::path& folder,
                                                   const std::filesystem::path& root);
