@@ -75,12 +75,18 @@ std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
                                                   const std::filesystem::path& folder,
                                                   const std::filesystem::path& root);
 
-/// Throws UsageError if the family has a kernel of this name already.
-template <class Problem>
-void refuse_taken_name(const PtxKernel& kernel) {
-  if (!Registry<Problem>::instance().kernels().contains(kernel.name)) return;
-  throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
-                   "'; rename one");
+/// Registers each of a family's kernels by `add`. Throws UsageError if the family has one of the
+/// same name already.
+template <class Problem, class FamilysKernel>
+void add_compiled_kernels(const std::vector<FamilysKernel>& kernels,
+                          void (*add)(const FamilysKernel&)) {
+  for (const FamilysKernel& kernel : kernels) {
+    if (Registry<Problem>::instance().kernels().contains(kernel.name)) {
+      throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
+                       "'; rename one");
+    }
+    add(kernel);
+  }
 }
 
 /// One line for each language of which no kernel is registered: "mojo: not built; make mojo".

@@ -31,10 +31,8 @@ std::vector<PtxKernel> read_compiled_kernels(const std::filesystem::path& folder
 }
 
 void load_compiled_kernels() {
-  for (const PtxKernel& kernel : read_compiled_kernels(compiled_folder(), project_root())) {
-    refuse_taken_name<Problem>(kernel);
-    add_ptx_kernel(kernel);
-  }
+  add_compiled_kernels<Problem>(read_compiled_kernels(compiled_folder(), project_root()),
+                                add_ptx_kernel);
 }
 
 std::vector<std::string> languages_not_built() {

@@ -116,10 +116,13 @@ TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   PtxKernel kernel;
   kernel.name = "mojo_toy";
   kernel.source_file = "toy.mojo";
-  refuse_taken_name<Toy>(kernel);
-  Registry<Toy>::instance().add(described<Toy>(kernel));
+  const auto add = [](const auto& kernels) {
+    add_compiled_kernels<Toy, PtxKernel>(
+        kernels, [](const PtxKernel& one) { Registry<Toy>::instance().add(described<Toy>(one)); });
+  };
+  add(std::vector{kernel});
   EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});
-  EXPECT_EQ(message_of<UsageError>([&] { refuse_taken_name<Toy>(kernel); }),
+  EXPECT_EQ(message_of<UsageError>([&] { add(std::vector{kernel}); }),
             "toy.mojo: there is already a kernel named 'mojo_toy'; rename one");
 }
 

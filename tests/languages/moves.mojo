@@ -1,5 +1,5 @@
 # Prints what every thread of the transpose's Mojo kernels moves: kernel, from where in shared memory,
-# and to where. tests/languages/test_transpose.py compiles and runs it, without a GPU.
+# and to where. tests/languages/test_transpose_in_mojo.py compiles and runs it, without a GPU.
 from swizzle import *
 
 
