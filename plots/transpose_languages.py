@@ -9,8 +9,6 @@ from plots.experiments import Run
 from plots.tables import KERNEL, NONE, Cell, Row, Table, numbers, words
 from plots.transpose_matrix import random_matrix, size_text
 
-BOTH = ("mojo", "cuda")
-
 
 def twin_of(record: Record, results: Results) -> Record | None:
     """In CUDA: mojo_tma_naive is tma_naive in Mojo."""
@@ -76,8 +74,10 @@ def speed_text(m: Measured) -> Cell:
 
 def posts_ratio(run: Run, cuda: str) -> float | None:
     """The post's two numbers for the kernel that is `cuda` here."""
-    theirs = {ours: name for name, ours in run.source.fact("our_kernels")["cuda_gb_s"].items()}
-    values = [run.source.tables[f"{language}_gb_s"].get(theirs.get(cuda)) for language in BOTH]
+    named = run.source.fact("our_kernels").get("cuda_gb_s", {})
+    theirs = {ours: name for name, ours in named.items()}
+    tables = [run.source.tables.get(f"{language}_gb_s", {}) for language in ("mojo", "cuda")]
+    values = [table.get(theirs.get(cuda)) for table in tables]
     return values[0] / values[1] if all(values) else None
 
 
