@@ -4,17 +4,57 @@ from dataclasses import replace
 
 from claims import rules, stats
 from claims.evidence import NotTestable, NotTested
+from claims.results import Record
 from claims.rules import Case, Finding, rule
 
 COUNTERS = "counters/transpose_counters"
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 
 
-@rule("the two do the same task; the speed would need a run of Mojo itself")
-def same_task(case: Case, *, metric: str, cuda: str, mojo: str) -> Finding:
-    """`mojo` is the Mojo code's indices in CUDA: if they do not transpose, nothing is compared."""
+@rule(
+    "in Mojo with right indices at least the source's ratio to CUDA, less {tolerance_percent:g} %; "
+    "without Mojo only whether the two do the same task"
+)
+def same_task(
+    case: Case,
+    *,
+    value: float,
+    tolerance_percent: float,
+    metric: str,
+    cuda: str,
+    rebuilt: str,
+    mojo: str,
+    published: str,
+) -> Finding:
+    """`rebuilt` has in CUDA the indices that `published` has in Mojo; `mojo` has right ones."""
     (at,) = case.cell.places
-    right, mojos = (case.rows.measured(k, at, metric, may_deviate=True) for k in (cuda, mojo))
+    try:
+        ours = case.rows.measured(mojo, at, metric)
+    except NotTested:  # as on every run before there were kernels in Mojo
+        return without_mojo(case, metric, cuda, rebuilt)
+    theirs = case.rows.measured(cuda, at, metric)
+    ratio = stats.ratio(theirs.summary_of(metric), ours.summary_of(metric))
+    verdict = rules.reproduced_if(stats.is_at_least(ratio.value, value, tolerance_percent))
+    reason = (
+        f"with right indices {mojo}: {ours.speed.value:.0f} GB/s, {cuda}: "
+        f"{theirs.speed.value:.0f} GB/s"
+    )
+    try:
+        as_published = case.rows.measured(published, at, metric, may_deviate=True)
+    except (NotTested, NotTestable):
+        return Finding(verdict, reason, ratio.value, ratio.interval)
+    if as_published.deviates:
+        reason += (
+            f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
+            f"{as_published.speed.value:.0f} GB/s"
+        )
+    return Finding(verdict, reason, ratio.value, ratio.interval)
+
+
+def without_mojo(case: Case, metric: str, cuda: str, rebuilt: str) -> Finding:
+    """If the Mojo code's indices do not transpose, nothing is compared."""
+    (at,) = case.cell.places
+    right, mojos = (case.rows.measured(k, at, metric, may_deviate=True) for k in (cuda, rebuilt))
     ours = stats.ratio(right.summary_of(metric), mojos.summary_of(metric))
     reason = (
         "Mojo itself was not run; in CUDA, its indices and the right ones move the same bytes at "
@@ -22,9 +62,12 @@ def same_task(case: Case, *, metric: str, cuda: str, mojo: str) -> Finding:
     )
     if mojos.outcome == "bit_exact":
         return Finding(rules.NOT_TESTABLE, reason, ours.value, ours.interval)
-    wrong = f"{mojos.mismatches or 0} of {mojos.problem['n']} elements are wrong"
-    reason = f"not the same task: with the Mojo code's indices {wrong}; {reason}"
+    reason = f"not the same task: with the Mojo code's indices {wrong_elements(mojos)}; {reason}"
     return Finding(rules.PREMISE_FALSE, reason, ours.value, ours.interval)
+
+
+def wrong_elements(row: Record) -> str:
+    return f"{row.mismatches or 0} of {row.problem['n']} elements are wrong"
 
 
 @rule("the source's check passes, and on random data every bit equals the reference")

@@ -1,7 +1,7 @@
 """python -m languages LANGUAGE [--arch 90]: compiles the language's kernels to build/ptx/sm_90/.
 
 Runs in the virtual environment that has the compiler. Beside the PTX of each kernel lies
-KERNEL.json, which experiments/nf4/compiled_kernels.cpp reads.
+KERNEL.json, which experiments/harness/compiled_kernels.cpp reads.
 """
 
 import argparse
@@ -10,10 +10,19 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from languages.compiled import ROOT, VARIANTS, LanguageError, kernel_file, variant_facts
+from languages.compiled import (
+    FAMILIES,
+    ROOT,
+    KernelFile,
+    LanguageError,
+    kernel_file,
+    variant_facts,
+)
 
 LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 
@@ -35,50 +44,78 @@ def architecture(given: str) -> int:
 
 
 def remove_outdated(folder: Path, language: str, compiler: str, names: set[str]) -> None:
-    """What another version compiled, or what has no source any more, is no row."""
+    """What another version compiled, or an older source, or one that is gone, is no row."""
     for manifest in folder.glob(f"sm_*/{language}_*.json"):
-        try:
-            made_by = json.loads(manifest.read_text())["compiler"]
-        except (ValueError, KeyError, TypeError):
-            made_by = None
-        if made_by != compiler or manifest.stem not in names:
+        if manifest.stem not in names or not is_current(manifest, compiler):
             manifest.unlink()
+
+
+def is_current(manifest: Path, compiler: str) -> bool:
+    try:
+        facts = json.loads(manifest.read_text())
+        is_known = facts["compiler"] == compiler and facts["family"] in FAMILIES
+        return is_known and facts["sources"] == fingerprints(facts["sources"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return False
+
+
+def fingerprints(sources: Iterable[str]) -> dict[str, str]:
+    """By path from the project's root, the 64-bit FNV-1a of the file."""
+    found = {}
+    for source in sources:
+        found[source] = 0xCBF29CE484222325
+        for byte in (ROOT / source).read_bytes():
+            found[source] = (found[source] ^ byte) * 0x100000001B3 % 2**64
+    return {source: f"{value:016x}" for source, value in found.items()}
 
 
 def build(language: str, arch: int, folder: Path) -> None:
     module = importlib.import_module(f"languages.{language}")
-    compiler = f"{LANGUAGES[language]} ({module.PACKAGE} {version(module.PACKAGE)})"
-    kernels = [kernel_file(path) for path in sorted((ROOT / "kernels/nf4").glob(module.FILES))]
+    try:
+        compiler = f"{LANGUAGES[language]} ({module.PACKAGE} {version(module.PACKAGE)})"
+    except PackageNotFoundError as error:
+        raise LanguageError(
+            f"{module.PACKAGE} is not installed in this environment; make {language}"
+        ) from error
+    kernels = [
+        kernel_file(path, FAMILIES[family])
+        for family in module.FAMILIES
+        for path in sorted((ROOT / "kernels" / family).glob(module.FILES))
+    ]
     remove_outdated(folder, language, compiler, {kernel.name for kernel in kernels})
     place = folder / f"sm_{arch}"
     place.mkdir(parents=True, exist_ok=True)
     for kernel in kernels:
-        manifest = place / f"{kernel.name}.json"
-        manifest.unlink(missing_ok=True)  # there only with all that it names
-        variants = {}
-        for variant in VARIANTS:
-            ptx = module.compile_variant(kernel, variant, arch)
-            variants[variant] = variant_facts(kernel, variant, ptx)
-            (place / variants[variant]["file"]).write_text(ptx.text)
-        facts = {
-            "kernel": kernel.name,
-            "language": language,
-            "compiler": compiler,
-            "lineage": kernel.lineage,
-            "source_file": kernel.source_file,
-            "sources": [kernel.source_file, *module.SHARED_FILES],
-            "threads": kernel.threads,
-            "weights_per_block": kernel.weights_per_block,
-            "pointer_alignment": module.POINTER_ALIGNMENT,
-            "weights_multiple": module.WEIGHTS_MULTIPLE,
-            "variants": variants,
-        }
-        unfinished = manifest.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(facts, indent=1) + "\n")
-        unfinished.rename(manifest)
-        widest = {name: max(facts["store_bits"]) for name, facts in variants.items()}
-        stores = ", ".join(f"{name} {bits}" for name, bits in widest.items())
-        print(f"{kernel.name}: sm_{arch}, {compiler}; widest store in bits: {stores}")
+        if arch >= kernel.family.least_arch:
+            build_kernel(module, kernel, arch, place, {"language": language, "compiler": compiler})
+    for family in {kernel.family.name: kernel.family for kernel in kernels}.values():
+        if arch < family.least_arch:
+            names = ", ".join(kernel.name for kernel in kernels if kernel.family is family)
+            lacks = f"sm_{arch} has no {family.older_lack}, sm_{family.least_arch} and newer have"
+            print(f"{language}: left out: {names}: {lacks}")
+
+
+def build_kernel(
+    module: Any, kernel: KernelFile, arch: int, place: Path, maker: dict[str, str]
+) -> None:
+    """Its variants, and beside them the manifest, which is there only with all that it names."""
+    manifest = place / f"{kernel.name}.json"
+    manifest.unlink(missing_ok=True)
+    variants, widest = {}, []
+    for variant in kernel.family.variants:
+        ptx = module.compile_variant(kernel, variant, arch)
+        variants[variant] = variant_facts(kernel, variant, ptx)
+        widest.append(f"{variant} {ptx.widest_store}")
+        (place / variants[variant]["file"]).write_text(ptx.text)
+    facts = {"kernel": kernel.name, "family": kernel.family.name} | maker
+    facts |= {"lineage": kernel.lineage, "source_file": kernel.source_file}
+    facts |= {"sources": fingerprints(module.sources(kernel))} | kernel.facts
+    facts |= module.ASSUMES.get(kernel.family.name, {}) | {"variants": variants}
+    unfinished = manifest.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(facts, indent=1) + "\n")
+    unfinished.rename(manifest)
+    stores = ", ".join(widest)
+    print(f"{kernel.name}: sm_{arch}, {maker['compiler']}; widest store in bits: {stores}")
 
 
 def main() -> int:

@@ -3,11 +3,10 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# What kernels/nf4/ptx_kernel.cpp hands to every kernel.
-PARAMETERS = 10
-VARIANTS = ("fp16", "bf16", "fp16_nested", "bf16_nested")
+POINTER = 8
 
 
 class LanguageError(Exception):
@@ -15,13 +14,51 @@ class LanguageError(Exception):
 
 
 @dataclass(frozen=True)
+class Family:
+    """What its kernels have in common: kernels/<name>/ptx_kernel.hpp is the other side of it."""
+
+    name: str
+    variants: tuple[str, ...]
+    parameters: tuple[int, ...]  # the size of each, in bytes
+    head: dict[str, str]  # lines of a kernel's first comment: key, and pattern with named facts
+    as_written: str  # those lines, as an error says them
+    least_arch: int = 0
+    older_lack: str = ""
+
+
+FAMILIES = {
+    "nf4": Family(
+        "nf4",
+        ("fp16", "bf16", "fp16_nested", "bf16_nested"),
+        (*[POINTER] * 6, *[4] * 4),
+        {"Launch": r"(?P<threads>\d+) threads for (?P<weights_per_block>\d+) weights\."},
+        "'# Launch: <n> threads for <n> weights.'",
+    ),
+    "transpose": Family(
+        "transpose",
+        ("fp32",),
+        (128, 128, 4),  # two tensor maps and a number
+        {
+            "Launch": r"(?P<threads>\d+) threads for a tile of 32 x 32"
+            r"(?: swizzled by (?P<swizzle_bytes>\d+) bytes)?\.",
+            "Twin": r"(?P<twin>\w+)",
+        },
+        "'# Launch: <n> threads for a tile of 32 x 32[ swizzled by <n> bytes].' and "
+        "'# Twin:   <kernel in CUDA>'",
+        least_arch=90,
+        older_lack="tensor maps",
+    ),
+}
+
+
+@dataclass(frozen=True)
 class KernelFile:
     """A kernel's source, and what the comment at its start says of the launch."""
 
     path: Path
-    threads: int
-    weights_per_block: int
+    family: Family
     lineage: str
+    facts: dict[str, Any]  # "threads", and those of the family
 
     @property
     def name(self) -> str:
@@ -32,16 +69,18 @@ class KernelFile:
         return str(self.path.relative_to(ROOT))
 
 
-def kernel_file(path: Path) -> KernelFile:
+def kernel_file(path: Path, family: Family) -> KernelFile:
     head = re.match(r"(?:#.*\n)*", path.read_text())[0]
-    launch = re.search(r"^# Launch: (\d+) threads for (\d+) weights\.$", head, re.MULTILINE)
+    lines = [rf"^# {key}: +{form}$" for key, form in family.head.items()]
+    found = [re.search(line, head, re.MULTILINE) for line in lines]
     source = re.search(r"^# Source: ([^;\n]+)", head, re.MULTILINE)
-    if not launch or not source:
+    if not source or not all(found):
         raise LanguageError(
-            f"{path}: its first comment needs '# Source: <where from>' and "
-            "'# Launch: <n> threads for <n> weights.'"
+            f"{path}: its first comment needs '# Source: <where from>' and {family.as_written}"
         )
-    return KernelFile(path, int(launch[1]), int(launch[2]), source[1].strip())
+    facts = {k: v or "0" for line in found for k, v in line.groupdict().items()}
+    facts = {k: int(v) if v.isdecimal() else v for k, v in facts.items()}
+    return KernelFile(path, family, source[1].strip(), facts)
 
 
 @dataclass(frozen=True)
@@ -59,8 +98,13 @@ class Ptx:
         return found[0]
 
     @property
-    def parameters(self) -> int:
-        return len(re.findall(r"\.param\b", re.search(r"\.entry[^)]*\)", self.text)[0]))
+    def parameters(self) -> tuple[int, ...]:
+        """The size of each, in bytes."""
+        declared = re.search(r"\.entry[^(]*\(([^)]*)\)", self.text)[1]
+        # .param .u64 .ptr .global .align 1 name, or .param .align 64 .b8 name[128]
+        one = r"\.param\b[^,]*?\.[bfsu](\d+)\b[^,\[]*(?:\[(\d+)\])?"
+        found = re.findall(one, declared)
+        return tuple(int(bits) // 8 * int(count or 1) for bits, count in found)
 
     @property
     def threads(self) -> int:
@@ -69,31 +113,45 @@ class Ptx:
 
     @property
     def store_bits(self) -> list[int]:
-        """Widths of the stores to global memory that occur, narrowest first."""
+        """Widths of the threads' stores to global memory that occur, narrowest first."""
         found = re.findall(r"\bst\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
         return sorted({int(lanes or 1) * int(bits) for lanes, bits in found})
+
+    @property
+    def widest_store(self) -> str:
+        """In bits; of a kernel that leaves its stores to the tensor memory accelerator, that."""
+        if "cp.async.bulk.tensor" in self.text:
+            return "TMA"
+        return str(max(self.store_bits, default="none"))
 
     @property
     def contracted(self) -> bool:
         return bool(re.search(r"\bfma\.\S*f32\b", self.text))
 
 
-def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict:
+def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict[str, Any]:
     """What the loader must know of a variant. Raises LanguageError on what must not be run."""
     where = f"{kernel.source_file} ({variant})"
-    entry = ptx.entry
-    if ptx.threads != kernel.threads:
+    entry, threads, wanted = ptx.entry, kernel.facts["threads"], kernel.family.parameters
+    if ptx.threads != threads:
         raise LanguageError(
-            f"{where}: is compiled for {ptx.threads} threads, and its comment says {kernel.threads}"
+            f"{where}: is compiled for {ptx.threads} threads, and its comment says {threads}"
         )
     if ptx.contracted:
         raise LanguageError(f"{where}: a product and a sum were contracted into one rounding")
-    if ptx.parameters < PARAMETERS:
-        raise LanguageError(f"{where}: takes {ptx.parameters} parameters, not {PARAMETERS}")
+    own, further = ptx.parameters[: len(wanted)], ptx.parameters[len(wanted) :]
+    if own != wanted or set(further) - {POINTER}:
+        raise LanguageError(
+            f"{where}: takes parameters of {sizes(ptx.parameters)} bytes, not of {sizes(wanted)}"
+        )
     return {
         "file": f"{kernel.name}.{variant}.ptx",
         "entry": entry,
         "shared_bytes": ptx.shared_bytes,
-        "null_pointers": ptx.parameters - PARAMETERS,
+        "null_pointers": len(further),
         "store_bits": ptx.store_bits,
     }
+
+
+def sizes(parameters: tuple[int, ...]) -> str:
+    return ", ".join(map(str, parameters)) or "no"

@@ -8,13 +8,17 @@ from languages.compiled import KernelFile, LanguageError, Ptx
 
 PACKAGE = "triton"
 FILES = "triton_*.py"
-SHARED_FILES = ()
+FAMILIES = ("nf4",)
 # Its JIT compiles anew for arguments that 16 divides; only then are its stores wide.
-POINTER_ALIGNMENT = WEIGHTS_MULTIPLE = 16
+ASSUMES = {"nf4": {"pointer_alignment": 16, "weights_multiple": 16}}
 POINTERS = ("codes", "table", "absmax", "scale_codes", "map", "output")
 NUMBERS = {"n": "i32", "shift": "i32", "second_shift": "i32", "offset": "fp32"}
 # CUDA 12.8's, so that drivers from then on take it.
 PTX_VERSION = 87
+
+
+def sources(kernel: KernelFile) -> list[str]:
+    return [kernel.source_file]
 
 
 def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
@@ -32,7 +36,7 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
         types["output"] = "*" + variant.removesuffix("_nested")
         constants = {
             "NESTED": variant.endswith("_nested"),
-            "BYTES": kernel.weights_per_block // 2,
+            "BYTES": kernel.facts["weights_per_block"] // 2,
         }
         divisible = range(len(POINTERS) + 1)  # the pointers and n
         source = ASTSource(
@@ -45,7 +49,7 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
             made = triton.compile(
                 source,
                 target=GPUTarget("cuda", arch, 32),
-                options={"num_warps": kernel.threads // 32, "ptx_version": PTX_VERSION},
+                options={"num_warps": kernel.facts["threads"] // 32, "ptx_version": PTX_VERSION},
             )
         except Exception as error:  # whatever its passes throw
             first = (str(error).strip() or type(error).__name__).splitlines()[0]

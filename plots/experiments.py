@@ -3,10 +3,10 @@ has its name. A further experiment is such a folder and such a module; no list n
 
 The module says what there is to see, each time as a function of a `Run`:
 PASSES: the names of its result files, each with the families of the problems in it. TABLES: the
-functions that make its tables, of which a terminal shows those named in ON_TERMINAL. FIGURES: by
-the file's name, a caption and the function that draws it. COMPILED, where there is one: the passes
-that are of compiled code and ran on no GPU. SHORT_TABLE: makes a few rows for
-README; None where it shows none.
+functions that make its tables (None where there is nothing for one), of which a terminal shows
+those named in ON_TERMINAL. FIGURES: by the file's name, a caption and the function that draws it.
+COMPILED, where there is one: the passes that are of compiled code and ran on no GPU. SHORT_TABLE:
+makes a few rows for README; None where it shows none.
 highlights: sentences for the terminal.
 """
 
@@ -112,7 +112,8 @@ def require_family(results: Results, wanted: tuple[str, ...]) -> None:
 
 def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
     """The experiment's own tables, then the claims; links begin at the folder `seen_from`."""
-    tables = [make(run) for make in experiment(name).TABLES]
+    made = [make(run) for make in experiment(name).TABLES]
+    tables = [table for table in made if table is not None]
     claims = claims_table("claims", "Claims that this run decides", run.decisions, seen_from)
     notes = [note for r in run.passes.values() for note in machine_notes(r)]
     claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike

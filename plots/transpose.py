@@ -6,6 +6,7 @@ from plots import bandwidth
 from plots.experiments import Run
 from plots.sample_figures import samples_figure
 from plots.transpose_figures import kernels_figure, sizes_figure
+from plots.transpose_languages import languages_table
 from plots.transpose_matrix import matrix_table, random_matrix, short_table
 from plots.transpose_sizes import sizes_summary, sizes_table
 
@@ -25,8 +26,8 @@ def raw_samples(run: Run) -> Figure:
 
 
 PASSES = {"matrix": ("transpose",), "sizes": ("transpose",)}
-TABLES = (matrix_table, sizes_table, sizes_summary)
-ON_TERMINAL = ("matrix", "sizes_summary", "claims")
+TABLES = (matrix_table, languages_table, sizes_table, sizes_summary)
+ON_TERMINAL = ("matrix", "languages", "sizes_summary", "claims")
 SHORT_TABLE = short_table
 FIGURES = {
     "kernels": ("Bandwidth on the post's matrix, beside the post's values", kernels_figure),

@@ -4,13 +4,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from claims.results import COPY, Record
+from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE
 from plots import figures as draw
 from plots import sample_figures as shared
 from plots.bandwidth import measure
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
+from plots.transpose_languages import twin_of
 from plots.transpose_matrix import posts_matrix, published_gb_s, random_matrix, size_text
 from plots.transpose_sizes import ALIGNMENTS, alignment, left_out_note
 
@@ -30,6 +31,7 @@ def kernels_figure(run: Run) -> Figure:
         for m in measure(results, problem["name"])
         if not m.record.is_ceiling and (m.gb_s is not None or m.record.kernel in published)
     ]
+    rows = beside_twins(rows, results)
     figure = draw.new_figure(8.4, 1.5 + 0.36 * max(3, len(rows)))
     axes = figure.subplots()
     for row, record in enumerate(rows):
@@ -53,6 +55,18 @@ def kernels_figure(run: Run) -> Figure:
     return figure
 
 
+def beside_twins(rows: list[Record], results: Results) -> list[Record]:
+    """Each kernel of another language below the one in CUDA, which keeps its place."""
+    twins = {r.kernel: twin.kernel for r in rows if (twin := twin_of(r, results))}
+    there = {r.kernel for r in rows}
+    found = [r for r in rows if twins.get(r.kernel) not in there]
+    for r in rows:
+        if twins.get(r.kernel) in there:
+            place = next(i for i, f in enumerate(found) if f.kernel == twins[r.kernel])
+            found.insert(place + 1, r)
+    return found
+
+
 def label(record: Record) -> str:
     if record.ranked:
         return record.kernel
@@ -64,11 +78,13 @@ def draw_bar(axes: Axes, row: int, record: Record, gpu: str) -> None:
     found = record.bandwidth
     if found is None:
         return
+    is_mojo = record.origin == "compiler"
+    edge = draw.SKY if is_mojo else draw.BLUE
     look = {"color": "white", "hatch": "////", "label": "measured, wrong on random data"}
     if record.ranked:
-        look = {"color": draw.BLUE, "label": f"measured ({gpu})"}
+        look = {"color": edge, "label": f"measured{' in Mojo' * is_mojo} ({gpu})"}
     gid = "measured" if record.ranked else "deviation"
-    axes.barh(row, found.value, 0.62, edgecolor=draw.BLUE, linewidth=1, gid=gid, **look)
+    axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
     ends = [[found.value - found.low], [found.high - found.value]]
     look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}
     axes.errorbar(found.value, row, xerr=ends, fmt="none", **look)

@@ -40,10 +40,16 @@ def on_constant(results: Results) -> dict[str, Measured]:
 
 
 def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
-    """By language, the post's GB/s of our kernels (its setup says which is which)."""
+    """By language, the post's GB/s of our kernels (its setup says which is which).
+
+    Of those in the post's own language, where they were timed.
+    """
     source, found = run.source, {}
+    timed = {r.kernel for r in run["matrix"].records if r.timed}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
         ours, theirs = source.fact("our_kernels").get(table, {}), source.tables.get(table, {})
+        own = source.setup.get("own_language", {}).get(table, {})
+        ours = ours | {name: kernel for name, kernel in own.items() if kernel in timed}
         found[language] = {ours[name]: gb_s for name, gb_s in theirs.items() if name in ours}
     return found
 

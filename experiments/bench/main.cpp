@@ -169,9 +169,9 @@ std::string context(const Machine& machine, const std::vector<Group>& groups,
   const auto text = [&](const char* key) {
     return machine.gpu.at(key).is_string() ? machine.gpu.at(key).get<std::string>() : "not known";
   };
-  return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n",
+  return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n{}",
                      text("name"), text("driver"), text("cuda_runtime"),
-                     describe_selection(groups, options));
+                     describe_selection(groups, options), describe_absent(groups));
 }
 
 int run(int argc, char** argv) {
@@ -222,6 +222,7 @@ int run(int argc, char** argv) {
       results.records = run_benchmarks(timed, ceilings, options.measure.samples,
                                        context(machine, timed, options.measure), measure);
     }
+    if (timed.empty()) fmt::print("{}", describe_absent(untimed));
     const auto verified = run_without_timing(untimed, options.chosen, measure);
     results.records.insert(results.records.end(), verified.begin(), verified.end());
   });

@@ -66,6 +66,12 @@ std::vector<std::string> data_of(const Family& family, const std::vector<std::st
   return found;
 }
 
+const Family& family_of(const Group& group) {
+  const auto all = families();
+  return **std::ranges::find(all, group.family,
+                             [](const Family* family) { return family->name(); });
+}
+
 /// The families that `selection` names and that have some of its data.
 std::vector<Family*> select_families(const Selection& selection) {
   std::vector<Family*> selected;
@@ -92,11 +98,14 @@ std::vector<Family*> select_families(const Selection& selection) {
 std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
   const auto selected = select_families(selection);
   std::vector<VariantInfo> known;
-  std::vector<std::string> problem_names;
+  std::vector<std::string> absent, problem_names;
   for (const Family* family : selected) {
     std::ranges::copy(family->kernels(), std::back_inserter(known));
+    for (const auto& line : family->absent()) {
+      if (std::ranges::find(absent, line) == absent.end()) absent.push_back(line);
+    }
   }
-  const auto kernels = select_kernels(selection.kernel, known);
+  const auto kernels = select_kernels(selection.kernel, known, absent);
   refuse_names_of_ceilings(kernels);
   std::vector<Group> groups;
   for (const Family* family : selected) {
@@ -124,11 +133,20 @@ void print_kernels(const std::vector<Group>& groups) {
         fmt::print("  {:<24} declared deviation: {}\n", "", kernel.deviation);
       }
     }
-    for (const Family* family : families()) {
-      if (family->name() != group.family) continue;
-      for (const auto& line : family->absent()) fmt::print("  {}\n", line);
-    }
+    for (const auto& line : family_of(group).absent()) fmt::print("  {}\n", line);
   }
+}
+
+std::string describe_absent(const std::vector<Group>& groups) {
+  std::set<std::string> seen;
+  std::string text;
+  for (const Group& group : groups) {
+    const Family& family = family_of(group);
+    if (!seen.insert(group.family).second || group.kernels.size() < family.kernels().size())
+      continue;
+    for (const auto& line : family.absent()) text += fmt::format("{}: {}\n", group.family, line);
+  }
+  return text;
 }
 
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options) {
@@ -167,7 +185,7 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
     }
     print_refusals(group.kernels, planned.supports);
   }
-  fmt::print("{}\n", describe_selection(groups, options));
+  fmt::print("{}\n{}", describe_selection(groups, options), describe_absent(groups));
   if (gpu) {
     fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
   } else {

@@ -35,6 +35,10 @@ void print_kernels(const std::vector<Group>& groups);
 /// How many kernels run on how many problems of each family, and how long that takes.
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
 
+/// One line for each group of kernels that a family could have and has not: "nf4: mojo: not built;
+/// make mojo". Of families all of whose kernels run: who names kernels has what he asked for.
+std::string describe_absent(const std::vector<Group>& groups);
+
 /// `--dry-run`: what will run, how long it will take, and what this GPU refuses and why.
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu);

@@ -46,22 +46,25 @@ bool selects(std::string_view pattern, std::string_view name) {
 }
 
 void nothing_matches(const std::string& option, const std::string& pattern,
-                     std::vector<std::string> known) {
+                     std::vector<std::string> known, const std::vector<std::string>& absent) {
   std::ranges::sort(known);
   known.erase(std::ranges::unique(known).begin(), known.end());
-  throw UsageError(fmt::format("{} '{}' selects nothing; there are: {}", option, pattern,
-                               fmt::join(known, ", ")));
+  std::string text = fmt::format("{} '{}' selects nothing; there are: {}", option, pattern,
+                                 fmt::join(known, ", "));
+  for (const auto& line : absent) text += "; " + line;
+  throw UsageError(text);
 }
 
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
-                                        const std::vector<VariantInfo>& kernels) {
+                                        const std::vector<VariantInfo>& kernels,
+                                        const std::vector<std::string>& absent) {
   std::vector<VariantInfo> selected;
   std::vector<std::string> known;
   for (const auto& kernel : kernels) {
     known.push_back(kernel.name);
     if (selects(pattern, kernel.name)) selected.push_back(kernel);
   }
-  if (selected.empty()) nothing_matches("--kernel", pattern, known);
+  if (selected.empty()) nothing_matches("--kernel", pattern, known, absent);
   return selected;
 }
 

@@ -14,13 +14,16 @@ namespace reprolab {
 /// selects every name. Takes time in proportion to the product of both lengths at most.
 bool selects(std::string_view pattern, std::string_view name);
 
-/// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once.
+/// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once, then
+/// the lines of `absent`, which say what else could be there.
 [[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
-                                  std::vector<std::string> known);
+                                  std::vector<std::string> known,
+                                  const std::vector<std::string>& absent = {});
 
-/// The kernels that `pattern` selects. Throws UsageError if there are none.
+/// The kernels that `pattern` selects. Throws UsageError, as above, if there are none.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
-                                        const std::vector<VariantInfo>& kernels);
+                                        const std::vector<VariantInfo>& kernels,
+                                        const std::vector<std::string>& absent = {});
 
 struct Extent {
   std::int64_t rows = 0, columns = 0;

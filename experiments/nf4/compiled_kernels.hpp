@@ -1,20 +1,16 @@
-// The kernels that `make mojo` and `make triton` have compiled.
+// The NF4 kernels that `make mojo` and `make triton` have compiled.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "experiments/harness/result_file.hpp"
 #include "kernels/nf4/ptx_kernel.hpp"
 
 namespace reprolab::nf4 {
 
-/// Where they are: build/ptx of the project.
-std::filesystem::path compiled_folder();
-
-/// The kernels in `folder`/sm_*/KERNEL.json, each with its PTX beside it (languages/__main__.py
-/// writes both; paths of sources are from `root`). Throws UsageError with one line: a file that is
-/// not what it should be, or is older than its source.
+/// As reprolab::read_compiled_kernels, with what NF4 adds.
 std::vector<PtxKernel> read_compiled_kernels(const std::filesystem::path& folder,
                                              const std::filesystem::path& root);
 
@@ -23,5 +19,11 @@ void load_compiled_kernels();
 
 /// One line for each language of which nothing was compiled: "mojo: not built; make mojo".
 std::vector<std::string> languages_not_built();
+
+/// Prints these lines, unless `pattern` names kernels: who names them has what he asked for.
+void print_languages_not_built(const std::string& pattern);
+
+/// The family's kernels that `pattern` selects. Throws UsageError.
+std::vector<VariantInfo> select_kernels(const std::string& pattern);
 
 }  // namespace reprolab::nf4

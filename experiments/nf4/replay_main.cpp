@@ -9,7 +9,6 @@
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/family.hpp"
 #include "experiments/harness/pass.hpp"
-#include "experiments/harness/selection.hpp"
 #include "experiments/harness/slots.hpp"
 #include "experiments/nf4/compiled_kernels.hpp"
 #include "experiments/nf4/options.hpp"
@@ -71,6 +70,7 @@ int dry_run(const Options& options, const std::vector<Model>& models,
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
   const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
+  print_languages_not_built(options.pass.kernel);
   fmt::print("{:<16} {:>8} {:>10} {:>16} {:>16} {:>8}\n", "model", "layers", "launches",
              "weights resident", "working memory", "about");
   double seconds = 0;
@@ -323,9 +323,10 @@ int run(int argc, char** argv) {
                                     options.protocol.models);
   load_compiled_kernels();
   load_peers(options.peers);
-  const auto kernels = select_kernels(options.pass.kernel, registered_variants<Problem>());
+  const auto kernels = select_kernels(options.pass.kernel);
   if (options.pass.dry_run) return dry_run(options, models, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
+    print_languages_not_built(options.pass.kernel);
     Replays replays(options, models, kernels);
     for (std::size_t model = 0; model < models.size(); ++model) {
       const ModelRows rows = replays.run(model);

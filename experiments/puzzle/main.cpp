@@ -9,7 +9,7 @@
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/family.hpp"
 #include "experiments/harness/pass.hpp"
-#include "experiments/harness/selection.hpp"
+#include "experiments/nf4/compiled_kernels.hpp"
 #include "experiments/nf4/options.hpp"
 #include "experiments/puzzle/puzzle.hpp"
 #include "profiling/machine.hpp"
@@ -44,6 +44,7 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
   const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
+  nf4::print_languages_not_built(options.pass.kernel);
   fmt::print("{:<12} {:>7} {:>28} {:>12}\n", "MLP", "output", "weights in up, gate and down",
              "bytes moved");
   for (const Mlp& mlp : mlps) {
@@ -199,11 +200,13 @@ int run(int argc, char** argv) {
     throw UsageError(
         "--instrument: the puzzle is timed by the host's clock and by events; give events or none");
   }
+  nf4::load_compiled_kernels();
   nf4::load_peers(options.peers);
-  const auto kernels = select_kernels(options.pass.kernel, registered_variants<nf4::Problem>());
+  const auto kernels = nf4::select_kernels(options.pass.kernel);
   refuse_names_of_ceilings(kernels);
   if (options.pass.dry_run) return dry_run(options, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
+    nf4::print_languages_not_built(options.pass.kernel);
     results.records = measure(options, kernels);
     fmt::print("{}, median of {} samples\n", options.facts.name(), options.samples);
     std::ranges::for_each(results.records, print);

@@ -7,6 +7,7 @@
 #include "experiments/harness/errors.hpp"
 #include "experiments/harness/selection.hpp"
 #include "experiments/harness/slots.hpp"
+#include "experiments/transpose/compiled_kernels.hpp"
 #include "experiments/transpose/workload.hpp"
 
 namespace reprolab::transpose {
@@ -33,6 +34,7 @@ class TransposeFamily : public Family {
   }
 
   void configure() override {
+    load_compiled_kernels();
     for (const auto& matrix : matrices_) {
       const Extent extent = parse_extent("--matrix", matrix);
       constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -51,6 +53,8 @@ class TransposeFamily : public Family {
   bool is_asked_for() const override { return !matrices_.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
+
+  std::vector<std::string> absent() const override { return languages_not_built(); }
 
   /// Constant: 1.0 everywhere, verified and not timed.
   std::vector<std::string> data() const override { return {"random", "constant"}; }

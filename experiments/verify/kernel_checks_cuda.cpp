@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "experiments/harness/provenance.hpp"
-#include "experiments/harness/selection.hpp"
 #include "experiments/harness/verifier.hpp"
 #include "experiments/nf4/compiled_kernels.hpp"
 #include "experiments/nf4/options.hpp"
@@ -69,7 +68,7 @@ class Kernels : public KernelChecks {
 std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection) {
   nf4::load_compiled_kernels();
   nf4::load_peers(selection.peers);
-  auto kernels = select_kernels(selection.pattern, registered_variants<nf4::Problem>());
+  auto kernels = nf4::select_kernels(selection.pattern);
   std::string why_not;
   const bool has_gpu = find_machine(&why_not).has_value();
   if (!has_gpu && (!selection.pattern.empty() || !selection.peers.empty())) {

@@ -20,7 +20,7 @@ comptime SharedTable = MutPointer[Float32, MutUntrackedOrigin, address_space=Add
 
 @always_inline
 def scaled(entry: Float32, scale: Float32) -> Float32:
-    """One product, rounded to nearest even, subnormals flushed: in PTX, so that no flag changes it."""
+    """One product, to nearest even, subnormals flushed: in PTX, so that no flag changes it."""
     return inlined_assembly[
         "mul.rn.ftz.f32 $0, $1, $2;", Float32, constraints="=f,f,f", has_side_effect=False
     ](entry, scale)

@@ -11,9 +11,11 @@ inline constexpr int tma_tile = 32;
 /// swizzles by 128 bytes (CUDA C++ Programming Guide, "Shared memory bank swizzling"): the index of
 /// its 16-byte chunk, XORed with the row modulo 8. `column` may exceed the tile's 32 columns and
 /// then continues in the next row, as in the post's arithmetic, which computes on flat indices.
-constexpr int swizzled(int row, int column) {
-  const int chunk = column / 4 % 8, swizzling_row = row + column / tma_tile;
-  return ((chunk ^ swizzling_row) % 8) * 4 + column % 4;
+/// Unsigned, as are the threads below: quotients and remainders are then the post's shifts and
+/// masks.
+constexpr int swizzled(unsigned row, unsigned column) {
+  const unsigned chunk = column / 4 % 8, swizzling_row = row + column / tma_tile;
+  return static_cast<int>((chunk ^ swizzling_row) % 8 * 4 + column % 4);
 }
 
 /// Flat index of an element in shared memory, without and with the swizzle.
@@ -26,12 +28,15 @@ struct Element {
 };
 
 /// One element per thread, 1024 threads.
-constexpr Element single_element(int thread) { return {thread / tma_tile, thread % tma_tile}; }
+constexpr Element single_element(unsigned thread) {
+  return {static_cast<int>(thread / tma_tile), static_cast<int>(thread % tma_tile)};
+}
 
 /// Eight elements per thread, 128 threads: element `j` of a thread.
 inline constexpr int batch = 8;
-constexpr Element batched_element(int thread, int j) {
-  return {thread / (tma_tile / batch), thread % (tma_tile / batch) * batch + j};
+constexpr Element batched_element(unsigned thread, int j) {
+  return {static_cast<int>(thread / (tma_tile / batch)),
+          static_cast<int>(thread % (tma_tile / batch)) * batch + j};
 }
 
 /// What a thread of the published batched kernel in Mojo moves in its step `j`: the places in
@@ -40,8 +45,8 @@ constexpr Element batched_element(int thread, int j) {
 struct Move {
   int from, to;
 };
-constexpr Move published_move(int thread, int j) {
-  const int row = thread / tma_tile, column = thread % tma_tile;
+constexpr Move published_move(unsigned thread, int j) {
+  const auto [row, column] = single_element(thread);
   return {flat(row, swizzled(row, column + j)), flat(column, swizzled(column + j, row))};
 }
 

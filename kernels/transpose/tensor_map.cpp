@@ -43,7 +43,7 @@ CUresult describe_matrix(CUtensorMap& map, const float* matrix, std::int64_t row
 
 }  // namespace
 
-Support tma_support(const void* kernel, const Problem& problem) {
+Support tma_support(const Problem& problem) {
   int device = 0, major = 0;
   const bool found =
       cudaGetDevice(&device) == cudaSuccess &&
@@ -51,11 +51,6 @@ Support tma_support(const void* kernel, const Problem& problem) {
   if (!found || major < 9) {
     cudaGetLastError();
     return Support::no("needs the tensor memory accelerator (compute capability 9.0 or newer)");
-  }
-  cudaFuncAttributes compiled{};
-  if (cudaFuncGetAttributes(&compiled, kernel) != cudaSuccess || compiled.ptxVersion < 90) {
-    cudaGetLastError();
-    return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
   }
   if (encode() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
   // At the end of a row the accelerator stores up to the next multiple of 16 bytes (seen on an
@@ -68,22 +63,40 @@ Support tma_support(const void* kernel, const Problem& problem) {
   return Support::yes();
 }
 
+Support is_compiled_for_tma(const void* kernel) {
+  cudaFuncAttributes compiled{};
+  if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.ptxVersion >= 90) {
+    return Support::yes();
+  }
+  cudaGetLastError();
+  return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
+}
+
+std::uint32_t tma_tiles(const Problem& problem) {
+  return tiles_over(problem.columns, tma_tile) * tiles_over(problem.rows, tma_tile);
+}
+
+cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle, TmaArguments& arguments) {
+  if (encode() == nullptr) return cudaErrorNotSupported;
+  arguments.tile_columns = tiles_over(problem.columns, tma_tile);
+  const bool described = describe_matrix(arguments.in, problem.input, problem.rows, problem.columns,
+                                         problem.in_stride, swizzle) == CUDA_SUCCESS &&
+                         describe_matrix(arguments.out, problem.output, problem.columns,
+                                         problem.rows, problem.out_stride, swizzle) == CUDA_SUCCESS;
+  return described ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,
                        const Problem& problem, cudaStream_t stream) {
-  std::uint32_t tile_columns = tiles_over(problem.columns, tma_tile);
-  const std::uint32_t tiles = tile_columns * tiles_over(problem.rows, tma_tile);
+  const std::uint32_t tiles = tma_tiles(problem);
   if (tiles == 0) return cudaSuccess;
-  if (encode() == nullptr) return cudaErrorNotSupported;
-  CUtensorMap in, out;
-  if (describe_matrix(in, problem.input, problem.rows, problem.columns, problem.in_stride,
-                      swizzle) != CUDA_SUCCESS ||
-      describe_matrix(out, problem.output, problem.columns, problem.rows, problem.out_stride,
-                      swizzle) != CUDA_SUCCESS) {
-    return cudaErrorInvalidValue;
+  TmaArguments arguments;
+  if (const cudaError_t error = describe(problem, swizzle, arguments); error != cudaSuccess) {
+    return error;
   }
-  void* arguments[] = {&in, &out, &tile_columns};
   return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(tiles),
-                          dim3(static_cast<unsigned>(threads)), arguments, 0, stream);
+                          dim3(static_cast<unsigned>(threads)), arguments.pointers().data(), 0,
+                          stream);
 }
 
 }  // namespace reprolab::transpose

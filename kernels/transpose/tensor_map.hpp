@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/registry.hpp"
@@ -11,23 +12,41 @@
 
 namespace reprolab::transpose {
 
-/// Whether the device has the accelerator, the driver supports it and the kernel is compiled for
-/// it, and whether the problem's matrices can be described: they consist of aligned groups of 16
-/// bytes, and their rows are less than 2^40 bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
-Support tma_support(const void* kernel, const Problem& problem);
+/// Whether the device has the accelerator, the driver supports it, and the problem's matrices can
+/// be described: they consist of aligned groups of 16 bytes, and their rows are less than 2^40
+/// bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
+Support tma_support(const Problem& problem);
 
-/// A kernel that works on a matrix in `tma_tile` x `tma_tile` tiles; both maps are
-/// __grid_constant__.
+/// What a kernel takes that works on a matrix in `tma_tile` x `tma_tile` tiles, one block for each,
+/// in this order: both maps by value, as __grid_constant__.
+struct TmaArguments {
+  CUtensorMap in, out;
+  std::uint32_t tile_columns = 0;  ///< Of the input.
+
+  std::array<void*, 3> pointers() { return {&in, &out, &tile_columns}; }
+};
+
+/// The number of tiles, which is that of blocks. 0: there is nothing to launch.
+std::uint32_t tma_tiles(const Problem& problem);
+
+/// Fills the arguments for a problem that has tiles. Returns cudaErrorNotSupported if the driver
+/// has no tensor maps, and cudaErrorInvalidValue if it cannot describe the problem's matrices.
+cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle, TmaArguments& arguments);
+
 using TmaKernel = void (*)(CUtensorMap in, CUtensorMap out, std::uint32_t tile_columns);
 
-/// tma_support for one kernel, in the form that its registration needs.
+/// Whether the kernel is compiled for the accelerator.
+Support is_compiled_for_tma(const void* kernel);
+
+/// All of the above for one kernel, in the form that its registration needs.
 template <TmaKernel kernel>
 Support supports_tma(const Problem& problem) {
-  return tma_support(reinterpret_cast<const void*>(kernel), problem);
+  if (const Support support = tma_support(problem); !support.ok) return support;
+  return is_compiled_for_tma(reinterpret_cast<const void*>(kernel));
 }
 
-/// Launches one block of `threads` threads per tile. Returns cudaErrorNotSupported if the driver
-/// has no tensor maps, and cudaErrorInvalidValue if it cannot describe the problem's matrices.
+/// Launches one block of `threads` threads per tile. Returns an error of `describe`, or of the
+/// launch.
 cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,
                        const Problem& problem, cudaStream_t stream);
 

@@ -31,10 +31,10 @@ def test_three_sources_and_37_claims(sources):
     assert counts == {"paper": 24, "modular_blog": 7, "transpose_blog": 6}
 
 
-def test_26_claims_have_a_rule_and_the_others_say_what_they_need(sources):
+def test_27_claims_have_a_rule_and_the_others_say_what_they_need(sources):
     claims = [claim for source in sources.values() for claim in source.claims]
     decide(Evidence({}), list(sources.values()))  # registers the rules that the claims name
-    assert sum(claim.rule is not None for claim in claims) == 26
+    assert sum(claim.rule is not None for claim in claims) == 27
     for claim in claims:
         assert claim.text and claim.experiment and claim.cells
         assert claim.rule in RULES if claim.rule else claim.needs
@@ -98,8 +98,8 @@ def test_values_that_stand_in_tables(sources):
     post, blog = sources["transpose_blog"], sources["modular_blog"]
     assert claim_of(post, "swizzle").cells[0].value == 1437.55 / 1056.08
     assert claim_of(post, "mojo-is-cuda-like").cells[0].value == 2775.49 / 2771.35
-    speedups = {cell.text: cell.value for cell in claim_of(blog, "mojo-1.07-1.84").cells}
-    assert speedups == {"T4": 1.07, "L4": 1.25, "A100-40GB": 1.84, "H100-PCIe": 1.51}
+    speedups = [found["speedup"] for found in blog.tables["results"].values()]
+    assert claim_of(blog, "mojo-1.07-1.84").cells[0].value == min(speedups) == 1.07
     assert claim_of(sources["paper"], "end-to-end").cells[0].value == 1.54
 
 

@@ -75,6 +75,110 @@ def test_a_missing_or_failed_row_decides_nothing(kernel):
 
 def test_the_other_claims_wait_for_what_they_name():
     decided = made.decided(file(400000.0, 200000.0))
-    for claim, cell in (("threads-512", ""), ("puzzle-target", "T4"), ("mojo-1.07-1.84", "T4")):
+    for claim, cell in (("threads-512", ""), ("puzzle-target", "T4")):
         assert decided[claim, cell].verdict == "not_tested"
         assert decided[claim, cell].reason.startswith("needs the post's ")
+
+
+MOJO, TWIN, PEER = "mojo_packed_512", "packed_512", "bitsandbytes_0_47_0"
+LEAST = 1.07
+
+
+def timed(kernel, wall_us, graph_us=100000.0, **changes):
+    metrics = [made.metric("wall_time", [wall_us] * 5), made.metric("kernel_time", [graph_us] * 5)]
+    return made.record(made.puzzle_problem(), kernel, metrics=metrics, **changes)
+
+
+def peer(wall_us, name=PEER):
+    origin = {"kind": "peer", "maker": "bitsandbytes 0.47.0"}
+    return timed(name, wall_us, 150000.0, origin=origin)
+
+
+def puzzle(gain, *more):
+    """The Mojo row in 0.2 s, the library `gain` times as slow."""
+    origin = {"kind": "compiler", "maker": "Mojo (max-core 26.7.0)"}
+    rows = [timed(MOJO, 200000.0, origin=origin), peer(gain * 200000.0), *more]
+    return made.results("puzzle", "mlps", rows)
+
+
+def over_peer(found):
+    return made.decided(found)["mojo-1.07-1.84", ""]
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"),
+    [
+        (LEAST, "reproduced"),
+        (LEAST * 0.9501, "reproduced"),
+        (LEAST * 0.9499, "not_reproduced"),
+        (1.84, "reproduced"),
+        (5.0, "reproduced"),
+        (1.0, "not_reproduced"),
+        (0.5, "not_reproduced"),
+    ],
+)
+def test_mojo_over_the_library_is_decided_by_the_smallest_gain(gain, expected):
+    v = over_peer(puzzle(gain))
+    assert (v.verdict, v.cell.value) == (expected, LEAST)
+    assert v.ours == pytest.approx(gain)
+    assert [key.rpartition("/")[2] for _, key in v.evidence] == [MOJO, PEER]
+
+
+def test_a_gain_within_the_intervals_is_none():
+    found = puzzle(1.03)
+    row = made.find(found, f"three MLPs, 1000 times/{MOJO}")
+    row["metrics"][0]["samples"] = [180000.0, 190000.0, 200000.0, 210000.0, 220000.0]
+    assert over_peer(found).verdict == "not_reproduced"
+    row["metrics"][0]["samples"] = [199900.0, 200000.0, 200000.0, 200000.0, 200100.0]
+    assert over_peer(found).verdict == "reproduced"
+
+
+def test_mojo_beside_the_library_and_beside_cuda():
+    said = "bitsandbytes_0_47_0: 0.300 s, mojo_packed_512: 0.200 s"
+    graphs = "; without the host between launches 1.50 x"
+    assert over_peer(puzzle(1.5)).reason == said + graphs
+    v = over_peer(puzzle(1.5, timed(TWIN, 201000.0)))
+    assert v.reason == f"{said}, packed_512: 0.201 s{graphs}"
+    assert len(v.evidence) == 3
+    failed = timed(TWIN, 201000.0)
+    made.fail(failed, "mismatch")
+    assert over_peer(puzzle(1.5, failed)).reason == said + graphs
+
+
+def test_of_several_libraries_the_fastest_counts():
+    v = over_peer(puzzle(2.0, peer(220000.0, "bitsandbytes_newest")))
+    assert v.ours == pytest.approx(1.1)
+    assert v.reason.startswith("bitsandbytes_newest: 0.220 s, ")
+    failed = peer(100.0, "bitsandbytes_newest")
+    made.fail(failed, "launch_failed", "it ended the process")
+    assert over_peer(puzzle(2.0, failed)).ours == pytest.approx(2.0)
+
+
+def test_without_a_library_or_mojo_nothing_is_decided():
+    found = puzzle(1.5)
+    row = made.find(found, f"three MLPs, 1000 times/{PEER}")
+    made.fail(row, "unsupported", "it has no such function")
+    v = over_peer(found)
+    assert v.verdict == "not_testable"
+    assert v.reason.endswith("unsupported: it has no such function")
+    found["records"].remove(row)
+    v = over_peer(found)
+    assert (v.verdict, v.ours) == ("not_tested", None)
+    assert v.reason == "no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so"
+    found = puzzle(1.5)
+    row = made.find(found, f"three MLPs, 1000 times/{MOJO}")
+    made.fail(row, "unsupported", "is not compiled for sm_100; make mojo ARCH=100")
+    assert over_peer(found).verdict == "not_testable"
+    found["records"].remove(row)
+    assert (over_peer(found).verdict, over_peer(found).reason) == (
+        "not_tested",
+        f"{MOJO} did not run",
+    )
+
+
+def test_fewer_iterations_decide_nothing_of_mojo():
+    found = puzzle(1.5)
+    for row in found["records"]:
+        row["problem"] = made.puzzle_problem(999)
+    v = over_peer(found)
+    assert (v.verdict, v.ours) == ("not_testable", None)

@@ -214,6 +214,74 @@ def test_where_the_kernel_is_right_the_same_task_needs_mojo_itself(matrix, share
     assert v.reason.startswith("Mojo itself was not run; ")
 
 
+RIGHT_IN_MOJO, PUBLISHED_IN_MOJO = "mojo_tma_batched", "mojo_tma_batched_as_published"
+RATIO = 2775.49 / 2771.35
+
+
+def with_mojo(matrix, share=1.0, published=True):
+    """Mojo with right indices at a share of CUDA's 2771.35 GB/s, and the post's own kernel."""
+    origin = {"origin": {"kind": "compiler", "maker": "Mojo (max-core 26.7.0)"}}
+    moved = {"bytes": row(matrix, BATCHED)["bytes"]}
+    problem = row(matrix, BATCHED)["problem"]
+    us = us_at(SPEEDS[BATCHED])
+    right = made.record(problem, RIGHT_IN_MOJO, [us / share], **moved | origin)
+    matrix["records"].append(right)
+    if published:
+        wrong = {k: row(matrix, PUBLISHED)[k] for k in ("deviation", "outcome", "reason")}
+        wrong |= {"mismatches": 939524096} | moved | origin
+        matrix["records"].append(made.record(problem, PUBLISHED_IN_MOJO, [us], **wrong))
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"),
+    [
+        (RATIO, "reproduced"),
+        (RATIO * 0.9501, "reproduced"),
+        (RATIO * 0.9499, "not_reproduced"),
+        (1.5, "reproduced"),
+        (0.5, "not_reproduced"),
+    ],
+)
+def test_with_right_indices_mojo_itself_decides(matrix, share, verdict):
+    v = decided(with_mojo(matrix, share))["mojo-is-cuda-like"]
+    assert (v.verdict, v.ours) == (verdict, pytest.approx(share))
+    assert v.cell.value == RATIO
+    assert v.reason == (
+        f"with right indices mojo_tma_batched: {share * 2771.35:.0f} GB/s, tma_batched: 2771 GB/s; "
+        "the post's own kernel does another task: 939524096 of 1073741824 elements are wrong, at "
+        "2771 GB/s"
+    )
+    kernels = [key.split("/")[1] for _, key in v.evidence]
+    assert kernels == [RIGHT_IN_MOJO, BATCHED, PUBLISHED_IN_MOJO]
+
+
+def test_mojo_itself_changes_no_other_claim(matrix):
+    found = words(with_mojo(matrix, RATIO))
+    assert found == AS_PUBLISHED | {"mojo-is-cuda-like": "reproduced"}
+
+
+@pytest.mark.parametrize("spoil", ["missing", "mismatch", "right"])
+def test_the_posts_own_kernel_in_mojo_is_a_remark_alone(matrix, spoil):
+    with_mojo(matrix, 1.0, published=spoil != "missing")
+    if spoil == "mismatch":
+        made.fail(row(matrix, PUBLISHED_IN_MOJO), "mismatch")
+    if spoil == "right":
+        row(matrix, PUBLISHED_IN_MOJO).update(outcome="bit_exact", reason="", mismatches=None)
+    v = decided(matrix)["mojo-is-cuda-like"]
+    said = "with right indices mojo_tma_batched: 2771 GB/s, tma_batched: 2771 GB/s"
+    assert (v.verdict, v.reason) == ("reproduced", said)
+
+
+@pytest.mark.parametrize("kernel", [RIGHT_IN_MOJO, BATCHED])
+def test_mojo_or_cuda_that_failed_decides_nothing(matrix, kernel):
+    with_mojo(matrix)
+    made.fail(row(matrix, kernel), "launch_failed", "out of resources")
+    v = decided(matrix)["mojo-is-cuda-like"]
+    assert v.verdict == "not_testable"
+    assert v.reason == f"{kernel} on 32768x32768: launch failed: out of resources"
+
+
 def test_a_check_that_a_wrong_kernel_passes_shows_nothing(matrix):
     v = decided(matrix)["correct"]
     assert v.reason == (

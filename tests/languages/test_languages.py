@@ -1,18 +1,21 @@
 """Kernels in other languages: what is read of their PTX, and what was built, where it was built."""
 
 import json
-import shutil
-import subprocess
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from built import assembled, built
 
 from languages import __main__ as languages
 from languages import mojo, triton
-from languages.compiled import ROOT, VARIANTS, LanguageError, Ptx, kernel_file, variant_facts
+from languages.compiled import FAMILIES, ROOT, LanguageError, Ptx, kernel_file, variant_facts
 
 HEAD = "# Idea.\n#\n# Source: a post; more.\n# Launch: 128 threads for 2048 weights.\nx = 1\n"
-PARAMETERS = ",\n".join(f"\t.param .u64 nf4_param_{i}" for i in range(12))
+NF4, TRANSPOSE = FAMILIES["nf4"], FAMILIES["transpose"]
+TYPES = [*["u64 .ptr .global .align 1"] * 6, *["u32"] * 3, "f32", "u64", "u64"]
+PARAMETERS = ",\n".join(f"\t.param .{kind} nf4_param_{i}" for i, kind in enumerate(TYPES))
 TEXT = f""".version 8.7
 .target sm_90a
 .visible .entry nf4(
@@ -33,16 +36,16 @@ TEXT = f""".version 8.7
 def kernel(tmp_path):
     path = tmp_path / "toy.py"
     path.write_text(HEAD)
-    return replace(kernel_file(path), path=ROOT / "kernels/nf4/toy.py")
+    return replace(kernel_file(path, NF4), path=ROOT / "kernels/nf4/toy.py")
 
 
 def test_a_kernels_first_comment_says_how_it_is_launched(kernel, tmp_path):
-    assert (kernel.threads, kernel.weights_per_block) == (128, 2048)
+    assert kernel.facts == {"threads": 128, "weights_per_block": 2048}
     assert (kernel.name, kernel.lineage) == ("toy", "a post")
     for line in ("# Source: a post; more.\n", "# Launch: 128 threads for 2048 weights.\n"):
         (tmp_path / "bad.py").write_text(HEAD.replace(line, ""))
         with pytest.raises(LanguageError, match=r"bad\.py: its first comment needs"):
-            kernel_file(tmp_path / "bad.py")
+            kernel_file(tmp_path / "bad.py", NF4)
 
 
 def test_facts_are_read_from_the_ptx(kernel):
@@ -61,7 +64,7 @@ def test_facts_are_read_from_the_ptx(kernel):
         (".reqntid 128", ".maxntid 256", "is compiled for 256 threads, and its comment says 128"),
         (".reqntid 128", "", "is compiled for 0 threads"),
         ("\tret;", "\tfma.rn.f32 %f1, %f2, %f3, %f4;", "contracted"),
-        (PARAMETERS, "\t.param .u64 nf4_param_0", "takes 1 parameters, not 10"),
+        (PARAMETERS, "\t.param .u64 nf4_param_0", "takes parameters of 8 bytes, not of 8, 8, "),
         (".entry nf4(", ".func nf4(", "the PTX has 0 kernels"),
     ],
 )
@@ -77,61 +80,203 @@ def test_the_architecture_is_one_that_is_asked_for():
             languages.architecture(wrong)
 
 
-def test_a_build_replaces_what_another_version_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(mojo, "compile_variant", lambda kernel, *_: made(kernel))
-    monkeypatch.setattr(languages, "version", lambda package: "1.0")
-    languages.build("mojo", 80, tmp_path)
-    names = {path.stem for path in (tmp_path / "sm_80").glob("*.json")}
-    assert names == {path.stem for path in (ROOT / "kernels/nf4").glob("mojo_*.mojo")}
-    (tmp_path / "sm_80/mojo_gone.json").write_text('{"compiler": "Mojo (max-core 1.0)"}')
-    (tmp_path / "sm_80/triton_lut.json").write_text("{")
+def names_in(folder):
+    return {path.stem for path in folder.glob("*.json")}
+
+
+def sources_of(*families):
+    return {p.stem for f in families for p in (ROOT / "kernels" / f).glob("mojo_*.mojo")}
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """A compiler of any version that makes what a kernel's comment promises."""
+
+    def install(version, compile_variant=lambda kernel, *_: made(kernel)):
+        monkeypatch.setattr(mojo, "compile_variant", compile_variant)
+        monkeypatch.setattr(languages, "version", lambda package: version)
+
+    return install
+
+
+def test_a_build_replaces_what_another_version_made(tmp_path, compiler):
+    compiler("1.0")
     languages.build("mojo", 90, tmp_path)
-    assert len(list(tmp_path.glob("sm_*/mojo_*.json"))) == 2 * len(names)
-    monkeypatch.setattr(languages, "version", lambda package: "2.0")
+    names = sources_of("nf4", "transpose")
+    assert names_in(tmp_path / "sm_90") == names
+    sound = (tmp_path / "sm_90/mojo_packed_512.json").read_text()
+    (tmp_path / "sm_90/mojo_gone.json").write_text(sound)
+    (tmp_path / "sm_90/triton_lut.json").write_text("{")
+    languages.build("mojo", 100, tmp_path)
+    assert names_in(tmp_path / "sm_90") == names | {"triton_lut"}
+    assert names_in(tmp_path / "sm_100") == names
+    compiler("2.0")
+    languages.build("mojo", 100, tmp_path)
+    assert names_in(tmp_path / "sm_90") == {"triton_lut"}
+    assert names_in(tmp_path / "sm_100") == names
+
+
+@pytest.mark.parametrize("spoil", ["sources", "family", "damaged"])
+def test_a_build_for_one_gpu_leaves_nothing_outdated_for_another(tmp_path, compiler, spoil):
+    compiler("1.0")
+    languages.build("mojo", 100, tmp_path)
+    manifest = tmp_path / "sm_100/mojo_packed_512.json"
+    facts = json.loads(manifest.read_text())
+    if spoil == "sources":
+        facts["sources"]["kernels/nf4/decode.mojo"] = "cbf29ce484222325"
+    elif spoil == "family":
+        facts.pop("family")
+    manifest.write_text("[" if spoil == "damaged" else json.dumps(facts))
     languages.build("mojo", 90, tmp_path)
-    assert {path.stem for path in tmp_path.glob("sm_*/*.json")} == names | {"triton_lut"}
-    assert [path.name for path in (tmp_path / "sm_80").glob("*.json")] == ["triton_lut.json"]
+    names = sources_of("nf4", "transpose")
+    assert names_in(tmp_path / "sm_100") == names - {"mojo_packed_512"}
+    assert names_in(tmp_path / "sm_90") == names
+
+
+def test_tensor_maps_are_left_out_where_there_are_none(tmp_path, compiler, capsys):
+    compiler("1.0")
+    languages.build("mojo", 89, tmp_path)
+    assert names_in(tmp_path / "sm_89") == sources_of("nf4")
+    left_out = ", ".join(sorted(sources_of("transpose")))
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"mojo: left out: {left_out}: sm_89 has no tensor maps, sm_90 and newer have"
+    )
+
+
+def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
+    compiler("1.0")
+    languages.build("mojo", 90, tmp_path)
+    facts = json.loads((tmp_path / "sm_90/mojo_tma_swizzle.json").read_text())
+    assert facts.pop("lineage").startswith("Veitner's transpose post, swizzling")
+    variant = {"entry": "nf4", "shared_bytes": 0, "null_pointers": 0, "store_bits": [16, 128]}
+    assert facts == {
+        "kernel": "mojo_tma_swizzle",
+        "family": "transpose",
+        "language": "mojo",
+        "compiler": "Mojo (max-core 1.0)",
+        "source_file": "kernels/transpose/mojo_tma_swizzle.mojo",
+        "sources": languages.fingerprints(
+            f"kernels/transpose/{name}.mojo" for name in ("mojo_tma_swizzle", "swizzle", "tma")
+        ),
+        "threads": 1024,
+        "swizzle_bytes": 128,
+        "twin": "tma_swizzle",
+        "variants": {"fp32": {"file": "mojo_tma_swizzle.fp32.ptx"} | variant},
+    }
+    nf4 = json.loads((tmp_path / "sm_90/mojo_packed_512.json").read_text())
+    assert set(nf4["variants"]) == set(NF4.variants)
+    assert (nf4["weights_per_block"], nf4["pointer_alignment"], nf4["weights_multiple"]) == (
+        (2048, 4, 1)
+    )
+
+
+def test_fingerprints_are_those_of_the_loader(tmp_path, monkeypatch):
+    """experiments/harness/compiled_kernels.cpp compares them; values of the hash's authors."""
+    monkeypatch.setattr(languages, "ROOT", tmp_path)
+    known = {"": "cbf29ce484222325", "a": "af63dc4c8601ec8c", "foobar": "85944171f73967e8"}
+    for text, wanted in known.items():
+        (tmp_path / "source").write_text(text)
+        assert languages.fingerprints(["source"]) == {"source": wanted}
+
+
+MAPS = ",\n".join(
+    [*(f"\t.param .align 64 .b8 transpose_param_{i}[128]" for i in (0, 1))]
+    + ["\t.param .b32 transpose_param_2"]
+)
 
 
 def made(kernel):
-    return Ptx(TEXT.replace(".reqntid 128", f".maxntid {kernel.threads}"), 0)
+    parameters = PARAMETERS if kernel.family is NF4 else MAPS
+    text = TEXT.replace(".reqntid 128", f".maxntid {kernel.facts['threads']}")
+    return Ptx(text.replace(PARAMETERS, parameters), 0)
 
 
-def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, monkeypatch):
+def test_tensor_maps_are_parameters_of_128_bytes(tmp_path):
+    path = tmp_path / "toy.mojo"
+    path.write_text("# Source: a post\n# Launch: 128 threads for a tile of 32 x 32.\n# Twin: toy\n")
+    kernel = replace(kernel_file(path, TRANSPOSE), path=ROOT / "kernels/transpose/toy.mojo")
+    assert kernel.facts == {"threads": 128, "swizzle_bytes": 0, "twin": "toy"}
+    assert made(kernel).parameters == (128, 128, 4)
+    for wrong in ("[127]", ""):
+        text = made(kernel).text.replace("[128]", wrong, 1)
+        with pytest.raises(LanguageError, match=r"not of 128, 128, 4$"):
+            variant_facts(kernel, "fp32", Ptx(text, 0))
+
+
+def test_what_writes_global_memory_is_named(kernel):
+    assert Ptx(TEXT, 0).widest_store == "128"
+    assert Ptx("", 0).widest_store == "none"
+    assert Ptx("cp.async.bulk.tensor.2d", 0).widest_store == "TMA"
+
+
+def says(tmp_path, script):
+    """A stand-in for the compiler."""
+    path = tmp_path / "compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return lambda *_: [str(path)]
+
+
+def test_a_compiler_that_refuses_is_one_line(kernel, tmp_path, monkeypatch):
+    for said, why in [
+        ("x.mojo:1:2: error: no such name", "x.mojo:1:2: error: no such name"),
+        ("LLVM ERROR: PTX version 8.1 is too old", "LLVM ERROR: PTX version 8.1 is too old"),
+        ("what", "no reason"),
+    ]:
+        script = f"echo note >&2; echo '{said}' >&2; exit 1"
+        monkeypatch.setattr(mojo, "command", says(tmp_path, script))
+        with pytest.raises(LanguageError) as error:
+            mojo.compile_variant(kernel, "fp16", 90)
+        assert str(error.value) == f"kernels/nf4/toy.py (fp16, sm_90): {why}"
+
+
+def test_a_compiler_that_does_not_end_is_ended_with_all_that_it_started(
+    kernel, tmp_path, monkeypatch
+):
+    started = tmp_path / "started"
+    script = f"sleep 60 & echo $! >{started}; wait"
+    monkeypatch.setattr(mojo, "command", says(tmp_path, script))
+    monkeypatch.setattr(mojo, "TIMEOUT_S", 1)
+    with pytest.raises(LanguageError) as error:
+        mojo.compile_variant(kernel, "fp16", 100)
+    assert str(error.value) == (
+        "kernels/nf4/toy.py (fp16, sm_100): the compiler gave no answer in 1 s and was ended"
+    )
+    status = Path("/proc", started.read_text().strip(), "status")
+    ended = time.monotonic() + 10
+    while status.exists() and "(zombie)" not in status.read_text():
+        assert time.monotonic() < ended, "what the compiler started runs on"
+        time.sleep(0.01)
+
+
+def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, compiler):
     def fails(kernel, variant, arch):
         if variant == "bf16":
             raise LanguageError("no")
         return made(kernel)
 
-    monkeypatch.setattr(mojo, "compile_variant", lambda kernel, *_: made(kernel))
-    monkeypatch.setattr(languages, "version", lambda package: "1.0")
+    compiler("1.0")
     languages.build("mojo", 90, tmp_path)
-    monkeypatch.setattr(mojo, "compile_variant", fails)
+    compiler("1.0", fails)
     with pytest.raises(LanguageError):
         languages.build("mojo", 90, tmp_path)
     assert not (tmp_path / "sm_90/mojo_packed_512.json").exists()
 
 
 def test_every_kernel_opens_with_its_idea_and_the_commands_that_measure_it():
-    files = [
-        path
+    kernels = [
+        kernel_file(path, FAMILIES[family])
         for module in (mojo, triton)
-        for path in sorted((ROOT / "kernels/nf4").glob(module.FILES))
+        for family in module.FAMILIES
+        for path in sorted((ROOT / "kernels" / family).glob(module.FILES))
     ]
-    assert files
-    for path in files:
-        kernel = kernel_file(path)
-        text = path.read_text()
+    assert len(kernels) > len(sources_of("nf4", "transpose")) > 0
+    for kernel in kernels:
+        text = kernel.path.read_text()
         assert text.startswith("# ") and len(text.splitlines()) <= 150
+        assert max(map(len, text.splitlines())) <= 100
         assert "\n# Bound:  " in text
         assert f"\n# Alone:  make bench KERNEL={kernel.name}\n" in text
-
-
-def built(language):
-    found = sorted((ROOT / "build/ptx").glob(f"sm_*/{language}_*.json"))
-    if not found:
-        pytest.skip(f"{language}: not built; make {language}")
-    return [(path, json.loads(path.read_text())) for path in found]
 
 
 WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of an odd length
@@ -139,36 +284,23 @@ WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
 def test_what_was_built_stores_as_wide_as_its_source_says(language):
-    for path, facts in built(language):
-        assert set(facts["variants"]) == set(VARIANTS)
+    for facts, _ in built(language, "nf4"):
+        assert set(facts["variants"]) == set(NF4.variants)
         for variant in facts["variants"].values():
-            assert variant["store_bits"] in WIDTHS[language], path
+            assert variant["store_bits"] in WIDTHS[language], facts["kernel"]
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
 def test_what_was_built_rounds_as_the_format_asks(language):
-    for path, facts in built(language):
-        for name, variant in facts["variants"].items():
-            text = (path.parent / variant["file"]).read_text()
-            assert "mul.rn.ftz.f32" in text
-            # This instruction turns every NaN into 0x7fff (PTX ISA, cvt).
-            assert f"cvt.rn.{'f16' if name.startswith('fp16') else 'bf16'}x2.f32" in text
-            assert ".local" not in text and "fma." not in text
+    for _, ptx in built(language, "nf4"):
+        text = ptx.read_text()
+        assert "mul.rn.ftz.f32" in text
+        # This instruction turns every NaN into 0x7fff (PTX ISA, cvt).
+        assert f"cvt.rn.{'bf16' if '.bf16' in ptx.name else 'f16'}x2.f32" in text
+        assert ".local" not in text and "fma." not in text
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_what_was_built_is_accepted_by_ptxas_without_spills(language):
-    ptxas = shutil.which("ptxas", path="/usr/local/cuda/bin") or shutil.which("ptxas")
-    if not ptxas:
-        pytest.skip("there is no ptxas")
-    for path, facts in built(language):
-        for variant in facts["variants"].values():
-            file = path.parent / variant["file"]
-            target = file.read_text().split(".target ")[1].split()[0]
-            done = subprocess.run(
-                [ptxas, "-v", f"-arch={target}", str(file), "-o", "/dev/null"],
-                capture_output=True,
-                text=True,
-            )
-            assert done.returncode == 0, done.stderr
-            assert "0 bytes spill stores" in done.stderr
+def test_what_was_built_is_accepted_by_ptxas_without_spills(language, tmp_path):
+    for _, ptx in built(language, "nf4"):
+        assert "0 bytes spill stores" in assembled(ptx, tmp_path / "a.cubin")

@@ -17,6 +17,13 @@ KERNELS = {
     "column_walk": ("ours", 4160, 1.6),
     "cublas_sgeam": ("cuBLAS", 3930, 3.1),
 }
+MOJO = {
+    "mojo_tma_naive": ("S. Veitner's post, in Mojo", 942, 2.4),
+    "mojo_tma_swizzle": ("S. Veitner's post, in Mojo", 1390, 2.4),
+    "mojo_tma_batched": ("S. Veitner's post, in Mojo", 3580, 2.2),
+    "mojo_tma_batched_as_published": ("S. Veitner's post, in Mojo", 3582, 2.2),
+}
+MAKER = "Mojo (max-core 26.7.0)"
 CEILINGS = {
     "copy": (4280, 1.9),
     "same_bytes": (4262, 1.3),
@@ -35,22 +42,26 @@ def row(where: dict[str, Any], kernel: str) -> dict[str, Any]:
     """Not timed yet."""
     side = 4 * where["n"]
     moved = {"read": side * (kernel != "write_only"), "written": side * (kernel != "read_only")}
-    changes = CEILING if kernel in CEILINGS else {"lineage": KERNELS[kernel][0]}
+    changes = CEILING if kernel in CEILINGS else {"lineage": (KERNELS | MOJO)[kernel][0]}
+    if kernel in MOJO:
+        changes = changes | {"origin": {"kind": "compiler", "maker": MAKER}}
     if kernel == "cublas_sgeam":
         changes = changes | {"origin": {"kind": "peer", "maker": "cuBLAS 13.0"}}
-    if kernel == "tma_batched_as_published":
+    if kernel.endswith("_as_published"):
         changes = changes | {"deviation": INDEXING}
     return record(where, kernel, bytes=moved, **changes)
 
 
-def timed_rows(where: dict[str, Any], rng: random.Random, n: int) -> list[dict[str, Any]]:
+def timed_rows(
+    where: dict[str, Any], rng: random.Random, n: int, kernels: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Every kernel and ceiling; the TMA kernels need rows of whole 16 bytes."""
     rows, elements = [], where["n"]
-    for kernel, (*_, gb_s, fixed_us) in (KERNELS | CEILINGS).items():
+    for kernel, (*_, gb_s, fixed_us) in (kernels | CEILINGS).items():
         found = row(where, kernel)
         rows.append(found)
         is_aligned = where["rows"] % 4 == 0
-        if kernel.startswith("tma") and not is_aligned:
+        if "tma_" in kernel and not is_aligned:
             reason = f"a row of {4 * where['rows']} bytes is no multiple of 16"
             fail(found, "unsupported", reason)
             continue
@@ -64,18 +75,22 @@ def timed_rows(where: dict[str, Any], rng: random.Random, n: int) -> list[dict[s
     return rows
 
 
-def matrix(seed: int = 1, rows: int = 32768, n: int = 11) -> dict[str, Any]:
+def matrix(seed: int = 1, rows: int = 32768, n: int = 11, mojo: bool = False) -> dict[str, Any]:
+    """`mojo`: with the kernels in Mojo, as after `make mojo`."""
     where, constant = matrix_problem(rows), matrix_problem(rows, "constant")
-    records = timed_rows(where, random.Random(seed), n)
-    records += [row(constant, kernel) for kernel in KERNELS]
+    kernels = KERNELS | (MOJO if mojo else {})
+    records = timed_rows(where, random.Random(seed), n, kernels)
+    records += [row(constant, kernel) for kernel in kernels]
     return result("matrix", records)
 
 
-def sizes(seed: int = 1, chosen: Sequence[int] = SIZES, n: int = 5) -> dict[str, Any]:
+def sizes(
+    seed: int = 1, chosen: Sequence[int] = SIZES, n: int = 5, mojo: bool = False
+) -> dict[str, Any]:
     rng = random.Random(seed)
     records = []
     for size in chosen:
-        rows = timed_rows(matrix_problem(size), rng, n)
+        rows = timed_rows(matrix_problem(size), rng, n, KERNELS | (MOJO if mojo else {}))
         if size > LARGEST:
             needed = f"needs {8 * size * size / 1e9:.1f} GB of GPU memory, 25.0 GB are free"
             for found in rows:

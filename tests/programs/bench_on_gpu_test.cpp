@@ -31,6 +31,11 @@ std::size_t times_of(const json& record) {
   return 0;
 }
 
+/// Kernels of other languages may be compiled for another GPU, or for other lengths.
+bool is_left_out(const json& record) {
+  return record["origin"]["kind"] == "compiler" && record["outcome"] == "unsupported";
+}
+
 TEST_F(OnGpuResultFile, OfBenchHasEveryRow) {
   const Finished found =
       run(BENCH, "--family nf4 --shape 64x1003 --samples 2 --batch-us 20 --output results.json");
@@ -42,7 +47,7 @@ TEST_F(OnGpuResultFile, OfBenchHasEveryRow) {
   EXPECT_EQ(file["provenance"]["instrument"], "events");
   EXPECT_EQ(file["records"].size(), kernel_names("nf4").size() + 5) << "and the ceilings";
   for (const json& record : file["records"]) {
-    EXPECT_EQ(times_of(record), 2u) << record["key"];
+    EXPECT_EQ(times_of(record), is_left_out(record) ? 0u : 2u) << record["key"];
     EXPECT_EQ(record["problem"]["n"], 64192) << record["key"];
     EXPECT_EQ(record["problem"]["models"], json::array({"asked for"})) << record["key"];
   }
@@ -70,6 +75,7 @@ TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
   EXPECT_EQ(file["records"].size(), kernel_names("nf4").size()) << "no ceilings";
   const bool counted = found.err.empty();
   for (const json& record : file["records"]) {
+    if (is_left_out(record)) continue;
     const Record row = nlohmann::ordered_json(record).get<Record>();
     EXPECT_TRUE(may_be_timed(row.outcome)) << record["key"];
     EXPECT_EQ(row.metric(kernel_time), nullptr) << record["key"];
@@ -141,7 +147,7 @@ TEST_F(OnGpuResultFile, OfAMatrixOnBothKindsOfDataTimesTheRandomOne) {
   for (const json& record : file.at("records")) {
     const bool is_random = record["problem"]["data"] == "random";
     ++(is_random ? random : constant);
-    EXPECT_EQ(times_of(record), is_random ? 2u : 0u) << record["key"];
+    EXPECT_EQ(times_of(record), is_random && !is_left_out(record) ? 2u : 0u) << record["key"];
   }
   EXPECT_EQ(random, kernel_names("transpose").size() + 5) << "and the ceilings";
   EXPECT_EQ(constant, kernel_names("transpose").size());
@@ -158,7 +164,7 @@ TEST_F(OnGpuResultFile, OfEveryKindOfCodesVerifiesAndTimesThemAll) {
   for (const json& record : file.at("records")) {
     const std::string data = record["problem"].value("data", "normal");
     ++rows[data];
-    EXPECT_EQ(times_of(record), 2u) << record["key"];
+    EXPECT_EQ(times_of(record), is_left_out(record) ? 0u : 2u) << record["key"];
     const std::string suffix = data == "normal" ? "" : fmt::format("/{}", data);
     EXPECT_EQ(record["problem"]["name"], fmt::format("63x1003/fp16/b64{}", suffix));
   }

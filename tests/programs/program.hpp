@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "experiments/harness/result_file.hpp"
 #include "tests/temporary_folder.hpp"
@@ -60,24 +63,56 @@ class Programs : public testing::Test {
   }
 };
 
-/// Names of a family's kernels in this checkout, sorted: the names of their files.
-inline std::vector<std::string> kernel_names(const std::string& family) {
-  std::vector<std::string> names;
+/// Names of a family's kernels in CUDA in this checkout: the names of their files.
+inline std::set<std::string> kernel_names_in_cuda(const std::string& family) {
+  std::set<std::string> names;
   for (const auto& entry :
        std::filesystem::directory_iterator(project_root() / "kernels" / family)) {
-    if (entry.path().extension() == ".cu") names.push_back(entry.path().stem());
+    if (entry.path().extension() == ".cu") names.insert(entry.path().stem());
   }
-  std::erase(names, "bitsandbytes_peer");  // registers the peers that a user names
-  std::ranges::sort(names);
+  names.erase("bitsandbytes_peer");  // registers the peers that a user names
   return names;
 }
 
-/// The same for all families.
-inline std::vector<std::string> kernel_names() {
-  auto names = kernel_names("nf4");
-  std::ranges::copy(kernel_names("transpose"), std::back_inserter(names));
-  std::ranges::sort(names);
+/// Those, and the kernels that were compiled in other languages.
+inline std::set<std::string> kernel_names(const std::string& family) {
+  auto names = kernel_names_in_cuda(family);
+  const auto compiled = project_root() / "build/ptx";
+  if (!std::filesystem::exists(compiled)) return names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(compiled)) {
+    if (entry.path().extension() != ".json") continue;
+    if (read_json(entry.path()).at("family") == family) names.insert(entry.path().stem());
+  }
   return names;
+}
+
+/// What programs say of languages of which a family has no kernels, a line each.
+inline std::vector<std::string> lines_not_built(const std::string& family) {
+  const std::map<std::string, std::string> commands =
+      family == "nf4"
+          ? std::map<std::string, std::string>{{"mojo", "make mojo"}, {"triton", "make triton"}}
+          : std::map<std::string, std::string>{{"mojo", "make mojo, with ARCH=90 or newer"}};
+  const auto names = kernel_names(family);
+  std::vector<std::string> lines;
+  for (const auto& [language, command] : commands) {
+    const bool built = std::ranges::any_of(
+        names, [&](const std::string& name) { return name.starts_with(language + "_"); });
+    if (!built) lines.push_back(language + ": not built; " + command);
+  }
+  return lines;
+}
+
+/// What a program answers that runs these families and is asked for kernels that they lack.
+inline std::string no_such_kernel(const std::string& pattern,
+                                  const std::vector<std::string>& families) {
+  std::set<std::string> names;
+  std::string absent;
+  for (const auto& family : families) {
+    names.merge(kernel_names(family));
+    for (const auto& line : lines_not_built(family)) absent += "; " + line;
+  }
+  return fmt::format("--kernel '{}' selects nothing; there are: {}{}", pattern,
+                     fmt::join(names, ", "), absent);
 }
 
 inline std::int64_t lines_of(const std::string& text) { return std::ranges::count(text, '\n'); }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/transpose/compiled_kernels.hpp"
 #include "experiments/transpose/workload.hpp"
 #include "tests/kernels/on_gpu.hpp"
 #include "tests/kernels/transpose/place_check.hpp"
@@ -24,6 +25,12 @@ class OnGpuEachTranspose : public OnGpuEachKernel {
     if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << support.reason;
   }
 };
+
+/// Registers the kernels that `make mojo` compiled, the first time that a test needs them.
+inline void require_compiled_kernels() {
+  static const bool loaded = (load_compiled_kernels(), true);
+  ASSERT_TRUE(loaded);
+}
 
 /// The kernels that promise the transpose (including cuBLAS's), or those that declare a deviation.
 inline std::vector<VariantInfo> kernels_that(bool deviate) {

@@ -156,10 +156,8 @@ TEST(PublishedIndices, AreWrongForSevenElementsInEightOfRandomData) {
 
 class OnGpuPublishedIndices : public OnGpuTest {};
 
-TEST_F(OnGpuPublishedIndices, DoOnTheGpuWhatTheyDeclareAndTouchNothingElse) {
-  if (const Support support = published().supports(Problem{}); !support.ok) {
-    GTEST_SKIP() << "NOT TESTED, " << support.reason;
-  }
+/// On every matrix, the kernel does what `published()` declares.
+void expect_declared(const Kernel<Problem>& kernel) {
   int ran = 0;
   for (const Placement& matrix : matrices()) {
     const Bits input = input_of(matrix), expected = declared(input, matrix);
@@ -172,9 +170,9 @@ TEST_F(OnGpuPublishedIndices, DoOnTheGpuWhatTheyDeclareAndTouchNothingElse) {
     Problem problem = on_host(input, matrix, actual);
     problem.input = on_device.as<float>();
     problem.output = static_cast<float*>(output.data());
-    if (!published().supports(problem).ok) continue;
+    if (!kernel.supports(problem).ok) continue;
     ++ran;
-    ASSERT_EQ(published().launch(problem, nullptr), cudaSuccess) << describe(matrix);
+    ASSERT_EQ(kernel.launch(problem, nullptr), cudaSuccess) << describe(matrix);
     profiling::check(cudaMemcpy(actual.data(), output.data(), actual.size() * sizeof(actual[0]),
                                 cudaMemcpyDeviceToHost),
                      "reading an output");
@@ -185,6 +183,24 @@ TEST_F(OnGpuPublishedIndices, DoOnTheGpuWhatTheyDeclareAndTouchNothingElse) {
     EXPECT_TRUE(output.touched().empty()) << describe(matrix);
   }
   EXPECT_GE(ran, 3);
+}
+
+TEST_F(OnGpuPublishedIndices, DoOnTheGpuWhatTheyDeclareAndTouchNothingElse) {
+  if (const Support support = published().supports(Problem{}); !support.ok) {
+    GTEST_SKIP() << "NOT TESTED, " << support.reason;
+  }
+  expect_declared(published());
+}
+
+TEST_F(OnGpuPublishedIndices, DoTheSameInMojo) {
+  require_compiled_kernels();
+  const auto& kernels = Registry<Problem>::instance().kernels();
+  const std::string name = "mojo_tma_batched_as_published";
+  if (!kernels.contains(name)) GTEST_SKIP() << "NOT TESTED, mojo: not built; make mojo";
+  if (const Support support = kernels.at(name).supports(Problem{}); !support.ok) {
+    GTEST_SKIP() << "NOT TESTED, " << support.reason;
+  }
+  expect_declared(kernels.at(name));
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+// A kernel that another language's compiler has made, of whatever family: its PTX, a file for each
+// architecture and variant of a problem, and the launch of the one that the GPU takes.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "kernels/ptx_module.hpp"
+#include "kernels/registry.hpp"
+
+namespace reprolab {
+
+/// A PTX file and the kernel in it.
+struct PtxVariant {
+  std::string file, entry;
+  unsigned shared_bytes = 0;  ///< Of dynamic shared memory.
+  int null_pointers = 0;      ///< Parameters after the family's own, which take null.
+};
+
+inline constexpr int max_null_pointers = 4;
+
+struct PtxKernel {
+  std::string name, lineage, source_file;
+  std::string compiler;     ///< With its version.
+  std::string make_target;  ///< What `make` builds it with.
+  unsigned threads = 0;     ///< In a block.
+  /// By compute capability (90) and by the family's name of the variant.
+  std::map<int, std::map<std::string, PtxVariant>> variants;
+};
+
+/// A kernel with what of it is loaded.
+class LoadedPtx {
+ public:
+  explicit LoadedPtx(PtxKernel kernel);
+
+  /// Whether there is a GPU, the variant is compiled for it, and its driver takes the PTX, which is
+  /// loaded when this is first asked.
+  Support supports(const std::string& variant);
+
+  /// Launches `blocks` blocks of the variant; `arguments[i]` points to argument i of the family's
+  /// own.
+  cudaError_t launch(const std::string& variant, unsigned blocks, std::span<void* const> arguments,
+                     cudaStream_t stream);
+
+ private:
+  PtxKernel kernel_;
+  std::map<std::pair<int, std::string>, PtxFunction> functions_;
+};
+
+/// The kernel as a row of its family; the family knows the other fields.
+template <class Problem>
+Kernel<Problem> described(const PtxKernel& kernel) {
+  return {.name = kernel.name,
+          .lineage = kernel.lineage,
+          .source_file = kernel.source_file,
+          .contract = {},
+          .supports = {},
+          .launch = {},
+          .origin = {Origin::Kind::compiler, kernel.compiler}};
+}
+
+}  // namespace reprolab

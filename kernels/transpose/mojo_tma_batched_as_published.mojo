@@ -1,0 +1,29 @@
+# The batched kernel with the post's own indices, in Mojo: a thread adds its step to the column only
+# inside the swizzle, and rows 4 to 31 of a tile are never read.
+#
+# Source: Veitner's transpose post, batched, in Mojo as published; its repository has the indices
+#         (simveit/efficient_transpose_mojo, transpose_swizzle_batched.mojo).
+# Bound:  as mojo_tma_batched: it moves the same number of bytes.
+# Launch: 128 threads for a tile of 32 x 32 swizzled by 128 bytes.
+# Twin:   tma_batched_as_published
+# Alone:  make bench KERNEL=mojo_tma_batched_as_published
+from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
+from std.utils import StaticTuple
+from tma import *
+
+
+@export("transpose")
+@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](128))
+@__llvm_arg_metadata(input, `nvvm.grid_constant`)
+@__llvm_arg_metadata(output, `nvvm.grid_constant`)
+def tma_batched_as_published(
+    input: TMADescriptor, output: TMADescriptor, tile_columns: UInt32
+) abi("Mojo"):
+    var loaded = new_tile()
+    var transposed = new_tile()
+    var row, column = tile_start(tile_columns)
+    load(input, loaded, row, column)
+    comptime for j in range(batch):
+        var source, target = published_move(UInt32(thread_idx.x), UInt32(j))
+        move(loaded, source, transposed, target)
+    store(output, transposed, column, row)

@@ -1,0 +1,21 @@
+// Transpose kernels that another language's compiler has made, as kernels like any other.
+#pragma once
+
+#include "kernels/ptx_kernel.hpp"
+#include "kernels/transpose/tensor_map.hpp"
+
+namespace reprolab::transpose {
+
+/// A kernel in PTX, with the variant "fp32". It takes what TmaArguments holds, the maps as 128-byte
+/// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it.
+struct PtxKernel : reprolab::PtxKernel {
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;  ///< Of both maps.
+  /// The kernel in CUDA with the same tiles and indices, which promises the same bits.
+  std::string twin;
+};
+
+/// Registers the kernel, with the contract of its twin, which must be registered. Its PTX is loaded
+/// when it is first asked whether it supports a problem.
+void add_ptx_kernel(const PtxKernel& kernel);
+
+}  // namespace reprolab::transpose

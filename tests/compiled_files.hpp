@@ -1,0 +1,68 @@
+// Kernels of other languages as `make mojo` would leave them: manifests, with a source and PTX.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/harness/compiled_kernels.hpp"
+#include "tests/message_of.hpp"
+#include "tests/temporary_folder.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab {
+
+using Json = Manifest::Json;
+
+/// A sound manifest of a kernel named toy, with `facts` of its family.
+inline Json toy_manifest(const std::string& family, const std::vector<std::string>& variants,
+                         const Json& facts) {
+  Json found = {{"kernel", "toy"},
+                {"family", family},
+                {"language", "mojo"},
+                {"compiler", "Mojo (max-core 1.2.3)"},
+                {"lineage", "a toy"},
+                {"source_file", "toy.mojo"},
+                {"sources", {{"toy.mojo", fingerprint("")}}},
+                {"threads", 128}};
+  found.update(facts);
+  for (const auto& name : variants) {
+    found["variants"][name] = {
+        {"file", "toy.ptx"}, {"entry", "toy_entry"}, {"shared_bytes", 64}, {"null_pointers", 2}};
+  }
+  return found;
+}
+
+/// The manifest's text with another value at `pointer`.
+inline std::string with(Json manifest, const std::string& pointer, const Json& value) {
+  manifest[Json::json_pointer(pointer)] = value;
+  return manifest.dump();
+}
+
+/// A folder with the source, which is empty, and manifests.
+class CompiledFiles {
+ public:
+  CompiledFiles() { folder_.write("toy.mojo", ""); }
+  CompiledFiles& add(const std::string& name, const std::string& text) {
+    folder_.write("ptx/" + name, text);
+    return *this;
+  }
+  /// `reader(folder, root)` reads a family's kernels.
+  template <class Reader>
+  auto read(Reader&& reader) const {
+    return reader(folder_.path() / "ptx", folder_.path());
+  }
+  /// The error, without the folder's path.
+  template <class Reader>
+  std::string complaint(Reader&& reader) const {
+    const std::string text = message_of<UsageError>([&] { read(reader); });
+    const std::string prefix = (folder_.path() / "ptx").string() + "/";
+    EXPECT_TRUE(begins(text, prefix)) << text;
+    return text.substr(std::min(prefix.size(), text.size()));
+  }
+  const OwnFolder& folder() const { return folder_; }
+
+ private:
+  OwnFolder folder_;
+};
+
+}  // namespace reprolab

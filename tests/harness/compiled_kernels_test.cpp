@@ -1,0 +1,130 @@
+// Kernels of other languages: what is read of them, and the message where it is wrong.
+#include "experiments/harness/compiled_kernels.hpp"
+
+#include "tests/compiled_files.hpp"
+
+namespace reprolab {
+namespace {
+
+const CompiledFamily toys{.name = "toys",
+                          .variants = {"plain", "nested"},
+                          .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}}};
+const Json sound = toy_manifest("toys", toys.variants, {{"size", 7}});
+
+std::vector<CompiledKernel> read_toys(const std::filesystem::path& folder,
+                                      const std::filesystem::path& root) {
+  return read_compiled_kernels(toys, folder, root);
+}
+
+TEST(CompiledKernels, NothingBuiltIsNoKernelAndNoError) {
+  const auto read = [](const std::string& name, const std::string& text) {
+    return CompiledFiles().add(name, text).read(read_toys).size();
+  };
+  EXPECT_TRUE(CompiledFiles().read(read_toys).empty());
+  EXPECT_EQ(read("README.md", ""), 0u);
+  EXPECT_EQ(read("sm_90/toy.plain.ptx", ""), 0u);
+  EXPECT_EQ(read("sm_/toy.json", "{"), 0u);
+  EXPECT_EQ(read("sm_9x/toy.json", "{"), 0u);
+}
+
+TEST(CompiledKernels, AnotherFamilysKernelsAreThatFamilys) {
+  CompiledFiles files;
+  files.add("sm_90/other.json", R"({"family": "others"})").add("sm_90/toy.json", sound.dump());
+  EXPECT_EQ(files.read(read_toys).size(), 1u);
+}
+
+TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
+  CompiledFiles files;
+  files.add("sm_90/toy.json", sound.dump()).add("sm_120/toy.json", sound.dump());
+  const auto kernels = files.read(read_toys);
+  ASSERT_EQ(kernels.size(), 1u);
+  const auto& [kernel, manifest] = kernels[0];
+  EXPECT_EQ(kernel.name, "toy");
+  EXPECT_EQ(kernel.compiler, "Mojo (max-core 1.2.3)");
+  EXPECT_EQ(kernel.make_target, "mojo");
+  EXPECT_EQ(kernel.threads, 128u);
+  EXPECT_EQ(manifest.number("size", 0, 9), 7);
+  ASSERT_EQ(kernel.variants.size(), 2u);
+  const PtxVariant& read = kernel.variants.at(120).at("nested");
+  EXPECT_EQ(read.file, (files.folder().path() / "ptx/sm_120/toy.ptx").string());
+  EXPECT_EQ(read.entry, "toy_entry");
+  EXPECT_EQ(read.shared_bytes, 64u);
+  EXPECT_EQ(read.null_pointers, 2);
+}
+
+TEST(CompiledKernels, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
+  const std::string remedy = "; make mojo or make triton writes it anew";
+  const auto says = [&](const std::string& text, const std::string& why) {
+    EXPECT_EQ(CompiledFiles().add("sm_90/toy.json", text).complaint(read_toys),
+              "sm_90/toy.json: " + why);
+  };
+  const auto wrong = [&](const std::string& pointer, const Json& value, const std::string& why) {
+    says(with(sound, pointer, value), why + remedy);
+  };
+  says("{", "not valid JSON at byte 2");
+  says("[]", "has no 'family'" + remedy);
+  says(R"({"family": "toys"})", "has no 'sources'" + remedy);
+  wrong("/family", "a b", "family: expected a plain name");
+  wrong("/sources", Json::array({"toy.mojo"}), "sources: expected fingerprints by path");
+  wrong("/sources/gone.mojo", fingerprint(""), "its source gone.mojo is not there");
+  wrong("/sources/toy.mojo", 1, "toy.mojo has changed");
+  wrong("/kernel", "other", "kernel: differs from the file's name");
+  wrong("/kernel", "../x", "kernel: expected a plain name");
+  wrong("/compiler", "", "compiler: expected a text");
+  wrong("/language", 7, "language: expected a text");
+  for (const Json& no : {Json(0), Json(1025), Json(1.5), Json("128"), Json(1e300), Json(~0ull)}) {
+    wrong("/threads", no, "threads: expected a whole number from 1 to 1024");
+  }
+  wrong("/variants/nested/file", "../../x.ptx", "file: expected a plain name");
+  wrong("/variants/nested/shared_bytes", 49153,
+        "shared_bytes: expected a whole number from 0 to 49152");
+  wrong("/variants/nested/null_pointers", 5, "null_pointers: expected a whole number from 0 to 4");
+  wrong("/variants", Json::object(), "has no 'plain'");
+}
+
+TEST(CompiledKernels, WhatIsOfAnotherSourceIsRefused) {
+  CompiledFiles files;
+  files.add("sm_90/toy.json", sound.dump());
+  files.folder().write("toy.mojo", "\n");
+  EXPECT_EQ(files.complaint(read_toys),
+            "sm_90/toy.json: toy.mojo has changed; make mojo or make triton writes it anew");
+}
+
+/// languages/__main__.py writes the same; the values are those of the hash's authors.
+TEST(CompiledKernels, FingerprintsAreFnv1a) {
+  EXPECT_EQ(fingerprint(""), "cbf29ce484222325");
+  EXPECT_EQ(fingerprint("a"), "af63dc4c8601ec8c");
+  EXPECT_EQ(fingerprint("foobar"), "85944171f73967e8");
+}
+
+TEST(CompiledKernels, ArchitecturesMustAgreeOnTheKernel) {
+  EXPECT_EQ(CompiledFiles()
+                .add("sm_80/toy.json", sound.dump())
+                .add("sm_90/toy.json", with(sound, "/compiler", "Mojo (max-core 2)"))
+                .complaint(read_toys),
+            "sm_90/toy.json: differs from what is compiled for another architecture; make mojo or "
+            "make triton writes it anew");
+}
+
+struct Toy {};
+
+TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
+  const auto not_built = [] { return languages_not_built<Toy>(toys); };
+  Registry<Toy>::instance().add({.name = "mojo_ours"});  // not compiled, whatever its name
+  EXPECT_EQ(not_built(), (std::vector<std::string>{"mojo: not built; make mojo",
+                                                   "triton: not built; make triton"}));
+  PtxKernel kernel;
+  kernel.name = "mojo_toy";
+  kernel.source_file = "toy.mojo";
+  const auto add = [](const auto& kernels) {
+    add_compiled_kernels<Toy, PtxKernel>(
+        kernels, [](const PtxKernel& one) { Registry<Toy>::instance().add(described<Toy>(one)); });
+  };
+  add(std::vector{kernel});
+  EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});
+  EXPECT_EQ(message_of<UsageError>([&] { add(std::vector{kernel}); }),
+            "toy.mojo: there is already a kernel named 'mojo_toy'; rename one");
+}
+
+}  // namespace
+}  // namespace reprolab

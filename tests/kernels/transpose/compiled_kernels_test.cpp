@@ -1,0 +1,133 @@
+// Transpose kernels of other languages: what the transpose adds to their description, their rows,
+// and their outputs.
+#include "experiments/transpose/compiled_kernels.hpp"
+
+#include "experiments/harness/compiled_kernels.hpp"
+#include "tests/compiled_files.hpp"
+#include "tests/kernels/transpose/on_gpu.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+const Json sound =
+    toy_manifest("transpose", {"fp32"}, {{"swizzle_bytes", 128}, {"twin", "tma_batched"}});
+
+PtxKernel read_one(const std::string& manifest) {
+  return CompiledFiles().add("sm_90/toy.json", manifest).read(read_compiled_kernels).at(0);
+}
+
+TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsTwin) {
+  const PtxKernel kernel = read_one(sound.dump());
+  EXPECT_EQ(kernel.name, "toy");
+  EXPECT_EQ(kernel.threads, 128u);
+  EXPECT_EQ(kernel.swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
+  EXPECT_EQ(kernel.twin, "tma_batched");
+  EXPECT_EQ(kernel.variants.at(90).at("fp32").entry, "toy_entry");
+  EXPECT_EQ(read_one(with(sound, "/swizzle_bytes", 0)).swizzle, CU_TENSOR_MAP_SWIZZLE_NONE);
+}
+
+TEST(CompiledTransposes, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
+  const auto says = [](const std::string& pointer, const Json& value, const std::string& why) {
+    EXPECT_EQ(CompiledFiles()
+                  .add("sm_90/toy.json", with(sound, pointer, value))
+                  .complaint(read_compiled_kernels),
+              "sm_90/toy.json: " + why + "; make mojo or make triton writes it anew");
+  };
+  says("/swizzle_bytes", 64, "swizzle_bytes: expected 0 or 128");
+  says("/swizzle_bytes", 256, "swizzle_bytes: expected a whole number from 0 to 128");
+  says("/twin", "nobody", "twin: there is no kernel 'nobody'");
+  says("/twin", 1, "twin: expected a text");
+}
+
+TEST(CompiledTransposes, ARowPromisesWhatItsTwinDoes) {
+  PtxKernel toy = read_one(sound.dump());
+  toy.name = "toy_exact";
+  add_ptx_kernel(toy);
+  EXPECT_TRUE(kernel_named<Problem>("toy_exact").contract.bit_exact());
+
+  toy.name = "toy_deviating", toy.twin = "tma_batched_as_published";
+  add_ptx_kernel(toy);
+  const auto& row = kernel_named<Problem>("toy_deviating");
+  const auto& twin = kernel_named<Problem>("tma_batched_as_published");
+  EXPECT_FALSE(row.contract.bit_exact());
+  EXPECT_EQ(row.contract.deviation, twin.contract.deviation);
+  EXPECT_EQ(row.contract.emulate, twin.contract.emulate);
+  EXPECT_EQ(row.origin.kind, Origin::Kind::compiler);
+  EXPECT_EQ(row.origin.maker, "Mojo (max-core 1.2.3)");
+  EXPECT_EQ(row.source_file, "toy.mojo");
+}
+
+TEST(CompiledTransposes, ARowRefusesWhatItsTwinDoesAndAGpuThatItIsNotCompiledFor) {
+  PtxKernel toy = read_one(sound.dump());
+  toy.name = "toy_for_no_gpu";
+  toy.variants = {{10, toy.variants.at(90)}};  // no GPU has capability 1.0
+  add_ptx_kernel(toy);
+  const auto& row = kernel_named<Problem>("toy_for_no_gpu");
+  const auto& twin = kernel_named<Problem>("tma_batched");
+  const Problem aligned{.rows = 64, .columns = 96, .in_stride = 100, .out_stride = 68};
+  for (Problem problem : {aligned, Problem{.rows = 63, .columns = 96, .in_stride = 96},
+                          Problem{.in_stride = std::int64_t{1} << 38}}) {
+    if (const Support support = twin.supports(problem); !support.ok) {
+      EXPECT_EQ(row.supports(problem).reason, support.reason);
+    } else {
+      EXPECT_TRUE(matches(row.supports(problem).reason,
+                          "is not compiled for sm_[0-9]+; make mojo ARCH=[0-9]+"));
+      EXPECT_EQ(row.launch(problem, nullptr), cudaErrorNotSupported);
+    }
+  }
+  EXPECT_EQ(row.launch(Problem{}, nullptr), cudaSuccess) << "an empty matrix has no tiles";
+}
+
+/// Every kernel that was built here and that this GPU runs.
+class OnGpuCompiledTransposes : public OnGpuTest {
+ protected:
+  void SetUp() override {
+    OnGpuTest::SetUp();
+    if (IsSkipped()) return;
+    require_compiled_kernels();
+    for (const PtxKernel& kernel : read_compiled_kernels(compiled_folder(), project_root())) {
+      const Support support = kernel_named<Problem>(kernel.name).supports(Problem{});
+      if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << kernel.name << ": " << support.reason;
+      const auto all = registered_variants<Problem>();
+      kernels_.push_back(*std::ranges::find(all, kernel.name, &VariantInfo::name));
+    }
+    if (kernels_.empty()) GTEST_SKIP() << "NOT TESTED, mojo: not built; make mojo";
+  }
+
+  std::vector<VariantInfo> kernels_;
+};
+
+TEST_F(OnGpuCompiledTransposes, VerifyAsTheyPromise) {
+  const Proof proof;
+  for (const auto& kernel : kernels_) {
+    for (const MatrixSpec& spec :
+         {MatrixSpec{.rows = 128, .columns = 96}, MatrixSpec{.rows = 1024, .columns = 2048},
+          MatrixSpec{.rows = 100, .columns = 260, .padding = 4},
+          MatrixSpec{.rows = 4, .columns = 4100}, MatrixSpec{.rows = 4100, .columns = 4}}) {
+      const auto wanted =
+          kernel.deviation.empty() ? Outcome::bit_exact : Outcome::deviation_as_declared;
+      const auto found = proof.verify(kernel, TransposeWorkload(spec, 1, 3));
+      EXPECT_EQ(name(found.outcome), name(wanted))
+          << kernel.name << " on " << spec.name() << ": " << found.reason;
+    }
+  }
+}
+
+TEST_F(OnGpuCompiledTransposes, TransposeEveryAlignedMatrixUpTo132AndTouchNothingElse) {
+  constexpr std::int64_t longest = 132, words = longest * (longest + 8);
+  for (const auto& kernel : kernels_) {
+    if (!kernel.deviation.empty()) continue;
+    ManyMatrices matrices(kernel, words, words);
+    for (std::int64_t rows = 4; rows <= longest; rows += 4) {
+      for (std::int64_t columns = 4; columns <= longest; columns += 4) {
+        matrices.run(tight(rows, columns));
+        matrices.run(
+            {.rows = rows, .columns = columns, .in_stride = columns + 4, .out_stride = rows + 8});
+      }
+    }
+    EXPECT_EQ(matrices.expect_transposed(), 2 * 33 * 33) << kernel.name;
+  }
+}
+
+}  // namespace
+}  // namespace reprolab::transpose

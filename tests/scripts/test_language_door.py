@@ -1,0 +1,93 @@
+"""`make mojo` and `make triton`: what is installed when, what is handed on, faults in one line."""
+
+import shutil
+import subprocess
+
+import pytest
+from test_front_door import HOSTILE, ROOT, checkout, make, program  # noqa: F401, a fixture
+
+from languages.__main__ import LANGUAGES
+
+# Makes an environment whose python prints its arguments, and is one itself for make.
+PYTHON = r"""#!/bin/bash
+case "$*" in
+  *works*) echo works ;;
+  "-m venv --clear "*)
+    mkdir -p "$4/bin"
+    printf '#!/bin/sh\nprintf "<%%s>\\n" "$@"\n' >"$4/bin/python"
+    chmod +x "$4/bin/python" ;;
+esac
+"""
+
+
+@pytest.fixture
+def door(checkout):  # noqa: F811
+    """With the pins of both compilers, and stand-ins for Python."""
+    shutil.copytree(ROOT / "languages", checkout / "languages")
+    program(checkout / "python3", PYTHON)
+    (checkout / "build/python").write_text(f"{checkout}/python3\n")
+    return checkout
+
+
+def handed_on(language, arch=""):
+    return "".join(f"<{word}>\n" for word in ["-m", "languages", language, f"--arch={arch}"])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_pinned_compiler_is_installed_once(door, language):
+    folder, pins = door / f"build/languages/{language}", door / f"languages/{language}.txt"
+    done = make(door, language, "ARCH=90")
+    assert (done.returncode, done.stdout) == (0, handed_on(language, "90"))
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"{language}: installing ") and "==" in said
+    assert said.endswith(f" into build/languages/{language}")
+    assert (
+        (door / f"build/{language}.log").read_text().endswith(f"<-r>\n<languages/{language}.txt>\n")
+    )
+    assert (folder / "installed").read_text() == pins.read_text()
+    done = make(door, language)
+    assert (done.returncode, done.stdout, done.stderr) == (0, handed_on(language), "")
+    pins.write_text("compiler==2\n")
+    done = make(door, language)
+    wanted = f"{language}: installing compiler==2 into build/languages/{language}\n"
+    assert (done.returncode, done.stderr) == (0, wanted)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_the_architecture_reaches_the_compiler_as_it_is(door, value):
+    done = make(door, "mojo", f"ARCH={value}")
+    assert (done.returncode, done.stdout) == (0, handed_on("mojo", value))
+    assert not list(door.rglob("injected"))
+
+
+@pytest.mark.parametrize("fails", ["venv", "pip"])
+def test_what_cannot_be_installed_is_one_line_and_is_tried_again(door, fails):
+    text = {
+        "venv": PYTHON.replace('mkdir -p "$4/bin"', "echo no network >&2; exit 1"),
+        "pip": PYTHON.replace("printf '#!/bin/sh", "printf '#!/bin/sh\\nexit 1"),
+    }
+    program(door / "python3", text[fails])
+    for _ in range(2):
+        done = make(door, "triton")
+        assert (done.returncode, done.stdout) == (2, "")
+        lines = done.stderr.splitlines()
+        assert lines[0].startswith("triton: installing triton==")
+        assert lines[1] == (
+            "triton: cannot be installed: is there a network? (log: build/triton.log)"
+        )
+        assert not (door / "build/languages/triton/installed").exists()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_wrong_usage_of_the_compilers_own_half_is_one_line(language):
+    def said(*arguments):
+        command = ["scripts/python", "-m", "languages", language, *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+    assert said("--arch=80;90") == (
+        f"{language}: ARCH: expected one architecture, such as 90; got '80;90'\n"
+    )
+    # The project's own environment has no compiler in it.
+    assert said("--arch=90").endswith(f" is not installed in this environment; make {language}\n")
