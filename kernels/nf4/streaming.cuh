@@ -2,7 +2,7 @@
 // store. A warp reads 128 consecutive bytes and writes 512. streaming.cu says what it is for.
 #pragma once
 
-#include "kernels/access.cuh"
+#include "common/access.cuh"
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/problem_types.hpp"
 #include "kernels/nf4/staged_scales.cuh"
