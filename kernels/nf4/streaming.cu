@@ -17,7 +17,7 @@ const Register<Problem> registered{{
     .source_file = "kernels/nf4/streaming.cu",
     .contract = {},
     .supports = supports_standard_table,
-    .launch = launch_streaming<StreamShape<512, 2, KeepReads>>,
+    .launch = launch_streaming<StreamingShape>,
 }};
 
 }  // namespace

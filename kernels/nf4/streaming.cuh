@@ -10,14 +10,19 @@
 
 namespace reprolab::nf4 {
 
-/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes.
-template <int Threads, int WordsPerThread, class Reads>
+/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes,
+/// `Stores` writes the weights.
+template <int Threads, int WordsPerThread, class Reads, class Stores = StreamingAccess>
 struct StreamShape {
   static_assert(Threads % 32 == 0);  // and so enough to fill the table
   using CodeReads = Reads;
+  using WeightStores = Stores;
   static constexpr int threads = Threads, words = WordsPerThread;
   static constexpr int tile_words = Threads * WordsPerThread;
 };
+
+/// That of the kernel `streaming`, which says why.
+using StreamingShape = StreamShape<512, 2, KeepReads>;
 
 /// All 8 weights of a word, rounded, in the order of the output.
 template <class Out>
@@ -67,12 +72,13 @@ __global__ void __launch_bounds__(Shape::threads)
   if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
   __syncthreads();
 
+  const typename Shape::WeightStores stores;
   // Threads past the end decode a word of zeros, because a branch around it would cost the others.
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
     const Index at = tile + i * Shape::threads + threadIdx.x;
     const uint4 weights = decoded<Out>(table, word[i], Scales::value(storage, scales, loaded[i]));
-    if (at < words) __stcs(reinterpret_cast<uint4*>(output) + at, weights);
+    if (at < words) stores.store(reinterpret_cast<uint4*>(output) + at, weights);
   }
 }
 
