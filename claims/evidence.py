@@ -83,7 +83,7 @@ def machines(folders: list[Path]) -> list[Evidence]:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one pass, of those problems that a source's claims are decided on.
+    """The cold rows of one pass, of those problems that a source's claims are decided on.
 
     Those that were looked at go into `used`: they are the evidence of the verdict.
     """
@@ -94,7 +94,7 @@ class Rows:
 
     def find(self, kernel: str, at: Mapping[str, Any]) -> Record:
         """The kernel's row on the problem with the values of `at`, whatever became of it."""
-        rows = [r for r in self.results.records if r.kernel == kernel]
+        rows = [r for r in self.results.records if r.kernel == kernel and not r.is_warm]
         rows = [r for r in rows if at.items() <= r.problem.items()]
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))

@@ -82,6 +82,11 @@ class Record:
         return self.outcome == "deviation_as_declared"
 
     @property
+    def is_warm(self) -> bool:
+        """Whether its memory was in the cache, as far as that holds it."""
+        return bool(self.problem.get("warm"))
+
+    @property
     def is_ceiling(self) -> bool:
         return self.origin == "ceiling"
 

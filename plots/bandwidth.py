@@ -14,7 +14,14 @@ GB_NOTE = (
     + INTERVAL_NOTE
 )
 CYCLE_NOTE = "B/cycle: those bytes in one cycle of the SM clock that was seen beside the samples."
-COPY_NOTE = "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run."
+COPY_NOTE = (
+    "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run; it may be "
+    "passed."
+)
+CEILING_NOTE = (
+    "Fastest ceiling: of the rows that move a problem's bytes, read and written, and compute "
+    "nothing, the one with the highest bandwidth."
+)
 BEST_NOTE = (
     "The best bit-exact row of a problem, and those whose interval overlaps with it, "
     "are marked (*)."
@@ -33,6 +40,7 @@ class Measured:
     results: Results
     record: Record
     copy: Record | None
+    ceiling: Record | None  # the fastest of those that read and write
     base: Record | None  # bit-exact and timed
     ratio: Estimate | None  # over the baseline
     best: bool
@@ -49,10 +57,28 @@ class Measured:
 
     @property
     def of_copy(self) -> float | None:
-        """1 is the copy's own bandwidth."""
-        if self.gb_s is None or self.copy is None or self.copy.bandwidth is None:
-            return None
-        return self.gb_s / self.copy.bandwidth.value
+        """1 is the copy's own bandwidth; a row may pass it."""
+        return share(self.record, self.copy)
+
+    @property
+    def of_ceiling(self) -> float | None:
+        """1 is the bandwidth of the fastest known way to move as many bytes."""
+        return share(self.record, self.ceiling)
+
+
+def share(record: Record, of: Record | None) -> float | None:
+    """Of another row's bandwidth."""
+    if record.bandwidth is None or of is None or of.bandwidth is None:
+        return None
+    return record.bandwidth.value / of.bandwidth.value
+
+
+def ceiling(records: Sequence[Record]) -> Record | None:
+    """Of one problem: the fastest of the ceilings that read and write, as its kernels do."""
+    found = [
+        r for r in records if r.is_ceiling and r.bandwidth and 0 < r.bytes_read < r.bytes_moved
+    ]
+    return max(found, key=lambda r: r.speed.value, default=None)
 
 
 def measure(results: Results, problem: str, baseline: str = "") -> list[Measured]:
@@ -62,13 +88,14 @@ def measure(results: Results, problem: str, baseline: str = "") -> list[Measured
     fastest = min((r.times for r in ranked), key=lambda s: s.median, default=None)
     copy, base = results.find(problem, COPY), results.find(problem, baseline)
     base = base if base in ranked else None
+    limit = ceiling(records)
     rows = []
     for r in records:
         best = fastest is not None and r.ranked and not ratio(r.times, fastest).differs_from_one
         speed_up = ratio(base.times, r.times) if base and r.ranked and r is not base else None
         clock = clock_mark(r, timed) if r.timed else ()
         beside = copy if r is not copy else None
-        rows.append(Measured(results, r, beside, base, speed_up, best, clock))
+        rows.append(Measured(results, r, beside, limit, base, speed_up, best, clock))
     return sorted(rows, key=order)
 
 
@@ -102,7 +129,8 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
         for m in measure(results, problem["name"], baseline):
             rows.append(display(m)[: len(columns)])
             data.append({"problem": problem["name"]} | csv_row(m))
-    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
+    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE, BEST_NOTE]
+    notes += [RATIO_NOTE] * bool(baseline)
     return Table(name, title, columns, rows, data, notes, machine_notes(results))
 
 
@@ -110,13 +138,14 @@ def display(m: Measured) -> list[Cell | str]:
     r, s, over = m.record, m.record.summary, NONE
     if s is None:
         return [r.kernel, m.outcome, *[NONE] * 8]
+    outcome = "fastest ceiling" if r is m.ceiling else m.outcome
     if m.ratio:
         is_seen = m.ratio.differs_from_one
         over = "{:.2f} ({:.2f}-{:.2f})".format(m.ratio.value, *m.ratio.interval)
         over = over if is_seen else "no difference seen"
     times = [significant(s.median), f"{significant(s.low)}-{significant(s.high)}"]
     times += [significant(s.min), str(s.n)]
-    return [r.kernel, m.outcome, *times, speed_cell(m), cycle_text(m), share_text(m), over]
+    return [r.kernel, outcome, *times, speed_cell(m), cycle_text(m), share_text(m), over]
 
 
 def speed_cell(m: Measured) -> Cell:
@@ -148,7 +177,7 @@ def csv_row(m: Measured) -> dict[str, object]:
     found |= {"outcome": r.outcome, "reason": r.reason or r.deviation} | time_columns(r.summary)
     found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
     found |= {"gb_per_s": m.gb_s, "bytes_per_cycle": r.bytes_per_cycle}
-    found |= {"share_of_copy": m.of_copy}
+    found |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
     if m.ratio:
         ends = (m.ratio.value, *m.ratio.interval, int(m.ratio.differs_from_one))
     names = ("speedup", "speedup_low", "speedup_high", "difference_seen")

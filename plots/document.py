@@ -136,7 +136,7 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
     for found in recorded:
         links = []
         for name, shown in found.runs.items():
-            if shown.source.id == source.id:
+            if shown.decisions and shown.source.id == source.id:
                 if short_table := experiment(name).SHORT_TABLE:
                     table = replace(short_table(shown), banner=banner(shown.first))
                     table.notes = ["; ".join(machine(shown.first)) + "."]

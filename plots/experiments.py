@@ -5,8 +5,10 @@ The module says what there is to see, each time as a function of a `Run`:
 PASSES: the names of its result files, each with the families of the problems in it. TABLES: the
 functions that make its tables (None where there is nothing for one), of which a terminal shows
 those named in ON_TERMINAL. FIGURES: by the file's name, a caption and the function that draws it.
-COMPILED, where there is one: the passes that are of compiled code and ran on no GPU. SHORT_TABLE:
-makes a few rows for README; None where it shows none.
+COMPILED, where there is one: the passes that are of compiled code and ran on no GPU. WARM, where
+there is one: the passes whose rows are warm; those of all others are cold. SHORT_TABLE: makes a few
+rows for README; None where it shows none. An experiment that decides no claim has no table of
+claims.
 highlights: sentences for the terminal.
 """
 
@@ -76,6 +78,7 @@ def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
     for p, families in module.PASSES.items():
         passes[p] = load(folder / f"{p}.json", name, p)
         require_family(passes[p], families)
+        require_cache(passes[p], p in getattr(module, "WARM", ()))
         if passes[p].gpu is None and p not in getattr(module, "COMPILED", ()):
             raise InputError(
                 f"{passes[p].file}: nothing ran, but times or counters are needed here"
@@ -110,14 +113,32 @@ def require_family(results: Results, wanted: tuple[str, ...]) -> None:
             raise InputError(f"{where} is '{family}', but '{names}' is needed here")
 
 
+def one_problem(results: Results) -> str:
+    """The name of the one problem that all rows are of; InputError where there are several."""
+    found = [p["name"] for p in results.problems()]
+    if len(found) != 1:
+        raise InputError(f"{results.file}: needs one problem, but has {len(found)}")
+    return found[0]
+
+
+def require_cache(results: Results, warm: bool) -> None:
+    """InputError where a row is warm and should be cold, or the other way round."""
+    for i, record in enumerate(results.records):
+        if record.is_warm != warm:
+            found, wanted = ("cold", "warm")[:: 1 if warm else -1]
+            where = f"{results.file}: records[{i}].problem"
+            raise InputError(f"{where}: is {found}, but {wanted} rows are needed here")
+
+
 def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
-    """The experiment's own tables, then the claims; links begin at the folder `seen_from`."""
+    """The experiment's own tables, then its claims; links begin at the folder `seen_from`."""
     made = [make(run) for make in experiment(name).TABLES]
     tables = [table for table in made if table is not None]
-    claims = claims_table("claims", "Claims that this run decides", run.decisions, seen_from)
-    notes = [note for r in run.passes.values() for note in machine_notes(r)]
-    claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
-    tables.append(claims)
+    if run.decisions:
+        claims = claims_table("claims", "Claims that this run decides", run.decisions, seen_from)
+        notes = [note for r in run.passes.values() for note in machine_notes(r)]
+        claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
+        tables.append(claims)
     return [replace(table, banner=banner(run.first) if run.recorded else "") for table in tables]
 
 
@@ -148,7 +169,7 @@ def render(args: argparse.Namespace) -> int:
 
 def closing_lines(run: Run, directory: Path) -> list[str]:
     """How the verdicts went, what failed, and where everything is."""
-    lines = [count_line(run.decisions)]
+    lines = [count_line(run.decisions)] * bool(run.decisions)
     files = run.passes.values()
     failed = [c.name for results in files for c in results.checks if not c.passed]
     if failed:

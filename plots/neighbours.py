@@ -51,8 +51,10 @@ def with_neighbours(table: Table, times: Results, variants: Iterable[str] | None
 
 
 def neighbour_notes(times: Results, variants: Iterable[str] | None = None) -> list[str]:
-    """One sentence per variant of the family's baseline; `variants`: these alone."""
-    timed = {r.kernel for r in times.records if r.timed}
+    """One sentence per variant of the family's baseline; `variants`: these alone. None of warm
+    rows: what is counted is cold.
+    """
+    timed = {r.kernel for r in times.records if r.timed and not r.is_warm}
     wanted = timed & set(variants) if variants is not None else timed
     found = [notes_of(family, wanted) for family in by_family(times)]
     notes = [note for notes in found for note in notes]

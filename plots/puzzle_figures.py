@@ -5,10 +5,11 @@ from matplotlib.figure import Figure
 
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE, significant
+from plots import bandwidth
 from plots import figures as draw
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.puzzle_rows import COLUMNS, ceiling, published, puzzle_rows, wall
+from plots.puzzle_rows import COLUMNS, published, puzzle_rows, wall
 
 POSTS_LOOKS = dict(zip(COLUMNS.values(), ((draw.ORANGE, "s"), (draw.GREEN, "^")), strict=True))
 
@@ -28,10 +29,10 @@ def seconds_figure(run: Run) -> Figure:
             draw.mark(axes, *zip(*found, strict=True), marker, **look)
     for row, m in enumerate(shown, len(gpus)):
         draw_row(axes, row, m.record)
-    best = ceiling(rows)
+    best = bandwidth.ceiling([m.record for m in rows])
     if best is not None:
-        seconds = best.record.times.median / 1e6
-        text = f"ceiling by graphs ({best.record.kernel}): {significant(seconds)} s"
+        seconds = best.times.median / 1e6
+        text = f"ceiling by graphs ({best.kernel}): {significant(seconds)} s"
         axes.axvline(seconds, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
     if not shown:
         draw.annotate_empty(axes, "no timed row", 0.15)

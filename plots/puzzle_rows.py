@@ -7,7 +7,7 @@ from claims.puzzle import WALL_TIME
 from claims.results import KERNEL_TIME, Record, Results
 from claims.stats import Summary, significant
 from plots.bandwidth import Measured, measure
-from plots.experiments import Run
+from plots.experiments import Run, one_problem
 
 # How the post's rows are named: in its table, and in ours.
 COLUMNS = {"unsloth": "Unsloth (CUDA)", "mojo": "the post (Mojo)"}
@@ -37,16 +37,9 @@ def published(run: Run) -> list[Published]:
     ]
 
 
-def problem_name(results: Results) -> str:
-    found = [p["name"] for p in results.problems()]
-    if len(found) != 1:
-        raise InputError(f"{results.file}: needs one problem, but has {len(found)}")
-    return found[0]
-
-
 def puzzle_rows(run: Run) -> list[Measured]:
     """Ranked by the time through graphs; then deviations, failures and ceilings."""
-    return measure(run["mlps"], problem_name(run["mlps"]))
+    return measure(run["mlps"], one_problem(run["mlps"]))
 
 
 def wall(record: Record) -> Summary | None:
@@ -59,12 +52,6 @@ def why_no_graph(record: Record) -> str:
     """Of a row that was timed as published alone."""
     found = record.metric(KERNEL_TIME)
     return found.missing if found and wall(record) else ""
-
-
-def ceiling(rows: list[Measured]) -> Measured | None:
-    """The fastest way to move as many bytes that was measured."""
-    found = [m for m in rows if m.record.is_ceiling and m.gb_s]
-    return max(found, key=lambda m: m.gb_s or 0, default=None)
 
 
 def mlps(results: Results) -> dict[str, float]:

@@ -4,12 +4,10 @@ from claims.stats import INTERVAL_NOTE, gb_per_s
 from plots import bandwidth
 from plots.bandwidth import Measured
 from plots.captions import machine_notes, outcome_words
-from plots.experiments import Run
+from plots.experiments import Run, one_problem
 from plots.puzzle_rows import (
     WARM_NOTE,
-    ceiling,
     in_seconds,
-    problem_name,
     published,
     puzzle_rows,
     wall,
@@ -32,13 +30,12 @@ def puzzle_table(run: Run) -> Table:
     for p in published(run):
         cells = [p.what, f"{p.seconds:.4f}", f"{p.gb_s:.0f}", *[NONE] * 4]
         groups.setdefault(f"The post, on {p.gpu}", []).append(cells)
-    best = ceiling(rows)
     for m in rows:
-        groups.setdefault(standing(run, m), []).append(display(m, best))
-        data.append(csv_values(m, best))
+        groups.setdefault(standing(run, m), []).append(display(m))
+        data.append(csv_values(m))
     for name, group in groups.items():
         shown += [Group(name), *group]
-    title = f"Unsloth's NF4 puzzle: {problem_name(results)}, {rows_gb(rows)}"
+    title = f"Unsloth's NF4 puzzle: {one_problem(results)}, {rows_gb(rows)}"
     return Table("puzzle", title, columns, shown, data, notes(run, rows), machine_notes(results))
 
 
@@ -68,13 +65,8 @@ def outcome(m: Measured) -> Cell:
     return Cell(outcome_words(m.record), (f"{m.record.kernel}: no time by graphs: {why}",))
 
 
-def share(m: Measured, best: Measured | None) -> float | None:
-    """Of the measured ceiling's bandwidth, both by graphs; 1 is the ceiling's own."""
-    return m.gb_s / best.gb_s if m.gb_s and best is not None and best.gb_s else None
-
-
-def display(m: Measured, best: Measured | None) -> list[Cell | str]:
-    r, us, of_ceiling = m.record, wall(m.record), share(m, best)
+def display(m: Measured) -> list[Cell | str]:
+    r, us, of_ceiling = m.record, wall(m.record), m.of_ceiling
     gb_s = NONE if us is None else f"{gb_per_s(r.bytes_moved, us).value:.0f}"
     by_graphs = Cell(in_seconds(r.summary), m.clock, m.best)
     speed = NONE if m.gb_s is None else f"{m.gb_s:.0f}"
@@ -82,16 +74,16 @@ def display(m: Measured, best: Measured | None) -> list[Cell | str]:
     return [r.kernel, in_seconds(us), gb_s, by_graphs, speed, percent, outcome(m)]
 
 
-def csv_values(m: Measured, best: Measured | None) -> dict[str, object]:
+def csv_values(m: Measured) -> dict[str, object]:
     us = wall(m.record)
-    found = bandwidth.csv_row(m) | {"share_of_ceiling": share(m, best)}
+    found = bandwidth.csv_row(m)
     found |= {"no_graph": why_no_graph(m.record)} | bandwidth.time_columns(us, "as_published_")
     gb_s = gb_per_s(m.record.bytes_moved, us).value if us else None
     return found | {"as_published_gb_per_s": gb_s}
 
 
 def notes(run: Run, rows: list[Measured]) -> list[str]:
-    best = ceiling(rows)
+    best = bandwidth.ceiling([m.record for m in rows])
     counts = sorted({us.n for m in rows if (us := wall(m.record))})
     found = [
         "As published: the host's clock over launches that are each waited for. By graphs: the "
@@ -104,7 +96,7 @@ def notes(run: Run, rows: list[Measured]) -> list[str]:
     ]
     if best is not None:
         found.append(
-            f"Ceiling %: share of the bandwidth by graphs of {best.record.kernel}, the fastest of "
+            f"Ceiling %: share of the bandwidth by graphs of {best.kernel}, the fastest of "
             "the ceilings measured in this run, in the same buffers."
         )
     return [*found, *peer_notes(rows)]

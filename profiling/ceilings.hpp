@@ -16,10 +16,23 @@ __host__ __device__ constexpr std::uint32_t pattern_word(std::uint64_t index) {
   return static_cast<std::uint32_t>(index) * 0x9e3779b1u + 0x7f4a7c15u;
 }
 
+/// The bytes that one launch moves. Pointers are multiples of 16.
+struct Traffic {
+  const std::uint8_t* from = nullptr;
+  std::uint64_t read_bytes = 0;
+  std::uint8_t* to = nullptr;
+  std::uint64_t write_bytes = 0;
+  /// For tests: the XOR of all words that are read is XORed into it.
+  std::uint32_t* checksum = nullptr;
+  /// The bits of what is read that are used. None in a measurement, which the compiler cannot know:
+  /// everything is loaded, and nothing depends on what it is.
+  std::uint32_t mask = checksum == nullptr ? 0 : ~0u;
+};
+
 /// cudaMemcpyAsync, device to device. Moves 2 x `bytes` over the memory bus.
 void copy(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream);
 
-/// The same copy by a very simple kernel: each thread moves 16 bytes, with 128 threads per block.
+/// The same copy by a kernel: the fastest form that is known.
 void copy_kernel(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream);
 
 /// Stores the pattern, reads nothing. Bound by memory writes.
@@ -30,10 +43,10 @@ void write_only(void* to, std::uint64_t bytes, cudaStream_t stream);
 void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
                std::uint32_t* checksum = nullptr);
 
-/// "Same bytes, nothing computed": reads `read_bytes` and writes `write_bytes` in one kernel,
-/// evenly mixed. Each word written is the pattern XORed with words read by the same thread; if
-/// those are zero, it is the pattern itself. Bound by memory traffic alone.
+/// "Same bytes, nothing computed": reads `read_bytes` and writes the pattern to `write_bytes` in
+/// one kernel, evenly mixed, by the fastest form that is known. Bound by memory traffic alone. If
+/// `checksum` is given, it becomes that of read_only, and what is written depends on what was read.
 void same_bytes(const void* from, std::uint64_t read_bytes, void* to, std::uint64_t write_bytes,
-                cudaStream_t stream);
+                cudaStream_t stream, std::uint32_t* checksum = nullptr);
 
 }  // namespace reprolab::profiling::ceilings

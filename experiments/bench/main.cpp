@@ -1,4 +1,5 @@
-// bench: measures kernels alone, with cold caches, one problem at a time. `make bench KERNEL=name`.
+// bench: measures kernels alone, with cold caches or warm ones, one problem at a time. `make bench
+// KERNEL=name`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -42,6 +43,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
   app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");
   app.add_option("--data", options.selection.data, data_help())->delimiter(',');
+  app.add_flag("--warm", options.selection.warm,
+               "Launch in the same memory again and again, so that what fits stays in the cache");
   app.add_option("--samples", options.samples, "Timed batches per row")
       ->check(CLI::Range(1, 100000))
       ->default_str(
@@ -60,6 +63,11 @@ void add_options(CLI::App& app, Options& options) {
 /// Throws UsageError if the options contradict each other.
 void decide_what_is_measured(Options& options) {
   options.measure.counted = options.pass.instrument == profiling::InstrumentKind::counters;
+  if (options.measure.counted && options.selection.warm) {
+    throw UsageError(
+        "--warm: counters are of one call, before which the cache is as CUPTI leaves it; give one "
+        "of the two");
+  }
   if (options.measure.counted) options.measure.samples = samples_of_counters;
   if (options.samples) options.measure.samples = *options.samples;
   if (!options.measure.counted) {
@@ -176,7 +184,8 @@ std::string context(const Machine& machine, const std::vector<Group>& groups,
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Measures each kernel alone: verified, timed with cold caches, verified again in every "
+      "Measures each kernel alone: verified, timed with cold caches (--warm: with what fits in "
+      "them), verified again in every "
       "sample.",
       "bench");
   Options options;

@@ -18,6 +18,8 @@ namespace {
 /// Comparing an output on the host takes about as long as copying it back.
 constexpr double prepare_ns_per_element = 12.0 * distinct_matrices;
 constexpr double verify_ns_per_byte = 0.4;
+/// Where the host holds neither data nor reference: of making and comparing them on the device.
+constexpr double device_ns_per_byte = 0.01;
 /// A sample takes longer than its batch: outputs are poisoned before it and compared after it.
 constexpr double batches_per_sample = 6;
 /// One call, repeated for each pass of the counters.
@@ -26,9 +28,12 @@ constexpr double seconds_per_counted_sample = 0.5;
 double estimated_seconds(const Group& group, const MeasureOptions& options) {
   const ProblemFacts& facts = group.planned.facts;
   const double cores = std::max(1u, std::thread::hardware_concurrency());
-  const double prepare = prepare_ns_per_element * static_cast<double>(facts.elements) / cores;
+  const bool on_host = group.planned.host_bytes > 0;
   const double variants = static_cast<double>(group.kernels.size());
-  const double verify = verify_ns_per_byte * static_cast<double>(facts.output_bytes()) * variants;
+  const double prepare =
+      on_host ? prepare_ns_per_element * static_cast<double>(facts.elements) / cores : 0;
+  const double verify = (on_host ? verify_ns_per_byte : device_ns_per_byte) *
+                        static_cast<double>(facts.output_bytes()) * variants;
   const double rows = variants + static_cast<double>(ceiling_variants().size());
   const double timing = options.counted
                             ? 1e9 * options.samples * seconds_per_counted_sample * variants
@@ -112,6 +117,7 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
     const auto own = in_common(family->kernels(), kernels);
     if (own.empty()) continue;
     for (auto& planned : family->problems(free, data_of(*family, selection.data))) {
+      if (selection.warm) planned = kept_warm(std::move(planned));
       problem_names.push_back(planned.facts.name);
       if (!selects(selection.problem, planned.facts.name)) continue;
       groups.push_back({groups.size(), family->name(), std::move(planned), own});

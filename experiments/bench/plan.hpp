@@ -15,6 +15,7 @@ namespace reprolab::bench {
 struct Selection {
   std::string family{}, kernel{}, problem{};
   std::vector<std::string> data{};  ///< Empty: each family's first.
+  bool warm = false;                ///< Of all problems: kept_warm().
 };
 
 /// One problem and the kernels that will run on it.

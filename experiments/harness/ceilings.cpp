@@ -51,10 +51,10 @@ void launch_write(const Workload& workload, int slot, cudaStream_t stream) {
 constexpr Ceiling all[] = {
     {"copy", "cudaMemcpy, device to device", copied, copied,
      launch_copy<profiling::ceilings::copy>},
-    {"copy_kernel", "the same copy by a kernel, 16 bytes per thread", copied, copied,
+    {"copy_kernel", "the same copy by a kernel, in the fastest form known", copied, copied,
      launch_copy<profiling::ceilings::copy_kernel>},
     {"read_only", "loads, no stores", written, nothing, launch_read},
-    {"same_bytes", "the same bytes read and written, nothing computed", read, written,
+    {"same_bytes", "the same bytes, nothing computed, in the fastest form known", read, written,
      launch_same_bytes},
     {"write_only", "stores, no loads", nothing, written, launch_write},
 };

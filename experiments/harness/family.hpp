@@ -19,6 +19,7 @@ struct PlannedProblem {
   /// Host memory of the inputs and expected outputs; 0 if the host holds neither.
   std::uint64_t host_bytes = 0;
   bool timed = true;  ///< If false, its outputs are only verified.
+  bool warm = false;  ///< If true, it is launched in one slot again and again: kept_warm().
   /// Whether a kernel can run it on the current GPU.
   std::function<Support(const std::string& kernel)> supports;
   /// Makes the data from `seed`, computes the reference and fills `slots` slots.

@@ -22,14 +22,19 @@ void describe(Record& record, const ProblemFacts& facts) {
   }
 }
 
-/// The rows of one workload, in batches of launches that rotate over its slots.
+/// The rows of one workload, in batches of launches that rotate over its slots, or that stay in one
+/// if the problem is warm. A batch then begins with its slot in the cache, as far as that fits: the
+/// output was just poisoned, and the input compared after the sample before.
 class Batches : public Subject {
  public:
-  /// `cold_on`: the GPU, if the slots keep each other out of its cache; otherwise null.
-  Batches(const Workload& workload, Verifier& verifier, cudaStream_t stream,
-          profiling::SmClockProbe& probe, const MeasureOptions& options,
+  /// `most_launches`: of a batch. `cold_on`: the GPU, if the slots keep each other out of its
+  /// cache; otherwise null.
+  Batches(const Workload& workload, bool warm, int most_launches, Verifier& verifier,
+          cudaStream_t stream, profiling::SmClockProbe& probe, const MeasureOptions& options,
           const profiling::Gpu* cold_on)
       : workload_(workload),
+        warm_(warm),
+        most_launches_(std::min(most_launches, profiling::most_held_launches)),
         verifier_(verifier),
         stream_(stream),
         probe_(probe),
@@ -38,19 +43,17 @@ class Batches : public Subject {
 
   std::string name() const override { return workload_.facts().name; }
 
-  /// Runs one batch over all slots to find how many calls a batch of the wanted length takes.
+  /// Runs the longest batch to find how many calls a batch of the wanted length takes.
   Verifier::Sampled prepare(Row& row, profiling::Instrument& instrument) override {
     if (options_.counted) return {};  // one call, which takes no time of its own
     const VariantInfo& variant = row.record.variant;
     if (variant.is_ceiling()) launch_ceiling(variant, {0, 1}, stream_);  // loads its module
-    // No output is written twice.
-    const int most = std::min(workload_.slots(), profiling::most_held_launches);
-    row.calls = most;
+    row.calls = most_launches_;
     auto sampled = sample(row, instrument);
     for (const auto& reading : sampled.sample.readings) {
       row.calls =
           static_cast<int>(std::clamp(std::ceil(options_.batch_us / std::max(reading.value, 0.01)),
-                                      1.0, static_cast<double>(most)));
+                                      1.0, static_cast<double>(most_launches_)));
     }
     if (cold_on_ != nullptr) {
       row.least_us =
@@ -61,7 +64,8 @@ class Batches : public Subject {
 
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
     const VariantInfo& variant = row.record.variant;
-    const Launches launches{next_slot_, row.calls};
+    const Launches launches =
+        warm_ ? Launches{warm_slot, row.calls, false} : Launches{next_slot_, row.calls};
     next_slot_ = (next_slot_ + row.calls) % workload_.slots();
     if (!variant.is_ceiling()) return verifier_.sample(variant, launches, instrument);
     return repeat_if_late([&] { return sample_ceiling(variant, launches, instrument); });
@@ -90,11 +94,13 @@ class Batches : public Subject {
   void launch_ceiling(const VariantInfo& variant, Launches launches, cudaStream_t stream) const {
     const Ceiling& ceiling = ceiling_named(variant.name);
     for (int i = 0; i < launches.calls; ++i) {
-      ceiling.launch(workload_, (launches.first + i) % workload_.slots(), stream);
+      ceiling.launch(workload_, launches.slot(i, workload_.slots()), stream);
     }
   }
 
   const Workload& workload_;
+  bool warm_;
+  int most_launches_;
   Verifier& verifier_;
   cudaStream_t stream_;
   profiling::SmClockProbe& probe_;
@@ -153,8 +159,8 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
     all.insert(all.end(), ceilings.begin(), ceilings.end());
   }
   std::vector<Record> records;
-  const Slots slots = slots_for(planned, timed ? rotation_for(gpu_, options) : Rotation{},
-                                free_memory(), timed ? fewest_slots : 1);
+  const Rotation rotation = timed ? rotation_for(gpu_, options) : Rotation{};
+  const Slots slots = slots_for(planned, rotation, free_memory(), timed ? fewest_slots : 1);
   if (slots.count == 0) {
     for (const auto& variant : all) {
       records.push_back(record_without_run(facts, variant, Outcome::unsupported, slots.why_none));
@@ -176,8 +182,8 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
   if (timed) {
     workload->exchange();
     verifier.protect_memory();
-    Batches batches(*workload, verifier, stream_.get(), probe_, options,
-                    slots.cold ? &gpu_ : nullptr);
+    Batches batches(*workload, planned.warm, most_launches(planned, rotation, slots.count),
+                    verifier, stream_.get(), probe_, options, slots.cold ? &gpu_ : nullptr);
     take_samples(rows, batches, *instrument_, {.samples = options.samples, .seed = options.seed},
                  turn);
   }

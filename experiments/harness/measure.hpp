@@ -1,5 +1,5 @@
-// Kernels by themselves, one problem at a time: verified, timed with cold caches in a shuffled
-// order, and verified again after every sample.
+// Kernels by themselves, one problem at a time: verified, timed with cold caches (or warm ones,
+// where the problem says so) in a shuffled order, and verified again after every sample.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,16 @@ constexpr int most_slots = 4096;
 /// For the kernels' modules, libraries' workspaces and the rounding of allocations.
 constexpr std::uint64_t reserve_bytes = std::uint64_t{256} << 20;
 
+std::uint64_t times(std::uint64_t all, std::uint64_t one) {
+  one = std::max<std::uint64_t>(1, one);
+  return (all + one - 1) / one;
+}
+
+/// Launches that move as many bytes as a batch may.
+std::uint64_t launches_of_a_batch(const PlannedProblem& planned, const Rotation& rotation) {
+  return times(rotation.batch_bytes, planned.facts.bytes_read + planned.facts.bytes_written);
+}
+
 std::string does_not_fit(const char* memory, std::uint64_t needed, std::uint64_t free) {
   return fmt::format("needs {:.1f} GiB of {} memory, {:.1f} GiB are free; select a smaller problem",
                      gib(needed), memory, gib(free));
@@ -23,16 +33,26 @@ std::string does_not_fit(const char* memory, std::uint64_t needed, std::uint64_t
 
 }  // namespace
 
+PlannedProblem kept_warm(PlannedProblem planned) {
+  planned.warm = true;
+  planned.facts.name += "/warm";
+  planned.facts.description["name"] = planned.facts.name;
+  planned.facts.description["warm"] = true;
+  return planned;
+}
+
 int wanted_slots(const PlannedProblem& planned, const Rotation& rotation) {
-  const auto times = [](std::uint64_t all, std::uint64_t one) {
-    return (all + one - 1) / std::max<std::uint64_t>(1, one);
-  };
-  const std::uint64_t moved = planned.facts.bytes_read + planned.facts.bytes_written;
-  const std::uint64_t slot = std::max<std::uint64_t>(1, planned.slot_device_bytes);
-  const std::uint64_t cold = 1 + times(3 * rotation.l2_bytes, slot);
-  const std::uint64_t once = times(rotation.batch_bytes, std::max<std::uint64_t>(1, moved));
+  if (planned.warm) return warm_slots;
+  const std::uint64_t cold = 1 + times(3 * rotation.l2_bytes, planned.slot_device_bytes);
+  const std::uint64_t once = launches_of_a_batch(planned, rotation);
   return static_cast<int>(
       std::clamp<std::uint64_t>(std::max(cold, once), fewest_slots, most_slots));
+}
+
+int most_launches(const PlannedProblem& planned, const Rotation& rotation, int slots) {
+  if (!planned.warm) return slots;
+  return static_cast<int>(
+      std::clamp<std::uint64_t>(launches_of_a_batch(planned, rotation), 1, most_slots));
 }
 
 std::uint64_t device_bytes(const PlannedProblem& planned, int slots) {
@@ -59,6 +79,7 @@ FreeMemory free_memory() {
 
 Slots slots_for(const PlannedProblem& planned, const Rotation& rotation, const FreeMemory& free,
                 int fewest) {
+  if (planned.warm) fewest = std::min(fewest, warm_slots);
   const std::uint64_t needed = device_bytes(planned, fewest);
   if (needed > free.device_bytes) {
     return {.why_none = does_not_fit("device", needed, free.device_bytes)};
@@ -71,7 +92,8 @@ Slots slots_for(const PlannedProblem& planned, const Rotation& rotation, const F
       static_cast<std::uint64_t>(fewest) + (free.device_bytes - needed) / slot;
   const auto wanted = static_cast<std::uint64_t>(std::max(fewest, wanted_slots(planned, rotation)));
   const std::uint64_t count = std::min(fitting, wanted);
-  return {.count = static_cast<int>(count), .cold = (count - 1) * slot >= 3 * rotation.l2_bytes};
+  const bool cold = !planned.warm && (count - 1) * slot >= 3 * rotation.l2_bytes;
+  return {.count = static_cast<int>(count), .cold = cold};
 }
 
 }  // namespace reprolab

@@ -18,11 +18,24 @@ struct Rotation {
   std::uint64_t batch_bytes = 0;  ///< Most bytes that a batch may read and write.
 };
 
-/// Number of slots that a problem needs: enough that rotating over them keeps inputs and outputs
-/// out of the cache (3 x its size in addition to the slot in use), and that no launch of a batch
-/// writes to an output that the batch has already written; at least `fewest_slots`. At most 4096: a
-/// problem that would need more is so small that its time is that of a launch, cold or not.
+/// The slots of a warm problem: the one that is launched in again and again, and the one that the
+/// copy ceiling copies to. The first is that which holds matrix 0 when inputs have been exchanged,
+/// as declared outputs are made for that matrix alone.
+inline constexpr int warm_slots = 2, warm_slot = 1;
+
+/// The same problem with what fits into the cache in it; its name and its records say so.
+PlannedProblem kept_warm(PlannedProblem planned);
+
+/// Number of slots that a problem needs. A warm one, `warm_slots`. A cold one: enough that rotating
+/// over them keeps inputs and outputs out of the cache (3 x its size in addition to the slot in
+/// use), and that no launch of a batch writes to an output that the batch has already written; at
+/// least `fewest_slots`. At most 4096: a problem that would need more is so small that its time is
+/// that of a launch, cold or not.
 int wanted_slots(const PlannedProblem& planned, const Rotation& rotation);
+
+/// The most launches of a batch: so many that no output is written twice; of a warm problem, so
+/// many that the batch's bytes are moved.
+int most_launches(const PlannedProblem& planned, const Rotation& rotation, int slots);
 
 /// Device memory of a problem with `slots` slots, including the verifier's outputs: the expected
 /// output of each distinct matrix, and the declared output of one deviating kernel.
@@ -42,7 +55,8 @@ struct Slots {
   std::string why_none{};
 };
 
-/// As many slots as fit in `free`, at most those wanted, and none if not even `fewest` fit.
+/// As many slots as fit in `free`, at most those wanted, and none if not even `fewest` fit, or
+/// `warm_slots` of a warm problem if those are fewer.
 Slots slots_for(const PlannedProblem& planned, const Rotation& rotation, const FreeMemory& free,
                 int fewest = fewest_slots);
 

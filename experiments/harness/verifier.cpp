@@ -132,9 +132,10 @@ void Verifier::protect_memory() {
 
 /// The slots that the launches write, each once, in their order.
 std::vector<int> Verifier::touched(Launches launches) const {
+  const int most = launches.rotate ? workload_.slots() : 1;
   std::vector<int> slots;
-  for (int i = 0; i < std::min(launches.calls, workload_.slots()); ++i) {
-    slots.push_back((launches.first + i) % workload_.slots());
+  for (int i = 0; i < std::min(launches.calls, most); ++i) {
+    slots.push_back(launches.slot(i, workload_.slots()));
   }
   return slots;
 }
@@ -169,13 +170,13 @@ void Verifier::poison(Launches launches) const {
   }
 }
 
-/// Enqueues one launch after the other, cyclically over the slots from the first on.
+/// Enqueues one launch after the other.
 void Verifier::enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
                        const profiling::Call& call) const {
   const profiling::NvtxRange range(experiment_, variant.name, workload_.facts().name);
   for (int i = 0; i < launches.calls; ++i) {
     call(kernel_time, [&] {
-      const int slot = (launches.first + i) % workload_.slots();
+      const int slot = launches.slot(i, workload_.slots());
       require_launched(workload_.launch(variant.name, slot, stream));
     });
   }
@@ -198,7 +199,7 @@ Verifier::Sampled Verifier::sample(const VariantInfo& variant, Launches launches
 /// One attempt, whose time may be late.
 Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches launches,
                                         profiling::Instrument& instrument, bool held) {
-  const int last = (launches.first + launches.calls - 1) % workload_.slots();
+  const int last = launches.slot(launches.calls - 1, workload_.slots());
   const bool judges_last = judges(variant, last);
   if (judges_last) wanted_on_device(variant, workload_.matrix_of(last));  // outside the timed part
   bool too_early = false;

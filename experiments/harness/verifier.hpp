@@ -30,9 +30,14 @@ void require_launched(cudaError_t error);
 /// not_verified.
 Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches);
 
-/// Consecutive launches: `calls` calls of one kernel, one per slot, cyclically from `first` on.
+/// Consecutive launches: `calls` calls of one kernel, one per slot, cyclically from `first` on; or
+/// all of them in that slot.
 struct Launches {
   int first = 0, calls = 1;
+  bool rotate = true;
+
+  /// The slot of the call of this index.
+  int slot(int call, int slots) const { return (first + (rotate ? call : 0)) % slots; }
 };
 
 /// Verifies the kernels of one workload. Every comparison is over the whole output, in bits, and

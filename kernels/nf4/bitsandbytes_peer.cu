@@ -11,7 +11,7 @@
 #include "common/plain_name.hpp"
 #include "common/printable.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
-#include "kernels/nf4/peer_scales.cuh"
+#include "kernels/nf4/fp32_scales.cuh"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
@@ -51,21 +51,13 @@ cudaError_t launch(const Library& library, const Problem& problem, cudaStream_t 
                stream);
     return cudaGetLastError();
   }
-  const std::int64_t blocks = (problem.n + problem.block_size - 1) / problem.block_size;
-  cudaMemPool_t pool = nullptr;
-  cudaError_t status = scale_pool(pool);
-  if (status != cudaSuccess) return status;
-  float* absmax = nullptr;
-  // Within a stream capture this becomes a node of the graph, which keeps the memory.
-  status = cudaMallocFromPoolAsync(reinterpret_cast<void**>(&absmax), blocks * sizeof(float), pool,
-                                   stream);
-  if (status != cudaSuccess) return status;
-  status = dequantize_scales(library, problem, absmax, blocks, stream);
-  if (status == cudaSuccess) {
-    dequantize(nullptr, problem.codes, absmax, problem.output, problem.block_size, n, stream);
-  }
-  const cudaError_t freed = cudaFreeAsync(absmax, stream);
-  return status != cudaSuccess ? status : freed;
+  return with_fp32_scales(problem, stream, [&](float* absmax, std::int64_t blocks) {
+    const auto status = dequantize_scales(library, problem, absmax, blocks, stream);
+    if (status == cudaSuccess) {
+      dequantize(nullptr, problem.codes, absmax, problem.output, problem.block_size, n, stream);
+    }
+    return status;
+  });
 }
 
 Support supports(const Library& library, const Problem& problem) {

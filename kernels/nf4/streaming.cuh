@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "kernels/access.cuh"
+#include "common/access.cuh"
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/problem_types.hpp"
 #include "kernels/nf4/staged_scales.cuh"
@@ -13,15 +13,17 @@
 
 namespace reprolab::nf4 {
 
-/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes. L2
-/// is asked for the codes and scales of `BurstWords` words at a time, `AheadWords` words before
-/// their turn, so that memory is read in long bursts between the writes; 0: for none.
+/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes,
+/// `Stores` writes the weights. L2 is asked for the codes and scales of `BurstWords` words at a
+/// time, `AheadWords` words before their turn, so that memory is read in long bursts between the
+/// writes; 0: for none.
 template <int Threads, int WordsPerThread, class Reads = StreamingAccess,
-          int AheadWords = 512 << 10, int BurstWords = 8 << 10>
+          class Stores = StreamingAccess, int AheadWords = 512 << 10, int BurstWords = 8 << 10>
 struct StreamShape {
   static_assert(Threads >= 64);  // enough to fill the table, and for the weights in no word
   static_assert(BurstWords % (Threads * WordsPerThread) == 0);
   using CodeReads = Reads;
+  using WeightStores = Stores;
   static constexpr int threads = Threads, words = WordsPerThread;
   static constexpr int tile_words = Threads * WordsPerThread;
   static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
@@ -93,6 +95,7 @@ __global__ void __launch_bounds__(Shape::threads)
   if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
   __syncthreads();
 
+  const typename Shape::WeightStores stores;
   // Threads past the end decode a word of zeros, because a branch around it would cost the others.
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
@@ -115,7 +118,9 @@ __global__ void __launch_bounds__(Shape::threads)
       weights = decoded<Out>(table, joined(word[i], end, words.shift),
                              [=](int k) { return k < before ? scale : later; });
     }
-    if (at < words.count) __stcs(reinterpret_cast<uint4*>(output + words.first) + at, weights);
+    if (at < words.count) {
+      stores.store(reinterpret_cast<uint4*>(output + words.first) + at, weights);
+    }
   }
 }
 
@@ -133,7 +138,7 @@ cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>&
 }
 
 /// Launches the walk in one shape for plain scales and one for nested ones.
-template <class Plain, class Nested>
+template <class Plain, class Nested = Plain>
 cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
   const Words<std::int64_t> cut = words_of(problem);
   return with_problem_types(

@@ -9,7 +9,7 @@
 //         that alone would make the kernel slower (column_walk_six_blocks).
 // Bound:  memory, at nearly the speed of a copy.
 // Alone:  make bench KERNEL=column_walk
-#include "kernels/access.cuh"
+#include "common/access.cuh"
 #include "kernels/transpose/shifted_window.cuh"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/vector_tile.cuh"

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "common/bulk_copy.cuh"
 #include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tensor_map.hpp"
 #include "kernels/transpose/tile_order.hpp"
@@ -22,21 +23,13 @@ struct TmaTiles {
 
 inline constexpr int tma_tile_bytes = tma_tile * tma_tile * static_cast<int>(sizeof(float));
 
-__device__ inline std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
 /// Loads the tile whose first element is (row, column) into `tiles.in`; elements past the matrix
 /// are zero. Called by all threads of a block; the tile has arrived when it returns.
 __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row, int column) {
 #if __CUDA_ARCH__ >= 900
   const std::uint32_t barrier = shared_address(&tiles.arrived);
   if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // visible to the accelerator
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                 "r"(tma_tile_bytes)
-                 : "memory");
+    expect_bytes(barrier, tma_tile_bytes);
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
         " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(tiles.in)),
@@ -44,15 +37,7 @@ __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row
         : "memory");
   }
   __syncthreads();  // no thread may wait on a barrier that is not initialized
-  std::uint32_t done = 0;
-  while (done == 0) {
-    asm volatile(
-        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], 0;"
-        " selp.u32 %0, 1, 0, done; }"
-        : "=r"(done)
-        : "r"(barrier)
-        : "memory");
-  }
+  await_bytes(barrier);
 #endif
 }
 
@@ -69,8 +54,7 @@ __device__ inline void tma_store(TmaTiles& tiles, const CUtensorMap& map, int ro
             &map),
         "r"(column), "r"(row), "r"(shared_address(tiles.out))
         : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    finish_bulk_stores();
   }
 #endif
 }

@@ -373,3 +373,10 @@ def test_a_failed_check_concerns_neither_other_kernels_nor_outputs(replay):
     assert found["algorithm-1", EVERY].verdict == "not_reproduced"
     assert found["kernel-speedup", CELL].verdict == "reproduced"
     assert found["baseline-reads-lut-from-global", EVERY].verdict == "not_testable"
+
+
+def test_a_warm_row_decides_nothing(replay):
+    for r in replay["records"]:
+        r["problem"]["warm"] = True
+    v = made.decided(replay)["kernel-speedup", CELL]
+    assert (v.verdict, v.reason) == ("not_tested", f"branch_tree did not run on {CELL}")

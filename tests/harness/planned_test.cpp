@@ -36,9 +36,15 @@ class OnGpuPlannedProblem : public OnGpuTest {
                                  std::uint64_t l2_bytes = 0) {
     profiling::Gpu gpu;
     gpu.l2_bytes = l2_bytes;
+    return run_on(gpu, problem, instrument, ceilings);
+  }
+
+  static std::vector<Record> run_on(const profiling::Gpu& gpu, const PlannedProblem& problem,
+                                    profiling::InstrumentKind instrument, bool ceilings = true,
+                                    const char* second = "wrong") {
     Measurement measurement(gpu, profiling::make_instrument(instrument));
     return measurement.run(
-        problem, {toy_kernel("right"), toy_kernel("wrong")},
+        problem, {toy_kernel("right"), toy_kernel(second)},
         {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77, .ceilings = ceilings});
   }
 
@@ -120,6 +126,46 @@ TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
     EXPECT_EQ(record.mismatches, wrong ? std::optional<std::int64_t>(1) : std::nullopt)
         << record.variant.name;
   }
+}
+
+TEST_F(OnGpuPlannedProblem, IsTimedInOneCopyOfTwoWhereItIsWarm) {
+  const auto records =
+      run(kept_warm(planned()), profiling::InstrumentKind::events, true, 3 * spec_.bytes());
+  EXPECT_EQ(prepared_, (std::vector{std::pair{warm_slots, std::uint64_t{77}}}));
+  EXPECT_EQ(records.size(), all_rows.size());
+  for (const Record& record : records) {
+    EXPECT_EQ(record.key, "toy/warm/" + record.variant.name);
+    EXPECT_EQ(record.problem.at("warm"), true);
+    const Metric* time = record.metric(kernel_time);
+    EXPECT_EQ(time ? time->samples.size() : 0, record.variant.name == "wrong" ? 0u : 2u)
+        << record.variant.name << ": " << record.reason;
+  }
+}
+
+/// On a GPU whose memory is said to move a byte in a second, every row is faster than it.
+TEST_F(OnGpuPlannedProblem, MayBeFasterThanTheMemoryWhereItIsWarmAndNotWhereItIsCold) {
+  profiling::Gpu slow;
+  slow.l2_bytes = 1;
+  slow.theoretical_bandwidth_gb_s = 1e-9;
+  for (const bool warm : {true, false}) {
+    const auto problem = warm ? kept_warm(planned()) : planned();
+    for (const Record& record : run_on(slow, problem, profiling::InstrumentKind::events)) {
+      if (record.variant.name == "wrong") continue;
+      EXPECT_EQ(record.metric(kernel_time) != nullptr, warm) << record.variant.name;
+      if (warm) continue;
+      EXPECT_EQ(name(record.outcome), "launch_failed") << record.variant.name;
+      EXPECT_TRUE(contains(record.reason, "but on cold data this GPU's memory needs at least"));
+    }
+  }
+}
+
+/// Its inputs are exchanged before it is timed, like those of a cold problem.
+TEST_F(OnGpuPlannedProblem, ThatIsWarmCatchesAKernelThatRemembersAnOutput) {
+  const auto records =
+      run_on({}, kept_warm(planned()), profiling::InstrumentKind::events, false, "remembers");
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(name(records[0].outcome), "bit_exact") << records[0].reason;
+  EXPECT_EQ(name(records[1].outcome), "mismatch") << records[1].reason;
 }
 
 TEST_F(OnGpuPlannedProblem, IsVerifiedInOneCopyWhereNothingIsTimed) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/harness/verifier.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/message_of.hpp"
 #include "tests/text.hpp"
@@ -64,6 +65,56 @@ TEST(WantedSlots, AreAsManyAsABatchCanLaunch) {
   EXPECT_EQ(wanted_slots(planned, {.batch_bytes = 5001}), 11);
   EXPECT_EQ(wanted_slots(planned, {.l2_bytes = 1000, .batch_bytes = 2000}), 7) << "the cache's";
   EXPECT_EQ(wanted_slots(planned, {.l2_bytes = 1000, .batch_bytes = 4000}), 8) << "the batch's";
+}
+
+TEST(KeptWarm, IsAProblemOfItsOwnThatSaysSo) {
+  PlannedProblem cold = problem_of(100, 10, 70);
+  cold.facts.description = {{"name", "4x4"}, {"family", "toys"}};
+  const PlannedProblem warm = kept_warm(cold);
+  EXPECT_EQ(warm.facts.name, "4x4/warm");
+  EXPECT_EQ(warm.facts.description,
+            nlohmann::json({{"name", "4x4/warm"}, {"family", "toys"}, {"warm", true}}));
+  EXPECT_TRUE(warm.warm);
+  EXPECT_FALSE(cold.warm);
+  EXPECT_EQ(warm.facts.elements, cold.facts.elements);
+}
+
+TEST(KeptWarm, HasTwoSlotsWhateverTheCacheAndIsNeverCold) {
+  for (const std::uint64_t slot_bytes : {std::uint64_t{100}, 5 * gib}) {
+    const PlannedProblem warm = kept_warm(problem_of(slot_bytes, 10));
+    const Rotation rotation{.l2_bytes = 1000, .batch_bytes = std::uint64_t{1} << 40};
+    EXPECT_EQ(wanted_slots(warm, rotation), warm_slots);
+    const Slots slots = slots_for(warm, rotation, {plenty, plenty});
+    EXPECT_EQ(slots.count, warm_slots);
+    EXPECT_FALSE(slots.cold) << "two large slots keep each other out of the cache, but one is used";
+  }
+  const PlannedProblem warm = kept_warm(problem_of(5 * gib, gib));
+  EXPECT_EQ(slots_for(warm, {}, {14 * gib, plenty}).count, warm_slots);
+  expect_none(slots_for(warm, {}, {14 * gib - 1, plenty}),
+              "needs 14.0 GiB of device memory, 14.0 GiB are free");
+  EXPECT_EQ(slots_for(warm, {}, {7 * gib, plenty}, 1).count, 1) << "where it is only verified";
+}
+
+TEST(MostLaunches, AreOnePerSlotAndOfAWarmProblemWhatMovesTheBytesOfABatch) {
+  PlannedProblem cold = problem_of(500, 1);
+  cold.facts.bytes_read = 100;
+  cold.facts.bytes_written = 400;
+  EXPECT_EQ(most_launches(cold, {.batch_bytes = 5000}, 7), 7);
+  const PlannedProblem warm = kept_warm(cold);
+  EXPECT_EQ(most_launches(warm, {.batch_bytes = 5000}, warm_slots), 10);
+  EXPECT_EQ(most_launches(warm, {.batch_bytes = 5001}, warm_slots), 11);
+  EXPECT_EQ(most_launches(warm, {.batch_bytes = 0}, warm_slots), 1) << "no bandwidth is known";
+  EXPECT_EQ(most_launches(warm, {.batch_bytes = std::uint64_t{1} << 50}, warm_slots), 4096);
+}
+
+TEST(Launches, GoOnToTheNextSlotOrStayInOne) {
+  std::vector<int> cyclic, stays;
+  for (int call = 0; call < 5; ++call) {
+    cyclic.push_back(Launches{2, 5}.slot(call, 4));
+    stays.push_back(Launches{warm_slot, 5, false}.slot(call, warm_slots));
+  }
+  EXPECT_EQ(cyclic, (std::vector<int>{2, 3, 0, 1, 2}));
+  EXPECT_EQ(stays, std::vector<int>(5, warm_slot));
 }
 
 TEST(DeviceBytes, AreThoseOfTheSlotsAndWhatTheyMustGive) {

@@ -1,5 +1,6 @@
 """Generated pages and blocks: written, found stale, and what is refused."""
 
+import ceilings_fixtures
 import made
 import pytest
 from looking import BANNER
@@ -163,6 +164,22 @@ def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
     assert run(place) == 0
     assert "figure4, decode: NVIDIA H200" in (place / "recorded/h200/README.md").read_text()
     assert not (place / "recorded/h200/figure4/README.md").exists()
+
+
+def test_an_experiment_that_decides_no_claim(place, write):
+    """It has a page like any other, and no place in a block of claims."""
+    readme = place / "README.md"
+    run(place)
+    before = readme.read_text()
+    write("recorded/h200/ceilings", ceilings_fixtures.sweep())
+    assert run(place) == 0
+    page = (place / "recorded/h200/ceilings/README.md").read_text()
+    assert "\n\n**The fastest way to move so many bytes**" in page and "claims**" not in page
+    assert readme.read_text() == before
+    assert "[ceilings](ceilings/README.md), [table2]" in (
+        (place / "recorded/h200/README.md").read_text()
+    )
+    assert run(place, "--check") == 0
 
 
 def test_a_pass_that_is_missing(place, capsys):

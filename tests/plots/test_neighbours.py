@@ -56,6 +56,13 @@ def test_three_counters_with_both_numbers(notes):
     assert found[-1].startswith("Changed most: by the largest factor")
 
 
+def test_warm_times_are_not_explained_by_cold_counters(notes, shapes):
+    assert notes()
+    for row in shapes["records"]:
+        row["problem"]["warm"] = True
+    assert notes() == []
+
+
 def test_only_kernels_with_times_and_counters_are_compared(notes):
     kernels = [note.split(":")[0] for note in notes()[1:-1]]
     assert kernels == ["one_scale_a_tile", "shared_lut"]

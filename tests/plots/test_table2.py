@@ -158,6 +158,18 @@ def test_the_fastest_are_all_that_overlap(replay, shapes, write):
     assert first == f"Fastest for qwen3-32b at batch 8: {names}, 3.58x branch_tree."
 
 
+def test_the_fastest_ceiling_reads_and_writes_and_may_be_faster_than_the_copy(texts, shapes):
+    def ceilings():
+        (group,) = texts()["shapes.md"].split("| **qwen3-32b.gate/fp16/b64")[1:]
+        names = ("copy", "same_bytes", "read_only", "write_only")
+        return {name: markdown_row(group, f"`{name}`")[1] for name in names}
+
+    others = {"read_only": "ceiling", "write_only": "ceiling"}
+    assert ceilings() == others | {"copy": "fastest ceiling", "same_bytes": "ceiling"}
+    made.set_times(made.find(shapes, "qwen3-32b.gate/fp16/b64/same_bytes"), [10.0] * 5)
+    assert ceilings() == others | {"copy": "ceiling", "same_bytes": "fastest ceiling"}
+
+
 def test_without_ceilings_there_is_no_share_of_the_copy(texts, shapes):
     shapes["records"] = [r for r in shapes["records"] if r["origin"]["kind"] != "ceiling"]
     found = texts()

@@ -18,51 +18,10 @@
 #include "profiling/nvtx.hpp"
 #include "profiling/sm_clock_probe.hpp"
 #include "tests/message_of.hpp"
+#include "tests/profiling/on_gpu.hpp"
 
 namespace reprolab::profiling {
 namespace {
-
-class OnGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    gpu = find_gpu(&why_not);
-    if (!gpu) GTEST_SKIP() << "NOT TESTED, " << why_not;
-  }
-  std::optional<Gpu> gpu;
-};
-
-using Bytes = std::vector<std::uint8_t>;
-
-Bytes to_host(const DeviceBuffer& buffer) {
-  Bytes bytes(buffer.bytes());
-  check(cudaMemcpy(bytes.data(), buffer.data(), bytes.size(), cudaMemcpyDeviceToHost),
-        "copying to the host");
-  return bytes;
-}
-
-void fill(const DeviceBuffer& buffer, int value) {
-  check(cudaMemset(buffer.data(), value, buffer.bytes()), "filling device memory");
-}
-
-std::uint8_t pattern_byte(std::uint64_t i) {
-  return static_cast<std::uint8_t>(ceilings::pattern_word(i / 4) >> 8 * (i % 4));
-}
-
-/// Sizes around every boundary: element, cache line, block, and several blocks.
-const std::vector<std::uint64_t> sizes = {
-    1,    3,     15,    16,    17,    127,   128,    129,     2047,    2048,
-    2049, 16383, 16384, 16385, 70001, 65536, 262149, 1 << 20, 5000011, (9 << 20) + 5};
-constexpr std::uint64_t guard_bytes = 4096;
-
-void expect_pattern(const Bytes& bytes, std::uint64_t size) {
-  for (std::uint64_t i = 0; i < bytes.size(); ++i) {
-    const std::uint8_t expected = i < size ? pattern_byte(i) : 0xcd;
-    if (bytes[i] == expected) continue;
-    FAIL() << "byte " << i << " of " << size << ": expected " << int{expected} << ", got "
-           << int{bytes[i]};
-  }
-}
 
 TEST_F(OnGpu, IsDescribed) {
   EXPECT_FALSE(gpu->name.empty());
@@ -96,128 +55,6 @@ TEST_F(OnGpu, OutOfMemorySaysHowMuchWasAsked) {
         << error.what();
   }
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-}
-
-TEST_F(OnGpu, WriteOnlyWritesEveryByteAndNoOther) {
-  for (const std::uint64_t size : sizes) {
-    const DeviceBuffer buffer(size + guard_bytes);
-    fill(buffer, 0xcd);
-    ceilings::write_only(buffer.data(), size, nullptr);
-    expect_pattern(to_host(buffer), size);
-  }
-}
-
-TEST_F(OnGpu, ReadOnlyReadsEveryByte) {
-  for (const std::uint64_t size : sizes) {
-    const DeviceBuffer buffer(size + guard_bytes), checksum(4);
-    fill(buffer, 0xcd);
-    fill(checksum, 0);
-    ceilings::write_only(buffer.data(), size, nullptr);
-    ceilings::read_only(buffer.data(), size, nullptr, checksum.as<std::uint32_t>());
-    std::uint32_t expected = 0, actual = 0;
-    for (std::uint64_t i = 0; i < size; ++i) {
-      expected ^= static_cast<std::uint32_t>(pattern_byte(i)) << 8 * (i % 4);
-    }
-    check(cudaMemcpy(&actual, checksum.data(), 4, cudaMemcpyDeviceToHost), "copying a checksum");
-    EXPECT_EQ(actual, expected) << size;
-  }
-}
-
-TEST_F(OnGpu, ReadOnlyWritesNothing) {
-  const DeviceBuffer buffer(1 << 20);
-  fill(buffer, 0xcd);
-  ceilings::read_only(buffer.data(), buffer.bytes(), nullptr);
-  EXPECT_EQ(to_host(buffer), Bytes(buffer.bytes(), 0xcd));
-}
-
-TEST_F(OnGpu, CopyCopies) {
-  const DeviceBuffer from(70001), to(70001);
-  ceilings::write_only(from.data(), from.bytes(), nullptr);
-  ceilings::copy(to.data(), from.data(), from.bytes(), nullptr);
-  EXPECT_EQ(to_host(to), to_host(from));
-}
-
-/// Copies `bytes` bytes; the `guard_bytes` around the copy in `to` must not change.
-void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const DeviceBuffer& to,
-                          std::uint64_t bytes) {
-  fill(to, 0xcd);
-  ceilings::copy_kernel(to.as<char>() + guard_bytes, from.data(), bytes, nullptr);
-  Bytes expected(to.bytes(), 0xcd);
-  std::copy_n(content.begin(), bytes, expected.begin() + guard_bytes);
-  const Bytes actual = to_host(to);
-  const auto wrong = std::mismatch(actual.begin(), actual.end(), expected.begin()).first;
-  if (wrong == actual.end()) return;
-  FAIL() << "byte " << wrong - actual.begin() - static_cast<std::int64_t>(guard_bytes) << " of "
-         << bytes << " is wrong";
-}
-
-TEST_F(OnGpu, CopyKernelCopiesEveryByteAndNoOther) {
-  constexpr std::uint64_t most = (64 << 20) + 5;
-  const DeviceBuffer from(most);
-  ceilings::write_only(from.data(), most, nullptr);  // more than is copied, to show overruns
-  const Bytes content = to_host(from);
-  const DeviceBuffer small(5000 + 2 * guard_bytes);
-  for (std::uint64_t bytes = 0; bytes <= 5000; ++bytes) {
-    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, small, bytes));
-  }
-  const DeviceBuffer large(most + 2 * guard_bytes);
-  for (const std::uint64_t bytes : {most, most - 1, std::uint64_t{5000011}}) {
-    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, large, bytes));
-  }
-}
-
-/// A size that needs more than 32 bits. Both ends and the 4 GiB boundary are checked.
-TEST_F(OnGpu, CopyKernelCopiesMoreThan4GiB) {
-  constexpr std::uint64_t seam = std::uint64_t{1} << 32, bytes = seam + 70001;
-  std::size_t free_bytes = 0, total_bytes = 0;
-  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  if (free_bytes < 2 * bytes + (1 << 28)) GTEST_SKIP() << "NOT TESTED, needs 9 GB of device memory";
-  const DeviceBuffer from(bytes), to(bytes + guard_bytes);
-  ceilings::write_only(from.data(), bytes, nullptr);
-  fill(to, 0xcd);
-  ceilings::copy_kernel(to.data(), from.data(), bytes, nullptr);
-  for (const std::uint64_t begin : {std::uint64_t{0}, seam - 4096, bytes - 4096}) {
-    Bytes part(8192);
-    check(cudaMemcpy(part.data(), to.as<char>() + begin, part.size(), cudaMemcpyDeviceToHost),
-          "copying to the host");
-    for (std::uint64_t i = 0; i < part.size(); ++i) {
-      const std::uint8_t expected = begin + i < bytes ? pattern_byte(begin + i) : 0xcd;
-      ASSERT_EQ(part[i], expected) << "byte " << begin + i;
-    }
-  }
-}
-
-TEST_F(OnGpu, SameBytesWritesEveryByteAndNoOther) {
-  for (const std::uint64_t write_bytes : sizes) {
-    for (const std::uint64_t read_bytes :
-         {std::uint64_t{0}, std::uint64_t{1}, write_bytes * 9 / 32, write_bytes, 3 * write_bytes}) {
-      const DeviceBuffer from(read_bytes), to(write_bytes + guard_bytes);
-      if (read_bytes > 0) fill(from, 0);
-      fill(to, 0xcd);
-      ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
-      expect_pattern(to_host(to), write_bytes);
-    }
-  }
-}
-
-TEST_F(OnGpu, SameBytesReadsEveryByte) {
-  for (const std::uint64_t write_bytes : {70001u, 5000011u}) {
-    const std::uint64_t read_bytes = write_bytes * 9 / 32;
-    const DeviceBuffer from(read_bytes), to(write_bytes);
-    ceilings::write_only(to.data(), write_bytes, nullptr);
-    const Bytes plain = to_host(to);
-    // A byte that is not zero must change the output, wherever it is.
-    for (std::uint64_t at = 0; at < read_bytes; at += read_bytes / 97) {
-      fill(from, 0);
-      check(cudaMemset(from.as<char>() + at, 1, 1), "planting a byte");
-      ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
-      EXPECT_NE(to_host(to), plain) << "the byte at " << at << " was not read";
-    }
-    fill(from, 0);
-    check(cudaMemset(from.as<char>() + read_bytes - 1, 1, 1), "planting the last byte");
-    ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
-    EXPECT_NE(to_host(to), plain) << "the last byte was not read";
-  }
 }
 
 TEST_F(OnGpu, SmClockProbeIsPlausibleAndRepeatable) {
@@ -473,7 +310,7 @@ TEST_F(OnGpu, EventTimerAndActivityAgreeWithinOnePercent) {
   recorder.start();
   const Stream stream;
   const DeviceBuffer from(64 << 20), to(256 << 20);
-  fill(from, 0);
+  check(cudaMemset(from.data(), 0, from.bytes()), "filling device memory");
   EventTimer timer;
   const Batch chain{.enqueue = [&](cudaStream_t s) {
     const ScopedTag tag(recorder, 1);  // within the batch, so without the hold before it

@@ -26,11 +26,11 @@ TEST_F(BenchProgram, HelpIsNoError) {
   EXPECT_EQ(found.status, 0);
   EXPECT_EQ(found.err, "");
   for (const char* option :
-       {"--list",        "--dry-run",      "--family",  "--kernel",     "--problem",
-        "--samples",     "--batch-us",     "--seed",    "--instrument", "--experiment",
-        "--pass",        "--output",       "--models",  "--shape",      "--block-size",
-        "--output-type", "--nested",       "--peer",    "--matrix",     "--padding",
-        "--data",        "--halve-to-fit", "--limit-s", "--clocks",     "--metrics"}) {
+       {"--list",     "--dry-run", "--family",     "--kernel",       "--problem", "--samples",
+        "--batch-us", "--seed",    "--instrument", "--experiment",   "--pass",    "--output",
+        "--models",   "--shape",   "--block-size", "--output-type",  "--nested",  "--peer",
+        "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks",
+        "--metrics",  "--warm"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(
@@ -84,6 +84,14 @@ TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
               "rows\n"
               "clocks are observed, not locked\n"));
   expect_no_files();
+}
+
+TEST_F(BenchProgram, DryRunOfWarmProblemsNamesThemAndTakesTwoCopies) {
+  const std::string row = "--dry-run --shape 28672x8192 --kernel streaming";
+  // Of 0.56 GiB each, beside two expected outputs and a declared one of 0.44 GiB.
+  EXPECT_TRUE(has_match(run_without_gpu(BENCH, row + " --warm").out,
+                        "\n28672x8192/fp16/b64/warm +1 +2\\.43 GiB "));
+  EXPECT_TRUE(has_match(run_without_gpu(BENCH, row).out, "\n28672x8192/fp16/b64 +1 +2\\.99 GiB "));
 }
 
 TEST_F(BenchProgram, DryRunPlansEveryDistinctShapeOfTheModels) {
@@ -193,6 +201,9 @@ TEST_F(BenchProgram, RefusesBadMatricesInOneLine) {
 
 TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
   expect_refused("--metrics warp_instructions", "--metrics: needs --instrument counters");
+  expect_refused("--warm --instrument counters",
+                 "--warm: counters are of one call, before which the cache is as CUPTI leaves it; "
+                 "give one of the two");
   expect_refused("--instrument counters --metrics warps",
                  "--metrics: 'warps' is neither a column of data/counters.json nor the name of a "
                  "CUPTI metric, such as smsp__inst_executed.sum; `make metrics` lists both");

@@ -116,6 +116,16 @@ TEST(Selection, OfDataIsOfTheFamiliesThatHaveIt) {
   Toys::problems_named = {};
 }
 
+TEST(Selection, MayBeOfWarmProblems) {
+  Toys::problems_named = {"a"};
+  const auto groups = select({.family = "toys", .problem = "*/warm", .warm = true});
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].planned.facts.name, "a/warm");
+  EXPECT_TRUE(groups[0].planned.warm);
+  EXPECT_FALSE(select({.family = "toys"})[0].planned.warm);
+  Toys::problems_named = {};
+}
+
 TEST(Selection, RefusesDataThatNoSelectedFamilyHas) {
   EXPECT_EQ(message_of<UsageError>([] {
               select({.data = {"sorted", "zeros"}});

@@ -39,6 +39,13 @@ BYTE_WALKS = {
     "packed_512_as_published": (4, 4),
     "packed_1024": (4, 4),
 }
+# Kernels of the streaming walk, with the weights that a thread decodes.
+STREAMS = {
+    "wide_store": 8,
+    "wide_store_hints": 8,
+    "wide_store_unrolled": 16,
+    "streaming": 8,
+}
 VECTOR_TILES = ["tiled", "column_walk", "column_walk_plain_reads", "column_walk_six_blocks"]
 TMA = ["tma_naive", "tma_swizzle", "tma_batched", "tma_batched_as_published"]
 # Of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
@@ -78,7 +85,7 @@ def counts(facts):
 
 def test_every_kernel_with_code_of_its_own_is_looked_at(codes):
     compiled = {name for name, _ in codes}
-    ours = {"weight_per_thread", "streaming"}
+    ours = {"weight_per_thread", "two_launches", *STREAMS}
     assert compiled == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
     assert set(kernels.registered()) - compiled == {"cublas_sgeam"}
 
@@ -168,9 +175,29 @@ def test_plain_scales_are_read_alike_with_and_without_the_published_rounding(cod
 @pytest.mark.parametrize("name", ["packed_512", "streaming", "shared_lut"])
 def test_a_nested_scale_is_never_contracted(arch, name):
     """The published kernel shows what it would look like."""
-    measured = "StreamShape<512, 2, StreamingAccess, 524288, 8192>, true, " * (name == "streaming")
+    measured = "StreamShape<512, 2, StreamingAccess, StreamingAccess, 524288, 8192>, true, " * (
+        name == "streaming"
+    )
     assert "FFMA" not in names_in(name, arch, measured + NESTED)
     assert "FFMA" in names_in("packed_512_as_published", arch, FUSED)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_streaming_walk_stores_8_weights_at_a_time(counts, name):
+    found = counts(name)
+    assert found["weights_per_trip"] == STREAMS[name]
+    assert found["widest_global_store_bytes"] == 16
+    assert found["wide_global_stores"] == STREAMS[name] // 8
+    assert found["look_ups_per_weight.most"] == 1
+
+
+def test_requests_to_the_caches_are_what_the_second_wide_store_adds(codes, arch):
+    def requests(name, instruction):
+        found = [i for i in codes[name, arch].function.instructions if i.name == instruction]
+        return {mark for i in found for mark in ("EF", "NA") if f".{mark}" in str(i)}
+
+    assert requests("wide_store", "LDG") == requests("wide_store", "STG") == set()
+    assert requests("wide_store_hints", "LDG") == requests("wide_store_hints", "STG") == {"EF"}
 
 
 STREAM_SHAPES = [
@@ -193,7 +220,7 @@ STREAM_TYPES = [
 @pytest.mark.parametrize("shape, scales", STREAM_SHAPES)
 @pytest.mark.parametrize("aligned, index, out", STREAM_TYPES)
 def test_streaming_stores_16_bytes(arch, shape, aligned, index, scales, out):
-    name = f"StreamShape<{shape}, StreamingAccess, 524288, 8192>, {aligned}, {index}, "
+    name = f"StreamShape<{shape}, StreamingAccess, StreamingAccess, 524288, 8192>, {aligned}, {index}, "
     code = measured_code(kernels.named("streaming"), arch, f"{name}{scales}ScaleReader, {out}")
     found = {m.name: m.value for m in measures(Facts(code))}
     assert found["stack_bytes"] == found["local_loads"] == found["local_stores"] == 0

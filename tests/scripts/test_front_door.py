@@ -42,19 +42,8 @@ def program(path, text):
 def own_environment():
     """As if these tests had not been started by a make of this project."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
-    given = {
-        "FILE",
-        "EXPERIMENT",
-        "KERNEL",
-        "PROBLEM",
-        "PEER",
-        "METRICS",
-        "CLOCKS",
-        "CHIP",
-        "DRY_RUN",
-        "ARCH",
-        "FUNCTION",
-    }
+    given = {"FILE", "EXPERIMENT", "KERNEL", "PROBLEM", "PEER", "METRICS", "CLOCKS", "CHIP"}
+    given |= {"DRY_RUN", "ARCH", "FUNCTION"}
     given |= {"PRESET", "RESULTS", "RECORDED"}
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
@@ -366,7 +355,7 @@ def test_packages_that_cannot_be_installed_are_one_line(checkout):
     )
 
 
-def test_arch_changes_what_is_configured(checkout):
+def test_arch_and_a_new_kernel_change_what_is_configured(checkout):
     shutil.copy(ROOT / "scripts/build", checkout / "scripts/build")
     (checkout / "CMakePresets.json").touch()
     cmake = 'case "$1" in --preset) mkdir -p build/gpu; echo "$*" >>configured;; esac'
@@ -380,6 +369,11 @@ def test_arch_changes_what_is_configured(checkout):
         "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=90",
         "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=80;90",
     ]
+    (checkout / "kernels").mkdir()
+    later = time.time() + 1  # so that the file system's clock tells it apart
+    os.utime(checkout / "kernels", (later, later))
+    assert run(checkout, "scripts/build", **environment).returncode == 0
+    assert (checkout / "configured").read_text().splitlines()[2:] == ["--preset gpu"]
     done = run(checkout, "scripts/build", "all", **environment | {"HAS_GPU": ""})
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
 

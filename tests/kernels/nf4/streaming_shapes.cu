@@ -54,42 +54,49 @@ const Register<Problem> shapes[] = {
     shape<StreamShape<1024, 1, PlainAccess>>("streaming_1024x1_plain"),
     shape<StreamShape<1024, 1, KeepReads>>("streaming_1024x1_keep"),
     // How many Ki words ahead, and how many at a time. 0: not at all.
-    shape<StreamShape<512, 2, StreamingAccess, 0 << 10, 8 << 10>>("streaming_512x2_ahead_0_8"),
-    shape<StreamShape<512, 2, StreamingAccess, 128 << 10, 8 << 10>>("streaming_512x2_ahead_128_8"),
-    shape<StreamShape<512, 2, StreamingAccess, 256 << 10, 8 << 10>>("streaming_512x2_ahead_256_8"),
-    shape<StreamShape<512, 2, StreamingAccess, 512 << 10, 1 << 10>>("streaming_512x2_ahead_512_1"),
-    shape<StreamShape<512, 2, StreamingAccess, 512 << 10, 2 << 10>>("streaming_512x2_ahead_512_2"),
-    shape<StreamShape<512, 2, StreamingAccess, 512 << 10, 4 << 10>>("streaming_512x2_ahead_512_4"),
-    shape<StreamShape<512, 2, StreamingAccess, 512 << 10, 16 << 10>>(
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 0 << 10, 8 << 10>>(
+        "streaming_512x2_ahead_0_8"),
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 128 << 10, 8 << 10>>(
+        "streaming_512x2_ahead_128_8"),
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 256 << 10, 8 << 10>>(
+        "streaming_512x2_ahead_256_8"),
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 1 << 10>>(
+        "streaming_512x2_ahead_512_1"),
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 2 << 10>>(
+        "streaming_512x2_ahead_512_2"),
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 4 << 10>>(
+        "streaming_512x2_ahead_512_4"),
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 16 << 10>>(
         "streaming_512x2_ahead_512_16"),
-    shape<StreamShape<512, 2, StreamingAccess, 512 << 10, 64 << 10>>(
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 64 << 10>>(
         "streaming_512x2_ahead_512_64"),
-    shape<StreamShape<512, 2, StreamingAccess, 1024 << 10, 8 << 10>>(
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 1024 << 10, 8 << 10>>(
         "streaming_512x2_ahead_1024_8"),
-    shape<StreamShape<512, 2, StreamingAccess, 1024 << 10, 32 << 10>>(
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 1024 << 10, 32 << 10>>(
         "streaming_512x2_ahead_1024_32"),
-    shape<StreamShape<512, 2, StreamingAccess, 2048 << 10, 8 << 10>>(
+    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 2048 << 10, 8 << 10>>(
         "streaming_512x2_ahead_2048_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, 0 << 10, 8 << 10>>("streaming_1024x1_ahead_0_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, 128 << 10, 8 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 0 << 10, 8 << 10>>(
+        "streaming_1024x1_ahead_0_8"),
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 128 << 10, 8 << 10>>(
         "streaming_1024x1_ahead_128_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, 256 << 10, 8 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 256 << 10, 8 << 10>>(
         "streaming_1024x1_ahead_256_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, 512 << 10, 1 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 1 << 10>>(
         "streaming_1024x1_ahead_512_1"),
-    shape<StreamShape<1024, 1, StreamingAccess, 512 << 10, 2 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 2 << 10>>(
         "streaming_1024x1_ahead_512_2"),
-    shape<StreamShape<1024, 1, StreamingAccess, 512 << 10, 4 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 4 << 10>>(
         "streaming_1024x1_ahead_512_4"),
-    shape<StreamShape<1024, 1, StreamingAccess, 512 << 10, 16 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 16 << 10>>(
         "streaming_1024x1_ahead_512_16"),
-    shape<StreamShape<1024, 1, StreamingAccess, 512 << 10, 64 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 64 << 10>>(
         "streaming_1024x1_ahead_512_64"),
-    shape<StreamShape<1024, 1, StreamingAccess, 1024 << 10, 8 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 1024 << 10, 8 << 10>>(
         "streaming_1024x1_ahead_1024_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, 1024 << 10, 32 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 1024 << 10, 32 << 10>>(
         "streaming_1024x1_ahead_1024_32"),
-    shape<StreamShape<1024, 1, StreamingAccess, 2048 << 10, 8 << 10>>(
+    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 2048 << 10, 8 << 10>>(
         "streaming_1024x1_ahead_2048_8"),
 };
 

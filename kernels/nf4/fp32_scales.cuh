@@ -1,10 +1,12 @@
-// What stands between the two calls that a peer's library needs for nested scales: memory for the
-// fp32 scales, and the offset. Source: Unsloth's fast_dequantize.
+// Nested scales in two steps, as a library with a call for each needs them: memory for the fp32
+// scales between the two, and the offset. Source: Unsloth's fast_dequantize.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+
+#include "kernels/nf4/problem.hpp"
 
 namespace reprolab::nf4 {
 
@@ -33,6 +35,26 @@ inline cudaError_t scale_pool(cudaMemPool_t& pool) {
   }();
   pool = made;
   return status;
+}
+
+/// Calls `launch(absmax, blocks)` with memory for as many fp32 scales as the problem has blocks;
+/// both enqueue on `stream`.
+template <class Launch>
+cudaError_t with_fp32_scales(const Problem& problem, cudaStream_t stream, Launch launch) {
+  const std::int64_t blocks = (problem.n + problem.block_size - 1) / problem.block_size;
+  if (blocks == 0) return cudaSuccess;
+  cudaMemPool_t pool = nullptr;
+  if (const auto error = scale_pool(pool); error != cudaSuccess) return error;
+  float* absmax = nullptr;
+  // Within a stream capture this becomes a node of the graph, which keeps the memory.
+  if (const auto error = cudaMallocFromPoolAsync(reinterpret_cast<void**>(&absmax),
+                                                 blocks * sizeof(float), pool, stream);
+      error != cudaSuccess) {
+    return error;
+  }
+  const cudaError_t launched = launch(absmax, blocks);
+  const cudaError_t freed = cudaFreeAsync(absmax, stream);
+  return launched != cudaSuccess ? launched : freed;
 }
 
 }  // namespace reprolab::nf4

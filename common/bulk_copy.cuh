@@ -1,0 +1,47 @@
+// What the bulk copies of compute capability 9.0 have in common: a barrier in shared memory that
+// counts the bytes that have arrived, and the wait for stores. PTX ISA, "cp.async.bulk" and
+// "mbarrier".
+#pragma once
+
+#include <cstdint>
+
+namespace reprolab {
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Makes a barrier that waits for `bytes`, of which none are under way yet. Called by one thread.
+__device__ inline void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // visible to the accelerator
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Returns when the bytes have arrived.
+__device__ inline void await_bytes(std::uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  std::uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], 0;"
+        " selp.u32 %0, 1, 0, done; }"
+        : "=r"(done)
+        : "r"(barrier)
+        : "memory");
+  }
+#endif
+}
+
+/// Returns when the bulk stores that this thread has started no longer read shared memory.
+__device__ inline void finish_bulk_stores() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+
+}  // namespace reprolab

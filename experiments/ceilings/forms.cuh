@@ -1,0 +1,85 @@
+// How a form of the sweep is registered: as a kernel whose name spells out its template arguments.
+#pragma once
+
+#include <string>
+
+#include "experiments/ceilings/traffic.hpp"
+#include "kernels/registry.hpp"
+#include "profiling/ceiling_kernels.cuh"
+
+namespace reprolab::ceilings {
+
+using namespace profiling::ceilings;
+
+/// A policy of the caches: in a form's name, and in the code.
+template <class Policy>
+struct Named;
+template <>
+struct Named<PlainAccess> {
+  static constexpr const char *name = "plain", *code = "PlainAccess";
+};
+template <>
+struct Named<StreamingAccess> {
+  static constexpr const char *name = "cs", *code = "StreamingAccess";
+};
+template <>
+struct Named<PassL1> {
+  static constexpr const char *name = "no_allocate", *code = "PassL1";
+};
+template <>
+struct Named<HintedReads<L2Priority::evict_first>> {
+  static constexpr const char *name = "evict_first", *code = "HintedReads<L2Priority::evict_first>";
+};
+template <>
+struct Named<KeepReads> {
+  static constexpr const char *name = "evict_last", *code = "KeepReads";
+};
+template <>
+struct Named<EvictFirstStores> {
+  static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
+};
+
+template <class Reads, class Stores>
+std::string policies_in_name() {
+  return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name;
+}
+
+template <class Reads, class Stores>
+std::string policies_in_code() {
+  return std::string(Named<Reads>::code) + ", " + Named<Stores>::code + ">";
+}
+
+template <class Reads, class Stores>
+struct Policies {};
+
+/// Calls `use(Policies<Reads, Stores>{})` for each way to read with each way to store.
+template <class Use>
+void for_each_policy(Use use) {
+  const auto with = [&]<class Reads>(Named<Reads>) {
+    use(Policies<Reads, PlainAccess>{});
+    use(Policies<Reads, StreamingAccess>{});
+    use(Policies<Reads, EvictFirstStores>{});
+  };
+  with(Named<PlainAccess>{});
+  with(Named<PassL1>{});
+  with(Named<HintedReads<L2Priority::evict_first>>{});
+  with(Named<KeepReads>{});
+}
+
+/// Registers a form, unless it is registered: `code` is how it is written in profiling/ceilings.cu.
+template <class Problem>
+void add(
+    const std::string& name, const std::string& code,
+    cudaError_t (*launch)(const Traffic&, cudaStream_t),
+    Support (*supports)(const Problem&) = [](const Problem&) { return Support::yes(); }) {
+  auto& registry = Registry<Problem>::instance();
+  if (registry.kernels().contains(name)) return;
+  registry.add({.name = name,
+                .lineage = code,
+                .source_file = "profiling/ceiling_kernels.cuh",
+                .contract = {},
+                .supports = supports,
+                .launch = launch});
+}
+
+}  // namespace reprolab::ceilings

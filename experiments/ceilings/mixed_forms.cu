@@ -1,0 +1,57 @@
+// Ways to move the bytes of a dequantization. Every number of threads and elements with every width
+// of loads, from one stream and from two, with the requests to the caches that an earlier sweep
+// found fastest; and every request on the shapes that it found fastest.
+#include "experiments/ceilings/forms.cuh"
+
+namespace reprolab::ceilings {
+namespace {
+
+template <int Threads, int Elements, class Unit, int Streams, class Reads, class Stores>
+void add_mixed() {
+  constexpr unsigned width = sizeof(Unit);
+  // At once, so that there is nothing left to load: 9 bytes for two elements, 8 of them codes.
+  constexpr int loads = static_cast<int>(ceil_div((Streams == 1 ? 9 : 8) * Elements, 2 * width));
+  constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
+  const auto text = [](int number) { return std::to_string(number); };
+  add<Mixed>("mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
+                 (Streams == 2 ? "_two_streams" : "") + policies_in_name<Reads, Stores>(),
+             "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " +
+                 text(loads) + ", " + text(Streams) + ", " + policies_in_code<Reads, Stores>(),
+             launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores>>);
+}
+
+template <int Threads, int Elements, class Unit>
+void add_shape() {
+  add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess>();
+  add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess>();
+}
+
+template <class Unit, int... Threads>
+void add_shapes() {
+  (add_shape<Threads, 1, Unit>(), ...);
+  (add_shape<Threads, 2, Unit>(), ...);
+  (add_shape<Threads, 4, Unit>(), ...);
+  (add_shape<Threads, 8, Unit>(), ...);
+}
+
+template <int Threads, int Elements, class Unit, int Streams>
+void add_policies() {
+  for_each_policy([]<class Reads, class Stores>(Policies<Reads, Stores>) {
+    add_mixed<Threads, Elements, Unit, Streams, Reads, Stores>();
+  });
+}
+
+[[maybe_unused]] const bool registered = [] {
+  add_shapes<std::uint32_t, 64, 128, 256, 512, 1024>();
+  add_shapes<uint2, 64, 128, 256, 512, 1024>();
+  add_shapes<uint4, 64, 128, 256, 512, 1024>();
+  add_policies<256, 2, std::uint32_t, 2>();
+  add_policies<512, 2, std::uint32_t, 2>();
+  add_policies<512, 2, uint4, 1>();
+  add_policies<256, 1, uint4, 1>();
+  add_mixed<512, 2, uint4, 1, StreamingAccess, StreamingAccess>();  // that of ceilings.cu until now
+  return true;
+}();
+
+}  // namespace
+}  // namespace reprolab::ceilings

@@ -1,0 +1,49 @@
+// streaming with nested scales as bitsandbytes and Unsloth take them: a launch of its own writes
+// the fp32 scales to memory, and streaming then reads them as plain ones. With plain scales there
+// is one launch, streaming's.
+//
+// Source: the two calls of Unsloth's fast_dequantize, but with streaming in the place of the
+//         library's kernel, and with the offset added where a scale is decoded instead of in
+//         between.
+// Bound:  memory, as streaming, and one more launch: each scale is written and read besides.
+// Alone:  make bench KERNEL=two_launches
+#include "kernels/nf4/fp32_scales.cuh"
+#include "kernels/nf4/scales.hpp"
+#include "kernels/nf4/support.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+constexpr int threads = 256;
+
+__global__ void __launch_bounds__(threads)
+    decode_scales(const NestedScaleReader scales, float* __restrict__ absmax, std::int64_t blocks) {
+  const std::int64_t block = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (block < blocks) absmax[block] = scales.block_scale(block);
+}
+
+cudaError_t launch(const Problem& problem, cudaStream_t stream) {
+  const auto streaming = kernel_named<Problem>("streaming").launch;
+  if (!problem.is_nested()) return streaming(problem, stream);
+  return with_fp32_scales(problem, stream, [&](float* absmax, std::int64_t blocks) {
+    const auto grid = static_cast<unsigned>((blocks + threads - 1) / threads);
+    decode_scales<<<grid, threads, 0, stream>>>(NestedScaleReader(problem), absmax, blocks);
+    if (const auto error = cudaGetLastError(); error != cudaSuccess) return error;
+    Problem plain = problem;
+    plain.nested = {};
+    plain.absmax = absmax;
+    return streaming(plain, stream);
+  });
+}
+
+const Register<Problem> registered{{
+    .name = "two_launches",
+    .lineage = "ours: nested scales as in Unsloth's two calls",
+    .source_file = "kernels/nf4/two_launches.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,23 @@
+// packed_store with a word for a byte: a thread loads 8 codes in 4 bytes, and writes 8 weights in
+// one 16-byte store. Caches are asked for nothing.
+//
+// Source: ours, a step from the post's packed stores to streaming. The step before it is
+//         packed_store, the next is wide_store_hints.
+// Bound:  latency: with one load per thread, there is little under way at a time.
+// Alone:  make bench KERNEL=wide_store
+#include "kernels/nf4/streaming.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "wide_store",
+    .lineage = "ours: 16-byte stores",
+    .source_file = "kernels/nf4/wide_store.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_streaming<StreamShape<512, 1, PlainAccess, PlainAccess, 0>>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

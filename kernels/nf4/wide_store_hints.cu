@@ -1,0 +1,21 @@
+// wide_store, with requests to the caches: they need keep neither what is read nor what is written.
+//
+// Source: ours, a step from the post's packed stores to streaming. The next is wide_store_unrolled.
+// Bound:  latency, as in wide_store.
+// Alone:  make bench KERNEL=wide_store_hints
+#include "kernels/nf4/streaming.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "wide_store_hints",
+    .lineage = "ours: 16-byte stores and cache hints",
+    .source_file = "kernels/nf4/wide_store_hints.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_streaming<StreamShape<512, 1, StreamingAccess, StreamingAccess, 0>>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,22 @@
+// wide_store_hints with two words per thread: twice the loads are under way, and half as many
+// threads fill the table.
+//
+// Source: ours, a step from the post's packed stores to streaming, which asks for its reads ahead.
+// Bound:  memory, which turns from reads to writes and back too often.
+// Alone:  make bench KERNEL=wide_store_unrolled
+#include "kernels/nf4/streaming.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "wide_store_unrolled",
+    .lineage = "ours: 16-byte stores, two per thread",
+    .source_file = "kernels/nf4/wide_store_unrolled.cu",
+    .contract = {},
+    .supports = supports_standard_table,
+    .launch = launch_streaming<StreamShape<512, 2, StreamingAccess, StreamingAccess, 0>>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4

@@ -1,0 +1,133 @@
+"""Experiment ceilings: the fastest way to move so many bytes, of all forms that were swept."""
+
+from collections.abc import Sequence
+
+from claims.results import Results
+from claims.stats import INTERVAL_NOTE, significant
+from plots import bandwidth
+from plots.bandwidth import Measured, measure
+from plots.captions import machine_notes
+from plots.experiments import Run
+from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers
+
+PASS = "sweep"
+# By family: what it moves, and the ceiling that is one of its forms.
+FAMILIES = {
+    "copy": ("Copies: as much read as written", "copy_kernel"),
+    "mixed": ("A dequantization's bytes: 9 read for 32 written", "same_bytes"),
+}
+SHOWN_FORMS = 12
+CODE = Column("in the code", "l", wrap=1, code=True, detail=True)
+
+
+def by_size(results: Results, family: str) -> dict[int, list[Measured]]:
+    """Every row of a family's problems, by MiB of output, ascending."""
+    found = [p for p in results.problems() if p["family"] == family]
+    found.sort(key=lambda p: p["n"])
+    return {p["n"] * 4 >> 20: measure(results, p["name"]) for p in found}
+
+
+def winners_table(run: Run) -> Table:
+    """One row per family and size: the fastest form, beside the ceiling as it is now."""
+    results = run[PASS]
+    columns = [*numbers("output MiB"), Column("fastest form", "l", wrap=1, code=True), CODE]
+    columns += numbers("GB/s (interval)", "copy %", "equal", wrap=1)
+    columns += [*numbers("now GB/s", "now copy %", "gain %", wrap=1)]
+    rows: list[Row | Group] = []
+    data: list[dict[str, object]] = []
+    for family, (what, ceiling) in FAMILIES.items():
+        rows.append(Group(f"{what}; the ceiling is {ceiling}"))
+        for mib, found in by_size(results, family).items():
+            best = [m for m in found if m.best]
+            now = next((m for m in found if m.record.kernel == ceiling), None)
+            rows.append(winner_row(mib, best, now))
+            data += [{"output_mib": mib} | bandwidth.csv_row(m) for m in found]
+    notes = [
+        "Fastest: lowest median of the forms whose output was right. Equal: how many others were "
+        "not told apart from it, as their intervals overlap. Now: the ceiling with the constants "
+        f"that are in profiling/ceilings.cu; gain: what the fastest has over it. {INTERVAL_NOTE}",
+        bandwidth.COPY_NOTE,
+        "Every form at every size: the CSV file.",
+    ]
+    title = "The fastest way to move so many bytes"
+    return Table("winners", title, columns, rows, data, notes, machine_notes(results))
+
+
+def winner_row(mib: int, best: Sequence[Measured], now: Measured | None) -> Row:
+    """`best`: the fastest form and those not told apart from it, by time."""
+    speed = NONE if now is None or now.gb_s is None else f"{now.gb_s:.0f}"
+    share = NONE if now is None else bandwidth.share_text(now)
+    if not best:
+        return [str(mib), NONE, NONE, NONE, NONE, NONE, speed, share, NONE]
+    first = best[0]
+    e = first.record.speed
+    gain = bandwidth.share(first.record, now.record if now else None)
+    return [
+        *(str(mib), first.record.kernel, first.record.lineage),
+        Cell(f"{e.value:.0f} ({e.low:.0f}-{e.high:.0f})", first.clock),
+        *(bandwidth.share_text(first), str(len(best) - 1), speed, share),
+        NONE if gain is None else f"{100 * (gain - 1):+.1f}",
+    ]
+
+
+def forms_table(run: Run) -> Table:
+    """The forms that come nearest to the fastest over all sizes: copy % at each."""
+    results = run[PASS]
+    every = {family: by_size(results, family) for family in FAMILIES}
+    sizes = sorted({mib for found in every.values() for mib in found})
+    columns = [KERNEL, *numbers("of fastest %"), *numbers(*(f"{mib} MiB" for mib in sizes))]
+    rows: list[Row | Group] = []
+    data: list[dict[str, object]] = []
+    for family, (what, _) in FAMILIES.items():
+        rows.append(Group(what))
+        found = ranking(every[family])
+        for kernel, mean in list(found.items())[:SHOWN_FORMS]:
+            rows.append([kernel, f"{100 * mean:.1f}", *shares(every[family], kernel, sizes)])
+        data += [{"kernel": kernel, "mean_of_fastest": mean} for kernel, mean in found.items()]
+    notes = [
+        f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "
+        "fastest %: bandwidth over that of the fastest form of a size, mean of the sizes.",
+        f"By size: copy %. {bandwidth.COPY_NOTE}",
+    ]
+    title = "The forms that are near the fastest at every size"
+    return Table("forms", title, columns, rows, data, notes, machine_notes(results))
+
+
+def ranking(sizes: dict[int, list[Measured]]) -> dict[str, float]:
+    """By form, its mean share of the fastest form's bandwidth; of those timed at every size."""
+    found: dict[str, list[float]] = {}
+    for rows in sizes.values():
+        ranked = [m for m in rows if m.record.ranked]
+        fastest = max((m.gb_s or 0 for m in ranked), default=0)
+        for m in ranked:
+            found.setdefault(m.record.kernel, []).append((m.gb_s or 0) / fastest)
+    means = {k: sum(s) / len(s) for k, s in found.items() if len(s) == len(sizes)}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def shares(found: dict[int, list[Measured]], kernel: str, sizes: Sequence[int]) -> list[Cell | str]:
+    cells: list[Cell | str] = []
+    for mib in sizes:
+        m = next((m for m in found.get(mib, ()) if m.record.kernel == kernel), None)
+        cells.append(Cell(bandwidth.share_text(m), m.clock, m.best) if m else NONE)
+    return cells
+
+
+def highlights(run: Run) -> list[str]:
+    """The one form of each family that does best over all sizes."""
+    lines = []
+    for family, (what, ceiling) in FAMILIES.items():
+        for kernel, mean in list(ranking(by_size(run[PASS], family)).items())[:1]:
+            record = next(r for r in run[PASS].records if r.kernel == kernel)
+            lines.append(
+                f"{what}. Best over all sizes: {kernel}, {significant(100 * mean, 3)} % of the "
+                f"fastest on average; for {ceiling}, in profiling/ceilings.cu: {record.lineage}."
+            )
+    return lines
+
+
+PASSES = {PASS: tuple(FAMILIES)}
+TABLES = (winners_table, forms_table)
+ON_TERMINAL = ("winners", "forms")
+SHORT_TABLE = None
+FIGURES: dict = {}

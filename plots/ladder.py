@@ -1,0 +1,39 @@
+"""Experiment ladder: what there is to see of it."""
+
+from plots.experiments import Run
+from plots.ladder_figures import sizes_figure, steps_figure
+from plots.ladder_sizes import sizes_table
+from plots.ladder_steps import LADDERS, rungs
+from plots.ladder_table import ladder_table
+
+
+def highlights(run: Run) -> list[str]:
+    """The product of the steps, as far as all of them have a time."""
+    lines = []
+    for ladder in LADDERS:
+        steps = rungs(run, ladder)
+        last = steps[-1]
+        if last.over_first is None or any(rung.over_before is None for rung in steps[1:]):
+            continue
+        parts = [f"{rung.step.kernel} {rung.over_before.value:.2f}" for rung in steps[1:]]
+        product = f" = {' x '.join(parts)}" * (len(parts) > 1)
+        lines.append(
+            f"With {ladder} scales, {last.step.kernel} is {last.over_first.value:.2f} times as "
+            f"fast as {steps[0].step.kernel}{product}."
+        )
+    return lines
+
+
+PASSES = {
+    **{f"{ladder}{end}": ("nf4",) for ladder in LADDERS for end in ("", "_counters", "_launches")},
+    "cold": ("nf4",),
+    "warm": ("nf4",),
+}
+WARM = ("warm",)
+TABLES = (ladder_table, sizes_table)
+ON_TERMINAL = ("ladder", "sizes")
+SHORT_TABLE = None
+FIGURES = {
+    "steps": ("Speed-up step by step, and instructions per weight", steps_figure),
+    "sizes": ("Bandwidth by the size of the output, cold and warm", sizes_figure),
+}

@@ -1,0 +1,163 @@
+"""The ladder's figures: each step's factor beside its instructions, and bandwidth against size."""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from claims.results import COPY, Record
+from claims.stats import significant
+from plots import figures as draw
+from plots import sample_figures as shared
+from plots.captions import clock_warning, first_warning
+from plots.experiments import Run
+from plots.ladder_steps import LADDERS, Rung, rungs
+
+LEAST_WITH_TEXT = 1.13  # the factor of a bar that holds its text
+FACTORS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)
+STRESSED = ("streaming", "branch_tree")
+MARKED_MIB = (1 / 16, 1, 16, 256, 3072)
+
+
+def steps_figure(run: Run) -> Figure:
+    """A waterfall of factors on a logarithmic axis, so that equal factors are equally long; beside
+    it the instructions per weight. The nested step has an axis of its own below.
+    """
+    found = {ladder: rungs(run, ladder) for ladder in LADDERS}
+    heights = [len(steps) + 0.6 for steps in found.values()]
+    figure = draw.new_figure(9.6, 1.3 + 0.42 * sum(heights))
+    ratios = {"height_ratios": heights, "width_ratios": (2.1, 1)}
+    panels = figure.subplots(len(found), 2, gridspec_kw=ratios, sharex="col", squeeze=False)
+    for (factors, instructions), (ladder, steps) in zip(panels, found.items(), strict=True):
+        draw_factors(factors, steps, ceiling_of(steps))
+        draw_instructions(instructions, steps)
+        labels = [f"{rung.step.change}\n{rung.step.kernel}" for rung in steps]
+        draw.kernel_rows(factors, labels)
+        draw.kernel_rows(instructions, [""] * len(steps))
+        for label in factors.get_yticklabels():
+            label.set_fontsize(8)
+        factors.set_title(f"{ladder} scales, over {steps[0].step.kernel}", loc="left")
+    scale_factors(panels[0][0], found["plain"] + found["nested"])
+    panels[0][1].set_xlim(left=0)
+    panels[-1][0].set_xlabel("times as fast as the first step, logarithmic")
+    panels[-1][1].set_xlabel("instructions per weight")
+    draw.legend_above(figure, [axes for axes, _ in panels], columns=3, last="ceiling")
+    every = [rung.measured.record for steps in found.values() for rung in steps if rung.measured]
+    notes = [
+        "A bar goes from the speed of the step above to that of its own, and has their factor; "
+        "right of the row: what the steps so far come to."
+    ]
+    notes += first_warning([w for r in every for w in clock_warning(r, every[0])])
+    draw.add_caption(figure, run["plain"], notes, run.recorded)
+    return figure
+
+
+def ceiling_of(steps: Sequence[Rung]) -> float | None:
+    """Where the fastest ceiling would stand: how many times the first step's bandwidth it has."""
+    first = steps[0].measured
+    share = first.of_ceiling if first and first.record.ranked else None
+    return 1 / share if share else None
+
+
+def draw_factors(axes: Axes, steps: Sequence[Rung], limit: float | None) -> None:
+    reached = 1.0  # by the last step that has a time
+    for row, rung in enumerate(steps):
+        factor = rung.factor
+        if factor is None:
+            draw.write_right(axes, row, "no time: see the table")
+            continue
+        if row == 0:
+            axes.plot([1], [row], "o", color=draw.BLUE, gid=rung.step.kernel)
+            continue
+        faster = factor >= reached
+        look = {"color": draw.BLUE, "label": "faster"}
+        look = look if faster else {"color": draw.ORANGE, "label": "slower"}
+        axes.barh(row, factor - reached, 0.62, reached, gid=rung.step.kernel, **look)
+        axes.plot([reached, reached], [row - 1, row + 0.31], color=draw.GREY, linewidth=0.8)
+        if rung.over_before is not None:
+            write_factor(axes, row, rung.over_before.value, (reached, factor))
+        draw.write_right(axes, row, f"{factor:.2f}")
+        reached = factor
+    if limit is not None:
+        text = "ceiling: the same bytes, nothing computed"
+        axes.axvline(limit, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
+
+
+def write_factor(axes: Axes, row: int, value: float, bar: tuple[float, float]) -> None:
+    """In the middle of a bar that is long enough, else behind it."""
+    low, high = sorted(bar)
+    look: dict[str, Any] = {"va": "center", "fontsize": 9}
+    if high >= LEAST_WITH_TEXT * low:
+        axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
+    else:
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        look |= {"xytext": (5, 0), "textcoords": "offset points", "bbox": box, "zorder": 6}
+        axes.annotate(f"x{value:.2f}", (high, row), **look)
+
+
+def scale_factors(axes: Axes, steps: Sequence[Rung]) -> None:
+    """One logarithmic axis from a little below the slowest step on."""
+    found = [rung.factor for rung in steps if rung.factor]
+    ends = [
+        *found,
+        *[line.get_xdata()[0] for line in axes.lines if line.get_gid() == "ceiling"],
+        1.2,
+    ]
+    axes.set_xscale("log")
+    axes.set_xlim(min([*ends, 1.0]) / 1.06, max(ends) * 1.06)
+    axes.xaxis.set_major_locator(FixedLocator(FACTORS))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+
+
+def draw_instructions(axes: Axes, steps: Sequence[Rung]) -> None:
+    for row, rung in enumerate(steps):
+        number = rung.instructions.number if rung.instructions else None
+        if number is None:
+            draw.write_right(axes, row, "not counted")
+            continue
+        axes.barh(row, number, 0.62, color=draw.SKY, gid=rung.step.kernel)
+        draw.write_right(axes, row, significant(number, 3))
+
+
+def sizes_figure(run: Run) -> Figure:
+    """GB/s against the size of the output, cold and warm."""
+    panels = {
+        "cold: every launch in other memory": drawn(run, "cold"),
+        "warm: all launches in the same memory": drawn(run, "warm"),
+    }
+    figure = shared.bandwidth_figure(panels, output_mib, STRESSED)
+    l2_mib = run["cold"].provenance["gpu"]["l2_bytes"] / 2**20
+    for axes, records in zip(figure.axes, panels.values(), strict=True):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(MARKED_MIB))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda x, _: size_text(x))
+        axes.set_xlabel("size of the output")
+        of_all = [r.bytes_moved / (2 * r.problem["n"]) for r in records]
+        if of_all:
+            axes.axvline(l2_mib / max(of_all), color=draw.GREY, linestyle=":", gid="l2")
+    notes = [
+        "Dotted: where codes, scales and output together are as large as the L2 cache, "
+        f"{l2_mib:.0f} MiB. Warm rows rank with warm rows alone. Medians; intervals: the table."
+    ]
+    draw.add_caption(figure, run["cold"], notes, run.recorded)
+    return figure
+
+
+def drawn(run: Run, name: str) -> list[Record]:
+    """The kernels, and of the ceilings the copy alone."""
+    return [r for r in run[name].records if not r.is_ceiling or r.kernel == COPY]
+
+
+def output_mib(record: Record) -> float:
+    return 2 * record.problem["n"] / 2**20
+
+
+def size_text(mib: float) -> str:
+    if mib < 1:
+        return f"{1024 * mib:g} KiB"
+    return f"{mib / 1024:g} GiB" if mib >= 1024 else f"{mib:g} MiB"

@@ -1,0 +1,296 @@
+// The kernels of the ceilings. A form says how a kernel moves bytes: threads per block, elements
+// and loads per thread, and what the caches are asked for. ceilings.cu has the fastest forms that
+// are known; experiments/ceilings/ measures many.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "common/access.cuh"
+#include "common/bulk_copy.cuh"
+#include "profiling/ceilings.hpp"
+
+namespace reprolab::profiling::ceilings {
+
+/// 16 bytes, the widest access of one thread. The last element of a buffer may be shorter.
+inline constexpr unsigned element_bytes = 16;
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+inline unsigned blocks_for(std::uint64_t bytes, std::uint64_t bytes_per_block) {
+  const std::uint64_t blocks = ceil_div(bytes, bytes_per_block);
+  if (blocks <= 0x7fffffffu) return static_cast<unsigned>(blocks);
+  throw std::invalid_argument("ceilings: " + std::to_string(bytes) +
+                              " bytes need more blocks than a grid holds; pass fewer");
+}
+
+// ---- Copies ----
+
+/// A thread moves `Elements` elements, `Threads` elements apart.
+template <int Threads, int Elements, class ReadPolicy, class StorePolicy>
+struct CopyForm {
+  using Reads = ReadPolicy;
+  using Stores = StorePolicy;
+  static constexpr unsigned threads = Threads, elements = Elements;
+  static constexpr unsigned block_bytes = threads * elements * element_bytes;
+};
+
+template <class Form>
+__global__ void __launch_bounds__(Form::threads) copying(Traffic traffic) {
+  const typename Form::Reads reads;
+  const typename Form::Stores stores;
+  const std::uint64_t begin = std::uint64_t{blockIdx.x} * Form::block_bytes;
+  const auto at = [&](unsigned i) {
+    return begin + (i * Form::threads + threadIdx.x) * element_bytes;
+  };
+  const auto load = [&](unsigned i) {
+    return reads.load(reinterpret_cast<const uint4*>(traffic.from + at(i)));
+  };
+  const auto store = [&](unsigned i, uint4 element) {
+    stores.store(reinterpret_cast<uint4*>(traffic.to + at(i)), element);
+  };
+  if (begin + Form::block_bytes <= traffic.write_bytes) {
+    uint4 element[Form::elements];  // all loads come first, so all are in flight at once
+#pragma unroll
+    for (unsigned i = 0; i < Form::elements; ++i) element[i] = load(i);
+#pragma unroll
+    for (unsigned i = 0; i < Form::elements; ++i) store(i, element[i]);
+    return;
+  }
+#pragma unroll 1
+  for (unsigned i = 0; i < Form::elements; ++i) {
+    if (at(i) + element_bytes <= traffic.write_bytes) {
+      store(i, load(i));
+    } else {
+      for (std::uint64_t k = at(i); k < traffic.write_bytes; ++k) traffic.to[k] = traffic.from[k];
+    }
+  }
+}
+
+template <class Form>
+cudaError_t launch_copying(const Traffic& traffic, cudaStream_t stream) {
+  if (traffic.write_bytes == 0) return cudaSuccess;
+  copying<Form>
+      <<<blocks_for(traffic.write_bytes, Form::block_bytes), Form::threads, 0, stream>>>(traffic);
+  return cudaGetLastError();
+}
+
+/// A block moves `BlockBytes` through its shared memory by two bulk copies, which one thread starts
+/// (compute capability 9.0). `keep_reads` and `drop_stores` are requests to L2.
+template <int BlockBytes, bool Keep, bool Drop>
+struct BulkForm {
+  static_assert(BlockBytes % element_bytes == 0);
+  static constexpr unsigned threads = 32, block_bytes = BlockBytes;
+  static constexpr bool keep_reads = Keep, drop_stores = Drop;
+};
+
+template <class Form>
+__global__ void __launch_bounds__(Form::threads) bulk_copying(Traffic traffic) {
+#if __CUDA_ARCH__ >= 900
+  alignas(128) __shared__ std::uint8_t held[Form::block_bytes];
+  __shared__ std::uint64_t arrived;
+  const std::uint64_t begin = std::uint64_t{blockIdx.x} * Form::block_bytes;
+  const std::uint64_t left = traffic.write_bytes - begin;
+  const auto part = static_cast<unsigned>(left < Form::block_bytes ? left : Form::block_bytes);
+  const unsigned whole = part / element_bytes * element_bytes;
+  if (threadIdx.x == 0 && whole > 0) {
+    const std::uint32_t barrier = shared_address(&arrived), shared = shared_address(held);
+    expect_bytes(barrier, whole);
+    if constexpr (Form::keep_reads) {
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+          " [%0], [%1], %2, [%3], %4;" ::"r"(shared),
+          "l"(traffic.from + begin), "r"(whole), "r"(barrier),
+          "l"(l2_policy<L2Priority::evict_last>())
+          : "memory");
+    } else {
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+          " [%0], [%1], %2, [%3];" ::"r"(shared),
+          "l"(traffic.from + begin), "r"(whole), "r"(barrier)
+          : "memory");
+    }
+    await_bytes(barrier);
+    if constexpr (Form::drop_stores) {
+      asm volatile(
+          "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
+              traffic.to + begin),
+          "r"(shared), "r"(whole), "l"(l2_policy<L2Priority::evict_first>())
+          : "memory");
+    } else {
+      asm volatile(
+          "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(traffic.to + begin),
+          "r"(shared), "r"(whole)
+          : "memory");
+    }
+    finish_bulk_stores();
+  }
+  const std::uint64_t at = begin + whole + threadIdx.x;  // the bytes of a last, shorter element
+  if (at < traffic.write_bytes && whole + threadIdx.x < part) traffic.to[at] = traffic.from[at];
+#endif
+}
+
+template <class Form>
+cudaError_t launch_bulk_copying(const Traffic& traffic, cudaStream_t stream) {
+  if (traffic.write_bytes == 0) return cudaSuccess;
+  bulk_copying<Form>
+      <<<blocks_for(traffic.write_bytes, Form::block_bytes), Form::threads, 0, stream>>>(traffic);
+  return cudaGetLastError();
+}
+
+// ---- Reads dealt to blocks ----
+
+__device__ inline std::uint32_t folded(std::uint32_t word) { return word; }
+__device__ inline std::uint32_t folded(uint2 v) { return v.x ^ v.y; }
+__device__ inline std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
+
+/// The whole elements of a buffer, dealt evenly to blocks: the first `larger` of them get one more.
+struct Deal {
+  std::uint64_t share = 0, larger = 0;
+
+  Deal() = default;
+  Deal(std::uint64_t bytes, std::uint64_t blocks)
+      : share(bytes / element_bytes / blocks), larger(bytes / element_bytes % blocks) {}
+  __device__ std::uint64_t first(unsigned block) const {
+    return block * share + (block < larger ? block : larger);
+  }
+};
+
+/// What one block reads of a buffer. A thread loads `Loads` units at once, the first of them when
+/// this is made, so that those of two buffers are under way together.
+template <class Reads, class Unit, unsigned Threads, unsigned Loads>
+class Share {
+ public:
+  __device__ Share(const std::uint8_t* from, const Deal& deal)
+      : units_(reinterpret_cast<const Unit*>(from + deal.first(blockIdx.x) * element_bytes)),
+        count_(static_cast<unsigned>(deal.first(blockIdx.x + 1) - deal.first(blockIdx.x)) *
+               (element_bytes / sizeof(Unit))) {
+    load();
+  }
+
+  /// The XOR of all words that this thread reads.
+  __device__ std::uint32_t sum() {
+    std::uint32_t sum = held();
+#pragma unroll 1
+    for (at_ += Loads * Threads; at_ < count_; at_ += Loads * Threads) {
+      load();
+      sum ^= held();
+    }
+    return sum;
+  }
+
+ private:
+  __device__ void load() {
+#pragma unroll
+    for (unsigned i = 0; i < Loads; ++i) {
+      unit_[i] = at_ + i * Threads < count_ ? reads_.load(units_ + at_ + i * Threads) : Unit{};
+    }
+  }
+  __device__ std::uint32_t held() const {
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (unsigned i = 0; i < Loads; ++i) sum ^= folded(unit_[i]);
+    return sum;
+  }
+
+  const Reads reads_{};
+  const Unit* units_;
+  unsigned count_, at_ = threadIdx.x;
+  Unit unit_[Loads];
+};
+
+/// The bytes behind the last whole element of a buffer, as the word that they are part of. The last
+/// block reads them.
+__device__ inline std::uint32_t load_rest(const std::uint8_t* from, std::uint64_t bytes) {
+  const std::uint64_t at = bytes / element_bytes * element_bytes + threadIdx.x;
+  if (blockIdx.x + 1 < gridDim.x || at >= bytes) return 0;
+  return static_cast<std::uint32_t>(from[at]) << 8 * (threadIdx.x % 4);
+}
+
+// ---- Reads and writes in any proportion ----
+
+/// A thread loads `Loads` units at once, and then stores `Elements` elements, `Threads` elements
+/// apart. With two streams, the last ninth of what is read is a stream of its own: words, as the
+/// scales beside a list of codes.
+template <int Threads, int Elements, class LoadUnit, int Loads, int Streams, class ReadPolicy,
+          class StorePolicy>
+struct MixedForm {
+  static_assert(Streams == 1 || Streams == 2);
+  using Unit = LoadUnit;
+  using Reads = ReadPolicy;
+  using Stores = StorePolicy;
+  static constexpr unsigned threads = Threads, elements = Elements, loads = Loads,
+                            streams = Streams;
+  static constexpr unsigned block_bytes = threads * elements * element_bytes;
+};
+
+/// The pattern of element `index`, XORed with `flip`.
+__device__ inline uint4 pattern_element(std::uint64_t index, std::uint32_t flip) {
+  const std::uint64_t word = index * (element_bytes / 4);
+  return make_uint4(pattern_word(word) ^ flip, pattern_word(word + 1) ^ flip,
+                    pattern_word(word + 2) ^ flip, pattern_word(word + 3) ^ flip);
+}
+
+/// Stores the pattern at the thread's elements, as far as the buffer goes.
+template <unsigned Threads, unsigned Elements, class Stores>
+__device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, std::uint32_t flip,
+                              const Stores& stores) {
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * (Threads * Elements) + threadIdx.x;
+  const auto store = [&](std::uint64_t element) {
+    stores.store(reinterpret_cast<uint4*>(to) + element, pattern_element(element, flip));
+  };
+  if ((std::uint64_t{blockIdx.x} + 1) * (Threads * Elements * element_bytes) <= bytes) {
+#pragma unroll
+    for (unsigned i = 0; i < Elements; ++i) store(first + i * Threads);
+    return;
+  }
+#pragma unroll 1
+  for (std::uint64_t element = first; element < first + Elements * Threads; element += Threads) {
+    if ((element + 1) * element_bytes <= bytes) {
+      store(element);
+    } else {
+      for (std::uint64_t i = element * element_bytes; i < bytes; ++i) {
+        to[i] = static_cast<std::uint8_t>((pattern_word(i / 4) ^ flip) >> 8 * (i % 4));
+      }
+    }
+  }
+}
+
+/// No element is stored before all loads of its thread are back, as in a kernel that computes.
+template <class Form>
+__global__ void __launch_bounds__(Form::threads)
+    mixing(Traffic traffic, std::uint64_t first_bytes, Deal first, Deal second) {
+  using Reads = typename Form::Reads;
+  Share<Reads, typename Form::Unit, Form::threads, Form::loads> share(traffic.from, first);
+  std::uint32_t sum = load_rest(traffic.from, traffic.read_bytes);
+  if constexpr (Form::streams == 2) {
+    Share<Reads, std::uint32_t, Form::threads, 1> other(traffic.from + first_bytes, second);
+    sum ^= other.sum();
+  }
+  sum ^= share.sum();
+  const std::uint32_t flip = sum & traffic.mask;
+  store_pattern<Form::threads, Form::elements>(traffic.to, traffic.write_bytes, flip,
+                                               typename Form::Stores());
+  if (flip != 0) atomicXor(traffic.checksum, flip);
+}
+
+template <class Form>
+cudaError_t launch_mixing(const Traffic& traffic, cudaStream_t stream) {
+  // Where little or nothing is written, there are blocks enough to read.
+  constexpr std::uint64_t most_read = Form::threads * 8 * element_bytes;
+  const unsigned blocks = std::max(blocks_for(traffic.write_bytes, Form::block_bytes),
+                                   blocks_for(traffic.read_bytes, most_read));
+  if (blocks == 0) return cudaSuccess;
+  const std::uint64_t elements = traffic.read_bytes / element_bytes;
+  const std::uint64_t in_second = Form::streams == 2 ? elements / 9 : 0;
+  const std::uint64_t first_bytes = (elements - in_second) * element_bytes;
+  mixing<Form><<<blocks, Form::threads, 0, stream>>>(
+      traffic, first_bytes, Deal(first_bytes, blocks), Deal(in_second * element_bytes, blocks));
+  return cudaGetLastError();
+}
+
+}  // namespace reprolab::profiling::ceilings

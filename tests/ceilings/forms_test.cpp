@@ -1,0 +1,199 @@
+// Every form of the sweep: that it is there, is named after its template arguments, and moves all
+// of the bytes and no others.
+#include <functional>
+
+#include "experiments/ceilings/workload.hpp"
+#include "experiments/harness/family.hpp"
+#include "tests/kernels/on_gpu.hpp"
+#include "tests/profiling/moved_bytes.hpp"
+#include "tests/programs/program.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab::ceilings {
+namespace {
+
+template <class Problem>
+std::vector<std::string> names() {
+  std::vector<std::string> found;
+  for (const auto& form : registered_variants<Problem>()) found.push_back(form.name);
+  return found;
+}
+
+template <class Problem>
+std::string code_of(const std::string& name) {
+  return kernel_named<Problem>(name).lineage;
+}
+
+TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
+  const auto copies = names<Copy>(), mixtures = names<Mixed>();
+  const auto has = [](const auto& all, const std::string& name) {
+    return std::ranges::find(all, name) != all.end();
+  };
+  for (const int threads : {64, 128, 256, 512, 1024}) {
+    for (const int elements : {1, 2, 4, 8}) {
+      const auto shape = fmt::format("{}x{}", threads, elements);
+      for (const char* reads : {"plain", "evict_last"}) {
+        EXPECT_TRUE(has(copies, fmt::format("copy_{}_{}_plain", shape, reads))) << shape;
+      }
+      for (const int width : {4, 8, 16}) {
+        for (const char* streams : {"", "_two_streams"}) {
+          const auto name = fmt::format("mixed_{}_load{}{}_evict_last_cs", shape, width, streams);
+          EXPECT_TRUE(has(mixtures, name)) << name;
+        }
+      }
+    }
+  }
+  for (const char* reads : {"plain", "no_allocate", "evict_first", "evict_last"}) {
+    for (const char* stores : {"plain", "cs", "evict_first"}) {
+      EXPECT_TRUE(has(copies, fmt::format("copy_128x1_{}_{}", reads, stores)));
+      EXPECT_TRUE(has(mixtures, fmt::format("mixed_512x2_load16_{}_{}", reads, stores)));
+    }
+  }
+  for (const int kib : {2, 4, 8, 16, 32}) {
+    for (const char* policies : {"plain_plain", "evict_last_evict_first"}) {
+      EXPECT_TRUE(has(copies, fmt::format("bulk_{}k_{}", kib, policies)));
+    }
+  }
+}
+
+TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
+  EXPECT_EQ(code_of<Copy>("copy_128x1_plain_plain"), "CopyForm<128, 1, PlainAccess, PlainAccess>");
+  EXPECT_EQ(code_of<Copy>("copy_256x2_evict_first_cs"),
+            "CopyForm<256, 2, HintedReads<L2Priority::evict_first>, StreamingAccess>");
+  EXPECT_EQ(code_of<Copy>("bulk_16k_evict_last_plain"), "BulkForm<16384, true, false>");
+  EXPECT_EQ(code_of<Mixed>("mixed_512x2_load16_cs_cs"),
+            "MixedForm<512, 2, uint4, 1, 1, StreamingAccess, StreamingAccess>");
+  // 9 bytes for two elements, or 8 of codes in a stream of their own.
+  EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_evict_last_cs"),
+            "MixedForm<64, 8, std::uint32_t, 9, 1, KeepReads, StreamingAccess>");
+  EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_two_streams_evict_last_cs"),
+            "MixedForm<64, 8, std::uint32_t, 8, 2, KeepReads, StreamingAccess>");
+}
+
+TEST(CeilingProblems, MoveTheBytesOfACopyAndOfADequantization) {
+  const auto copy = plan<Copy>(std::uint64_t{8} << 20), mixed = plan<Mixed>(448 << 20);
+  EXPECT_EQ(copy.facts.name, "copy/8MiB");
+  EXPECT_EQ(copy.facts.bytes_read, copy.facts.bytes_written);
+  EXPECT_EQ(copy.facts.bytes_written, std::uint64_t{8} << 20);
+  EXPECT_EQ(mixed.facts.description.at("output_mib"), 448);
+  // 28672 x 8192 weights, of half a byte, with a scale of 4 bytes for 64.
+  constexpr std::uint64_t weights = 28672 * 8192;
+  EXPECT_EQ(mixed.facts.bytes_written, 2 * weights);
+  EXPECT_EQ(mixed.facts.bytes_read, weights / 2 + 4 * (weights / 64));
+  EXPECT_EQ(mixed.facts.output_bytes(), mixed.facts.bytes_written);
+}
+
+class CeilingsProgram : public Programs {};
+
+TEST_F(CeilingsProgram, PlansEverySizeOfBothFamilies) {
+  const Finished found = run_without_gpu(CEILINGS, "--dry-run");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.err, "");
+  for (const char* family : {"copy", "mixed"}) {
+    for (const std::uint64_t mib : sizes_mib) {
+      EXPECT_TRUE(contains(found.out, fmt::format("\n{}/{}MiB ", family, mib)));
+    }
+  }
+  EXPECT_TRUE(contains(found.out, fmt::format("\ncopy: {} kernels on 5 problems; mixed: {} kernels",
+                                              names<Copy>().size(), names<Mixed>().size())));
+}
+
+using profiling::DeviceBuffer;
+using profiling::fill;
+using profiling::guard_bytes;
+using profiling::to_host;
+
+/// All forms of a family in one test: there are hundreds. Those that this GPU lacks are left out.
+class OnGpuCeilingsForms : public OnGpuTest {
+ protected:
+  /// Around every boundary: an element, a block, several blocks.
+  static constexpr std::uint64_t sizes[] = {1, 15, 17, 2049, 65536, 262149, 5000011};
+
+  template <class Problem>
+  static void for_each_form(const std::function<void(const Kernel<Problem>&)>& use) {
+    int tested = 0;
+    for (const auto& [name, form] : Registry<Problem>::instance().kernels()) {
+      if (!form.supports({}).ok) continue;
+      SCOPED_TRACE(name);
+      use(form);
+      ++tested;
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(tested, 0);
+  }
+
+  template <class Problem>
+  static void launch(const Kernel<Problem>& form, const DeviceBuffer& from,
+                     std::uint64_t read_bytes, const DeviceBuffer& to, std::uint64_t write_bytes,
+                     std::uint32_t* checksum = nullptr) {
+    Problem problem;
+    static_cast<Traffic&>(problem) = {from.as<std::uint8_t>(), read_bytes, to.as<std::uint8_t>(),
+                                      write_bytes, checksum};
+    profiling::check(form.launch(problem, nullptr), form.name);
+    profiling::check(cudaDeviceSynchronize(), form.name);
+  }
+};
+
+TEST_F(OnGpuCeilingsForms, CopyEveryByteAndNoOther) {
+  for (const std::uint64_t bytes : sizes) {
+    const DeviceBuffer from(bytes + guard_bytes), to(bytes + guard_bytes);
+    profiling::ceilings::write_only(from.data(), from.bytes(), nullptr);  // to show overruns
+    for_each_form<Copy>([&](const Kernel<Copy>& form) {
+      fill(to, 0xcd);
+      launch(form, from, bytes, to, bytes);
+      profiling::expect_pattern(to_host(to), bytes);
+    });
+  }
+}
+
+TEST_F(OnGpuCeilingsForms, WriteEveryByteAndNoOtherWhateverTheyRead) {
+  for (const std::uint64_t write_bytes : sizes) {
+    for (const std::uint64_t read_bytes :
+         {std::uint64_t{0}, std::uint64_t{1}, Mixed::read_of(write_bytes), write_bytes}) {
+      const DeviceBuffer from(read_bytes), to(write_bytes + guard_bytes);
+      if (read_bytes > 0) fill(from, 0x5a);
+      for_each_form<Mixed>([&](const Kernel<Mixed>& form) {
+        fill(to, 0xcd);
+        launch(form, from, read_bytes, to, write_bytes);
+        profiling::expect_pattern(to_host(to), write_bytes);
+      });
+    }
+  }
+}
+
+TEST_F(OnGpuCeilingsForms, ReadEveryByteOnce) {
+  for (const std::uint64_t read_bytes : sizes) {
+    const std::uint64_t write_bytes = read_bytes * 32 / 9;
+    const DeviceBuffer from(read_bytes), to(write_bytes + 16), checksum(4);
+    profiling::ceilings::write_only(from.data(), read_bytes, nullptr);
+    const std::uint32_t expected = profiling::checksum_of_pattern(read_bytes);
+    for_each_form<Mixed>([&](const Kernel<Mixed>& form) {
+      fill(checksum, 0);
+      launch(form, from, read_bytes, to, write_bytes, checksum.as<std::uint32_t>());
+      EXPECT_EQ(profiling::word_of(checksum), expected) << read_bytes;
+    });
+  }
+}
+
+/// As the sweep does before it times them, and with the other inputs that it times them with.
+template <class Problem>
+void expect_bit_exact() {
+  const Proof proof;
+  const auto workload = plan<Problem>(std::uint64_t{9} << 20).prepare(3, 1);
+  for (const char* inputs : {"first", "exchanged"}) {
+    for (const VariantInfo& form : registered_variants<Problem>()) {
+      const Verification found = proof.verify(form, *workload);
+      if (found.outcome == Outcome::unsupported) continue;
+      EXPECT_EQ(name(found.outcome), "bit_exact") << form.name << ": " << inputs << found.reason;
+    }
+    workload->exchange();
+  }
+}
+
+TEST_F(OnGpuCeilingsForms, AreVerifiedAsTheSweepDoes) {
+  expect_bit_exact<Copy>();
+  expect_bit_exact<Mixed>();
+}
+
+}  // namespace
+}  // namespace reprolab::ceilings
