@@ -102,6 +102,7 @@ class StaticDecoder:
         window = getattr(model.config.get_text_config(), "sliding_window", None)
         if window and length > window:
             raise InputError(f"{length} tokens are more than the model's window of {window}")
+        self.pool = gpu.new_pool()
         self.cache = transformers.StaticCache(config=model.config, max_cache_len=length)
         # Added to attention's scores: 0 lets a place be seen.
         dtype = model.dtype
@@ -151,7 +152,7 @@ class StaticDecoder:
 
     def capture(self) -> Callable[[], None]:
         """The step as a graph, with the kernels that are in place now."""
-        return self.gpu.capture(self.step, before=self.prefill)
+        return self.gpu.capture(self.step, self.pool, before=self.prefill)
 
     def generate(self, replay: Callable[[], None]) -> Generated:
         steps = self.batch.tokens - 1

@@ -136,7 +136,13 @@ class Gpu:
         end.synchronize()
         return 1e3 * begin.elapsed_time(end)
 
-    def capture(self, step: Callable[[], None], before: Callable[[], None]) -> Callable[[], None]:
+    def new_pool(self) -> Any:
+        """Memory for graphs that never run beside each other, nor read what another left."""
+        return torch.cuda.graph_pool_handle()
+
+    def capture(
+        self, step: Callable[[], None], pool: Any, before: Callable[[], None] = lambda: None
+    ) -> Callable[[], None]:
         """The step in a CUDA graph; `before` puts everything at the state that a step begins in."""
         before()
         stream = torch.cuda.Stream()
@@ -146,7 +152,7 @@ class Gpu:
         torch.cuda.current_stream().wait_stream(stream)
         before()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=pool):
             step()
         return graph.replay
 

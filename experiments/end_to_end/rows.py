@@ -2,7 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,18 @@ def in_place(row: Row) -> Iterator[None]:
     if row.kind == "installed":
         yield
         return
+    given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
+    with under(**given), always_dequantizing():
+        yield
+
+
+def under(**given: str) -> AbstractContextManager[Any]:
+    """While it lasts, a kernel or a library lies under bitsandbytes; without a name, its own."""
+    if not any(given.values()):
+        return nullcontext()
     import dropin  # looks for bitsandbytes' CUDA back end
 
-    given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
-    with dropin.install(**given), always_dequantizing():
-        yield
+    return dropin.install(**given)
 
 
 def check(chosen: Sequence[Row]) -> None:

@@ -63,7 +63,10 @@ class Cpu:
             run()
         return 1e6 * (time.perf_counter() - started)
 
-    def capture(self, step, before):
+    def new_pool(self):
+        return None
+
+    def capture(self, step, pool, before=lambda: None):
         before()
         step()
         return step
