@@ -101,7 +101,7 @@ def text(
         "    import dropin",
         f'    faster = dropin.install(kernel="{kernel}")',
         "",
-        "and faster.undo() takes it away again. A whole step gains less, the more so where the host",
-        "keeps the GPU waiting; make reproduce-table1 MODEL=folder measures it.",
+        "and faster.undo() takes it away again. A whole step gains less, and less yet where it",
+        "waits for the host; make reproduce-table1 MODEL=folder measures it.",
     ]
     return "\n".join(lines)

@@ -97,10 +97,12 @@ def downloaded(name: str) -> Path:
 
 def tokenizer(folder: Path) -> Any:
     """None where the checkpoint has none; prompts are then of random tokens."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        return None
     try:
         return transformers.AutoTokenizer.from_pretrained(folder)
-    except Exception:
-        return None
+    except Exception as error:
+        raise InputError(f"{folder}: its tokenizer: {first_line(error)}") from None
 
 
 def first_line(error: BaseException) -> str:
@@ -130,7 +132,7 @@ def facts(model: nn.Module, name: str) -> dict[str, Any]:
         "memory_bytes": sum(t.nbytes for t in tensors.values()) + scales,
         "block_size": states[0].blocksize,
         "nested": bool(states[0].nested),
-        "output": str(states[0].dtype).removeprefix("torch.").replace("float", "fp"),
+        "output": checkpoint.OUTPUTS[str(states[0].dtype).removeprefix("torch.")],
     }
 
 

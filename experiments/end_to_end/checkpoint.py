@@ -13,6 +13,7 @@ from claims.json_files import read_json
 
 LONGEST_HEADER = 100_000_000  # bytes, as the format says
 BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}
+OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of result files
 STATE = ".quant_state.bitsandbytes__"
 
 
@@ -81,9 +82,12 @@ def layer(file: Path, name: str, text: bytes) -> Layer:
         state = json.loads(text)
         rows, columns = state["shape"]
         block_size, output = int(state["blocksize"]), str(state["dtype"])
-        return Layer(name, int(rows), int(columns), block_size, "nested_offset" in state, output)
+        found = Layer(name, int(rows), int(columns), block_size, "nested_offset" in state, output)
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{file}: {name}: its quant_state is damaged") from None
+    if output not in OUTPUTS:
+        raise InputError(f"{file}: {name}: is dequantized to {output}; fp16 or bf16 is needed")
+    return found
 
 
 def header(file: Path, stream: Any) -> tuple[dict[str, Any], int]:

@@ -86,10 +86,12 @@ def ending(status: int) -> str:
 class Progress:
     """A line that is drawn anew on a terminal; elsewhere, one line for each cell that is done."""
 
-    def __init__(self, choices: Choices, todo: Sequence[Cell], gpus: int, out: TextIO = sys.stderr):
+    def __init__(
+        self, choices: Choices, todo: Sequence[Cell], gpus: int, out: TextIO | None = None
+    ):
         self.expected = {cell: seconds(choices, cell) for cell in todo}
         self.parts = dict.fromkeys(todo, 0.0)  # how much of a cell is done, 0 to 1
-        self.gpus, self.out = min(gpus, max(1, len(todo))), out
+        self.gpus, self.out = min(gpus, max(1, len(todo))), out or sys.stderr
         self.started, self.lock = time.monotonic(), threading.Lock()
 
     @property
@@ -107,7 +109,8 @@ class Progress:
     def text(self) -> str:
         filled = int(WIDTH * self.share)
         done = sum(part >= 1 for part in self.parts.values())
-        left = f"about {max(1, round(self.left_s() / 60))} min left"
+        minutes = max(1, round(self.left_s() / 60))
+        left = "all done" if self.share >= 1 else f"about {minutes} min left"
         bar = f"[{'=' * filled}{' ' * (WIDTH - filled)}]"
         return f"{bar} {100 * self.share:3.0f} %, {done} of {len(self.parts)} cells, {left}"
 
