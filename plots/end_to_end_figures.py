@@ -66,7 +66,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
     """What panels lack, the legend and the caption."""
     every = [axes for row in grid for axes in row]
     for axes in every:
-        if not axes.has_data():
+        if not axes.containers:  # of ours; the paper has points of its own
             draw.annotate_empty(axes, "no time:\nsee the table")
         elif axes.get_autoscaley_on():
             axes.set_ylim(bottom=0)
@@ -143,7 +143,7 @@ def share_figure(run: Run) -> Figure:
 
 
 def graph_figure(run: Run) -> Figure:
-    """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU's idleness."""
+    """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
     figure, grid = panels_of(run, 2, 5.4)
     styles, (baseline, _) = looks(run), compared(run)
     lines = {EAGER: (0, (2, 2)), GRAPH: "-"}

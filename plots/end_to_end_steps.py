@@ -1,8 +1,9 @@
 """Tables of decoding steps: every kernel, eager and in a graph, and bitsandbytes' newest way."""
 
 from claims.end_to_end import WALL_TIME
+from claims.results import Record
 from claims.stats import INTERVAL_NOTE
-from plots.captions import outcome_notes, outcome_words
+from plots.captions import outcome_words
 from plots.end_to_end_rows import EAGER, GRAPH, OURS, STEP, Place, compared, places
 from plots.end_to_end_tables import (
     WAYS_NOTE,
@@ -43,8 +44,7 @@ def steps(run: Run) -> Table:
                 data.append(found)
             cells += [NONE] * (9 - 1 - len(cells))
             record = eager.timing[kernel]
-            notes = outcome_notes(run["timing"], record) if record.outcome != "bit_exact" else ()
-            rows.append([kernel, *cells, Cell(outcome_words(record), notes)])
+            rows.append([kernel, *cells, Cell(outcome_words(record), notes_of(record))])
     columns: list[Column] = [KERNEL]
     for way in (EAGER, GRAPH):
         columns += numbers(f"{way} tok/s", "step ms", "x", "idle %", wrap=1)
@@ -58,6 +58,12 @@ def steps(run: Run) -> Table:
     ]
     title = "A decoding step with each kernel, eager and in one CUDA graph"
     return Table("steps", title, columns, rows, data, notes, provenance(run))
+
+
+def notes_of(record: Record) -> tuple[str, ...]:
+    """Why a row has no time, or how tokens may differ, which is the same in all its rows."""
+    said = record.deviation if record.deviates else record.reason * (not record.is_verified)
+    return (f"{record.kernel}: {said}",) if said else ()
 
 
 def newest(run: Run) -> Table:
