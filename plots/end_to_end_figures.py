@@ -68,7 +68,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
     for axes in every:
         if not axes.containers:  # of ours; the paper has points of its own
             draw.annotate_empty(axes, "no time:\nsee the table")
-        elif axes.get_autoscaley_on():
+        if axes.get_autoscaley_on():
             axes.set_ylim(bottom=0)
     draw.legend_above(figure, every, columns=3, last="paper")
     baseline, _ = compared(run)

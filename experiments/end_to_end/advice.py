@@ -97,11 +97,11 @@ def text(
         "",
         "To have it, before or after the model is loaded:",
         "",
-        f'    import sys; sys.path.append("{ROOT}")',
+        f'    import sys; sys.path.append("{ROOT}/dropin")',
         "    import dropin",
-        f'    faster = dropin.install(kernel="{kernel}")',
+        f'    installed = dropin.install(kernel="{kernel}")',
         "",
-        "and faster.undo() takes it away again. A whole step gains less, and less yet where it",
+        "and installed.undo() takes it away again. A whole step gains less, and less yet where it",
         "waits for the host; make reproduce-table1 MODEL=folder measures it.",
     ]
     return "\n".join(lines)

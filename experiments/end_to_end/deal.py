@@ -23,7 +23,7 @@ from claims.printable import printable
 from experiments.end_to_end.plan import Cell, Choices, seconds
 
 WIDTH = 30  # of the bar, in characters
-SILENT_S = 600  # without a word, a process is taken for hung
+SILENT_S = 1800  # without a word, a process is taken for hung; a download says none
 
 
 class Died(Exception):

@@ -43,8 +43,8 @@ def test_a_gain_and_how_to_have_it():
     assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
     assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in said
-    assert 'faster = dropin.install(kernel="streaming")' in said
-    assert "faster.undo() takes it away again" in said
+    assert 'installed = dropin.install(kernel="streaming")' in said
+    assert "installed.undo() takes it away again" in said
 
 
 def test_the_fastest_over_all_layers_is_chosen():
