@@ -5,10 +5,12 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
-GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED
+GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
+override QUICK := $(filter-out 0 no off false,$(QUICK))
 override RESULTS := $(or $(RESULTS),results)
 # The recorded run that is shown where nothing can be measured.
 override RECORDED := $(or $(RECORDED),data/recorded/h200)
@@ -39,7 +41,8 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 LOCKED := @scripts/locked
 
 .PHONY: help deps build test test-sanitized verify list bench metrics profile profile-check \
-  $(REPRODUCE) render render-recorded claims sass mojo triton dropin check format clean
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise render render-recorded claims sass mojo triton dropin \
+  check format clean
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
@@ -48,6 +51,8 @@ help: ## List the targets
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum"
+	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
+	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
 
 deps: build/deps.stamp build/python ## Find what is needed, install what is missing (root) or name it
 	@:
@@ -124,6 +129,30 @@ $(REPRODUCE): reproduce-%: deps
 	@programs=$$(scripts/reproduce $* --programs) && \
 	  { [ -z "$$programs" ] || scripts/locked scripts/build $$programs; }
 	$(LOCKED) scripts/reproduce $*
+
+# One measurement feeds both: what one has measured, the other only shows.
+reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantization's share of generating text
+	@:
+
+reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and throughput
+	@:
+
+build/end_to_end/python: build/python experiments/end_to_end/requirements.txt scripts/end_to_end
+	$(LOCKED) scripts/end_to_end
+
+ifneq ($(GPU_HALF),)
+ifeq ($(DRY_RUN),)
+reproduce-end_to_end advise: build/end_to_end/python dropin
+endif
+endif
+
+advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
+ifneq ($(GPU_HALF),)
+	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
+	$(LOCKED) "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise "$$MODEL" $${BATCH:+--batch "$$BATCH"}
+else
+	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
+endif
 
 # Rendering never measures.
 render: build/python ## Render your own results again

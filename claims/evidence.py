@@ -48,8 +48,13 @@ def recorded_folder(file: Path) -> Path | None:
 
 
 def result_files(folder: Path) -> Iterator[Results]:
-    """Every result file below `folder`; other JSON is passed over, a damaged file is an error."""
+    """Every result file below `folder`; other JSON is passed over, a damaged file is an error.
+
+    So is a folder `parts`: its files are joined in one beside it when a pass is complete.
+    """
     for file in sorted(folder.rglob("*.json")):
+        if "parts" in file.relative_to(folder).parts[:-1]:
+            continue
         root = read_json(file)
         declared = root.get("schema") if isinstance(root, dict) else None
         if isinstance(declared, str) and declared.startswith("reprolab-results/"):

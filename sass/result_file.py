@@ -5,15 +5,12 @@ GPU: what it says of an architecture holds for every machine.
 """
 
 import json
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from claims.json_files import ROOT
+from claims.provenance import checkout, host, utc
 from claims.results import SCHEMA
 from plots.output import write_files
 from sass import tools
@@ -64,12 +61,10 @@ def record(facts: Facts) -> dict[str, Any]:
 
 
 def provenance(facts: Sequence[Facts], argv: Sequence[str], started: float) -> dict[str, Any]:
-    commit, dirty = checkout()
+    commit, dirty = checkout(COMPILED)
     archs = dict.fromkeys(found.code.arch.removeprefix("sm_") for found in facts)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    host = {"cpu": platform.machine(), "cores": len(os.sched_getaffinity(0))}
     return {
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "started": utc(started),
         "runtime_s": round(time.time() - started, 1),
         "argv": list(argv),
         "commit": commit,
@@ -82,21 +77,7 @@ def provenance(facts: Sequence[Facts], argv: Sequence[str], started: float) -> d
             "type": "Release",
             "architectures": ";".join(archs),
         },
-        "host": host | {"memory_bytes": memory, "os": platform.platform()},
+        "host": host(),
         "gpu": None,
         "clocks": None,
     }
-
-
-def checkout() -> tuple[str, bool]:
-    """The commit, and whether the sources differ from it; as the programs say it."""
-    if given := os.environ.get("REPROLAB_COMMIT"):
-        return given, os.environ.get("REPROLAB_DIRTY") != "0"
-    commit = git("rev-parse", "HEAD").strip()
-    return commit or "unknown", not commit or bool(git("status", "--porcelain", "--", *COMPILED))
-
-
-def git(*arguments: str) -> str:
-    """What git prints; empty where this is no checkout."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else ""

@@ -102,6 +102,15 @@ def matrix_problem(rows: int, data: str = "random") -> dict[str, Any]:
     return found
 
 
+def generated(model: str, batch: int, way: str = "eager", **changes: Any) -> dict[str, Any]:
+    """The problem of text that transformers generated."""
+    found = {"name": f"{model}/batch{batch}/{way}", "family": "end_to_end", "model": model}
+    found |= {"batch": batch, "way": way, "tokens": 32, "prompts": "lengths as GSM8K's, seed 1"}
+    found |= {"layers": 64, "launches": 448, "weights": 31205621760, "parameters": 32762123264}
+    found |= {"quantized_bytes": 17553162240, "memory_bytes": 20664000000}
+    return found | {"block_size": 64, "nested": False, "output": "fp16"} | changes
+
+
 def puzzle_problem(iterations: int = 1000) -> dict[str, Any]:
     """The problem of the program puzzle."""
     found = {"name": f"three MLPs, {iterations} times", "family": "puzzle"}

@@ -10,6 +10,7 @@ import written
 from claims.errors import InputError
 from claims.evidence import machines
 from claims.json_files import ROOT
+from claims.provenance import checkout
 from claims.results import load
 from plots.captions import machine_notes
 from plots.cli import main
@@ -56,9 +57,9 @@ def test_its_provenance_is_a_compilation(file):
 
 def test_the_commit_may_be_given_as_to_the_programs(file, monkeypatch, tmp_path):
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
-    assert result_file.checkout() == ("a" * 40, True)
+    assert checkout(["sass"]) == ("a" * 40, True)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
-    assert result_file.checkout() == ("a" * 40, False)
+    assert checkout(["sass"]) == ("a" * 40, False)
     monkeypatch.setenv("REPROLAB_COMMIT", "nonsense")
     with pytest.raises(InputError, match=r"provenance.commit"):
         result_file.write(tmp_path / "x.json", [written.facts(test_facts.TABLE)], ["sass"], STARTED)

@@ -44,6 +44,7 @@ def own_environment():
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
     given = {"FILE", "EXPERIMENT", "KERNEL", "PROBLEM", "PEER", "METRICS", "CLOCKS", "CHIP"}
     given |= {"DRY_RUN", "ARCH", "FUNCTION"}
+    given |= {"MODEL", "BATCH", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS", "QUICK"}
     given |= {"PRESET", "RESULTS", "RECORDED"}
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
@@ -186,6 +187,78 @@ def test_metrics_and_chip_reach_the_programs_as_they_are(checkout, value):
     done = make(checkout, "reproduce-mine", "RECORDED=nowhere")
     assert "<--brief>\n" in done.stdout and "--metrics" not in done.stdout
     assert not list(checkout.rglob("injected"))
+
+
+CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS")
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_chosen_of_a_run_reaches_it_as_it_is(checkout, value):
+    passes = checkout / "experiments/mine/passes"
+    passes.write_text("check verify {chosen}\nsteps python -m steps {chosen}\n")
+    given = [f"{name}={value}" for name in CHOSEN]
+    wanted = "".join(f"<--{name.lower()}>\n<{value}>\n" for name in CHOSEN)
+    done = make(checkout, "reproduce-mine", *given, "QUICK=1", "RECORDED=nowhere")
+    assert f"{wanted}<--quick>\n" in done.stdout
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
+    where |= dict.fromkeys(CHOSEN, value) | {"PEER": ""}
+    done = run(checkout, "scripts/reproduce", "mine", **where)
+    assert f"<-m>\n<steps>\n{wanted}<--output>\n<results/mine/steps.json>\n" in done.stdout
+    # A Python pass that can say what it would run does so.
+    done = run(checkout, "scripts/reproduce", "mine", **where, DRY_RUN="1")
+    assert done.stdout.endswith(f"<-m>\n<steps>\n{wanted}<--dry-run>\n")
+    assert not list(checkout.rglob("injected"))
+
+
+def test_quick_that_is_off_is_none(checkout):
+    (checkout / "experiments/mine/passes").write_text("check verify {chosen} --end\n")
+    for value in ("", "0", "no"):
+        done = make(checkout, "reproduce-mine", f"QUICK={value}", "RECORDED=nowhere")
+        assert "--quick" not in done.stdout and "<--end>\n" in done.stdout
+
+
+def test_table_1_and_figure_4_are_one_run(checkout):
+    folder = checkout / "experiments/end_to_end"
+    folder.mkdir()
+    (folder / "passes").write_text("timing python -m experiments.end_to_end timing\n")
+    (folder / "requirements.txt").touch()
+    for target in ("reproduce-table1", "reproduce-figure4"):
+        done = make(checkout, target, "RECORDED=nowhere")
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[0] == (
+            "reproduce-end_to_end: this machine has no GPU, and there is no recorded run of it in "
+            "nowhere yet"
+        )
+        assert done.stdout == ""
+
+
+def test_advise_needs_a_gpu(checkout):
+    done = make(checkout, "advise", "MODEL=x")
+    assert done.stderr.startswith("advise: nothing to measure: ")
+
+
+def test_the_python_with_torch_is_one_that_is_there_or_an_environment_of_its_own(checkout):
+    (checkout / "experiments/end_to_end").mkdir()
+    (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
+    tools = checkout / "tools"
+    tools.mkdir()
+    path = f"{tools}:{os.environ['PATH']}"
+    named = checkout / "build/end_to_end/python"
+    program(tools / "python3", "#!/bin/sh\nexit 0\n")
+    assert run(checkout, "scripts/end_to_end", PATH=path).returncode == 0
+    assert named.read_text() == "python3\n"
+    program(tools / "python3", "#!/bin/sh\necho 'no network' >&2; exit 1\n")
+    done = run(checkout, "scripts/end_to_end", PATH=path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "end_to_end: installing torch==2.11.0 into build/end_to_end/environment\n"
+        "end_to_end: cannot be installed: is there a network? (log: build/end_to_end.log)\n"
+    )
+    makes = 'mkdir -p "$last/bin"; cp "$0" "$last/bin/python"'
+    cases = f'case "$*" in *venv*) {makes};; *pip*) ;; *) exit 1;; esac'
+    program(tools / "python3", f"#!/bin/sh\nfor last; do :; done\n{cases}\n")
+    assert run(checkout, "scripts/end_to_end", PATH=path).returncode == 0
+    assert named.read_text() == "build/end_to_end/environment/bin/python\n"
 
 
 def test_bench_with_metrics_reads_counters(checkout):

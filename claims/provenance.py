@@ -1,0 +1,45 @@
+"""What every result file that Python writes says of its origin; the programs say the same."""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from claims.json_files import ROOT
+
+
+def utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def host() -> dict[str, Any]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = {"cpu": cpu(), "cores": len(os.sched_getaffinity(0))}
+    return found | {"memory_bytes": memory, "os": platform.platform()}
+
+
+def cpu() -> str:
+    """The processor's name; its architecture where the system does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def checkout(sources: Sequence[str]) -> tuple[str, bool]:
+    """The commit, and whether the sources differ from it; as the programs say it."""
+    if given := os.environ.get("REPROLAB_COMMIT"):
+        return given, os.environ.get("REPROLAB_DIRTY") != "0"
+    commit = git("rev-parse", "HEAD").strip()
+    return commit or "unknown", not commit or bool(git("status", "--porcelain", "--", *sources))
+
+
+def git(*arguments: str) -> str:
+    """What git prints; empty where this is no checkout."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,127 @@
+"""Measures the cells of one pass, timing or profile, that are not there yet, and puts all that are
+into the pass's result file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
+
+Exit status: 0; 1 where a row's output is wrong or its kernel failed; 2 where something could not
+be measured.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from claims.errors import InputError
+from claims.json_files import ROOT
+from claims.provenance import checkout
+from experiments.end_to_end import deal, parts, plan
+from experiments.end_to_end.plan import Cell, Choices
+from plots import interruption
+from plots.command_line import Parser, run
+
+PYTHON = ROOT / "build/end_to_end/python"  # names the one that has torch
+
+
+def parser() -> argparse.ArgumentParser:
+    p = Parser(prog="python -m experiments.end_to_end", description=__doc__)
+    p.add_argument("pass_name", choices=plan.PASSES, metavar="PASS", help="timing or profile")
+    p.add_argument("--model", default="", help="a checkpoint's folder or name, or a model's id")
+    p.add_argument("--batches", default="", help="such as 2,8,64")
+    p.add_argument("--kernels", default="", help="such as shared_lut,streaming")
+    p.add_argument("--peer", action="append", default=[], help="another bitsandbytes' library")
+    p.add_argument("--tokens", default="", help="new tokens for each prompt")
+    p.add_argument("--prompts", default="", help="a file with one JSON object per line")
+    p.add_argument("--gpus", default="0", help="such as 0,1: one process for each")
+    p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
+    p.add_argument("--dry-run", action="store_true", help="say what would run, and how long")
+    p.add_argument("--output", type=Path, default=None, help="the pass's result file")
+    p.set_defaults(run=measure)
+    return p
+
+
+def measure(args: argparse.Namespace) -> int:
+    choices = plan.choose(
+        model=args.model,
+        batches=args.batches,
+        kernels=args.kernels,
+        peers=args.peer,
+        tokens=args.tokens,
+        prompts_file=args.prompts,
+        quick=args.quick,
+    )
+    gpus = [str(n) for n in plan.numbers("GPUS", args.gpus)]
+    output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
+    commit, gpu = checkout(parts.SOURCES), gpu_name(gpus[0])
+    every = plan.cells(choices, args.pass_name)
+    files = {cell: parts.file_of(output, cell) for cell in every}
+    todo = [c for c in every if not parts.is_done(parts.read(files[c]), choices, commit, gpu)]
+    print(describe(choices, args.pass_name, every, todo, len(gpus)))
+    if args.dry_run:
+        return 0
+    argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
+    faults = measure_cells(choices, todo, files, gpus, argv, output) if todo else []
+    found = list(parts.belonging(output, choices, commit, gpu))
+    if found:
+        parts.write(output, parts.join(found))
+    if faults:
+        raise InputError("; ".join(faults))
+    outcomes = {r["outcome"] for part in found for r in part["records"]}
+    return 1 if outcomes & {"mismatch", "launch_failed"} else 0
+
+
+def measure_cells(
+    choices: Choices,
+    todo: Sequence[Cell],
+    files: dict[Cell, Path],
+    gpus: Sequence[str],
+    argv: Sequence[str],
+    output: Path,
+) -> list[str]:
+    python = PYTHON.read_text().strip() if PYTHON.exists() else ""
+    if not python:
+        raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
+    command = [python, "-m", "experiments.end_to_end.measure"]
+    log = output.parent / f"{output.stem}.log"
+    dealer = deal.Dealer(
+        choices,
+        todo,
+        start=lambda gpu: deal.Process(command, gpu, log),
+        job_of=lambda cell: deal.job(cell, choices, files[cell], argv),
+        progress=deal.Progress(choices, todo, len(gpus)),
+    )
+    dealer.run(gpus)
+    return [f"{fault} (log: {log})" for fault in dealer.faults]
+
+
+def describe(
+    choices: Choices, pass_name: str, every: Sequence[Cell], todo: Sequence[Cell], gpus: int
+) -> str:
+    """What will be run; the memory of the cell that needs most."""
+    rows = ", ".join(row.kernel for row in choices.rows)
+    minutes = round(plan.total_seconds(choices, todo, gpus) / 60) or 1
+    needs = [n for cell in todo if (n := plan.bytes_needed(choices, cell))]
+    memory = f", up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
+    lines = [
+        f"{pass_name}: {', '.join(map(plan.plain, choices.models))} at batch "
+        f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens",
+        f"  rows: {rows}; {plan.WARM_UP} generation of each to warm up, "
+        f"{choices.samples(pass_name)} measured; prompts: {choices.prompts.text}",
+        f"  {len(every) - len(todo)} of {len(every)} cells are there; "
+        + (f"the others: about {minutes} min on an H200{memory}" if todo else "nothing to measure"),
+    ]
+    return "\n".join(lines)
+
+
+def gpu_name(number: str) -> str:
+    """Of the driver's own program; empty where it does not say."""
+    command = ["nvidia-smi", f"--id={number}", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    interruption.end_quietly()
+    raise SystemExit(run(parser()))

@@ -1,0 +1,113 @@
+"""What the drop-in library gains for a 4-bit checkpoint on this GPU, in about a minute: products of
+the checkpoint's shapes, with random weights, timed with the bitsandbytes that is installed and with
+each kernel under it.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bitsandbytes
+import torch
+
+from claims.errors import InputError
+from experiments.end_to_end import build, checkpoint, prompts, rows
+from experiments.end_to_end.advice import OWN, Shape, Times, shapes_of, text
+from plots.command_line import Parser, run
+
+SAMPLES = 7
+CACHES = (
+    3  # that the rotated codes are to be larger than, so that a product finds none of them there
+)
+SHORTEST_US = 2000  # of a sample
+
+
+def parser() -> argparse.ArgumentParser:
+    p = Parser(prog="python -m experiments.end_to_end.advise", description=__doc__)
+    p.add_argument("folder", type=Path, help="of a checkpoint in bitsandbytes' 4-bit NF4")
+    p.add_argument("--batch", type=int, default=2, help="sequences that are decoded together")
+    p.set_defaults(run=advise)
+    return p
+
+
+def advise(args: argparse.Namespace) -> int:
+    import dropin
+
+    from experiments.end_to_end.gpu import Gpu
+
+    if args.batch < 1:
+        raise InputError("BATCH: 1 at least")
+    counts = shapes_of(checkpoint.read(args.folder))
+    build.quiet()
+    with dropin.install() as installed:
+        kernels = list(installed.kernels())
+    print(advice(Gpu(), args.folder.resolve().name, counts, args.batch, kernels))
+    return 0
+
+
+def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: list[str]) -> str:
+    prompt = batch * prompts.MEDIAN
+    sizes = {f"one step at batch {batch}": batch}
+    sizes[f"the prompts, of {prompts.MEDIAN} tokens each"] = prompt
+    phases: dict[str, Times] = {what: {} for what in sizes}
+    refused: dict[str, str] = {}
+    for shape in counts:
+        weights = copies(gpu, shape)
+        refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
+        kernels = [k for k in kernels if k not in refused]
+        for what, size in sizes.items():
+            phases[what] |= times(gpu, shape, weights, size, kernels)
+        del weights
+        gpu.forget()
+    own = f"bitsandbytes {bitsandbytes.__version__}"
+    return text(name, own, counts, phases, kernels, refused, rows.can_fuse())
+
+
+def copies(gpu: Any, shape: Shape) -> list[tuple[torch.Tensor, Any]]:
+    """So many that a copy has left the cache before it is used again; codes and states."""
+    dtype = getattr(torch, shape.output, torch.float16)
+    size = (shape.rows, shape.columns)
+    weight = torch.empty(size, dtype=dtype, device=gpu.device).normal_(0, build.SCALE)
+    how = {"blocksize": shape.block_size, "quant_type": "nf4", "compress_statistics": shape.nested}
+    count = 1 + CACHES * gpu.facts()["l2_bytes"] // max(1, weight.numel() // 2)
+    return [bitsandbytes.functional.quantize_4bit(weight, **how) for _ in range(max(2, count))]
+
+
+def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
+    """Empty where the kernel's output is bitsandbytes' own, bit for bit."""
+    own = bitsandbytes.functional.dequantize_4bit(codes, state)
+    try:
+        with rows.under(kernel=kernel):
+            ours = bitsandbytes.functional.dequantize_4bit(codes, state)
+    except (RuntimeError, ValueError) as error:
+        return build.first_line(error)
+    bits = torch.int16 if own.element_size() == 2 else torch.int32
+    wrong = int((own.view(bits) != ours.view(bits)).sum())
+    return f"{wrong} of {own.numel()} weights differ" if wrong else ""
+
+
+def times(gpu: Any, shape: Shape, weights: list[Any], size: int, kernels: list[str]) -> Times:
+    """Of one product, in us; all kernels in turn, so often."""
+    x = torch.ones((size, shape.columns), dtype=weights[0][1].dtype, device=gpu.device)
+
+    def products() -> None:
+        for codes, state in weights:
+            bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
+
+    replays: dict[str, Callable[[], None]] = {}
+    pool = gpu.new_pool()
+    for kernel in (OWN, *kernels):
+        with torch.no_grad(), rows.under(kernel=kernel):
+            replays[kernel] = gpu.capture(products, pool)
+    found: Times = {(kernel, shape): [] for kernel in replays}
+    often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(replays[OWN], 1)))
+    for _ in range(SAMPLES):
+        for kernel, replay in replays.items():
+            found[kernel, shape].append(gpu.time_us(replay, often) / often / len(weights))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(run(parser()))

@@ -1,0 +1,140 @@
+"""Models on the GPU: with random weights, never whole in fp16, or from a checkpoint."""
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import bitsandbytes
+import torch
+import transformers
+from torch import nn
+
+from claims.errors import InputError
+from experiments.end_to_end import checkpoint
+from experiments.end_to_end.sizes import BLOCK_SIZE, Model
+
+SCALE = 0.02  # of the random weights, as transformers initializes them
+LINEAR = nn.Linear
+
+
+def quiet() -> None:
+    """What the libraries remark on is no concern of the user's; what they refuse still is."""
+    warnings.simplefilter("ignore")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+
+
+def from_sizes(model: Model, device: torch.device, seed: int) -> nn.Module:
+    """Random weights, quantized layer by layer; the embedding and the head are in fp16."""
+    found, config_class = (getattr(transformers, name) for name in model.classes)
+    config = config_class(**model.config)
+    torch.manual_seed(seed)
+    nn.Linear = hollow_class(model.vocab)
+    try:
+        with torch.device(device):
+            built = found._from_config(config, dtype=torch.float16)
+    finally:
+        nn.Linear = LINEAR
+    for name, layer in list(built.named_modules()):
+        if isinstance(layer, LINEAR) and layer.weight.is_meta:
+            parent, _, own = name.rpartition(".")
+            setattr(built.get_submodule(parent), own, quantized(layer, device))
+    return built.eval()
+
+
+def hollow_class(vocab: int) -> type[nn.Linear]:
+    """torch.nn.Linear without memory, but for the head: its weights are to come quantized."""
+
+    class Hollow(LINEAR):
+        def __init__(self, columns: int, rows: int, bias: bool = True, **where: Any) -> None:
+            where |= {} if rows == vocab else {"device": "meta"}
+            super().__init__(columns, rows, bias, **where)
+
+    return Hollow
+
+
+def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
+    """bitsandbytes' own layer with random weights; the fp16 ones are gone when it is there."""
+    shape = layer.weight.shape
+    weight = torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)
+    how = {"blocksize": BLOCK_SIZE, "compress_statistics": False, "quant_type": "nf4"}
+    codes, state = bitsandbytes.functional.quantize_4bit(weight, **how)
+    found = bitsandbytes.nn.Linear4bit(
+        shape[1], shape[0], bias=False, compute_dtype=torch.float16, quant_type="nf4", device="meta"
+    )
+    found.weight = bitsandbytes.nn.Params4bit(
+        codes, requires_grad=False, quant_state=state, module=found, bnb_quantized=True, **how
+    )
+    found.quant_state = state
+    return found
+
+
+def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
+    """The model, and its tokenizer or None; what is no folder is downloaded from the hub."""
+    folder = Path(name) if Path(name).is_dir() else downloaded(name)
+    checkpoint.read(folder)  # says in one line what would be a long story
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, device_map={"": device})
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        raise InputError(f"{folder}: cannot be loaded: {first_line(error)}") from None
+    if not any(isinstance(m, bitsandbytes.nn.Linear4bit) for m in model.modules()):
+        raise InputError(f"{folder}: cannot be loaded: transformers made no 4-bit layer of it")
+    return model.eval(), tokenizer(folder)
+
+
+def downloaded(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.model"]))
+    except Exception as error:
+        raise InputError(f"{name}: cannot be downloaded: {first_line(error)}") from None
+
+
+def tokenizer(folder: Path) -> Any:
+    """None where the checkpoint has none; prompts are then of random tokens."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        return None
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder)
+    except Exception as error:
+        raise InputError(f"{folder}: its tokenizer: {first_line(error)}") from None
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def layers(model: nn.Module) -> list[nn.Module]:
+    return [m for m in model.modules() if isinstance(m, bitsandbytes.nn.Linear4bit)]
+
+
+def facts(model: nn.Module, name: str) -> dict[str, Any]:
+    """What a result file says of the model; bytes as they are in memory."""
+    found = layers(model)
+    states = [layer.weight.quant_state for layer in found]
+    weights = sum(state.shape.numel() for state in states)
+    tensors = {t.data_ptr(): t for t in [*model.parameters(), *model.buffers()]}
+    others = [p for p in model.parameters() if not isinstance(p, bitsandbytes.nn.Params4bit)]
+    scales = sum(t.nbytes for s in states for t in scale_tensors(s))
+    codes = sum(layer.weight.nbytes for layer in found)
+    return {
+        "model": name,
+        "layers": model.config.get_text_config().num_hidden_layers,
+        "launches": len(found),
+        "weights": weights,
+        "parameters": weights + sum(p.numel() for p in others),
+        "quantized_bytes": codes + scales,
+        "memory_bytes": sum(t.nbytes for t in tensors.values()) + scales,
+        "block_size": states[0].blocksize,
+        "nested": bool(states[0].nested),
+        "output": checkpoint.OUTPUTS[str(states[0].dtype).removeprefix("torch.")],
+    }
+
+
+def scale_tensors(state: Any) -> list[torch.Tensor]:
+    return [state.absmax, *([state.state2.absmax] if state.nested else [])]

@@ -1,0 +1,200 @@
+"""Deals cells out to the GPUs, one process on each, and shows how far they are.
+
+A process keeps the model that it has loaded: it is given that model's cells first. If it dies, the
+row that it was at has failed, and a new process measures the cell again without that row.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from claims.json_files import ROOT
+from claims.printable import printable
+from experiments.end_to_end.plan import Cell, Choices, seconds
+
+WIDTH = 30  # of the bar, in characters
+SILENT_S = 1800  # without a word, a process is taken for hung; a download says none
+
+
+class Died(Exception):
+    """The process ended, or said nothing for too long; the text says which."""
+
+
+class Process:
+    """A measuring process on one GPU, at the other end of two pipes."""
+
+    def __init__(self, command: Sequence[str], gpu: str, log: Path):
+        self.said: queue.Queue[str | None] = queue.Queue()
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": gpu}
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self) -> None:
+        for line in self.process.stdout:
+            self.said.put(line)
+        self.said.put(None)
+
+    def do(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What it says of the job, up to the line with `ended`."""
+        with contextlib.suppress(OSError):  # it may be dead already, which shows at once
+            self.process.stdin.write(json.dumps(job) + "\n")
+            self.process.stdin.flush()
+        while True:
+            try:
+                line = self.said.get(timeout=SILENT_S)
+            except queue.Empty:
+                self.end()
+                raise Died(f"said nothing for {SILENT_S} s") from None
+            if line is None:
+                raise Died(ending(self.process.wait()))
+            found = json.loads(line)
+            yield found
+            if "ended" in found:
+                return
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def ending(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    return f"the process ended by {signal.Signals(-status).name}"
+
+
+class Progress:
+    """A line that is drawn anew on a terminal; elsewhere, one line for each cell that is done."""
+
+    def __init__(
+        self, choices: Choices, todo: Sequence[Cell], gpus: int, out: TextIO | None = None
+    ):
+        self.expected = {cell: seconds(choices, cell) for cell in todo}
+        self.parts = dict.fromkeys(todo, 0.0)  # how much of a cell is done, 0 to 1
+        self.gpus, self.out = min(gpus, max(1, len(todo))), out or sys.stderr
+        self.started, self.lock = time.monotonic(), threading.Lock()
+
+    @property
+    def share(self) -> float:
+        total = sum(self.expected.values())
+        return sum(self.expected[c] * part for c, part in self.parts.items()) / (total or 1)
+
+    def left_s(self) -> float:
+        """By how fast it went so far; at first, by what an H200 took."""
+        share, passed = self.share, time.monotonic() - self.started
+        if share < 0.02:
+            return sum(self.expected.values()) / self.gpus
+        return passed * (1 - share) / share
+
+    def text(self) -> str:
+        filled = int(WIDTH * self.share)
+        done = sum(part >= 1 for part in self.parts.values())
+        minutes = max(1, round(self.left_s() / 60))
+        left = "all done" if self.share >= 1 else f"about {minutes} min left"
+        bar = f"[{'=' * filled}{' ' * (WIDTH - filled)}]"
+        return f"{bar} {100 * self.share:3.0f} %, {done} of {len(self.parts)} cells, {left}"
+
+    def show(self, cell: Cell, part: float, what: str) -> None:
+        with self.lock:
+            self.parts[cell] = part
+            if self.out.isatty():
+                self.out.write(f"\r\x1b[K{self.text()}: {cell.text} {what}"[:160])
+                self.out.flush()
+            elif part >= 1:
+                self.say(f"{self.text()}: {cell.text} {what}")
+
+    def say(self, text: str) -> None:
+        clear = "\r\x1b[K" if self.out.isatty() else ""
+        self.out.write(f"{clear}{printable(text)}\n")
+        self.out.flush()
+
+
+class Dealer:
+    """Has every cell measured; `faults` are the cells that could not be, and why."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        todo: Sequence[Cell],
+        start: Callable[[str], Process],
+        job_of: Callable[[Cell], dict[str, Any]],
+        progress: Progress,
+    ):
+        self.choices, self.todo = choices, list(todo)
+        self.start, self.job_of, self.progress = start, job_of, progress
+        self.lock = threading.Lock()
+        self.faults: list[str] = []
+
+    def run(self, gpus: Sequence[str]) -> None:
+        threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in gpus]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def take(self, model: str) -> Cell | None:
+        """A cell of the model that is loaded, or of the one of which most is left to do."""
+        with self.lock:
+            if not self.todo:
+                return None
+            left: dict[str, float] = {}
+            for cell in self.todo:
+                left[cell.model] = left.get(cell.model, 0) + self.progress.expected[cell]
+            best = model if model in left else max(left, key=left.__getitem__)
+            cell = next(cell for cell in self.todo if cell.model == best)
+            self.todo.remove(cell)
+            return cell
+
+    def work(self, gpu: str) -> None:
+        process, model = None, ""
+        while cell := self.take(model):
+            failed: dict[str, str] = {}
+            while True:
+                process, model = process or self.start(gpu), cell.model
+                at = ""
+                try:
+                    for said in process.do(self.job_of(cell) | {"failed": failed}):
+                        if "row" in said:
+                            at = said["row"]
+                            self.progress.show(cell, said["part"], f"{said['way']}, {at}")
+                    self.close(cell, said["ended"])
+                    break
+                except Died as died:
+                    process.end()
+                    process = None
+                    if not at or at in failed:  # without a row to leave out it would go on so
+                        self.close(cell, str(died))
+                        break
+                    failed[at] = str(died)
+        if process:
+            process.end()
+
+    def close(self, cell: Cell, fault: str) -> None:
+        with self.lock:
+            self.faults += [f"{cell.text}: {fault}"] * bool(fault)
+        self.progress.show(cell, 1, "could not be measured" if fault else "done")
+
+
+def job(cell: Cell, choices: Choices, file: Path, argv: Sequence[str]) -> dict[str, Any]:
+    found = {"cell": asdict(cell), "choices": asdict(choices)}
+    return found | {"file": str(file.resolve()), "argv": list(argv)}

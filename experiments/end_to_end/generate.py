@@ -1,0 +1,164 @@
+"""Generating tokens greedily: as transformers does it, and with the step in one CUDA graph."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+from claims.errors import InputError
+
+ALIGNED = 8  # tokens: attention kernels want a mask's rows aligned
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prompts of several lengths, padded at the left; `mask` is 0 where there is padding."""
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    tokens: int  # new ones for each prompt
+
+    @property
+    def longest(self) -> int:
+        return self.ids.shape[1]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What one generation gave, and how long it and one decoding step of it took."""
+
+    tokens: list[list[int]]
+    wall_us: float
+    step_us: float
+
+
+def batch_of(prompts: Sequence[Sequence[int]], tokens: int, device: torch.device) -> Batch:
+    longest = max(map(len, prompts))
+    ids = torch.zeros((len(prompts), longest), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for i, prompt in enumerate(prompts):
+        ids[i, longest - len(prompt) :] = torch.tensor(prompt)
+        mask[i, longest - len(prompt) :] = 1
+    return Batch(ids.to(device), mask.to(device), tokens)
+
+
+class Steps(transformers.StoppingCriteria):
+    """Never stops. Called after every token, it marks the end of a forward pass for the profiler,
+    and takes the time after the first token and the last.
+    """
+
+    def __init__(self, gpu: Any, tokens: int, marks: bool):
+        self.gpu, self.tokens, self.marks = gpu, tokens, marks
+        self.calls, self.times = 0, []
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        self.calls += 1
+        if self.marks:
+            self.gpu.mark()
+        if self.calls in (1, self.tokens):
+            self.gpu.synchronize()
+            self.times.append(time.perf_counter())
+        return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+
+
+@torch.no_grad()
+def eager(model: Any, batch: Batch, gpu: Any, marks: bool = False) -> Generated:
+    """transformers' own generate, with the cache that it takes by default."""
+    how = transformers.GenerationConfig(
+        max_new_tokens=batch.tokens,
+        min_new_tokens=batch.tokens,
+        do_sample=False,
+        pad_token_id=0,
+        eos_token_id=None,
+    )
+    steps = Steps(gpu, batch.tokens, marks)
+    gpu.synchronize()
+    started = time.perf_counter()
+    found = model.generate(
+        input_ids=batch.ids,
+        attention_mask=batch.mask,
+        generation_config=how,
+        stopping_criteria=transformers.StoppingCriteriaList([steps]),
+    )
+    gpu.synchronize()
+    wall = time.perf_counter() - started
+    new = found[:, batch.longest :].tolist()
+    if len(steps.times) != 2 or any(len(row) != batch.tokens for row in new):
+        raise InputError(f"transformers generated {steps.calls} tokens, not {batch.tokens}")
+    step = (steps.times[1] - steps.times[0]) / (batch.tokens - 1)
+    return Generated(new, wall * 1e6, step * 1e6)
+
+
+class StaticDecoder:
+    """Decoding with a cache of fixed size and every buffer in its place, as a graph needs it."""
+
+    def __init__(self, model: Any, batch: Batch, gpu: Any):
+        self.model, self.batch, self.gpu = model, batch, gpu
+        device, (count, longest) = batch.ids.device, batch.ids.shape
+        length = -(-(longest + batch.tokens) // ALIGNED) * ALIGNED
+        window = getattr(model.config.get_text_config(), "sliding_window", None)
+        if window and length > window:
+            raise InputError(f"{length} tokens are more than the model's window of {window}")
+        self.pool = gpu.new_pool()
+        self.cache = transformers.StaticCache(config=model.config, max_cache_len=length)
+        # Added to attention's scores: 0 lets a place be seen.
+        dtype = model.dtype
+        self.mask_after_prompt = torch.full(
+            (count, 1, 1, length), torch.finfo(dtype).min, dtype=dtype, device=device
+        )
+        self.mask_after_prompt[:, 0, 0, :longest].masked_fill_(batch.mask == 1, 0)
+        self.prompt_positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)
+        self.mask = self.mask_after_prompt.clone()
+        self.token = torch.zeros((count, 1), dtype=torch.long, device=device)
+        self.position = torch.zeros_like(self.token)
+        self.column = torch.zeros(1, dtype=torch.long, device=device)
+        self.tokens = torch.zeros((count, batch.tokens), dtype=torch.long, device=device)
+
+    @torch.no_grad()
+    def prefill(self) -> None:
+        """Computes the prompt and the first token, and puts everything at the first step."""
+        self.cache.reset()
+        found = self.model(
+            input_ids=self.batch.ids,
+            attention_mask=self.batch.mask,
+            position_ids=self.prompt_positions,
+            past_key_values=self.cache,
+            logits_to_keep=1,
+        )
+        self.token.copy_(found.logits[:, -1].argmax(-1, keepdim=True))
+        self.tokens[:, :1] = self.token
+        self.mask.copy_(self.mask_after_prompt)
+        self.position.copy_(self.prompt_positions[:, -1:] + 1)
+        self.column.fill_(self.batch.longest)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One token for each prompt; nothing here waits for the GPU, or asks it for a value."""
+        self.mask.index_fill_(3, self.column, 0)
+        found = self.model(
+            input_ids=self.token,
+            attention_mask=self.mask,
+            position_ids=self.position,
+            past_key_values=self.cache,
+            logits_to_keep=1,
+        )
+        self.token.copy_(found.logits[:, -1].argmax(-1, keepdim=True))
+        self.tokens.index_copy_(1, self.column - self.batch.longest + 1, self.token)
+        self.position.add_(1)
+        self.column.add_(1)
+
+    def capture(self) -> Callable[[], None]:
+        """The step as a graph, with the kernels that are in place now."""
+        return self.gpu.capture(self.step, self.pool, before=self.prefill)
+
+    def generate(self, replay: Callable[[], None]) -> Generated:
+        steps = self.batch.tokens - 1
+        self.gpu.synchronize()
+        started = time.perf_counter()
+        self.prefill()
+        step_us = self.gpu.time_us(replay, steps) / steps
+        wall = time.perf_counter() - started
+        return Generated(self.tokens.tolist(), wall * 1e6, step_us)

@@ -1,0 +1,175 @@
+"""The GPU: its facts and clocks, and what only it can do. The rest of the experiment is the same on
+a CPU, where the tests run it.
+"""
+
+import ctypes
+import gc
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from experiments.end_to_end.parts import span
+from experiments.end_to_end.protocol import Launch
+
+# By bit, as the programs name them (profiling/nvml.cpp).
+THROTTLE_REASONS = (
+    "gpu_idle applications_clocks_setting sw_power_cap hw_slowdown sync_boost sw_thermal_slowdown "
+    "hw_thermal_slowdown hw_power_brake_slowdown display_clock_setting"
+).split()
+
+
+class Sensors:
+    """NVML, where it can be had; readings are kept for a result file."""
+
+    def __init__(self) -> None:
+        self.nvml, self.handle = None, None
+        self.readings: dict[str, list[float]] = {}
+        self.reasons: int | None = None
+        with suppress(Exception):  # without it, the file says null
+            import pynvml
+
+            pynvml.nvmlInit()
+            uuid = str(torch.cuda.get_device_properties(0).uuid)
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
+            self.nvml = pynvml
+
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """None where NVML, or this GPU, does not say."""
+        with suppress(Exception):
+            return getattr(self.nvml, function)(self.handle, *arguments)
+        return None
+
+    def read(self) -> float | None:
+        """Keeps one reading of each sensor; the SM clock in MHz."""
+        found = {
+            "sm_mhz": self.ask("nvmlDeviceGetClockInfo", 1),  # NVML_CLOCK_SM
+            "memory_mhz": self.ask("nvmlDeviceGetClockInfo", 2),  # NVML_CLOCK_MEM
+            "temperature_c": self.ask("nvmlDeviceGetTemperature", 0),
+        }
+        milliwatts = self.ask("nvmlDeviceGetPowerUsage")
+        found["power_w"] = None if milliwatts is None else milliwatts / 1e3
+        for name, value in found.items():
+            if value is not None:
+                self.readings.setdefault(name, []).append(value)
+        reasons = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+        if reasons is not None:
+            self.reasons = (self.reasons or 0) | (reasons & ~1)  # being idle is none
+        return found["sm_mhz"]
+
+    def clocks(self) -> dict[str, Any]:
+        """All readings since the last time, as a result file has them."""
+        found: dict[str, Any] = {"policy": "observed", "locked_mhz": None}
+        for name in ("sm_mhz", "memory_mhz", "power_w", "temperature_c"):
+            found[name] = span(self.readings.get(name, []))
+        bits, names = self.reasons, enumerate(THROTTLE_REASONS)
+        found["throttle_reasons"] = None if bits is None else [n for i, n in names if bits >> i & 1]
+        self.readings, self.reasons = {}, None
+        return found
+
+
+class Gpu:
+    """The one GPU that this process sees."""
+
+    device = torch.device("cuda", 0)
+
+    def __init__(self) -> None:
+        self.sensors = Sensors()
+        self.found = torch.cuda.get_device_properties(0)
+        self.own_mark = ""
+
+    def facts(self) -> dict[str, Any]:
+        found, ask = self.found, self.sensors.ask
+        ecc, limit = ask("nvmlDeviceGetEccMode"), ask("nvmlDeviceGetEnforcedPowerLimit")
+        clock_khz = getattr(found, "memory_clock_rate", 0)
+        bus_bits = getattr(found, "memory_bus_width", 0)
+        driver = None
+        with suppress(Exception):
+            driver = self.sensors.nvml.nvmlSystemGetDriverVersion()
+        return {
+            "name": found.name,
+            "compute_capability": f"{found.major}.{found.minor}",
+            "multiprocessors": found.multi_processor_count,
+            "memory_bytes": found.total_memory,
+            "l2_bytes": found.L2_cache_size,
+            # Two transfers per clock, eight bits to the byte.
+            "theoretical_bandwidth_gb_s": 2 * clock_khz * bus_bits / 8 / 1e6 or None,
+            "driver": driver,
+            "cuda_driver": cuda_driver(),
+            "cuda_runtime": str(torch.version.cuda),
+            "ecc": bool(ecc and ecc[0]),
+            "power_limit_w": None if limit is None else limit / 1e3,
+        }
+
+    def free_bytes(self) -> int:
+        """What other processes and this one's tensors leave."""
+        free, _ = torch.cuda.mem_get_info(0)
+        return free + torch.cuda.memory_reserved(0) - torch.cuda.memory_allocated(0)
+
+    def forget(self) -> None:
+        """Gives memory back that nothing holds any more."""
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+    def mark(self) -> None:
+        """Launches a kernel that nothing else launches: it shows where a forward pass ends."""
+        torch.cuda._sleep(1)
+
+    def mark_name(self) -> str:
+        """What CUPTI calls a mark."""
+        if not self.own_mark:
+            _, launches = self.records(self.mark)
+            self.own_mark = launches[-1].name
+        return self.own_mark
+
+    def time_us(self, run: Callable[[], None], times: int) -> float:
+        """Of so many runs one behind the other, between two events."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(times):
+            run()
+        end.record()
+        end.synchronize()
+        return 1e3 * begin.elapsed_time(end)
+
+    def new_pool(self) -> Any:
+        """Memory for graphs that never run beside each other, nor read what another left."""
+        return torch.cuda.graph_pool_handle()
+
+    def capture(
+        self, step: Callable[[], None], pool: Any, before: Callable[[], None] = lambda: None
+    ) -> Callable[[], None]:
+        """The step in a CUDA graph; `before` puts everything at the state that a step begins in."""
+        before()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            step()  # what is made at first use cannot be made while a graph is captured
+        torch.cuda.current_stream().wait_stream(stream)
+        before()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            step()
+        return graph.replay
+
+    def records(self, run: Callable[[], Any]) -> tuple[Any, list[Launch]]:
+        """What `run` returns, and what it had the GPU do, as CUPTI recorded it."""
+        self.synchronize()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            found = run()
+            self.synchronize()
+        events = profile.profiler.kineto_results.events()
+        on_gpu = [e for e in events if e.device_type() == torch.autograd.DeviceType.CUDA]
+        on_gpu = [e for e in on_gpu if not e.is_user_annotation()]
+        return found, [Launch(e.name(), e.start_ns(), e.end_ns()) for e in on_gpu]
+
+
+def cuda_driver() -> str:
+    """The CUDA version that the driver speaks."""
+    number = ctypes.c_int(0)
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    return f"{number.value // 1000}.{number.value % 1000 // 10}"

@@ -1,0 +1,307 @@
+"""The process that measures, one for each GPU. Jobs come in on standard input, a line of JSON each,
+and what it does goes out on standard output in the same form; deal.py is at the other end.
+
+The rows of a cell are interleaved: a generation of each, in an order shuffled with a seed, over and
+over.
+"""
+
+import json
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import bitsandbytes
+import torch
+import transformers
+
+from claims import provenance
+from claims.errors import InputError
+from experiments.end_to_end import build, generate, parts, prompts, rows, ways
+from experiments.end_to_end.plan import (
+    EAGER,
+    GRAPH,
+    PROFILE,
+    TIMING,
+    WARM_UP,
+    Cell,
+    Choices,
+    Row,
+    bytes_needed,
+    plain,
+    size_of,
+)
+from experiments.end_to_end.prompts import Prompts
+from experiments.end_to_end.protocol import (
+    Exactness,
+    RecordsLost,
+    Tokens,
+    count_different,
+    distinct,
+)
+
+Report = Callable[[dict[str, Any]], None]
+INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
+
+
+@dataclass
+class Measured:
+    """What came of a row so far; one that has failed is not run again."""
+
+    outcome: str = "bit_exact"
+    reason: str = ""
+    mismatches: int | None = None
+    deviation: str | None = None
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    sm_mhz: list[float] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in ("mismatch", "launch_failed", "unsupported")
+
+    def fail(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
+        self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
+
+    def metrics(self) -> list[dict[str, Any]]:
+        found = []
+        for name, values in {} if self.failed else self.samples.items():
+            told = {"samples": [round(value, 3) for value in values]}
+            if not all(values):
+                told = {"missing": "nothing was dequantized"}
+            found.append({"name": name, "unit": "us", **told})
+        return found
+
+    def clocks(self) -> dict[str, float | None]:
+        mhz = self.sm_mhz
+        ends = (mhz[0], sorted(mhz)[len(mhz) // 2], mhz[-1]) if mhz else (None, None, None)
+        return dict(zip(("sm_mhz_before", "sm_mhz_during", "sm_mhz_after"), ends, strict=True))
+
+
+class Bench:
+    """The GPU of this process, and the model that lies on it."""
+
+    def __init__(self, gpu: Any):
+        self.gpu, self.name = gpu, ""
+        self.model, self.tokenizer = None, None
+        self.facts: dict[str, Any] = {}
+
+    def load(self, cell: Cell, choices: Choices) -> None:
+        if self.name == cell.model:
+            return
+        self.name, self.model = "", None
+        self.gpu.forget()
+        known = size_of(cell.model)
+        if known and bytes_needed(choices, cell) > self.gpu.free_bytes():
+            raise torch.OutOfMemoryError
+        if known:
+            self.model = build.from_sizes(known, self.gpu.device, choices.seed)
+        else:
+            self.model, self.tokenizer = build.from_checkpoint(cell.model, self.gpu.device)
+        self.facts = build.facts(self.model, plain(cell.model))
+        self.name = cell.model
+
+    def measure(
+        self, cell: Cell, choices: Choices, failed: dict[str, str], report: Report
+    ) -> list[dict[str, Any]]:
+        """The records of a cell. `failed`: rows that brought an earlier process down, and how."""
+        found: dict[str, dict[Row, Measured]] = {}
+        try:
+            self.load(cell, choices)
+            batch = self.batch(cell, choices)
+            for half, way_class in enumerate((ways.Eager, ways.Graph)):
+                way = way_class(self.model, batch, self.gpu)
+                say = lambda said, half=half: report(said | {"part": (half + said["part"]) / 2})  # noqa: E731
+                found[way.name] = self.measure_way(way, cell, choices, failed, say)
+                del way
+                self.gpu.forget()
+        except torch.OutOfMemoryError:
+            too_little = Measured()
+            too_little.fail("unsupported", self.too_little(cell, choices))
+            for name in (EAGER, GRAPH):
+                found.setdefault(name, dict.fromkeys(choices.rows, too_little))
+        every = ((name, row, m) for name, by_row in found.items() for row, m in by_row.items())
+        return [self.record(cell, choices, *measured) for measured in every]
+
+    def batch(self, cell: Cell, choices: Choices) -> generate.Batch:
+        vocab = self.model.get_input_embeddings().weight.shape[0]
+        tokenizer = self.tokenizer
+        tokenize = (lambda text: tokenizer(text)["input_ids"]) if tokenizer else None
+        chosen = prompts.tokens_of(choices.prompts, cell.batch, vocab, choices.seed, tokenize)
+        return generate.batch_of(chosen, choices.tokens, self.gpu.device)
+
+    def measure_way(
+        self,
+        way: ways.Eager | ways.Graph,
+        cell: Cell,
+        choices: Choices,
+        failed: dict[str, str],
+        report: Report,
+    ) -> dict[Row, Measured]:
+        found = {row: Measured() for row in choices.rows}
+        learned: dict[Row, Any] = {}
+
+        def run(row: Row) -> tuple[Tokens, dict[str, float]]:
+            if cell.pass_name == PROFILE:
+                return ways.profiled(way, row, *learned[row])
+            generated = way.run(row)
+            times = {"wall_time": generated.wall_us, "wall_time.step": generated.step_us}
+            return generated.tokens, times
+
+        def prepare(row: Row) -> None:
+            if row.kernel in failed:
+                found[row].fail("launch_failed", failed[row.kernel])
+            elif why := way.prepare(row):
+                found[row].fail("unsupported", why)
+            elif cell.pass_name == PROFILE:
+                learned[row] = ways.learn(way, row)
+
+        baseline = choices.rows[0]
+        exact = Exactness(again=lambda: run(baseline)[0])
+        turns = turns_of(choices, cell, way.name)
+        for done, (row, warms_up) in enumerate(turns):
+            report({"row": row.kernel, "way": way.name, "part": done / len(turns)})
+            if done < len(choices.rows):  # its first turn
+                prepare(row)
+            if found[baseline].failed and not found[row].failed:
+                found[row].fail("unsupported", f"{baseline.kernel}: {found[baseline].reason}")
+            if found[row].failed:
+                continue
+            try:
+                tokens, values = run(row)
+                judge(found[row], row, exact, tokens, lambda row=row: run(row)[0])
+            except RecordsLost as lost:
+                found[row].fail("unsupported", str(lost))
+            clock = self.gpu.sensors.read()
+            if not warms_up and not found[row].failed:
+                for name, value in values.items():
+                    found[row].samples.setdefault(name, []).append(value)
+                found[row].sm_mhz += [clock] if clock else []
+        return found
+
+    def too_little(self, cell: Cell, choices: Choices) -> str:
+        needed, there = bytes_needed(choices, cell), self.gpu.facts()["memory_bytes"]
+        needs = f"about {needed / 1e9:.0f} GB are needed" if needed else "more is needed"
+        return f"out of memory: {needs}, the GPU has {there / 1e9:.0f} GB"
+
+    def record(
+        self, cell: Cell, choices: Choices, way: str, row: Row, found: Measured
+    ) -> dict[str, Any]:
+        known = size_of(cell.model)
+        facts = dict(self.facts) if self.name == cell.model else {"model": plain(cell.model)}
+        if known:  # of a model that did not fit, too
+            sizes = {"layers": known.layers, "launches": known.launches}
+            facts |= sizes | {"weights": known.nf4_weights}
+        problem = {"name": f"{facts['model']}/batch{cell.batch}/{way}", "family": parts.FAMILY}
+        problem |= facts | {"batch": cell.batch, "way": way, "tokens": choices.tokens}
+        problem |= {"prompts": choices.prompts.text}
+        measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
+        measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
+        if "kernel_time" in found.samples and not found.failed:
+            read, written = facts["quantized_bytes"], 2 * facts["weights"]
+            moved = {"read": choices.tokens * read, "written": choices.tokens * written}
+            measured["bytes"] = moved
+        described = rows.described(row) | {"deviation": found.deviation}
+        return parts.record(described, problem, **measured)
+
+
+def turns_of(choices: Choices, cell: Cell, way: str) -> list[tuple[Row, bool]]:
+    """The rows in the order of their generations, and whether one only warms up."""
+    rng = random.Random(f"{choices.seed}/{cell.name}/{way}")
+    turns = [(row, True) for _ in range(WARM_UP) for row in choices.rows]
+    for _ in range(choices.samples(cell.pass_name)):
+        turns += [(row, False) for row in rng.sample(choices.rows, len(choices.rows))]
+    return turns
+
+
+def judge(
+    found: Measured, row: Row, exact: Exactness, tokens: Tokens, repeat: Callable[[], Tokens]
+) -> None:
+    """Other tokens than the baseline's are wrong, but where bitsandbytes sums in its own order."""
+    difference = exact.compare(tokens, repeat)
+    if not difference:
+        remark = f"{sum(map(len, tokens))} tokens compared each time, {distinct(tokens)} distinct"
+        found.reason = found.reason or "; ".join(filter(None, [remark, exact.remark]))
+        return
+    count = count_different(tokens, exact.outputs[0])
+    if row.kind == "installed" and rows.can_fuse():
+        found.outcome, found.deviation = "deviation_as_declared", rows.FUSED
+        found.reason, found.mismatches = difference, count
+    else:
+        found.fail("mismatch", difference, count)
+
+
+def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
+    commit, dirty = provenance.checkout(parts.SOURCES)
+    made_with = [f"Python {platform.python_version()}", f"torch {torch.__version__}"]
+    made_with += [f"transformers {transformers.__version__}"]
+    made_with += [f"bitsandbytes {bitsandbytes.__version__}"]
+    facts = gpu.facts()
+    return {
+        "started": provenance.utc(started),
+        "runtime_s": round(time.time() - started, 1),
+        "argv": job["argv"],
+        "commit": commit,
+        "dirty": dirty,
+        "instrument": INSTRUMENTS[job["cell"]["pass_name"]],
+        "seed": job["choices"]["seed"],
+        "build": {
+            "compiler": ", ".join(made_with),
+            "nvcc": facts["cuda_runtime"],
+            "type": "installed",
+            "architectures": facts["compute_capability"],
+        },
+        "host": provenance.host(),
+        "gpu": facts,
+        "clocks": gpu.sensors.clocks(),
+    }
+
+
+def chosen(job: dict[str, Any]) -> Choices:
+    """As dataclasses.asdict took it apart, and JSON made lists of tuples."""
+    found = job["choices"]
+    items = (tuple(i) if isinstance(i, list) else i for i in found["prompts"]["items"])
+    return Choices(
+        **found
+        | {
+            "models": tuple(found["models"]),
+            "batches": tuple(found["batches"]),
+            "rows": tuple(Row(**row) for row in found["rows"]),
+            "prompts": Prompts(tuple(items), found["prompts"]["text"]),
+        }
+    )
+
+
+def serve(jobs: Iterator[str], report: Report, gpu: Any) -> None:
+    """Each job ends with a line that has `ended`: empty, or what was wrong with what was given."""
+    bench = Bench(gpu)
+    for line in jobs:
+        job, started = json.loads(line), time.time()
+        cell, choices = Cell(**job["cell"]), chosen(job)
+        try:
+            rows.check(choices.rows)
+            records = bench.measure(cell, choices, job["failed"], report)
+            content = parts.content(cell.pass_name, origin(gpu, job, started), records)
+            parts.write(Path(job["file"]), content)
+        except InputError as error:
+            report({"ended": str(error)})
+        else:
+            report({"ended": ""})
+
+
+def main() -> None:
+    # What libraries print is not to come between the lines for deal.py.
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    build.quiet()
+    from experiments.end_to_end.gpu import Gpu
+
+    serve(sys.stdin, lambda what: print(json.dumps(what), file=out), Gpu())
+
+
+if __name__ == "__main__":
+    main()

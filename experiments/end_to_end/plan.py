@@ -1,0 +1,194 @@
+"""What is to be run: the cells, the rows that are compared in each, and how long it takes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from claims.errors import InputError
+from claims.published import FOLDER, load_source
+from experiments.end_to_end import prompts, sizes
+from experiments.end_to_end.prompts import Prompts
+from experiments.end_to_end.sizes import Model
+
+PAPER = load_source(FOLDER / "paper.json")
+TIMING, PROFILE = "timing", "profile"  # the passes: on the host's clock and events; by CUPTI
+PASSES = (TIMING, PROFILE)
+EAGER, GRAPH = "eager", "graph"  # the ways of decoding
+BASELINE = "branch_tree"
+SWEPT = (BASELINE, "shared_lut", "streaming")
+TOKENS, QUICK_TOKENS = 32, 8
+SAMPLES = PAPER.fact("profiled_passes")  # generations per row, timed and profiled
+QUICK_PROFILED = 1
+WARM_UP = PAPER.fact("warmup_passes")
+GRAPH_STEPS = 8  # of a graph that are profiled at a time: one replay is like the other
+START_S = 40  # of a process, with its model
+OF_EAGER = 0.7  # a graph's step beside one of the host's
+PROFILER = 1.6  # how much longer a generation takes under it, with reading what it recorded
+INSTALLED = "as installed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way of having the products computed. `library`: of a peer, another bitsandbytes' own."""
+
+    kernel: str
+    kind: str = "kernel"  # of the drop-in library; peer; installed: bitsandbytes as it is
+    library: str = ""
+
+    @property
+    def lineage(self) -> str:
+        texts = {"kernel": "under bitsandbytes", "peer": Path(self.library).name}
+        return texts.get(self.kind, INSTALLED)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a user chose; `model`: a checkpoint, instead of models with random weights."""
+
+    models: tuple[str, ...]
+    batches: tuple[int, ...]
+    rows: tuple[Row, ...]
+    prompts: Prompts
+    tokens: int = TOKENS
+    timed: int = SAMPLES
+    profiled: int = SAMPLES
+    seed: int = 1
+
+    def samples(self, pass_name: str) -> int:
+        return self.timed if pass_name == TIMING else self.profiled
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured at a time, all its rows interleaved; one result file."""
+
+    pass_name: str
+    model: str
+    batch: int
+
+    @property
+    def name(self) -> str:
+        return f"{plain(self.model)}.{self.pass_name}.batch{self.batch}"
+
+    @property
+    def text(self) -> str:
+        return f"{plain(self.model)}, batch {self.batch}"
+
+
+def plain(model: str) -> str:
+    """A checkpoint's name for files and tables: of its folder, or its last part on the hub."""
+    return re.sub(r"[^\w.-]+", "-", Path(model).name.lower())[:80] or "checkpoint"
+
+
+def choose(
+    model: str = "",
+    batches: str = "",
+    kernels: str = "",
+    peers: Sequence[str] = (),
+    tokens: str = "",
+    prompts_file: str = "",
+    quick: bool = False,
+    seed: int = 1,
+) -> Choices:
+    """From what the user gave to make; InputError where something of it cannot be."""
+    ours = PAPER.models.values()
+    models = [name for found in ours for name in (found[:1] if quick else found)]
+    models = [model] if model else models
+    for name in models:
+        is_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+        if name not in sizes.known() and not Path(name).is_dir() and not is_hub:
+            listed = ", ".join(sizes.known())
+            raise InputError(
+                f"MODEL: there is no folder '{name}'; give a checkpoint's, owner/name of one on "
+                f"the hub, or one of {listed}"
+            )
+    every = PAPER.setup["batches"]
+    found = Choices(
+        models=tuple(models),
+        batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
+        rows=rows_of(kernels, peers),
+        prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.drawn(seed),
+        seed=seed,
+    )
+    if quick:
+        found = replace(found, tokens=QUICK_TOKENS, profiled=QUICK_PROFILED)
+    if tokens:
+        found = replace(found, tokens=numbers("TOKENS", tokens)[0])
+    if found.tokens < 2:
+        raise InputError("TOKENS: 2 at least: the first comes with the prompt")
+    if min(found.batches) < 2:
+        raise InputError("BATCHES: 2 at least: at one row bitsandbytes does not dequantize")
+    return found
+
+
+def numbers(name: str, text: str) -> tuple[int, ...]:
+    """'2,8 64' as numbers, each once."""
+    words = re.split(r"[,\s]+", text.strip(", \t\n")) if text.strip(", \t\n") else []
+    if not all(re.fullmatch(r"\d{1,6}", word) for word in words):
+        raise InputError(f"{name}: give numbers such as 2,8,64, not '{text}'")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def rows_of(kernels: str, peers: Sequence[str]) -> tuple[Row, ...]:
+    """The baseline, the other kernels, the peers, and bitsandbytes as it is installed."""
+    named = re.split(r"[,|\s]+", kernels.strip(",| \t\n")) if kernels.strip(",| \t\n") else SWEPT
+    rows = [Row(kernel) for kernel in dict.fromkeys([BASELINE, *named])]
+    rows += [peer_row(peer) for peer in peers]
+    names = [row.kernel for row in rows]
+    for name in names:
+        if not re.fullmatch(r"[\w.-]{1,80}", name):
+            raise InputError(f"KERNELS: '{name}' is no kernel's name")
+        if names.count(name) > 1:
+            raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
+    return (*rows, Row(INSTALLED, "installed"))
+
+
+def peer_row(argument: str) -> Row:
+    """'path' or 'name=path'; the same names as the programs give."""
+    name, equals, path = argument.partition("=")
+    if not equals or "/" in name:
+        name, path = "", argument
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"peer {path}: no such file; give the path of libbitsandbytes_cuda*.so")
+    own = version_of(file) or file.stem.partition("_")[2] or file.stem
+    return Row(name or f"bitsandbytes_{own}", "peer", str(file.resolve()))
+
+
+def version_of(library: Path) -> str:
+    """Of the wheel that the library lies in, unpacked or installed; empty where it lies in none."""
+    found = sorted(library.resolve().parent.parent.glob("bitsandbytes-*.dist-info"))
+    return found[0].name.removeprefix("bitsandbytes-").removesuffix(".dist-info") if found else ""
+
+
+def cells(choices: Choices, pass_name: str) -> list[Cell]:
+    return [Cell(pass_name, model, batch) for model in choices.models for batch in choices.batches]
+
+
+def size_of(model: str) -> Model | None:
+    """None for a checkpoint, which says its own when it is loaded."""
+    return sizes.known().get(model)
+
+
+def seconds(choices: Choices, cell: Cell) -> float:
+    """About how long a cell takes on an H200, without its process's start."""
+    model = size_of(cell.model)
+    step = model.step_s(cell.batch) if model else 0.05
+    generations = WARM_UP + choices.samples(cell.pass_name)
+    eager = choices.tokens * generations
+    if cell.pass_name == PROFILE:
+        graph = GRAPH_STEPS * choices.profiled + 8
+        return len(choices.rows) * step * PROFILER * (eager + OF_EAGER * graph)
+    return len(choices.rows) * step * (eager + OF_EAGER * choices.tokens * generations + 4)
+
+
+def total_seconds(choices: Choices, todo: Sequence[Cell], gpus: int = 1) -> float:
+    starts = len({cell.model for cell in todo}) * START_S
+    return (sum(seconds(choices, cell) for cell in todo) + starts) / max(1, min(gpus, len(todo)))
+
+
+def bytes_needed(choices: Choices, cell: Cell) -> int | None:
+    model = size_of(cell.model)
+    longest = max(prompts.lengths(choices.prompts)[: cell.batch])
+    return model.bytes_needed(cell.batch, longest, choices.tokens) if model else None

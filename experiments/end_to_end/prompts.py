@@ -1,0 +1,108 @@
+"""The prompts: how long they are, and their tokens.
+
+Without a file, lengths are drawn, with a seed, from a log-normal distribution whose quartiles are
+GSM8K's to within two tokens: the 1319 questions of its test set have 38, 51 and 64 words and signs
+at the quartiles, 19 at the least and 181 at the most.
+"""
+
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import Any
+
+from claims.errors import InputError
+from claims.json_files import read_text
+
+MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
+TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one
+FIRST_TOKEN = 3  # below it are most tokenizers' special ones
+MOST_LONG = 900  # less than any model's sliding window, so that every layer sees the whole prompt
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """`items`: a length, a text or tokens for each prompt."""
+
+    items: tuple[int | str | tuple[int, ...], ...]
+    text: str  # what they are, in a few words
+
+
+def drawn(seed: int, count: int = 64) -> Prompts:
+    rng = random.Random(seed)
+    lengths = (round(rng.lognormvariate(log(MEDIAN), SIGMA)) for _ in range(count))
+    items = tuple(min(max(n, SHORTEST), LONGEST) for n in lengths)
+    return Prompts(items, f"lengths as GSM8K's, seed {seed}")
+
+
+def read(file: Path) -> Prompts:
+    """One JSON object per line with 'question' or 'prompt', a text, or with 'tokens', a list."""
+    items: list[str | tuple[int, ...]] = []
+    for number, line in enumerate(read_text(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{file}:{number}"
+        try:
+            found = json.loads(line)
+        except ValueError:
+            raise InputError(f"{where}: is not one JSON object") from None
+        items.append(prompt_of(found, where))
+    if not items:
+        raise InputError(f"{file}: holds no prompt")
+    return Prompts(tuple(items), f"{len(items)} of {file.name}"[:200])
+
+
+def prompt_of(found: Any, where: str) -> str | tuple[int, ...]:
+    fields = found if isinstance(found, dict) else {}
+    text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
+    if isinstance(text, str) and text.strip():
+        return text
+    tokens = fields.get("tokens")
+    if isinstance(tokens, list) and tokens and all(type(t) is int and t >= 0 for t in tokens):
+        return tuple(tokens)
+    raise InputError(f"{where}: needs 'question' or 'prompt' with a text, or 'tokens' with numbers")
+
+
+def count_words(text: str) -> int:
+    """Words and signs: about the tokens of a text, for a model that has no tokenizer here."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def lengths(prompts: Prompts) -> list[int]:
+    """In tokens, as far as they are known without a tokenizer."""
+    sizes: dict[type, Callable[[Any], int]] = {int: int, str: count_words, tuple: len}
+    return [sizes[type(item)](item) for item in prompts.items]
+
+
+def tokens_of(
+    prompts: Prompts,
+    batch: int,
+    vocab: int,
+    seed: int,
+    tokenize: Callable[[str], Sequence[int]] | None = None,
+) -> list[list[int]]:
+    """The tokens of the first `batch` prompts, from the first again where there are fewer.
+
+    Where there is a length, or a text without a tokenizer, the tokens are random: they change
+    nothing in what is computed from them but the values.
+    """
+    rows = []
+    for i in range(batch):
+        item = prompts.items[i % len(prompts.items)]
+        if isinstance(item, str) and tokenize:
+            row = list(tokenize(item))
+        elif isinstance(item, tuple):
+            row = list(item)
+        else:
+            rng = random.Random(f"{seed}/{i}")
+            size = item if isinstance(item, int) else count_words(item)
+            row = [rng.randrange(FIRST_TOKEN, vocab) for _ in range(size)]
+        if not 0 < len(row) <= MOST_LONG:
+            raise InputError(f"a prompt has {len(row)} tokens; 1 to {MOST_LONG} can be run")
+        if max(row) >= vocab:
+            raise InputError(f"a prompt has token {max(row)}, but the model only {vocab}")
+        rows.append(row)
+    return rows

@@ -1,0 +1,158 @@
+"""What is made of what ran: times from kernel records, and whether tokens are the baseline's."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+Tokens = Sequence[Sequence[int]]  # one sequence per prompt
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What CUPTI recorded of a kernel, a copy or a fill on the GPU."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Names:
+    """What one quantized product launches by itself, by the names of the records.
+
+    `fused`: dequantizes and multiplies in one; where there is such a kernel, no dequantization can
+    be told from a product.
+    """
+
+    dequantize: frozenset[str]
+    product: frozenset[str]
+
+
+class RecordsLost(Exception):
+    """CUPTI did not record all that was launched; the text says how much."""
+
+
+def busy_ns(launches: Iterable[Launch]) -> int:
+    """How long the GPU was at work: overlapping records count once."""
+    total, reached = 0, 0
+    for x in sorted(launches, key=lambda x: x.start_ns):
+        total += max(0, x.end_ns - max(x.start_ns, reached))
+        reached = max(reached, x.end_ns)
+    return total
+
+
+def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
+    """What ran before each mark, in the order of the stream; what comes after the last is left."""
+    parts: list[list[Launch]] = [[]]
+    for x in sorted(launches, key=lambda x: x.start_ns):
+        if x.name == mark:
+            parts.append([])
+        else:
+            parts[-1].append(x)
+    return parts[:-1]
+
+
+def products(launches: Sequence[Launch], names: Names) -> list[Launch]:
+    """The records right behind a dequantization that are of its product."""
+    found, follows = [], False
+    for x in launches:
+        is_dequantization = x.name in names.dequantize
+        follows = is_dequantization or (follows and x.name in names.product)
+        if follows and not is_dequantization:
+            found.append(x)
+    return found
+
+
+def microseconds(part: Sequence[Launch], names: Names) -> dict[str, float]:
+    """kernel_time: of dequantizations; product_time: of the products of their outputs; busy_time:
+    of everything on the GPU.
+    """
+    dequantized = [x for x in part if x.name in names.dequantize]
+    found = {"kernel_time": dequantized, "product_time": products(part, names)}
+    times = {name: sum(x.end_ns - x.start_ns for x in xs) / 1e3 for name, xs in found.items()}
+    return times | {"busy_time": busy_ns(part) / 1e3}
+
+
+def require_all(
+    parts: Sequence[Sequence[Launch]], passes: int, per_pass: int | None, names: Names
+) -> None:
+    """RecordsLost unless there are so many passes, with so many dequantizations in each."""
+    if len(parts) != passes:
+        raise RecordsLost(f"CUPTI recorded {len(parts)} of {passes} forward passes")
+    for part in parts if per_pass is not None else ():
+        count = sum(x.name in names.dequantize for x in part)
+        if count != per_pass:
+            raise RecordsLost(f"CUPTI recorded {count} of {per_pass} dequantizations of a pass")
+
+
+def profile(
+    launches: Sequence[Launch],
+    mark: str,
+    names: Names,
+    passes: int,
+    per_pass: int | None,
+    starts_with_prompt: bool,
+) -> dict[str, float]:
+    """One sample of each metric, in us; those that end in .step are means over decoding steps."""
+    parts = split(launches, mark)
+    require_all(parts, passes, per_pass, names)
+    times = [microseconds(part, names) for part in parts]
+    found = {}
+    if starts_with_prompt:
+        found |= {name: sum(t[name] for t in times) for name in times[0]}
+        times = times[1:]
+    return found | {f"{name}.step": sum(t[name] for t in times) / len(times) for name in times[0]}
+
+
+def count_different(ours: Tokens, theirs: Tokens) -> int:
+    pairs = zip(ours, theirs, strict=True)
+    return sum(a != b for x, y in pairs for a, b in zip(x, y, strict=True))
+
+
+@dataclass
+class Exactness:
+    """Whether generated tokens are those of the baseline.
+
+    cuBLAS may choose another kernel for the same product, which sums in another order. So where
+    tokens differ, the baseline runs against itself first; only what is in none of its outputs is a
+    difference that another kernel made. `again` runs the baseline once more.
+    """
+
+    again: Callable[[], Tokens]
+    outputs: list[Tokens] = field(default_factory=list)
+    remark: str = ""
+
+    def compare(self, tokens: Tokens, repeat: Callable[[], Tokens]) -> str:
+        """Empty where they are; else what is different. `repeat` runs the same once more."""
+        tokens = plain_tokens(tokens)
+        if not self.outputs:
+            self.outputs.append(plain_tokens(self.again()))
+        if tokens in self.outputs:
+            return ""
+        found = plain_tokens(self.again())
+        if found in self.outputs:
+            return self.differs(tokens)
+        self.outputs.append(found)
+        self.remark = "the baseline's own tokens differ from run to run"
+        if tokens in self.outputs or plain_tokens(repeat()) in self.outputs:
+            return ""
+        return self.differs(tokens)
+
+    def differs(self, tokens: Tokens) -> str:
+        theirs = self.outputs[0]
+        count = count_different(tokens, theirs)
+        places = ((i, j) for i, row in enumerate(tokens) for j in range(len(row)))
+        i, j = next((i, j) for i, j in places if tokens[i][j] != theirs[i][j])
+        total = sum(map(len, theirs))
+        return (
+            f"{count} of {total} tokens differ; first in sequence {i}, token {j}: "
+            f"expected {theirs[i][j]}, actual {tokens[i][j]}; run against itself, the baseline "
+            f"{'differs too, but not so' if self.remark else 'does not differ'}"
+        )
+
+
+def plain_tokens(tokens: Tokens) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, tokens))
+
+
+def distinct(tokens: Tokens) -> int:
+    return len({token for row in tokens for token in row})

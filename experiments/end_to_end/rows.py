@@ -1,0 +1,89 @@
+"""Puts the kernel of a row under bitsandbytes, and takes it away again."""
+
+import importlib.metadata
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import bitsandbytes
+import torch
+
+from claims.errors import InputError
+from experiments.end_to_end.plan import Row, version_of
+
+FUSED = (
+    "bitsandbytes itself chooses for each product whether to dequantize or to multiply right from "
+    "the codes, which sums in another order: tokens may differ"
+)
+
+
+@contextmanager
+def in_place(row: Row) -> Iterator[None]:
+    """While it lasts, bitsandbytes computes as the row says."""
+    if row.kind == "installed":
+        yield
+        return
+    given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
+    with under(**given), always_dequantizing():
+        yield
+
+
+def under(**given: str) -> AbstractContextManager[Any]:
+    """While it lasts, a kernel or a library lies under bitsandbytes; without a name, its own."""
+    if not any(given.values()):
+        return nullcontext()
+    import dropin  # looks for bitsandbytes' CUDA back end
+
+    return dropin.install(**given)
+
+
+def check(chosen: Sequence[Row]) -> None:
+    """InputError where one of them cannot be put in place."""
+    for row in chosen:
+        try:
+            with in_place(row):
+                pass
+        except (RuntimeError, ValueError, OSError) as error:
+            raise InputError(f"{row.kernel}: {error}") from None
+
+
+@contextmanager
+def always_dequantizing() -> Iterator[None]:
+    """As the paper's bitsandbytes does for more than one row, whatever the installed one would."""
+    own = bitsandbytes.matmul_4bit
+    bitsandbytes.matmul_4bit = dequantize_and_multiply
+    try:
+        yield
+    finally:
+        bitsandbytes.matmul_4bit = own
+
+
+def dequantize_and_multiply(
+    x: torch.Tensor, codes: torch.Tensor, quant_state: Any, out: Any = None, bias: Any = None
+) -> torch.Tensor:
+    """In the place of bitsandbytes.matmul_4bit; `codes` may come transposed, which is no matter."""
+    weight = bitsandbytes.functional.dequantize_4bit(codes.data.view(-1, 1), quant_state)
+    return torch.nn.functional.linear(x, weight.to(x.dtype), bias)
+
+
+def can_fuse() -> bool:
+    """Whether the installed bitsandbytes knows products without dequantization."""
+    return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
+
+
+def described(row: Row) -> dict[str, Any]:
+    """What a result file says of the row, whatever came of it."""
+    version = ""
+    if row.kind == "installed":
+        version = importlib.metadata.version("bitsandbytes")
+    elif row.kind == "peer":
+        version = version_of(Path(row.library)) or "(version unknown)"
+    maker = f"bitsandbytes {version}" if version else ""
+    return {
+        "kernel": maker.replace(" ", "_") if row.kind == "installed" else row.kernel,
+        "origin": {"kind": "peer" if maker else "project", "maker": maker},
+        "lineage": row.lineage,
+        "source_file": "" if maker else f"kernels/nf4/{row.kernel}.cu",
+        "deviation": None,
+    }

@@ -1,0 +1,99 @@
+"""The models: their sizes, the memory that a run of one takes, and about how long it takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from claims.json_files import ROOT, read_json
+
+FOLDER = ROOT / "data/models"
+BLOCK_SIZE = 64  # of the weights that are made here
+NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
+SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and what the allocator cannot use
+
+# Our names of the sizes, and those of transformers' configurations.
+CONFIG_NAMES = {
+    "hidden": "hidden_size",
+    "intermediate": "intermediate_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "vocab": "vocab_size",
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder as data/models/models.json gives it. `classes`: of transformers, model and
+    configuration; `extras`: what the configuration needs beside the sizes.
+    """
+
+    id: str
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    classes: tuple[str, str] = ("", "")
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Arguments of transformers' configuration class.
+
+        The head is never the embedding: with random weights, that would give the last token over
+        and over, whatever the layers compute.
+        """
+        sizes = {theirs: getattr(self, ours) for ours, theirs in CONFIG_NAMES.items()}
+        return sizes | {"tie_word_embeddings": False} | self.extras
+
+    def matrices(self) -> Iterator[tuple[int, int]]:
+        """Rows and columns of the quantized matrices of one decoder layer."""
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        yield from [(q, self.hidden), (kv, self.hidden), (kv, self.hidden), (self.hidden, q)]
+        yield from [(self.intermediate, self.hidden)] * 2 + [(self.hidden, self.intermediate)]
+
+    @property
+    def nf4_weights(self) -> int:
+        return self.layers * sum(rows * columns for rows, columns in self.matrices())
+
+    @property
+    def launches(self) -> int:
+        """Dequantizations in one forward pass."""
+        return self.layers * len(list(self.matrices()))
+
+    def bytes_needed(self, batch: int, prompt: int, tokens: int) -> int:
+        """About what a run takes on the GPU: weights, cache, activations of the prompt."""
+        half = 2  # bytes of fp16
+        weights = NF4_BYTES * self.nf4_weights + half * 2 * self.vocab * self.hidden
+        largest = half * max(rows * columns for rows, columns in self.matrices())
+        keys_and_values = 2 * half * self.layers * self.kv_heads * self.head_dim
+        cache_bytes = 2 * keys_and_values * batch * (prompt + tokens)  # one grows, one is static
+        activations = half * batch * prompt * (4 * self.intermediate + 8 * self.hidden)
+        logits = 4 * batch * self.vocab * 4
+        return int(weights + 2 * largest + cache_bytes + activations + logits + SPARE_BYTES)
+
+    def step_s(self, batch: int) -> float:
+        """About one forward pass on an H200: the mean over the kernels that are compared."""
+        billions = self.nf4_weights / 1e9
+        return 0.8 * (0.062 + (0.0021 + 0.001 * batch / 64) * billions)
+
+
+@cache
+def known() -> dict[str, Model]:
+    """Every model that can be built without a download."""
+    sizes = {m["id"]: m for m in read_json(FOLDER / "models.json")["models"]}
+    found = read_json(FOLDER / "transformers.json")["models"]
+    names = ("id", *CONFIG_NAMES)
+    return {
+        name: Model(
+            **{k: sizes[name][k] for k in names},
+            classes=tuple(more["classes"]),
+            extras=more["config"],
+        )
+        for name, more in found.items()
+    }

@@ -1,0 +1,126 @@
+"""The two ways of decoding, each with a row's kernel in place: as transformers generates, and with
+the step in a CUDA graph; and what a row's products launch.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import bitsandbytes
+import torch
+
+from experiments.end_to_end import build, rows
+from experiments.end_to_end.generate import Batch, Generated, StaticDecoder, eager
+from experiments.end_to_end.plan import EAGER, GRAPH, GRAPH_STEPS, Row
+from experiments.end_to_end.protocol import Launch, Names, Tokens, profile, split
+
+
+class Eager:
+    """transformers' own generate."""
+
+    name = EAGER
+    starts_with_prompt = True
+
+    def __init__(self, model: Any, batch: Batch, gpu: Any):
+        self.model, self.batch, self.gpu = model, batch, gpu
+        self.passes = batch.tokens
+
+    def prepare(self, row: Row) -> str:
+        """Empty, or why the row cannot be run in this way."""
+        return ""
+
+    def run(self, row: Row) -> Generated:
+        with rows.in_place(row):
+            return eager(self.model, self.batch, self.gpu)
+
+    def recorded(self, row: Row) -> tuple[Tokens, list[Launch]]:
+        with rows.in_place(row):
+            found, launches = self.gpu.records(
+                lambda: eager(self.model, self.batch, self.gpu, marks=True)
+            )
+        return found.tokens, launches
+
+
+class Graph:
+    """The decoding step of each row in a CUDA graph; the prompt is computed as ever."""
+
+    name = GRAPH
+    starts_with_prompt = False
+
+    def __init__(self, model: Any, batch: Batch, gpu: Any):
+        self.model, self.batch, self.gpu = model, batch, gpu
+        self.decoder = StaticDecoder(model, batch, gpu)
+        self.replays: dict[Row, Callable[[], None]] = {}
+        self.passes = min(GRAPH_STEPS, batch.tokens - 1)  # that are recorded at a time
+
+    def prepare(self, row: Row) -> str:
+        try:
+            with rows.in_place(row):
+                self.replays[row] = self.decoder.capture()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            return f"cannot be captured in a CUDA graph: {build.first_line(error)}"
+        return ""
+
+    def run(self, row: Row) -> Generated:
+        with rows.in_place(row):
+            return self.decoder.generate(self.replays[row])
+
+    def recorded(self, row: Row) -> tuple[Tokens, list[Launch]]:
+        def steps() -> None:
+            for _ in range(self.passes):
+                self.replays[row]()
+                self.gpu.mark()
+
+        with rows.in_place(row):
+            self.decoder.prefill()
+            _, launches = self.gpu.records(steps)
+        return self.decoder.tokens[:, : self.passes + 1].tolist(), launches
+
+
+@torch.no_grad()
+def learn(way: Eager | Graph, row: Row) -> tuple[Names, int]:
+    """The names of what dequantizations and products launch by themselves, and how many records a
+    forward pass has of the former, if it dequantizes every layer.
+    """
+    gpu, batch = way.gpu, way.batch
+    layers = {tuple(x.weight.quant_state.shape): x for x in build.layers(way.model)}
+    sizes = [len(batch.ids)] + [batch.ids.numel()] * way.starts_with_prompt
+
+    def alone() -> None:
+        for layer in layers.values():
+            bitsandbytes.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+            gpu.mark()
+        for shape, layer in layers.items():
+            for size in sizes:
+                layer(torch.ones((size, shape[1]), dtype=way.model.dtype, device=gpu.device))
+            gpu.mark()
+
+    with rows.in_place(row):
+        _, launches = gpu.records(alone)
+    found = [[x.name for x in part] for part in split(launches, gpu.mark_name())]
+    # PyTorch's own kernels in between, such as an addition, are in the rest of the model as well.
+    counts = {
+        shape: [name for name in part if "at::native" not in name]
+        for shape, part in zip(layers, found, strict=False)
+    }
+    dequantize = frozenset(name for part in counts.values() for name in part)
+    product = frozenset(name for part in found[len(layers) :] for name in part) - dequantize
+    every = [tuple(x.weight.quant_state.shape) for x in build.layers(way.model)]
+    return Names(dequantize, product), sum(len(counts[shape]) for shape in every)
+
+
+def profiled(
+    way: Eager | Graph, row: Row, names: Names, per_pass: int
+) -> tuple[Tokens, dict[str, float]]:
+    """Tokens, and times in us, of one recorded generation.
+
+    Of a row that may multiply right from the codes nothing says how many dequantizations there are
+    to be, nor which product is whose.
+    """
+    tokens, launches = way.recorded(row)
+    fuses = row.kind == "installed" and rows.can_fuse()
+    expected = None if fuses else per_pass
+    where = (way.passes, expected, way.starts_with_prompt)
+    found = profile(launches, way.gpu.mark_name(), names, *where)
+    return tokens, {k: v for k, v in found.items() if not (fuses and k.startswith("product_time"))}

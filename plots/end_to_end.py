@@ -1,0 +1,42 @@
+"""Experiment end_to_end: what there is to see of it."""
+
+from claims.end_to_end import WALL_TIME
+from plots import end_to_end_figures as figures
+from plots import end_to_end_tables as tables
+from plots.end_to_end_rows import GRAPH, OURS, STEP, compared, places
+from plots.end_to_end_steps import newest, steps
+from plots.experiments import Run
+
+
+def highlights(run: Run) -> list[str]:
+    """For each model, what our fastest kernel and bitsandbytes' own way make of a step."""
+    baseline, _ = compared(run)
+    lines = []
+    for place in places(run, GRAPH):
+        gain = place.gain(baseline, OURS, WALL_TIME + STEP)
+        own = place.gain(baseline, place.installed, WALL_TIME + STEP)
+        if gain and place.batch == min(p.batch for p in places(run) if p.model == place.model):
+            beside = f"; {place.installed}, its own way: {own.value:.2f}x" if own else ""
+            where = f"{place.model} at batch {place.batch}, in a graph"
+            lines.append(f"A step of {where}: {OURS} {gain.value:.2f}x {baseline}{beside}.")
+    return lines
+
+
+PASSES = {"timing": ("end_to_end",), "profile": ("end_to_end",)}
+TABLES = (
+    tables.table1,
+    tables.figure4,
+    steps,
+    newest,
+    tables.amdahl_table,
+    tables.qmatmul,
+)
+ON_TERMINAL = ("table1", "figure4", "newest")
+SHORT_TABLE = None
+FIGURES = {
+    "figure4": ("Latency and throughput, ours and the paper's points", figures.figure4),
+    "share": ("Dequantization's share of a generation", figures.share_figure),
+    "graph": ("A decoding step, eager and in one CUDA graph", figures.graph_figure),
+    "newest": ("Against bitsandbytes as it is installed", figures.newest_figure),
+    "amdahl": ("Speed-ups predicted by Amdahl's law, and measured", figures.amdahl_figure),
+}

@@ -1,0 +1,216 @@
+"""Figures of generated text: over the batches, one panel per model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from claims.end_to_end import WALL_TIME
+from claims.stats import INTERVAL_NOTE, Estimate
+from plots import figures as draw
+from plots.captions import clock_warning, first_warning
+from plots.end_to_end_rows import (
+    EAGER,
+    GRAPH,
+    OURS,
+    STEP,
+    Place,
+    compared,
+    models,
+    of_model,
+    places,
+)
+from plots.end_to_end_tables import OVERHEAD, our_point, papers_predictions
+from plots.experiments import Run
+
+BARS = f"Bars: intervals. {INTERVAL_NOTE}"
+PAPERS = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
+Value = Callable[[Place], Estimate | None]
+
+
+def looks(run: Run) -> dict[str, dict[str, Any]]:
+    """One for each kernel, the same in all figures."""
+    names = list(dict.fromkeys(kernel for place in places(run) for kernel in place.kernels))
+    series = zip(names, draw.SERIES * 9, strict=False)
+    return {name: {"color": c, "marker": m, "linestyle": line} for name, (c, m, line) in series}
+
+
+def curve(axes: Axes, shown: Sequence[Place], value: Value, **look: Any) -> None:
+    """Over the batches, with intervals; nothing where nothing was measured."""
+    points = [(place.batch, e) for place in shown if (e := value(place))]
+    if points:
+        xs, found = zip(*points, strict=True)
+        ends = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
+        axes.errorbar(xs, [e.value for e in found], yerr=ends, capsize=2, **look)
+
+
+def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """A column for each model, with batches along it."""
+    names = models(run)
+    figure = draw.new_figure(1.6 + 2.6 * max(2, len(names)), height)
+    grid = figure.subplots(rows, len(names), squeeze=False, sharex=True)
+    batches = sorted({place.batch for place in places(run)})
+    for column, name in enumerate(names):
+        grid[0][column].set_title(name)
+        grid[-1][column].set_xlabel("batch (sequences)")
+    for axes in grid.flat:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(batches, [str(batch) for batch in batches])
+        axes.minorticks_off()
+        axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
+    return figure, grid.tolist()
+
+
+def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequence[str]) -> None:
+    """What panels lack, the legend and the caption."""
+    every = [axes for row in grid for axes in row]
+    for axes in every:
+        if not axes.containers:  # of ours; the paper has points of its own
+            draw.annotate_empty(axes, "no time:\nsee the table")
+        if axes.get_autoscaley_on():
+            axes.set_ylim(bottom=0)
+    draw.legend_above(figure, every, columns=3, last="paper")
+    baseline, _ = compared(run)
+    warnings = [
+        w
+        for place in places(run)
+        for record in place.timing.values()
+        for w in clock_warning(place.timing.get(baseline), record)
+    ]
+    draw.add_caption(figure, run["timing"], [*notes, *first_warning(warnings)], run.recorded)
+
+
+def figure4(run: Run) -> Figure:
+    """Latency over throughput; the paper's points, as far as its text gives them."""
+    figure, grid = panels_of(run, 2, 5.4)
+    styles, (baseline, subject) = looks(run), compared(run)
+    for column, model in enumerate(models(run)):
+        shown = of_model(run, model)
+        for kernel, look in styles.items():
+            curve(grid[0][column], shown, lambda p, k=kernel: seconds(p, k), label=kernel, **look)
+            speed = curve_of_speed(kernel)
+            curve(grid[1][column], shown, speed, label=kernel, **look)
+        for kernel, run_name in ((baseline, "baseline"), (subject, "optimized")):
+            look = PAPERS | {"markeredgecolor": styles.get(kernel, {}).get("color", draw.GREY)}
+            for row, unit in enumerate(("s", "tokens_per_s")):
+                points = papers_points(run, model, f"{run_name}_{unit}")
+                label = f"paper's {kernel} ({run.source.gpu})"
+                if points:
+                    draw.mark(grid[row][column], *points, "*", label=label, gid="paper", **look)
+    grid[0][0].set_ylabel("seconds per generation")
+    grid[1][0].set_ylabel("tokens per second")
+    tokens = ", ".join(str(n) for n in dict.fromkeys(p.tokens for p in places(run)))
+    notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
+    finish(run, figure, grid, notes)
+    return figure
+
+
+def seconds(place: Place, kernel: str) -> Estimate | None:
+    us = place.time(kernel, WALL_TIME)
+    return Estimate(us.median / 1e6, us.low / 1e6, us.high / 1e6) if us else None
+
+
+def curve_of_speed(kernel: str) -> Value:
+    return lambda place: place.tokens_per_s(kernel)
+
+
+def papers_points(run: Run, model: str, field: str) -> tuple[list[int], list[float]] | None:
+    """Batches and values of one field of Figure 4."""
+    theirs = next((name for name, ours in run.source.models.items() if model in ours), "")
+    rows = run.source.tables["figure4"].get(theirs, {}).items()
+    found = [(int(batch), row[field]) for batch, row in rows if field in row]
+    return tuple(map(list, zip(*found, strict=True))) if found else None
+
+
+def share_figure(run: Run) -> Figure:
+    """Table I: dequantization's share of a generation, of the baseline and the paper's kernel."""
+    figure, grid = panels_of(run, 1, 3.4)
+    styles = looks(run)
+    for axes, model in zip(grid[0], models(run), strict=True):
+        for kernel in compared(run):
+            look = styles.get(kernel, {}) | {"label": kernel}
+            curve(axes, of_model(run, model), lambda p, k=kernel: p.share(k), **look)
+        cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at["model"] == model]
+        if cells:
+            xs, ys = [c.at["batch"] for c in cells], [c.value for c in cells]
+            look = PAPERS | {"markeredgecolor": draw.BLACK}
+            label = f"paper's baseline ({run.source.gpu})"
+            draw.mark(axes, xs, ys, "*", label=label, gid="paper", **look)
+    grid[0][0].set_ylabel("dequantization's share\nof a generation (%)")
+    finish(run, figure, grid, [f"Eager. {BARS}"])
+    return figure
+
+
+def graph_figure(run: Run) -> Figure:
+    """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
+    figure, grid = panels_of(run, 2, 5.4)
+    styles, (baseline, _) = looks(run), compared(run)
+    lines = {EAGER: (0, (2, 2)), GRAPH: "-"}
+    for column, model in enumerate(models(run)):
+        for way, line in lines.items():
+            shown = of_model(run, model, way)
+            for kernel, look in styles.items():
+                look = look | {"linestyle": line, "label": f"{kernel}, {way}"}
+                if kernel != baseline:
+                    curve(grid[0][column], shown, step_gain(baseline, kernel), **look)
+                curve(grid[1][column], shown, lambda p, k=kernel: p.idle_percent(k), **look)
+        grid[0][column].axhline(1, color=draw.BLACK, linewidth=1)
+        grid[1][column].set_ylim(-5, 100)
+    grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
+    grid[1][0].set_ylabel("of a step, the GPU\nwaits for the host (%)")
+    finish(run, figure, grid, [f"Decoding steps alone. {BARS}"])
+    return figure
+
+
+def step_gain(baseline: str | None, kernel: str) -> Value:
+    return lambda place: place.gain(baseline, kernel, WALL_TIME + STEP)
+
+
+def newest_figure(run: Run) -> Figure:
+    """A decoding step of bitsandbytes as it is installed, over one with our kernel under it."""
+    figure, grid = panels_of(run, 1, 3.4)
+    for axes, model in zip(grid[0], models(run), strict=True):
+        axes.axhline(1, color=draw.BLACK, linewidth=1)
+        for way, (colour, marker) in {EAGER: (draw.SKY, "o"), GRAPH: (draw.BLUE, "s")}.items():
+            look = {"color": colour, "marker": marker, "label": way}
+            value = lambda p: p.gain(p.installed, OURS, WALL_TIME + STEP)  # noqa: E731
+            curve(axes, of_model(run, model, way), value, **look)
+    own = next((p.installed for p in places(run)), None) or "bitsandbytes"
+    grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
+    note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
+    finish(run, figure, grid, [note])
+    return figure
+
+
+def amdahl_figure(run: Run) -> Figure:
+    """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
+    figure = draw.new_figure(5.6, 4.4)
+    axes = figure.subplots()
+    baseline, subject = compared(run)
+    ways = ((EAGER, "", draw.SKY, "o"), (GRAPH, STEP, draw.BLUE, "s"))
+    drawn: list[float] = []
+    for way, part, colour, marker in ways:
+        points = [our_point(p, baseline, subject, part)[3:] for p in places(run, way)]
+        points = [(x, y) for x, y in points if x and y]
+        if points:
+            label = f"ours, {way} ({run['timing'].gpu})"
+            look = {"color": colour, "label": label, "gid": way}
+            draw.mark(axes, *zip(*points, strict=True), marker, **look)
+        drawn += [value for point in points for value in point]
+    theirs = [(x, y) for *_, x, y in papers_predictions(run) if x and y]
+    look = PAPERS | {"markeredgecolor": draw.ORANGE, "gid": "paper"}
+    label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
+    draw.mark(axes, *zip(*theirs, strict=True), "*", label=label, **look)
+    drawn += [value for point in theirs for value in point]
+    ends = [min(drawn) - 0.05, max(drawn) + 0.05]
+    axes.plot(ends, ends, color=draw.BLACK, linewidth=1, label="as predicted")
+    axes.set_xlabel(f"predicted speed-up with {subject} (x)")
+    axes.set_ylabel("measured speed-up (x)")
+    draw.legend_above(figure, [axes], columns=2, last="paper")
+    notes = [
+        "Amdahl's law: 1 / (1 - share + share / kernel speed-up).",
+        "Eager: of a generation; graph: of a decoding step.",
+    ]
+    draw.add_caption(figure, run["timing"], notes, run.recorded)
+    return figure

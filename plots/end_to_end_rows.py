@@ -1,0 +1,115 @@
+"""What was measured of generated text, place by place: a model at a batch, in one way of decoding.
+
+A time of one step is a mean over the decoding steps of a generation; of samples, the median.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from claims.end_to_end import WALL_TIME, amdahl, percent_of
+from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
+from claims.stats import Estimate, Summary, ratio, share_percent
+from plots.experiments import Run
+
+BUSY_TIME = "busy_time"
+STEP = ".step"
+EAGER, GRAPH = "eager", "graph"
+OURS = "streaming"  # the kernel that is compared with the newest bitsandbytes
+INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
+
+
+@dataclass(frozen=True)
+class Place:
+    """The rows of a model at a batch, in one way; by kernel."""
+
+    model: str
+    batch: int
+    way: str
+    tokens: int
+    timing: dict[str, Record]
+    profile: dict[str, Record]
+
+    @property
+    def at(self) -> dict[str, object]:
+        return {"model": self.model, "batch": self.batch}
+
+    @property
+    def kernels(self) -> list[str]:
+        return list(self.timing)
+
+    @property
+    def installed(self) -> str | None:
+        """bitsandbytes as it is installed."""
+        return next((k for k, r in self.timing.items() if r.lineage == INSTALLED), None)
+
+    def time(self, kernel: str | None, metric: str) -> Summary | None:
+        """In us, from the pass that has the metric; None where no time may be shown."""
+        rows = self.timing if metric.startswith(WALL_TIME) else self.profile
+        record = rows.get(kernel or "")
+        found = record.metric(metric) if record is not None and record.is_verified else None
+        return found.summary if found else None
+
+    def gain(self, baseline: str | None, kernel: str | None, metric: str) -> Estimate | None:
+        """The baseline's time over the kernel's."""
+        before, after = self.time(baseline, metric), self.time(kernel, metric)
+        return ratio(before, after) if before and after else None
+
+    def tokens_per_s(self, kernel: str) -> Estimate | None:
+        us = self.time(kernel, WALL_TIME)
+        if us is None:
+            return None
+        count = 1e6 * self.batch * self.tokens
+        return Estimate(*(count / time for time in (us.median, us.high, us.low)))
+
+    def idle_percent(self, kernel: str) -> Estimate | None:
+        """Of a decoding step, in which the GPU runs nothing: it waits for the host."""
+        busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
+        if busy is None or wall is None:
+            return None
+        found = percent_of(busy, wall)
+        return Estimate(100 - found.value, 100 - found.high, 100 - found.low)
+
+    def share(self, kernel: str, part: str = "") -> Estimate | None:
+        """Of dequantization in a generation, or with STEP in a decoding step, in percent."""
+        dequantize = self.time(kernel, KERNEL_TIME + part)
+        wall = self.time(kernel, WALL_TIME + part)
+        return percent_of(dequantize, wall) if dequantize and wall else None
+
+    def predicted(self, baseline: str, kernel: str, part: str = "") -> float | None:
+        """By Amdahl's law, from the baseline's share and the kernel's own speed-up."""
+        share, faster = self.share(baseline, part), self.gain(baseline, kernel, KERNEL_TIME + part)
+        return amdahl(share.value / 100, faster.value) if share and faster else None
+
+    def matmul_share(self, kernel: str) -> Summary | None:
+        """Dequantization's part of quantized products, sample by sample, in percent."""
+        names = (KERNEL_TIME, PRODUCT_TIME)
+        if not all(self.time(kernel, name) for name in names):
+            return None
+        return share_percent(*(self.profile[kernel].metrics[name].samples for name in names))
+
+
+def by_kernel(results: Results, problem: str) -> dict[str, Record]:
+    return {r.kernel: r for r in results.records if r.problem["name"] == problem}
+
+
+def places(run: Run, way: str = EAGER) -> Iterator[Place]:
+    """Every place of one way, in the order of the file."""
+    for problem in run["timing"].problems():
+        if problem["way"] == way:
+            facts = (problem["model"], problem["batch"], way, problem["tokens"])
+            rows = (by_kernel(run[name], problem["name"]) for name in ("timing", "profile"))
+            yield Place(*facts, *rows)
+
+
+def models(run: Run) -> list[str]:
+    return list(dict.fromkeys(place.model for place in places(run)))
+
+
+def of_model(run: Run, model: str, way: str = EAGER) -> list[Place]:
+    return sorted((p for p in places(run, way) if p.model == model), key=lambda p: p.batch)
+
+
+def compared(run: Run) -> tuple[str, str]:
+    """The baseline and the paper's kernel, as the claim on Figure 4 names them."""
+    arguments = run.decision("end-to-end").claim.arguments
+    return arguments["baseline"], arguments["subject"]

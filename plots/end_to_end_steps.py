@@ -1,0 +1,95 @@
+"""Tables of decoding steps: every kernel, eager and in a graph, and bitsandbytes' newest way."""
+
+from claims.end_to_end import WALL_TIME
+from claims.results import Record
+from claims.stats import INTERVAL_NOTE
+from plots.captions import outcome_words
+from plots.end_to_end_rows import EAGER, GRAPH, OURS, STEP, Place, compared, places
+from plots.end_to_end_tables import (
+    WAYS_NOTE,
+    estimate_columns,
+    median,
+    number,
+    per_model,
+    provenance,
+    times,
+    with_interval,
+)
+from plots.experiments import Run
+from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
+
+
+def steps(run: Run) -> Table:
+    """Every kernel, eager and in the graph."""
+    baseline, _ = compared(run)
+    rows: list[Row | Group] = []
+    data: list[dict[str, object]] = []
+    graphs = {(p.model, p.batch): p for p in places(run, GRAPH)}
+    for eager in places(run):
+        rows.append(Group(f"{eager.model}, batch {eager.batch}"))
+        graph = graphs.get((eager.model, eager.batch))
+        for kernel in eager.kernels:
+            cells: list[Cell | str] = []
+            for place in filter(None, (eager, graph)):
+                speed, idle = place.tokens_per_s(kernel), place.idle_percent(kernel)
+                step = place.time(kernel, WALL_TIME + STEP)
+                gain = place.gain(baseline, kernel, WALL_TIME + STEP)
+                cells += [number(speed.value if speed else None), median(step, 1e3)]
+                cells += [NONE if kernel == baseline else times(gain)]
+                cells += [NONE if idle is None else f"{idle.value:.0f}"]
+                found = place.at | {"kernel": kernel, "way": place.way}
+                found |= estimate_columns("tokens_per_s", speed)
+                found |= {"step_ms": step and step.median / 1e3}
+                found |= estimate_columns("speedup", gain) | estimate_columns("idle_percent", idle)
+                data.append(found)
+            cells += [NONE] * (9 - 1 - len(cells))
+            record = eager.timing[kernel]
+            rows.append([kernel, *cells, Cell(outcome_words(record), notes_of(record))])
+    columns: list[Column] = [KERNEL]
+    for way in (EAGER, GRAPH):
+        columns += numbers(f"{way} tok/s", "step ms", "x", "idle %", wrap=1)
+    columns += words("tokens")
+    notes = [
+        f"{WAYS_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
+        f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
+        f"waits for the host. tokens: compared with {baseline}'s.",
+        f"bitsandbytes' own row is as it is installed; under every other, all products dequantize. "
+        f"{INTERVAL_NOTE}",
+    ]
+    title = "A decoding step with each kernel, eager and in one CUDA graph"
+    return Table("steps", title, columns, rows, data, notes, provenance(run))
+
+
+def notes_of(record: Record) -> tuple[str, ...]:
+    """Why a row has no time, or how tokens may differ, which is the same in all its rows."""
+    said = record.deviation if record.deviates else record.reason * (not record.is_verified)
+    return (f"{record.kernel}: {said}",) if said else ()
+
+
+def newest(run: Run) -> Table:
+    """Our fastest kernel against bitsandbytes as it is installed."""
+    data: list[dict[str, object]] = []
+    graphs = {(p.model, p.batch): p for p in places(run, GRAPH)}
+
+    def row(eager: Place) -> Row:
+        cells: list[Cell | str] = [str(eager.batch)]
+        for place in filter(None, (eager, graphs.get((eager.model, eager.batch)))):
+            gain = place.gain(place.installed, OURS, WALL_TIME + STEP)
+            whole = place.gain(place.installed, OURS, WALL_TIME)
+            for kernel in (place.installed, OURS):
+                cells.append(median(place.time(kernel, WALL_TIME + STEP), 1e3))
+            cells.append(with_interval(gain, 2))
+            found = place.at | {"way": place.way} | estimate_columns("step_speedup", gain)
+            data.append(found | estimate_columns("generation_speedup", whole))
+        return cells + [NONE] * (7 - len(cells))
+
+    columns = numbers("batch")
+    for way in (EAGER, GRAPH):
+        columns += numbers(f"{way}: own ms", f"{OURS} ms", "x (interval)")
+    own = next((p.installed for p in places(run)), None) or "bitsandbytes"
+    notes = [
+        f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
+        f"products dequantizing: below 1, bitsandbytes' own way is the faster. {INTERVAL_NOTE}"
+    ]
+    title = f"{OURS} against {own}"
+    return Table("newest", title, columns, per_model(run, row), data, notes, provenance(run))

@@ -1,0 +1,264 @@
+"""Tables of generated text with the paper's numbers: Table I, Figure 4, and what follows."""
+
+from collections.abc import Callable, Iterable
+
+from claims.end_to_end import KERNEL_SPEEDUP, WALL_TIME, amdahl
+from claims.ledger import Verdict
+from claims.results import KERNEL_TIME, PRODUCT_TIME
+from claims.stats import INTERVAL_NOTE, Estimate, Summary, difference_percent, significant
+from plots import ledger
+from plots.captions import machine_notes
+from plots.end_to_end_rows import (
+    EAGER,
+    GRAPH,
+    STEP,
+    Place,
+    compared,
+    models,
+    of_model,
+    places,
+)
+from plots.experiments import Run
+from plots.tables import NONE, Cell, Group, Row, Table, numbers, words
+
+OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
+QMATMUL = "qmatmul-72"  # of another experiment, which replays the products alone
+WAYS_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
+
+
+def provenance(run: Run) -> list[str]:
+    notes = [note for name in ("timing", "profile") for note in machine_notes(run[name])]
+    return list(dict.fromkeys(notes))
+
+
+def number(found: float | None, digits: int = 3) -> str:
+    return NONE if found is None else significant(found, digits)
+
+
+def median(found: Summary | None, scale: float) -> str:
+    return NONE if found is None else significant(found.median / scale, 3)
+
+
+def with_interval(found: Estimate | None, digits: int, unit: str = "") -> str:
+    if found is None:
+        return NONE
+    ends = [f"{end:.{digits}f}" for end in (found.value, *found.interval)]
+    return f"{ends[0]}{unit} ({ends[1]}-{ends[2]})"
+
+
+def times(found: Estimate | None) -> str:
+    """A speed-up; where the intervals overlap, that no difference was seen."""
+    if found is None:
+        return NONE
+    return f"{found.value:.2f}" if found.differs_from_one else "no diff."
+
+
+def verdict_at(run: Run, claim: str, place: Place) -> Verdict | None:
+    verdicts = run.decision(claim).verdicts
+    return next((v for v in verdicts if v.cell.at == place.at), None)
+
+
+def beside_papers(v: Verdict | None, ours: Estimate | None, digits: int) -> list[Cell | str]:
+    """The paper's value, ours, the difference and the verdict."""
+    value = v.cell.value if v else None
+    shown = with_interval(ours, digits)
+    if v is None or value is None:
+        return [NONE, shown, NONE, NONE]
+    change = NONE if ours is None else f"{difference_percent(ours.value, value):+.1f} %"
+    notes = (v.reason,) if v.verdict == "not_testable" else ()
+    return [f"{value:.{digits}f}", shown, change, Cell(ledger.spell(v.verdict), notes)]
+
+
+def estimate_columns(name: str, found: Estimate | None) -> dict[str, float | None]:
+    keys = (name, f"{name}_low", f"{name}_high")
+    values = (found.value, *found.interval) if found else (None, None, None)
+    return dict(zip(keys, values, strict=True))
+
+
+def per_model(run: Run, row_of: Callable[[Place], Row]) -> list[Row | Group]:
+    """A group for each model, with a row for each of its places."""
+    found: list[Row | Group] = []
+    for model in models(run):
+        found.append(Group(model))
+        found += [row_of(place) for place in of_model(run, model)]
+    return found
+
+
+def table1(run: Run) -> Table:
+    """Dequantization's share of a generation, and its time; the paper has Qwen3-32B alone."""
+    baseline, _ = compared(run)
+    papers = run.source.tables["table1_qwen3_32b"]
+    data: list[dict[str, object]] = []
+
+    def row(place: Place) -> Row:
+        v, share = verdict_at(run, OVERHEAD, place), place.share(baseline)
+        theirs = papers[str(place.batch)]["kernel_latency_ms"] if v else None
+        us = place.time(baseline, KERNEL_TIME)
+        per_pass = None if us is None else us.median / place.tokens / 1e3
+        data.append(
+            place.at
+            | {"tokens": place.tokens, "paper_percent": v.cell.value if v else None}
+            | estimate_columns("percent", share)
+            | {"paper_dequantization_ms": theirs, "dequantization_ms": us and us.median / 1e3}
+            | {"per_forward_pass_ms": per_pass}
+        )
+        total = median(us, 1e6)
+        return [
+            *(str(place.batch), *beside_papers(v, share, 1)),
+            *(NONE if theirs is None else f"{theirs / 1e3:.2f}", total, number(per_pass)),
+        ]
+
+    columns = [*numbers("batch", "paper %", "ours % (interval)", "difference"), *words("verdict")]
+    columns += numbers("paper s", "ours s", "ours ms per pass")
+    decision = run.decision(OVERHEAD)
+    notes = [
+        f"Reproduced if, declared beforehand: {decision.criterion}.",
+        f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
+        "without the profiler. s: of all dequantizations of one generation. The paper does not "
+        f"say how many tokens it made, so compare a pass; ours made {tokens_text(run)}. "
+        f"{INTERVAL_NOTE}",
+    ]
+    title = f"Table I: dequantization's share of generating text ({baseline}), eager"
+    return Table("table1", title, columns, per_model(run, row), data, notes, provenance(run))
+
+
+def tokens_text(run: Run) -> str:
+    return ", ".join(str(n) for n in dict.fromkeys(place.tokens for place in places(run)))
+
+
+def figure4(run: Run) -> Table:
+    """Latency and throughput of the baseline and the paper's kernel."""
+    baseline, subject = compared(run)
+    data: list[dict[str, object]] = []
+
+    def row(place: Place) -> Row:
+        v = verdict_at(run, FIGURE4, place)
+        gain = place.gain(baseline, subject, WALL_TIME)
+        seconds = [place.time(kernel, WALL_TIME) for kernel in (baseline, subject)]
+        speeds = [place.tokens_per_s(kernel) for kernel in (baseline, subject)]
+        data.append(
+            place.at
+            | {"paper": v.cell.value if v else None}
+            | estimate_columns("speedup", gain)
+            | {
+                f"{k}_s": s and s.median / 1e6
+                for k, s in zip((baseline, subject), seconds, strict=True)
+            }
+            | {
+                f"{k}_tokens_per_s": e and e.value
+                for k, e in zip((baseline, subject), speeds, strict=True)
+            }
+        )
+        cells = [median(s, 1e6) for s in seconds]
+        cells += [number(e.value if e else None) for e in speeds]
+        return [str(place.batch), *beside_papers(v, gain, 2), *cells]
+
+    columns = [*numbers("batch", "paper x", "ours x (interval)", "difference"), *words("verdict")]
+    columns += numbers("before s", "after s", "before tok/s", "after tok/s")
+    averages = [v for v in run.decision(FIGURE4).verdicts if v.cell.at["batch"] == "average"]
+    said = [f"{v.cell.at['model']} {number(v.ours)} (paper {v.cell.value:g})" for v in averages]
+    notes = [
+        f"Reproduced if, declared beforehand: {run.decision(FIGURE4).criterion}.",
+        f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
+        f"{tokens_text(run)} tokens per prompt, the prompt included. {INTERVAL_NOTE}",
+        f"Average over all batches: {', '.join(said)}.",
+    ]
+    title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
+    return Table("figure4", title, columns, per_model(run, row), data, notes, provenance(run))
+
+
+def amdahl_table(run: Run) -> Table:
+    """What share and kernel speed-up predict, and what was measured; of the paper, too."""
+    baseline, subject = compared(run)
+    data: list[dict[str, object]] = []
+    rows: list[Row | Group] = [Group(f"The paper ({run.source.gpu}), qwen3-32b")]
+    for point in papers_predictions(run):
+        rows.append([*point_cells(*point), *[NONE] * 4])
+        data.append(dict(zip(POINT, ("paper", "qwen3-32b", *point), strict=True)))
+    graphs = {(p.model, p.batch): p for p in places(run, GRAPH)}
+
+    def row(eager: Place) -> Row:
+        found: list[Cell | str] = []
+        for place, part in ((eager, ""), (graphs.get((eager.model, eager.batch)), STEP)):
+            if place is None:
+                continue
+            point = our_point(place, baseline, subject, part)
+            data.append(dict(zip(POINT, (place.way, place.model, *point), strict=True)))
+            found += point_cells(*point)[bool(found) :]
+        return found + [NONE] * (9 - len(found))
+
+    rows += per_model(run, row)
+    columns = numbers("batch")
+    for way in (EAGER, GRAPH):
+        columns += numbers(f"{way}: share %", "kernel x", "predicted x", "measured x")
+    notes = [
+        "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
+        "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
+        f"measured than predicted. {WAYS_NOTE}"
+    ]
+    title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
+    return Table("amdahl", title, columns, rows, data, notes, provenance(run))
+
+
+POINT = ("way", "model", "batch", "share_percent", "kernel_speedup", "predicted", "measured")
+Point = tuple[int, float | None, float | None, float | None, float | None]
+
+
+def our_point(place: Place, baseline: str, subject: str, part: str) -> Point:
+    share = place.share(baseline, part)
+    kernel = place.gain(baseline, subject, KERNEL_TIME + part)
+    measured = place.gain(baseline, subject, WALL_TIME + part)
+    values = [e.value if e else None for e in (share, kernel, measured)]
+    return place.batch, *values[:2], place.predicted(baseline, subject, part), values[2]
+
+
+def point_cells(batch: int, *values: float | None) -> list[Cell | str]:
+    share, *ratios = values
+    cells = [NONE if share is None else f"{share:.1f}"]
+    return [str(batch), *cells, *(NONE if r is None else f"{r:.2f}" for r in ratios)]
+
+
+def papers_predictions(run: Run) -> Iterable[Point]:
+    """Of Tables I and II, with what Figure 4 reports where the text says it."""
+    (table2,) = (claim for claim in run.source.claims if claim.id == KERNEL_SPEEDUP)
+    kernels = {c.at["batch"]: c.value for c in table2.cells if c.at["model"] == "qwen3-32b"}
+    reported = {v.cell.at["batch"]: v.cell.value for v in run.decision("amdahl").verdicts}
+    for text, row in run.source.tables["table1_qwen3_32b"].items():
+        batch, share = int(text), row["overhead_percent"]
+        predicted = amdahl(share / 100, kernels[batch])
+        yield batch, share, kernels[batch], predicted, reported.get(batch)
+
+
+def qmatmul(run: Run) -> Table:
+    """Dequantization's share of quantized products, in everything that a generation holds."""
+    baseline, subject = compared(run)
+    data: list[dict[str, object]] = []
+    (papers,) = next(c.cells for c in run.source.claims if c.id == QMATMUL)
+
+    def row(place: Place) -> Row:
+        theirs = papers.value if place.at == papers.at else None
+        cells: list[Cell | str] = [str(place.batch), NONE if theirs is None else f"{theirs:.1f}"]
+        for kernel in (baseline, subject):
+            share = place.matmul_share(kernel)
+            products = place.time(kernel, PRODUCT_TIME)
+            dequantize = place.time(kernel, KERNEL_TIME)
+            per_pass = 1e3 * place.tokens
+            cells += [median(dequantize, per_pass), median(products, per_pass)]
+            cells += [with_interval(share.estimate if share else None, 1)]
+            found = place.at | {"kernel": kernel, "paper_percent": theirs}
+            found |= {"dequantize_ms": dequantize and dequantize.median / per_pass}
+            found |= {"products_ms": products and products.median / per_pass}
+            data.append(found | estimate_columns("percent", share.estimate if share else None))
+        return cells
+
+    columns = numbers("batch", "paper %")
+    for kernel in (baseline, subject):
+        columns += numbers(f"{kernel} ms", "products ms", "% (interval)")
+    notes = [
+        "ms: in one forward pass, the mean over a generation, prompt included. products: the "
+        "kernels right behind a dequantization that are of its product. The replay of make "
+        "reproduce-table2 has products alone; here attention and the rest run in between. "
+        f"{INTERVAL_NOTE}"
+    ]
+    title = "Dequantization's share of quantized matrix products, eager"
+    return Table("qmatmul", title, columns, per_model(run, row), data, notes, provenance(run))

@@ -1,0 +1,112 @@
+"""What stands in for the GPU and for the drop-in library where tests run the experiment on a CPU:
+models, bitsandbytes and transformers are real, a recorded kernel is an operation of PyTorch, and a
+kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
+"""
+
+import time
+import types
+from contextlib import contextmanager
+
+import torch
+from bitsandbytes import functional
+from made import CLOCKS, GPU
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from experiments.end_to_end.protocol import Launch
+
+MARK = "aten.digamma.default"
+ONE = torch.ones(1)
+
+
+class Recorder(TorchDispatchMode):
+    """Each operation as one record of 1 us, one behind the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.launches = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if not any(x.alias_info for x in function._schema.returns):  # a view is no work
+            begin = 1000 * len(self.launches)
+            self.launches.append(Launch(str(function), begin, begin + 1000))
+        return function(*args, **(kwargs or {}))
+
+
+class Cpu:
+    device = torch.device("cpu")
+
+    def __init__(self, free_bytes=1 << 40):
+        self.sensors = types.SimpleNamespace(read=lambda: 1980, clocks=lambda: dict(CLOCKS))
+        self.free = free_bytes
+
+    def facts(self):
+        return dict(GPU)
+
+    def free_bytes(self):
+        return self.free
+
+    def forget(self):
+        pass
+
+    def synchronize(self):
+        pass
+
+    def mark(self):
+        torch.digamma(ONE)
+
+    def mark_name(self):
+        return MARK
+
+    def time_us(self, run, times):
+        started = time.perf_counter()
+        for _ in range(times):
+            run()
+        return 1e6 * (time.perf_counter() - started)
+
+    def new_pool(self):
+        return None
+
+    def capture(self, step, pool, before=lambda: None):
+        before()
+        step()
+        return step
+
+    def records(self, run):
+        with Recorder() as recorder:
+            found = run()
+        return found, recorder.launches
+
+
+def flipped(weight):
+    """As a kernel that decodes one weight of a matrix wrongly."""
+    weight = weight.clone()
+    weight.view(-1)[0] = 40.0
+    return weight
+
+
+KERNELS = {
+    "branch_tree": lambda weight: weight,
+    "shared_lut": lambda weight: weight,
+    "streaming": lambda weight: weight,
+    "one_wrong": flipped,
+}
+
+
+def drop_in(kernels=KERNELS):
+    """A module with the interface of dropin/."""
+    module = types.ModuleType("dropin")
+
+    @contextmanager
+    def install(library=None, kernel=None):
+        if kernel is not None and kernel not in kernels:
+            raise ValueError(f"there is no kernel '{kernel}'")
+        own = functional.dequantize_4bit
+        change = kernels[kernel or "branch_tree"]
+        functional.dequantize_4bit = lambda *a, **k: change(own(*a, **k))
+        try:
+            yield
+        finally:
+            functional.dequantize_4bit = own
+
+    module.install = install
+    return module

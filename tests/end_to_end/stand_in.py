@@ -1,0 +1,63 @@
+"""Stands in for measure.py: says what it says and writes what it writes, but measures nothing.
+
+The file named by STAND_IN tells it what goes wrong: {"die_at": kernel}, {"refuse": text}, or
+{"silent": true}; and each job is added to the file `jobs` beside it.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import made
+
+from experiments.end_to_end import parts
+
+
+def content(job, wrong=()):
+    cell, choices = job["cell"], job["choices"]
+    records = []
+    for way in ("eager", "graph"):
+        facts = {"tokens": choices["tokens"], "prompts": choices["prompts"]["text"]}
+        problem = made.generated(Path(cell["model"]).name, cell["batch"], way, **facts)
+        for row in choices["rows"]:
+            name = "bitsandbytes_0.50.2" if row["kind"] == "installed" else row["kernel"]
+            metrics = [made.metric("wall_time", [1e6, 2e6, 3e6])]
+            found = made.record(problem, name, metrics=metrics, lineage="under bitsandbytes")
+            found["lineage"] = "as installed" if row["kind"] == "installed" else found["lineage"]
+            if row["kernel"] in job["failed"]:
+                made.fail(found, "launch_failed", job["failed"][row["kernel"]])
+            if row["kernel"] in wrong:
+                made.fail(found, "mismatch", "1 of 64 tokens differ")
+            records.append(found)
+    commit, dirty = os.environ["REPROLAB_COMMIT"], os.environ["REPROLAB_DIRTY"] != "0"
+    origin = made.provenance(argv=job["argv"], commit=commit, dirty=dirty, instrument="events")
+    return parts.content(cell["pass_name"], origin, records)
+
+
+def main():
+    plan = Path(os.environ["STAND_IN"])
+    for line in sys.stdin:
+        job, told = json.loads(line), json.loads(plan.read_text())
+        gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+        with plan.with_name("jobs").open("a") as jobs:
+            facts = [os.getpid(), gpu, job["cell"]["model"], job["cell"]["batch"], job["failed"]]
+            jobs.write(json.dumps(facts) + "\n")
+        rows = [row["kernel"] for row in job["choices"]["rows"]]
+        for i, kernel in enumerate(rows):
+            part = i / len(rows)
+            print(json.dumps({"row": kernel, "way": "eager", "part": part}), flush=True)
+            if kernel == told.get("die_at") and kernel not in job["failed"]:
+                os.abort()
+        if told.get("silent"):
+            time.sleep(60)
+        if "refuse" in told:
+            print(json.dumps({"ended": told["refuse"]}), flush=True)
+            continue
+        parts.write(Path(job["file"]), content(job, told.get("wrong", ())))
+        print(json.dumps({"ended": ""}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

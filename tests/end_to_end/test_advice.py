@@ -1,0 +1,80 @@
+"""What is said of a checkpoint, from times of its products."""
+
+import pytest
+
+from experiments.end_to_end import advice
+from experiments.end_to_end.advice import OWN, Shape
+from experiments.end_to_end.checkpoint import Layer
+
+LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
+COUNTS = {LARGE: 2, SMALL: 10}
+STEP, PROMPT = "one step at batch 2", "the prompts"
+
+
+def times(**us):
+    """Of each kernel, for the large and the small shape; `own` is bitsandbytes."""
+    found = {}
+    for kernel, (large, small) in us.items():
+        name = OWN if kernel == "own" else kernel
+        found |= {(name, LARGE): [large] * 7, (name, SMALL): [small] * 7}
+    return found
+
+
+def text(step, prompt, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
+    phases = {STEP: step, PROMPT: prompt}
+    own = "bitsandbytes 0.50.2"
+    return advice.text("mine", own, COUNTS, phases, list(kernels), dict(refused), fuses)
+
+
+def test_layers_of_one_shape_count_together_the_largest_first():
+    layers = [Layer("a", 256, 128, 64, False, "float16")] * 3
+    layers += [
+        Layer("b", 512, 128, 64, False, "float16"),
+        Layer("c", 256, 128, 64, True, "float16"),
+    ]
+    found = advice.shapes_of(layers)
+    assert list(found.values()) == [1, 3, 1]
+    assert next(iter(found)).rows == 512
+
+
+def test_a_gain_and_how_to_have_it():
+    step = times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100))
+    said = text(step, step)
+    assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")
+    # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
+    assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in said
+    assert 'installed = dropin.install(kernel="streaming")' in said
+    assert "installed.undo() takes it away again" in said
+
+
+def test_the_fastest_over_all_layers_is_chosen():
+    step = times(own=(1000, 200), shared_lut=(100, 190), streaming=(500, 100))
+    assert 'kernel="streaming"' in text(step, step)
+    step = times(own=(1000, 200), shared_lut=(100, 100), streaming=(500, 100))
+    assert 'kernel="shared_lut"' in text(step, step)
+
+
+def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
+    step = times(own=(100, 20), shared_lut=(100, 20), streaming=(100, 20))
+    prompt = times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100))
+    said = text(step, prompt, fuses=True)
+    assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
+    assert f"  {PROMPT}: 4.00 -> 2.00 ms" in said
+    assert "0.50.2 multiplies a few rows right from the codes" in said
+    assert 'kernel="streaming"' in said
+
+
+def test_where_nothing_is_gained_nothing_is_advised():
+    same = times(own=(100, 20), shared_lut=(100, 20), streaming=(101, 21))
+    said = text(same, same)
+    assert said.endswith("Nothing is gained here: keep bitsandbytes 0.50.2 as it is.")
+    assert "install" not in said
+
+
+@pytest.mark.parametrize("kernels", [(), ("streaming",)])
+def test_a_kernel_with_another_output_is_left_out(kernels):
+    step = times(own=(1000, 200), streaming=(500, 100))
+    said = text(step, step, kernels, {"shared_lut": "1 of 8 weights differ"})
+    assert "  shared_lut: left out: 1 of 8 weights differ\n" in said
+    assert ('kernel="streaming"' in said) is bool(kernels)
+    assert ("keep what you have" in said) is not bool(kernels)

@@ -1,0 +1,233 @@
+"""Cells dealt out to processes, and a run that is taken up again: with a stand-in that measures
+nothing, in processes of its own.
+"""
+
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from claims.json_files import ROOT
+from claims.results import load
+from experiments.end_to_end import __main__ as command
+from experiments.end_to_end import deal, parts, plan
+from experiments.end_to_end.plan import Cell
+
+COMMIT = "a" * 40
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Says what goes wrong; the command line runs the stand-in."""
+    file = tmp_path / "told/told.json"
+    file.parent.mkdir()
+    file.write_text("{}")
+    folders = (ROOT, ROOT / "tests/claims", ROOT / "tests/end_to_end")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
+    monkeypatch.setenv("STAND_IN", str(file))
+    monkeypatch.setenv("REPROLAB_COMMIT", COMMIT)
+    monkeypatch.setenv("REPROLAB_DIRTY", "0")
+    python = tmp_path / "python"
+    # The program that is told to run measure.py runs the stand-in.
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -m stand_in\n")
+    python.chmod(0o755)
+    named = tmp_path / "names_python"
+    named.write_text(f"{python}\n")
+    monkeypatch.setattr(command, "PYTHON", named)
+    monkeypatch.setattr(command, "gpu_name", lambda number: "NVIDIA H200")
+    return file
+
+
+def jobs(told):
+    file = told.with_name("jobs")
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def measure(folder, *options, pass_name="timing"):
+    output = folder / f"results/end_to_end/{pass_name}.json"
+    arguments = [pass_name, "--output", str(output), "--quick", *options]
+    args = command.parser().parse_args(arguments)
+    return command.measure(args), output
+
+
+def test_every_cell_is_measured_and_joined(told, tmp_path, capsys):
+    status, output = measure(tmp_path)
+    assert status == 0
+    found = load(output, "end_to_end", "timing")
+    assert {(r.problem["model"], r.problem["batch"], r.problem["way"]) for r in found.records} == {
+        (model, batch, way)
+        for model in ("gemma-2-27b", "qwen3-32b", "llama-3.3-70b")
+        for batch in (2, 64)
+        for way in ("eager", "graph")
+    }
+    assert found.provenance["argv"][:3] == ["python", "-m", "experiments.end_to_end"]
+    assert len(list((output.parent / "parts").iterdir())) == 6
+    processes = {pid: model for pid, _, model, *_ in jobs(told)}
+    assert len(processes) == 1  # one GPU, one process, all of a model's cells together
+    models = [model for _, _, model, *_ in jobs(told)]
+    assert [models.count(m) for m in dict.fromkeys(models)] == [2, 2, 2]
+    captured = capsys.readouterr()
+    assert "0 of 6 cells are there; the others: about" in captured.out
+    assert captured.err.count("\n") == 6
+    assert "100 %, 6 of 6 cells, all done" in captured.err.splitlines()[-1]
+
+
+def test_a_run_goes_on_where_it_stopped(told, tmp_path, capsys):
+    measure(tmp_path, "--batches", "2")
+    assert len(jobs(told)) == 3
+    _, output = measure(tmp_path)
+    assert [batch for *_, batch, _ in jobs(told)] == [2] * 3 + [64] * 3
+    assert "3 of 6 cells are there" in capsys.readouterr().out
+    before = output.read_bytes()
+    assert measure(tmp_path)[0] == 0
+    assert len(jobs(told)) == 6
+    assert output.read_bytes() == before
+    assert "6 of 6 cells are there; nothing to measure" in capsys.readouterr().out
+    # Fewer batches now: what is there stays in the file.
+    measure(tmp_path, "--batches", "64")
+    assert output.read_bytes() == before
+
+
+def test_other_choices_or_sources_are_another_run(told, tmp_path, monkeypatch):
+    _, output = measure(tmp_path, "--model", "qwen3-32b")
+    part = parts.read(output.parent / "parts/qwen3-32b.timing.batch2.json")
+    options = {"model": "qwen3-32b", "quick": True}
+    same = plan.choose(**options)
+    assert parts.is_done(part, same, (COMMIT, False), "NVIDIA H200")
+    assert parts.is_done(part, same, (COMMIT, False), "")  # the driver does not say which GPU
+    for change in ({"tokens": "9"}, {"kernels": "global_lut"}, {"seed": 2}):
+        assert not parts.is_done(part, plan.choose(**options | change), (COMMIT, False), "")
+    assert not parts.is_done(part, same, (COMMIT, True), "")
+    assert not parts.is_done(part, same, ("b" * 40, False), "")
+    assert not parts.is_done(part, same, (COMMIT, False), "NVIDIA A100")
+    assert not parts.is_done(None, same, (COMMIT, False), "")
+    monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
+    measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
+    found = load(output)
+    assert found.provenance["commit"] == "b" * 40
+    assert {r.problem["batch"] for r in found.records} == {2}  # 64 is of the other sources
+
+
+def test_a_damaged_part_is_measured_again(told, tmp_path):
+    _, output = measure(tmp_path, "--model", "qwen3-32b")
+    part = output.parent / "parts/qwen3-32b.timing.batch2.json"
+    part.write_text(part.read_text()[:-20])
+    measure(tmp_path, "--model", "qwen3-32b")
+    assert [batch for *_, batch, _ in jobs(told)] == [2, 64, 2]
+
+
+def test_a_kernel_that_ends_the_process_costs_its_own_row(told, tmp_path):
+    told.write_text(json.dumps({"die_at": "streaming"}))
+    status, output = measure(tmp_path, "--model", "qwen3-32b")
+    assert status == 1
+    rows = {(r.kernel, r.outcome) for r in load(output).records}
+    assert ("streaming", "launch_failed") in rows
+    assert ("shared_lut", "bit_exact") in rows
+    (row, *_) = (r for r in load(output).records if r.kernel == "streaming")
+    assert row.reason == "the process ended by SIGABRT"
+    assert [failed for *_, failed in jobs(told)] == [
+        {},
+        {"streaming": "the process ended by SIGABRT"},
+    ] * 2
+    assert len({pid for pid, *_ in jobs(told)}) == 3
+
+
+def test_a_wrong_output_is_a_failed_run(told, tmp_path):
+    told.write_text(json.dumps({"wrong": ["shared_lut"]}))
+    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1
+    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1  # also when it is only shown
+
+
+def test_what_a_process_refuses_is_said_and_the_others_go_on(told, tmp_path):
+    told.write_text(json.dumps({"refuse": "x: cannot be loaded"}))
+    with pytest.raises(command.InputError) as error:
+        measure(tmp_path, "--model", "qwen3-32b")
+    log = tmp_path / "results/end_to_end/timing.log"
+    assert str(error.value) == (
+        f"qwen3-32b, batch 2: x: cannot be loaded (log: {log}); "
+        f"qwen3-32b, batch 64: x: cannot be loaded (log: {log})"
+    )
+    assert len(jobs(told)) == 2
+
+
+def test_a_process_that_says_nothing_is_ended(told, tmp_path, monkeypatch):
+    monkeypatch.setattr(deal, "SILENT_S", 0.5)
+    told.write_text(json.dumps({"silent": True}))
+    with pytest.raises(command.InputError, match=r"batch 2: said nothing for 0.5 s"):
+        measure(tmp_path, "--model", "qwen3-32b", "--batches", "2", "--kernels", "branch_tree")
+
+
+def test_several_gpus_have_a_process_each(told, tmp_path):
+    assert measure(tmp_path, "--gpus", "0,1,2")[0] == 0
+    assert {gpu for _, gpu, *_ in jobs(told)} <= {"0", "1", "2"}
+    assert len({pid for pid, *_ in jobs(told)}) == len({gpu for _, gpu, *_ in jobs(told)}) > 1
+    assert len(jobs(told)) == 6
+
+
+def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
+    status, output = measure(tmp_path, "--dry-run", pass_name="profile")
+    assert (status, output.exists(), jobs(told)) == (0, False, [])
+    text = capsys.readouterr().out
+    assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 8 new")
+    assert "branch_tree, shared_lut, streaming, as installed; 1 generation of each" in text
+    assert "GB of GPU memory" in text
+
+
+def test_without_a_python_that_has_torch(told, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "PYTHON", tmp_path / "none")
+    with pytest.raises(command.InputError, match="none: is missing; run make reproduce-table1"):
+        measure(tmp_path)
+
+
+def test_taking_cells_prefers_the_model_that_is_loaded():
+    choices = plan.choose(quick=True)
+    todo = plan.cells(choices, "timing")
+    progress = deal.Progress(choices, todo, 1, io.StringIO())
+    dealer = deal.Dealer(choices, todo, None, None, progress)
+    assert dealer.take("").model == "llama-3.3-70b"  # most is left to do
+    assert dealer.take("qwen3-32b") == Cell("timing", "qwen3-32b", 2)
+    assert dealer.take("qwen3-32b") == Cell("timing", "qwen3-32b", 64)
+    assert [dealer.take("qwen3-32b").model for _ in range(3)] == [
+        "llama-3.3-70b",
+        "gemma-2-27b",
+        "gemma-2-27b",
+    ]
+    assert dealer.take("") is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_on_a_terminal_is_one_line():
+    choices = plan.choose(quick=True, model="qwen3-32b")
+    todo = plan.cells(choices, "timing")
+    out = Terminal()
+    progress = deal.Progress(choices, todo, 1, out)
+    progress.show(todo[0], 0.5, "eager, streaming")
+    assert "\n" not in out.getvalue()
+    assert out.getvalue().startswith("\r\x1b[K[======")
+    assert out.getvalue().endswith(": qwen3-32b, batch 2 eager, streaming")
+    progress.show(todo[0], 1, "done")
+    assert "1 of 2 cells, about 1 min left" in out.getvalue()
+
+
+def test_joined_clocks_hold_every_range():
+    one, two = ({"min": 1, "median": 2, "max": 3}, {"min": 0, "median": 5, "max": 9})
+    names = ("sm_mhz", "memory_mhz", "power_w", "temperature_c")
+    clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]
+    clocks[0] |= {"throttle_reasons": None, "power_w": None}
+    clocks[1] |= {"throttle_reasons": ["sw_power_cap"], "power_w": None}
+    found = parts.join_clocks(clocks)
+    assert found["sm_mhz"] == {"min": 0, "median": 3, "max": 9}
+    assert (found["power_w"], found["throttle_reasons"]) == (None, ["sw_power_cap"])
+
+
+def test_parts_are_no_evidence_of_their_own(told, tmp_path):
+    from claims.evidence import result_files
+
+    _, output = measure(tmp_path, "--model", "qwen3-32b")
+    assert [r.file for r in result_files(tmp_path / "results")] == [output]

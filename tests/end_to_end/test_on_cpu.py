@@ -1,0 +1,326 @@
+"""The whole protocol on tiny models, really run: transformers and bitsandbytes on a CPU, with what
+`on_cpu.py` says in the place of the GPU and the drop-in library. Skipped where there is no torch.
+"""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+bitsandbytes = pytest.importorskip("bitsandbytes")
+
+import on_cpu  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+
+from claims.results import load  # noqa: E402
+from experiments.end_to_end import (  # noqa: E402
+    advise,
+    build,
+    checkpoint,
+    deal,
+    generate,
+    measure,
+    plan,
+    rows,
+    sizes,
+)
+from experiments.end_to_end.plan import Cell, Row, choose  # noqa: E402
+
+CPU = torch.device("cpu")
+TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
+TINY["vocab"] = 512
+REAL = dict(sizes.known())
+FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+SMALL = {name: replace(REAL[name], **TINY) for name in FAMILIES}
+MATRICES = 14
+TOKENS = 6
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    build.quiet()
+    torch.set_num_threads(1)
+    # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
+    monkeypatch.setattr("bitsandbytes.nn.modules.has_avx512bf16", lambda: False)
+    monkeypatch.setitem(sys.modules, "dropin", on_cpu.drop_in())
+    monkeypatch.setattr(sizes, "known", lambda: SMALL)
+    monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
+
+
+def run(folder, model, pass_name="timing", batch=3, gpu=None, failed=None, **given):
+    """The result file's rows by kernel and way, or what was said of the job."""
+    short = folder / "short.jsonl"
+    short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
+    given = {"prompts_file": str(short)} | given
+    choices = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
+    cell, file = Cell(pass_name, model, batch), folder / "cell.json"
+    job = deal.job(cell, choices, file, ["python"]) | {"failed": failed or {}}
+    said = []
+    measure.serve(iter([json.dumps(job)]), said.append, gpu or on_cpu.Cpu())
+    assert said[-1].keys() == {"ended"}
+    if said[-1]["ended"]:
+        assert not file.exists()
+        return said[-1]["ended"]
+    shares = [x["part"] for x in said[:-1]]
+    assert shares == sorted(shares) and max(shares, default=0) < 1
+    return {(r.kernel, r.problem["way"]): r for r in load(file, "end_to_end", pass_name).records}
+
+
+INSTALLED = f"bitsandbytes_{bitsandbytes.__version__}"
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_every_family_is_timed(tmp_path, model):
+    found = run(tmp_path, model)
+    kernels = ("branch_tree", "shared_lut", "streaming", INSTALLED)
+    assert set(found) == {(kernel, way) for kernel in kernels for way in ("eager", "graph")}
+    for (_, way), row in found.items():
+        assert row.outcome == "bit_exact"
+        assert row.reason.startswith(f"{3 * TOKENS} tokens compared each time, ")
+        assert {name: len(m.samples) for name, m in row.metrics.items()} == {
+            "wall_time": 3,
+            "wall_time.step": 3,
+        }
+        assert row.summary_of("wall_time").min > 5 * row.summary_of("wall_time.step").min * 0.5
+        assert (row.problem["way"], row.problem["launches"]) == (way, MATRICES)
+    problem = found["branch_tree", "eager"].problem
+    assert (problem["block_size"], problem["nested"], problem["output"]) == (64, False, "fp16")
+    assert problem["weights"] == SMALL[model].nf4_weights
+    assert problem["quantized_bytes"] == problem["weights"] * 0.5625
+    assert problem["memory_bytes"] > problem["quantized_bytes"] + 2 * 2 * 128 * 512
+    assert found[INSTALLED, "eager"].origin == "peer"
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_every_dequantization_and_product_is_in_the_profile(tmp_path, model):
+    """Each recorded operation takes 1 us here."""
+    found = run(tmp_path, model, "profile")
+    for kernel in ("branch_tree", "shared_lut"):
+        row, graph = found[kernel, "eager"], found[kernel, "graph"]
+        for name in ("kernel_time", "product_time"):
+            assert row.summary_of(name).median == MATRICES * TOKENS
+            for r in (row, graph):
+                assert r.summary_of(f"{name}.step").median == MATRICES
+        assert row.summary_of("busy_time").median > 3 * MATRICES * TOKENS
+        assert "kernel_time" not in graph.metrics
+        assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
+    own = found[INSTALLED, "eager"]
+    assert own.metrics["kernel_time"].missing == "nothing was dequantized"
+    assert "product_time" not in own.metrics
+
+
+def test_a_kernel_that_decodes_one_weight_wrongly_has_no_time(tmp_path):
+    found = run(tmp_path, "qwen3-32b", kernels="one_wrong,streaming")
+    for way in ("eager", "graph"):
+        row = found["one_wrong", way]
+        assert (row.outcome, row.metrics) == ("mismatch", {})
+        assert row.mismatches > 0
+        assert "tokens differ; first in sequence" in row.reason
+        assert row.reason.endswith("run against itself, the baseline does not differ")
+        assert found["streaming", way].outcome == "bit_exact"
+
+
+def test_bitsandbytes_own_products_may_differ(tmp_path, monkeypatch):
+    own = bitsandbytes.matmul_4bit
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
+    row = run(tmp_path, "llama-3.3-70b")[INSTALLED, "eager"]
+    assert (row.outcome, row.deviation) == ("deviation_as_declared", rows.FUSED)
+    assert row.metrics and row.mismatches > 0
+    monkeypatch.setattr(rows, "can_fuse", lambda: False)
+    assert run(tmp_path, "llama-3.3-70b")[INSTALLED, "eager"].outcome == "mismatch"
+
+
+def test_a_row_that_ended_a_process_is_left_out(tmp_path):
+    found = run(tmp_path, "qwen3-32b", failed={"streaming": "the process ended by SIGABRT"})
+    row = found["streaming", "graph"]
+    assert (row.outcome, row.reason) == ("launch_failed", "the process ended by SIGABRT")
+    assert found["shared_lut", "graph"].outcome == "bit_exact"
+    found = run(tmp_path, "qwen3-32b", failed={"branch_tree": "gone"})
+    assert found["shared_lut", "eager"].reason == "branch_tree: gone"
+
+
+def test_what_cannot_be_captured_has_no_graph(tmp_path, monkeypatch):
+    def refuse(self, step, pool, before):
+        raise RuntimeError("operation not permitted\nmore of it")
+
+    monkeypatch.setattr(on_cpu.Cpu, "capture", refuse)
+    found = run(tmp_path, "qwen3-32b")
+    row = found["shared_lut", "graph"]
+    assert row.outcome == "unsupported"
+    assert row.reason == "cannot be captured in a CUDA graph: operation not permitted"
+    assert found["shared_lut", "eager"].outcome == "bit_exact"
+
+
+def test_a_model_that_does_not_fit_says_what_it_needs(tmp_path):
+    found = run(tmp_path, "qwen3-32b", gpu=on_cpu.Cpu(free_bytes=1 << 30))
+    assert {r.outcome for r in found.values()} == {"unsupported"}
+    row = found["shared_lut", "eager"]
+    assert row.reason == "out of memory: about 3 GB are needed, the GPU has 151 GB"
+    assert (row.problem["layers"], row.problem["launches"]) == (2, MATRICES)
+
+
+def test_memory_that_runs_out_later_keeps_what_is_done(tmp_path, monkeypatch):
+    def exhaust(self, step, pool, before):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(on_cpu.Cpu, "capture", exhaust)
+    found = run(tmp_path, "qwen3-32b")
+    assert found["shared_lut", "eager"].outcome == "bit_exact"
+    assert found["shared_lut", "graph"].reason.startswith("out of memory: about 3 GB are needed")
+
+
+def test_a_kernel_that_there_is_not(tmp_path):
+    assert run(tmp_path, "qwen3-32b", kernels="nix") == "nix: there is no kernel 'nix'"
+
+
+def checkpoint_of(folder, model, nested=True, dtype="float16"):
+    """A real one, quantized and saved by transformers and bitsandbytes; with a tokenizer."""
+    found, config = (getattr(transformers, name) for name in SMALL[model].classes)
+    torch.manual_seed(1)
+    full, small = folder / "fp16", folder / f"{model}-bnb-4bit"
+    found(config(**SMALL[model].config)).to(getattr(torch, dtype)).save_pretrained(full)
+    how = transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=nested,
+        bnb_4bit_compute_dtype=getattr(torch, dtype),
+    )
+    given = {"quantization_config": how, "device_map": {"": "cpu"}}
+    transformers.AutoModelForCausalLM.from_pretrained(full, **given).save_pretrained(small)
+    words = {word: i for i, word in enumerate(["?", "What", "is", "6", "x", "7"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(small)
+    return small
+
+
+@pytest.mark.parametrize(
+    ("model", "nested", "dtype"),
+    [
+        ("gemma-2-27b", True, "bfloat16"),
+        ("gemma-3-27b", True, "float16"),
+        ("qwen3-32b", False, "bfloat16"),
+        ("llama-3.3-70b", True, "float16"),
+    ],
+)
+def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(tmp_path, model, nested, dtype):
+    folder = checkpoint_of(tmp_path, model, nested, dtype)
+    layers = checkpoint.read(folder)
+    assert (len(layers), {x.nested for x in layers}, {x.output for x in layers}) == (
+        MATRICES,
+        {nested},
+        {dtype},
+    )
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"question": "What is 6 x 7 ?"}\n{"question": "What ?"}\n')
+    for pass_name in plan.PASSES:
+        found = run(tmp_path, str(folder), pass_name, prompts_file=str(prompts))
+        for (kernel, _), row in found.items():
+            assert row.outcome == "bit_exact" or kernel == INSTALLED
+            assert row.problem["model"] == folder.name
+            assert row.problem["nested"] is nested
+            assert row.problem["output"] == checkpoint.OUTPUTS[dtype]
+        (tmp_path / "cell.json").unlink()
+
+
+def test_damaged_and_unsupported_checkpoints_are_one_line(tmp_path):
+    folder = checkpoint_of(tmp_path, "qwen3-32b")
+    file, config = folder / "model.safetensors", folder / "config.json"
+    content, text = file.read_bytes(), config.read_text()
+    file.write_bytes(content[:-100])
+    assert run(tmp_path, str(folder)).startswith(f"{file}: is no whole safetensors file: ")
+    file.write_bytes(content)
+    config.write_text(text.replace('"qwen3"', '"no_such_model"'))
+    said = run(tmp_path, str(folder))
+    assert said.startswith(f"{folder}: cannot be loaded: ") and "\n" not in said
+    config.write_text(text.replace('"nf4"', '"fp4"'))
+    assert run(tmp_path, str(folder)) == f"{folder}: is quantized to fp4, not to nf4"
+    config.write_text(text)
+    (folder / "tokenizer.json").write_text("{")
+    assert run(tmp_path, str(folder)).startswith(f"{folder}: its tokenizer: ")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_real_models_have_the_shapes_of_models_json(name):
+    """Built without memory, so whole."""
+    real = REAL[name]
+    found, config = (getattr(transformers, n) for n in real.classes)
+    with torch.device("meta"):
+        model = found(config(**real.config))
+    shapes = [
+        tuple(m.weight.shape)
+        for m in model.modules()
+        if isinstance(m, torch.nn.Linear) and m is not model.lm_head
+    ]
+    assert sum(a * b for a, b in shapes) == real.nf4_weights
+    assert sorted(shapes) == sorted([*real.matrices()] * real.layers)
+    assert model.lm_head.weight.shape == (real.vocab, real.hidden)
+    assert not any(m.bias is not None for m in model.modules() if isinstance(m, torch.nn.Linear))
+
+
+def test_no_layer_but_the_head_ever_has_fp16_weights(monkeypatch):
+    sizes_seen = []
+    own = build.quantized
+
+    def quantized(layer, device):
+        assert layer.weight.is_meta
+        sizes_seen.append(tuple(layer.weight.shape))
+        return own(layer, device)
+
+    monkeypatch.setattr(build, "quantized", quantized)
+    model = build.from_sizes(SMALL["llama-3.3-70b"], CPU, seed=1)
+    assert torch.nn.Linear is build.LINEAR
+    assert len(sizes_seen) == MATRICES
+    assert model.lm_head.weight.dtype == torch.float16
+    assert model.lm_head.weight is not model.get_input_embeddings().weight
+    again = build.from_sizes(SMALL["llama-3.3-70b"], CPU, seed=1)
+    for a, b in zip(build.layers(model), build.layers(again), strict=True):
+        assert torch.equal(a.weight, b.weight)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_static_step_gives_the_tokens_that_transformers_generates(name):
+    gpu, model = on_cpu.Cpu(), build.from_sizes(SMALL[name], CPU, seed=1)
+    batch = generate.batch_of([[5, 6, 7], [8] * 11, [9, 10]], TOKENS, CPU)
+    decoder = generate.StaticDecoder(model, batch, gpu)
+    replay = decoder.capture()
+    eager = generate.eager(model, batch, gpu)
+    assert decoder.generate(replay).tokens == eager.tokens
+    assert decoder.generate(replay).tokens == eager.tokens  # nothing is left of the first time
+    assert len({token for row in eager.tokens for token in row}) > TOKENS  # they say something
+
+
+def test_prompts_longer_than_a_window_are_refused():
+    model = build.from_sizes(SMALL["gemma-3-27b"], CPU, seed=1)
+    batch = generate.batch_of([[5] * 1020], TOKENS, CPU)
+    with pytest.raises(generate.InputError, match="1032 tokens are more than the model's window"):
+        generate.StaticDecoder(model, batch, on_cpu.Cpu())
+
+
+def test_dequantize_and_multiply_is_what_bitsandbytes_does():
+    model = build.from_sizes(SMALL["qwen3-32b"], CPU, seed=1)
+    layer = build.layers(model)[0]
+    x = torch.randn((3, 5, layer.in_features), dtype=torch.float16)
+    state = layer.weight.quant_state
+    weight = bitsandbytes.functional.dequantize_4bit(layer.weight.data, state)
+    wanted = torch.nn.functional.linear(x, weight)
+    with rows.in_place(Row("streaming")):
+        assert torch.equal(layer(x), wanted)
+        transposed = rows.dequantize_and_multiply(x, layer.weight.t(), state)
+        assert torch.equal(transposed, wanted)
+    assert bitsandbytes.matmul_4bit is not rows.dequantize_and_multiply
+
+
+def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
+    counts = advise.shapes_of(checkpoint.read(checkpoint_of(tmp_path, "llama-3.3-70b")))
+    monkeypatch.setattr(advise, "SHORTEST_US", 1)
+    monkeypatch.setattr(advise, "CACHES", 0)
+    kernels = ["streaming", "one_wrong", "nix"]
+    said = advise.advice(on_cpu.Cpu(), "mine", counts, 2, kernels)
+    assert said.startswith("mine: 14 layers in NF4, ")
+    assert "one_wrong: left out: 1 of " in said
+    assert "nix: left out: there is no kernel 'nix'" in said
+    assert "one step at batch 2: " in said and "50 tokens each: " in said

@@ -1,0 +1,119 @@
+"""The same protocol with CUDA graphs, CUPTI and the drop-in library itself, on small models.
+Skipped where there is no GPU, no torch, or no library (make dropin).
+"""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from claims.json_files import ROOT
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("bitsandbytes")
+if not torch.cuda.is_available() or not (ROOT / "build/dropin/libreprolab_nf4.so").exists():
+    pytest.skip("needs a GPU and the drop-in library", allow_module_level=True)
+
+from claims.results import load  # noqa: E402
+from experiments.end_to_end import (  # noqa: E402
+    advise,
+    build,
+    deal,
+    measure,
+    rows,
+    sizes,
+)
+from experiments.end_to_end.advice import Shape  # noqa: E402
+from experiments.end_to_end.gpu import Gpu  # noqa: E402
+from experiments.end_to_end.plan import Cell, choose  # noqa: E402
+
+SMALL = {"hidden": 1024, "intermediate": 4096, "layers": 4, "heads": 8, "kv_heads": 4}
+SMALL |= {"head_dim": 128, "vocab": 32000}
+FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+MATRICES, TOKENS = 28, 6
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    build.quiet()
+    return Gpu()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    models = {name: replace(sizes.known()[name], **SMALL) for name in FAMILIES}
+    monkeypatch.setattr(sizes, "known", lambda: models)
+    monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
+
+
+def run(folder, gpu, model, pass_name):
+    choices = choose(model=model, batches="3", tokens=str(TOKENS))
+    cell, file = Cell(pass_name, model, 3), folder / "cell.json"
+    said = []
+    job = deal.job(cell, choices, file, ["python"]) | {"failed": {}}
+    measure.serve(iter([json.dumps(job)]), said.append, gpu)
+    assert said[-1] == {"ended": ""}
+    found = load(file, "end_to_end", pass_name)
+    return found, {(r.kernel, r.problem["way"]): r for r in found.records}
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_every_kernel_gives_the_baselines_tokens_in_both_ways(tmp_path, gpu, model):
+    results, found = run(tmp_path, gpu, model, "timing")
+    assert results.gpu == torch.cuda.get_device_name(0)
+    for kernel in ("branch_tree", "shared_lut", "streaming"):
+        for way in ("eager", "graph"):
+            row = found[kernel, way]
+            assert row.outcome == "bit_exact", row.reason
+            assert set(row.metrics) == {"wall_time", "wall_time.step"}
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_cupti_sees_every_dequantization(tmp_path, gpu, model):
+    _, found = run(tmp_path, gpu, model, "profile")
+    for (kernel, way), row in found.items():
+        if kernel in ("branch_tree", "shared_lut", "streaming"):
+            assert row.outcome == "bit_exact", row.reason
+            parts = [row.summary_of(f"{n}.step").median for n in ("kernel_time", "product_time")]
+            assert 0 < sum(parts) < row.summary_of("busy_time.step").median
+            assert ("kernel_time" in row.metrics) is (way == "eager")
+
+
+def test_a_launch_has_one_record_and_a_mark_has_its_own(gpu):
+    x = torch.ones(1 << 20, device=gpu.device)
+
+    def work():
+        x.add_(1)
+        gpu.mark()
+        x.mul_(2)
+
+    _, launches = gpu.records(work)
+    assert [x.name == gpu.mark_name() for x in launches] == [False, True, False]
+    assert all(x.end_ns > x.start_ns for x in launches)
+
+
+def test_a_graph_runs_the_kernel_that_was_in_place_when_it_was_captured(gpu):
+    model = build.from_sizes(sizes.known()["qwen3-32b"], gpu.device, seed=1)
+    state = build.layers(model)[0].weight
+    names = {}
+    for row in choose(kernels="shared_lut").rows[:2]:
+        with rows.in_place(row), torch.no_grad():
+            run_once = lambda: build.bitsandbytes.functional.dequantize_4bit(  # noqa: E731
+                state.data, state.quant_state
+            )
+            replay = gpu.capture(run_once, gpu.new_pool())
+        _, launches = gpu.records(replay)
+        names[row.kernel] = {x.name for x in launches}
+    assert all(names.values())
+    assert not names["branch_tree"] & names["shared_lut"]
+
+
+def test_advice(gpu):
+    counts = {
+        Shape(4096, 4096, 64, True, "bfloat16"): 3,
+        Shape(1024, 4096, 64, False, "float16"): 2,
+    }
+    said = advise.advice(gpu, "mine", counts, 2, ["branch_tree", "streaming"])
+    assert "mine: 5 layers in NF4" in said
+    assert "left out" not in said
+    assert "one step at batch 2: " in said

@@ -1,0 +1,67 @@
+"""Prompts: the stated lengths, files, and tokens that a seed decides."""
+
+import json
+import statistics
+
+import pytest
+
+from claims.errors import InputError
+from experiments.end_to_end import prompts
+from experiments.end_to_end.prompts import Prompts, drawn, read, tokens_of
+
+
+def test_lengths_have_gsm8ks_quartiles():
+    low, median, high = statistics.quantiles(drawn(seed=1, count=20000).items, n=4)
+    assert (low, median, high) == pytest.approx((38, 51, 64), abs=2)
+    assert min(drawn(1, 20000).items) == 19
+    assert max(drawn(1, 20000).items) <= 181
+
+
+def test_a_seed_decides_lengths_and_tokens():
+    assert drawn(1) == drawn(1)
+    assert drawn(1).items != drawn(2).items
+    first = tokens_of(drawn(1), 4, 1000, seed=1)
+    assert first == tokens_of(drawn(1), 8, 1000, seed=1)[:4]
+    assert first != tokens_of(drawn(1), 4, 1000, seed=2)
+    assert [len(row) for row in first] == list(drawn(1).items[:4])
+    assert len({len(row) for row in first}) > 1
+    assert all(3 <= token < 1000 for row in first for token in row)
+
+
+def test_a_file_with_questions_tokens_and_blank_lines(tmp_path):
+    file = tmp_path / "gsm8k.jsonl"
+    lines = [{"question": "What is 6 x 7?", "answer": "42"}, {"prompt": "Why?"}, {"tokens": [5, 6]}]
+    file.write_text("\n\n".join(map(json.dumps, lines)))
+    found = read(file)
+    assert found == Prompts(("What is 6 x 7?", "Why?", (5, 6)), "3 of gsm8k.jsonl")
+    assert prompts.lengths(found) == [6, 2, 2]
+    rows = tokens_of(found, 4, 100, 1, tokenize=lambda text: [ord(c) % 100 for c in text])
+    assert [len(row) for row in rows] == [14, 4, 2, 14]
+    assert rows[2] == [5, 6]
+    assert [len(row) for row in tokens_of(found, 3, 100, 1)] == [6, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "x.jsonl: holds no prompt"),
+        ("{", "x.jsonl:1: is not one JSON object"),
+        ('{"question": "a"}\n[]', "x.jsonl:2: needs 'question' or 'prompt' with a text, or"),
+        ('{"question": ""}', "x.jsonl:1: needs 'question'"),
+        ('{"tokens": [1, -1]}', "x.jsonl:1: needs 'question'"),
+        ('{"tokens": [true]}', "x.jsonl:1: needs 'question'"),
+    ],
+)
+def test_a_faulty_file_is_one_line(tmp_path, text, line):
+    file = tmp_path / "x.jsonl"
+    file.write_text(text)
+    with pytest.raises(InputError) as error:
+        read(file)
+    assert str(error.value).removeprefix(f"{tmp_path}/").startswith(line)
+
+
+def test_prompts_that_the_model_cannot_take():
+    with pytest.raises(InputError, match="a prompt has token 99, but the model only 50"):
+        tokens_of(Prompts(((1, 99),), ""), 1, 50, 1)
+    with pytest.raises(InputError, match="a prompt has 901 tokens; 1 to 900 can be run"):
+        tokens_of(Prompts((901,), ""), 1, 50, 1)
