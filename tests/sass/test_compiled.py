@@ -175,9 +175,7 @@ def test_plain_scales_are_read_alike_with_and_without_the_published_rounding(cod
 @pytest.mark.parametrize("name", ["packed_512", "streaming", "shared_lut"])
 def test_a_nested_scale_is_never_contracted(arch, name):
     """The published kernel shows what it would look like."""
-    measured = "StreamShape<512, 2, StreamingAccess, StreamingAccess, 524288, 8192>, true, " * (
-        name == "streaming"
-    )
+    measured = f"StreamShape<512, 2, {HINTS}, true, " * (name == "streaming")
     assert "FFMA" not in names_in(name, arch, measured + NESTED)
     assert "FFMA" in names_in("packed_512_as_published", arch, FUSED)
 
@@ -200,6 +198,7 @@ def test_requests_to_the_caches_are_what_the_second_wide_store_adds(codes, arch)
     assert requests("wide_store_hints", "LDG") == requests("wide_store_hints", "STG") == {"EF"}
 
 
+HINTS = "StreamingAccess, StreamingAccess, 524288, 8192>"
 STREAM_SHAPES = [
     ("256, 4", "Plain"),
     ("512, 2", "Plain"),
@@ -220,8 +219,8 @@ STREAM_TYPES = [
 @pytest.mark.parametrize("shape, scales", STREAM_SHAPES)
 @pytest.mark.parametrize("aligned, index, out", STREAM_TYPES)
 def test_streaming_stores_16_bytes(arch, shape, aligned, index, scales, out):
-    name = f"StreamShape<{shape}, StreamingAccess, StreamingAccess, 524288, 8192>, {aligned}, {index}, "
-    code = measured_code(kernels.named("streaming"), arch, f"{name}{scales}ScaleReader, {out}")
+    name = f"StreamShape<{shape}, {HINTS}, {aligned}, {index}, {scales}ScaleReader, {out}"
+    code = measured_code(kernels.named("streaming"), arch, name)
     found = {m.name: m.value for m in measures(Facts(code))}
     assert found["stack_bytes"] == found["local_loads"] == found["local_stores"] == 0
     words = int(shape[-1])
