@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 bitsandbytes = pytest.importorskip("bitsandbytes")
 
+import checkpoints  # noqa: E402
 import on_cpu  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 
 from claims.results import load  # noqa: E402
 from experiments.end_to_end import (  # noqa: E402
@@ -194,27 +194,6 @@ def test_a_kernel_that_there_is_not(tmp_path):
     assert run(tmp_path, "qwen3-32b", kernels="nix") == "nix: there is no kernel 'nix'"
 
 
-def checkpoint_of(folder, model, nested=True, dtype="float16"):
-    """A real one, quantized and saved by transformers and bitsandbytes; with a tokenizer."""
-    found, config = (getattr(transformers, name) for name in SMALL[model].classes)
-    torch.manual_seed(1)
-    full, small = folder / "fp16", folder / f"{model}-bnb-4bit"
-    found(config(**SMALL[model].config)).to(getattr(torch, dtype)).save_pretrained(full)
-    how = transformers.BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=nested,
-        bnb_4bit_compute_dtype=getattr(torch, dtype),
-    )
-    given = {"quantization_config": how, "device_map": {"": "cpu"}}
-    transformers.AutoModelForCausalLM.from_pretrained(full, **given).save_pretrained(small)
-    words = {word: i for i, word in enumerate(["?", "What", "is", "6", "x", "7"])}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(small)
-    return small
-
-
 @pytest.mark.parametrize(
     ("model", "nested", "dtype"),
     [
@@ -225,7 +204,7 @@ def checkpoint_of(folder, model, nested=True, dtype="float16"):
     ],
 )
 def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(tmp_path, model, nested, dtype):
-    folder = checkpoint_of(tmp_path, model, nested, dtype)
+    folder = checkpoints.make(tmp_path, SMALL[model], nested, dtype)
     layers = checkpoint.read(folder)
     assert (len(layers), {x.nested for x in layers}, {x.output for x in layers}) == (
         MATRICES,
@@ -245,7 +224,7 @@ def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(tmp_path, mod
 
 
 def test_damaged_and_unsupported_checkpoints_are_one_line(tmp_path):
-    folder = checkpoint_of(tmp_path, "qwen3-32b")
+    folder = checkpoints.make(tmp_path, SMALL["qwen3-32b"])
     file, config = folder / "model.safetensors", folder / "config.json"
     content, text = file.read_bytes(), config.read_text()
     file.write_bytes(content[:-100])
@@ -333,7 +312,7 @@ def test_dequantize_and_multiply_is_what_bitsandbytes_does():
 
 
 def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
-    counts = advise.shapes_of(checkpoint.read(checkpoint_of(tmp_path, "llama-3.3-70b")))
+    counts = advise.shapes_of(checkpoint.read(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])))
     monkeypatch.setattr(advise, "SHORTEST_US", 1)
     monkeypatch.setattr(advise, "CACHES", 0)
     kernels = ["streaming", "one_wrong", "nix"]
