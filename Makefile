@@ -142,7 +142,7 @@ build/end_to_end/python: build/python experiments/end_to_end/requirements.txt sc
 
 ifneq ($(GPU_HALF),)
 ifeq ($(DRY_RUN),)
-reproduce-end_to_end advise: build/end_to_end/python dropin
+reproduce-end_to_end $(if $(MODEL),advise): build/end_to_end/python dropin
 endif
 endif
 

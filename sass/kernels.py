@@ -21,11 +21,18 @@ class Family:
 
 FAMILIES = {
     # Table II: fp16 output, plain scales, weights counted in 32 bits. Of streaming, large matrices
-    # whose arrays are aligned.
+    # whose arrays are aligned; of two_launches, the one that streaming does not have.
     "nf4": Family(
         "weight",
         2,
-        ("unsigned int", "PlainScaleReader", "__half", "StreamShape<1024, 1,", ">, true,"),
+        (
+            "unsigned int",
+            "PlainScaleReader",
+            "__half",
+            "StreamShape<1024, 1,",
+            ">, true,",
+            "decode_scales",
+        ),
     ),
     # 32768 x 32768, where column_walk takes two columns of tiles at once.
     "transpose": Family("element", 4, ("DownColumns<2",)),

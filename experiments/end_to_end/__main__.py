@@ -6,6 +6,7 @@ be measured.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ def measure(args: argparse.Namespace) -> int:
         prompts_file=args.prompts,
         quick=args.quick,
     )
-    gpus = [str(n) for n in plan.numbers("GPUS", args.gpus)]
+    gpus = visible([*plan.numbers("GPUS", args.gpus)])
     output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(parts.SOURCES), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)
@@ -60,7 +61,7 @@ def measure(args: argparse.Namespace) -> int:
         return 0
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
     faults = measure_cells(choices, todo, files, gpus, argv, output) if todo else []
-    found = list(parts.belonging(output, choices, commit, gpu))
+    found = list(parts.belonging(output, choices, commit))
     if found:
         parts.write(output, parts.join(found))
     if faults:
@@ -110,6 +111,14 @@ def describe(
         + (f"the others: about {minutes} min on an H200{memory}" if todo else "nothing to measure"),
     ]
     return "\n".join(lines)
+
+
+def visible(numbers: Sequence[int]) -> list[str]:
+    """Of the GPUs that CUDA_VISIBLE_DEVICES leaves to us, those with these numbers."""
+    left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if left and max(numbers) >= len(left):
+        raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(numbers)} is given")
+    return [left[n] if left else str(n) for n in numbers] or ["0"]
 
 
 def gpu_name(number: str) -> str:

@@ -109,6 +109,14 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
+@torch.no_grad()
+def check(model: nn.Module, name: str) -> None:
+    """InputError where the model computes no numbers: its tokens would show nothing."""
+    ids = torch.arange(16, device=model.device)[None]
+    if not torch.isfinite(model(input_ids=ids).logits).all():
+        raise InputError(f"{name}: its logits are not finite, so that its tokens show nothing")
+
+
 def layers(model: nn.Module) -> list[nn.Module]:
     return [m for m in model.modules() if isinstance(m, bitsandbytes.nn.Linear4bit)]
 

@@ -170,14 +170,17 @@ class Dealer:
         while cell := self.take(model):
             failed: dict[str, str] = {}
             while True:
-                process, model = process or self.start(gpu), cell.model
                 at = ""
                 try:
+                    process, model = process or self.start(gpu), cell.model
                     for said in process.do(self.job_of(cell) | {"failed": failed}):
                         if "row" in said:
                             at = said["row"]
                             self.progress.show(cell, said["part"], f"{said['way']}, {at}")
                     self.close(cell, said["ended"])
+                    break
+                except OSError as error:  # there is no such program
+                    self.close(cell, str(error))
                     break
                 except Died as died:
                     process.end()

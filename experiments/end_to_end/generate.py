@@ -72,7 +72,7 @@ def eager(model: Any, batch: Batch, gpu: Any, marks: bool = False) -> Generated:
         min_new_tokens=batch.tokens,
         do_sample=False,
         pad_token_id=0,
-        eos_token_id=None,
+        disable_compile=True,
     )
     steps = Steps(gpu, batch.tokens, marks)
     gpu.synchronize()

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from claims.errors import InputError
 from experiments.end_to_end.parts import span
 from experiments.end_to_end.protocol import Launch
 
@@ -123,6 +124,8 @@ class Gpu:
         """What CUPTI calls a mark."""
         if not self.own_mark:
             _, launches = self.records(self.mark)
+            if not launches:
+                raise InputError("CUPTI records nothing here; is another profiler at work?")
             self.own_mark = launches[-1].name
         return self.own_mark
 

@@ -54,12 +54,11 @@ def read(file: Path) -> Content | None:
     return found
 
 
-def is_of(part: Content, choices: Choices, commit: tuple[str, bool], gpu: str) -> bool:
-    """Whether a part belongs to the same run: the same sources, GPU model and choices."""
+def is_of(part: Content, choices: Choices, commit: tuple[str, bool]) -> bool:
+    """Whether a part belongs to the same run: the same sources and choices."""
     origin, rows = part["provenance"], part["records"]
     return (
         (origin["commit"], origin["dirty"]) == commit
-        and (not gpu or origin["gpu"]["name"] == gpu)
         and origin["seed"] == choices.seed
         and {(r["problem"]["tokens"], r["problem"]["prompts"]) for r in rows}
         == {(choices.tokens, choices.prompts.text)}
@@ -67,8 +66,12 @@ def is_of(part: Content, choices: Choices, commit: tuple[str, bool], gpu: str) -
 
 
 def is_done(part: Content | None, choices: Choices, commit: tuple[str, bool], gpu: str) -> bool:
-    """Whether a cell need not be measured: all its rows are there, with as many samples."""
-    if part is None or not is_of(part, choices, commit, gpu):
+    """Whether a cell need not be measured: all its rows are there, with as many samples, of the
+    same GPU model; `gpu` is empty where that is not known.
+    """
+    if part is None or not is_of(part, choices, commit):
+        return False
+    if gpu and part["provenance"]["gpu"]["name"] != gpu:
         return False
     there = {r["lineage"] if r["lineage"] == INSTALLED else r["kernel"] for r in part["records"]}
     counts = [len(m["samples"]) for r in part["records"] for m in r["metrics"] if "samples" in m]
@@ -76,13 +79,11 @@ def is_done(part: Content | None, choices: Choices, commit: tuple[str, bool], gp
     return wanted <= there and min(counts, default=99) >= choices.samples(part["pass"])
 
 
-def belonging(
-    output: Path, choices: Choices, commit: tuple[str, bool], gpu: str
-) -> Iterator[Content]:
-    """Every part of the run, those of earlier commands too; GPU by GPU model the newest counts."""
+def belonging(output: Path, choices: Choices, commit: tuple[str, bool]) -> Iterator[Content]:
+    """Every part of the run, those of earlier commands too; of the GPU model that ran last."""
     pattern = f"*.{output.stem}.batch*.json"
     found = [part for f in folder_of(output).glob(pattern) if (part := read(f)) is not None]
-    found = [part for part in found if is_of(part, choices, commit, gpu)]
+    found = [part for part in found if is_of(part, choices, commit)]
     newest = max(found, key=lambda p: p["provenance"]["started"], default=None)
     for part in sorted(found, key=order):
         if part["provenance"]["gpu"]["name"] == newest["provenance"]["gpu"]["name"]:

@@ -123,30 +123,31 @@ class Exactness:
 
     def compare(self, tokens: Tokens, repeat: Callable[[], Tokens]) -> str:
         """Empty where they are; else what is different. `repeat` runs the same once more."""
-        tokens = plain_tokens(tokens)
-        if not self.outputs:
-            self.outputs.append(plain_tokens(self.again()))
-        if tokens in self.outputs:
+        if not (said := self.difference(tokens)):
             return ""
         found = plain_tokens(self.again())
         if found in self.outputs:
-            return self.differs(tokens)
+            return f"{said}; run against itself, the baseline does not differ"
         self.outputs.append(found)
         self.remark = "the baseline's own tokens differ from run to run"
-        if tokens in self.outputs or plain_tokens(repeat()) in self.outputs:
+        if not self.difference(tokens) or not self.difference(repeat()):
             return ""
-        return self.differs(tokens)
+        return f"{said}; run against itself, the baseline differs too, but not so"
 
-    def differs(self, tokens: Tokens) -> str:
-        theirs = self.outputs[0]
+    def difference(self, tokens: Tokens) -> str:
+        """Empty where they are one of the outputs that the baseline gave so far."""
+        if not self.outputs:
+            self.outputs.append(plain_tokens(self.again()))
+        tokens, theirs = plain_tokens(tokens), self.outputs[0]
+        if tokens in self.outputs:
+            return ""
         count = count_different(tokens, theirs)
         places = ((i, j) for i, row in enumerate(tokens) for j in range(len(row)))
         i, j = next((i, j) for i, j in places if tokens[i][j] != theirs[i][j])
         total = sum(map(len, theirs))
         return (
             f"{count} of {total} tokens differ; first in sequence {i}, token {j}: "
-            f"expected {theirs[i][j]}, actual {tokens[i][j]}; run against itself, the baseline "
-            f"{'differs too, but not so' if self.remark else 'does not differ'}"
+            f"expected {theirs[i][j]}, actual {tokens[i][j]}"
         )
 
 

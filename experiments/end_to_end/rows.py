@@ -72,6 +72,10 @@ def can_fuse() -> bool:
     return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
+def may_fuse(row: Row) -> bool:
+    return row.kind == "installed" and can_fuse()
+
+
 def described(row: Row) -> dict[str, Any]:
     """What a result file says of the row, whatever came of it."""
     version = ""

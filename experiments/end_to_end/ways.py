@@ -119,7 +119,7 @@ def profiled(
     to be, nor which product is whose.
     """
     tokens, launches = way.recorded(row)
-    fuses = row.kind == "installed" and rows.can_fuse()
+    fuses = rows.may_fuse(row)
     expected = None if fuses else per_pass
     where = (way.passes, expected, way.starts_with_prompt)
     found = profile(launches, way.gpu.mark_name(), names, *where)

@@ -166,6 +166,21 @@ def test_several_gpus_have_a_process_each(told, tmp_path):
     assert len(jobs(told)) == 6
 
 
+def test_gpus_are_those_that_are_left_to_us(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert command.visible([0, 3]) == ["0", "3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
+    assert command.visible([1, 0]) == ["GPU-ab", "5"]
+    with pytest.raises(command.InputError, match="GPUS: there are 2, from 0, but 2 is given"):
+        command.visible([2])
+
+
+def test_a_python_that_is_gone_is_said(told, tmp_path):
+    command.PYTHON.write_text(f"{tmp_path}/gone\n")
+    with pytest.raises(command.InputError, match=r"qwen3-32b, batch 2: .*No such file"):
+        measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
+
+
 def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
     status, output = measure(tmp_path, "--dry-run", pass_name="profile")
     assert (status, output.exists(), jobs(told)) == (0, False, [])

@@ -14,6 +14,8 @@ pytest.importorskip("bitsandbytes")
 if not torch.cuda.is_available() or not (ROOT / "build/dropin/libreprolab_nf4.so").exists():
     pytest.skip("needs a GPU and the drop-in library", allow_module_level=True)
 
+import checkpoints  # noqa: E402
+
 from claims.results import load  # noqa: E402
 from experiments.end_to_end import (  # noqa: E402
     advise,
@@ -46,8 +48,8 @@ def small(monkeypatch):
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
 
 
-def run(folder, gpu, model, pass_name):
-    choices = choose(model=model, batches="3", tokens=str(TOKENS))
+def run(folder, gpu, model, pass_name, **given):
+    choices = choose(model=model, batches="3", tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, 3), folder / "cell.json"
     said = []
     job = deal.job(cell, choices, file, ["python"]) | {"failed": {}}
@@ -77,6 +79,25 @@ def test_cupti_sees_every_dequantization(tmp_path, gpu, model):
             parts = [row.summary_of(f"{n}.step").median for n in ("kernel_time", "product_time")]
             assert 0 < sum(parts) < row.summary_of("busy_time.step").median
             assert ("kernel_time" in row.metrics) is (way == "eager")
+
+
+@pytest.mark.parametrize(
+    ("model", "nested", "dtype"),
+    [
+        ("gemma-2-27b", True, "bfloat16"),
+        ("gemma-3-27b", False, "bfloat16"),
+        ("qwen3-32b", True, "float16"),
+        ("llama-3.3-70b", True, "bfloat16"),
+    ],
+)
+def test_a_checkpoint_gives_the_same_tokens_with_every_kernel(tmp_path, gpu, model, nested, dtype):
+    folder = checkpoints.make(tmp_path, sizes.known()[model], nested, dtype, "cuda")
+    with rows.under(kernel="streaming") as installed:
+        kernels = ",".join(installed.kernels())
+    _, found = run(tmp_path, gpu, str(folder), "timing", kernels=kernels)
+    assert len(found) > 2 * 10
+    for row in found.values():
+        assert row.outcome == "bit_exact" or row.lineage == "as installed", row.reason
 
 
 def test_a_launch_has_one_record_and_a_mark_has_its_own(gpu):

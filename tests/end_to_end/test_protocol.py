@@ -114,5 +114,13 @@ def test_a_difference_that_remains_is_one():
     assert said.endswith("the baseline differs too, but not so")
 
 
+def test_where_a_difference_is_allowed_nothing_is_run_again():
+    baseline = Runs(A)
+    exact = Exactness(baseline)
+    assert exact.difference(A) == ""
+    assert exact.difference(B).endswith("token 1: expected 4, actual 5")
+    assert baseline.count == 1
+
+
 def test_distinct_tokens():
     assert protocol.distinct([[1, 2], [2, 3]]) == 3
