@@ -1,5 +1,5 @@
-// wide_store_hints with two words per thread: twice the loads are under way, and half as many blocks
-// fill a table.
+// wide_store_hints with two words per thread: twice the loads are under way, and half as many
+// blocks fill a table.
 //
 // Source: ours, a step from the post's packed stores to streaming, which asks for its reads ahead.
 // Bound:  memory, which turns from reads to writes and back too often.
