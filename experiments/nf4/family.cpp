@@ -32,10 +32,11 @@ class Nf4Family : public Family {
                      "Models whose distinct layer shapes are measured [those of the paper]")
         ->delimiter(',');
     group->add_option("--shape", shapes_, "ROWSxCOLUMNS instead of the models' shapes");
-    add_format_options(*group, format_);
+    add_format_options(*group, formats_);
     group
-        ->add_option("--offset", format_.offset,
+        ->add_option("--offset", formats_.offsets,
                      "Elements by which every array begins past an aligned address")
+        ->delimiter(',')
         ->check(CLI::Range(0, most_offset))
         ->default_str("0");
     add_peer_option(*group, peers_);
@@ -60,7 +61,9 @@ class Nf4Family : public Family {
                                        const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
     for (const Shape& shape : shapes()) {
-      for (const auto& name : data) planned.push_back(plan(shape, code_data_named(name)));
+      for (const TensorSpec& format : formats_.combinations()) {
+        for (const auto& name : data) planned.push_back(plan(shape, format, code_data_named(name)));
+      }
     }
     return planned;
   }
@@ -77,8 +80,7 @@ class Nf4Family : public Family {
         select_models(models, models_.empty() ? papers_protocol().models : models_));
   }
 
-  PlannedProblem plan(const Shape& shape, CodeData data) const {
-    TensorSpec spec = format_;
+  PlannedProblem plan(const Shape& shape, TensorSpec spec, CodeData data) const {
     spec.data = data;
     spec.rows = shape.rows;
     spec.columns = shape.columns;
@@ -98,7 +100,7 @@ class Nf4Family : public Family {
   }
 
   std::vector<std::string> models_, shapes_, peers_;
-  TensorSpec format_;  ///< Without rows, columns and data.
+  Formats formats_;
 };
 
 Nf4Family family;

@@ -10,28 +10,58 @@
 
 namespace reprolab::nf4 {
 
-void add_format_options(CLI::App& app, TensorSpec& spec) {
-  app.add_option_function<int>(
+std::vector<TensorSpec> Formats::combinations() const {
+  std::vector<TensorSpec> found;
+  for (const int block_size : block_sizes) {
+    for (const auto output : outputs) {
+      for (const int offset : offsets) {
+        found.push_back(
+            {.block_size = block_size, .nested = nested, .output = output, .offset = offset});
+      }
+    }
+  }
+  return found;
+}
+
+TensorSpec Formats::only() const {
+  const auto require_one = [](const char* option, std::size_t count) {
+    if (count != 1) throw UsageError(fmt::format("{}: expected one value; got {}", option, count));
+  };
+  require_one("--block-size", block_sizes.size());
+  require_one("--output-type", outputs.size());
+  require_one("--offset", offsets.size());
+  return combinations().front();
+}
+
+void add_format_options(CLI::App& app, Formats& formats) {
+  app.add_option_function<std::vector<int>>(
          "--block-size",
-         [&spec](int size) {
-           if (!reference::is_block_size(size)) {
+         [&formats](const std::vector<int>& sizes) {
+           for (const int size : sizes) {
+             if (reference::is_block_size(size)) continue;
              throw UsageError(
                  fmt::format("--block-size: expected a power of two from {} to {}; got {}",
                              reference::min_block_size, reference::max_block_size, size));
            }
-           spec.block_size = size;
+           formats.block_sizes = sizes;
          },
          "Weights that share a scale")
+      ->delimiter(',')
       ->default_str("64");
-  app.add_option_function<std::string>(
+  app.add_option_function<std::vector<std::string>>(
          "--output-type",
-         [&spec](const std::string& name) {
-           spec.output = name == "fp16" ? reference::WeightType::fp16 : reference::WeightType::bf16;
+         [&formats](const std::vector<std::string>& names) {
+           formats.outputs.clear();
+           for (const auto& name : names) {
+             formats.outputs.push_back(name == "fp16" ? reference::WeightType::fp16
+                                                      : reference::WeightType::bf16);
+           }
          },
          "fp16 or bf16")
+      ->delimiter(',')
       ->check(CLI::IsMember({"fp16", "bf16"}))
       ->default_str("fp16");
-  app.add_flag("--nested", spec.nested, "Double quantization");
+  app.add_flag("--nested", formats.nested, "Double quantization");
 }
 
 void add_peer_option(CLI::App& app, std::vector<std::string>& libraries) {

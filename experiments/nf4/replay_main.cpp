@@ -23,7 +23,8 @@ struct Options {
       .experiment = "replay", .pass = "replay", .instrument = profiling::InstrumentKind::activity};
   Protocol protocol = papers_protocol();
   std::vector<std::string> peers;
-  TensorSpec format;
+  Formats formats;
+  TensorSpec format;  ///< The only one of `formats`.
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -42,7 +43,7 @@ void add_options(CLI::App& app, Options& options) {
                  "Warm-up passes before the measured ones")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  add_format_options(app, options.format);
+  add_format_options(app, options.formats);
   add_peer_option(app, options.peers);
 }
 
@@ -309,6 +310,7 @@ int run(int argc, char** argv) {
   add_options(app, options);
   if (const auto status = parse(app, argc, argv)) return *status;
   require_known_pass(options.pass);
+  options.format = options.formats.only();
   if (options.pass.instrument == profiling::InstrumentKind::events) {
     throw UsageError(
         "--instrument: events cannot separate a pass's dequantizations from its products; "

@@ -103,6 +103,24 @@ TEST_F(BenchProgram, DryRunPlansEveryDistinctShapeOfTheModels) {
   }
 }
 
+TEST_F(BenchProgram, DryRunPlansEveryCombinationOfTheFormatsOffsetsFastest) {
+  const Finished found = run_without_gpu(
+      BENCH,
+      "--dry-run --shape 64x64 --shape 63x63 --block-size 4096,32 --output-type bf16,fp16 "
+      "--offset 0,3 --nested --kernel streaming");
+  EXPECT_EQ(found.status, 0) << found.err;
+  std::string wanted = "problem [^\n]*\n";
+  for (const char* shape : {"64x64", "63x63"}) {
+    for (const char* format :
+         {"bf16/b4096-nested", "fp16/b4096-nested", "bf16/b32-nested", "fp16/b32-nested"}) {
+      for (const char* offset : {"", "/offset3"}) {
+        wanted += fmt::format("{}/{}{} [^\n]*\n", shape, format, offset);
+      }
+    }
+  }
+  EXPECT_TRUE(has_match(found.out, wanted + "nf4: 1 kernels on 16 problems; ")) << found.out;
+}
+
 TEST_F(BenchProgram, DryRunPlansEverySizeOfTheTransposesSweep) {
   const Finished found = run_without_gpu(BENCH, "--dry-run --family transpose");
   EXPECT_EQ(found.status, 0);
@@ -225,6 +243,8 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
         fmt::format("--block-size {}", block_size),
         fmt::format("--block-size: expected a power of two from 32 to 4096; got {}", block_size));
   }
+  expect_refused("--block-size 32,64,48",
+                 "--block-size: expected a power of two from 32 to 4096; got 48");
 }
 
 TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
@@ -254,6 +274,9 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
                  "--problem '5x5' selects nothing; there are: 4x4/fp16/b64, 4x7");
   expect_refused("--matrix 4x4 --matrix 4x4", "problem '4x4' is selected twice");
   expect_refused("--shape 4x4 --shape 4x4", "problem '4x4/fp16/b64' is selected twice");
+  expect_refused("--shape 4x4 --block-size 64,64", "problem '4x4/fp16/b64' is selected twice");
+  expect_refused("--shape 4x4 --output-type bf16,bf16", "problem '4x4/bf16/b64' is selected twice");
+  expect_refused("--shape 4x4 --offset 1,0,1", "problem '4x4/fp16/b64/offset1' is selected twice");
   expect_refused("--models qwen3-32b,qwen3-32b", "model 'qwen3-32b' is named twice");
   expect_refused("--models qwen3-32b,gpt",
                  "no model 'gpt'; known: gemma-2-27b, gemma-3-27b, qwen3-32b, llama-3.3-70b, "
@@ -291,8 +314,9 @@ TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkThatItsOwnOrderOverrules) {
 TEST_F(BenchProgram, RefusesWhatTheParserRefusesInOneLine) {
   for (const std::string arguments :
        {"--samples 0", "--samples x", "--batch-us 0", "--instrument counter", "--limit-s 0",
-        "--data", "--output-type fp32", "--seed -1", "--seed 2147483648", "--kernel",
-        "--block-size x", "--padding -1", "--padding 1048577", "--matrix"}) {
+        "--data", "--output-type fp32", "--output-type bf16,fp32", "--seed -1", "--seed 2147483648",
+        "--kernel", "--block-size x", "--block-size 64,x", "--offset 0,256", "--offset 1,-1",
+        "--padding -1", "--padding 1048577", "--matrix"}) {
     const Finished found = run_without_gpu(BENCH, arguments);
     EXPECT_EQ(found.status, 2) << arguments;
     EXPECT_EQ(found.out, "") << arguments;

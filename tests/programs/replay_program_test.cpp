@@ -74,6 +74,8 @@ TEST_F(ReplayProgram, RefusesBadSelectionsInOneLine) {
                  "--instrument counters` reads them");
   expect_refused("--block-size 48",
                  "--block-size: expected a power of two from 32 to 4096; got 48");
+  expect_refused("--block-size 64,128", "--block-size: expected one value; got 2");
+  expect_refused("--output-type fp16,bf16,fp16", "--output-type: expected one value; got 3");
   expect_refused("--kernel nothing", no_such_kernel("nothing", {"nf4"}));
   expect_refused("--kernel lut", no_such_kernel("lut", {"nf4"}));
   expect_refused("--peer /nonexistent/a.so",
