@@ -146,6 +146,22 @@ def test_peers_are_one_path_or_several(checkout):
         assert f"{wanted}<--brief>\n" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("given", "pattern"),
+    [
+        ("", "streaming|x*"),
+        ("lib/one.so", "streaming|x*|bitsandbytes*"),
+        ("old=a.so new=/b=/c&.so ./d=.so", "streaming|x*|old|new|bitsandbytes*"),
+    ],
+)
+def test_peers_are_selected_beside_named_kernels(checkout, given, pattern):
+    passes = checkout / "experiments/mine/passes"
+    passes.write_text("check verify --kernel streaming|x*{|peers} {peers}\n")
+    (checkout / "x*").touch()  # nothing is taken for a file's name
+    done = make(checkout, "reproduce-mine", f"PEER={given}", "RECORDED=nowhere")
+    assert f"<--kernel>\n<{pattern}>\n" in done.stdout
+
+
 @pytest.mark.parametrize("value", [*HOSTILE, "1410"])
 def test_clocks_reach_what_measures_and_nothing_else(checkout, value):
     (checkout / "experiments/mine/passes").write_text("check verify --brief\nalone bench --x\n")
