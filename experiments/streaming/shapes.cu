@@ -1,5 +1,7 @@
 // The streaming kernel in other shapes and with other hints, to be timed beside it by
 // bench_streaming_shapes. Only that program links them, so that no listing shows them.
+#include <string>
+
 #include "kernels/nf4/streaming.cuh"
 
 namespace reprolab::nf4 {
@@ -23,81 +25,99 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   return enqueue(problem, words_of(problem), stream);
 }
 
-template <class Shape>
-Register<Problem> shape(const char* name) {
+/// How codes are read: in a shape's name, and in the code.
+template <class Reads>
+struct Named;
+template <>
+struct Named<StreamingAccess> {
+  static constexpr const char *name = "", *code = "StreamingAccess";
+};
+template <>
+struct Named<PlainAccess> {
+  static constexpr const char *name = "_plain", *code = "PlainAccess";
+};
+template <>
+struct Named<KeepReads> {
+  static constexpr const char *name = "_keep", *code = "KeepReads";
+};
+
+/// What L2 is asked for ahead, in Ki words, where it differs from what StreamShape does by itself.
+constexpr int usual_ahead = 512, usual_burst = 8;
+
+/// Registers a shape under a name that spells out what it is; its lineage is how streaming.cu
+/// writes it.
+template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usual_ahead,
+          int Burst = usual_burst>
+Register<Problem> shape() {
+  using Shape = StreamShape<Threads, Words, Reads, StreamingAccess, Ahead * 1024, Burst * 1024>;
+  const std::string threads = std::to_string(Threads), words = std::to_string(Words);
+  const std::string ahead = std::to_string(Ahead), burst = std::to_string(Burst);
+  std::string name = "streaming_" + threads + "x" + words + Named<Reads>::name;
+  std::string code = "StreamShape<" + threads + ", " + words;
+  if (Ahead != usual_ahead || Burst != usual_burst) {
+    name += "_ahead_" + ahead + "_" + burst;
+    code += std::string(", ") + Named<Reads>::code + ", StreamingAccess, " + ahead + " << 10, " +
+            burst + " << 10";
+  } else if (!std::is_same_v<Reads, StreamingAccess>) {
+    code += std::string(", ") + Named<Reads>::code;
+  }
   return Register<Problem>{{.name = name,
-                            .lineage = "a shape of the streaming kernel",
-                            .source_file = "tests/kernels/nf4/streaming_shapes.cu",
+                            .lineage = code + ">",
+                            .source_file = "experiments/streaming/shapes.cu",
                             .contract = {},
                             .supports = supports,
                             .launch = launch<Shape>}};
 }
 
+/// How many Ki words ahead, and how many at a time. 0: not at all.
+template <int Threads, int Words, int Ahead, int Burst>
+Register<Problem> ahead() {
+  return shape<Threads, Words, StreamingAccess, Ahead, Burst>();
+}
+
 const Register<Problem> shapes[] = {
     // How the work is cut.
-    shape<StreamShape<64, 4>>("streaming_64x4"),
-    shape<StreamShape<128, 1>>("streaming_128x1"),
-    shape<StreamShape<128, 2>>("streaming_128x2"),
-    shape<StreamShape<128, 4>>("streaming_128x4"),
-    shape<StreamShape<128, 8>>("streaming_128x8"),
-    shape<StreamShape<256, 1>>("streaming_256x1"),
-    shape<StreamShape<256, 2>>("streaming_256x2"),
-    shape<StreamShape<256, 4>>("streaming_256x4"),
-    shape<StreamShape<512, 1>>("streaming_512x1"),
-    shape<StreamShape<512, 2>>("streaming_512x2"),
-    shape<StreamShape<512, 4>>("streaming_512x4"),
-    shape<StreamShape<1024, 1>>("streaming_1024x1"),
-    shape<StreamShape<1024, 2>>("streaming_1024x2"),
+    shape<64, 4>(),
+    shape<128, 1>(),
+    shape<128, 2>(),
+    shape<128, 4>(),
+    shape<128, 8>(),
+    shape<256, 1>(),
+    shape<256, 2>(),
+    shape<256, 4>(),
+    shape<512, 1>(),
+    shape<512, 2>(),
+    shape<512, 4>(),
+    shape<1024, 1>(),
+    shape<1024, 2>(),
     // What the caches are asked for.
-    shape<StreamShape<512, 2, PlainAccess>>("streaming_512x2_plain"),
-    shape<StreamShape<512, 2, KeepReads>>("streaming_512x2_keep"),
-    shape<StreamShape<1024, 1, PlainAccess>>("streaming_1024x1_plain"),
-    shape<StreamShape<1024, 1, KeepReads>>("streaming_1024x1_keep"),
-    // How many Ki words ahead, and how many at a time. 0: not at all.
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 0 << 10, 8 << 10>>(
-        "streaming_512x2_ahead_0_8"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 128 << 10, 8 << 10>>(
-        "streaming_512x2_ahead_128_8"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 256 << 10, 8 << 10>>(
-        "streaming_512x2_ahead_256_8"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 1 << 10>>(
-        "streaming_512x2_ahead_512_1"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 2 << 10>>(
-        "streaming_512x2_ahead_512_2"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 4 << 10>>(
-        "streaming_512x2_ahead_512_4"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 16 << 10>>(
-        "streaming_512x2_ahead_512_16"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 512 << 10, 64 << 10>>(
-        "streaming_512x2_ahead_512_64"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 1024 << 10, 8 << 10>>(
-        "streaming_512x2_ahead_1024_8"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 1024 << 10, 32 << 10>>(
-        "streaming_512x2_ahead_1024_32"),
-    shape<StreamShape<512, 2, StreamingAccess, StreamingAccess, 2048 << 10, 8 << 10>>(
-        "streaming_512x2_ahead_2048_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 0 << 10, 8 << 10>>(
-        "streaming_1024x1_ahead_0_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 128 << 10, 8 << 10>>(
-        "streaming_1024x1_ahead_128_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 256 << 10, 8 << 10>>(
-        "streaming_1024x1_ahead_256_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 1 << 10>>(
-        "streaming_1024x1_ahead_512_1"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 2 << 10>>(
-        "streaming_1024x1_ahead_512_2"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 4 << 10>>(
-        "streaming_1024x1_ahead_512_4"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 16 << 10>>(
-        "streaming_1024x1_ahead_512_16"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 512 << 10, 64 << 10>>(
-        "streaming_1024x1_ahead_512_64"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 1024 << 10, 8 << 10>>(
-        "streaming_1024x1_ahead_1024_8"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 1024 << 10, 32 << 10>>(
-        "streaming_1024x1_ahead_1024_32"),
-    shape<StreamShape<1024, 1, StreamingAccess, StreamingAccess, 2048 << 10, 8 << 10>>(
-        "streaming_1024x1_ahead_2048_8"),
+    shape<512, 2, PlainAccess>(),
+    shape<512, 2, KeepReads>(),
+    shape<1024, 1, PlainAccess>(),
+    shape<1024, 1, KeepReads>(),
+    // What L2 is asked for ahead.
+    ahead<512, 2, 0, 8>(),
+    ahead<512, 2, 128, 8>(),
+    ahead<512, 2, 256, 8>(),
+    ahead<512, 2, 512, 1>(),
+    ahead<512, 2, 512, 2>(),
+    ahead<512, 2, 512, 4>(),
+    ahead<512, 2, 512, 16>(),
+    ahead<512, 2, 512, 64>(),
+    ahead<512, 2, 1024, 8>(),
+    ahead<512, 2, 1024, 32>(),
+    ahead<512, 2, 2048, 8>(),
+    ahead<1024, 1, 0, 8>(),
+    ahead<1024, 1, 128, 8>(),
+    ahead<1024, 1, 256, 8>(),
+    ahead<1024, 1, 512, 1>(),
+    ahead<1024, 1, 512, 2>(),
+    ahead<1024, 1, 512, 4>(),
+    ahead<1024, 1, 512, 16>(),
+    ahead<1024, 1, 512, 64>(),
+    ahead<1024, 1, 1024, 8>(),
+    ahead<1024, 1, 1024, 32>(),
+    ahead<1024, 1, 2048, 8>(),
 };
 
 }  // namespace

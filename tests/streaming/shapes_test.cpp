@@ -1,0 +1,84 @@
+// The shapes of the streaming kernel that are swept: what they are called, and that those which
+// streaming.cu chooses are among them.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "experiments/harness/family.hpp"
+#include "experiments/nf4/device_tensor.hpp"
+#include "experiments/nf4/tensor.hpp"
+#include "kernels/nf4/problem.hpp"
+#include "tests/programs/program.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+const std::string source_file = "experiments/streaming/shapes.cu";
+
+/// By the name of the kernel, how the shape is written in the code.
+std::map<std::string, std::string> shapes() {
+  std::map<std::string, std::string> found;
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    if (kernel.source_file == source_file) found[name] = kernel.lineage;
+  }
+  return found;
+}
+
+std::string code_of(const std::string& name) { return shapes().at(name); }
+
+TEST(StreamingShapes, SayInTheirNamesAndInTheCodeWhatTheyAre) {
+  EXPECT_EQ(code_of("streaming_64x4"), "StreamShape<64, 4>");
+  EXPECT_EQ(code_of("streaming_512x2_plain"), "StreamShape<512, 2, PlainAccess>");
+  EXPECT_EQ(code_of("streaming_1024x1_keep"), "StreamShape<1024, 1, KeepReads>");
+  EXPECT_EQ(code_of("streaming_1024x1_ahead_0_8"),
+            "StreamShape<1024, 1, StreamingAccess, StreamingAccess, 0 << 10, 8 << 10>");
+  EXPECT_EQ(code_of("streaming_512x2_ahead_1024_32"),
+            "StreamShape<512, 2, StreamingAccess, StreamingAccess, 1024 << 10, 32 << 10>");
+}
+
+TEST(StreamingShapes, HaveThoseThatTheKernelChooses) {
+  std::ifstream file(CHOSEN_IN);
+  const std::string code{std::istreambuf_iterator<char>(file), {}};
+  std::set<std::string> swept;
+  for (const auto& [name, shape] : shapes()) {
+    EXPECT_TRUE(swept.insert(shape).second) << name << " is another's " << shape;
+  }
+  const std::regex shape("StreamShape<[^<>]*>");
+  int chosen = 0;
+  for (std::sregex_iterator found(code.begin(), code.end(), shape), none; found != none; ++found) {
+    EXPECT_TRUE(swept.contains(found->str())) << found->str() << " is not swept";
+    ++chosen;
+  }
+  EXPECT_GT(chosen, 0) << CHOSEN_IN;
+}
+
+TEST(StreamingShapes, AreForFp16AndAlignedArrays) {
+  const auto& shape = kernel_named<Problem>("streaming_512x2");
+  TensorSpec spec{.rows = 1024, .columns = 4096};
+  EXPECT_TRUE(shape.supports(without_memory(spec)).ok);
+  spec.nested = true;
+  EXPECT_TRUE(shape.supports(without_memory(spec)).ok);
+  spec.offset = 1;
+  EXPECT_TRUE(contains(shape.supports(without_memory(spec)).reason, "aligned arrays"));
+  EXPECT_TRUE(kernel_named<Problem>("streaming").supports(without_memory(spec)).ok);
+  spec = {.rows = 1024, .columns = 4096, .output = reference::WeightType::bf16};
+  EXPECT_TRUE(contains(shape.supports(without_memory(spec)).reason, "fp16 outputs"));
+}
+
+class ShapesProgram : public Programs {};
+
+TEST_F(ShapesProgram, MeasuresThemBesideTheKernel) {
+  const Finished found =
+      run_without_gpu(SHAPES, "--dry-run --shape 1024x4096 --kernel 'streaming*'");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.err, "");
+  EXPECT_TRUE(
+      contains(found.out, fmt::format("nf4: {} kernels on 1 problems; ", shapes().size() + 1)));
+}
+
+}  // namespace
+}  // namespace reprolab::nf4
