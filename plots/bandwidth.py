@@ -73,6 +73,13 @@ def share(record: Record, of: Record | None) -> float | None:
     return record.bandwidth.value / of.bandwidth.value
 
 
+def compared(base: Measured | None, m: Measured | None) -> Estimate | None:
+    """How many times as fast as the base; None where one of the two has no time."""
+    if base is None or m is None or not (base.record.ranked and m.record.ranked):
+        return None
+    return ratio(base.record.times, m.record.times)
+
+
 def ceiling(records: Sequence[Record]) -> Record | None:
     """Of one problem: the fastest of the ceilings that read and write, as its kernels do."""
     found = [
@@ -135,17 +142,22 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
 
 
 def display(m: Measured) -> list[Cell | str]:
-    r, s, over = m.record, m.record.summary, NONE
+    r, s = m.record, m.record.summary
     if s is None:
         return [r.kernel, m.outcome, *[NONE] * 8]
     outcome = "fastest ceiling" if r is m.ceiling else m.outcome
-    if m.ratio:
-        is_seen = m.ratio.differs_from_one
-        over = "{:.2f} ({:.2f}-{:.2f})".format(m.ratio.value, *m.ratio.interval)
-        over = over if is_seen else "no difference seen"
     times = [significant(s.median), f"{significant(s.low)}-{significant(s.high)}"]
     times += [significant(s.min), str(s.n)]
-    return [r.kernel, outcome, *times, speed_cell(m), cycle_text(m), share_text(m), over]
+    return [r.kernel, outcome, *times, speed_cell(m), cycle_text(m), share_text(m), over_text(m.ratio)]
+
+
+def over_text(found: Estimate | None) -> str:
+    """A speed-up with its interval: '2.16 (2.15-2.17)'."""
+    if found is None:
+        return NONE
+    if not found.differs_from_one:
+        return "no difference seen"
+    return "{:.2f} ({:.2f}-{:.2f})".format(found.value, *found.interval)
 
 
 def speed_cell(m: Measured) -> Cell:

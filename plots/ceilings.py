@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from claims.results import Results
-from claims.stats import INTERVAL_NOTE, significant
+from claims.stats import significant
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers
+from plots.sweeps import WINNER, winner_cells, winner_note
+from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers
 
 PASS = "sweep"
 # By family: what it moves, and the ceiling that is one of its forms.
@@ -17,7 +18,6 @@ FAMILIES = {
     "mixed": ("A dequantization's bytes: 9 read for 32 written", "same_bytes"),
 }
 SHOWN_FORMS = 12
-CODE = Column("in the code", "l", wrap=1, code=True, detail=True)
 
 
 def by_size(results: Results, family: str) -> dict[int, list[Measured]]:
@@ -30,9 +30,7 @@ def by_size(results: Results, family: str) -> dict[int, list[Measured]]:
 def winners_table(run: Run) -> Table:
     """One row per family and size: the fastest form, beside the ceiling as it is now."""
     results = run[PASS]
-    columns = [*numbers("output MiB"), Column("fastest form", "l", wrap=1, code=True), CODE]
-    columns += numbers("GB/s (interval)", "copy %", "equal", wrap=1)
-    columns += [*numbers("now GB/s", "now copy %", "gain %", wrap=1)]
+    columns = [*numbers("output MiB"), *WINNER]
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
     for family, (what, ceiling) in FAMILIES.items():
@@ -40,34 +38,15 @@ def winners_table(run: Run) -> Table:
         for mib, found in by_size(results, family).items():
             best = [m for m in found if m.best]
             now = next((m for m in found if m.record.kernel == ceiling), None)
-            rows.append(winner_row(mib, best, now))
+            rows.append([str(mib), *winner_cells(best, now)])
             data += [{"output_mib": mib} | bandwidth.csv_row(m) for m in found]
     notes = [
-        "Fastest: lowest median of the forms whose output was right. Equal: how many others were "
-        "not told apart from it, as their intervals overlap. Now: the ceiling with the constants "
-        f"that are in profiling/ceilings.cu; gain: what the fastest has over it. {INTERVAL_NOTE}",
+        winner_note("the ceiling with the constants that are in profiling/ceilings.cu"),
         bandwidth.COPY_NOTE,
         "Every form at every size: the CSV file.",
     ]
     title = "The fastest way to move so many bytes"
     return Table("winners", title, columns, rows, data, notes, machine_notes(results))
-
-
-def winner_row(mib: int, best: Sequence[Measured], now: Measured | None) -> Row:
-    """`best`: the fastest form and those not told apart from it, by time."""
-    speed = NONE if now is None or now.gb_s is None else f"{now.gb_s:.0f}"
-    share = NONE if now is None else bandwidth.share_text(now)
-    if not best:
-        return [str(mib), NONE, NONE, NONE, NONE, NONE, speed, share, NONE]
-    first = best[0]
-    e = first.record.speed
-    gain = bandwidth.share(first.record, now.record if now else None)
-    return [
-        *(str(mib), first.record.kernel, first.record.lineage),
-        Cell(f"{e.value:.0f} ({e.low:.0f}-{e.high:.0f})", first.clock),
-        *(bandwidth.share_text(first), str(len(best) - 1), speed, share),
-        NONE if gain is None else f"{100 * (gain - 1):+.1f}",
-    ]
 
 
 def forms_table(run: Run) -> Table:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from claims.errors import InputError
 from claims.results import Record
-from claims.stats import Estimate, ratio
-from plots.bandwidth import Measured, measure
+from claims.stats import Estimate
+from plots.bandwidth import Measured, compared, measure
 from plots.counter_values import Value, values_of
 from plots.experiments import Run, one_problem
 
@@ -80,10 +80,3 @@ def rungs(run: Run, ladder: str) -> list[Rung]:
 
 def ranked(m: Measured | None) -> bool:
     return m is not None and m.record.ranked
-
-
-def compared(base: Measured | None, m: Measured | None) -> Estimate | None:
-    """How many times as fast as the base; None where one of the two has no time."""
-    if base is None or m is None or not (base.record.ranked and m.record.ranked):
-        return None
-    return ratio(base.record.times, m.record.times)
