@@ -148,7 +148,8 @@ def display(m: Measured) -> list[Cell | str]:
     outcome = "fastest ceiling" if r is m.ceiling else m.outcome
     times = [significant(s.median), f"{significant(s.low)}-{significant(s.high)}"]
     times += [significant(s.min), str(s.n)]
-    return [r.kernel, outcome, *times, speed_cell(m), cycle_text(m), share_text(m), over_text(m.ratio)]
+    speeds = [speed_cell(m), cycle_text(m), share_text(m), over_text(m.ratio)]
+    return [r.kernel, outcome, *times, *speeds]
 
 
 def over_text(found: Estimate | None) -> str:

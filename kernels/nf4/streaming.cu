@@ -13,9 +13,9 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The shapes that were the fastest on an H200, of those in bench_streaming_shapes. Small matrices
-/// want few threads that start at once; large ones want blocks that come and go. Nothing was
-/// measured on other architectures, which get the same.
+/// The shapes that were the fastest on an H200, of those that `make reproduce-streaming` tries.
+/// Small matrices want few threads that start at once; large ones want blocks that come and go.
+/// Nothing was measured on other architectures, which get the same.
 struct Choice {
   std::int64_t most_weights;
   cudaError_t (*launch)(const Problem&, cudaStream_t);

@@ -1,0 +1,35 @@
+"""The figure of the experiment streaming: bandwidth of every layer, plain and nested."""
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from claims.results import Record
+from plots import figures as draw
+from plots import sample_figures as shared
+from plots.experiments import Run
+from plots.streaming_layers import BASES
+from plots.streaming_rows import OURS
+
+MARKED = (4, 8, 16, 32, 64, 128, 256)  # million weights
+
+
+def layers_figure(run: Run) -> Figure:
+    """GB/s against the size of the layer, under the ceilings."""
+    panels = {
+        "plain scales": list(run["layers"].records),
+        "nested scales": list(run["layers_nested"].records),
+    }
+    figure = shared.bandwidth_figure(panels, million_weights, (OURS, BASES["layers"][0]))
+    for axes in figure.axes:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(MARKED))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        axes.set_xlabel("million weights, logarithmic")
+    notes = ["Each layer of the paper's models once. Medians; intervals: the tables."]
+    draw.add_caption(figure, run["layers"], notes, run.recorded)
+    return figure
+
+
+def million_weights(record: Record) -> float:
+    return record.problem["n"] / 1e6

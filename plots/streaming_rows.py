@@ -1,0 +1,84 @@
+"""What the passes of the experiment streaming measured, by what tells their problems apart."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from claims.errors import InputError
+from claims.results import Results
+from claims.stats import difference_percent, significant
+from plots import bandwidth
+from plots.bandwidth import Measured, measure
+from plots.experiments import Run
+from plots.tables import NONE, Cell
+
+OURS = "streaming"
+SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends
+
+Problem = dict[str, Any]
+Rows = dict[str, Measured]  # of one problem, by kernel
+Key = tuple[Any, ...]
+
+
+def rows_by(results: Results, key: Callable[[Problem], Key], baseline: str = "") -> dict[Key, Rows]:
+    """Every row of a file; InputError where two problems have the same key."""
+    found: dict[Key, Rows] = {}
+    for p in results.problems():
+        where = f"{results.file}: problem '{p['name']}'"
+        if "model" in p:
+            raise InputError(f"{where} is a forward pass, but single matrices are needed here")
+        if key(p) in found:
+            raise InputError(f"{where} has shape and format of another")
+        rows = measure(results, p["name"], baseline)
+        found[key(p)] = {m.record.kernel: m for m in rows}
+    return found
+
+
+def shape(problem: Problem) -> Key:
+    """Smaller matrices come first."""
+    return problem["n"], problem["rows"], problem["columns"]
+
+
+def shape_text(key: Key) -> str:
+    """'28672x8192', of a key that begins with a shape."""
+    return f"{key[1]}x{key[2]}"
+
+
+def speed(m: Measured | None) -> float | None:
+    """GB/s of a row that takes part in comparisons."""
+    return m.gb_s if m is not None and m.record.ranked else None
+
+
+def change(m: Measured | None, base: Measured | None) -> float | None:
+    """By how many percent its GB/s differ from another's; None where one has no time."""
+    ours, theirs = speed(m), speed(base)
+    return None if ours is None or theirs is None else difference_percent(ours, theirs)
+
+
+def change_text(percent: float | None) -> str:
+    return NONE if percent is None else f"{round(percent, 1) + 0.0:+.1f}"  # never -0.0
+
+
+def time_and_speed(m: Measured | None) -> list[Cell | str]:
+    """Median us and GB/s; what became of the row where it has no time."""
+    if m is None:
+        return ["not run", NONE]
+    if m.record.summary is None:
+        return [m.outcome, NONE]
+    remark = () if m.record.ranked else m.outcome.notes
+    time = Cell(significant(m.record.summary.median), remark)
+    return [time, replace(bandwidth.speed_cell(m), best=False)]
+
+
+def ceiling_text(m: Measured | None) -> str:
+    """The bandwidth of the fastest ceiling that a row reaches, in percent."""
+    return NONE if m is None or m.of_ceiling is None else f"{100 * m.of_ceiling:.1f}"
+
+
+def untimed(run: Run) -> Iterator[str]:
+    """Where our kernel has no time, and why."""
+    for results in run.passes.values():
+        for r in results.records:
+            if r.kernel == OURS and not r.ranked:
+                why = r.reason or r.outcome.replace("_", " ")
+                yield f"{results.name}: {r.problem['name']}: {why}"
