@@ -20,7 +20,7 @@ Rows = dict[str, Measured]  # of one problem, by kernel
 Key = tuple[Any, ...]
 
 
-def rows_by(results: Results, key: Callable[[Problem], Key], baseline: str = "") -> dict[Key, Rows]:
+def rows_by(results: Results, key: Callable[[Problem], Key]) -> dict[Key, Rows]:
     """Every row of a file; InputError where two problems have the same key."""
     found: dict[Key, Rows] = {}
     for p in results.problems():
@@ -29,8 +29,7 @@ def rows_by(results: Results, key: Callable[[Problem], Key], baseline: str = "")
             raise InputError(f"{where} is a forward pass, but single matrices are needed here")
         if key(p) in found:
             raise InputError(f"{where} has shape and format of another")
-        rows = measure(results, p["name"], baseline)
-        found[key(p)] = {m.record.kernel: m for m in rows}
+        found[key(p)] = {m.record.kernel: m for m in measure(results, p["name"])}
     return found
 
 

@@ -4,13 +4,11 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 
-#include "experiments/harness/family.hpp"
-#include "experiments/nf4/device_tensor.hpp"
-#include "experiments/nf4/tensor.hpp"
-#include "kernels/nf4/problem.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
 #include "tests/programs/program.hpp"
 #include "tests/text.hpp"
 
@@ -67,6 +65,24 @@ TEST(StreamingShapes, AreForFp16AndAlignedArrays) {
   EXPECT_TRUE(kernel_named<Problem>("streaming").supports(without_memory(spec)).ok);
   spec = {.rows = 1024, .columns = 4096, .output = reference::WeightType::bf16};
   EXPECT_TRUE(contains(shape.supports(without_memory(spec)).reason, "fp16 outputs"));
+}
+
+class OnGpuStreamingShapes : public OnGpuTest {};
+
+/// Lengths around a warp, a tile and a burst of words, and one beyond what L2 is asked for ahead.
+TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
+  const Proof proof;
+  for (const std::int64_t n : {1, 255, 8192, 8193, 65537, 524287, 20000003}) {
+    for (const bool nested : {false, true}) {
+      const Tensor tensor = make_row(n, 64, nested);
+      for (const VariantInfo& kernel : registered_variants<Problem>()) {
+        if (kernel.source_file != source_file) continue;
+        const Verification found = proof.verify(kernel, tensor);
+        EXPECT_EQ(name(found.outcome), "bit_exact") << kernel.name << ", " << n << found.reason;
+        EXPECT_TRUE(writes_outside(kernel.name, tensor).empty()) << kernel.name << ", " << n;
+      }
+    }
+  }
 }
 
 class ShapesProgram : public Programs {};
