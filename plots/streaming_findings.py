@@ -12,7 +12,6 @@ from plots.streaming_layers import (
     compared_with,
     is_large,
     layers,
-    of_plain,
 )
 from plots.streaming_rows import OURS, SCALES, Rows, change, shape_text, untimed
 from plots.streaming_shapes import fastest, swept
@@ -66,7 +65,7 @@ def large_nested_layers(run: Run) -> str:
     times = {
         text: e.value
         for text, rows in large(run, "layers_nested").items()
-        if (e := of_plain(rows[OURS], by_text.get(text)))
+        if (e := compared(rows[OURS], by_text.get(text)))
     }
     if times:
         where = extreme(max, times)
@@ -86,8 +85,9 @@ def small_matrix(run: Run) -> str:
         m = found.get(smallest) if smallest else None
         if smallest and m and m.record.ranked and m.of_ceiling is not None and m.ceiling:
             name = shape_text(smallest)
-            parts.append(f"{100 * m.of_ceiling:.1f} % of {m.ceiling.kernel} with {scales} scales")
-    return f"{name}, of the fastest ceiling: {', '.join(parts)}." if parts else ""
+            share = f"{100 * m.of_ceiling:.1f} % of {m.ceiling.kernel}"
+            parts.append(f"{share} with {scales} scales")
+    return f"{name}, of its fastest ceiling: {', '.join(parts)}." if parts else ""
 
 
 def block_sizes(run: Run) -> str:

@@ -1,5 +1,7 @@
 """Whether the kernel is as fast at every block size, in both types, and wherever arrays begin."""
 
+from collections.abc import Callable
+
 from plots import bandwidth
 from plots.bandwidth import Measured
 from plots.captions import machine_notes
@@ -40,7 +42,8 @@ def places(run: Run, name: str) -> ByFormat:
     return ours(run, name, lambda p: (*shape(p), p.get("offset", 0)))
 
 
-def ours(run: Run, name: str, key) -> ByFormat:
+def ours(run: Run, name: str, key: Callable[[Problem], Key]) -> ByFormat:
+    """Without the ceilings."""
     found = rows_by(run[name], key)
     return {k: rows[OURS] for k, rows in sorted(found.items()) if OURS in rows}
 

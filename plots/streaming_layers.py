@@ -1,7 +1,7 @@
 """The kernel on every layer of the paper's models, with plain scales and with nested ones."""
 
 from claims.results import Results
-from claims.stats import Estimate, ratio
+from claims.stats import Estimate
 from plots import bandwidth
 from plots.bandwidth import Measured, compared
 from plots.captions import machine_notes
@@ -50,13 +50,6 @@ def is_large(key: Key, name: str) -> bool:
     return key[0] >= (LARGE_NESTED if name == "layers_nested" else LARGE)
 
 
-def of_plain(nested: Measured | None, plain: Measured | None) -> Estimate | None:
-    """How many times as long nested scales take as plain ones."""
-    if nested is None or plain is None or not (nested.record.ranked and plain.record.ranked):
-        return None
-    return ratio(nested.record.times, plain.record.times)
-
-
 def plain_table(run: Run) -> Table:
     return layers_table(run, "layers")
 
@@ -84,7 +77,7 @@ def layers_table(run: Run, name: str) -> Table:
         rows += [Group(text)] * bool(found)
         for key, by_kernel in found.items():
             m = by_kernel.get(OURS)
-            beside = [ratio_text(of_plain(m, plain.get(key, {}).get(OURS)))] * nested
+            beside = [times_as_long(compared(m, plain.get(key, {}).get(OURS)))] * nested
             cells = [*time_and_speed(m), NONE if m is None else bandwidth.share_text(m)]
             cells += [ceiling_text(m), *beside]
             cells += [over_cell(by_kernel.get(kernel), m) for kernel in kernels]
@@ -119,7 +112,7 @@ def over_cell(base: Measured | None, m: Measured | None) -> Cell | str:
     return bandwidth.over_text(compared(base, m))
 
 
-def ratio_text(found: Estimate | None) -> str:
+def times_as_long(found: Estimate | None) -> str:
     if found is None:
         return NONE
     return ("" if found.differs_from_one else "~") + f"{found.value:.3f}"

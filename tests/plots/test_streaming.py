@@ -191,7 +191,7 @@ def test_the_sentences_by_hand(passes, said):
     assert "at least: 97.0 % of cudaMemcpy (8192x28672), 9" in first
     assert "3.40 times as fast as branch_tree (25600x5120)" in first
     assert f"times as fast as {PEER} (" in first
-    starts = ["Nested scales, layers of 58 million", "1024x4096, of the fastest ceiling: 9"]
+    starts = ["Nested scales, layers of 58 million", "1024x4096, of its fastest ceiling: 9"]
     starts += ["Block sizes, GB/s against those at 64: within 2", "bf16, GB/s against fp16: within"]
     starts += ["Offsets and odd sizes, GB/s", "The shape chosen in kernels/nf4/streaming.cu"]
     assert [x[: len(start)] for x, start in zip(others, starts, strict=True)] == starts
