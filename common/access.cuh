@@ -1,5 +1,5 @@
 // How a kernel's loads and stores treat the caches. PTX ISA, "Cache Operators" and "Cache Eviction
-// Priority Hints". Loads are of 4, 8 or 16 bytes that nothing writes while the kernel runs.
+// Priority Hints". Loads are of 1, 4, 8 or 16 bytes that nothing writes while the kernel runs.
 #pragma once
 
 #include <cstdint>
@@ -89,8 +89,9 @@ class HintedReads : public PlainAccess {
   template <class T>
   __device__ T load(const T* from) const {
 #if __CUDA_ARCH__ >= 800
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t,
-                                    std::conditional_t<sizeof(T) == 8, uint2, uint4>>;
+    using Wide = std::conditional_t<sizeof(T) == 8, uint2, uint4>;
+    using Narrow = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::uint32_t>;
+    using Bits = std::conditional_t<(sizeof(T) > 4), Wide, Narrow>;
     static_assert(sizeof(Bits) == sizeof(T));
     const Bits bits = load_bits(reinterpret_cast<const Bits*>(from));
     T value;
@@ -103,6 +104,13 @@ class HintedReads : public PlainAccess {
 
  private:
 #if __CUDA_ARCH__ >= 800
+  __device__ std::uint8_t load_bits(const std::uint8_t* from) const {
+    std::uint16_t bits;  // there is no operand of one byte
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.u8 %0, [%1], %2;"
+                 : "=h"(bits)
+                 : "l"(from), "l"(policy_));
+    return static_cast<std::uint8_t>(bits);
+  }
   __device__ std::uint32_t load_bits(const std::uint32_t* from) const {
     std::uint32_t bits;
     asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.u32 %0, [%1], %2;"
@@ -148,5 +156,16 @@ class EvictFirstStores {
  private:
   std::uint64_t policy_ = l2_policy<L2Priority::evict_first>();
 };
+
+/// All threads of a block together: asks L2 for `array[first]` to `array[first + count - 1]`, as
+/// far as they lie before `array[size]`. One request per cache line.
+template <int Threads, class T, class Index>
+__device__ void prefetch_to_l2(const T* array, Index first, unsigned count, Index size) {
+  constexpr unsigned line = 128 / sizeof(T);
+#pragma unroll 1
+  for (unsigned i = threadIdx.x * line; i < count; i += Threads * line) {
+    if (first + i < size) asm volatile("prefetch.global.L2 [%0];" ::"l"(array + (first + i)));
+  }
+}
 
 }  // namespace reprolab

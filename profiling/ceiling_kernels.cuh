@@ -28,14 +28,18 @@ inline unsigned blocks_for(std::uint64_t bytes, std::uint64_t bytes_per_block) {
                               " bytes need more blocks than a grid holds; pass fewer");
 }
 
+/// What L2 is asked for at a time where a form reads ahead.
+inline constexpr unsigned burst_bytes = 32 << 10;
+
 // ---- Copies ----
 
-/// A thread moves `Elements` elements, `Threads` elements apart.
-template <int Threads, int Elements, class ReadPolicy, class StorePolicy>
+/// A thread moves `Elements` elements, `Threads` elements apart. L2 is asked for what will be read
+/// `AheadBytes` later, if any, in bursts.
+template <int Threads, int Elements, class ReadPolicy, class StorePolicy, int AheadBytes = 0>
 struct CopyForm {
   using Reads = ReadPolicy;
   using Stores = StorePolicy;
-  static constexpr unsigned threads = Threads, elements = Elements;
+  static constexpr unsigned threads = Threads, elements = Elements, ahead_bytes = AheadBytes;
   static constexpr unsigned block_bytes = threads * elements * element_bytes;
 };
 
@@ -44,6 +48,10 @@ __global__ void __launch_bounds__(Form::threads) copying(Traffic traffic) {
   const typename Form::Reads reads;
   const typename Form::Stores stores;
   const std::uint64_t begin = std::uint64_t{blockIdx.x} * Form::block_bytes;
+  if (Form::ahead_bytes > 0 && begin % burst_bytes == 0) {
+    prefetch_to_l2<Form::threads>(traffic.from, begin + Form::ahead_bytes, burst_bytes,
+                                  traffic.read_bytes);
+  }
   const auto at = [&](unsigned i) {
     return begin + (i * Form::threads + threadIdx.x) * element_bytes;
   };
@@ -151,12 +159,26 @@ __device__ inline std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; 
 /// The whole elements of a buffer, dealt evenly to blocks: the first `larger` of them get one more.
 struct Deal {
   std::uint64_t share = 0, larger = 0;
+  unsigned burst_blocks = 1, ahead_blocks = 0;  ///< Of those that read ahead.
 
   Deal() = default;
-  Deal(std::uint64_t bytes, std::uint64_t blocks)
-      : share(bytes / element_bytes / blocks), larger(bytes / element_bytes % blocks) {}
+  Deal(std::uint64_t bytes, std::uint64_t blocks, std::uint64_t ahead_bytes = 0)
+      : share(bytes / element_bytes / blocks), larger(bytes / element_bytes % blocks) {
+    const std::uint64_t share_bytes = std::max<std::uint64_t>(share, 1) * element_bytes;
+    burst_blocks = static_cast<unsigned>(ceil_div(burst_bytes, share_bytes));
+    ahead_blocks = static_cast<unsigned>(ahead_bytes / share_bytes);
+  }
   __device__ std::uint64_t first(unsigned block) const {
     return block * share + (block < larger ? block : larger);
+  }
+  /// Asks L2 for what a burst of later blocks will read, where it is this block's turn.
+  template <unsigned Threads>
+  __device__ void read_ahead(const std::uint8_t* from) const {
+    if (blockIdx.x % burst_blocks != 0) return;
+    const std::uint64_t begin = first(blockIdx.x + ahead_blocks) * element_bytes;
+    prefetch_to_l2<Threads>(from, begin,
+                            static_cast<unsigned>(burst_blocks * (share + 1) * element_bytes),
+                            first(gridDim.x) * element_bytes);
   }
 };
 
@@ -169,37 +191,36 @@ class Share {
       : units_(reinterpret_cast<const Unit*>(from + deal.first(blockIdx.x) * element_bytes)),
         count_(static_cast<unsigned>(deal.first(blockIdx.x + 1) - deal.first(blockIdx.x)) *
                (element_bytes / sizeof(Unit))) {
-    load();
+#pragma unroll
+    for (unsigned i = 0; i < Loads; ++i) {
+      const unsigned at = threadIdx.x + i * Threads;
+      unit_[i] = at < count_ ? reads_.load(units_ + at) : Unit{};
+    }
   }
 
-  /// The XOR of all words that this thread reads.
-  __device__ std::uint32_t sum() {
-    std::uint32_t sum = held();
-#pragma unroll 1
-    for (at_ += Loads * Threads; at_ < count_; at_ += Loads * Threads) {
-      load();
-      sum ^= held();
+  /// The XOR of one of `parts` equal parts of the first loads.
+  __device__ std::uint32_t first_loads(unsigned part = 0, unsigned parts = 1) const {
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (unsigned i = 0; i < Loads; ++i) {
+      if (i * parts / Loads == part) sum ^= folded(unit_[i]);
+    }
+    return sum;
+  }
+  /// The XOR of what is loaded after them, now.
+  __device__ std::uint32_t later_loads() const {
+    std::uint32_t sum = 0;
+#pragma unroll 4
+    for (unsigned at = threadIdx.x + Loads * Threads; at < count_; at += Threads) {
+      sum ^= folded(reads_.load(units_ + at));
     }
     return sum;
   }
 
  private:
-  __device__ void load() {
-#pragma unroll
-    for (unsigned i = 0; i < Loads; ++i) {
-      unit_[i] = at_ + i * Threads < count_ ? reads_.load(units_ + at_ + i * Threads) : Unit{};
-    }
-  }
-  __device__ std::uint32_t held() const {
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (unsigned i = 0; i < Loads; ++i) sum ^= folded(unit_[i]);
-    return sum;
-  }
-
   const Reads reads_{};
   const Unit* units_;
-  unsigned count_, at_ = threadIdx.x;
+  unsigned count_;
   Unit unit_[Loads];
 };
 
@@ -217,14 +238,14 @@ __device__ inline std::uint32_t load_rest(const std::uint8_t* from, std::uint64_
 /// apart. With two streams, the last ninth of what is read is a stream of its own: words, as the
 /// scales beside a list of codes.
 template <int Threads, int Elements, class LoadUnit, int Loads, int Streams, class ReadPolicy,
-          class StorePolicy>
+          class StorePolicy, int AheadBytes = 0>
 struct MixedForm {
   static_assert(Streams == 1 || Streams == 2);
   using Unit = LoadUnit;
   using Reads = ReadPolicy;
   using Stores = StorePolicy;
   static constexpr unsigned threads = Threads, elements = Elements, loads = Loads,
-                            streams = Streams;
+                            streams = Streams, ahead_bytes = AheadBytes;
   static constexpr unsigned block_bytes = threads * elements * element_bytes;
 };
 
@@ -235,47 +256,56 @@ __device__ inline uint4 pattern_element(std::uint64_t index, std::uint32_t flip)
                     pattern_word(word + 2) ^ flip, pattern_word(word + 3) ^ flip);
 }
 
-/// Stores the pattern at the thread's elements, as far as the buffer goes.
-template <unsigned Threads, unsigned Elements, class Stores>
-__device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, std::uint32_t flip,
-                              const Stores& stores) {
+/// Stores the pattern at the thread's elements, as far as the buffer goes; `flip` says with what an
+/// element of the thread is XORed.
+template <unsigned Threads, unsigned Elements, class Stores, class Flip>
+__device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, const Stores& stores,
+                              Flip flip) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * (Threads * Elements) + threadIdx.x;
-  const auto store = [&](std::uint64_t element) {
-    stores.store(reinterpret_cast<uint4*>(to) + element, pattern_element(element, flip));
+  const auto store = [&](unsigned i) {
+    const std::uint64_t element = first + i * Threads;
+    stores.store(reinterpret_cast<uint4*>(to) + element, pattern_element(element, flip(i)));
   };
   if ((std::uint64_t{blockIdx.x} + 1) * (Threads * Elements * element_bytes) <= bytes) {
 #pragma unroll
-    for (unsigned i = 0; i < Elements; ++i) store(first + i * Threads);
+    for (unsigned i = 0; i < Elements; ++i) store(i);
     return;
   }
 #pragma unroll 1
-  for (std::uint64_t element = first; element < first + Elements * Threads; element += Threads) {
-    if ((element + 1) * element_bytes <= bytes) {
-      store(element);
+  for (unsigned i = 0; i < Elements; ++i) {
+    const std::uint64_t begin = (first + i * Threads) * element_bytes;
+    if (begin + element_bytes <= bytes) {
+      store(i);
     } else {
-      for (std::uint64_t i = element * element_bytes; i < bytes; ++i) {
-        to[i] = static_cast<std::uint8_t>((pattern_word(i / 4) ^ flip) >> 8 * (i % 4));
+      for (std::uint64_t k = begin; k < bytes; ++k) {
+        to[k] = static_cast<std::uint8_t>((pattern_word(k / 4) ^ flip(i)) >> 8 * (k % 4));
       }
     }
   }
 }
 
-/// No element is stored before all loads of its thread are back, as in a kernel that computes.
+/// No element is stored before its part of the loads is back, as in a kernel that computes.
 template <class Form>
 __global__ void __launch_bounds__(Form::threads)
     mixing(Traffic traffic, std::uint64_t first_bytes, Deal first, Deal second) {
   using Reads = typename Form::Reads;
-  Share<Reads, typename Form::Unit, Form::threads, Form::loads> share(traffic.from, first);
-  std::uint32_t sum = load_rest(traffic.from, traffic.read_bytes);
-  if constexpr (Form::streams == 2) {
-    Share<Reads, std::uint32_t, Form::threads, 1> other(traffic.from + first_bytes, second);
-    sum ^= other.sum();
+  if constexpr (Form::ahead_bytes > 0) {
+    first.template read_ahead<Form::threads>(traffic.from);
+    if (Form::streams == 2) second.template read_ahead<Form::threads>(traffic.from + first_bytes);
   }
-  sum ^= share.sum();
-  const std::uint32_t flip = sum & traffic.mask;
-  store_pattern<Form::threads, Form::elements>(traffic.to, traffic.write_bytes, flip,
-                                               typename Form::Stores());
-  if (flip != 0) atomicXor(traffic.checksum, flip);
+  const Share<Reads, typename Form::Unit, Form::threads, Form::loads> share(traffic.from, first);
+  std::uint32_t others = load_rest(traffic.from, traffic.read_bytes);
+  if constexpr (Form::streams == 2) {
+    const Share<Reads, std::uint32_t, Form::threads, 1> second_share(traffic.from + first_bytes,
+                                                                     second);
+    others ^= second_share.first_loads() ^ second_share.later_loads();
+  }
+  others ^= share.later_loads();
+  store_pattern<Form::threads, Form::elements>(
+      traffic.to, traffic.write_bytes, typename Form::Stores(),
+      [&](unsigned i) { return (others ^ share.first_loads(i, Form::elements)) & traffic.mask; });
+  const std::uint32_t sum = (others ^ share.first_loads()) & traffic.mask;
+  if (sum != 0) atomicXor(traffic.checksum, sum);
 }
 
 template <class Form>
@@ -289,7 +319,8 @@ cudaError_t launch_mixing(const Traffic& traffic, cudaStream_t stream) {
   const std::uint64_t in_second = Form::streams == 2 ? elements / 9 : 0;
   const std::uint64_t first_bytes = (elements - in_second) * element_bytes;
   mixing<Form><<<blocks, Form::threads, 0, stream>>>(
-      traffic, first_bytes, Deal(first_bytes, blocks), Deal(in_second * element_bytes, blocks));
+      traffic, first_bytes, Deal(first_bytes, blocks, Form::ahead_bytes),
+      Deal(in_second * element_bytes, blocks, Form::ahead_bytes / 8));
   return cudaGetLastError();
 }
 

@@ -18,22 +18,25 @@ struct Fastest {
 };
 constexpr std::uint64_t any_size = ~std::uint64_t{0};
 
-// Of an early sweep on an H200, not recorded, over 128 to 1024 threads and 1 to 8 elements. `make
-// reproduce-ceilings` sweeps over many more forms, and its table of winners names the fastest by
-// their template arguments: write them here, one line per range of sizes, beside the name of the
-// recorded run (data/recorded/<gpu>/ceilings/sweep.json).
+// The winners of `make reproduce-ceilings` on an H200 (data/recorded/h200/ceilings/sweep.json).
 constexpr Fastest copies[] = {
-    {any_size, launch_copying<CopyForm<128, 1, PlainAccess, PlainAccess>>},
+    {16 << 20, launch_copying<CopyForm<256, 2, PassL1, StreamingAccess>>},
+    {any_size, launch_copying<CopyForm<256, 1, KeepReads, PlainAccess>>},
 };
 constexpr Fastest few_reads[] = {
-    {any_size, launch_mixing<MixedForm<512, 2, uint4, 1, 1, StreamingAccess, StreamingAccess>>},
+    {64 << 20, launch_mixing<MixedForm<128, 8, uint4, 3, 1, StreamingAccess, StreamingAccess>>},
+    {any_size,
+     launch_mixing<
+         MixedForm<1024, 1, std::uint32_t, 2, 1, StreamingAccess, StreamingAccess, 2 << 20>>},
 };
 // Where more than half as much is read as is written. Of such traffic the sweep has copies alone.
 constexpr Fastest many_reads[] = {
     {any_size, launch_mixing<MixedForm<512, 2, uint4, 2, 1, StreamingAccess, StreamingAccess>>},
 };
 
-void launch(std::span<const Fastest> ways, const Traffic& traffic, cudaStream_t stream) {
+using Ways = std::span<const Fastest>;
+
+void launch(Ways ways, const Traffic& traffic, cudaStream_t stream) {
   const auto fits = [&](const Fastest& way) { return traffic.write_bytes <= way.up_to_bytes; };
   check(std::ranges::find_if(ways, fits)->launch(traffic, stream), "ceiling: launching a kernel");
 }
@@ -43,12 +46,13 @@ constexpr unsigned write_threads = 512, read_threads = 256, read_loads = 4;
 
 __global__ void __launch_bounds__(write_threads)
     write_kernel(std::uint8_t* to, std::uint64_t bytes) {
-  store_pattern<write_threads, 1>(to, bytes, 0, StreamingAccess());
+  store_pattern<write_threads, 1>(to, bytes, StreamingAccess(), [](unsigned) { return 0u; });
 }
 
 __global__ void __launch_bounds__(read_threads) read_kernel(Traffic traffic, Deal deal) {
-  Share<PlainAccess, uint4, read_threads, read_loads> share(traffic.from, deal);
-  const std::uint32_t sum = share.sum() ^ load_rest(traffic.from, traffic.read_bytes);
+  const Share<PlainAccess, uint4, read_threads, read_loads> share(traffic.from, deal);
+  const std::uint32_t sum =
+      share.first_loads() ^ share.later_loads() ^ load_rest(traffic.from, traffic.read_bytes);
   if ((sum & traffic.mask) != 0) atomicXor(traffic.checksum, sum);
 }
 
@@ -97,7 +101,7 @@ void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
 void same_bytes(const void* from, std::uint64_t read_bytes, void* to, std::uint64_t write_bytes,
                 cudaStream_t stream, std::uint32_t* checksum) {
   const Traffic traffic = traffic_of(from, read_bytes, to, write_bytes, checksum);
-  launch(2 * read_bytes <= write_bytes ? few_reads : many_reads, traffic, stream);
+  launch(2 * read_bytes <= write_bytes ? Ways(few_reads) : Ways(many_reads), traffic, stream);
 }
 
 }  // namespace reprolab::profiling::ceilings

@@ -1,17 +1,18 @@
 // Ways to copy. Every number of threads and elements with the reads that an earlier sweep found
-// fastest; every request to the caches on the shapes that it found fastest; and bulk copies.
+// fastest; every request to the caches on the shapes that it found fastest, reading ahead too; and
+// bulk copies.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
 namespace {
 
-template <int Threads, int Elements, class Reads, class Stores>
+template <int Threads, int Elements, class Reads, class Stores, int AheadMiB = 0>
 void add_copy() {
   add<Copy>("copy_" + std::to_string(Threads) + "x" + std::to_string(Elements) +
-                policies_in_name<Reads, Stores>(),
+                requests_in_name<Reads, Stores, AheadMiB>(),
             "CopyForm<" + std::to_string(Threads) + ", " + std::to_string(Elements) + ", " +
-                policies_in_code<Reads, Stores>(),
-            launch_copying<CopyForm<Threads, Elements, Reads, Stores>>);
+                requests_in_code<Reads, Stores, AheadMiB>(),
+            launch_copying<CopyForm<Threads, Elements, Reads, Stores, AheadMiB << 20>>);
 }
 
 template <int Threads, int Elements>
@@ -33,6 +34,14 @@ void add_policies() {
   for_each_policy([]<class Reads, class Stores>(Policies<Reads, Stores>) {
     add_copy<Threads, Elements, Reads, Stores>();
   });
+}
+
+template <int Threads, int Elements>
+void add_reading_ahead() {
+  add_copy<Threads, Elements, PlainAccess, StreamingAccess, 2>();
+  add_copy<Threads, Elements, PlainAccess, StreamingAccess, 4>();
+  add_copy<Threads, Elements, KeepReads, StreamingAccess, 2>();
+  add_copy<Threads, Elements, KeepReads, StreamingAccess, 4>();
 }
 
 Support supports_bulk_copies(const Copy&) {
@@ -73,6 +82,12 @@ void add_bulks() {
   add_policies<256, 1>();
   add_policies<512, 1>();
   add_policies<256, 2>();
+  add_reading_ahead<128, 1>();
+  add_reading_ahead<256, 1>();
+  add_reading_ahead<512, 1>();
+  add_reading_ahead<1024, 1>();
+  add_reading_ahead<256, 2>();
+  add_reading_ahead<1024, 2>();
   add_bulks<2, 4, 8, 16, 32>();
   return true;
 }();

@@ -39,14 +39,17 @@ struct Named<EvictFirstStores> {
   static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
 };
 
-template <class Reads, class Stores>
-std::string policies_in_name() {
-  return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name;
+/// The requests to the caches, `AheadMiB` of which are for what is read later.
+template <class Reads, class Stores, int AheadMiB>
+std::string requests_in_name() {
+  return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name +
+         (AheadMiB > 0 ? "_ahead" + std::to_string(AheadMiB) : "");
 }
 
-template <class Reads, class Stores>
-std::string policies_in_code() {
-  return std::string(Named<Reads>::code) + ", " + Named<Stores>::code + ">";
+template <class Reads, class Stores, int AheadMiB>
+std::string requests_in_code() {
+  return std::string(Named<Reads>::code) + ", " + Named<Stores>::code +
+         (AheadMiB > 0 ? ", " + std::to_string(AheadMiB) + " << 20>" : ">");
 }
 
 template <class Reads, class Stores>

@@ -1,23 +1,26 @@
 // Ways to move the bytes of a dequantization. Every number of threads and elements with every width
 // of loads, from one stream and from two, with the requests to the caches that an earlier sweep
-// found fastest; and every request on the shapes that it found fastest.
+// found fastest; and every request on the shapes that it found fastest, reading ahead too.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
 namespace {
 
-template <int Threads, int Elements, class Unit, int Streams, class Reads, class Stores>
+template <int Threads, int Elements, class Unit, int Streams, class Reads, class Stores,
+          int AheadMiB = 0>
 void add_mixed() {
   constexpr unsigned width = sizeof(Unit);
   // At once, so that there is nothing left to load: 9 bytes for two elements, 8 of them codes.
   constexpr int loads = static_cast<int>(ceil_div((Streams == 1 ? 9 : 8) * Elements, 2 * width));
   constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
   const auto text = [](int number) { return std::to_string(number); };
-  add<Mixed>("mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
-                 (Streams == 2 ? "_two_streams" : "") + policies_in_name<Reads, Stores>(),
-             "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " +
-                 text(loads) + ", " + text(Streams) + ", " + policies_in_code<Reads, Stores>(),
-             launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores>>);
+  add<Mixed>(
+      "mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
+          (Streams == 2 ? "_two_streams" : "") + requests_in_name<Reads, Stores, AheadMiB>(),
+      "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " + text(loads) +
+          ", " + text(Streams) + ", " + requests_in_code<Reads, Stores, AheadMiB>(),
+      launch_mixing<
+          MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores, AheadMiB << 20>>);
 }
 
 template <int Threads, int Elements, class Unit>
@@ -26,12 +29,20 @@ void add_shape() {
   add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess>();
 }
 
+/// For small buffers, too, where what L2 keeps matters less than how soon a thread begins to load.
+template <int Threads, int Elements, class Unit>
+void add_large_shape() {
+  add_shape<Threads, Elements, Unit>();
+  add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess>();
+  add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess>();
+}
+
 template <class Unit, int... Threads>
 void add_shapes() {
   (add_shape<Threads, 1, Unit>(), ...);
   (add_shape<Threads, 2, Unit>(), ...);
-  (add_shape<Threads, 4, Unit>(), ...);
-  (add_shape<Threads, 8, Unit>(), ...);
+  (add_large_shape<Threads, 4, Unit>(), ...);
+  (add_large_shape<Threads, 8, Unit>(), ...);
 }
 
 template <int Threads, int Elements, class Unit, int Streams>
@@ -39,6 +50,24 @@ void add_policies() {
   for_each_policy([]<class Reads, class Stores>(Policies<Reads, Stores>) {
     add_mixed<Threads, Elements, Unit, Streams, Reads, Stores>();
   });
+}
+
+template <int Threads, int Elements, class Unit>
+void add_reading_ahead() {
+  add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, 2>();
+  add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess, 2>();
+  add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess, 2>();
+  add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess, 2>();
+}
+
+template <class Unit>
+void add_all_reading_ahead() {
+  add_reading_ahead<512, 1, Unit>();
+  add_reading_ahead<1024, 1, Unit>();
+  add_reading_ahead<512, 2, Unit>();
+  add_reading_ahead<1024, 2, Unit>();
+  add_reading_ahead<256, 4, Unit>();
+  add_reading_ahead<128, 8, Unit>();
 }
 
 [[maybe_unused]] const bool registered = [] {
@@ -49,7 +78,8 @@ void add_policies() {
   add_policies<512, 2, std::uint32_t, 2>();
   add_policies<512, 2, uint4, 1>();
   add_policies<256, 1, uint4, 1>();
-  add_mixed<512, 2, uint4, 1, StreamingAccess, StreamingAccess>();  // that of ceilings.cu until now
+  add_all_reading_ahead<std::uint32_t>();
+  add_all_reading_ahead<uint2>();
   return true;
 }();
 

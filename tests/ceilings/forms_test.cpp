@@ -49,6 +49,11 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
       EXPECT_TRUE(has(mixtures, fmt::format("mixed_512x2_load16_{}_{}", reads, stores)));
     }
   }
+  for (const char* shape : {"512x1", "1024x1", "512x2", "1024x2", "256x4", "128x8"}) {
+    for (const char* reads : {"cs", "evict_last"}) {
+      EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load4_{}_cs_ahead2", shape, reads)));
+    }
+  }
   for (const int kib : {2, 4, 8, 16, 32}) {
     for (const char* policies : {"plain_plain", "evict_last_evict_first"}) {
       EXPECT_TRUE(has(copies, fmt::format("bulk_{}k_{}", kib, policies)));
@@ -61,8 +66,12 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
   EXPECT_EQ(code_of<Copy>("copy_256x2_evict_first_cs"),
             "CopyForm<256, 2, HintedReads<L2Priority::evict_first>, StreamingAccess>");
   EXPECT_EQ(code_of<Copy>("bulk_16k_evict_last_plain"), "BulkForm<16384, true, false>");
-  EXPECT_EQ(code_of<Mixed>("mixed_512x2_load16_cs_cs"),
-            "MixedForm<512, 2, uint4, 1, 1, StreamingAccess, StreamingAccess>");
+  EXPECT_EQ(code_of<Copy>("copy_256x1_evict_last_cs_ahead4"),
+            "CopyForm<256, 1, KeepReads, StreamingAccess, 4 << 20>");
+  EXPECT_EQ(code_of<Mixed>("mixed_512x2_load16_plain_plain"),
+            "MixedForm<512, 2, uint4, 1, 1, PlainAccess, PlainAccess>");
+  EXPECT_EQ(code_of<Mixed>("mixed_512x2_load4_cs_cs_ahead2"),
+            "MixedForm<512, 2, std::uint32_t, 3, 1, StreamingAccess, StreamingAccess, 2 << 20>");
   // 9 bytes for two elements, or 8 of codes in a stream of their own.
   EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_evict_last_cs"),
             "MixedForm<64, 8, std::uint32_t, 9, 1, KeepReads, StreamingAccess>");

@@ -46,11 +46,11 @@ TEST(Ceilings, TooManyBytesAreRefused) {
   EXPECT_EQ(message_of<std::invalid_argument>(
                 [] { ceilings::copy_kernel(nullptr, nullptr, 1ull << 45, nullptr); }),
             text);
-  // One byte more than a grid of blocks of 128 threads copies, with 16 bytes per thread.
-  constexpr std::uint64_t most = 0x7fffffffull * 128 * 16;
-  EXPECT_EQ(message_of<std::invalid_argument>(
-                [] { ceilings::copy_kernel(nullptr, nullptr, most + 1, nullptr); }),
-            "ceilings: 4398046509057 bytes need more blocks than a grid holds; pass fewer");
+  // One byte more than a grid of blocks of 512 threads writes, with 16 bytes per thread.
+  constexpr std::uint64_t most = 0x7fffffffull * 512 * 16;
+  EXPECT_EQ(
+      message_of<std::invalid_argument>([] { ceilings::write_only(nullptr, most + 1, nullptr); }),
+      "ceilings: 17592186036225 bytes need more blocks than a grid holds; pass fewer");
 }
 
 TEST(Ceilings, NothingToMoveNeedsNoGpu) {
