@@ -13,7 +13,7 @@ from plots.streaming_layers import (
     is_large,
     layers,
 )
-from plots.streaming_rows import OURS, SCALES, Rows, change, shape_text, untimed
+from plots.streaming_rows import OURS, SCALES, Rows, change, place_text, shape_text, untimed
 from plots.streaming_shapes import fastest, swept
 
 Found = dict[str, float]  # by where it was seen
@@ -118,7 +118,7 @@ def wherever(run: Run) -> str:
         for key, m in found.items():
             percent = change(m, found.get(aligned(key[:3])))
             if key != aligned(key[:3]) and percent is not None:
-                apart[f"{shape_text(key)} {scales} at offset {key[3]}"] = percent
+                apart[f"{place_text(key)}, {scales}"] = percent
     if not apart:
         return ""
     where = extreme(min, apart)
@@ -146,7 +146,7 @@ def choices(run: Run) -> str:
             if slower is None:
                 continue
             right += not slower.low > 1
-            where = f"{shape_text(key)} {scales}: {best[0].record.kernel}"
+            where = f"{place_text(key)}, {scales}: {best[0].record.kernel}"
             lost[where] = 100 * (slower.value - 1)
     if not lost:
         return ""

@@ -13,6 +13,7 @@ from plots.streaming_rows import (
     Problem,
     change,
     change_text,
+    place,
     rows_by,
     shape,
     shape_text,
@@ -39,7 +40,7 @@ def formats(run: Run) -> ByFormat:
 
 def places(run: Run, name: str) -> ByFormat:
     """By shape and offset."""
-    return ours(run, name, lambda p: (*shape(p), p.get("offset", 0)))
+    return ours(run, name, place)
 
 
 def ours(run: Run, name: str, key: Callable[[Problem], Key]) -> ByFormat:

@@ -38,9 +38,19 @@ def shape(problem: Problem) -> Key:
     return problem["n"], problem["rows"], problem["columns"]
 
 
+def place(problem: Problem) -> Key:
+    """The shape, and by how many elements the arrays begin past an aligned address."""
+    return *shape(problem), problem.get("offset", 0)
+
+
 def shape_text(key: Key) -> str:
     """'28672x8192', of a key that begins with a shape."""
     return f"{key[1]}x{key[2]}"
+
+
+def place_text(key: Key) -> str:
+    """'28672x8192 at offset 1', of a key that is a place; without the offset where it is 0."""
+    return shape_text(key) + f" at offset {key[3]}" * (key[3] > 0)
 
 
 def speed(m: Measured | None) -> float | None:

@@ -5,14 +5,15 @@ from plots import bandwidth
 from plots.bandwidth import Measured
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.streaming_rows import OURS, SCALES, Key, Rows, rows_by, shape, shape_text
+from plots.streaming_rows import OURS, SCALES, Key, Rows, place, place_text, rows_by, shape_text
 from plots.sweeps import WINNER, winner_cells, winner_note
 from plots.tables import Group, Row, Table, numbers, words
 
 
 def swept(run: Run, name: str) -> dict[Key, Rows]:
-    """By shape of the matrix, the smallest first."""
-    return dict(sorted(rows_by(run[name], shape).items()))
+    """By place: aligned matrices first, the smallest of them first."""
+    found = rows_by(run[name], place)
+    return {key: found[key] for key in sorted(found, key=lambda key: (key[3], key))}
 
 
 def fastest(found: Rows) -> list[Measured]:
@@ -30,8 +31,8 @@ def shapes_table(run: Run) -> Table:
         rows.append(Group(f"{scales} scales"))
         for key, found in swept(run, f"shapes{end}").items():
             cells = winner_cells(fastest(found), found.get(OURS))
-            rows.append([shape_text(key), f"{key[0] / 1e6:.1f}", *cells])
-            where = {"scales": scales, "matrix": shape_text(key)}
+            rows.append([place_text(key), f"{key[0] / 1e6:.1f}", *cells])
+            where = {"scales": scales, "matrix": shape_text(key), "offset": key[3]}
             data += [where | bandwidth.csv_row(m) for m in found.values()]
     notes = [
         winner_note(f"{OURS}, with the shape that kernels/nf4/streaming.cu chooses for the size"),

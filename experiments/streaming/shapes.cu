@@ -7,22 +7,27 @@
 namespace reprolab::nf4 {
 namespace {
 
-// One type of output, and only arrays that begin at aligned addresses: more would take minutes to
-// compile.
+// More types of output would take minutes to compile.
 Support supports(const Problem& problem) {
-  if (problem.output_type != OutputType::fp16 || !words_of(problem).are_aligned() ||
-      problem.n > longest_for_32_bits) {
-    return Support::no("is compiled for fp16 outputs, aligned arrays and fewer than 2^32 weights");
+  if (problem.output_type != OutputType::fp16 || problem.n > longest_for_32_bits) {
+    return Support::no("is compiled for fp16 outputs and fewer than 2^32 weights");
   }
   return supports_standard_table(problem);
 }
 
+template <class Shape, class ScaleReader>
+cudaError_t launch_with(const Problem& problem, cudaStream_t stream) {
+  const auto cut = words_of(problem);
+  const auto enqueue = cut.are_aligned()
+                           ? enqueue_streaming<Shape, true, std::uint32_t, ScaleReader, __half>
+                           : enqueue_streaming<Shape, false, std::uint32_t, ScaleReader, __half>;
+  return enqueue(problem, cut, stream);
+}
+
 template <class Shape>
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  const auto enqueue =
-      problem.is_nested() ? enqueue_streaming<Shape, true, std::uint32_t, NestedScaleReader, __half>
-                          : enqueue_streaming<Shape, true, std::uint32_t, PlainScaleReader, __half>;
-  return enqueue(problem, words_of(problem), stream);
+  return problem.is_nested() ? launch_with<Shape, NestedScaleReader>(problem, stream)
+                             : launch_with<Shape, PlainScaleReader>(problem, stream);
 }
 
 /// How codes are read: in a shape's name, and in the code.
@@ -77,7 +82,6 @@ Register<Problem> ahead() {
 
 const Register<Problem> shapes[] = {
     // How the work is cut.
-    shape<64, 4>(),
     shape<128, 1>(),
     shape<128, 2>(),
     shape<128, 4>(),
@@ -91,6 +95,9 @@ const Register<Problem> shapes[] = {
     shape<1024, 1>(),
     shape<1024, 2>(),
     // What the caches are asked for.
+    shape<128, 2, PlainAccess>(),
+    shape<256, 2, PlainAccess>(),
+    shape<256, 4, PlainAccess>(),
     shape<512, 2, PlainAccess>(),
     shape<512, 2, KeepReads>(),
     shape<1024, 1, PlainAccess>(),

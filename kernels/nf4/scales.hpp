@@ -8,12 +8,6 @@
 
 namespace reprolab::nf4 {
 
-/// Weights from `weight` to the end of its block of 2^shift.
-template <class Index>
-__device__ int weights_left(Index weight, int shift) {
-  return (1 << shift) - (static_cast<int>(weight) & ((1 << shift) - 1));
-}
-
 /// fp32 scales as stored.
 struct PlainScaleReader {
   const float* absmax;
@@ -29,11 +23,6 @@ struct PlainScaleReader {
   template <class Index>
   __device__ float at(Index weight) const {
     return block_scale(weight >> shift);
-  }
-  /// How many weights from this one on have the same scale.
-  template <class Index>
-  __device__ int left_of_block(Index weight) const {
-    return weights_left(weight, shift);
   }
 };
 
@@ -65,11 +54,6 @@ struct NestedScaleReader {
   template <class Index>
   __device__ float at(Index weight) const {
     return block_scale(weight >> shift);
-  }
-  /// How many weights from this one on have the same scale.
-  template <class Index>
-  __device__ int left_of_block(Index weight) const {
-    return weights_left(weight, shift);
   }
 };
 

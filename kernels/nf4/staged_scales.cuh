@@ -1,24 +1,16 @@
 // Scales read in two steps, for kernels with a barrier between them: what is in device memory
 // before it, so that these loads are in flight with the codes', and what is in shared memory after
-// it. L2 can be asked for them before either.
+// it. L2 can be asked for them before either. They are read in the way `reads` that codes are. Not
+// every way holds its place: the compiler may move loads by __ldg behind the barrier, and waits
+// there once more, which small matrices notice.
 #pragma once
 
 #include <cstdint>
 
+#include "common/access.cuh"
 #include "kernels/nf4/scales.hpp"
 
 namespace reprolab::nf4 {
-
-/// All threads of a block together: asks L2 for `array[first]` to `array[first + count - 1]`, as
-/// far as they lie before `array[size]`. One request per cache line.
-template <int Threads, class T, class Index>
-__device__ void prefetch_to_l2(const T* array, Index first, unsigned count, Index size) {
-  constexpr unsigned line = 128 / sizeof(T);
-#pragma unroll 1
-  for (unsigned i = threadIdx.x * line; i < count; i += Threads * line) {
-    if (first + i < size) asm volatile("prefetch.global.L2 [%0];" ::"l"(array + (first + i)));
-  }
-}
 
 template <class Reader>
 struct StagedScales;
@@ -30,9 +22,9 @@ struct StagedScales<PlainScaleReader> {
 
   template <int Threads>
   __device__ static void fill(Storage&, const PlainScaleReader&) {}
-  template <class Index>
-  __device__ static Loaded load(const PlainScaleReader& scales, Index weight) {
-    return scales.at(weight);
+  template <class Reads, class Index>
+  __device__ static Loaded load(const Reads& reads, const PlainScaleReader& scales, Index block) {
+    return reads.load(scales.absmax + block);
   }
   __device__ static float value(const Storage&, const PlainScaleReader&, Loaded loaded) {
     return loaded;
@@ -65,10 +57,10 @@ struct StagedScales<NestedScaleReader> {
       if (i < 256) storage.map[i] = __ldg(scales.map + i);
     }
   }
-  template <class Index>
-  __device__ static Loaded load(const NestedScaleReader& scales, Index weight) {
-    const Index block = weight >> scales.shift;
-    return {__ldg(scales.codes + block), __ldg(scales.absmax + (block >> scales.second_shift))};
+  template <class Reads, class Index>
+  __device__ static Loaded load(const Reads& reads, const NestedScaleReader& scales, Index block) {
+    return {reads.load(scales.codes + block),
+            reads.load(scales.absmax + (block >> scales.second_shift))};
   }
   __device__ static float value(const Storage& storage, const NestedScaleReader& scales,
                                 Loaded loaded) {

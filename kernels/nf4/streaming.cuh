@@ -13,17 +13,17 @@
 
 namespace reprolab::nf4 {
 
-/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads the codes,
-/// `Stores` writes the weights. L2 is asked for the codes and scales of `BurstWords` words at a
-/// time, `AheadWords` words before their turn, so that memory is read in long bursts between the
-/// writes; 0: for none.
+/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads codes and
+/// scales, `Stores` writes the weights. L2 is asked for the codes and scales of `BurstWords` words
+/// at a time, `AheadWords` words before their turn, so that memory is read in long bursts between
+/// the writes; 0: for none.
 template <int Threads, int WordsPerThread, class Reads = StreamingAccess,
           class Stores = StreamingAccess, int AheadWords = 512 << 10, int BurstWords = 8 << 10>
 struct StreamShape {
-  static_assert(Threads >= 64);  // enough to fill the table, and for the weights in no word
+  static_assert(Threads >= 128);  // enough to fill the table, and for the weights in no word
   static_assert(BurstWords % (Threads * WordsPerThread) == 0);
-  using CodeReads = Reads;
-  using WeightStores = Stores;
+  using Loads = Reads;
+  using Writes = Stores;
   static constexpr int threads = Threads, words = WordsPerThread;
   static constexpr int tile_words = Threads * WordsPerThread;
   static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
@@ -39,32 +39,38 @@ __device__ uint4 decoded(const float* table, std::uint32_t word, Scale scale) {
   return {pair(0), pair(2), pair(4), pair(6)};
 }
 
-__device__ inline bool is_last_lane() { return threadIdx.x % 32 == 31; }
-
-/// One weight, where it lies in no word.
-template <class Out, class Index, class ScaleReader>
-__device__ Out decoded_alone(std::uint8_t byte, Index weight, const ScaleReader& scales) {
-  const unsigned code = weight % 2 == 0 ? first_code(byte) : second_code(byte);
-  return round_to<Out>(scaled(constant_table.entry[code], scales.at(weight)));
-}
-
 template <class Shape, bool Aligned, class Index, class ScaleReader, class Out>
 __global__ void __launch_bounds__(Shape::threads)
     streaming(const Words<Index> words, const std::uint8_t* __restrict__ codes,
               const ScaleReader scales, Out* __restrict__ output, const Index n) {
+  using Scales = StagedScales<ScaleReader>;
+  __shared__ float table[16];
+  __shared__ typename Scales::Storage storage;
+  const auto fill_tables = [&] {
+    Scales::template fill<Shape::threads>(storage, scales);
+    if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
+    __syncthreads();
+  };
+
+  const typename Shape::Loads reads;
+  const auto block_of = [&](Index weight) { return weight >> scales.shift; };
   const Index tile = static_cast<Index>(blockIdx.x) * Shape::tile_words;
   if (tile >= words.count) {
     // A last block for the weights before and after the words, one per thread.
     const Index weight = threadIdx.x < words.first ? Index{threadIdx.x}
                                                    : words.count * weights_per_word + threadIdx.x;
-    if (weight < n) output[weight] = decoded_alone<Out>(codes[weight / 2], weight, scales);
+    const bool exists = weight < n;
+    const std::uint8_t byte = exists ? codes[weight / 2] : 0;
+    const auto loaded =
+        exists ? Scales::load(reads, scales, block_of(weight)) : typename Scales::Loaded{};
+    fill_tables();
+    const unsigned code = weight % 2 == 0 ? first_code(byte) : second_code(byte);
+    const float scale = Scales::value(storage, scales, loaded);
+    if (exists) output[weight] = round_to<Out>(scaled(table[code], scale));
     return;
   }
 
-  using Scales = StagedScales<ScaleReader>;
-  const auto first_weight = [&](Index at) {
-    return (Aligned ? 0 : words.first) + at * weights_per_word;
-  };
+  const auto first_weight = [&](Index at) { return words.first + at * weights_per_word; };
   if (Shape::ahead_words > 0 && tile % Shape::burst_words == 0) {
     const Index ahead = tile + Shape::ahead_words;
     prefetch_to_l2<Shape::threads>(words.codes, ahead, Shape::burst_words, words.count);
@@ -72,51 +78,53 @@ __global__ void __launch_bounds__(Shape::threads)
                                               Shape::burst_words * weights_per_word, n);
   }
 
-  // All loads come before the barrier, so all are in flight at once.
-  const typename Shape::CodeReads reads;
-  std::uint32_t word[Shape::words], word_after[Shape::words];
-  typename Scales::Loaded loaded[Shape::words], loaded_after[Shape::words];
-  const auto load = [&](Index at, std::uint32_t& codes, typename Scales::Loaded& scale) {
-    // The last word may end in the codes, and with the scale, of the next.
-    const Index first = first_weight(at);
-    codes = at < words.count + (!Aligned && words.shift != 0) ? reads.load(words.codes + at) : 0;
-    scale = at < words.count + !Aligned ? Scales::load(scales, Aligned ? first : min(first, n - 1))
-                                        : typename Scales::Loaded{};
+  // All loads come before the barrier, so all are in flight at once. Where words are not aligned,
+  // every word ends in the codes of the next, and perhaps with the scale of the next block. A warp
+  // then loads each scale of its 32 words once, and lane i the codes behind the i-th 32.
+  const Index lane = threadIdx.x % 32, readable = words.count + (!Aligned && words.shift != 0);
+  const auto load_codes = [&](Index at) {
+    return at < readable ? reads.load(words.codes + at) : 0;
   };
+  const auto first_word = [&](Index i) { return tile + i * Shape::threads + threadIdx.x - lane; };
+  std::uint32_t word[Shape::words], behind = 0;
+  typename Scales::Loaded loaded[Shape::words];
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = tile + i * Shape::threads + threadIdx.x;
-    load(at, word[i], loaded[i]);
-    if (!Aligned && is_last_lane()) load(at + 1, word_after[i], loaded_after[i]);
+    const Index at = first_word(i) + lane;
+    word[i] = load_codes(at);
+    Index block = block_of(first_weight(at));
+    bool exists = at < words.count;
+    if constexpr (!Aligned) {
+      const Index begin = first_weight(first_word(i)), end = begin + 32 * weights_per_word;
+      block = block_of(begin) + lane;
+      exists = block <= block_of(min(end, n) - 1);
+    }
+    loaded[i] = exists ? Scales::load(reads, scales, block) : typename Scales::Loaded{};
   }
-  __shared__ float table[16];
-  __shared__ typename Scales::Storage storage;
-  Scales::template fill<Shape::threads>(storage, scales);
-  if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
-  __syncthreads();
+  if (!Aligned && lane < Shape::words) behind = load_codes(first_word(lane) + 32);
+  fill_tables();
 
-  const typename Shape::WeightStores stores;
+  const typename Shape::Writes stores;
   // Threads past the end decode a word of zeros, because a branch around it would cost the others.
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = tile + i * Shape::threads + threadIdx.x;
+    const Index at = first_word(i) + lane, weight = first_weight(at);
     const float scale = Scales::value(storage, scales, loaded[i]);
     uint4 weights;
     if constexpr (Aligned) {
       weights = decoded<Out>(table, word[i], [=](int) { return scale; });
     } else {
-      // The next lane has what follows: the end of the codes, and the scale of a block that begins
-      // inside the word, which is at the same place in every word.
-      std::uint32_t end = __shfl_down_sync(~0u, word[i], 1);
-      float later = __shfl_down_sync(~0u, scale, 1);
-      if (is_last_lane()) {
-        end = word_after[i];
-        later = Scales::value(storage, scales, loaded_after[i]);
-      }
-      if (scales.left_of_block(first_weight(at)) >= weights_per_word) later = scale;
+      const auto scale_of = [&](Index weight) {
+        const Index begin = first_weight(first_word(i));
+        return __shfl_sync(~0u, scale, static_cast<int>(block_of(weight) - block_of(begin)));
+      };
+      const float first = scale_of(weight), last = scale_of(weight + weights_per_word - 1);
+      const std::uint32_t next = __shfl_down_sync(~0u, word[i], 1),
+                          end = __shfl_sync(~0u, behind, i);
+      // A block that begins inside a word does so at the same place in every word.
       const int before = static_cast<int>(-words.first % weights_per_word);
-      weights = decoded<Out>(table, joined(word[i], end, words.shift),
-                             [=](int k) { return k < before ? scale : later; });
+      weights = decoded<Out>(table, joined(word[i], lane == 31 ? end : next, words.shift),
+                             [=](int k) { return k < before ? first : last; });
     }
     if (at < words.count) {
       stores.store(reinterpret_cast<uint4*>(output + words.first) + at, weights);
@@ -137,17 +145,20 @@ cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>&
   return cudaGetLastError();
 }
 
-/// Launches the walk in one shape for plain scales and one for nested ones.
-template <class Plain, class Nested = Plain>
+/// Launches the walk in one shape for plain scales and one for nested ones, and in others where
+/// words are not aligned.
+template <class Plain, class Nested = Plain, class MisalignedPlain = Plain,
+          class MisalignedNested = Nested>
 cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
   const Words<std::int64_t> cut = words_of(problem);
   return with_problem_types(
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
         constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
         using Shape = std::conditional_t<nested, Nested, Plain>;
+        using Misaligned = std::conditional_t<nested, MisalignedNested, MisalignedPlain>;
         const auto enqueue = cut.are_aligned()
                                  ? enqueue_streaming<Shape, true, Index, ScaleReader, Out>
-                                 : enqueue_streaming<Shape, false, Index, ScaleReader, Out>;
+                                 : enqueue_streaming<Misaligned, false, Index, ScaleReader, Out>;
         return enqueue(problem, cut, stream);
       });
 }

@@ -10,8 +10,8 @@
 
 namespace reprolab::nf4 {
 
-/// The weights that lie in 16-byte pieces of the output: `count` words from weight `first` on.
-/// Fewer than 48 weights, at both ends together, are in none.
+/// `count` words from weight `first` on, the first of which begins a cache line of the output, so
+/// that a warp writes whole ones. Fewer than 96 weights, at both ends together, are in none.
 template <class Index>
 struct Words {
   const std::uint32_t* codes = nullptr;  ///< Word i begins in codes[i]; 4-byte aligned.
@@ -28,20 +28,20 @@ struct Words {
         shift(other.shift) {}
 
   /// Whether every word is one word of codes, and all of its weights have one scale.
-  bool are_aligned() const { return shift == 0 && first == 0; }
+  bool are_aligned() const { return shift == 0 && first % weights_per_word == 0; }
 };
 
 /// Nothing outside the problem's codes belongs to a word: where the first or the last one would
 /// reach outside, it is left out.
 inline Words<std::int64_t> words_of(const Problem& problem) {
-  constexpr std::uintptr_t store_bytes = 16, load_bytes = 4, bits_per_weight = 4;
+  constexpr std::uintptr_t line_bytes = 128, load_bytes = 4, bits_per_weight = 4;
   const auto output = reinterpret_cast<std::uintptr_t>(problem.output);
   const auto codes = reinterpret_cast<std::uintptr_t>(problem.codes);
   Words<std::int64_t> words;
-  words.first = static_cast<std::int64_t>(-output % store_bytes / 2);
+  words.first = static_cast<std::int64_t>(-output % line_bytes / 2);
   const auto begin = [&] { return codes + static_cast<std::uintptr_t>(words.first) / 2; };
   const auto aligned_begin = [&] { return begin() / load_bytes * load_bytes; };
-  if (aligned_begin() < codes) words.first += weights_per_word;
+  if (aligned_begin() < codes) words.first += line_bytes / 2;
   words.codes = reinterpret_cast<const std::uint32_t*>(aligned_begin());
   words.shift =
       static_cast<unsigned>((begin() - aligned_begin()) * 8 +
@@ -57,18 +57,19 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
 }
 
 /// A word of codes that begins `shift` bits (a multiple of 4, below 32) into `word` and ends in
-/// `next`. The first weight of a byte is its high nibble, so bits are counted from the high end of
-/// each byte.
+/// `next`. The first weight of a byte is its high nibble.
 __host__ __device__ inline std::uint32_t joined(std::uint32_t word, std::uint32_t next,
                                                 unsigned shift) {
+  const auto bytes_from = [&](unsigned bit) {
 #ifdef __CUDA_ARCH__
-  const auto swapped = [](std::uint32_t bytes) { return __byte_perm(bytes, 0, 0x0123); };
-  return swapped(__funnelshift_l(swapped(next), swapped(word), shift));
+    return __funnelshift_rc(word, next, bit);
 #else
-  const auto swapped = [](std::uint32_t bytes) { return __builtin_bswap32(bytes); };
-  const std::uint64_t both = std::uint64_t{swapped(word)} << 32 | swapped(next);
-  return swapped(static_cast<std::uint32_t>(both >> (32 - shift)));
+    return static_cast<std::uint32_t>((std::uint64_t{next} << 32 | word) >> bit);
 #endif
+  };
+  const unsigned byte = shift / 8 * 8;
+  const std::uint32_t low = bytes_from(byte), high = bytes_from(byte + 8);
+  return byte == shift ? low : (low << 4 & 0xf0f0f0f0) | (high >> 4 & 0x0f0f0f0f);
 }
 
 }  // namespace reprolab::nf4

@@ -110,8 +110,8 @@ def places(nested: bool) -> dict[str, Any]:
 def shapes(nested: bool) -> dict[str, Any]:
     rng, records = random.Random(6 + nested), []
     kernels = {name: (gb_s, fixed_us) for name, (_, gb_s, fixed_us) in FORMS.items()}
-    for shape in SWEPT:
-        problem = matrix(*shape, nested)
+    for shape, changes in ((shape, made) for made in ({}, {"offset": 1}) for shape in SWEPT):
+        problem = matrix(*shape, nested, **changes)
         for row in rows_of(problem, kernels | {"streaming": (4140, 1.9)}, rng, 11):
             if row["kernel"] in FORMS:
                 row["lineage"] = FORMS[row["kernel"]][0]

@@ -159,7 +159,7 @@ def test_places_by_hand(texts, passes, said):
     assert found[1:4] == ["125.0", gb_s(odd, 125), "-20.0"]
     made.set_times(row(passes, "places_nested", f"{SMALL}-nested"), [4.0] * 11)
     made.set_times(row(passes, "places_nested", f"{SMALL}-nested/offset2"), [10.0] * 11)
-    assert any("at worst -60.0 % (1024x4096 nested at offset 2), of 66." in x for x in said())
+    assert any("at worst -60.0 % (1024x4096 at offset 2, nested), of 66." in x for x in said())
 
 
 def test_shapes_by_hand(texts, passes, said):
@@ -177,7 +177,7 @@ def test_shapes_by_hand(texts, passes, said):
     assert found[2:4] == ["`streaming_256x4`", "`StreamShape<256, 4>`"]
     assert found[4].startswith(f"{gb_s(ours, 4.0)} (")
     assert found[5:] == ["95.0", "1", gb_s(ours, 4.2), "90.5", "+5.0"]
-    assert any("most lost: 5.0 % (1024x4096 plain: streaming_256x4)" in x for x in said())
+    assert any("most lost: 5.0 % (1024x4096, plain: streaming_256x4)" in x for x in said())
 
 
 def test_the_sentences_by_hand(passes, said):
