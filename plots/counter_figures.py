@@ -28,7 +28,7 @@ PART_COLOURS = (*draw.COLOURS, "#F0E442", "#882255", "#44AA99")
 LEAST_SHARE = 0.01  # of a bar; less is not seen
 OTHER = "other"
 SCHEDULERS = 4  # of an SM, each issues one warp instruction per cycle (Volta and newer)
-LABEL_STEP = 0.065  # of the axes' height, between the names of two dots
+LABEL_STEP = 0.19  # inches between the names of two dots
 
 
 def rows_of(passes: Sequence[Results]) -> list[Counted]:
@@ -135,11 +135,13 @@ def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str,
 
 def roofline_figure(families: Families, recorded: bool) -> Figure:
     """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
-    figure = draw.new_figure(10, 4.4)
+    names = max(len(rows_of(passes)) for passes in families.values())
+    height = max(3.0, LABEL_STEP * names)
+    figure = draw.new_figure(10, 1.4 + height)
     all_axes = figure.subplots(1, len(families), squeeze=False)[0]
     notes = []
     for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
-        notes += roofline(axes, passes)
+        notes += roofline(axes, passes, LABEL_STEP / height)
         axes.set_title(f"{title}, {largest(passes[0])['name']}")
     all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
     draw.legend_above(figure, all_axes)
@@ -150,8 +152,8 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
     return figure
 
 
-def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
-    """One panel; what its roofs are, in words."""
+def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
+    """One panel; what its roofs are, in words. Names are `step` of its height apart."""
     launches = passes[1]
     points = {}
     for c in rows_of(passes):
@@ -189,7 +191,7 @@ def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
         )
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
-    name_points(axes, points)
+    name_points(axes, points, step)
     return notes
 
 
@@ -217,11 +219,11 @@ def memory_roof(passes: Sequence[Results]) -> Roof | None:
     return Roof(peak, "theoretical bandwidth", False, note)
 
 
-def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]]) -> None:
+def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]], step: float) -> None:
     """A dot per kernel; the names stand at the right, in the dots' order, each with a thin line."""
     top = axes.get_ylim()[1]
     ordered = sorted(points.items(), key=lambda item: item[1][1])
-    heights = spread([y / top for _, (_, y, _) in ordered], LABEL_STEP)
+    heights = spread([y / top for _, (_, y, _) in ordered], step)
     for i, ((kernel, (x, y, c)), height) in enumerate(zip(ordered, heights, strict=True)):
         colour, marker, _ = draw.SERIES[i % len(draw.SERIES)]
         face = "white" if c.record.deviates or i >= len(draw.SERIES) else colour
@@ -247,4 +249,5 @@ def spread(heights: list[float], step: float) -> list[float]:
 
 def places(heap: list[float], step: float) -> list[float]:
     bottom = sum(heap) / len(heap) - step * (len(heap) - 1) / 2
-    return [max(0.0, bottom) + step * i for i in range(len(heap))]
+    bottom = max(0.0, min(bottom, 1 - step * (len(heap) - 1)))
+    return [bottom + step * i for i in range(len(heap))]

@@ -78,7 +78,7 @@ def draw_factors(axes: Axes, steps: Sequence[Rung], limit: float | None) -> None
         axes.barh(row, factor - reached, 0.62, reached, gid=rung.step.kernel, **look)
         axes.plot([reached, reached], [row - 1, row + 0.31], color=draw.GREY, linewidth=0.8)
         if rung.over_before is not None:
-            write_factor(axes, row, rung.over_before.value, (reached, factor))
+            write_factor(axes, row, rung.over_before.value, (reached, factor), limit)
         draw.write_right(axes, row, f"{factor:.2f}")
         reached = factor
     if limit is not None:
@@ -86,16 +86,20 @@ def draw_factors(axes: Axes, steps: Sequence[Rung], limit: float | None) -> None
         axes.axvline(limit, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
 
 
-def write_factor(axes: Axes, row: int, value: float, bar: tuple[float, float]) -> None:
-    """In the middle of a bar that is long enough, else behind it."""
+def write_factor(
+    axes: Axes, row: int, value: float, bar: tuple[float, float], limit: float | None
+) -> None:
+    """In the middle of a bar that is long enough, else beside it, where there is more room."""
     low, high = sorted(bar)
+    before = limit is not None and low > sqrt(limit)
     look: dict[str, Any] = {"va": "center", "fontsize": 9}
     if high >= LEAST_WITH_TEXT * low:
         axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
     else:
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        look |= {"xytext": (5, 0), "textcoords": "offset points", "bbox": box, "zorder": 6}
-        axes.annotate(f"x{value:.2f}", (high, row), **look)
+        look |= {"textcoords": "offset points", "bbox": box, "zorder": 6}
+        look |= {"xytext": (-5 if before else 5, 0), "ha": "right" if before else "left"}
+        axes.annotate(f"x{value:.2f}", (low if before else high, row), **look)
 
 
 def scale_factors(axes: Axes, steps: Sequence[Rung]) -> None:

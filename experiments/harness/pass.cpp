@@ -78,8 +78,9 @@ std::optional<std::chrono::milliseconds> PassOptions::limit() const {
 }
 
 void add_pass_options(CLI::App& app, PassOptions& options) {
-  app.add_option("--kernel", options.kernel,
-                 "Kernels to run, by name; * ? and | as in a shell's case");
+  app.add_option(
+      "--kernel", options.kernel,
+      "Kernels to run, by name; * ? and | as in a shell's case; ! before it: all others");
   app.add_option("--seed", options.seed, "Seed of the data and of the order of samples")
       ->check(CLI::Range(0, 2147483647))
       ->capture_default_str();

@@ -33,16 +33,21 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == none;
 }
 
-}  // namespace
-
-bool selects(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return true;
+bool any_matches(std::string_view pattern, std::string_view name) {
   for (;;) {
     const auto end = pattern.find('|');
     if (matches(pattern.substr(0, end), name)) return true;
     if (end == std::string_view::npos) return false;
     pattern.remove_prefix(end + 1);
   }
+}
+
+}  // namespace
+
+bool selects(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return true;
+  if (pattern.front() == '!') return !any_matches(pattern.substr(1), name);
+  return any_matches(pattern, name);
 }
 
 void nothing_matches(const std::string& option, const std::string& pattern,

@@ -119,7 +119,8 @@ int run(int argc, char** argv) {
   std::string name_of_chip, metrics;
   app.add_option("--chip", name_of_chip, "CUPTI's name for the chip: GH100, GA100; this GPU's");
   app.add_option("--metrics", metrics,
-                 "Instead of the table: metrics between commas; * ? and | as in a shell's case");
+                 "Instead of the table: metrics between commas; * ? and | as in a shell's case; ! "
+                 "before it: all others");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
                  "Write expected and actual bits of each mismatch to this folder as .npy")
       ->type_name("DIR");
   app.add_option("--kernel", options.kernels.pattern,
-                 "Only these kernels; * ? and | as in a shell's case")
+                 "Only these kernels; * ? and | as in a shell's case; ! before it: all others")
       ->type_name("PATTERN");
   app.add_option(
          "--peer", options.kernels.peers,

@@ -41,6 +41,12 @@ TEST(Selects, IsAShellsCase) {
     EXPECT_FALSE(selects(pattern, "abcabd")) << pattern;
   }
   EXPECT_TRUE(selects("a*b", "a*b"));
+  for (const char* pattern : {"!abc", "!x|y*", "!", "!!abcabd"}) {
+    EXPECT_TRUE(selects(pattern, "abcabd")) << pattern;
+  }
+  for (const char* pattern : {"!abcabd", "!x|a*", "!*"}) {
+    EXPECT_FALSE(selects(pattern, "abcabd")) << pattern;
+  }
   EXPECT_TRUE(selects("|", "")) << "an alternative may be empty";
 }
 
