@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from languages.compiled import (
     ROOT,
     KernelFile,
     LanguageError,
+    fingerprints,
     kernel_file,
     variant_facts,
 )
@@ -57,16 +57,6 @@ def is_current(manifest: Path, compiler: str) -> bool:
         return is_known and facts["sources"] == fingerprints(facts["sources"])
     except (ValueError, KeyError, TypeError, OSError):
         return False
-
-
-def fingerprints(sources: Iterable[str]) -> dict[str, str]:
-    """By path from the project's root, the 64-bit FNV-1a of the file."""
-    found = {}
-    for source in sources:
-        found[source] = 0xCBF29CE484222325
-        for byte in (ROOT / source).read_bytes():
-            found[source] = (found[source] ^ byte) * 0x100000001B3 % 2**64
-    return {source: f"{value:016x}" for source, value in found.items()}
 
 
 def build(language: str, arch: int, folder: Path) -> None:

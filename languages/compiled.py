@@ -1,6 +1,7 @@
 """What every language's compiler hands back, and the facts that are read from its PTX."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,16 @@ def kernel_file(path: Path, family: Family) -> KernelFile:
     facts = {k: v or "0" for line in found for k, v in line.groupdict().items()}
     facts = {k: int(v) if v.isdecimal() else v for k, v in facts.items()}
     return KernelFile(path, family, source[1].strip(), facts)
+
+
+def fingerprints(sources: Iterable[str]) -> dict[str, str]:
+    """By path from the project's root, the 64-bit FNV-1a of the file."""
+    found = {}
+    for source in sources:
+        found[source] = 0xCBF29CE484222325
+        for byte in (ROOT / source).read_bytes():
+            found[source] = (found[source] ^ byte) * 0x100000001B3 % 2**64
+    return {source: f"{value:016x}" for source, value in found.items()}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from claims.errors import InputError
 from claims.printable import printable
 from claims.results import load
 from plots import console
@@ -40,6 +41,9 @@ def show(args: argparse.Namespace) -> int:
     tools.require_all()
     kernel, arch = kernels.named(args.kernel), cubin.architecture(args.arch)
     code = measured_code(kernel, arch, args.function)
+    if code is None and kernel.maker:
+        language = kernel.name.partition("_")[0]
+        raise InputError(f"{kernel.name} is not compiled for {arch}; make {language} ARCH={arch}")
     if code is None:
         print(f"{kernel.source_file} holds no code for the GPU: it calls a library.")
         return 0
@@ -53,7 +57,7 @@ def facts(args: argparse.Namespace) -> int:
     tools.require_all()
     started = time.time()
     archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
-    codes = measured_codes(list(kernels.registered().values()), archs)
+    codes = measured_codes(list(kernels.known().values()), archs)
     found = [Facts(code) for code in codes]
     write(args.output, found, ["sass", *sys.argv[1:]], started)
     written = load(args.output, EXPERIMENT, PASS)

@@ -45,9 +45,13 @@ class Code:
 def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
     """What the measurement launches, or the one that has `wanted` in its name.
 
-    None where the file holds no code for the GPU, because it calls a library.
+    None where the file holds no code for the GPU, because it calls a library, and where another
+    language's compiler was not run for the architecture.
     """
-    file = cubin.compiled(kernel.source, arch)
+    if kernel.maker and arch not in kernel.ptx:
+        return None
+    compile_it = cubin.assembled if kernel.maker else cubin.compiled
+    file = compile_it(kernel.ptx.get(arch, kernel.source), arch)
     usage = resources_of(file)
     if not usage:
         return None

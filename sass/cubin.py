@@ -1,4 +1,5 @@
-"""A kernel's file, compiled by the build's own command for one architecture, with source lines."""
+"""A kernel's file, compiled by the build's own command for one architecture, with source lines; or
+assembled, where another language's compiler made PTX of it."""
 
 import hashlib
 import json
@@ -6,11 +7,12 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from claims.errors import InputError
-from claims.json_files import ROOT
+from claims.json_files import ROOT, read_text
 from sass import tools
 
 PRESET = "sass"  # its commands are those of every preset, but for the architectures
@@ -76,16 +78,32 @@ def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
 def compiled(source: Path, arch: str) -> Path:
     """The cubin of a file; compiled again only where the file, a header or the command changed."""
     folder, command = command_for(source, arch)
+    name = f"{source.parent.name}-{source.stem}"
+    return made_by(command, folder, FOLDER / arch, name, [source, *headers()])
+
+
+def assembled(ptx: Path, arch: str) -> Path:
+    """The cubin of what another language's compiler made; `arch` has the features of its target."""
+    target = re.search(r"^\.target\s+(sm_\w+)", read_text(ptx), re.MULTILINE)
+    if not target:
+        raise InputError(f"{ptx}: names no .target")
+    command = [str(tools.ptxas()), f"-arch={target[1]}", "-lineinfo", str(ptx)]
+    return made_by(command, ROOT, FOLDER / arch, f"ptx-{ptx.stem}", [ptx])
+
+
+def made_by(
+    command: Sequence[str], folder: Path, place: Path, name: str, sources: Sequence[Path]
+) -> Path:
     content = hashlib.sha256(f"{tools.nvcc_version()}\0{command}\0".encode())
-    for file in [source, *headers()]:
+    for file in sources:
         content.update(file.read_bytes())
-    place = FOLDER / arch / f"{source.parent.name}-{source.stem}-{content.hexdigest()[:16]}.cubin"
+    place = place / f"{name}-{content.hexdigest()[:16]}.cubin"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
             tools.output_of([*command, "-o", str(unfinished)], folder)
-            for older in place.parent.glob(f"{source.parent.name}-{source.stem}-*.cubin"):
+            for older in place.parent.glob(f"{name}-*.cubin"):
                 older.unlink(missing_ok=True)
             unfinished.rename(place)
         finally:

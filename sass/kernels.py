@@ -1,11 +1,14 @@
-"""The registered kernels, by their files: each registers the one kernel that it is named after."""
+"""The kernels: the registered ones, by their files, of which each registers the one kernel that it
+is named after; and those that other languages' compilers have made, by their manifests."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from claims.errors import InputError
-from claims.json_files import ROOT, read_text
+from claims.json_files import ROOT, read_json, read_text
+from languages.compiled import fingerprints
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Family:
     # Parts of the template arguments that the measurement launches. Each narrows the choice, where
     # any kernel of the file has it.
     measured: tuple[str, ...]
+    variant: str  # the same choice, of a kernel in another language
 
 
 FAMILIES = {
@@ -33,10 +37,12 @@ FAMILIES = {
             ">, true,",
             "decode_scales",
         ),
+        "fp16",
     ),
     # 32768 x 32768, where column_walk takes two columns of tiles at once.
-    "transpose": Family("element", 4, ("DownColumns<2",)),
+    "transpose": Family("element", 4, ("DownColumns<2",), "fp32"),
 }
+OTHER_LANGUAGES = ROOT / "build/ptx"  # languages/__main__.py says what is there
 STRING = r'"(?:[^"\\]|\\.)*"'
 
 
@@ -47,6 +53,8 @@ class Kernel:
     source: Path
     lineage: str
     deviation: str | None  # None: its output is bit-exact
+    maker: str = ""  # another language's compiler
+    ptx: Mapping[str, Path] = field(default_factory=dict)  # what that made, by architecture
 
     @property
     def source_file(self) -> str:
@@ -65,6 +73,35 @@ def registered() -> dict[str, Kernel]:
     return found
 
 
+def in_other_languages(folder: Path = OTHER_LANGUAGES) -> dict[str, Kernel]:
+    """Those that `make mojo` and `make triton` have compiled, for any architecture."""
+    cuda, found = registered(), {}
+    for manifest in sorted(folder.glob("sm_*/*.json")):
+        try:
+            facts = read_json(manifest)
+            known, place = facts["sources"], manifest.parent
+            outdated = [name for name, now in fingerprints(known).items() if now != known[name]]
+            file = place / facts["variants"][FAMILIES[facts["family"]].variant]["file"]
+            same = {name: facts[name] for name in ("lineage", "family")}
+            twin = cuda.get(facts.get("twin", ""))  # whose contract the kernel has
+            same |= {"deviation": twin.deviation if twin else None, "maker": facts["compiler"]}
+            source, earlier = ROOT / facts["source_file"], found.get(manifest.stem)
+        except (KeyError, TypeError, AttributeError, OSError):
+            raise InputError(f"{manifest}: is not as it was written; {AGAIN}") from None
+        if outdated:
+            raise InputError(f"{manifest}: {outdated[0]} has changed; {AGAIN}")
+        ptx = (earlier.ptx if earlier else {}) | {place.name: file}
+        found[manifest.stem] = Kernel(manifest.stem, source=source, ptx=ptx, **same)
+    return found
+
+
+AGAIN = "make mojo or make triton writes it anew"
+
+
+def known() -> dict[str, Kernel]:
+    return registered() | in_other_languages()
+
+
 def literal(text: str, name: str) -> str:
     """The string that `.name = "..." "..."` assigns; empty where nothing does."""
     found = re.search(rf"\.{name}\s*=\s*((?:{STRING}\s*)+)", text)
@@ -73,7 +110,7 @@ def literal(text: str, name: str) -> str:
 
 
 def named(name: str) -> Kernel:
-    kernels = registered()
+    kernels = known()
     if name not in kernels:
         raise InputError(f"KERNEL: there is no kernel '{name}'; there are {', '.join(kernels)}")
     return kernels[name]

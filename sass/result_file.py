@@ -19,7 +19,7 @@ from sass.measures import measures
 
 EXPERIMENT, PASS = "counters", "sass"
 NOTHING_RAN = "nothing was run: these are facts of the compiled code"
-COMPILED = "CMakeLists.txt CMakePresets.json common kernels sass".split()
+COMPILED = "CMakeLists.txt CMakePresets.json common kernels languages sass".split()
 
 
 def write(file: Path, facts: Sequence[Facts], argv: Sequence[str], started: float) -> None:
@@ -41,7 +41,7 @@ def record(facts: Facts) -> dict[str, Any]:
     return {
         "key": f"{code.arch}/{kernel.name}",
         "kernel": kernel.name,
-        "origin": {"kind": "project", "maker": ""},
+        "origin": {"kind": "compiler" if kernel.maker else "project", "maker": kernel.maker},
         "lineage": kernel.lineage,
         "source_file": kernel.source_file,
         "deviation": kernel.deviation,

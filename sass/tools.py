@@ -23,6 +23,10 @@ def cuobjdump() -> Path:
     return required("cuobjdump", "run make deps")
 
 
+def ptxas() -> Path:
+    return required("ptxas", "install the CUDA toolkit, of which nvcc needs it too")
+
+
 def require_all() -> None:
     """InputError for the first that is missing."""
     nvcc(), nvdisasm(), cuobjdump()
