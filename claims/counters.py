@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from claims import stats
 from claims.evidence import NotTestable, NotTested
+from claims.occupancy import MULTIPROCESSORS, WARP
 from claims.results import Record
 from claims.rules import (
     NOT_TESTABLE,
@@ -21,7 +22,7 @@ from claims.rules import (
 from claims.stats import Summary, significant, span
 
 LAUNCHES = "counters/nf4_launches"  # the pass with times and launch facts
-WARP, ENTRIES = 32, 16  # threads; of the table
+ENTRIES = 16  # of the table
 STALL = "stall_"  # begins the counters of warps by what they wait for, at each issue
 NO_WAIT = ("stall_selected", "stall_not_selected")  # of these: warps that could have issued
 
@@ -209,25 +210,14 @@ def shared_memory(case: Case, *, value: float, baseline: str, subject: str) -> F
     return over_places(set(added) == {value}, reason, added)
 
 
-def blocks_on_a100(threads: int, registers: int, shared_bytes: int) -> int:
-    """How many blocks of a kernel a multiprocessor of compute capability 8.0 holds.
+@rule("from {least:g} to {most:g} blocks fit on a multiprocessor of the source's GPU")
+def blocks_resident(
+    case: Case, *, least: float, most: float, subject: str = "", warps: float | None = None
+) -> Finding:
+    """Of an architecture, by its limits and the compiled code; else by the run's GPU, an Ampere.
 
-    Limits: CUDA C++ Programming Guide, technical specifications per compute capability; units in
-    which registers and shared memory are given out: the toolkit's cuda_occupancy.h.
+    `warps`: that the source says a multiprocessor holds.
     """
-
-    def in_units(amount: int, unit: int) -> int:
-        return -(-amount // unit) * unit
-
-    warps = -(-threads // WARP)
-    by_registers = 4 * (65536 // 4 // in_units(WARP * registers, 256))  # warps; 4 schedulers
-    by_shared_memory = 164 * 1024 // in_units(shared_bytes + 1024, 128)  # 1024: CUDA's own
-    return min(32, 64 // warps, by_registers // warps, by_shared_memory)
-
-
-@rule("from {least:g} to {most:g} blocks fit on a multiprocessor of an Ampere GPU")
-def blocks_resident(case: Case, *, least: float, most: float, subject: str) -> Finding:
-    """On compute capability 8.0 by its limits and the compiled code; else by the run's GPU."""
     if "arch" in case.cell.at:
         kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
         registers, shared = (
@@ -235,20 +225,25 @@ def blocks_resident(case: Case, *, least: float, most: float, subject: str) -> F
         )
         if min(registers, shared + 1) <= 0:
             raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
-        threads = case.source.fact("kernel")["threads_per_block"]
-        fit = blocks_on_a100(threads, registers, shared)
+        if arch not in MULTIPROCESSORS:
+            raise NotTestable(f"no limits are known here of a multiprocessor of {arch}")
+        threads, sm = case.source.fact("kernel")["threads_per_block"], MULTIPROCESSORS[arch]
+        fit = sm.blocks_that_fit(threads, registers, shared)
         reason = (
-            f"{fit} blocks of {kernel} fit on a multiprocessor of an A100, with {threads} threads, "
+            f"{fit} blocks of {kernel} fit on a multiprocessor of {sm.gpu}, with {threads} threads, "
             f"{registers} registers a thread and {shared} bytes of shared memory"
         )
+        if warps not in (None, sm.warps):
+            reason += f"; it holds {sm.warps} warps, not {warps:g}"
+            return Finding(PREMISE_FALSE, reason, fit)
         return Finding(reproduced_if(least <= fit <= most), reason, fit)
     rows = case.rows_of(LAUNCHES)
     found = [launch_of(rows.verified(subject, at)) for at in case.cell.places]
     fit = [launch["blocks_per_multiprocessor"] for launch in found]
     if None in fit:
         raise NotTestable("the occupancy calculator does not know this GPU")
-    warps = quotients(*(case.medians(subject, f"{w}_launched") for w in ("warps", "blocks")))
-    active = quotients(case.medians(subject, "active_warps"), warps)
+    size = quotients(*(case.medians(subject, f"{w}_launched") for w in ("warps", "blocks")))
+    active = quotients(case.medians(subject, "active_warps"), size)
     gpu = rows.results.provenance["gpu"]
     reason = (
         f"{span(fit, 1)} blocks of {subject} fit on a multiprocessor of this {gpu['name']}, and "
@@ -362,3 +357,33 @@ def constant_broadcast(case: Case, *, kernel: str, metric: str, mixed: str) -> F
         "threads want"
     )
     return over_places(found == 0, reason, [found])
+
+
+@rule(
+    "the compiler of {kernel} makes stores of one weight, and gives a thread no more than the two "
+    "weights of a byte to decode without a jump"
+)
+def one_at_a_time(case: Case, *, kernel: str, weight_bytes: float) -> Finding:
+    """Of a kernel that says nothing of widths and has no loop that could be unrolled by hand."""
+    arch, what = case.cell.at["arch"], case.cell.at["what"]
+    fact, most = ONE_AT_A_TIME[what]
+    try:
+        row = case.compiled_row(kernel, arch, fact)
+    except NotTested as nothing:
+        raise NotTested(f"{nothing} (make triton compiles it)") from None
+    found = row.summary_of(f"sass_{fact}").median
+    if fact.endswith("_bytes"):
+        does = f"stores up to {found:g} bytes at once from a thread"
+        found /= weight_bytes
+        does += f", {found:g} weights"
+    else:
+        does = f"gives a thread {found:g} weights to decode without a jump"
+    reason = f"of the tiles of {kernel}, {row.maker} makes code that {does}"
+    return Finding(reproduced_if(found <= most), reason, found)
+
+
+# By what the cell asks for: a fact of the code, and weights that would be one at a time.
+ONE_AT_A_TIME = {
+    "packed stores": ("widest_global_store_bytes", 1),
+    "unrolling": ("weights_per_trip", 2),
+}

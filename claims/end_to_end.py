@@ -1,6 +1,9 @@
 """Rules of one claim alone, for the claims that experiment end_to_end decides; Amdahl's law."""
 
+import re
+
 from claims import rules, stats
+from claims.evidence import NotTestable
 from claims.published import look_up
 from claims.results import KERNEL_TIME
 from claims.rules import Case, Finding, rule
@@ -155,3 +158,29 @@ def size_in_memory(case: Case, *, value: float, tolerance_percent: float, kernel
     quantized = row.problem["quantized_bytes"] / 1e9
     reason = f"{finding.reason}; its quantized layers take {quantized:.2f} GB of the NF4 model's"
     return Finding(finding.verdict, reason, size)
+
+
+@rule("the source's two versions ran here, or its bitsandbytes takes PyTorch from {least} on")
+def versions_fit(case: Case, *, least: str) -> Finding:
+    """A matter of what that bitsandbytes asks for, beside what the text here was generated with."""
+    results = case.rows.results
+    case.used[results.file, results.records[0].key] = None
+    made_with = results.provenance["build"]["compiler"]
+    theirs = {"torch": case.source.fact("pytorch")}
+    theirs |= {"bitsandbytes": case.source.fact("bitsandbytes")}
+    found = {name: re.search(rf"\b{name} (\d+(?:\.\d+)*)", made_with) for name in theirs}
+    for name in [name for name in found if not found[name]]:
+        raise NotTestable(f"the run does not say its {name}: {made_with}")
+    here = f"here {' and '.join(match[0] for match in found.values())} ran"
+    ours = {name: numbers_of(match[1]) for name, match in found.items()}
+    wanted = {name: numbers_of(version) for name, version in theirs.items()}
+    if all(ours[name][: len(wanted[name])] == wanted[name] for name in wanted):
+        return Finding(rules.REPRODUCED, here)
+    asks = f"bitsandbytes {theirs['bitsandbytes']} asks for PyTorch {least} or newer"
+    if wanted["torch"] < numbers_of(least):
+        return Finding(rules.PREMISE_FALSE, f"{asks}, which {theirs['torch']} is not; {here}")
+    return Finding(rules.NOT_TESTABLE, f"{asks}, and {theirs['torch']} was not tried; {here}")
+
+
+def numbers_of(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]

@@ -1,13 +1,18 @@
 """Rules of one claim alone, for the claims that experiment puzzle decides."""
 
+import math
 from contextlib import suppress
 
 from claims import rules, stats
-from claims.evidence import NotTestable, NotTested
+from claims.counters import LAUNCHES, launch_of
+from claims.evidence import NotTestable, NotTested, Rows
+from claims.occupancy import WARP
 from claims.results import KERNEL_TIME, Record
 from claims.rules import Case, Finding, rule
+from claims.stats import Estimate, significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
+COUNTERS = "counters/nf4_counters"  # beside LAUNCHES: the same kernels, each layer alone
 
 
 @rule("timed as published, at least the source's factor, less {tolerance_percent:g} %")
@@ -15,14 +20,20 @@ def gain_as_published(
     case: Case, *, value: float, tolerance_percent: float, slow: str, fast: str
 ) -> Finding:
     """Decided by the host's clock, as in the source; a gain may be greater on another GPU."""
-    (ours,) = case.ratios(slow, fast, WALL_TIME)
+    ours, reason = gain(case, slow, fast)
     verdict = rules.reproduced_if(stats.is_at_least(ours.value, value, tolerance_percent))
-    seconds = [median / 1e6 for median in case.medians(slow, WALL_TIME)]
-    seconds += [median / 1e6 for median in case.medians(fast, WALL_TIME)]
-    reason = f"{slow}: {seconds[0]:.3f} s, {fast}: {seconds[1]:.3f} s"
-    (at,) = case.cell.places
-    rows = [case.rows.find(kernel, at) for kernel in (slow, fast)]
-    return Finding(verdict, reason + by_graphs(*rows), ours.value, ours.interval)
+    return Finding(verdict, reason, ours.value, ours.interval)
+
+
+def gain(case: Case, slow: str, fast: str) -> tuple[Estimate, str]:
+    """As published; with both times, and with the gain by graphs."""
+    rows = [case.rows.measured(kernel, {}, WALL_TIME) for kernel in (slow, fast)]
+    found = stats.ratio(*(row.summary_of(WALL_TIME) for row in rows))
+    return found, ", ".join(map(in_seconds, rows)) + by_graphs(*rows)
+
+
+def in_seconds(row: Record) -> str:
+    return f"{row.kernel}: {row.summary_of(WALL_TIME).median / 1e6:.3f} s"
 
 
 def by_graphs(slow: Record, fast: Record) -> str:
@@ -43,14 +54,13 @@ def gain_over_peer(
     """Over Unsloth's way with the user's bitsandbytes; of several, the fastest. `twin`: beside."""
     (at,) = case.cell.places
     ours, peer = case.rows.measured(fast, at, WALL_TIME), fastest_peer(case)
-    gain = stats.ratio(peer.summary_of(WALL_TIME), ours.summary_of(WALL_TIME))
-    is_enough = stats.is_at_least(gain.value, value, tolerance_percent) and gain.low > 1
+    found = stats.ratio(peer.summary_of(WALL_TIME), ours.summary_of(WALL_TIME))
+    is_enough = stats.is_at_least(found.value, value, tolerance_percent) and found.low > 1
     rows = [peer, ours]
     with suppress(NotTested, NotTestable):  # the same kernel in CUDA decides nothing
         rows.append(case.rows.measured(twin, at, WALL_TIME))
-    times = (f"{r.kernel}: {r.summary_of(WALL_TIME).median / 1e6:.3f} s" for r in rows)
-    reason = ", ".join(times) + by_graphs(peer, ours)
-    return Finding(rules.reproduced_if(is_enough), reason, gain.value, gain.interval)
+    reason = ", ".join(map(in_seconds, rows)) + by_graphs(peer, ours)
+    return Finding(rules.reproduced_if(is_enough), reason, found.value, found.interval)
 
 
 def fastest_peer(case: Case) -> Record:
@@ -65,3 +75,97 @@ def fastest_peer(case: Case) -> Record:
     # Where none is timed, the first one's reason stands for all.
     found = found or [case.rows.measured(peers[0], at, WALL_TIME)]
     return min(found, key=lambda row: row.summary_of(WALL_TIME).median)
+
+
+@rule(
+    "time: {fast} faster as published, beyond the intervals; occupancy: more of its warps are "
+    "resident, and those of {slow} can be at most {most:g} % of what a multiprocessor holds"
+)
+def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Finding:
+    """More warps without that limit have another reason than the source's."""
+    if not case.cell.at:
+        ours, reason = gain(case, slow, fast)
+        return Finding(rules.reproduced_if(ours.low > 1), reason, ours.value, ours.interval)
+    resident = case.ratios(fast, slow, "achieved_occupancy", COUNTERS)
+    launches = case.rows_of(LAUNCHES)
+    fit = {kernel: warps_that_fit(case, launches, kernel) for kernel in (slow, fast)}
+    active = {k: [s.median for s in case.summaries(k, "active_warps", COUNTERS)] for k in fit}
+    shares = [s.median / 100 for s in case.summaries(slow, "achieved_occupancy", COUNTERS)]
+    held = [round(warps) for warps in rules.quotients(active[slow], shares)]
+    words = [f"{span(fit[k], 1)} with {k}, of which {span(active[k])} are there" for k in fit]
+    reason = (
+        f"of the {span(held, 1)} warps that a multiprocessor of this {launches.results.gpu} holds, "
+        f"there can be {' and '.join(words)} on average"
+    )
+    ours = stats.pool(resident)
+    limited = all(100 * n <= most * all_ for n, all_ in zip(fit[slow], held, strict=True))
+    verdict = rules.REPRODUCED if limited else rules.PREMISE_FALSE
+    if not all(ratio.low > 1 for ratio in resident):
+        verdict = rules.NOT_REPRODUCED
+    return Finding(verdict, reason, ours.value, ours.interval)
+
+
+def warps_that_fit(case: Case, launches: Rows, kernel: str) -> list[int]:
+    found = []
+    for at in case.cell.places:
+        launch = launch_of(launches.verified(kernel, at))
+        if launch["blocks_per_multiprocessor"] is None:
+            raise NotTestable("the occupancy calculator does not know this GPU")
+        warps = -(-math.prod(launch["block"]) // WARP)
+        found.append(launch["blocks_per_multiprocessor"] * warps)
+    return found
+
+
+def is_on(case: Case, gpu: str) -> bool:
+    """'T4' is on a 'Tesla T4'."""
+    return gpu in case.rows.results.gpu.split()
+
+
+@rule("on the source's GPU, at most its seconds")
+def within_target(case: Case, *, value: float, kernel: str) -> Finding:
+    row, gpu = case.rows.measured(kernel, {}, WALL_TIME), case.cell.at["gpu"]
+    if not is_on(case, gpu):
+        here = f"this is {case.rows.results.gpu}, {in_seconds(row)}"
+        return Finding(rules.NOT_TESTABLE, f"a target for the {gpu} alone; {here}")
+    time = row.summary_of(WALL_TIME)
+    seconds, *ends = (us / 1e6 for us in (time.median, time.low, time.high))
+    return Finding(rules.reproduced_if(seconds <= value), in_seconds(row), seconds, tuple(ends))
+
+
+@rule(
+    "on each of the two GPUs the same kernel is faster as in the source, beyond the intervals; "
+    "where that is {over}, by more in MLPs that fit into the L2 cache than in those that do not"
+)
+def turned_by_the_cache(case: Case, *, value: float, over: str, under: str) -> Finding:
+    """`value`: the source's time of `over`, divided by that of `under`."""
+    rows = [case.rows.measured(kernel, {}, WALL_TIME) for kernel in (over, under)]
+    ours = stats.ratio(*(row.summary_of(WALL_TIME) for row in rows))
+    cache_bytes = case.rows.results.provenance["gpu"]["l2_bytes"]
+    cached, others, shown = [], [], []
+    for name, size in mlps_bytes(rows[0]).items():
+        found = stats.ratio(*(row.summary_of(f"{WALL_TIME}.{name}") for row in rows))
+        (cached if size <= cache_bytes else others).append(found)
+        fits = f" (fits into {cache_bytes / 1e6:.0f} MB of L2)" * (size <= cache_bytes)
+        shown.append(f"{name} {significant(found.value, 3)}{fits}")
+    reason = f"time of {over} over {under}: {significant(ours.value, 3)}; {', '.join(shown)}"
+    gpu = case.cell.at["gpu"]
+    if not is_on(case, gpu):
+        said = f"only the source's {gpu} can tell; on this {case.rows.results.gpu}, {reason}"
+        return Finding(rules.NOT_TESTABLE, said)
+    is_same = ours.low > 1 if value > 1 else ours.high < 1
+    verdict = rules.reproduced_if(is_same)
+    if is_same and value < 1:
+        if not cached or not others:
+            raise NotTestable(f"the cache is of no difference to the MLPs: {reason}")
+        by_more = max(e.high for e in cached) < min(e.low for e in others)
+        verdict = rules.REPRODUCED if by_more else rules.PREMISE_FALSE
+    return Finding(verdict, reason, ours.value, ours.interval)
+
+
+def mlps_bytes(row: Record) -> dict[str, float]:
+    """What one iteration moves of each MLP, again in every iteration: {"2048x8192": 126.6e6}."""
+    prefix = f"{WALL_TIME}."
+    names = [name.removeprefix(prefix) for name in row.metrics if name.startswith(prefix)]
+    sizes = {name: math.prod(map(int, name.split("x"))) for name in names}
+    per_iteration = row.bytes_moved / row.problem["iterations"]
+    return {name: per_iteration * size / sum(sizes.values()) for name, size in sizes.items()}

@@ -16,7 +16,7 @@ from claims import stats
 from claims.errors import InputError
 from claims.evidence import Evidence, NotTestable, NotTested, Rows
 from claims.published import Cell, Claim, Source
-from claims.results import COPY
+from claims.results import COPY, Record
 from claims.stats import Estimate, Summary
 
 # On a claim as a whole: the first of these that one of its cells has.
@@ -66,14 +66,16 @@ class Case:
         return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
 
     def compiled(self, kernel: str, arch: str, fact: str) -> float:
+        return self.compiled_row(kernel, arch, fact).summary_of(f"sass_{fact}").median
+
+    def compiled_row(self, kernel: str, arch: str, fact: str) -> Record:
         """Of the kernel's code for an architecture; THIS_GPU stands for that of the newest run."""
         if arch == THIS_GPU:
             newest = self.evidence.newest
             if newest is None:
                 raise NotTested("nothing ran on a GPU")
             arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
-        metric = f"sass_{fact}"
-        return self.rows_of(CODE).compiled(kernel, arch, metric).summary_of(metric).median
+        return self.rows_of(CODE).compiled(kernel, arch, f"sass_{fact}")
 
 
 @dataclass(frozen=True)

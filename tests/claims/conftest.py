@@ -1,4 +1,4 @@
-"""JSON files in the test's own folder."""
+"""JSON files in the test's own folder, and a run of counters."""
 
 import json
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counted_run import Run
 
 
 @pytest.fixture
@@ -17,3 +18,8 @@ def write(tmp_path: Path) -> Callable[[str, Any], Path]:
         return path
 
     return write_json
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run()

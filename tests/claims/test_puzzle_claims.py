@@ -73,13 +73,6 @@ def test_a_missing_or_failed_row_decides_nothing(kernel):
     assert verdict(found).reason == f"{kernel} did not run"
 
 
-def test_the_other_claims_wait_for_what_they_name():
-    decided = made.decided(file(400000.0, 200000.0))
-    for claim, cell in (("threads-512", ""), ("puzzle-target", "T4")):
-        assert decided[claim, cell].verdict == "not_tested"
-        assert decided[claim, cell].reason.startswith("needs the post's ")
-
-
 MOJO, TWIN, PEER = "mojo_packed_512", "packed_512", "bitsandbytes_0_47_0"
 LEAST = 1.07
 

@@ -1,0 +1,141 @@
+"""The claims on tables, traffic and shared memory: each way that counters can decide them."""
+
+import made
+import pytest
+from counted_run import BASELINE, CONSTANT, SUBJECT
+
+
+def test_a_baseline_without_table_has_no_traffic_to_reduce(run):
+    (found,) = run.decided("lut-traffic-64")
+    assert found.ours is None
+    assert found.reason == (
+        "branch_tree reads no table: global loads a block: branch_tree 18.0, shared_lut 18.0, "
+        "global_lut 50.0; global_lut, which does read one, loads it 64.0 times for shared_lut's "
+        "once, but from caches: bytes that device memory is read for a block: 576, 576, 576"
+    )
+
+
+@pytest.mark.parametrize(
+    ("loads", "verdict"),
+    [
+        (18.4, "premise_false"),
+        (50, "reproduced"),
+        (18 + 35.1, "reproduced"),
+        (18 + 35.3, "not_reproduced"),
+        (34, "not_reproduced"),
+    ],
+)
+def test_a_baseline_that_reads_a_table_would_be_counted(run, loads, verdict):
+    run.change(BASELINE, global_loads=loads)
+    (found,) = run.decided("lut-traffic-64")
+    assert found.verdict == verdict
+    if verdict != "premise_false":
+        assert found.ours == pytest.approx(2 * (loads - 18))
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "added"),
+    [
+        ({}, "reproduced", 64),
+        ({"dynamic_shared_bytes": 4}, "not_reproduced", 68),
+        ({"static_shared_bytes": 2656}, "not_reproduced", 0),
+        ({"static_shared_bytes": 2656, "dynamic_shared_bytes": 64}, "reproduced", 64),
+    ],
+)
+def test_the_table_adds_exactly_64_bytes(run, facts, verdict, added):
+    run.launch(SUBJECT, **facts)
+    (found,) = run.decided("smem-64-bytes")
+    assert (found.verdict, found.ours) == (verdict, added)
+    whole = f"the whole of shared_lut takes {2656 + added}, of which 2656 are branch_tree's already"
+    assert found.reason == f"the table adds {added} bytes a block; {whole}"
+
+
+@pytest.mark.parametrize(
+    ("memory", "issue", "waiting", "verdict"),
+    [
+        (60, 59.9, 0.3, "reproduced"),
+        (59.9, 20, 0.3, "not_reproduced"),
+        (60, 60, 0.3, "not_reproduced"),
+        (10, 20, 2.51, "reproduced"),
+        (10, 20, 2.49, "not_reproduced"),  # after stall_wait; those that could issue do not wait
+    ],
+)
+def test_bound_by_bandwidth_or_by_latency(run, memory, issue, waiting, verdict):
+    run.change(BASELINE, dram_utilisation=memory, issue_utilisation=issue)
+    run.change(BASELINE, stall_long_scoreboard=waiting)
+    (found,) = run.decided("memory-bound")
+    assert (found.verdict, found.ours) == (verdict, memory)
+
+
+def test_what_an_h200s_baseline_is_bound_by(run):
+    assert run.decided("memory-bound")[0].reason == (
+        "branch_tree keeps device memory 23.3 % busy and the schedulers 85.6 %; at each issue "
+        "0.300 warps wait for global memory; the most common waits: wait 2.50, barrier 1.40, "
+        "short_scoreboard 1.00"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "verdict"), [(1.0, "reproduced"), (1.09, "reproduced"), (1.11, "not_reproduced")]
+)
+def test_rounds_of_the_look_ups_alone(run, rounds, verdict):
+    """50 loads and 62.9 rounds are the baseline's too."""
+    run.change(SUBJECT, shared_load_wavefronts=62.9 + 32 * rounds)
+    (found,) = run.decided("broadcast-no-conflicts")
+    assert (found.verdict, found.ours) == (verdict, pytest.approx(rounds))
+    ours = f"{rounds:.2f}"
+    assert found.reason == f"rounds for each access of shared_lut that branch_tree lacks: {ours}"
+
+
+def test_without_look_ups_there_are_no_rounds_of_them(run):
+    run.change(SUBJECT, shared_loads=50)
+    (found,) = run.decided("broadcast-no-conflicts")
+    assert found.verdict == "not_testable"
+    assert found.reason == "shared_lut has no shared loads that branch_tree lacks"
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(1.1, "reproduced"), (1.11, "not_reproduced")])
+def test_a_swizzle_without_conflicts(run, rounds, verdict):
+    run.change("tma_swizzle", "transpose_counters", shared_store_wavefronts=1e6 * rounds)
+    (found,) = run.decided("swizzle-conflicts")
+    assert (found.verdict, found.ours) == (verdict, pytest.approx(rounds))
+    assert found.reason == (
+        f"rounds for each access of tma_swizzle: {rounds:.2f}; of tma_naive: 32.3"
+    )
+
+
+@pytest.mark.parametrize(("replays", "verdict"), [(0, "reproduced"), (1, "not_reproduced")])
+def test_one_read_of_a_constant_serves_a_warp(run, replays, verdict):
+    run.change(CONSTANT, "divergence_counters", idc_replays=replays)
+    (found,) = run.decided("constant-broadcast")
+    assert found.verdict == verdict
+    assert "; on the codes of weights 12.0 times, once for each further" in found.reason
+    keys = [key for _, key in found.evidence]
+    assert keys == ["28672x8192/fp16/b64/equal/constant_lut", "28672x8192/fp16/b64/constant_lut"]
+
+
+@pytest.mark.parametrize(
+    ("us", "verdict"), [(240.0, "reproduced"), (249.7, "reproduced"), (249.8, "not_reproduced")]
+)
+def test_a_fill_that_costs_a_percent_is_not_negligible(run, us, verdict):
+    run.change(SUBJECT, "nf4_launches", kernel_time=us)  # 247.3 with the other
+    (found,) = run.decided("amortised-fill")
+    assert (found.verdict, found.ours) == (verdict, pytest.approx(us / 247.3))
+
+
+def test_counters_say_what_a_batch_keeps_under_way(run):
+    times = {"tma_swizzle": 6000.0, "tma_batched": 3000.0}
+    problem = made.matrix_problem(32768)
+    moved = {"bytes": {"read": problem["n"] * 4, "written": problem["n"] * 4}}
+    rows = [made.record(problem, kernel, [us], **moved) for kernel, us in times.items()]
+    matrix = made.results("transpose", "matrix", rows)
+    alone = made.decided(matrix)["batched", "random"]
+    assert (alone.verdict, len(alone.evidence)) == ("reproduced", 2)
+    assert alone.reason == "tma_swizzle: 1432 GB/s, tma_batched: 2863 GB/s"
+    run.change("tma_swizzle", "transpose_counters", warps_launched=32e6)
+    both = made.decided(matrix, *run.files.values())["batched", "random"]
+    assert (both.verdict, both.ours, len(both.evidence)) == ("reproduced", alone.ours, 4)
+    assert both.reason == (
+        f"{alone.reason}; tiles under way on a multiprocessor at once: 1.88 (7.68 kB) and 15.0 "
+        "(61.4 kB)"
+    )

@@ -1,0 +1,62 @@
+"""The claim on Triton, decided by the code that its compiler made: each way that it can go."""
+
+import made
+import pytest
+
+PACKED, UNROLLED = "packed stores, this GPU", "unrolling, this GPU"
+
+
+def code(stored_bytes, weights, arch="sm_90"):
+    facts = {"widest_global_store_bytes": stored_bytes, "weights_per_trip": weights}
+    row = made.compiled("triton_lut", arch, facts)
+    return made.code([row | {"origin": {"kind": "compiler", "maker": "Triton (triton 3.9.0)"}}])
+
+
+def ran(capability="9.0"):
+    found = made.results("puzzle", "mlps", [made.record(made.puzzle_problem(), "streaming")])
+    found["provenance"]["gpu"]["compute_capability"] = capability
+    return found
+
+
+def verdicts(*files):
+    found = made.decided(*files)
+    return [found["triton", cell] for cell in (PACKED, UNROLLED)]
+
+
+@pytest.mark.parametrize(
+    ("stored_bytes", "weights", "expected"),
+    [
+        (2, 2, ("reproduced", "reproduced")),
+        (4, 2, ("not_reproduced", "reproduced")),
+        (2, 4, ("reproduced", "not_reproduced")),
+        (16, 16, ("not_reproduced", "not_reproduced")),
+    ],
+)
+def test_stores_and_weights_of_a_thread_decide(stored_bytes, weights, expected):
+    found = verdicts(code(stored_bytes, weights), ran())
+    assert tuple(v.verdict for v in found) == expected
+    assert [v.ours for v in found] == [stored_bytes / 2, weights]
+    assert [key for v in found for _, key in v.evidence] == ["sm_90/triton_lut"] * 2
+
+
+def test_the_reason_names_the_compiler():
+    stores, unrolls = (v.reason for v in verdicts(code(16, 16), ran()))
+    makes = "of the tiles of triton_lut, Triton (triton 3.9.0) makes code that "
+    assert stores == f"{makes}stores up to 16 bytes at once from a thread, 8 weights"
+    assert unrolls == f"{makes}gives a thread 16 weights to decode without a jump"
+
+
+def test_what_was_not_compiled_for_this_gpu_decides_nothing():
+    for v in verdicts(code(16, 16, "sm_80"), ran()):
+        assert (v.verdict, v.reason) == (
+            *("not_tested", "sass.json has no triton_lut for sm_90 (make triton compiles it)"),
+        )
+    assert {v.verdict for v in verdicts(code(16, 16))} == {"not_tested"}  # nothing ran on a GPU
+
+
+def test_a_fact_that_could_not_be_read_decides_nothing():
+    file = code(16, 16)
+    for fact in file["records"][0]["metrics"]:
+        del fact["samples"]
+        fact["missing"] = "the kernel stores nothing on sm_90"
+    assert {v.verdict for v in verdicts(file, ran())} == {"not_testable"}
