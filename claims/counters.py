@@ -230,8 +230,8 @@ def blocks_resident(
         threads, sm = case.source.fact("kernel")["threads_per_block"], MULTIPROCESSORS[arch]
         fit = sm.blocks_that_fit(threads, registers, shared)
         reason = (
-            f"{fit} blocks of {kernel} fit on a multiprocessor of {sm.gpu}, with {threads} threads, "
-            f"{registers} registers a thread and {shared} bytes of shared memory"
+            f"{fit} blocks of {kernel} fit on a multiprocessor of {sm.gpu}, with {threads} "
+            f"threads, {registers} registers a thread and {shared} bytes of shared memory"
         )
         if warps not in (None, sm.warps):
             reason += f"; it holds {sm.warps} warps, not {warps:g}"

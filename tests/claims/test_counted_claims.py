@@ -2,7 +2,18 @@
 
 import made
 import pytest
-from counted_run import AS_ON_AN_H200, BASELINE, CLAIMS, CONSTANT, IMMEDIATES, OTHER_FILL, PAPERS_GPU, READER, SUBJECT, THIS_GPU
+from counted_run import (
+    AS_ON_AN_H200,
+    BASELINE,
+    CLAIMS,
+    CONSTANT,
+    IMMEDIATES,
+    OTHER_FILL,
+    PAPERS_GPU,
+    READER,
+    SUBJECT,
+    THIS_GPU,
+)
 
 
 def test_what_an_h200_counts_decides_every_claim(run):

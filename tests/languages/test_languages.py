@@ -9,7 +9,7 @@ import pytest
 from built import assembled, built
 
 from languages import __main__ as languages
-from languages import mojo, triton
+from languages import compiled, mojo, triton
 from languages.compiled import FAMILIES, ROOT, LanguageError, Ptx, kernel_file, variant_facts
 
 HEAD = "# Idea.\n#\n# Source: a post; more.\n# Launch: 128 threads for 2048 weights.\nx = 1\n"
@@ -172,7 +172,7 @@ def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
 
 def test_fingerprints_are_those_of_the_loader(tmp_path, monkeypatch):
     """experiments/harness/compiled_kernels.cpp compares them; values of the hash's authors."""
-    monkeypatch.setattr(languages, "ROOT", tmp_path)
+    monkeypatch.setattr(compiled, "ROOT", tmp_path)
     known = {"": "cbf29ce484222325", "a": "af63dc4c8601ec8c", "foobar": "85944171f73967e8"}
     for text, wanted in known.items():
         (tmp_path / "source").write_text(text)

@@ -23,6 +23,19 @@ cudaDeviceProp a100() {
   return device;
 }
 
+/// A T4, from the same table.
+cudaDeviceProp t4() {
+  cudaDeviceProp device = a100();
+  device.major = 7;
+  device.minor = 5;
+  device.maxThreadsPerMultiProcessor = 1024;
+  device.sharedMemPerMultiprocessor = 64 << 10;
+  device.sharedMemPerBlockOptin = 64 << 10;
+  device.reservedSharedMemPerBlock = 0;
+  device.multiProcessorCount = 40;
+  return device;
+}
+
 KernelActivity launch(int threads, std::uint32_t registers, int shared_bytes) {
   return {.block = {threads, 1, 1},
           .registers_per_thread = registers,
@@ -36,6 +49,15 @@ TEST(Occupancy, IsLimitedByWhateverRunsOutFirst) {
   EXPECT_EQ(blocks_per_multiprocessor(launch(1024, 32, 0), a100()), 2);       // threads
   EXPECT_EQ(blocks_per_multiprocessor(launch(1024, 65, 0), a100()), 0);       // does not run
   EXPECT_EQ(blocks_per_multiprocessor(launch(64, 32, 40 << 10), a100()), 4);  // shared memory
+}
+
+TEST(Occupancy, OfAT4IsHalfOfTheWarps) {
+  EXPECT_EQ(blocks_per_multiprocessor(launch(512, 16, 64), t4()), 2);  // threads
+  EXPECT_EQ(blocks_per_multiprocessor(launch(1024, 16, 64), t4()), 1);
+  EXPECT_EQ(blocks_per_multiprocessor(launch(512, 128, 0), t4()), 1);    // registers
+  EXPECT_EQ(blocks_per_multiprocessor(launch(32, 16, 0), t4()), 16);     // blocks
+  EXPECT_EQ(blocks_per_multiprocessor(launch(32, 16, 4096), t4()), 16);  // shared memory
+  EXPECT_EQ(blocks_per_multiprocessor(launch(32, 16, 4097), t4()), 15);  // 256 bytes more
 }
 
 TEST(Occupancy, OfADeviceThatTheCalculatorDoesNotKnowIsNotKnown) {
