@@ -1,6 +1,7 @@
 """Rules of one claim alone, for the claims that experiment puzzle decides."""
 
 import math
+import re
 from contextlib import suppress
 
 from claims import rules, stats
@@ -83,14 +84,17 @@ def fastest_peer(case: Case) -> Record:
 )
 def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Finding:
     """More warps without that limit have another reason than the source's."""
-    if not case.cell.at:
+    if "rows" not in case.cell.at:
         ours, reason = gain(case, slow, fast)
         return Finding(rules.reproduced_if(ours.low > 1), reason, ours.value, ours.interval)
-    resident = case.ratios(fast, slow, "achieved_occupancy", COUNTERS)
+    there = {k: case.summaries(k, "achieved_occupancy", COUNTERS) for k in (fast, slow)}
+    if min(s.low for s in there[slow]) <= 0:
+        raise NotTestable(f"{slow} has no warps on any multiprocessor")
+    resident = [stats.ratio(a, b) for a, b in zip(*there.values(), strict=True)]
     launches = case.rows_of(LAUNCHES)
     fit = {kernel: warps_that_fit(case, launches, kernel) for kernel in (slow, fast)}
     active = {k: [s.median for s in case.summaries(k, "active_warps", COUNTERS)] for k in fit}
-    shares = [s.median / 100 for s in case.summaries(slow, "achieved_occupancy", COUNTERS)]
+    shares = [s.median / 100 for s in there[slow]]
     held = [round(warps) for warps in rules.quotients(active[slow], shares)]
     words = [f"{span(fit[k], 1)} with {k}, of which {span(active[k])} are there" for k in fit]
     reason = (
@@ -143,7 +147,9 @@ def turned_by_the_cache(case: Case, *, value: float, over: str, under: str) -> F
     cache_bytes = case.rows.results.provenance["gpu"]["l2_bytes"]
     cached, others, shown = [], [], []
     for name, size in mlps_bytes(rows[0]).items():
-        found = stats.ratio(*(row.summary_of(f"{WALL_TIME}.{name}") for row in rows))
+        metric = f"{WALL_TIME}.{name}"
+        both = (case.rows.measured(kernel, {}, metric) for kernel in (over, under))
+        found = stats.ratio(*(row.summary_of(metric) for row in both))
         (cached if size <= cache_bytes else others).append(found)
         fits = f" (fits into {cache_bytes / 1e6:.0f} MB of L2)" * (size <= cache_bytes)
         shown.append(f"{name} {significant(found.value, 3)}{fits}")
@@ -164,8 +170,7 @@ def turned_by_the_cache(case: Case, *, value: float, over: str, under: str) -> F
 
 def mlps_bytes(row: Record) -> dict[str, float]:
     """What one iteration moves of each MLP, again in every iteration: {"2048x8192": 126.6e6}."""
-    prefix = f"{WALL_TIME}."
-    names = [name.removeprefix(prefix) for name in row.metrics if name.startswith(prefix)]
-    sizes = {name: math.prod(map(int, name.split("x"))) for name in names}
+    named = (re.fullmatch(rf"{WALL_TIME}\.([1-9]\d*)x([1-9]\d*)", name) for name in row.metrics)
+    sizes = {f"{m[1]}x{m[2]}": int(m[1]) * int(m[2]) for m in named if m}
     per_iteration = row.bytes_moved / row.problem["iterations"]
     return {name: per_iteration * size / sum(sizes.values()) for name, size in sizes.items()}

@@ -43,7 +43,7 @@ def occupied(fit=(4, 2), achieved=(90.0, 80.0), holds=64):
 
 def threads_512(*found):
     decided = made.decided(*found)
-    return decided["threads-512", ""], decided["threads-512", LAYER]
+    return decided["threads-512", "puzzle"], decided["threads-512", LAYER]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,10 @@ def test_without_launches_or_counters_occupancy_decides_nothing():
     )
     launches["records"][0]["launch"] = None
     assert threads_512(launches, counters)[1].verdict == "not_tested"
+
+
+def test_without_warps_there_is_no_occupancy():
+    assert threads_512(*occupied(achieved=(90.0, 0.0)))[1].verdict == "not_testable"
 
 
 def test_counters_of_other_problems_decide_nothing():
@@ -194,3 +198,11 @@ def test_another_gpu_says_what_it_saw():
 def test_of_two_kernels_one_decides_no_order():
     found = made.decided(puzzle(row(TILED, 1.0), gpu="Tesla T4"))["l2-explains-l4", "T4"]
     assert (found.verdict, found.reason) == ("not_tested", f"{WARPS} did not run")
+
+
+def test_an_mlp_that_only_one_of_them_timed_decides_no_order():
+    rows = [row(TILED, 1.0), row(WARPS, 1.1)]
+    rows[0]["metrics"].pop()
+    found = made.decided(puzzle(*rows, gpu="Tesla T4"))["l2-explains-l4", "T4"]
+    assert found.verdict == "not_tested"
+    assert found.reason.endswith("wall_time.4096x14336 was not measured")
