@@ -2,6 +2,7 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE, significant
@@ -11,6 +12,7 @@ from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
 from plots.puzzle_rows import COLUMNS, published, puzzle_rows, wall
 
+SECONDS = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
 POSTS_LOOKS = dict(zip(COLUMNS.values(), ((draw.ORANGE, "s"), (draw.GREEN, "^")), strict=True))
 
 
@@ -39,6 +41,8 @@ def seconds_figure(run: Run) -> Figure:
     labels = [m.record.kernel + " *" * bool(m.record.deviation) for m in shown]
     draw.kernel_rows(axes, [*(f"the post's {gpu}" for gpu in gpus), *labels])
     axes.set_xlabel("seconds, logarithmic")
+    axes.xaxis.set_major_locator(FixedLocator(SECONDS))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     draw.legend_above(figure, [axes], columns=3, last="published")
     notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
