@@ -57,6 +57,7 @@ def test_its_provenance_is_a_compilation(file):
 
 def test_the_commit_may_be_given_as_to_the_programs(file, monkeypatch, tmp_path):
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
+    monkeypatch.delenv("REPROLAB_DIRTY", raising=False)
     assert checkout(["sass"]) == ("a" * 40, True)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
     assert checkout(["sass"]) == ("a" * 40, False)
