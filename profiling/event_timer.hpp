@@ -10,9 +10,10 @@
 
 namespace reprolab::profiling {
 
-/// The most launches that are enqueued while a stream is held: its queue takes some 1000 entries,
-/// of which a launch may need two (CUPTI's tag), and what checks the launches needs some.
-inline constexpr int most_held_launches = 450;
+/// The most calls that are enqueued while a stream is held: its queue takes some 1000 entries, of
+/// which a call may need three (a library's two kernels for nested scales, and the offset added in
+/// between), and what checks the launches needs some.
+inline constexpr int most_held_launches = 300;
 
 /// The work that is launched between the two events, and callbacks around it.
 struct Batch {
