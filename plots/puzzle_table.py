@@ -119,21 +119,32 @@ def peer_notes(rows: list[Measured]) -> list[str]:
 
 
 def short_table(run: Run) -> Table:
-    """The post's rows, the fastest of ours, the peers, and the ceilings."""
+    """The post on the last of its GPUs; here the fastest, the peers, what its claim is about, and
+    the fastest ceiling.
+    """
     whole, rows = puzzle_table(run), {m.record.kernel: m for m in puzzle_rows(run)}
+    claimed = run.decision("mojo-1.07-1.84").claim.arguments
+    limit = bandwidth.ceiling([m.record for m in rows.values()])
+    posts = f"The post, on {published(run)[-1].gpu}"
 
-    def is_kept(row: Row) -> bool:
+    def is_kept(row: Row, group: str) -> bool:
         m = rows.get(row[0] if isinstance(row[0], str) else row[0].text)
-        return m is None or m.best or m.record.origin in ("peer", "ceiling")
+        if m is None:
+            return group == posts
+        is_claimed = m.record.kernel in (claimed["fast"], claimed["twin"])
+        return m.best or m.record is limit or m.record.origin == "peer" or is_claimed
 
     kept: list[Row | Group] = []
+    group = ""
     for row in whole.rows:
         if isinstance(row, Group):
+            group = row.text
             if kept and isinstance(kept[-1], Group):
                 kept.pop()
             kept.append(row)
-        elif is_kept(row):
+        elif is_kept(row, group):
             kept.append([*row[:-1], getattr(row[-1], "text", row[-1])])
     if kept and isinstance(kept[-1], Group):
         kept.pop()
-    return Table("short", whole.title, whole.columns, kept)
+    columns = [i for i, c in enumerate(whole.columns) if c.name != "GB/s"]
+    return Table("short", whole.title, whole.columns, kept).only(columns)
