@@ -198,12 +198,14 @@ class Share {
     }
   }
 
-  /// The XOR of one of `parts` equal parts of the first loads.
+  /// The XOR of the first loads that have bytes of one of `parts` equal parts.
   __device__ std::uint32_t first_loads(unsigned part = 0, unsigned parts = 1) const {
     std::uint32_t sum = 0;
 #pragma unroll
     for (unsigned i = 0; i < Loads; ++i) {
-      if (i * parts / Loads == part) sum ^= folded(unit_[i]);
+      if (i * parts < (part + 1) * Loads && part * Loads < (i + 1) * parts) {
+        sum ^= folded(unit_[i]);
+      }
     }
     return sum;
   }
