@@ -29,6 +29,7 @@ def told(tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN", str(file))
     monkeypatch.setenv("REPROLAB_COMMIT", COMMIT)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     python = tmp_path / "python"
     # The program that is told to run measure.py runs the stand-in.
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -m stand_in\n")
