@@ -24,7 +24,7 @@ constexpr Fastest copies[] = {
     {any_size, launch_copying<CopyForm<256, 1, KeepReads, PlainAccess>>},
 };
 constexpr Fastest few_reads[] = {
-    {64 << 20, launch_mixing<MixedForm<128, 8, uint4, 3, 1, StreamingAccess, StreamingAccess>>},
+    {64 << 20, launch_mixing<MixedForm<128, 8, uint2, 5, 1, StreamingAccess, StreamingAccess>>},
     {any_size,
      launch_mixing<
          MixedForm<1024, 1, std::uint32_t, 2, 1, StreamingAccess, StreamingAccess, 2 << 20>>},
