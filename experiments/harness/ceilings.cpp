@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -17,8 +18,11 @@ std::uint64_t nothing(const ProblemFacts&) { return 0; }
 std::uint64_t read(const ProblemFacts& facts) { return facts.bytes_read; }
 std::uint64_t written(const ProblemFacts& facts) { return facts.bytes_written; }
 /// A copy reads and writes as many bytes as a launch in total, limited by the size of one output.
+/// Less than 1 % is left out, so that eight binary digits remain: cudaMemcpy loses up to a quarter
+/// of its speed where only small powers of two divide the count (10552320 bytes on an H200).
 std::uint64_t copied(const ProblemFacts& facts) {
-  return std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
+  const auto bytes = std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
+  return bytes - bytes % std::max(std::bit_floor(bytes) >> 7, std::uint64_t{1});
 }
 
 /// A slot's output from the 16-byte boundary at or before its start on, where a problem has moved

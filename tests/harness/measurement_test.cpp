@@ -43,6 +43,7 @@ TEST(Ceilings, MoveTheBytesTheirNamesSay) {
   for (const char* copy : {"copy", "copy_kernel"}) {
     EXPECT_EQ(bytes(copy, 10, 40), Bytes(25, 25)) << copy;
     EXPECT_EQ(bytes(copy, 40, 10), Bytes(10, 10)) << copy << ": no more than an output holds";
+    EXPECT_EQ(bytes(copy, 1000, 4007), Bytes(2496, 2496)) << copy << ": eight binary digits";
   }
 }
 
