@@ -12,7 +12,13 @@ from claims.results import SCHEMA, Record, Results, parse
 
 
 class NotTested(Exception):
-    """No row bears on the claim: it can be measured, but was not."""
+    """No row bears on the claim: it can be measured, but was not. `experiment` would measure it;
+    the claim's own where it is empty.
+    """
+
+    def __init__(self, text: str, experiment: str = ""):
+        super().__init__(text)
+        self.experiment = experiment
 
 
 class NotTestable(Exception):

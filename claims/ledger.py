@@ -6,7 +6,7 @@ from pathlib import Path
 
 from claims import rules
 from claims.evidence import Evidence, NotTestable, NotTested
-from claims.published import Cell, Claim, Source
+from claims.published import Cell, Claim, Source, command_of
 from claims.rules import Case, Finding, bind
 from claims.stats import difference_percent
 
@@ -21,6 +21,7 @@ class Verdict:
     ours: float | None = None
     interval: tuple[float, float] | None = None
     evidence: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
+    awaits: str = ""  # the experiment that would measure what is missing
 
     @property
     def difference_percent(self) -> float | None:
@@ -42,6 +43,12 @@ class Decision:
     def verdict(self) -> str:
         found = {v.verdict for v in self.verdicts}
         return next(verdict for verdict in rules.VERDICTS if verdict in found)
+
+    @property
+    def command(self) -> str:
+        """What measures it; where something is not measured yet, the first of that."""
+        awaited = (v.awaits for v in self.verdicts if v.awaits)
+        return command_of(next(awaited, self.claim.experiment))
 
 
 def decide(
@@ -72,7 +79,7 @@ def decide_cell(evidence: Evidence, source: Source, claim: Claim, cell: Cell) ->
     try:
         found = rule.decide(case, **arguments)
     except NotTested as nothing:
-        return Verdict(cell, rules.NOT_TESTED, str(nothing))
+        return Verdict(cell, rules.NOT_TESTED, str(nothing), awaits=nothing.experiment or claim.experiment)
     except NotTestable as why:
         found = Finding(rules.NOT_TESTABLE, str(why))
     return Verdict(cell, found.verdict, found.reason, found.ours, found.interval, tuple(case.used))

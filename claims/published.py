@@ -29,6 +29,11 @@ class Cell:
         return describe(self.at)
 
 
+def command_of(experiment: str) -> str:
+    exists = (ROOT / "experiments" / experiment).is_dir()
+    return f"make reproduce-{experiment}" + " (not in this version)" * (not exists)
+
+
 @dataclass(frozen=True)
 class Claim:
     """Something that a source says, and how it is decided here; without a rule, not yet."""
@@ -44,11 +49,6 @@ class Claim:
     remark: str = ""  # ours
     unit: str = ""
     needs: str = ""  # what has to be measured before it can be decided
-
-    @property
-    def command(self) -> str:
-        exists = (ROOT / "experiments" / self.experiment).is_dir()
-        return f"make reproduce-{self.experiment}" + " (not in this version)" * (not exists)
 
 
 @dataclass(frozen=True)

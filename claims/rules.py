@@ -46,7 +46,7 @@ class Case:
         experiment, pass_name = [self.claim.experiment, *name.split("/")][-2:]
         results = self.evidence.results.get((experiment, pass_name))
         if results is None:
-            raise NotTested(f"no results of the pass {experiment}/{pass_name}")
+            raise NotTested(f"no results of the pass {experiment}/{pass_name}", experiment)
         wanted = (experiment, f"{experiment}/{pass_name}")
         conditions = [self.source.decided_on.get(name, {}) for name in wanted]
         return Rows(results, conditions[0] | conditions[1], self.used)

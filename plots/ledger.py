@@ -45,7 +45,7 @@ def claims_table(name: str, title: str, decisions: Sequence[Decision], seen_from
         for d in found:
             rows.append(claim_row(d, seen_from))
             if d.verdict == NOT_TESTED:
-                waiting.setdefault(d.claim.command, []).append(d.claim.id)
+                waiting.setdefault(d.command, []).append(d.claim.id)
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
@@ -102,7 +102,7 @@ def reasons(d: Decision) -> str:
     elif len({v.reason for v in found}) > 1:
         texts = [f"{v.cell.text}: {v.reason}" for v in found[:MOST_REASONS]]
         texts += [f"and {len(found) - MOST_REASONS} more"] * (len(found) > MOST_REASONS)
-    texts += [d.claim.command] * (d.verdict == NOT_TESTED)
+    texts += [d.command] * (d.verdict == NOT_TESTED)
     texts += [f"remark: {d.claim.remark}"] * bool(d.claim.remark)
     return "; ".join(texts)
 
@@ -117,7 +117,7 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> dict[str, object]:
     files = dict.fromkeys(printable(relative(file, seen_from)) for file, _ in v.evidence)
     keys = (key for _, key in v.evidence)
     last = {"evidence_file": " ".join(files), "evidence_keys": " ".join(keys)}
-    return found | {"command": claim.command} | last
+    return found | {"command": d.command} | last
 
 
 def relative(file: Path, seen_from: Path) -> str:
