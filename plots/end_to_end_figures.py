@@ -26,6 +26,7 @@ from plots.experiments import Run
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 PAPERS = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
+SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
 Value = Callable[[Place], Estimate | None]
 
 
@@ -55,9 +56,7 @@ def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axe
         grid[0][column].set_title(name)
         grid[-1][column].set_xlabel("batch (sequences)")
     for axes in grid.flat:
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(batches, [str(batch) for batch in batches])
-        axes.minorticks_off()
+        draw.logarithmic(axes.xaxis, batches)
         axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
     return figure, grid.tolist()
 
@@ -68,7 +67,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
     for axes in every:
         if not axes.containers:  # of ours; the paper has points of its own
             draw.annotate_empty(axes, "no time:\nsee the table")
-        if axes.get_autoscaley_on():
+        if axes.get_yscale() == "linear" and axes.get_autoscaley_on():
             axes.set_ylim(bottom=0)
     draw.legend_above(figure, every, columns=3, last="paper")
     baseline, _ = compared(run)
@@ -86,6 +85,7 @@ def figure4(run: Run) -> Figure:
     figure, grid = panels_of(run, 2, 5.4)
     styles, (baseline, subject) = looks(run), compared(run)
     for column, model in enumerate(models(run)):
+        draw.logarithmic(grid[0][column].yaxis, SECONDS)
         shown = of_model(run, model)
         for kernel, look in styles.items():
             curve(grid[0][column], shown, lambda p, k=kernel: seconds(p, k), label=kernel, **look)
@@ -98,7 +98,7 @@ def figure4(run: Run) -> Figure:
                 label = f"paper's {kernel} ({run.source.gpu})"
                 if points:
                     draw.mark(grid[row][column], *points, "*", label=label, gid="paper", **look)
-    grid[0][0].set_ylabel("seconds per generation")
+    grid[0][0].set_ylabel("seconds per generation,\nlogarithmic")
     grid[1][0].set_ylabel("tokens per second")
     tokens = ", ".join(str(n) for n in dict.fromkeys(p.tokens for p in places(run)))
     notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
@@ -156,7 +156,7 @@ def graph_figure(run: Run) -> Figure:
                     curve(grid[0][column], shown, step_gain(baseline, kernel), **look)
                 curve(grid[1][column], shown, lambda p, k=kernel: p.idle_percent(k), **look)
         grid[0][column].axhline(1, color=draw.BLACK, linewidth=1)
-        grid[1][column].set_ylim(-5, 100)
+        grid[1][column].set_ylim(-3, 100)
     grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
     grid[1][0].set_ylabel("of a step, the GPU\nwaits for the host (%)")
     finish(run, figure, grid, [f"Decoding steps alone. {BARS}"])

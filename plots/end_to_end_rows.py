@@ -62,12 +62,14 @@ class Place:
         return Estimate(*(count / time for time in (us.median, us.high, us.low)))
 
     def idle_percent(self, kernel: str) -> Estimate | None:
-        """Of a decoding step, in which the GPU runs nothing: it waits for the host."""
+        """Of a decoding step, in which the GPU runs nothing: it waits for the host. None of it where
+        what ran, taken in the pass under the profiler, adds up to more than the step.
+        """
         busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
         if busy is None or wall is None:
             return None
         found = percent_of(busy, wall)
-        return Estimate(100 - found.value, 100 - found.high, 100 - found.low)
+        return Estimate(*(max(0, 100 - end) for end in (found.value, found.high, found.low)))
 
     def share(self, kernel: str, part: str = "") -> Estimate | None:
         """Of dequantization in a generation, or with STEP in a decoding step, in percent."""

@@ -3,16 +3,18 @@
 import io
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib.style
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from claims.results import Results
 from plots.captions import banner, machine
@@ -104,6 +106,16 @@ def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
     """Says why there is nothing to see, at a fraction of the axes' height."""
     place = {"ha": "center", "va": "center", "transform": axes.transAxes}
     axes.text(0.5, height, text, color=GREY, backgroundcolor="white", **place)
+
+
+def logarithmic(
+    axis: Axis, ticks: Sequence[float], text: Callable[[float], str] = "{:g}".format
+) -> None:
+    """Marked at `ticks` alone."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: text(value))
 
 
 def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from claims.results import COPY, Record
 from claims.stats import significant
@@ -110,11 +109,8 @@ def scale_factors(axes: Axes, steps: Sequence[Rung]) -> None:
         *[line.get_xdata()[0] for line in axes.lines if line.get_gid() == "ceiling"],
         1.2,
     ]
-    axes.set_xscale("log")
     axes.set_xlim(min([*ends, 1.0]) / 1.06, max(ends) * 1.06)
-    axes.xaxis.set_major_locator(FixedLocator(FACTORS))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    draw.logarithmic(axes.xaxis, FACTORS)
 
 
 def draw_instructions(axes: Axes, steps: Sequence[Rung]) -> None:
@@ -136,10 +132,7 @@ def sizes_figure(run: Run) -> Figure:
     figure = shared.bandwidth_figure(panels, output_mib, STRESSED)
     l2_mib = run["cold"].provenance["gpu"]["l2_bytes"] / 2**20
     for axes, records in zip(figure.axes, panels.values(), strict=True):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(MARKED_MIB))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda x, _: size_text(x))
+        draw.logarithmic(axes.xaxis, MARKED_MIB, size_text)
         axes.set_xlabel("size of the output")
         of_all = [r.bytes_moved / (2 * r.problem["n"]) for r in records]
         if of_all:

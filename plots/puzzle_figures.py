@@ -2,7 +2,6 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE, significant
@@ -23,7 +22,6 @@ def seconds_figure(run: Run) -> Figure:
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
     figure = draw.new_figure(8.4, 1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     axes = figure.subplots()
-    axes.set_xscale("log")
     for what, (colour, marker) in POSTS_LOOKS.items():
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
         if found:
@@ -41,9 +39,7 @@ def seconds_figure(run: Run) -> Figure:
     labels = [m.record.kernel + " *" * bool(m.record.deviation) for m in shown]
     draw.kernel_rows(axes, [*(f"the post's {gpu}" for gpu in gpus), *labels])
     axes.set_xlabel("seconds, logarithmic")
-    axes.xaxis.set_major_locator(FixedLocator(SECONDS))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    draw.logarithmic(axes.xaxis, SECONDS)
     draw.legend_above(figure, [axes], columns=3, last="published")
     notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
     if any(m.record.deviation for m in shown):

@@ -1,7 +1,6 @@
 """The figure of the experiment streaming: bandwidth of every layer, plain and nested."""
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from claims.results import Record
 from plots import figures as draw
@@ -21,10 +20,7 @@ def layers_figure(run: Run) -> Figure:
     }
     figure = shared.bandwidth_figure(panels, million_weights, (OURS, BASES["layers"][0]))
     for axes in figure.axes:
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(MARKED))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        draw.logarithmic(axes.xaxis, MARKED)
         axes.set_xlabel("million weights, logarithmic")
     notes = ["Each layer of the paper's models once. Medians; intervals: the tables."]
     draw.add_caption(figure, run["layers"], notes, run.recorded)

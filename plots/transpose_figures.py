@@ -2,7 +2,6 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE
@@ -123,11 +122,8 @@ def sizes_figure(run: Run) -> Figure:
     figure = shared.bandwidth_figure(panels, lambda r: r.problem["rows"], STRESSED)
     drawn = [r.problem["rows"] for r in [r for r in records if r.timed] or records]
     for axes in figure.axes:
-        axes.set_xscale("log", base=2)
         axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
-        axes.xaxis.set_major_locator(FixedLocator(MARKED_SIZES))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f}")
+        draw.logarithmic(axes.xaxis, MARKED_SIZES)
         axes.set_xlabel("rows of the square matrix")
     draw.add_caption(figure, results, left_out_note(results), run.recorded)
     return figure

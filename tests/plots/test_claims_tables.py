@@ -54,9 +54,7 @@ def test_the_recorded_run(run):
     assert text.startswith("+--")
     assert "| Recorded run of NVIDIA H200, 2026-11-21. Not measured on this machine. |" in text
     assert max(map(len, text.splitlines()[:-1])) <= 100
-    counts = (
-        "12 reproduced, 14 not reproduced, 4 premise false, 2 not testable, 8 not tested yet."
-    )
+    counts = "12 reproduced, 14 not reproduced, 4 premise false, 2 not testable, 8 not tested yet."
     assert f"40 claims: {counts}" in text
     found = {r[0]: r for r in (markdown_row(files["claims-h200.md"], c) for c in CLAIMS)}
     assert found["kernel-speedup"][2:7] == [
