@@ -79,7 +79,8 @@ def decide_cell(evidence: Evidence, source: Source, claim: Claim, cell: Cell) ->
     try:
         found = rule.decide(case, **arguments)
     except NotTested as nothing:
-        return Verdict(cell, rules.NOT_TESTED, str(nothing), awaits=nothing.experiment or claim.experiment)
+        awaits = nothing.experiment or claim.experiment
+        return Verdict(cell, rules.NOT_TESTED, str(nothing), awaits=awaits)
     except NotTestable as why:
         found = Finding(rules.NOT_TESTABLE, str(why))
     return Verdict(cell, found.verdict, found.reason, found.ours, found.interval, tuple(case.used))

@@ -62,8 +62,8 @@ class Place:
         return Estimate(*(count / time for time in (us.median, us.high, us.low)))
 
     def idle_percent(self, kernel: str) -> Estimate | None:
-        """Of a decoding step, in which the GPU runs nothing: it waits for the host. None of it where
-        what ran, taken in the pass under the profiler, adds up to more than the step.
+        """Of a decoding step, in which the GPU runs nothing: it waits for the host. 0 where what
+        ran, taken in the pass under the profiler, adds up to more than the step.
         """
         busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
         if busy is None or wall is None:
