@@ -29,12 +29,12 @@ struct StreamShape {
   static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
 };
 
-/// All 8 weights of a word, rounded, in the order of the output. `scale` gives that of each.
-template <class Out, class Scale>
-__device__ uint4 decoded(const float* table, std::uint32_t word, Scale scale) {
+/// All 8 weights of a word, rounded, in the order of the output, by the code and scale of each.
+template <class Out, class Code, class Scale>
+__device__ uint4 decoded(const float* table, Code code, Scale scale) {
   const auto pair = [&](int first) {
-    return packed<Out>(scaled(table[code_in_word(word, first)], scale(first)),
-                       scaled(table[code_in_word(word, first + 1)], scale(first + 1)));
+    return packed<Out>(scaled(table[code(first)], scale(first)),
+                       scaled(table[code(first + 1)], scale(first + 1)));
   };
   return {pair(0), pair(2), pair(4), pair(6)};
 }
@@ -80,7 +80,14 @@ __global__ void __launch_bounds__(Shape::threads)
 
   // All loads come before the barrier, so all are in flight at once. Where words are not aligned,
   // every word ends in the codes of the next, and perhaps with the scale of the next block. A warp
-  // then loads each scale of its 32 words once, and lane i the codes behind the i-th 32.
+  // then loads each scale of its 32 words once, and lane i the codes behind the i-th 32. It counts
+  // in parts of a block that are no longer than its weights: so every 32 words begin equally far
+  // into a part, and a lane finds its scales at the same lanes each time.
+  constexpr int log2_warp = 8;  // of the weights in 32 words
+  static_assert(32 * weights_per_word == 1 << log2_warp);
+  const int log2_part = min(scales.shift, log2_warp);
+  const Index into_part = words.first & ((Index{1} << log2_part) - 1);
+  const auto parts_until = [&](unsigned weight) { return (into_part + weight) >> log2_part; };
   const Index lane = threadIdx.x % 32, readable = words.count + (!Aligned && words.shift != 0);
   const auto load_codes = [&](Index at) {
     return at < readable ? reads.load(words.codes + at) : 0;
@@ -95,9 +102,9 @@ __global__ void __launch_bounds__(Shape::threads)
     Index block = block_of(first_weight(at));
     bool exists = at < words.count;
     if constexpr (!Aligned) {
-      const Index begin = first_weight(first_word(i)), end = begin + 32 * weights_per_word;
-      block = block_of(begin) + lane;
-      exists = block <= block_of(min(end, n) - 1);
+      const Index part = (first_weight(first_word(i)) >> log2_part) + lane;
+      block = part >> (scales.shift - log2_part);
+      exists = lane <= parts_until((1 << log2_warp) - 1) && part <= (n - 1) >> log2_part;
     }
     loaded[i] = exists ? Scales::load(reads, scales, block) : typename Scales::Loaded{};
   }
@@ -105,26 +112,29 @@ __global__ void __launch_bounds__(Shape::threads)
   fill_tables();
 
   const typename Shape::Writes stores;
+  if (!Aligned) behind = in_order(behind);
+  const unsigned in_warp = lane * weights_per_word;
+  const int first_scale = parts_until(in_warp), last_scale = parts_until(in_warp + 7);
+  // A block that begins inside a word does so at the same place in every word.
+  const int before = static_cast<int>(-words.first % weights_per_word);
   // Threads past the end decode a word of zeros, because a branch around it would cost the others.
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = first_word(i) + lane, weight = first_weight(at);
+    const Index at = first_word(i) + lane;
     const float scale = Scales::value(storage, scales, loaded[i]);
     uint4 weights;
     if constexpr (Aligned) {
-      weights = decoded<Out>(table, word[i], [=](int) { return scale; });
+      weights = decoded<Out>(
+          table, [&](int k) { return code_in_word(word[i], k); }, [=](int) { return scale; });
     } else {
-      const auto scale_of = [&](Index weight) {
-        const Index begin = first_weight(first_word(i));
-        return __shfl_sync(~0u, scale, static_cast<int>(block_of(weight) - block_of(begin)));
-      };
-      const float first = scale_of(weight), last = scale_of(weight + weights_per_word - 1);
-      const std::uint32_t next = __shfl_down_sync(~0u, word[i], 1),
+      const float first = __shfl_sync(~0u, scale, first_scale),
+                  last = __shfl_sync(~0u, scale, last_scale);
+      const std::uint32_t own = in_order(word[i]), next = __shfl_down_sync(~0u, own, 1),
                           end = __shfl_sync(~0u, behind, i);
-      // A block that begins inside a word does so at the same place in every word.
-      const int before = static_cast<int>(-words.first % weights_per_word);
-      weights = decoded<Out>(table, joined(word[i], lane == 31 ? end : next, words.shift),
-                             [=](int k) { return k < before ? first : last; });
+      const std::uint32_t codes = joined(own, lane == 31 ? end : next, words.shift);
+      weights = decoded<Out>(
+          table, [=](int k) { return code_in_order(codes, k); },
+          [=](int k) { return k < before ? first : last; });
     }
     if (at < words.count) {
       stores.store(reinterpret_cast<uint4*>(output + words.first) + at, weights);

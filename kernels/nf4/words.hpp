@@ -56,20 +56,23 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
   return words;
 }
 
-/// A word of codes that begins `shift` bits (a multiple of 4, below 32) into `word` and ends in
-/// `next`. The first weight of a byte is its high nibble.
+/// A word's codes in the order of its bits. In memory the first of a byte is its high nibble.
+__host__ __device__ inline std::uint32_t in_order(std::uint32_t word) {
+  return (word << 4 & 0xf0f0f0f0) | (word >> 4 & 0x0f0f0f0f);
+}
+
+/// 8 codes that begin `shift` bits (a multiple of 4, below 32) into `word` and end in `next`, all
+/// in the order of their bits.
 __host__ __device__ inline std::uint32_t joined(std::uint32_t word, std::uint32_t next,
                                                 unsigned shift) {
-  const auto bytes_from = [&](unsigned bit) {
 #ifdef __CUDA_ARCH__
-    return __funnelshift_rc(word, next, bit);
+  return __funnelshift_r(word, next, shift);
 #else
-    return static_cast<std::uint32_t>((std::uint64_t{next} << 32 | word) >> bit);
+  return static_cast<std::uint32_t>((std::uint64_t{next} << 32 | word) >> shift);
 #endif
-  };
-  const unsigned byte = shift / 8 * 8;
-  const std::uint32_t low = bytes_from(byte), high = bytes_from(byte + 8);
-  return byte == shift ? low : (low << 4 & 0xf0f0f0f0) | (high >> 4 & 0x0f0f0f0f);
+}
+__host__ __device__ constexpr unsigned code_in_order(std::uint32_t codes, int weight) {
+  return codes >> (4 * weight) & 15u;
 }
 
 }  // namespace reprolab::nf4

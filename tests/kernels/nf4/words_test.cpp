@@ -53,9 +53,10 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
         ASSERT_LT(n - words.count * weights_per_word, 96);
         for (std::int64_t word = 0; word < words.count; ++word) {
           const std::uint32_t next = words.shift == 0 ? 0 : words.codes[word + 1];
-          const std::uint32_t codes = joined(words.codes[word], next, words.shift);
+          const std::uint32_t codes =
+              joined(in_order(words.codes[word]), in_order(next), words.shift);
           for (int i = 0; i < weights_per_word; ++i) {
-            ASSERT_EQ(code_in_word(codes, i),
+            ASSERT_EQ(code_in_order(codes, i),
                       code_of(problem, words.first + word * weights_per_word + i));
           }
         }
