@@ -138,9 +138,11 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
         for name, shown in found.runs.items():
             if shown.decisions and shown.source.id == source.id:
                 if short_table := experiment(name).SHORT_TABLE:
-                    table = replace(short_table(shown), banner=banner(shown.first))
-                    table.notes = ["; ".join(machine(shown.first)) + "."]
-                    parts.append(markdown(table))
+                    table = short_table(shown)
+                    table.title += f". {banner(shown.first)}"
+                    title, rows = markdown(table).split("\n", 1)
+                    on = markdown_escape("; ".join(machine(shown.first)))
+                    parts.append(f"{title} <sub>{on}.</sub>\n{rows}")
                 path = relative(found.folder / name / "README.md", seen_from)
                 links.append(markdown_link(f"every table and figure of {name}", path))
         path = relative(found.folder / "README.md", seen_from)

@@ -1,5 +1,7 @@
 """The puzzle's figure: seconds of every kernel, beside those of the post's GPUs."""
 
+from collections.abc import Sequence
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -7,17 +9,26 @@ from claims.results import Record
 from claims.stats import INTERVAL_NOTE, significant
 from plots import bandwidth
 from plots import figures as draw
+from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.puzzle_rows import COLUMNS, published, puzzle_rows, wall
+from plots.puzzle_rows import COLUMNS, brief, published, puzzle_rows, wall
 
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
 POSTS_LOOKS = dict(zip(COLUMNS.values(), ((draw.ORANGE, "s"), (draw.GREEN, "^")), strict=True))
 
 
 def seconds_figure(run: Run) -> Figure:
+    return draw_seconds(run, puzzle_rows(run))
+
+
+def brief_figure(run: Run) -> Figure:
+    return draw_seconds(run, brief(run))
+
+
+def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
     """One row per GPU of the post and per kernel here; both ways on one logarithmic axis."""
-    results, rows = run["mlps"], puzzle_rows(run)
+    results = run["mlps"]
     shown = [m for m in rows if wall(m.record) and not m.record.is_ceiling]
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
     figure = draw.new_figure(8.4, 1.5 + 0.32 * max(3, len(gpus) + len(shown)))
@@ -29,7 +40,7 @@ def seconds_figure(run: Run) -> Figure:
             draw.mark(axes, *zip(*found, strict=True), marker, **look)
     for row, m in enumerate(shown, len(gpus)):
         draw_row(axes, row, m.record)
-    best = bandwidth.ceiling([m.record for m in rows])
+    best = bandwidth.ceiling([m.record for m in puzzle_rows(run)])
     if best is not None:
         seconds = best.times.median / 1e6
         text = f"ceiling by graphs ({best.kernel}): {significant(seconds)} s"

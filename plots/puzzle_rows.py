@@ -73,3 +73,14 @@ def in_seconds(us: Summary | None) -> str:
         return "-"
     low, high = (significant(end / 1e6) for end in (us.low, us.high))
     return f"{significant(us.median / 1e6)} ({low}-{high})"
+
+
+def brief(run: Run) -> list[Measured]:
+    """The fastest rows, the peers', and what the post's claim is about."""
+    claimed = run.decision("mojo-1.07-1.84").claim.arguments
+    names = (claimed["fast"], claimed["twin"])
+    return [
+        m
+        for m in puzzle_rows(run)
+        if m.best or m.record.origin == "peer" or m.record.kernel in names
+    ]

@@ -7,6 +7,7 @@ from plots.captions import machine_notes, outcome_words
 from plots.experiments import Run, one_problem
 from plots.puzzle_rows import (
     WARM_NOTE,
+    brief,
     in_seconds,
     published,
     puzzle_rows,
@@ -119,32 +120,15 @@ def peer_notes(rows: list[Measured]) -> list[str]:
 
 
 def short_table(run: Run) -> Table:
-    """The post on the last of its GPUs; here the fastest, the peers, what its claim is about, and
-    the fastest ceiling.
-    """
-    whole, rows = puzzle_table(run), {m.record.kernel: m for m in puzzle_rows(run)}
-    claimed = run.decision("mojo-1.07-1.84").claim.arguments
-    limit = bandwidth.ceiling([m.record for m in rows.values()])
-    posts = f"The post, on {published(run)[-1].gpu}"
-
-    def is_kept(row: Row, group: str) -> bool:
-        m = rows.get(row[0] if isinstance(row[0], str) else row[0].text)
-        if m is None:
-            return group == posts
-        is_claimed = m.record.kernel in (claimed["fast"], claimed["twin"])
-        return m.best or m.record is limit or m.record.origin == "peer" or is_claimed
-
-    kept: list[Row | Group] = []
-    group = ""
-    for row in whole.rows:
-        if isinstance(row, Group):
-            group = row.text
-            if kept and isinstance(kept[-1], Group):
-                kept.pop()
-            kept.append(row)
-        elif is_kept(row, group):
-            kept.append([*row[:-1], getattr(row[-1], "text", row[-1])])
-    if kept and isinstance(kept[-1], Group):
-        kept.pop()
+    """The post on the last of its GPUs, and the rows in brief."""
+    whole, last = puzzle_table(run), published(run)[-1].gpu
+    kept: list[Row | Group] = [
+        [f"{p.what}, {p.gpu}", f"{p.seconds:.4f}", *[NONE] * 5]
+        for p in published(run)
+        if p.gpu == last
+    ]
+    for m in brief(run):
+        *cells, said = display(m)
+        kept.append([*cells, said.text if isinstance(said, Cell) else said])
     columns = [i for i, c in enumerate(whole.columns) if c.name != "GB/s"]
     return Table("short", whole.title, whole.columns, kept).only(columns)

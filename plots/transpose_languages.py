@@ -7,7 +7,7 @@ from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.tables import KERNEL, NONE, Cell, Row, Table, numbers, words
-from plots.transpose_matrix import random_matrix, size_text
+from plots.transpose_matrix import random_matrix, size_text, speed_text
 
 
 def twin_of(record: Record, results: Results) -> Record | None:
@@ -55,7 +55,7 @@ def display(run: Run, cuda: Measured, mojo: Measured) -> Row:
         text = f"{found.value:.3f} ({found.low:.3f}-{found.high:.3f})"
         text = text if found.differs_from_one else f"{text}: no difference seen"
     post = posts_ratio(run, cuda.record.kernel)
-    speeds = [speed_text(cuda), speed_text(mojo)]
+    speeds = [Cell(speed_text(m), m.clock) for m in (cuda, mojo)]
     return [cuda.record.kernel, *speeds, text, f"{post:.3f}" if post else NONE, mojo.outcome]
 
 
@@ -64,12 +64,6 @@ def over(cuda: Measured, mojo: Measured) -> Estimate | None:
     if not (cuda.record.timed and mojo.record.timed):
         return None
     return ratio(cuda.record.times, mojo.record.times)
-
-
-def speed_text(m: Measured) -> Cell:
-    found = m.record.bandwidth
-    text = f"{found.value:.0f} ({found.low:.0f}-{found.high:.0f})" if found else NONE
-    return Cell(text, m.clock)
 
 
 def posts_ratio(run: Run, cuda: str) -> float | None:

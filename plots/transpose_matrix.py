@@ -80,12 +80,29 @@ def matrix_table(run: Run) -> Table:
 
 
 def short_table(run: Run) -> Table:
-    """The post's kernels and the fastest one."""
-    whole = matrix_table(run)
-    post = {kernel for values in published_gb_s(run).values() for kernel in values}
-    rows = [row for row in whole.rows if not isinstance(row, Group)]
-    kept = [[*row[:-1], row[-1].text] for row in rows if row[0] in post or row[1].best]
-    return Table("short", whole.title, whole.columns, kept).only((0, 1, 4, 5, 6, 8))
+    """The post's kernels and the fastest one; a kernel and its twin in Mojo are one row."""
+    gb_s = published_gb_s(run)
+    pairs: dict[str, dict[str, Measured]] = {}
+    for m in measure(run["matrix"], random_matrix(run["matrix"])["name"]):
+        language = "Mojo" if m.record.origin == "compiler" else "CUDA"
+        name = m.record.kernel if language == "CUDA" else m.record.kernel.partition("_")[2]
+        pairs.setdefault(name, {})[language] = m
+    columns = [KERNEL]
+    for language in gb_s:
+        columns += numbers(f"{language} GB/s (interval)", f"post's {language} GB/s (%)", wrap=1)
+    columns += words("our check")
+    kept: list[Row | Group] = []
+    for name, pair in pairs.items():
+        ours = {language: pair[language].record.kernel for language in gb_s if language in pair}
+        posts = {language: found.get(ours.get(language, name)) for language, found in gb_s.items()}
+        if not (any(posts.values()) or any(m.best for m in pair.values())):
+            continue
+        cells: list[Cell | str] = [name]
+        for language, value in posts.items():
+            m = pair.get(language)
+            cells += [Cell(speed_text(m), (), m.best) if m else NONE, published(run, value)]
+        kept.append([*cells, our_check(next(iter(pair.values()))).text])
+    return Table("short", matrix_table(run).title, columns, kept)
 
 
 def standing(m: Measured, constant: Measured | None) -> str:
@@ -103,12 +120,16 @@ def standing(m: Measured, constant: Measured | None) -> str:
 
 def display(run: Run, m: Measured, constant: Measured | None) -> list[Cell | str]:
     kernel, found, peak = m.record.kernel, m.record.bandwidth, run["matrix"].peak_gb_s
-    speed = f"{found.value:.0f} ({found.low:.0f}-{found.high:.0f})" if found else NONE
     of_peak = f"{100 * found.value / peak:.1f}" if found and peak else NONE
     posts = [published(run, values.get(kernel)) for values in published_gb_s(run).values()]
     checks = [NONE, NONE] if m.record.is_ceiling else [posts_check(constant), our_check(m)]
-    values = [Cell(speed, m.clock, m.best), bandwidth.cycle_text(m), of_peak]
+    values = [Cell(speed_text(m), m.clock, m.best), bandwidth.cycle_text(m), of_peak]
     return [kernel, *values, bandwidth.share_text(m), *posts, *checks]
+
+
+def speed_text(m: Measured) -> str:
+    found = m.record.bandwidth
+    return f"{found.value:.0f} ({found.low:.0f}-{found.high:.0f})" if found else NONE
 
 
 def published(run: Run, gb_s: float | None) -> str:

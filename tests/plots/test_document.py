@@ -56,9 +56,10 @@ def test_a_block_per_source(place):
     assert text.endswith("end\n")
     blocks = dict(part.split(" -->\n", 1) for part in text.split("<!-- begin generated: ")[1:])
     paper, modular = blocks["paper"].splitlines(), blocks["modular_blog"].splitlines()
-    assert paper[0] == "**Average speed-up of shared_lut over branch_tree, over the batches**"
-    assert f"> **{BANNER}**" in paper
-    assert paper.index("<!-- end generated: paper -->") <= 14
+    title = "Average speed-up of shared_lut over branch_tree, over the batches"
+    assert paper[0].startswith(f"**{title}. {BANNER}** <sub>NVIDIA H200, driver ")
+    assert paper[0].endswith("; commit 012345678.</sub>")
+    assert paper.index("<!-- end generated: paper -->") <= 12
     assert (
         "27 claims of X. Qi, C. Jiang, M. Annavaram (arXiv:2604.02556), on NVIDIA H200: "
         "1 reproduced, 26 not tested yet. See [every table and figure of table2]"
@@ -149,7 +150,7 @@ def test_every_recorded_machine_has_its_pages_and_its_part_of_a_block(
     text = (place / "README.md").read_text()
     paper, transposes = (text.split(f"begin generated: {b} ")[1] for b in (BLOCKS[0], BLOCKS[2]))
     assert paper.index("Recorded run of NVIDIA A100") < paper.index("Recorded run of NVIDIA H200")
-    assert "**Transpose of a 32768 x 32768 fp32 matrix**" in transposes
+    assert "**Transpose of a 32768 x 32768 fp32 matrix. Recorded run of " in transposes
     counts = "2 reproduced, 1 not reproduced, 2 premise false, 1 not tested yet"
     assert f"on NVIDIA H200: {counts}. See" in transposes
     assert "on NVIDIA A100: 6 not tested yet. See [every claim]" in transposes
