@@ -89,9 +89,11 @@ const Register<Problem> shapes[] = {
     shape<256, 1>(),
     shape<256, 2>(),
     shape<256, 4>(),
+    shape<256, 8>(),
     shape<512, 1>(),
     shape<512, 2>(),
     shape<512, 4>(),
+    shape<512, 8>(),
     shape<1024, 1>(),
     shape<1024, 2>(),
     // What the caches are asked for.
