@@ -186,7 +186,7 @@ def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
     status, output = measure(tmp_path, "--dry-run", pass_name="profile")
     assert (status, output.exists(), jobs(told)) == (0, False, [])
     text = capsys.readouterr().out
-    assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 8 new")
+    assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 6 new")
     assert "branch_tree, shared_lut, streaming, as installed; 1 generation of each" in text
     assert "GB of GPU memory" in text
 
