@@ -51,8 +51,26 @@ __host__ __device__ constexpr unsigned second_code(std::uint8_t byte) { return b
 
 /// Four bytes of codes, loaded as one word: the first byte is the lowest.
 inline constexpr int weights_per_word = 8;
-__host__ __device__ constexpr unsigned code_in_word(std::uint32_t word, int weight) {
-  return word >> (4 * (weight ^ 1)) & 15u;
+
+/// Where the entries of a word's 8 codes lie in a table of floats, in bytes: of weights 0, 2, 4 and
+/// 6 in the bytes of `even`, of the others in those of `odd`. They are made four at a time, because
+/// integer operations take Hopper two cycles each.
+struct EntryOffsets {
+  static constexpr std::uint32_t bits = 0x3c3c3c3c;
+  std::uint32_t even, odd;
+
+  __host__ __device__ unsigned of(int weight) const {
+    const std::uint32_t four = weight % 2 == 0 ? even : odd;
+#ifdef __CUDA_ARCH__
+    return __byte_perm(four, 0, static_cast<unsigned>(0x4440 + weight / 2));
+#else
+    return four >> (weight / 2 * 8) & 0xffu;
+#endif
+  }
+};
+
+__host__ __device__ constexpr EntryOffsets entry_offsets(std::uint32_t word) {
+  return {word >> 2 & EntryOffsets::bits, word << 2 & EntryOffsets::bits};
 }
 
 /// Host equivalent of PTX's `.ftz`: a subnormal becomes zero of the same sign.

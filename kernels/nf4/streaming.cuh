@@ -29,13 +29,14 @@ struct StreamShape {
   static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
 };
 
-/// All 8 weights of a word, rounded, in the order of the output, by the code and scale of each.
-template <class Out, class Code, class Scale>
-__device__ uint4 decoded(const float* table, Code code, Scale scale) {
-  const auto pair = [&](int first) {
-    return packed<Out>(scaled(table[code(first)], scale(first)),
-                       scaled(table[code(first + 1)], scale(first + 1)));
+/// All 8 weights of a word, rounded, in the order of the output. `scale` gives that of each.
+template <class Out, class Scale>
+__device__ uint4 decoded(const float* table, EntryOffsets offsets, Scale scale) {
+  const auto weight = [&](int i) {
+    const char* entry = reinterpret_cast<const char*>(table) + offsets.of(i);
+    return scaled(*reinterpret_cast<const float*>(entry), scale(i));
   };
+  const auto pair = [&](int first) { return packed<Out>(weight(first), weight(first + 1)); };
   return {pair(0), pair(2), pair(4), pair(6)};
 }
 
@@ -124,17 +125,14 @@ __global__ void __launch_bounds__(Shape::threads)
     const float scale = Scales::value(storage, scales, loaded[i]);
     uint4 weights;
     if constexpr (Aligned) {
-      weights = decoded<Out>(
-          table, [&](int k) { return code_in_word(word[i], k); }, [=](int) { return scale; });
+      weights = decoded<Out>(table, entry_offsets(word[i]), [=](int) { return scale; });
     } else {
       const float first = __shfl_sync(~0u, scale, first_scale),
                   last = __shfl_sync(~0u, scale, last_scale);
       const std::uint32_t own = in_order(word[i]), next = __shfl_down_sync(~0u, own, 1),
                           end = __shfl_sync(~0u, behind, i);
-      const std::uint32_t codes = joined(own, lane == 31 ? end : next, words.shift);
-      weights = decoded<Out>(
-          table, [=](int k) { return code_in_order(codes, k); },
-          [=](int k) { return k < before ? first : last; });
+      const auto offsets = joined_offsets(own, lane == 31 ? end : next, words.shift);
+      weights = decoded<Out>(table, offsets, [=](int k) { return k < before ? first : last; });
     }
     if (at < words.count) {
       stores.store(reinterpret_cast<uint4*>(output + words.first) + at, weights);

@@ -61,18 +61,16 @@ __host__ __device__ inline std::uint32_t in_order(std::uint32_t word) {
   return (word << 4 & 0xf0f0f0f0) | (word >> 4 & 0x0f0f0f0f);
 }
 
-/// 8 codes that begin `shift` bits (a multiple of 4, below 32) into `word` and end in `next`, all
-/// in the order of their bits.
-__host__ __device__ inline std::uint32_t joined(std::uint32_t word, std::uint32_t next,
-                                                unsigned shift) {
+/// Of 8 codes that begin `shift` bits (a multiple of 4, below 32) into `word` and end in `next`,
+/// both in the order of their bits.
+__host__ __device__ inline EntryOffsets joined_offsets(std::uint32_t word, std::uint32_t next,
+                                                       unsigned shift) {
 #ifdef __CUDA_ARCH__
-  return __funnelshift_r(word, next, shift);
+  const std::uint32_t codes = __funnelshift_r(word, next, shift);
 #else
-  return static_cast<std::uint32_t>((std::uint64_t{next} << 32 | word) >> shift);
+  const auto codes = static_cast<std::uint32_t>((std::uint64_t{next} << 32 | word) >> shift);
 #endif
-}
-__host__ __device__ constexpr unsigned code_in_order(std::uint32_t codes, int weight) {
-  return codes >> (4 * weight) & 15u;
+  return {codes << 2 & EntryOffsets::bits, codes >> 2 & EntryOffsets::bits};
 }
 
 }  // namespace reprolab::nf4

@@ -106,7 +106,7 @@ TEST(DecodeStep, TheCodesOfAWordAreThoseOfItsBytes) {
         const auto word = std::bit_cast<std::uint32_t>(bytes);  // as a thread loads them
         for (int weight = 0; weight < weights_per_word; ++weight) {
           const std::uint8_t holding = bytes[static_cast<std::size_t>(weight / 2)];
-          EXPECT_EQ(code_in_word(word, weight),
+          EXPECT_EQ(entry_offsets(word).of(weight) / sizeof(float),
                     weight % 2 == 0 ? first_code(holding) : second_code(holding));
         }
       }

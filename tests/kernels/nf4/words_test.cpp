@@ -53,10 +53,10 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
         ASSERT_LT(n - words.count * weights_per_word, 96);
         for (std::int64_t word = 0; word < words.count; ++word) {
           const std::uint32_t next = words.shift == 0 ? 0 : words.codes[word + 1];
-          const std::uint32_t codes =
-              joined(in_order(words.codes[word]), in_order(next), words.shift);
+          const EntryOffsets offsets =
+              joined_offsets(in_order(words.codes[word]), in_order(next), words.shift);
           for (int i = 0; i < weights_per_word; ++i) {
-            ASSERT_EQ(code_in_order(codes, i),
+            ASSERT_EQ(offsets.of(i) / sizeof(float),
                       code_of(problem, words.first + word * weights_per_word + i));
           }
         }
