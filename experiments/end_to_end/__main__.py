@@ -54,14 +54,15 @@ def measure(args: argparse.Namespace) -> int:
     output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(parts.SOURCES), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)
-    files = {cell: parts.file_of(output, cell) for cell in every}
-    todo = [c for c in every if not parts.is_done(parts.read(files[c]), choices, commit, gpu)]
+    run_name = parts.run_of(choices, installed())
+    files = {cell: parts.file_of(output, cell, run_name) for cell in every}
+    todo = [cell for cell in every if not parts.is_done(parts.read(files[cell]), commit, gpu)]
     print(describe(choices, args.pass_name, every, todo, len(gpus)))
     if args.dry_run:
         return 0
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
-    faults = measure_cells(choices, todo, files, gpus, argv, output) if todo else []
-    found = list(parts.belonging(output, choices, commit))
+    faults = measure_cells(choices, todo, files, gpus, argv, commit, output) if todo else []
+    found = list(parts.belonging(output, files.values(), run_name, commit))
     if found:
         parts.write(output, parts.join(found))
     if faults:
@@ -76,6 +77,7 @@ def measure_cells(
     files: dict[Cell, Path],
     gpus: Sequence[str],
     argv: Sequence[str],
+    commit: tuple[str, bool],
     output: Path,
 ) -> list[str]:
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
@@ -87,7 +89,7 @@ def measure_cells(
         choices,
         todo,
         start=lambda gpu: deal.Process(command, gpu, log),
-        job_of=lambda cell: deal.job(cell, choices, files[cell], argv),
+        job_of=lambda cell: deal.job(cell, choices, files[cell], argv, commit),
         progress=deal.Progress(choices, todo, len(gpus)),
     )
     dealer.run(gpus)
@@ -119,6 +121,19 @@ def visible(numbers: Sequence[int]) -> list[str]:
     if left and max(numbers) >= len(left):
         raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(numbers)} is given")
     return [left[n] if left else str(n) for n in numbers] or ["0"]
+
+
+def installed() -> str:
+    """What the Python that has torch has beside it; empty where there is none."""
+    code = "from experiments.end_to_end import parts; print(parts.made_with())"
+    python = PYTHON.read_text().strip() if PYTHON.exists() else ""
+    if not python:
+        return ""
+    try:
+        done = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 def gpu_name(number: str) -> str:

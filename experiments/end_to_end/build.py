@@ -117,8 +117,16 @@ def check(model: nn.Module, name: str) -> None:
         raise InputError(f"{name}: its logits are not finite, so that its tokens show nothing")
 
 
+@torch.no_grad()
 def layers(model: nn.Module) -> list[nn.Module]:
-    return [m for m in model.modules() if isinstance(m, bitsandbytes.nn.Linear4bit)]
+    """The 4-bit layers that a text goes through; a model may have others, for images."""
+    called: set[nn.Module] = set()
+    every = [m for m in model.modules() if isinstance(m, bitsandbytes.nn.Linear4bit)]
+    hooks = [m.register_forward_hook(lambda layer, *_: called.add(layer)) for m in every]
+    model(input_ids=torch.arange(16, device=model.device)[None])
+    for hook in hooks:
+        hook.remove()
+    return [m for m in every if m in called]
 
 
 def facts(model: nn.Module, name: str) -> dict[str, Any]:

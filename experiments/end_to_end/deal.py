@@ -198,6 +198,8 @@ class Dealer:
         self.progress.show(cell, 1, "could not be measured" if fault else "done")
 
 
-def job(cell: Cell, choices: Choices, file: Path, argv: Sequence[str]) -> dict[str, Any]:
-    found = {"cell": asdict(cell), "choices": asdict(choices)}
+def job(
+    cell: Cell, choices: Choices, file: Path, argv: Sequence[str], commit: tuple[str, bool]
+) -> dict[str, Any]:
+    found = {"cell": asdict(cell), "choices": asdict(choices), "commit": commit}
     return found | {"file": str(file.resolve()), "argv": list(argv)}

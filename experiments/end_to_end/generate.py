@@ -161,4 +161,17 @@ class StaticDecoder:
         self.prefill()
         step_us = self.gpu.time_us(replay, steps) / steps
         wall = time.perf_counter() - started
+        self.require_written(steps)
         return Generated(self.tokens.tolist(), wall * 1e6, step_us)
+
+    def require_written(self, steps: int) -> None:
+        """Every step has a place of its own in the cache; a graph may keep that of its capture.
+        The key of a single sequence may be zero, as its token's embedding may.
+        """
+        first = self.batch.longest
+        for layer in self.cache.layers:
+            if not layer.keys[:, :, first : first + steps].any(-1).any(1).any(0).all():
+                raise InputError(
+                    "a replay does not write to the cache where its step would: transformers "
+                    f"{transformers.__version__} cannot be captured so"
+                )

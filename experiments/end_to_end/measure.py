@@ -7,7 +7,6 @@ over.
 
 import json
 import os
-import platform
 import random
 import sys
 import time
@@ -16,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import bitsandbytes
 import torch
-import transformers
 
 from claims import provenance
+from claims.end_to_end import WALL_TIME
 from claims.errors import InputError
 from experiments.end_to_end import build, generate, parts, prompts, rows, ways
 from experiments.end_to_end.plan import (
@@ -42,6 +40,7 @@ from experiments.end_to_end.protocol import (
     count_different,
     distinct,
 )
+from experiments.end_to_end.sizes import BLOCK_SIZE
 
 WAYS = (ways.Eager, ways.Graph)
 Way = ways.Eager | ways.Graph
@@ -115,7 +114,13 @@ class Bench:
             self.load(cell, choices)
             batch = self.batch(cell, choices)
             for way_class in WAYS:
-                way = way_class(self.model, batch, self.gpu)
+                try:
+                    way = way_class(self.model, batch, self.gpu)
+                except InputError as why:  # other ways may do
+                    refused = Measured()
+                    refused.fail("unsupported", str(why))
+                    found[way_class.name] = dict.fromkeys(choices.rows, refused)
+                    continue
                 found[way.name] = self.measure_way(way, cell, choices, failed, report)
                 del way
                 self.gpu.forget()
@@ -153,7 +158,7 @@ class Bench:
             if cell.pass_name == PROFILE:
                 return ways.profiled(way, row, *learned[row])
             generated = way.run(row)
-            times = {"wall_time": generated.wall_us, "wall_time.step": generated.step_us}
+            times = {WALL_TIME: generated.wall_us, f"{WALL_TIME}.step": generated.step_us}
             return generated.tokens, times
 
         def prepare(row: Row) -> None:
@@ -162,7 +167,10 @@ class Bench:
             elif why := way.prepare(row):
                 found[row].fail("unsupported", why)
             elif cell.pass_name == PROFILE:
-                learned[row] = ways.learn(way, row)
+                try:
+                    learned[row] = ways.learn(way, row)
+                except RecordsLost as lost:
+                    found[row].fail("unsupported", str(lost))
 
         baseline = choices.rows[0]
         exact = Exactness(again=lambda: run(baseline)[0])
@@ -178,9 +186,11 @@ class Bench:
                 continue
             try:
                 tokens, values = run(row)
+                if row == baseline:
+                    exact.admit(tokens)
                 judge(found[row], row, exact, tokens, lambda row=row: run(row)[0])
-            except RecordsLost as lost:
-                found[row].fail("unsupported", str(lost))
+            except (RecordsLost, InputError) as why:
+                found[row].fail("unsupported", str(why))
             clock = self.gpu.sensors.read()
             if not warms_up and not found[row].failed:
                 for name, value in values.items():
@@ -201,12 +211,14 @@ class Bench:
         if known:  # of a model that did not fit, too
             sizes = {"layers": known.layers, "launches": known.launches}
             facts |= sizes | {"weights": known.nf4_weights}
+            facts |= {"block_size": BLOCK_SIZE, "nested": False, "output": "fp16"}
         problem = {"name": f"{facts['model']}/batch{cell.batch}/{way}", "family": parts.FAMILY}
         problem |= facts | {"batch": cell.batch, "way": way, "tokens": choices.tokens}
         problem |= {"prompts": choices.prompts.text}
         measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
         measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
-        if "kernel_time" in found.samples and not found.failed:
+        # Where bitsandbytes chooses, nothing says how often it dequantized.
+        if "kernel_time" in found.samples and not found.failed and not rows.may_fuse(row):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
             moved = {"read": choices.tokens * read, "written": choices.tokens * written}
             measured["bytes"] = moved
@@ -242,10 +254,7 @@ def judge(
 
 
 def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
-    commit, dirty = provenance.checkout(parts.SOURCES)
-    made_with = [f"Python {platform.python_version()}", f"torch {torch.__version__}"]
-    made_with += [f"transformers {transformers.__version__}"]
-    made_with += [f"bitsandbytes {bitsandbytes.__version__}"]
+    commit, dirty = job["commit"]
     facts = gpu.facts()
     return {
         "started": provenance.utc(started),
@@ -256,7 +265,7 @@ def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
         "instrument": INSTRUMENTS[job["cell"]["pass_name"]],
         "seed": job["choices"]["seed"],
         "build": {
-            "compiler": ", ".join(made_with),
+            "compiler": parts.made_with(),
             "nvcc": facts["cuda_runtime"],
             "type": "installed",
             "architectures": facts["compute_capability"],

@@ -1,14 +1,18 @@
 """Result files: one part for each cell while a run goes on, and all parts of a pass in one."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import platform
+from collections.abc import Collection, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from claims.errors import InputError
 from claims.json_files import read_json
 from claims.results import SCHEMA
-from experiments.end_to_end.plan import INSTALLED, Cell, Choices
+from experiments.end_to_end import sizes
+from experiments.end_to_end.plan import Cell, Choices
 from plots.output import write_files
 
 EXPERIMENT = "end_to_end"
@@ -40,8 +44,33 @@ def folder_of(output: Path) -> Path:
     return output.parent / "parts"
 
 
-def file_of(output: Path, cell: Cell) -> Path:
-    return folder_of(output) / f"{cell.name}.json"
+def made_with() -> str:
+    """What is installed where this runs."""
+    names = ("torch", "transformers", "bitsandbytes")
+    return ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)])
+
+
+def digest(*facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def run_of(choices: Choices, installed: str) -> str:
+    """The same for parts that can be compared: of the same rows, prompts and libraries."""
+    libraries = [Path(row.library) for row in choices.rows if row.library]
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in libraries]
+    rows = sorted((row.kernel, row.kind) for row in choices.rows)
+    prompts = (choices.prompts.text, choices.prompts.items)
+    counts = (choices.tokens, choices.timed, choices.profiled, choices.seed)
+    return digest(rows, stats, prompts, counts, installed)
+
+
+def file_of(output: Path, cell: Cell, run: str) -> Path:
+    """Another checkpoint of the same name has another file."""
+    folder, own = Path(cell.model), ""
+    if cell.model not in sizes.known() and folder.is_dir():
+        config = folder / "config.json"
+        own = digest(str(folder.resolve()), config.read_text() if config.is_file() else "") + "."
+    return folder_of(output) / f"{cell.name}.{own}{run}.json"
 
 
 def read(file: Path) -> Content | None:
@@ -54,36 +83,36 @@ def read(file: Path) -> Content | None:
     return found
 
 
-def is_of(part: Content, choices: Choices, commit: tuple[str, bool]) -> bool:
-    """Whether a part belongs to the same run: the same sources and choices."""
-    origin, rows = part["provenance"], part["records"]
-    return (
-        (origin["commit"], origin["dirty"]) == commit
-        and origin["seed"] == choices.seed
-        and {(r["problem"]["tokens"], r["problem"]["prompts"]) for r in rows}
-        == {(choices.tokens, choices.prompts.text)}
-    )
+RETRIED = ("out of memory", "CUPTI recorded")  # the next time there may be room, or no loss
 
 
-def is_done(part: Content | None, choices: Choices, commit: tuple[str, bool], gpu: str) -> bool:
-    """Whether a cell need not be measured: all its rows are there, with as many samples, of the
-    same GPU model; `gpu` is empty where that is not known.
+def is_done(part: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
+    """Whether a cell need not be measured: it was, from these sources, on the same GPU model.
+
+    `commit` and whether the sources differ from it: if they do, nothing is known of older parts.
+    `gpu` is empty where that is not known.
     """
-    if part is None or not is_of(part, choices, commit):
+    if part is None:
         return False
-    if gpu and part["provenance"]["gpu"]["name"] != gpu:
+    origin = part["provenance"]
+    is_other = (origin["commit"], origin["dirty"]) != commit or origin["dirty"]
+    if is_other or (gpu and origin["gpu"]["name"] != gpu):
         return False
-    there = {r["lineage"] if r["lineage"] == INSTALLED else r["kernel"] for r in part["records"]}
-    counts = [len(m["samples"]) for r in part["records"] for m in r["metrics"] if "samples" in m]
-    wanted = {row.lineage if row.lineage == INSTALLED else row.kernel for row in choices.rows}
-    return wanted <= there and min(counts, default=99) >= choices.samples(part["pass"])
+    return not any(r["reason"].startswith(RETRIED) for r in part["records"])
 
 
-def belonging(output: Path, choices: Choices, commit: tuple[str, bool]) -> Iterator[Content]:
-    """Every part of the run, those of earlier commands too; of the GPU model that ran last."""
-    pattern = f"*.{output.stem}.batch*.json"
-    found = [part for f in folder_of(output).glob(pattern) if (part := read(f)) is not None]
-    found = [part for part in found if is_of(part, choices, commit)]
+def belonging(
+    output: Path, files: Collection[Path], run: str, commit: tuple[str, bool]
+) -> Iterator[Content]:
+    """The parts in `files`, and those of earlier commands that are of the same run: other batches,
+    and models that are built from their sizes. All are of the GPU model that ran last.
+    """
+    others = set(folder_of(output).glob(f"*.{output.stem}.batch*.{run}.json")) - set(files)
+    found = [part for file in files if (part := read(file)) is not None]
+    for part in map(read, sorted(others) if not commit[1] else ()):
+        if part is not None and part["records"][0]["problem"]["model"] in sizes.known():
+            found.append(part)
+    found = [p for p in found if (p["provenance"]["commit"], p["provenance"]["dirty"]) == commit]
     newest = max(found, key=lambda p: p["provenance"]["started"], default=None)
     for part in sorted(found, key=order):
         if part["provenance"]["gpu"]["name"] == newest["provenance"]["gpu"]["name"]:

@@ -77,8 +77,12 @@ class Cell:
 
 
 def plain(model: str) -> str:
-    """A checkpoint's name for files and tables: of its folder, or its last part on the hub."""
-    return re.sub(r"[^\w.-]+", "-", Path(model).name.lower())[:80] or "checkpoint"
+    """A checkpoint's name for files and tables: of its folder, or its last part on the hub. None
+    has that of a model with random weights.
+    """
+    name = re.sub(r"[^\w.-]+", "-", Path(model).name.lower())[:80] or "checkpoint"
+    is_taken = name in sizes.known() and model != name
+    return f"{name}-checkpoint" if is_taken else name
 
 
 def choose(

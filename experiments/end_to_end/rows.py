@@ -46,6 +46,10 @@ def check(chosen: Sequence[Row]) -> None:
                 pass
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(f"{row.kernel}: {error}") from None
+    names = [described(row)["kernel"] for row in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
 
 
 @contextmanager

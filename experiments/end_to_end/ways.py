@@ -11,7 +11,7 @@ import torch
 from experiments.end_to_end import build, rows
 from experiments.end_to_end.generate import Batch, Generated, StaticDecoder, eager
 from experiments.end_to_end.plan import EAGER, GRAPH, GRAPH_STEPS, Row
-from experiments.end_to_end.protocol import Launch, Names, Tokens, profile, split
+from experiments.end_to_end.protocol import Launch, Names, RecordsLost, Tokens, profile, split
 
 
 class Eager:
@@ -99,10 +99,12 @@ def learn(way: Eager | Graph, row: Row) -> tuple[Names, int]:
     with rows.in_place(row):
         _, launches = gpu.records(alone)
     found = [[x.name for x in part] for part in split(launches, gpu.mark_name())]
+    if len(found) != 2 * len(layers):
+        raise RecordsLost(f"CUPTI recorded {len(found)} of {2 * len(layers)} products alone")
     # PyTorch's own kernels in between, such as an addition, are in the rest of the model as well.
     counts = {
         shape: [name for name in part if "at::native" not in name]
-        for shape, part in zip(layers, found, strict=False)
+        for shape, part in zip(layers, found[: len(layers)], strict=True)
     }
     dequantize = frozenset(name for part in counts.values() for name in part)
     product = frozenset(name for part in found[len(layers) :] for name in part) - dequantize

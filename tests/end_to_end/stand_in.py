@@ -31,7 +31,7 @@ def content(job, wrong=()):
             if row["kernel"] in wrong:
                 made.fail(found, "mismatch", "1 of 64 tokens differ")
             records.append(found)
-    commit, dirty = os.environ["REPROLAB_COMMIT"], os.environ["REPROLAB_DIRTY"] != "0"
+    commit, dirty = job["commit"]
     origin = made.provenance(argv=job["argv"], commit=commit, dirty=dirty, instrument="events")
     return parts.content(cell["pass_name"], origin, records)
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 
+import made
 import pytest
 
 from claims.json_files import ROOT
@@ -15,7 +16,7 @@ from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import deal, parts, plan
 from experiments.end_to_end.plan import Cell
 
-COMMIT = "a" * 40
+COMMIT, INSTALLED = "a" * 40, "Python 3.12.3, torch 2.11.0, bitsandbytes 0.50.2"
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def told(tmp_path, monkeypatch):
     named.write_text(f"{python}\n")
     monkeypatch.setattr(command, "PYTHON", named)
     monkeypatch.setattr(command, "gpu_name", lambda number: "NVIDIA H200")
+    monkeypatch.setattr(command, "installed", lambda: INSTALLED)
     return file
 
 
@@ -93,17 +95,33 @@ def test_a_run_goes_on_where_it_stopped(told, tmp_path, capsys):
 
 def test_other_choices_or_sources_are_another_run(told, tmp_path, monkeypatch):
     _, output = measure(tmp_path, "--model", "qwen3-32b")
-    part = parts.read(output.parent / "parts/qwen3-32b.timing.batch2.json")
     options = {"model": "qwen3-32b", "quick": True}
-    same = plan.choose(**options)
-    assert parts.is_done(part, same, (COMMIT, False), "NVIDIA H200")
-    assert parts.is_done(part, same, (COMMIT, False), "")  # the driver does not say which GPU
+    run = parts.run_of(plan.choose(**options), INSTALLED)
+    part = parts.read(parts.file_of(output, Cell("timing", "qwen3-32b", 2), run))
+    assert parts.is_done(part, (COMMIT, False), "NVIDIA H200")
+    assert parts.is_done(part, (COMMIT, False), "")  # the driver does not say which GPU
+    prompts = tmp_path / "prompts.jsonl"
+    runs = {run}
+    for text in ("[1, 2]", "[1, 3]"):
+        prompts.write_text(f'{{"tokens": {text}}}\n')
+        runs.add(parts.run_of(plan.choose(**options, prompts_file=str(prompts)), INSTALLED))
+    library = tmp_path / "libbitsandbytes_cuda130.so"
+    for text in ("one", "another"):
+        library.write_text(text)
+        runs.add(parts.run_of(plan.choose(**options, peers=[f"own={library}"]), INSTALLED))
     for change in ({"tokens": "9"}, {"kernels": "global_lut"}, {"seed": 2}):
-        assert not parts.is_done(part, plan.choose(**options | change), (COMMIT, False), "")
-    assert not parts.is_done(part, same, (COMMIT, True), "")
-    assert not parts.is_done(part, same, ("b" * 40, False), "")
-    assert not parts.is_done(part, same, (COMMIT, False), "NVIDIA A100")
-    assert not parts.is_done(None, same, (COMMIT, False), "")
+        runs.add(parts.run_of(plan.choose(**options | change), INSTALLED))
+    runs.add(parts.run_of(plan.choose(**options), "another bitsandbytes"))
+    assert len(runs) == 9
+    assert not parts.is_done(part, (COMMIT, True), "")
+    assert not parts.is_done(part, ("b" * 40, False), "")
+    assert not parts.is_done(part, (COMMIT, False), "NVIDIA A100")
+    assert not parts.is_done(None, (COMMIT, False), "")
+    for why, is_done in (("out of memory: more", False), ("cannot be captured", True)):
+        made.fail(part["records"][1], "unsupported", why)
+        assert parts.is_done(part, (COMMIT, False), "") is is_done
+    part["provenance"]["dirty"] = True
+    assert not parts.is_done(part, (COMMIT, True), "")
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
     measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
     found = load(output)
@@ -113,7 +131,7 @@ def test_other_choices_or_sources_are_another_run(told, tmp_path, monkeypatch):
 
 def test_a_damaged_part_is_measured_again(told, tmp_path):
     _, output = measure(tmp_path, "--model", "qwen3-32b")
-    part = output.parent / "parts/qwen3-32b.timing.batch2.json"
+    (part,) = (output.parent / "parts").glob("qwen3-32b.timing.batch2.*.json")
     part.write_text(part.read_text()[:-20])
     measure(tmp_path, "--model", "qwen3-32b")
     assert [batch for *_, batch, _ in jobs(told)] == [2, 64, 2]
@@ -180,6 +198,15 @@ def test_a_python_that_is_gone_is_said(told, tmp_path):
     command.PYTHON.write_text(f"{tmp_path}/gone\n")
     with pytest.raises(command.InputError, match=r"qwen3-32b, batch 2: .*No such file"):
         measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
+
+
+def test_two_checkpoints_of_one_name_have_files_of_their_own(tmp_path):
+    folders = [tmp_path / name / "qwen3-32b" for name in "ab"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    cells = [Cell("timing", str(x), 2) for x in folders] + [Cell("timing", "qwen3-32b", 2)]
+    assert len({parts.file_of(tmp_path / "x.json", cell, "run") for cell in cells}) == 3
+    assert [plan.plain(c.model) for c in cells] == ["qwen3-32b-checkpoint"] * 2 + ["qwen3-32b"]
 
 
 def test_a_dry_run_measures_nothing(told, tmp_path, capsys):

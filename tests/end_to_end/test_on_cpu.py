@@ -57,7 +57,7 @@ def run(folder, model, pass_name="timing", batch=3, gpu=None, failed=None, **giv
     given = {"prompts_file": str(short)} | given
     choices = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, batch), folder / "cell.json"
-    job = deal.job(cell, choices, file, ["python"]) | {"failed": failed or {}}
+    job = deal.job(cell, choices, file, ["python"], ("a" * 40, False)) | {"failed": failed or {}}
     said = []
     measure.serve(iter([json.dumps(job)]), said.append, gpu or on_cpu.Cpu())
     assert said[-1].keys() == {"ended"}
@@ -78,7 +78,7 @@ def test_every_family_is_timed(tmp_path, model):
     kernels = ("branch_tree", "shared_lut", "streaming", INSTALLED)
     assert set(found) == {(kernel, way) for kernel in kernels for way in ("eager", "graph")}
     for (_, way), row in found.items():
-        assert row.outcome == "bit_exact"
+        assert row.outcome == "bit_exact", row.reason
         assert row.reason.startswith(f"{3 * TOKENS} tokens compared each time, ")
         assert {name: len(m.samples) for name, m in row.metrics.items()} == {
             "wall_time": 3,
@@ -321,3 +321,24 @@ def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
     assert "one_wrong: left out: 1 of " in said
     assert "nix: left out: there is no kernel 'nix'" in said
     assert "one step at batch 2: " in said and "50 tokens each: " in said
+
+
+def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkeypatch):
+    """As where a version of transformers takes the place from the host: it is that of capture."""
+    own = generate.StaticDecoder.generate
+
+    def stuck(self, replay):
+        def again():
+            replay()
+            kept = self.batch.longest + 1
+            for layer in self.cache.layers:
+                layer.keys[:, :, kept:] = 0
+
+        return own(self, again)
+
+    monkeypatch.setattr(generate.StaticDecoder, "generate", stuck)
+    found = run(tmp_path, "llama-3.3-70b", kernels="shared_lut")
+    assert {row.outcome for (_, way), row in found.items() if way == "eager"} == {"bit_exact"}
+    graphs = [row for (_, way), row in found.items() if way == "graph"]
+    assert {row.outcome for row in graphs} == {"unsupported"}
+    assert "a replay does not write to the cache where its step would" in graphs[0].reason

@@ -52,7 +52,7 @@ def run(folder, gpu, model, pass_name, **given):
     choices = choose(model=model, batches="3", tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, 3), folder / "cell.json"
     said = []
-    job = deal.job(cell, choices, file, ["python"]) | {"failed": {}}
+    job = deal.job(cell, choices, file, ["python"], ("a" * 40, False)) | {"failed": {}}
     measure.serve(iter([json.dumps(job)]), said.append, gpu)
     assert said[-1] == {"ended": ""}
     found = load(file, "end_to_end", pass_name)
