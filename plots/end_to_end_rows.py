@@ -3,8 +3,9 @@
 A time of one step is a mean over the decoding steps of a generation; of samples, the median.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from claims.end_to_end import WALL_TIME, amdahl, percent_of
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
@@ -62,8 +63,8 @@ class Place:
         return Estimate(*(count / time for time in (us.median, us.high, us.low)))
 
     def idle_percent(self, kernel: str) -> Estimate | None:
-        """Of a decoding step, in which the GPU runs nothing: it waits for the host. 0 where what
-        ran, taken in the pass under the profiler, adds up to more than the step.
+        """Of a decoding step, in which the GPU runs nothing: eager, it waits for the host. 0 where
+        what ran, taken in the pass under the profiler, adds up to more than the step.
         """
         busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
         if busy is None or wall is None:
@@ -90,8 +91,10 @@ class Place:
         return share_percent(*(self.profile[kernel].metrics[name].samples for name in names))
 
 
-def by_kernel(results: Results, problem: str) -> dict[str, Record]:
-    return {r.kernel: r for r in results.records if r.problem["name"] == problem}
+def by_kernel(results: Results, problem: Mapping[str, Any]) -> dict[str, Record]:
+    """Of the same prompts and as many tokens: the passes may be of two runs."""
+    same = {name: problem[name] for name in ("name", "tokens", "prompts")}
+    return {r.kernel: r for r in results.records if same.items() <= r.problem.items()}
 
 
 def places(run: Run, way: str = EAGER) -> Iterator[Place]:
@@ -99,7 +102,7 @@ def places(run: Run, way: str = EAGER) -> Iterator[Place]:
     for problem in run["timing"].problems():
         if problem["way"] == way:
             facts = (problem["model"], problem["batch"], way, problem["tokens"])
-            rows = (by_kernel(run[name], problem["name"]) for name in ("timing", "profile"))
+            rows = (by_kernel(run[name], problem) for name in ("timing", "profile"))
             yield Place(*facts, *rows)
 
 

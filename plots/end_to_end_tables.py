@@ -93,7 +93,7 @@ def table1(run: Run) -> Table:
     def row(place: Place) -> Row:
         v, share = verdict_at(run, OVERHEAD, place), place.share(baseline)
         theirs = papers[str(place.batch)]["kernel_latency_ms"] if v else None
-        us = place.time(baseline, KERNEL_TIME)
+        us, of_step = place.time(baseline, KERNEL_TIME), place.share(baseline, STEP)
         per_pass = None if us is None else us.median / place.tokens / 1e3
         data.append(
             place.at
@@ -101,21 +101,23 @@ def table1(run: Run) -> Table:
             | estimate_columns("percent", share)
             | {"paper_dequantization_ms": theirs, "dequantization_ms": us and us.median / 1e3}
             | {"per_forward_pass_ms": per_pass}
+            | estimate_columns("step_percent", of_step)
         )
         total = median(us, 1e6)
         return [
             *(str(place.batch), *beside_papers(v, share, 1)),
             *(NONE if theirs is None else f"{theirs / 1e3:.2f}", total, number(per_pass)),
+            NONE if of_step is None else f"{of_step.value:.1f}",
         ]
 
     columns = [*numbers("batch", "paper %", "ours % (interval)", "difference"), *words("verdict")]
-    columns += numbers("paper s", "ours s", "ours ms per pass")
+    columns += numbers("paper s", "ours s", "ours ms per pass", "% of a step")
     decision = run.decision(OVERHEAD)
     notes = [
         f"Reproduced if, declared beforehand: {decision.criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
         "without the profiler. s: of all dequantizations of one generation. The paper does not "
-        f"say how many tokens it made, so compare a pass; ours made {tokens_text(run)}. "
+        f"say how many tokens it made, so compare a pass; ours made {tokens_text(run)}. A step: a forward pass after the prompt's. "
         f"{INTERVAL_NOTE}",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"

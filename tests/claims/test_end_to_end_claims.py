@@ -105,7 +105,17 @@ def test_dequantizations_share(part, expected):
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
     assert (v.verdict, v.ours) == (expected, pytest.approx(part))
     assert v.reason.endswith(f"{part / 10:.2f} of 10.00 s")
-    assert [file.name for file, _ in v.evidence] == ["profile.json", "timing.json"]
+    assert [file.name for file, _ in v.evidence] == ["timing.json", "profile.json"]
+
+
+@pytest.mark.parametrize("other", [{"tokens": 64}, {"prompts": "of another file"}])
+def test_a_share_is_of_one_kind_of_run(other):
+    found = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
+    for record in found[0]["records"]:
+        record["problem"] |= other
+    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
+    assert v.verdict == "not_tested"
+    assert v.reason.startswith("branch_tree did not run on qwen3-32b, batch 8")
 
 
 def consistent(tables):
@@ -118,11 +128,11 @@ CELL = "qwen3-32b, batch 32"
 
 def test_the_papers_own_tables_allow_less_than_it_reports():
     v = verdict("amdahl", CELL, *files("qwen3-32b", {32: (10e6, 8e6)}))
-    assert v.verdict == "not_reproduced"
+    assert v.verdict == "premise_false"
     assert v.ours == 1.25
     assert v.reason == (
         "its 29.5 % and 2.19 x predict 1.19 x, it reports 1.29; here 40.0 % and 2.00 x predict "
-        "1.25 x, measured 1.25"
+        "1.25 x, measured 1.25; its own tables do not allow what it reports"
     )
 
 
@@ -170,6 +180,10 @@ def test_small_batches_gain_more():
     for record in found[0]["records"]:
         record["metrics"][0]["samples"][0] *= 1.1  # so that the intervals overlap
     assert verdict("small-batches-gain-more", cell, *found).verdict == "reproduced"
+    flat = dict.fromkeys(BATCHES, (1.5e6, 1e6))
+    v = verdict("small-batches-gain-more", cell, *files("qwen3-32b", flat))
+    assert v.verdict == "not_reproduced"
+    assert v.reason.endswith("; no difference seen between 2 and 64")
 
 
 def test_table_1_and_figure_4_need_more_than_the_memory_gives():

@@ -81,6 +81,8 @@ def test_render(passes, write, capsys, monkeypatch, tmp_path):
 def test_table_1_by_hand(texts, passes):
     change(passes, "branch_tree", "wall_time", [8e6] * 3)
     change(passes, "branch_tree", "kernel_time", [3e6] * 3)
+    change(passes, "branch_tree", "wall_time.step", [2e5] * 3)
+    change(passes, "branch_tree", "kernel_time.step", [1e5] * 3)
     found = rows_after(texts()["table1.md"], "qwen3-32b", "8")
     assert found == [
         "8",
@@ -91,6 +93,7 @@ def test_table_1_by_hand(texts, passes):
         "13.02",
         "3.00",
         "93.8",
+        "50.0",
     ]
     assert rows_after(texts()["table1.md"], "llama-3.3-70b", "8")[1:6:4] == ["-", "-"]
 
@@ -120,7 +123,7 @@ def test_a_step_by_hand(texts, passes):
         "25.0",
         "4.00",
         "4",
-        "bit-exact",
+        "the same",
     ]
 
 
