@@ -52,8 +52,8 @@ def steps(run: Run) -> Table:
     notes = [
         f"{WAYS_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
-        f"runs nothing (eager, it waits for the host); 0: what ran, timed in a pass of its own, adds up to no less. tokens: "
-        f"compared with {baseline}'s.",
+        f"runs nothing (eager, it waits for the host); 0: what ran, timed in a pass of its own, "
+        f"adds up to no less. tokens: compared with {baseline}'s.",
         f"bitsandbytes' own row is as it is installed; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
     ]

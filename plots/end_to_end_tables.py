@@ -117,8 +117,8 @@ def table1(run: Run) -> Table:
         f"Reproduced if, declared beforehand: {decision.criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
         "without the profiler. s: of all dequantizations of one generation. The paper does not "
-        f"say how many tokens it made, so compare a pass; ours made {tokens_text(run)}. A step: a forward pass after the prompt's. "
-        f"{INTERVAL_NOTE}",
+        f"say how many tokens it made, so compare a pass; ours made {tokens_text(run)}. A step: a "
+        f"forward pass after the prompt's. {INTERVAL_NOTE}",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"
     return Table("table1", title, columns, per_model(run, row), data, notes, provenance(run))
