@@ -139,7 +139,7 @@ def tensors_of(file: Path) -> Iterator[tuple[str, Tensor]]:
 
 
 def whole(values: Any, count: int | None = None, least: int = 0) -> list[int]:
-    """The list, if it is one of `count` whole numbers that are no less; ValueError where not."""
+    """The list, if it is one of `count` whole numbers from `least` on; ValueError where not."""
     fits = isinstance(values, list) and count in (None, len(values))
     if not fits or not all(type(value) is int and value >= least for value in values):
         raise ValueError

@@ -21,7 +21,7 @@ MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one
 FIRST_TOKEN = 3  # below it are most tokenizers' special ones
 # With 32 new tokens, less than the sliding window of every model of data/models/transformers.json.
-# A checkpoint's may be shorter (Gemma-3-1B's is 512); generate.py refuses what its window lacks.
+# A checkpoint's may be shorter (Gemma-3-1B's is 512); generate.py refuses what is longer.
 MOST_LONG = 900
 
 

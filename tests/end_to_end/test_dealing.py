@@ -181,6 +181,7 @@ def test_gpus_have_the_numbers_of_nvidia_smi(tmp_path):
     says = """printf '{"ended": "%s %s"}\\n' $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES"""
     process = deal.Process(["sh", "-c", says], "1", tmp_path / "log")
     assert [*process.do({})] == [{"ended": "PCI_BUS_ID 1"}]
+    process.end()
 
 
 @pytest.mark.parametrize("given", [[], ["--dry-run"]])
