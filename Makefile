@@ -141,15 +141,13 @@ build/end_to_end/python: build/python experiments/end_to_end/requirements.txt sc
 	$(LOCKED) scripts/end_to_end
 
 ifneq ($(GPU_HALF),)
-ifeq ($(DRY_RUN),)
-reproduce-end_to_end $(if $(MODEL),advise): build/end_to_end/python dropin
-endif
+$(if $(DRY_RUN),,reproduce-end_to_end) $(if $(MODEL),advise): build/end_to_end/python dropin
 endif
 
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
 ifneq ($(GPU_HALF),)
 	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
-	$(LOCKED) "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise "$$MODEL" $${BATCH:+--batch "$$BATCH"}
+	$(LOCKED) "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif

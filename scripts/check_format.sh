@@ -17,7 +17,7 @@ fi
 example_kernel=docs/adding-a-kernel.md
 example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' "$example_kernel"; }
 
-python_folders='claims dropin kernels languages ncu plots sass tests scripts'
+python_folders='claims dropin experiments kernels languages ncu plots sass tests scripts'
 sources=$(git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.cu' '*.cuh' |
   while read -r file; do [ ! -e "$file" ] || echo "$file"; done)
 if [ "${1:-}" = --fix ]; then

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import dropin
 from claims.errors import InputError
 from claims.json_files import ROOT
 from claims.provenance import checkout
-from experiments.end_to_end import deal, parts, plan
+from experiments.end_to_end import checkpoint, deal, parts, plan
 from experiments.end_to_end.plan import Cell, Choices
 from plots import interruption
 from plots.command_line import Parser, run
@@ -50,7 +51,8 @@ def measure(args: argparse.Namespace) -> int:
         prompts_file=args.prompts,
         quick=args.quick,
     )
-    gpus = visible([*plan.numbers("GPUS", args.gpus)])
+    check(choices)
+    gpus = visible(plan.numbers("GPUS", args.gpus) or (0,))
     output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(parts.SOURCES), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)
@@ -93,7 +95,23 @@ def measure_cells(
         progress=deal.Progress(choices, todo, len(gpus)),
     )
     dealer.run(gpus)
-    return [f"{fault} (log: {log})" for fault in dealer.faults]
+    return [f"{fault} (log: {log})" for fault in dealer.said()]
+
+
+def check(choices: Choices) -> None:
+    """InputError where something chosen cannot be measured, as far as that shows without torch."""
+    for model in choices.models:
+        if plan.size_of(model) is None and Path(model).is_dir():
+            checkpoint.read(Path(model))
+    try:
+        known = dropin.Library().kernels()
+    except dropin.DropinError:  # is not built yet
+        return
+    for row in choices.rows:
+        if row.kind == "kernel" and row.kernel not in known:
+            raise InputError(
+                f"KERNELS: there is no '{row.kernel}'; give some of {', '.join(known)}"
+            )
 
 
 def describe(
@@ -120,7 +138,7 @@ def visible(numbers: Sequence[int]) -> list[str]:
     left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     if left and max(numbers) >= len(left):
         raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(numbers)} is given")
-    return [left[n] if left else str(n) for n in numbers] or ["0"]
+    return [left[n] if left else str(n) for n in numbers]
 
 
 def installed() -> str:

@@ -13,7 +13,7 @@ import bitsandbytes
 import torch
 
 from claims.errors import InputError
-from experiments.end_to_end import build, checkpoint, prompts, rows
+from experiments.end_to_end import build, checkpoint, plan, prompts, rows
 from experiments.end_to_end.advice import OWN, Shape, Times, shapes_of, text
 from plots.command_line import Parser, run
 
@@ -27,23 +27,29 @@ SHORTEST_US = 2000  # of a sample
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.end_to_end.advise", description=__doc__)
     p.add_argument("folder", type=Path, help="of a checkpoint in bitsandbytes' 4-bit NF4")
-    p.add_argument("--batch", type=int, default=2, help="sequences that are decoded together")
+    p.add_argument("--batch", default="2", help="sequences that are decoded together")
     p.set_defaults(run=advise)
     return p
 
 
 def advise(args: argparse.Namespace) -> int:
     import dropin
-
     from experiments.end_to_end.gpu import Gpu
 
-    if args.batch < 1:
+    batch = plan.number("BATCH", args.batch)
+    if batch < 1:
         raise InputError("BATCH: 1 at least")
     counts = shapes_of(checkpoint.read(args.folder))
     build.quiet()
-    with dropin.install() as installed:
-        kernels = list(installed.kernels())
-    print(advice(Gpu(), args.folder.resolve().name, counts, args.batch, kernels))
+    try:
+        with dropin.install() as installed:
+            kernels = list(installed.kernels())
+        print(advice(Gpu(), args.folder.resolve().name, counts, batch, kernels))
+    except torch.OutOfMemoryError:
+        line = f"out of memory: batch {batch} does not fit on this GPU; give a smaller BATCH"
+        raise InputError(line) from None
+    except dropin.DropinError as error:
+        raise InputError(str(error)) from None
     return 0
 
 
@@ -81,6 +87,8 @@ def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
     try:
         with rows.under(kernel=kernel):
             ours = bitsandbytes.functional.dequantize_4bit(codes, state)
+    except torch.OutOfMemoryError:  # is not the kernel's fault
+        raise
     except (RuntimeError, ValueError) as error:
         return build.first_line(error)
     bits = torch.int16 if own.element_size() == 2 else torch.int32

@@ -12,9 +12,27 @@ from claims.errors import InputError
 from claims.json_files import read_json
 
 LONGEST_HEADER = 100_000_000  # bytes, as the format says
-BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}
+# Of one element; what safetensors has.
+BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "I8": 8, "U8": 8, "F8_E4M3": 8}
+BITS |= {"F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16}
+BITS |= {"F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64}
+BITS |= {"C64": 64}
 OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of result files
 STATE = ".quant_state.bitsandbytes__"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where its bytes lie."""
+
+    file: Path
+    begin: int
+    size: int
+
+    def read(self) -> bytes:
+        with self.file.open("rb") as stream:
+            stream.seek(self.begin)
+            return stream.read(self.size)
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,10 @@ def read(folder: Path) -> list[Layer]:
         raise InputError(f"{folder}: is quantized to 8 bits; 4-bit NF4 is needed")
     if how.get("bnb_4bit_quant_type") != "nf4":
         raise InputError(f"{folder}: is quantized to {how.get('bnb_4bit_quant_type')}, not to nf4")
-    found = [layer for file in shards(folder) for layer in layers_of(file)]
+    # Of all files: a matrix's codes and its quant_state may lie in two of them.
+    tensors = {name: found for file in shards(folder) for name, found in tensors_of(file)}
+    states = [name for name in tensors if name.endswith(f"{STATE}nf4")]
+    found = [layer(name.removesuffix(f"{STATE}nf4"), tensors) for name in states]
     if not found:
         raise InputError(f"{folder}: its safetensors files hold no NF4 layer")
     return found
@@ -53,9 +74,9 @@ def shards(folder: Path) -> list[Path]:
     if index.is_file():
         root = read_json(index)
         names = root.get("weight_map") if isinstance(root, dict) else None
-        if not isinstance(names, dict):
-            raise InputError(f"{index}: has no weight_map")
-        files = [folder / str(name) for name in dict.fromkeys(names.values())]
+        if not isinstance(names, dict) or not all(isinstance(n, str) for n in names.values()):
+            raise InputError(f"{index}: has no weight_map with files' names")
+        files = [folder / name for name in dict.fromkeys(names.values())]
     else:
         files = sorted(folder.glob("*.safetensors"))
     missing = [file for file in files if not file.is_file()]
@@ -65,53 +86,61 @@ def shards(folder: Path) -> list[Path]:
     return files
 
 
-def layers_of(file: Path) -> Iterator[Layer]:
-    with file.open("rb") as stream:
-        tensors, begin = header(file, stream)
-        for name, tensor in tensors.items():
-            weight, is_state, quant_type = name.partition(STATE)
-            if not is_state or quant_type != "nf4":
-                continue
-            start, end = tensor["data_offsets"]
-            stream.seek(begin + start)
-            yield layer(file, weight, stream.read(end - start))
-
-
-def layer(file: Path, name: str, text: bytes) -> Layer:
+def layer(name: str, tensors: dict[str, Tensor]) -> Layer:
+    stored = tensors[f"{name}{STATE}nf4"]
     try:
-        state = json.loads(text)
-        rows, columns = state["shape"]
-        block_size, output = int(state["blocksize"]), str(state["dtype"])
-        found = Layer(name, int(rows), int(columns), block_size, "nested_offset" in state, output)
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{file}: {name}: its quant_state is damaged") from None
-    if output not in OUTPUTS:
-        raise InputError(f"{file}: {name}: is dequantized to {output}; fp16 or bf16 is needed")
+        state = json.loads(stored.read())
+        rows, columns = whole(state["shape"], count=2, least=1)
+        (block_size,) = whole([state["blocksize"]], least=1)
+        found = Layer(
+            name, rows, columns, block_size, "nested_offset" in state, str(state["dtype"])
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{stored.file}: {name}: its quant_state is damaged") from None
+    if found.output not in OUTPUTS:
+        raise InputError(
+            f"{stored.file}: {name}: is dequantized to {found.output}; fp16 or bf16 is needed"
+        )
+    if name not in tensors or tensors[name].size != (rows * columns + 1) // 2:
+        raise InputError(f"{stored.file}: {name}: its codes are not those of {rows} x {columns}")
     return found
 
 
-def header(file: Path, stream: Any) -> tuple[dict[str, Any], int]:
-    """The tensors by name, and where the data begins; the file's size must be just theirs."""
+def tensors_of(file: Path) -> Iterator[tuple[str, Tensor]]:
+    """The tensors with their names; the file's size must be just theirs."""
 
     def damaged(why: str) -> InputError:
         return InputError(f"{file}: is no whole safetensors file: {why}")
 
     size = file.stat().st_size
-    first = stream.read(8)
-    length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
-    if not 0 < length <= min(LONGEST_HEADER, size - 8):
-        raise damaged("its header's length cannot be")
+    with file.open("rb") as stream:
+        first = stream.read(8)
+        length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
+        if not 0 < length <= min(LONGEST_HEADER, size - 8):
+            raise damaged("its header's length cannot be")
+        text = stream.read(length)
     try:
-        tensors = json.loads(stream.read(length))
+        tensors = json.loads(text)
         tensors.pop("__metadata__", None)
-        spans = sorted((*t["data_offsets"], prod(t["shape"]), t["dtype"]) for t in tensors.values())
-    except (ValueError, KeyError, TypeError, AttributeError):
+        spans = sorted(
+            (*whole(t["data_offsets"], count=2), prod(whole(t["shape"])) * BITS[t["dtype"]], name)
+            for name, t in tensors.items()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged("its header cannot be read") from None
     reached = 0
-    for begin, end, count, kind in spans:
-        if begin != reached or end - begin != count * BYTES.get(kind, 1):
+    for begin, end, bits, name in spans:
+        if begin != reached or 8 * (end - begin) != bits:
             raise damaged("its tensors do not lie one behind the other")
         reached = end
+        yield name, Tensor(file, 8 + length + begin, end - begin)
     if 8 + length + reached != size:
         raise damaged(f"{8 + length + reached} bytes are needed, {size} are there")
-    return tensors, 8 + length
+
+
+def whole(values: Any, count: int | None = None, least: int = 0) -> list[int]:
+    """The list, if it is one of `count` whole numbers from `least` on; ValueError where not."""
+    fits = isinstance(values, list) and count in (None, len(values))
+    if not fits or not all(type(value) is int and value >= least for value in values):
+        raise ValueError
+    return values

@@ -1,7 +1,8 @@
 """Deals cells out to the GPUs, one process on each, and shows how far they are.
 
 A process keeps the model that it has loaded: it is given that model's cells first. If it dies, the
-row that it was at has failed, and a new process measures the cell again without that row.
+row that it was at has failed, and a new process measures the cell again without that row. A GPU on
+which no process ever said a word gives its cell back and is given no other.
 """
 
 import contextlib
@@ -35,7 +36,8 @@ class Process:
 
     def __init__(self, command: Sequence[str], gpu: str, log: Path):
         self.said: queue.Queue[str | None] = queue.Queue()
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": gpu}
+        # In the order of nvidia-smi, which says what the GPU of a number is.
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as errors:
             self.process = subprocess.Popen(
@@ -130,7 +132,7 @@ class Progress:
 
 
 class Dealer:
-    """Has every cell measured; `faults` are the cells that could not be, and why."""
+    """Has every cell measured; `faults` are the reasons why some could not be, with those cells."""
 
     def __init__(
         self,
@@ -143,14 +145,27 @@ class Dealer:
         self.choices, self.todo = choices, list(todo)
         self.start, self.job_of, self.progress = start, job_of, progress
         self.lock = threading.Lock()
-        self.faults: list[str] = []
+        self.dead: set[str] = set()  # GPUs on which no process said a word
+        self.faults: dict[str, list[str]] = {}
 
     def run(self, gpus: Sequence[str]) -> None:
-        threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in gpus]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        # A dead GPU may give its cell back when the others have ended already.
+        while self.todo and (left := [gpu for gpu in gpus if gpu not in self.dead]):
+            threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in left]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        for cell in self.todo:
+            self.close(cell, "no GPU is left")
+
+    def said(self) -> list[str]:
+        """Each fault once, with the first of the cells that have it."""
+        found = []
+        for fault, (first, *others) in self.faults.items():
+            more = f" and {len(others)} other{'s' * (len(others) > 1)}" if others else ""
+            found.append(f"{first}{more}: {fault}")
+        return found
 
     def take(self, model: str) -> Cell | None:
         """A cell of the model that is loaded, or of the one of which most is left to do."""
@@ -166,7 +181,7 @@ class Dealer:
             return cell
 
     def work(self, gpu: str) -> None:
-        process, model = None, ""
+        process, model, works = None, "", False
         while cell := self.take(model):
             failed: dict[str, str] = {}
             while True:
@@ -174,6 +189,7 @@ class Dealer:
                 try:
                     process, model = process or self.start(gpu), cell.model
                     for said in process.do(self.job_of(cell) | {"failed": failed}):
+                        works = True
                         if "row" in said:
                             at = said["row"]
                             self.progress.show(cell, said["part"], f"{said['way']}, {at}")
@@ -185,6 +201,9 @@ class Dealer:
                 except Died as died:
                     process.end()
                     process = None
+                    if not works:
+                        self.give_back(cell, gpu, f"{died} without a word; is there such a GPU?")
+                        return
                     if not at or at in failed:  # without a row to leave out it would go on so
                         self.close(cell, str(died))
                         break
@@ -192,9 +211,16 @@ class Dealer:
         if process:
             process.end()
 
+    def give_back(self, cell: Cell, gpu: str, fault: str) -> None:
+        with self.lock:
+            self.todo.append(cell)
+            self.dead.add(gpu)
+            self.faults.setdefault(fault, []).append(f"GPU {gpu}")
+
     def close(self, cell: Cell, fault: str) -> None:
         with self.lock:
-            self.faults += [f"{cell.text}: {fault}"] * bool(fault)
+            if fault:
+                self.faults.setdefault(fault, []).append(cell.text)
         self.progress.show(cell, 1, "could not be measured" if fault else "done")
 
 

@@ -315,7 +315,12 @@ def main() -> None:
     build.quiet()
     from experiments.end_to_end.gpu import Gpu
 
-    serve(sys.stdin, lambda what: print(json.dumps(what), file=out), Gpu())
+    def report(what: dict[str, Any]) -> None:
+        print(json.dumps(what), file=out)
+
+    gpu = Gpu()
+    report({"ready": True})  # there is such a GPU: if the process dies now, it is another's fault
+    serve(sys.stdin, report, gpu)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def choose(
     models = [name for found in ours for name in (found[:1] if quick else found)]
     models = [model] if model else models
     for name in models:
-        is_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+        is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name)
         if name not in sizes.known() and not Path(name).is_dir() and not is_hub:
             listed = ", ".join(sizes.known())
             raise InputError(
@@ -118,7 +118,7 @@ def choose(
     if quick:
         found = replace(found, tokens=QUICK_TOKENS, profiled=QUICK_PROFILED)
     if tokens:
-        found = replace(found, tokens=numbers("TOKENS", tokens)[0])
+        found = replace(found, tokens=number("TOKENS", tokens))
     if found.tokens < 2:
         raise InputError("TOKENS: 2 at least: the first comes with the prompt")
     if min(found.batches) < 2:
@@ -127,11 +127,17 @@ def choose(
 
 
 def numbers(name: str, text: str) -> tuple[int, ...]:
-    """'2,8 64' as numbers, each once."""
-    words = re.split(r"[,\s]+", text.strip(", \t\n")) if text.strip(", \t\n") else []
+    """'2,8 64' as numbers, each once; none where nothing was given."""
+    words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []
     if not all(re.fullmatch(r"\d{1,6}", word) for word in words):
         raise InputError(f"{name}: give numbers such as 2,8,64, not '{text}'")
     return tuple(dict.fromkeys(map(int, words)))
+
+
+def number(name: str, text: str) -> int:
+    if not re.fullmatch(r"\d{1,6}", text.strip()):
+        raise InputError(f"{name}: give one number, not '{text}'")
+    return int(text)
 
 
 def rows_of(kernels: str, peers: Sequence[str]) -> tuple[Row, ...]:

@@ -20,7 +20,9 @@ from claims.json_files import read_text
 MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one
 FIRST_TOKEN = 3  # below it are most tokenizers' special ones
-MOST_LONG = 900  # less than any model's sliding window, so that every layer sees the whole prompt
+# With 32 new tokens, less than the sliding window of every model of data/models/transformers.json.
+# A checkpoint's may be shorter (Gemma-3-1B's is 512); generate.py refuses what is longer.
+MOST_LONG = 900
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ def drawn(seed: int, count: int = 64) -> Prompts:
 def read(file: Path) -> Prompts:
     """One JSON object per line with 'question' or 'prompt', a text, or with 'tokens', a list."""
     items: list[str | tuple[int, ...]] = []
-    for number, line in enumerate(read_text(file).splitlines(), 1):
+    for number, line in enumerate(read_text(file).split("\n"), 1):  # a text may hold other ends
         if not line.strip():
             continue
         where = f"{file}:{number}"
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{where}: is not one JSON object") from None
         items.append(prompt_of(found, where))
     if not items:

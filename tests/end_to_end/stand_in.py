@@ -1,7 +1,7 @@
 """Stands in for measure.py: says what it says and writes what it writes, but measures nothing.
 
-The file named by STAND_IN tells it what goes wrong: {"die_at": kernel}, {"refuse": text}, or
-{"silent": true}; and each job is added to the file `jobs` beside it.
+The file named by STAND_IN tells it what goes wrong: {"dead": GPUs}, {"die_at": kernel},
+{"refuse": text}, or {"silent": true}; and each job is added to the file `jobs` beside it.
 """
 
 import json
@@ -41,6 +41,9 @@ def main():
     for line in sys.stdin:
         job, told = json.loads(line), json.loads(plan.read_text())
         gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+        if gpu in told.get("dead", ()):
+            time.sleep(1)  # the others may be done with all that they were given
+            sys.exit(1)
         with plan.with_name("jobs").open("a") as jobs:
             facts = [os.getpid(), gpu, job["cell"]["model"], job["cell"]["batch"], job["failed"]]
             jobs.write(json.dumps(facts) + "\n")

@@ -71,8 +71,30 @@ def test_shards_are_those_of_the_index(folder):
     assert len(checkpoint.read(folder)) == 2
     index.write_text(json.dumps({"weight_map": {"c.weight": "model-00002-of-00002.safetensors"}}))
     assert fault(folder) == "lacks model-00002-of-00002.safetensors; was it downloaded whole?"
-    index.write_text("[]")
-    assert fault(folder).endswith("has no weight_map")
+    for text in ("[]", '{"weight_map": {"a.weight": ["x"]}}'):
+        index.write_text(text)
+        assert fault(folder).endswith("has no weight_map with files' names")
+
+
+def test_codes_may_lie_in_another_shard_than_their_state(folder):
+    a = quantized("a", STATE)
+    state = {name: a.pop(name) for name in list(a) if name.endswith("__nf4")}
+    (folder / "model.safetensors").write_bytes(safetensors(state))
+    (folder / "more.safetensors").write_bytes(safetensors(a))
+    assert checkpoint.read(folder) == [Layer("a.weight", 256, 128, 64, False, "float16")]
+
+
+def test_every_type_of_a_tensor_has_its_size(folder):
+    # Of 8 elements each.
+    sizes = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8}
+    sizes |= {"F8_E4M3": 8, "F8_E8M0": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16}
+    sizes |= {"U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64, "C64": 64}
+    others = {f"of {kind}": (kind, [2, 4], bytes(size)) for kind, size in sizes.items()}
+    file = folder / "model.safetensors"
+    file.write_bytes(safetensors(quantized("a", STATE) | others))
+    assert len(checkpoint.read(folder)) == 1
+    file.write_bytes(safetensors({"x": ("U16", [3], bytes(3))}))
+    assert fault(folder).endswith("its tensors do not lie one behind the other")
 
 
 def test_what_is_no_nf4_checkpoint(folder, tmp_path):
@@ -100,6 +122,13 @@ def test_a_folder_without_weights(folder):
     assert fault(folder) == "lacks model.safetensors; was it downloaded whole?"
 
 
+OFFSETS = {
+    "three_offsets": lambda begin, end: [begin, end, end],
+    "float_offset": lambda begin, end: [begin, float(end)],
+    "text_offset": lambda begin, end: [str(begin), end],
+}
+
+
 def damage(content, what):
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
@@ -111,6 +140,12 @@ def damage(content, what):
         header["norm"]["shape"] = [4]
     elif what == "no_offsets":
         del header["norm"]["data_offsets"]
+    elif what in OFFSETS:
+        header["norm"]["data_offsets"] = OFFSETS[what](*header["norm"]["data_offsets"])
+    elif what == "negative_shape":
+        header["norm"]["shape"] = [-1, -3]
+    elif what == "another_type":
+        header["norm"]["dtype"] = "F17"
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + content[8 + length :]
 
@@ -122,6 +157,11 @@ def damage(content, what):
         ("overlapping", "its tensors do not lie one behind the other"),
         ("too_short", "its tensors do not lie one behind the other"),
         ("no_offsets", "its header cannot be read"),
+        ("three_offsets", "its header cannot be read"),
+        ("float_offset", "its header cannot be read"),
+        ("text_offset", "its header cannot be read"),
+        ("negative_shape", "its header cannot be read"),
+        ("another_type", "its header cannot be read"),
     ],
 )
 def test_damaged_files(folder, what, line):
@@ -130,6 +170,12 @@ def test_damaged_files(folder, what, line):
     said = fault(folder)
     assert said.startswith("model.safetensors: is no whole safetensors file: ")
     assert line in said
+
+
+def test_a_header_that_is_nested_too_deeply(folder):
+    text = b'{"a":' + b"[" * 100_000
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    assert fault(folder).endswith("its header cannot be read")
 
 
 @pytest.mark.parametrize("content", [b"", b"1234567", struct.pack("<Q", 1 << 40) + b"{}"])
@@ -144,8 +190,32 @@ def test_another_output_type(folder):
     assert fault(folder).endswith("a.weight: is dequantized to float32; fp16 or bf16 is needed")
 
 
-@pytest.mark.parametrize("text", [b"{", b"[]", b'{"shape": [1, 2]}', b'{"shape": 3}'])
+DAMAGED = [{"shape": [-256, -128]}, {"shape": [0, 128]}, {"shape": [256.0, 128]}]
+DAMAGED += [{"blocksize": size} for size in (0, -64, float("inf"), 64.5, True)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"{", b"[]", b'{"shape": [1, 2]}', b'{"shape": 3}', b"[" * 100_000),
+        *(json.dumps(STATE | change).encode() for change in DAMAGED),
+    ],
+    ids=lambda text: text[:80].decode(),
+)
 def test_a_damaged_quant_state(folder, text):
     tensors = {"a.weight.quant_state.bitsandbytes__nf4": ("U8", [len(text)], text)}
     (folder / "model.safetensors").write_bytes(safetensors(tensors))
     assert fault(folder) == "model.safetensors: a.weight: its quant_state is damaged"
+
+
+@pytest.mark.parametrize("shape", [[256, 127], [512, 128], [1 << 40, 1 << 40]])
+def test_a_shape_that_the_codes_cannot_fill(folder, shape):
+    tensors = quantized("a", STATE | {"shape": shape})
+    (folder / "model.safetensors").write_bytes(safetensors(tensors))
+    rows, columns = shape
+    assert fault(folder) == (
+        f"model.safetensors: a.weight: its codes are not those of {rows} x {columns}"
+    )
+    del tensors["a.weight"]
+    (folder / "model.safetensors").write_bytes(safetensors(tensors))
+    assert fault(folder).endswith(f"its codes are not those of {rows} x {columns}")

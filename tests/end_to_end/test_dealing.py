@@ -164,11 +164,65 @@ def test_what_a_process_refuses_is_said_and_the_others_go_on(told, tmp_path):
     with pytest.raises(command.InputError) as error:
         measure(tmp_path, "--model", "qwen3-32b")
     log = tmp_path / "results/end_to_end/timing.log"
-    assert str(error.value) == (
-        f"qwen3-32b, batch 2: x: cannot be loaded (log: {log}); "
-        f"qwen3-32b, batch 64: x: cannot be loaded (log: {log})"
-    )
+    assert str(error.value) == (f"qwen3-32b, batch 2 and 1 other: x: cannot be loaded (log: {log})")
     assert len(jobs(told)) == 2
+    with pytest.raises(command.InputError, match="batch 2 and 3 others: x: cannot be loaded"):
+        measure(tmp_path, "--model", "qwen3-32b", "--batches", "2,4,8,16")
+
+
+ABSENT = "the process ended with status 1 without a word; is there such a GPU?"
+
+
+def test_a_dead_gpu_leaves_its_cells_to_the_others(told, tmp_path):
+    told.write_text(json.dumps({"dead": ["1"]}))
+    with pytest.raises(command.InputError) as error:
+        measure(tmp_path, "--gpus", "0,1")
+    output = tmp_path / "results/end_to_end/timing.json"
+    assert str(error.value) == f"GPU 1: {ABSENT} (log: {output.with_suffix('.log')})"
+    assert {gpu for _, gpu, *_ in jobs(told)} == {"0"}
+    assert len(list((output.parent / "parts").iterdir())) == 6
+    assert len({(r.problem["model"], r.problem["batch"]) for r in load(output).records}) == 6
+
+
+def test_without_a_living_gpu_nothing_is_measured(told, tmp_path):
+    told.write_text(json.dumps({"dead": ["0", "1"]}))
+    with pytest.raises(command.InputError) as error:
+        measure(tmp_path, "--gpus", "0,1")
+    log = tmp_path / "results/end_to_end/timing.log"
+    dead, cells = str(error.value).split(f" (log: {log}); ")
+    assert dead in (f"GPU 0 and 1 other: {ABSENT}", f"GPU 1 and 1 other: {ABSENT}")
+    assert cells.endswith(f" and 5 others: no GPU is left (log: {log})")
+    assert not (tmp_path / "results/end_to_end/timing.json").exists()
+
+
+def test_gpus_have_the_numbers_of_nvidia_smi(tmp_path):
+    says = """printf '{"ended": "%s %s"}\\n' $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES"""
+    process = deal.Process(["sh", "-c", says], "1", tmp_path / "log")
+    assert [*process.do({})] == [{"ended": "PCI_BUS_ID 1"}]
+    process.end()
+
+
+@pytest.mark.parametrize("given", [[], ["--dry-run"]])
+def test_kernels_and_checkpoints_are_checked_first(told, tmp_path, monkeypatch, given):
+    class Built:
+        def kernels(self):
+            return ["branch_tree", "shared_lut", "streaming"]
+
+    monkeypatch.setattr(command.dropin, "Library", Built)
+    with pytest.raises(command.InputError) as error:
+        measure(tmp_path, "--kernels", "nix", *given)
+    assert str(error.value) == (
+        "KERNELS: there is no 'nix'; give some of branch_tree, shared_lut, streaming"
+    )
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(command.InputError, match=r"mine: is no checkpoint: it has no config.json"):
+        measure(tmp_path, "--model", str(tmp_path / "mine"), *given)
+    assert jobs(told) == []
+
+
+def test_kernels_of_a_library_that_is_not_built_are_left_to_the_run(told, tmp_path, monkeypatch):
+    monkeypatch.setattr("dropin.dropin.BUILT", tmp_path / "none.so")
+    assert measure(tmp_path, "--model", "qwen3-32b", "--kernels", "new")[0] == 0
 
 
 def test_a_process_that_says_nothing_is_ended(told, tmp_path, monkeypatch):
@@ -192,6 +246,12 @@ def test_gpus_are_those_that_are_left_to_us(monkeypatch):
     assert command.visible([1, 0]) == ["GPU-ab", "5"]
     with pytest.raises(command.InputError, match="GPUS: there are 2, from 0, but 2 is given"):
         command.visible([2])
+
+
+def test_gpus_without_a_number(told, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    with pytest.raises(command.InputError, match="GPUS: give numbers such as 2,8,64, not ','"):
+        measure(tmp_path, "--gpus", ",")
 
 
 def test_a_python_that_is_gone_is_said(told, tmp_path):

@@ -4,6 +4,7 @@
 
 import json
 import sys
+import types
 from dataclasses import replace
 
 import pytest
@@ -342,3 +343,51 @@ def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkey
     graphs = [row for (_, way), row in found.items() if way == "graph"]
     assert {row.outcome for row in graphs} == {"unsupported"}
     assert "a replay does not write to the cache where its step would" in graphs[0].reason
+
+
+@pytest.fixture
+def advised(tmp_path, monkeypatch):
+    """Calls `make advise`'s command: its exit status."""
+    import experiments.end_to_end
+
+    gpu = types.SimpleNamespace(Gpu=on_cpu.Cpu)
+    monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", gpu)
+    monkeypatch.setattr(experiments.end_to_end, "gpu", gpu, raising=False)
+    folder = str(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"]))
+    return lambda *options: advise.run(advise.parser(), [*options, "--", folder])
+
+
+@pytest.mark.parametrize(
+    ("batch", "line"),
+    [
+        ("x", "error: BATCH: give one number, not 'x'\n"),
+        ("2,4", "error: BATCH: give one number, not '2,4'\n"),
+        ("-1", "error: BATCH: give one number, not '-1'\n"),
+        ("0", "error: BATCH: 1 at least\n"),
+    ],
+)
+def test_advice_for_no_batch(advised, capsys, batch, line):
+    assert (advised(f"--batch={batch}"), capsys.readouterr().err) == (2, line)
+
+
+def test_advice_that_does_not_fit(advised, capsys, monkeypatch):
+    def exhaust(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nMore of it")
+
+    line = "error: out of memory: batch 64 does not fit on this GPU; give a smaller BATCH\n"
+    for function in ("times", "copies"):
+        with monkeypatch.context() as patch:
+            patch.setattr(advise, function, exhaust)
+            assert (advised("--batch=64"), capsys.readouterr().err) == (2, line)
+    # A kernel is not left out for it.
+    monkeypatch.setitem(on_cpu.KERNELS, "streaming", exhaust)
+    assert (advised("--batch=64"), capsys.readouterr().err) == (2, line)
+
+
+def test_advice_without_the_library(advised, capsys, monkeypatch):
+    def refuse():
+        raise sys.modules["dropin"].DropinError("none.so: no such file; run make dropin")
+
+    monkeypatch.setattr(sys.modules["dropin"], "install", refuse)
+    assert advised() == 2
+    assert capsys.readouterr().err == "error: none.so: no such file; run make dropin\n"

@@ -74,6 +74,11 @@ def test_choices_are_taken_as_given(tmp_path):
     [
         ({"model": "nothing"}, "MODEL: there is no folder 'nothing'; give a checkpoint's"),
         ({"batches": "2,x"}, "BATCHES: give numbers such as 2,8,64, not '2,x'"),
+        ({"model": "../typo"}, "MODEL: there is no folder '../typo'; give a checkpoint's"),
+        ({"model": ".a/b"}, "MODEL: there is no folder '.a/b'; give a checkpoint's"),
+        ({"batches": ","}, "BATCHES: give numbers such as 2,8,64, not ','"),
+        ({"tokens": ","}, "TOKENS: give one number, not ','"),
+        ({"tokens": "8,16"}, "TOKENS: give one number, not '8,16'"),
         ({"batches": "1"}, "BATCHES: 2 at least: at one row bitsandbytes does not dequantize"),
         ({"tokens": "1"}, "TOKENS: 2 at least: the first comes with the prompt"),
         ({"kernels": "a/b"}, "KERNELS: 'a/b' is no kernel's name"),

@@ -41,11 +41,20 @@ def test_a_file_with_questions_tokens_and_blank_lines(tmp_path):
     assert [len(row) for row in tokens_of(found, 3, 100, 1)] == [6, 2, 2]
 
 
+def test_only_a_newline_ends_a_line(tmp_path):
+    file = tmp_path / "x.jsonl"
+    texts = ["one\u2028two", "three\x85four"]
+    lines = [json.dumps({"prompt": text}, ensure_ascii=False) for text in texts]
+    file.write_bytes("\r\n".join(lines).encode())
+    assert read(file).items == tuple(texts)
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         ("", "x.jsonl: holds no prompt"),
         ("{", "x.jsonl:1: is not one JSON object"),
+        ("[" * 100_000, "x.jsonl:1: is not one JSON object"),
         ('{"question": "a"}\n[]', "x.jsonl:2: needs 'question' or 'prompt' with a text, or"),
         ('{"question": ""}', "x.jsonl:1: needs 'question'"),
         ('{"tokens": [1, -1]}', "x.jsonl:1: needs 'question'"),
