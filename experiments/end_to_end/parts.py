@@ -56,12 +56,18 @@ def digest(*facts: Any) -> str:
 
 def run_of(choices: Choices, installed: str) -> str:
     """The same for parts that can be compared: of the same rows, prompts and libraries."""
-    libraries = [Path(row.library) for row in choices.rows if row.library]
-    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in libraries]
-    rows = sorted((row.kernel, row.kind) for row in choices.rows)
+    rows = sorted((row.kernel, row.kind, content_of(row.library)) for row in choices.rows)
     prompts = (choices.prompts.text, choices.prompts.items)
     counts = (choices.tokens, choices.timed, choices.profiled, choices.seed)
-    return digest(rows, stats, prompts, counts, installed)
+    return digest(rows, prompts, counts, installed)
+
+
+def content_of(library: str) -> str:
+    """A digest of the file; empty for a row without one."""
+    if not library:
+        return ""
+    with Path(library).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_of(output: Path, cell: Cell, run: str) -> Path:
