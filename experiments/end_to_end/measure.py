@@ -201,6 +201,9 @@ class Bench:
     def too_little(self, cell: Cell, choices: Choices) -> str:
         needed, there = bytes_needed(choices, cell), self.gpu.facts()["memory_bytes"]
         needs = f"about {needed / 1e9:.0f} GB are needed" if needed else "more is needed"
+        files = list(Path(cell.model).glob("*.safetensors")) if not needed else []
+        if files:
+            needs = f"its weights alone take {sum(f.stat().st_size for f in files) / 1e9:.1f} GB"
         return f"out of memory: {needs}, the GPU has {there / 1e9:.0f} GB"
 
     def record(
