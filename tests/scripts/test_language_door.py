@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_front_door import HOSTILE, ROOT, checkout, make, program  # noqa: F401, a fixture
+from front_door import HOSTILE, ROOT, make, program
 
 from languages.__main__ import LANGUAGES
 
@@ -21,7 +21,7 @@ esac
 
 
 @pytest.fixture
-def door(checkout):  # noqa: F811
+def door(checkout):
     """With the pins of both compilers, and stand-ins for Python."""
     shutil.copytree(ROOT / "languages", checkout / "languages")
     program(checkout / "python3", PYTHON)

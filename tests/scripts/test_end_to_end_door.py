@@ -1,0 +1,135 @@
+"""What users hand to the end-to-end experiment and to `make advise`, and the Python they run in."""
+
+import os
+import shutil
+
+import pytest
+from front_door import ECHO, HOSTILE, make, program, run
+
+CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS")
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_chosen_of_a_run_reaches_it_as_it_is(checkout, value):
+    passes = checkout / "experiments/mine/passes"
+    passes.write_text("check verify {chosen}\nsteps python -m steps {chosen}\n")
+    given = [f"{name}={value}" for name in CHOSEN]
+    wanted = "".join(f"<--{name.lower()}>\n<{value}>\n" for name in CHOSEN)
+    done = make(checkout, "reproduce-mine", *given, "QUICK=1", "RECORDED=nowhere")
+    assert f"{wanted}<--quick>\n" in done.stdout
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
+    where |= dict.fromkeys(CHOSEN, value) | {"PEER": ""}
+    done = run(checkout, "scripts/reproduce", "mine", **where)
+    assert f"<-m>\n<steps>\n{wanted}<--output>\n<results/mine/steps.json>\n" in done.stdout
+    # A Python pass that can say what it would run does so.
+    done = run(checkout, "scripts/reproduce", "mine", **where, DRY_RUN="1")
+    assert done.stdout.endswith(f"<-m>\n<steps>\n{wanted}<--dry-run>\n")
+    assert not list(checkout.rglob("injected"))
+
+
+def test_quick_that_is_off_is_none(checkout):
+    (checkout / "experiments/mine/passes").write_text("check verify {chosen} --end\n")
+    for value in ("", "0", "no"):
+        done = make(checkout, "reproduce-mine", f"QUICK={value}", "RECORDED=nowhere")
+        assert "--quick" not in done.stdout and "<--end>\n" in done.stdout
+
+
+def test_table_1_and_figure_4_are_one_run(checkout):
+    folder = checkout / "experiments/end_to_end"
+    folder.mkdir()
+    (folder / "passes").write_text("timing python -m experiments.end_to_end timing\n")
+    (folder / "requirements.txt").touch()
+    for target in ("reproduce-table1", "reproduce-figure4"):
+        done = make(checkout, target, "RECORDED=nowhere")
+        assert done.returncode == 2
+        said = done.stderr.splitlines()[0]
+        assert said.startswith("reproduce-end_to_end: ")
+        assert said.endswith(", and there is no recorded run of it in nowhere yet")
+        assert done.stdout == ""
+
+
+def test_advise_needs_a_gpu(checkout):
+    done = make(checkout, "advise", "MODEL=x")
+    assert done.stderr.startswith("advise: nothing to measure: ")
+
+
+@pytest.fixture
+def advising(checkout):
+    """A checkout whose programs say what they are given, as on a machine with a GPU."""
+    (checkout / "experiments/end_to_end").mkdir()
+    (checkout / "experiments/end_to_end/requirements.txt").touch()
+    program(checkout / "echo", ECHO)
+    names = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
+    program(checkout / "scripts/end_to_end", f"#!/bin/sh\n{names}\n")
+    program(checkout / "scripts/dropin", "#!/bin/sh\necho built\n")
+    return checkout
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_advise_builds_what_it_needs_whatever_is_dry(advising, value):
+    for dry in ([], ["DRY_RUN=1"]):
+        given = ["PRESET=gpu", f"MODEL={value}", f"BATCH={value}", *dry]
+        done = run(advising, "make", "advise", *given)
+        words = ["-m", "experiments.end_to_end.advise", f"--batch={value}", "--", value]
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == "built\n" + "".join(f"<{word}>\n" for word in words)
+        shutil.rmtree(advising / "build/end_to_end")
+    assert not list(advising.rglob("injected"))
+
+
+def test_a_dry_run_of_the_experiment_builds_nothing(advising):
+    (advising / "experiments/end_to_end/passes").touch()
+    done = run(advising, "make", "reproduce-table1", "PRESET=gpu", "DRY_RUN=1")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (advising / "build/end_to_end").exists()
+
+
+def test_the_python_with_torch_is_one_that_is_there_or_an_environment_of_its_own(checkout):
+    (checkout / "experiments/end_to_end").mkdir()
+    (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
+    tools = checkout / "tools"
+    tools.mkdir()
+    path = f"{tools}:{os.environ['PATH']}"
+    named = checkout / "build/end_to_end/python"
+    program(tools / "python3", "#!/bin/sh\nexit 0\n")
+    assert run(checkout, "scripts/end_to_end", PATH=path).returncode == 0
+    assert named.read_text() == "python3\n"
+    program(tools / "python3", "#!/bin/sh\necho 'no network' >&2; exit 1\n")
+    done = run(checkout, "scripts/end_to_end", PATH=path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "end_to_end: installing torch==2.11.0 into build/end_to_end/environment\n"
+        "end_to_end: cannot be installed: is there a network? (log: build/end_to_end.log)\n"
+    )
+    makes = 'mkdir -p "$last/bin"; cp "$0" "$last/bin/python"'
+    serves = 'case "$0" in build/*) echo "no driver" >&2; exit "$(cat serves)";; esac; exit 1'
+    cases = f'case "$*" in *venv*) {makes};; *pip*) ;; *) {serves};; esac'
+    program(tools / "python3", f"#!/bin/sh\nfor last; do :; done\n{cases}\n")
+    named.unlink()
+    (checkout / "serves").write_text("1")
+    done = run(checkout, "scripts/end_to_end", PATH=path)
+    assert (done.returncode, named.exists()) == (2, False)
+    said = "end_to_end: build/end_to_end/environment does not serve: no driver"
+    assert done.stderr.splitlines()[1:] == [said]
+    (checkout / "serves").write_text("0")
+    assert run(checkout, "scripts/end_to_end", PATH=path).returncode == 0
+    assert named.read_text() == "build/end_to_end/environment/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "serves"),
+    [("5.17.0", True), ("10.0", True), ("5.18.0.dev0", True), ("5.2.1", False), ("4.99", False)],
+)
+def test_versions_of_transformers_are_numbers(checkout, tmp_path, version, serves):
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    for name in ("accelerate", "bitsandbytes", "fastjsonschema", "numpy", "torch", "transformers"):
+        (modules / f"{name}.py").write_text(f"__version__ = '{version}'\n")
+    gpu = "import types\ncuda = types.SimpleNamespace(is_available=lambda: True)\n"
+    (modules / "torch.py").write_text(gpu)
+    program(checkout / "scripts/pinned", "#!/bin/sh\nexit 2\n")
+    done = run(checkout, "scripts/end_to_end", PYTHONPATH=str(modules))
+    assert (done.returncode == 0) is serves
+    log = (checkout / "build/end_to_end/probe.log").read_text()
+    assert log == "" if serves else log.endswith(f": transformers {version} < 5.17\n")
+    assert (checkout / "build/end_to_end/python").exists() is serves
