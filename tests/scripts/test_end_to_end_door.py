@@ -46,6 +46,8 @@ def test_table_1_and_figure_4_are_one_run(checkout):
         assert said.startswith("reproduce-end_to_end: ")
         assert said.endswith(", and there is no recorded run of it in nowhere yet")
         assert done.stdout == ""
+        dry = make(checkout, target, "RECORDED=nowhere", "DRY_RUN=1").stdout.splitlines()
+        assert dry[-1].startswith("show nothing: ") and dry[-1].endswith(" in nowhere yet")
 
 
 def test_advise_needs_a_gpu(checkout):
