@@ -20,11 +20,12 @@ constexpr std::uint64_t any_size = ~std::uint64_t{0};
 
 // The winners of `make reproduce-ceilings` on an H200 (data/recorded/h200/ceilings/sweep.json).
 constexpr Fastest copies[] = {
-    {16 << 20, launch_copying<CopyForm<256, 2, PassL1, StreamingAccess>>},
+    {12 << 20, launch_copying<CopyForm<256, 2, PassL1, StreamingAccess>>},
     {any_size, launch_copying<CopyForm<256, 1, KeepReads, PlainAccess>>},
 };
 constexpr Fastest few_reads[] = {
-    {64 << 20, launch_mixing<MixedForm<128, 8, uint2, 5, 1, StreamingAccess, StreamingAccess>>},
+    {36 << 20, launch_mixing<MixedForm<128, 8, uint2, 5, 1, StreamingAccess, StreamingAccess>>},
+    {64 << 20, launch_mixing<MixedForm<128, 8, uint4, 3, 1, StreamingAccess, StreamingAccess>>},
     {any_size,
      launch_mixing<
          MixedForm<1024, 1, std::uint32_t, 2, 1, StreamingAccess, StreamingAccess, 2 << 20>>},

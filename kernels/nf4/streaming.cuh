@@ -79,64 +79,57 @@ __global__ void __launch_bounds__(Shape::threads)
                                               Shape::burst_words * weights_per_word, n);
   }
 
-  // All loads come before the barrier, so all are in flight at once. Where words are not aligned,
-  // every word ends in the codes of the next, and perhaps with the scale of the next block. A warp
-  // then loads each scale of its 32 words once, and lane i the codes behind the i-th 32. It counts
-  // in parts of a block that are no longer than its weights: so every 32 words begin equally far
-  // into a part, and a lane finds its scales at the same lanes each time.
-  constexpr int log2_warp = 8;  // of the weights in 32 words
-  static_assert(32 * weights_per_word == 1 << log2_warp);
-  const int log2_part = min(scales.shift, log2_warp);
-  const Index into_part = words.first & ((Index{1} << log2_part) - 1);
-  const auto parts_until = [&](unsigned weight) { return (into_part + weight) >> log2_part; };
-  const Index lane = threadIdx.x % 32, readable = words.count + (!Aligned && words.shift != 0);
-  const auto load_codes = [&](Index at) {
-    return at < readable ? reads.load(words.codes + at) : 0;
-  };
-  const auto first_word = [&](Index i) { return tile + i * Shape::threads + threadIdx.x - lane; };
-  std::uint32_t word[Shape::words], behind = 0;
-  typename Scales::Loaded loaded[Shape::words];
+  // All loads come before the barrier, so all are in flight at once.
+  const Index own = tile + threadIdx.x, last_block = block_of(n - 1);
+  const auto exists = [&](int i) { return own + i * Shape::threads < words.count; };
+  const std::uint32_t* const own_codes = words.codes + own;
+  std::uint32_t word[Shape::words] = {}, next[Shape::words] = {};
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = first_word(i) + lane;
-    word[i] = load_codes(at);
-    Index block = block_of(first_weight(at));
-    bool exists = at < words.count;
-    if constexpr (!Aligned) {
-      const Index part = (first_weight(first_word(i)) >> log2_part) + lane;
-      block = part >> (scales.shift - log2_part);
-      exists = lane <= parts_until((1 << log2_warp) - 1) && part <= (n - 1) >> log2_part;
-    }
-    loaded[i] = exists ? Scales::load(reads, scales, block) : typename Scales::Loaded{};
+    if (exists(i)) word[i] = reads.load(own_codes + i * Shape::threads);
+    if (exists(i) && !Aligned) next[i] = reads.load(own_codes + i * Shape::threads + 1);
   }
-  if (!Aligned && lane < Shape::words) behind = load_codes(first_word(lane) + 32);
+
+  // Where words are not aligned, a word may have the scales of two blocks. Half a warp then loads
+  // each scale of the warp's 32 words once, and the other half those of its next 32. They count in
+  // parts of a block that are no longer than 32 words: so all 32 begin equally far into a part, and
+  // a lane finds its scales at the same lanes each time.
+  constexpr unsigned half = 16, log2_warp = 8;  // of the weights in 32 words
+  static_assert(32 * weights_per_word == 1 << log2_warp);
+  const unsigned lane = threadIdx.x % 32, log2_part = min(scales.shift, int{log2_warp});
+  const unsigned into_part = words.first & ((1u << log2_part) - 1);
+  const auto parts_until = [&](unsigned weight) { return (into_part + weight) >> log2_part; };
+  const Index first_of_half = own - lane + lane / half * Shape::threads;
+  const Index part = (first_weight(first_of_half) >> log2_part) +
+                     min(lane % half, parts_until((1u << log2_warp) - 1));
+  constexpr int loads = Aligned ? Shape::words : (Shape::words + 1) / 2;
+  typename Scales::Loaded loaded[loads];
+#pragma unroll
+  for (int i = 0; i < loads; ++i) {
+    const int weights = (Aligned ? i : 2 * i) * Shape::threads * weights_per_word;
+    const Index block = Aligned ? block_of(first_weight(own) + weights)
+                                : (part + (weights >> log2_part)) >> (scales.shift - log2_part);
+    loaded[i] = Scales::load(reads, scales, min(block, last_block));
+  }
   fill_tables();
 
   const typename Shape::Writes stores;
-  if (!Aligned) behind = in_order(behind);
-  const unsigned in_warp = lane * weights_per_word;
-  const int first_scale = parts_until(in_warp), last_scale = parts_until(in_warp + 7);
+  uint4* const own_weights = reinterpret_cast<uint4*>(output + words.first) + own;
+  const int first_scale = parts_until(lane * weights_per_word),
+            last_scale = parts_until(lane * weights_per_word + weights_per_word - 1);
   // A block that begins inside a word does so at the same place in every word.
-  const int before = static_cast<int>(-words.first % weights_per_word);
+  const int before = Aligned ? 0 : static_cast<int>(-words.first % weights_per_word);
   // Threads past the end decode a word of zeros, because a branch around it would cost the others.
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const Index at = first_word(i) + lane;
-    const float scale = Scales::value(storage, scales, loaded[i]);
-    uint4 weights;
-    if constexpr (Aligned) {
-      weights = decoded<Out>(table, entry_offsets(word[i]), [=](int) { return scale; });
-    } else {
-      const float first = __shfl_sync(~0u, scale, first_scale),
-                  last = __shfl_sync(~0u, scale, last_scale);
-      const std::uint32_t own = in_order(word[i]), next = __shfl_down_sync(~0u, own, 1),
-                          end = __shfl_sync(~0u, behind, i);
-      const auto offsets = joined_offsets(own, lane == 31 ? end : next, words.shift);
-      weights = decoded<Out>(table, offsets, [=](int k) { return k < before ? first : last; });
-    }
-    if (at < words.count) {
-      stores.store(reinterpret_cast<uint4*>(output + words.first) + at, weights);
-    }
+    const float scale = Scales::value(storage, scales, loaded[Aligned ? i : i / 2]);
+    const int from = i % 2 * half;
+    const float first = Aligned ? scale : __shfl_sync(~0u, scale, from + first_scale),
+                last = Aligned ? scale : __shfl_sync(~0u, scale, from + last_scale);
+    const auto offsets = entry_offsets(word[i], next[i], Aligned ? 0 : words.shift);
+    const uint4 weights =
+        decoded<Out>(table, offsets, [=](int k) { return k < before ? first : last; });
+    if (exists(i)) stores.store(own_weights + i * Shape::threads, weights);
   }
 }
 
@@ -153,20 +146,18 @@ cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>&
   return cudaGetLastError();
 }
 
-/// Launches the walk in one shape for plain scales and one for nested ones, and in others where
-/// words are not aligned.
-template <class Plain, class Nested = Plain, class MisalignedPlain = Plain,
-          class MisalignedNested = Nested>
+/// Launches the walk in one shape where scales are plain and words aligned, and in another where
+/// one of them is not.
+template <class Plain, class Others = Plain>
 cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
   const Words<std::int64_t> cut = words_of(problem);
   return with_problem_types(
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
         constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
-        using Shape = std::conditional_t<nested, Nested, Plain>;
-        using Misaligned = std::conditional_t<nested, MisalignedNested, MisalignedPlain>;
+        using Aligned = std::conditional_t<nested, Others, Plain>;
         const auto enqueue = cut.are_aligned()
-                                 ? enqueue_streaming<Shape, true, Index, ScaleReader, Out>
-                                 : enqueue_streaming<Misaligned, false, Index, ScaleReader, Out>;
+                                 ? enqueue_streaming<Aligned, true, Index, ScaleReader, Out>
+                                 : enqueue_streaming<Others, false, Index, ScaleReader, Out>;
         return enqueue(problem, cut, stream);
       });
 }

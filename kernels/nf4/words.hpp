@@ -17,7 +17,7 @@ struct Words {
   const std::uint32_t* codes = nullptr;  ///< Word i begins in codes[i]; 4-byte aligned.
   Index first = 0;
   Index count = 0;
-  unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and ends in codes[i + 1].
+  unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and may end in the next.
 
   Words() = default;
   template <class Other>
@@ -32,7 +32,7 @@ struct Words {
 };
 
 /// Nothing outside the problem's codes belongs to a word: where the first or the last one would
-/// reach outside, it is left out.
+/// reach outside, it is left out. If words are not aligned, codes[count] can be read, too.
 inline Words<std::int64_t> words_of(const Problem& problem) {
   constexpr std::uintptr_t line_bytes = 128, load_bytes = 4, bits_per_weight = 4;
   const auto output = reinterpret_cast<std::uintptr_t>(problem.output);
@@ -50,27 +50,10 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
   const auto whole =
       static_cast<std::int64_t>(end - aligned_begin()) / static_cast<std::int64_t>(load_bytes);
   words.count =
-      std::min((problem.n - words.first) / weights_per_word, whole - (words.shift == 0 ? 0 : 1));
+      std::min((problem.n - words.first) / weights_per_word, whole - (words.are_aligned() ? 0 : 1));
   words.count = std::max<std::int64_t>(words.count, 0);
   if (words.count == 0) words.first = 0;
   return words;
-}
-
-/// A word's codes in the order of its bits. In memory the first of a byte is its high nibble.
-__host__ __device__ inline std::uint32_t in_order(std::uint32_t word) {
-  return (word << 4 & 0xf0f0f0f0) | (word >> 4 & 0x0f0f0f0f);
-}
-
-/// Of 8 codes that begin `shift` bits (a multiple of 4, below 32) into `word` and end in `next`,
-/// both in the order of their bits.
-__host__ __device__ inline EntryOffsets joined_offsets(std::uint32_t word, std::uint32_t next,
-                                                       unsigned shift) {
-#ifdef __CUDA_ARCH__
-  const std::uint32_t codes = __funnelshift_r(word, next, shift);
-#else
-  const auto codes = static_cast<std::uint32_t>((std::uint64_t{next} << 32 | word) >> shift);
-#endif
-  return {codes << 2 & EntryOffsets::bits, codes >> 2 & EntryOffsets::bits};
 }
 
 }  // namespace reprolab::nf4

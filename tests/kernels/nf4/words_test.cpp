@@ -40,8 +40,8 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
         const auto words = words_of(problem);
         ASSERT_EQ(words.shift % 4, 0u);
         ASSERT_LT(words.shift, 32u);
-        const auto* const end = reinterpret_cast<const std::uint8_t*>(words.codes + words.count +
-                                                                      (words.shift == 0 ? 0 : 1));
+        const auto* const end = reinterpret_cast<const std::uint8_t*>(
+            words.codes + words.count + (words.are_aligned() ? 0 : 1));
         if (words.count > 0) {
           ASSERT_GE(reinterpret_cast<const std::uint8_t*>(words.codes), problem.codes);
           ASSERT_LE(end, problem.codes + (n + 1) / 2);
@@ -52,9 +52,8 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
         ASSERT_LE(words.first + words.count * weights_per_word, n);
         ASSERT_LT(n - words.count * weights_per_word, 96);
         for (std::int64_t word = 0; word < words.count; ++word) {
-          const std::uint32_t next = words.shift == 0 ? 0 : words.codes[word + 1];
-          const EntryOffsets offsets =
-              joined_offsets(in_order(words.codes[word]), in_order(next), words.shift);
+          const std::uint32_t next = words.are_aligned() ? 0 : words.codes[word + 1];
+          const EntryOffsets offsets = entry_offsets(words.codes[word], next, words.shift);
           for (int i = 0; i < weights_per_word; ++i) {
             ASSERT_EQ(offsets.of(i) / sizeof(float),
                       code_of(problem, words.first + word * weights_per_word + i));
