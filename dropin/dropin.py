@@ -18,8 +18,19 @@ BUILT = Path(__file__).resolve().parent.parent / "build/dropin/libreprolab_nf4.s
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 
+
+class Int(ctypes.c_int):
+    """An int of C that takes no number it would have to cut, as ctypes' own does."""
+
+    @classmethod
+    def from_param(cls, value):
+        if isinstance(value, int) and not -(2**31) <= value < 2**31:
+            raise OverflowError(f"{value} does not fit into 32 bits")
+        return ctypes.c_int.from_param(value)
+
+
 # Parameters by name, as in reprolab_nf4.h.
-ADDRESS, INT = ctypes.c_void_p, ctypes.c_int
+ADDRESS, INT = ctypes.c_void_p, Int
 PLAIN_PARAMETERS = {
     "code": ADDRESS,
     "A": ADDRESS,
@@ -51,8 +62,8 @@ class Library:
     """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
 
     They are attributes under their C names and take addresses and numbers, such as
-    `tensor.data_ptr()`. An error code of libreprolab_nf4.so becomes a DropinError; other libraries
-    return nothing.
+    `tensor.data_ptr()`. An error code of libreprolab_nf4.so becomes a DropinError, and a number
+    that C's int cannot hold a ctypes.ArgumentError; other libraries return nothing.
     """
 
     def __init__(self, path: str | PathLike | None = None):

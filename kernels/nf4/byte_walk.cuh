@@ -40,18 +40,25 @@ __global__ void __launch_bounds__(Tile::width* Tile::rows)
 
   const Index first_byte =
       static_cast<Index>(blockIdx.x) * Tile::tile_bytes + y * Tile::row_bytes + x;
+  // All weights are ready before the first is stored, so that all loads are in flight together.
+  // Past the end the last byte is loaded, because branches would keep the loads apart.
+  float first[Tile::bytes_per_thread], second[Tile::bytes_per_thread];
+#pragma unroll
+  for (int i = 0; i < Tile::bytes_per_thread; ++i) {
+    const Index byte = min(first_byte + i * Tile::width, (n - 1) / 2);
+    const std::uint8_t packed_codes = codes[byte];
+    const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
+    first[i] = scaled(table[first_code(packed_codes)], scale);
+    second[i] = scaled(table[second_code(packed_codes)], scale);
+  }
 #pragma unroll
   for (int i = 0; i < Tile::bytes_per_thread; ++i) {
     const Index byte = first_byte + i * Tile::width;
-    if (2 * byte >= n) return;
-    const std::uint8_t packed_codes = codes[byte];
-    const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
-    const float first = scaled(table[first_code(packed_codes)], scale);
-    if (2 * byte + 1 == n) {  // the last byte of an odd length holds one weight
-      output[2 * byte] = round_to<Out>(first);
-      return;
+    if (2 * byte + 1 < n) {
+      Store::pair(output, byte, first[i], second[i]);
+    } else if (2 * byte < n) {  // the last byte of an odd length holds one weight
+      output[2 * byte] = round_to<Out>(first[i]);
     }
-    Store::pair(output, byte, first, scaled(table[second_code(packed_codes)], scale));
   }
 }
 

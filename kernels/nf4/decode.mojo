@@ -66,15 +66,22 @@ struct Scales(TrivialRegisterPassable):
 
 
 @always_inline
-def write_pair(
-    codes: Bytes, entries: SharedTable, scale: Float32, output: Weights, byte: Int32, n: Int32
-):
-    """Writes the two weights of a byte before the end with one 32-bit store."""
+def decoded_pair(
+    codes: Bytes, entries: SharedTable, scale: Float32, byte: Int32
+) -> SIMD[DType.float32, 2]:
+    """The two weights of a byte."""
     var pair = read(codes, byte)
-    var first = scaled(entries[unsafe_offset=Int(pair >> 4)], scale)
+    return SIMD[DType.float32, 2](
+        scaled(entries[unsafe_offset=Int(pair >> 4)], scale),
+        scaled(entries[unsafe_offset=Int(pair & 15)], scale),
+    )
+
+
+@always_inline
+def write_pair(output: Weights, pair: SIMD[DType.float32, 2], byte: Int32, n: Int32):
+    """Writes the two weights of a byte with one 32-bit store, as far as they lie before the end."""
     var at = output.unsafe_offset(Int(2 * byte))
-    if 2 * byte + 1 == n:  # the last byte of an odd length holds one weight
-        at.unsafe_store(first.cast[Output]())
-        return
-    var second = scaled(entries[unsafe_offset=Int(pair & 15)], scale)
-    at.unsafe_store[alignment=4](SIMD[DType.float32, 2](first, second).cast[Output]())
+    if 2 * byte + 1 < n:
+        at.unsafe_store[alignment=4](pair.cast[Output]())
+    elif 2 * byte < n:  # the last byte of an odd length holds one weight
+        at.unsafe_store(pair[0].cast[Output]())

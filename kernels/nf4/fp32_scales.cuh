@@ -5,6 +5,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 
 #include "kernels/nf4/problem.hpp"
 
@@ -15,26 +17,32 @@ static __global__ void add_offset(float* absmax, float offset, std::int64_t bloc
   if (block < blocks) absmax[block] = __fadd_rn(absmax[block], offset);
 }
 
-/// Where the scales of nested problems are kept between two launches. Its memory stays with it when
-/// the GPU is waited for, as Unsloth's and PyTorch's buffers do: the device's own pool would give
-/// it back to the driver, and every launch would pay for that.
+/// Where the scales of nested problems are kept between two launches on the current device. Its
+/// memory stays with it when the GPU is waited for, as Unsloth's and PyTorch's buffers do: the
+/// device's own pool would give it back to the driver, and every launch would pay for that.
 inline cudaError_t scale_pool(cudaMemPool_t& pool) {
-  static cudaMemPool_t made = nullptr;
-  static const cudaError_t status = [] {
-    cudaMemPoolProps properties{};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    if (const auto error = cudaGetDevice(&properties.location.id); error != cudaSuccess) {
-      return error;
-    }
-    if (const auto error = cudaMemPoolCreate(&made, &properties); error != cudaSuccess) {
+  static std::mutex one_at_a_time;
+  static std::map<int, cudaMemPool_t> made;  // by device
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  if (const auto error = cudaGetDevice(&properties.location.id); error != cudaSuccess) return error;
+  const std::lock_guard lock(one_at_a_time);
+  cudaMemPool_t& here = made[properties.location.id];
+  if (here == nullptr) {
+    cudaMemPool_t fresh = nullptr;
+    if (const auto error = cudaMemPoolCreate(&fresh, &properties); error != cudaSuccess) {
       return error;
     }
     std::uint64_t kept = UINT64_MAX;
-    return cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &kept);
-  }();
-  pool = made;
-  return status;
+    if (const auto error = cudaMemPoolSetAttribute(fresh, cudaMemPoolAttrReleaseThreshold, &kept);
+        error != cudaSuccess) {
+      return error;
+    }
+    here = fresh;
+  }
+  pool = here;
+  return cudaSuccess;
 }
 
 /// Calls `launch(absmax, blocks)` with memory for as many fp32 scales as the problem has blocks;

@@ -2,7 +2,7 @@
 #
 # Source: D. Robertson's post: its final kernel, in Mojo; its rows of 256 bytes are taken from the
 #         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does.
-# Bound:  instruction issue: a thread writes eight bytes, in two stores.
+# Bound:  latency and instruction issue: two bytes per thread hide little of a load.
 # Launch: 512 threads for 2048 weights.
 # Alone:  make bench KERNEL=mojo_packed_512
 from decode import *
@@ -18,9 +18,15 @@ def packed_512(
 ) abi("C"):
     var entries = shared_table(table)
     var scales = Scales(absmax, scale_codes, map, shift, second_shift, offset)
-    var column = Int32(thread_idx.x) % 128
-    var row = Int32(block_idx.x) * 4 + Int32(thread_idx.x) // 128
+    var first_byte = Int32(block_idx.x) * 1024 + Int32(thread_idx.x) // 128 * 256
+    first_byte += Int32(thread_idx.x) % 128
+    # Both bytes are loaded before one is stored. Past the end the last byte is loaded, because
+    # branches would keep the loads apart.
+    var pairs = SIMD[DType.float32, 4](0)
     comptime for half in range(2):
-        var byte = row * 256 + column + Int32(128 * half)
-        if 2 * byte < n:
-            write_pair(codes, entries, scales.at(2 * byte), output, byte, n)
+        var byte = min(first_byte + Int32(128 * half), (n - 1) // 2)
+        var pair = decoded_pair(codes, entries, scales.at(2 * byte), byte)
+        pairs = pairs.insert[offset=2 * half](pair)
+    comptime for half in range(2):
+        var pair = pairs.slice[2, offset=2 * half]()
+        write_pair(output, pair, first_byte + Int32(128 * half), n)

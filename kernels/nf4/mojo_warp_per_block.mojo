@@ -1,8 +1,8 @@
-# A warp takes 64 weights, which share a scale that one lane reads; packed 32-bit stores, in Mojo.
+# A warp takes 64 weights, which share a scale; packed 32-bit stores, in Mojo.
 #
-# Source: D. Robertson's post: warp per block, in Mojo; where blocks are of 32 weights, a second
-#         lane reads the second scale.
-# Bound:  instruction issue: one byte per thread, and a shuffle for its scale.
+# Source: D. Robertson's post: warp per block, in Mojo. Here each half of a warp reads a scale, so
+#         that blocks may have 32 weights.
+# Bound:  latency: one byte per thread, and a shuffle for its scale.
 # Launch: 256 threads for 512 weights.
 # Alone:  make bench KERNEL=mojo_warp_per_block
 from decode import *
@@ -24,4 +24,4 @@ def warp_per_block(
         scale = Scales(absmax, scale_codes, map, shift, second_shift, offset).at(2 * byte)
     scale = shuffle_idx(scale, UInt32(lane_id() & 16))
     if 2 * byte < n:
-        write_pair(codes, entries, scale, output, byte, n)
+        write_pair(output, decoded_pair(codes, entries, scale, byte), byte, n)

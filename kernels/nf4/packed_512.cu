@@ -1,9 +1,10 @@
 // Thread blocks of 128 x 4 threads and tiles of 4 rows x 256 bytes: thread x of a row decodes bytes
-// x and x + 128, with a scale and a 32-bit store for each.
+// x and x + 128, with a scale and a 32-bit store for each. Both are loaded before one is stored.
 //
 // Source: D. Robertson's post, its final kernel, with two roundings in the nested scale, as in
 //         bitsandbytes. packed_512_as_published has the post's own.
-// Bound:  instruction issue: a store moves 4 bytes, and a scale serves two weights.
+// Bound:  latency and instruction issue: two bytes per thread hide little of a load, and a scale is
+//         read for every two weights.
 // Alone:  make bench KERNEL=packed_512
 #include "kernels/nf4/byte_walk.cuh"
 

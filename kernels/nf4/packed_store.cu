@@ -1,7 +1,7 @@
 // Two weights in one 32-bit store.
 //
 // Source: D. Robertson's post, "packed stores".
-// Bound:  instruction issue: one byte per thread gives each thread little work.
+// Bound:  latency: a thread waits for one byte and its scale, and has no other work.
 // Alone:  make bench KERNEL=packed_store
 #include "kernels/nf4/byte_walk.cuh"
 

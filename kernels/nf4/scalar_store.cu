@@ -1,7 +1,7 @@
 // One 16-bit store per weight.
 //
 // Source: D. Robertson's post, the kernels before its packed stores.
-// Bound:  store instructions: two per byte of codes, each half as wide as a packed store.
+// Bound:  latency, as in packed_store, and twice as many stores, each half as wide.
 // Alone:  make bench KERNEL=scalar_store
 #include "kernels/nf4/byte_walk.cuh"
 

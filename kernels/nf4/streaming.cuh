@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(Shape::threads)
   }
 
   const auto first_weight = [&](Index at) { return words.first + at * weights_per_word; };
-  if (Shape::ahead_words > 0 && tile % Shape::burst_words == 0) {
-    const Index ahead = tile + Shape::ahead_words;
+  const Index ahead = tile + Shape::ahead_words;
+  if (Shape::ahead_words > 0 && tile % Shape::burst_words == 0 && ahead < words.count) {
     prefetch_to_l2<Shape::threads>(words.codes, ahead, Shape::burst_words, words.count);
     Scales::template prefetch<Shape::threads>(scales, first_weight(ahead),
                                               Shape::burst_words * weights_per_word, n);
@@ -91,10 +91,11 @@ __global__ void __launch_bounds__(Shape::threads)
   }
 
   // Where words are not aligned, a word may have the scales of two blocks. Half a warp then loads
-  // each scale of the warp's 32 words once, and the other half those of its next 32. They count in
-  // parts of a block that are no longer than 32 words: so all 32 begin equally far into a part, and
-  // a lane finds its scales at the same lanes each time.
-  constexpr unsigned half = 16, log2_warp = 8;  // of the weights in 32 words
+  // each scale of the warp's 32 words once, and the other half those of its next 32. Each half
+  // counts in parts of a block that are no longer than 32 words. So every group of 32 words begins
+  // equally far into a part, and a lane finds its scales at the same lanes for each group.
+  constexpr unsigned half = 16;
+  constexpr unsigned log2_warp = 8;  // of the weights in a group
   static_assert(32 * weights_per_word == 1 << log2_warp);
   const unsigned lane = threadIdx.x % 32, log2_part = min(scales.shift, int{log2_warp});
   const unsigned into_part = words.first & ((1u << log2_part) - 1);

@@ -2,7 +2,7 @@
 #
 # Source: ours, in Triton; D. Robertson's post says: Triton has no obvious path to packed stores.
 #         `make triton` prints how wide the stores are that it compiles this to.
-# Bound:  the exchange through shared memory that turns pairs into wide stores.
+# Bound:  memory with plain scales; with nested ones latency, as their loads depend on one another.
 # Launch: 128 threads for 2048 weights.
 # Alone:  make bench KERNEL=triton_lut
 import triton

@@ -3,7 +3,7 @@
 // Source: D. Robertson's post, where its path starts: each weight on its own, before packed stores.
 //         The path goes on with scalar_store, packed_store, tiled_packed, warp_per_block and
 //         packed_512.
-// Bound:  instruction issue: every weight costs a load of its byte, one of its scale and a store.
+// Bound:  latency: every weight waits for a load of its byte and one of its scale.
 // Alone:  make bench KERNEL=weight_per_thread
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/problem_types.hpp"

@@ -243,12 +243,16 @@ TEST_F(OnGpuDropin, RunsOnTheCallersDevice) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "counting");
   if (devices < 2) GTEST_SKIP() << "NOT TESTED, one device";
-  for (const int device : {1, 0}) {
-    check(cudaSetDevice(device), "changing");
-    const Stream stream;
-    const OnDevice on_device(make_row(100003));
-    EXPECT_EQ(on_device.call(stream.get()), 0) << reprolab_nf4_error();
-    EXPECT_TRUE(on_device.is_right(stream.get())) << "on device " << device;
+  for (const char* kernel : {"streaming", "two_launches"}) {  // the second has memory of its own
+    ASSERT_EQ(reprolab_nf4_use(kernel), 0) << reprolab_nf4_error();
+    for (const int device : {1, 0}) {
+      SCOPED_TRACE(testing::Message() << kernel << " on device " << device);
+      check(cudaSetDevice(device), "changing");
+      const Stream stream;
+      const OnDevice on_device(make_row(100003, 64, true));
+      EXPECT_EQ(on_device.call(stream.get()), 0) << reprolab_nf4_error();
+      EXPECT_TRUE(on_device.is_right(stream.get()));
+    }
   }
 }
 

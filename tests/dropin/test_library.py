@@ -85,3 +85,12 @@ def test_bad_arguments_of_the_nested_functions_are_exceptions(library, name):
             call(*(good | {parameter: value}).values())
         assert str(error.value) == f"{name}: {why}"
     call(*(good | {"n": 0}).values())
+
+
+@pytest.mark.parametrize("size", ["blocksize", "n"])
+@pytest.mark.parametrize("value", [2**31, 2**32 + 64, -(2**31) - 1])
+def test_a_size_beyond_32_bits_is_never_cut(library, size, value):
+    good = {"code": None, "A": 1 << 40, "absmax": 1 << 41, "out": 1 << 42}
+    good |= {"blocksize": 64, "n": 0}
+    with pytest.raises(dropin.ctypes.ArgumentError, match=f"{value} does not fit into 32 bits"):
+        library.cdequantize_blockwise_fp16_nf4(*(good | {size: value}).values())

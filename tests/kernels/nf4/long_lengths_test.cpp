@@ -29,13 +29,14 @@ profiling::DeviceBuffer on_device(const std::vector<std::uint16_t>& bits) {
   return repeated(bits, bits.size());
 }
 
-/// A problem of `n` weights that repeats one tile, and its memory.
+/// A problem of `n` weights that repeats one tile, and its memory. The output begins `output_at`
+/// elements past an aligned address.
 struct LongProblem {
-  LongProblem(const reference::QuantizedTensor& tile, std::int64_t n)
+  LongProblem(const reference::QuantizedTensor& tile, std::int64_t n, int output_at)
       : blocks(static_cast<std::uint64_t>(reference::block_count(n, block_size))),
         codes(repeated(tile.codes, static_cast<std::uint64_t>(reference::code_bytes(n)))),
-        output(2 * static_cast<std::uint64_t>(n)) {
-    view = host_problem(tile, output.data());
+        output(2 * static_cast<std::uint64_t>(n + output_at)) {
+    view = host_problem(tile, output.as<std::uint16_t>() + output_at);
     view.n = n;
     view.codes = codes.as<std::uint8_t>();
     if (tile.nested) {
@@ -80,37 +81,57 @@ std::vector<profiling::DeviceBuffer> expected_tiles(const VariantInfo& kernel, c
 }
 
 void expect_repeated(const VariantInfo& kernel, const Tensor& tile, std::int64_t n,
-                     const Proof& proof) {
-  const LongProblem problem(tile.quantized, n);
+                     const Proof& proof, int output_at = 0) {
+  const LongProblem problem(tile.quantized, n, output_at);
   const Support support = kernel_named<Problem>(kernel.name).supports(problem.view);
   if (!support.ok) GTEST_SKIP() << "NOT TESTED, unsupported: " << support.reason;
   ASSERT_EQ(kernel_named<Problem>(kernel.name).launch(problem.view, proof.stream()), cudaSuccess);
   const auto expected = expected_tiles(kernel, tile);
   for (std::int64_t at = 0; at < n; at += tile_weights) {
     const auto phase = static_cast<std::size_t>(at / tile_weights) % expected.size();
-    const auto found =
-        proof.comparison().compare(expected[phase].data(), problem.output.as<std::uint16_t>() + at,
-                                   std::min(tile_weights, n - at), 2);
+    const auto found = proof.comparison().compare(
+        expected[phase].data(), problem.output.as<std::uint16_t>() + output_at + at,
+        std::min(tile_weights, n - at), 2);
     ASSERT_TRUE(found.equal()) << kernel.name << ", " << n << " weights: " << found.mismatches
                                << " differ in the tile from " << at << ", the first at "
                                << at + found.first_mismatch;
   }
 }
 
-TEST_P(OnGpuLongLengths, PastTwoToThe31AndThe32AreTheTileRepeated) {
+void expect_long(const VariantInfo& kernel, std::int64_t n, int output_at = 0) {
   const Proof proof;
+  std::size_t free_bytes = 0, total_bytes = 0;
+  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  const auto needed = static_cast<std::size_t>(2.5625 * static_cast<double>(n)) + (1u << 30);
+  if (free_bytes < needed) {
+    GTEST_SKIP() << "NOT TESTED, not enough device memory: " << n << " weights need "
+                 << (needed >> 30) << " GiB, " << (free_bytes >> 30) << " GiB are free";
+  }
+  for (const bool nested : {false, true}) {
+    const Tensor tile = make_tensor({.rows = 4096, .columns = 4096, .nested = nested}, 1);
+    ASSERT_EQ(tile.quantized.n, tile_weights);
+    expect_repeated(kernel, tile, n, proof, output_at);
+  }
+}
+
+TEST_P(OnGpuLongLengths, PastTwoToThe31AndThe32AreTheTileRepeated) {
   for (const std::int64_t n : {(std::int64_t{1} << 31) + 1025, (std::int64_t{1} << 32) + 77}) {
-    std::size_t free_bytes = 0, total_bytes = 0;
-    profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-    const auto needed = static_cast<std::size_t>(2.5625 * static_cast<double>(n)) + (1u << 30);
-    if (free_bytes < needed) {
-      GTEST_SKIP() << "NOT TESTED, not enough device memory: " << n << " weights need "
-                   << (needed >> 30) << " GiB, " << (free_bytes >> 30) << " GiB are free";
-    }
-    for (const bool nested : {false, true}) {
-      const Tensor tile = make_tensor({.rows = 4096, .columns = 4096, .nested = nested}, 1);
-      ASSERT_EQ(tile.quantized.n, tile_weights);
-      expect_repeated(GetParam(), tile, n, proof);
+    expect_long(GetParam(), n);
+  }
+}
+
+class OnGpuStreamingLengths : public OnGpuTest {};
+
+/// Each of the kernel's shapes, in both widths of indices, on words that are not aligned.
+TEST_F(OnGpuStreamingLengths, MayBeginAnywhere) {
+  const auto kernels = registered_kernels();
+  const auto streaming = std::ranges::find(kernels, "streaming", &VariantInfo::name);
+  ASSERT_NE(streaming, kernels.end());
+  for (const std::int64_t n : {std::int64_t{8'500'000}, std::int64_t{30'000'001},
+                               std::int64_t{60'000'000}, (std::int64_t{1} << 32) + 77}) {
+    for (const int output_at : {1, 8}) {
+      SCOPED_TRACE(testing::Message() << n << " weights, output at " << output_at);
+      expect_long(*streaming, n, output_at);
     }
   }
 }
