@@ -64,11 +64,23 @@ def decide(
 
 
 def decide_claim(evidence: Evidence, source: Source, claim: Claim) -> Decision:
-    verdicts = tuple(decide_cell(evidence, source, claim, cell) for cell in claim.cells)
+    cells = [c for cell in claim.cells for c in cells_of(Case(source, claim, cell, evidence))]
+    verdicts = tuple(decide_cell(evidence, source, claim, cell) for cell in cells)
     if claim.rule is None:
         return Decision(source, claim, "", verdicts)
     rule, arguments = bind(source, claim, claim.cells[0])
     return Decision(source, claim, rule.criterion.format(**arguments), verdicts)
+
+
+def cells_of(case: Case) -> list[Cell]:
+    """The claim's own cell, or those that its rule makes of it for this run."""
+    if case.claim.rule is None:
+        return [case.cell]
+    rule, _ = bind(case.source, case.claim, case.cell)
+    try:
+        return rule.split(case) if rule.split else [case.cell]
+    except NotTested:  # the rule itself says what is missing
+        return [case.cell]
 
 
 def decide_cell(evidence: Evidence, source: Source, claim: Claim, cell: Cell) -> Verdict:

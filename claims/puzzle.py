@@ -3,11 +3,13 @@
 import math
 import re
 from contextlib import suppress
+from dataclasses import replace
 
 from claims import rules, stats
 from claims.counters import LAUNCHES, launch_of
 from claims.evidence import NotTestable, NotTested, Rows
 from claims.occupancy import WARP
+from claims.published import Cell
 from claims.results import KERNEL_TIME, Record
 from claims.rules import Case, Finding, rule
 from claims.stats import Estimate, significant, span
@@ -45,40 +47,34 @@ def by_graphs(slow: Record, fast: Record) -> str:
     return f"; without the host between launches {stats.ratio(*graphs).value:.2f} x"
 
 
+def each_library(case: Case) -> list[Cell]:
+    """One cell for each library that the run was given; the source names no version of its own."""
+    rows = case.rows.results.records
+    peers = dict.fromkeys(row.kernel for row in rows if row.origin == "peer")
+    return [replace(case.cell, at={"library": kernel}) for kernel in peers] or [case.cell]
+
+
 @rule(
     "timed as published, at least the source's factor, less {tolerance_percent:g} %, over the "
-    "library (of several versions, over the slowest), and faster beyond the intervals"
+    "library, and faster beyond the intervals",
+    split=each_library,
 )
 def gain_over_peer(
     case: Case, *, value: float, tolerance_percent: float, fast: str, twin: str
 ) -> Finding:
-    """Over Unsloth's way with the user's bitsandbytes: of several versions the slowest, because the
-    source names none, and the claim holds if it holds for one. The others and `twin`: beside.
-    """
-    (at,) = case.cell.places
-    ours, (peer, *others) = case.rows.measured(fast, at, WALL_TIME), slowest_first(case)
+    """Over Unsloth's way with one bitsandbytes of the user's; `twin`: beside."""
+    (place,) = case.cell.places
+    ours = case.rows.measured(fast, place, WALL_TIME)
+    if "library" not in case.cell.at:
+        raise NotTested("no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so")
+    peer = case.rows.measured(case.cell.at["library"], place, WALL_TIME)
     found = stats.ratio(peer.summary_of(WALL_TIME), ours.summary_of(WALL_TIME))
     is_enough = stats.is_at_least(found.value, value, tolerance_percent) and found.low > 1
-    rows = [peer, *others, ours]
+    rows = [peer, ours]
     with suppress(NotTested, NotTestable):  # the same kernel in CUDA decides nothing
-        rows.append(case.rows.measured(twin, at, WALL_TIME))
+        rows.append(case.rows.measured(twin, place, WALL_TIME))
     reason = ", ".join(map(in_seconds, rows)) + by_graphs(peer, ours)
     return Finding(rules.reproduced_if(is_enough), reason, found.value, found.interval)
-
-
-def slowest_first(case: Case) -> list[Record]:
-    """The libraries that have a time."""
-    (at,) = case.cell.places
-    peers = [r.kernel for r in case.rows.results.records if r.origin == "peer"]
-    if not peers:
-        raise NotTested("no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so")
-    found = []
-    for kernel in peers:
-        with suppress(NotTested, NotTestable):
-            found.append(case.rows.measured(kernel, at, WALL_TIME))
-    # Where none is timed, the first one's reason stands for all.
-    found = found or [case.rows.measured(peers[0], at, WALL_TIME)]
-    return sorted(found, key=lambda row: -row.summary_of(WALL_TIME).median)
 
 
 @rule(

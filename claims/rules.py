@@ -92,18 +92,21 @@ class Finding:
 class Rule:
     decide: Callable[..., Finding]
     criterion: str  # when a cell is reproduced, with the names of arguments in braces
+    split: Callable[[Case], list[Cell]] | None = None  # into cells that only a run can name
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(criterion: str) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+def rule(
+    criterion: str, split: Callable[[Case], list[Cell]] | None = None
+) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
     """Registers a rule under the function's name."""
 
     def register(function: Callable[..., Finding]) -> Callable[..., Finding]:
         module = function.__module__.rpartition(".")[2]
         name = function.__name__ if module == "rules" else f"{module}.{function.__name__}"
-        RULES[name] = Rule(function, criterion)
+        RULES[name] = Rule(function, criterion, split)
         return function
 
     return register

@@ -96,8 +96,10 @@ def value_range(values: Sequence[float | None], unit: str, show: Callable[[float
 def reasons(d: Decision) -> str:
     """Why the claim has its verdict, or the command that would decide it; then our remark."""
     found = [v for v in d.verdicts if v.verdict == d.verdict]
-    texts = [found[0].reason]
-    if d.verdict == REPRODUCED and len(found) > 1:
+    texts, several = [found[0].reason], len({v.reason for v in d.verdicts}) > 1
+    if several and len(d.verdicts) <= MOST_REASONS:
+        texts = [cell_text(d, v) for v in d.verdicts]
+    elif d.verdict == REPRODUCED and len(found) > 1:
         texts = [d.criterion]
     elif len({v.reason for v in found}) > 1:
         texts = [f"{v.cell.text}: {v.reason}" for v in found[:MOST_REASONS]]
@@ -105,6 +107,13 @@ def reasons(d: Decision) -> str:
     texts += [d.command] * (d.verdict == NOT_TESTED)
     texts += [f"remark: {d.claim.remark}"] * bool(d.claim.remark)
     return "; ".join(texts)
+
+
+def cell_text(d: Decision, v: Verdict) -> str:
+    """'batch 8, reproduced, 1.30 x: the reason'; without the verdict where all cells have it."""
+    verdict = [spell(v.verdict)] * any(other.verdict != v.verdict for other in d.verdicts)
+    ours = [] if v.ours is None else [value_range([v.ours], d.claim.unit, rounded)]
+    return f"{', '.join([v.cell.text, *verdict, *ours])}: {v.reason}"
 
 
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> dict[str, object]:

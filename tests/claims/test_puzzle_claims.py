@@ -94,8 +94,8 @@ def puzzle(gain, *more):
     return made.results("puzzle", "mlps", rows)
 
 
-def over_peer(found):
-    return made.decided(found)["mojo-1.07-1.84", ""]
+def over_peer(found, library=PEER):
+    return made.decided(found)["mojo-1.07-1.84", library]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,23 @@ def test_mojo_beside_the_library_and_beside_cuda():
     assert over_peer(puzzle(1.5, failed)).reason == said + graphs
 
 
-def test_of_several_libraries_the_slowest_counts_and_the_others_stand_beside():
-    v = over_peer(puzzle(2.0, peer(220000.0, "bitsandbytes_newest")))
-    assert v.ours == pytest.approx(2.0)
-    assert ": 0.400 s, bitsandbytes_newest: 0.220 s, " in v.reason
+@pytest.mark.parametrize(("us", "expected"), [(220000.0, "reproduced"), (190000.0, "not_rep")])
+def test_each_of_several_libraries_is_decided_on_its_own(us, expected):
+    found = puzzle(2.0, peer(us, "bitsandbytes_newest"))
+    old, new = over_peer(found), over_peer(found, "bitsandbytes_newest")
+    assert (old.verdict, old.ours) == ("reproduced", pytest.approx(2.0))
+    assert new.verdict.startswith(expected)
+    assert new.ours == pytest.approx(us / 200000)
+    assert old.reason.startswith("bitsandbytes_0_47_0: 0.400 s, mojo_packed_512: 0.200 s; ")
+    assert new.reason.startswith(f"bitsandbytes_newest: {us / 1e6:.3f} s, mojo_packed_512: ")
+
+
+def test_a_library_that_failed_decides_its_own_cell_alone():
     failed = peer(100.0, "bitsandbytes_newest")
     made.fail(failed, "launch_failed", "it ended the process")
-    assert over_peer(puzzle(2.0, failed)).ours == pytest.approx(2.0)
+    found = puzzle(2.0, failed)
+    assert over_peer(found).verdict == "reproduced"
+    assert over_peer(found, "bitsandbytes_newest").verdict == "not_testable"
 
 
 def test_without_a_library_or_mojo_nothing_is_decided():
@@ -155,7 +165,7 @@ def test_without_a_library_or_mojo_nothing_is_decided():
     assert v.verdict == "not_testable"
     assert v.reason.endswith("unsupported: it has no such function")
     found["records"].remove(row)
-    v = over_peer(found)
+    v = over_peer(found, "")
     assert (v.verdict, v.ours) == ("not_tested", None)
     assert v.reason == "no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so"
     found = puzzle(1.5)
