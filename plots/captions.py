@@ -13,6 +13,7 @@ LOCK_PERCENT = 1  # further from its lock, a clock was not held
 DIFFERING = re.compile(
     r"(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ"
 )  # how a wrong row's reason begins
+ULPS = re.compile(r", (\d{1,5} ULPs?) apart$")  # how it ends, of the first difference
 
 
 def banner(results: Results) -> str:
@@ -184,10 +185,17 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
 
 
 def differing(results: Results, kernel: str) -> str:
-    """'; 91.0-91.1 % of the weights differ', over all rows of a kernel, as far as they say so."""
-    found = [DIFFERING.search(r.reason) for r in results.records if r.kernel == kernel]
-    shares = [100 * int(m[1]) / int(m[2]) for m in found if m]
+    """'; 91.0-91.1 % of the weights differ', over all rows of a kernel, as far as they say so;
+    where that would be 0.0 %, '; 215 of 16,777,216 weights differ, the first by 1 ULP'.
+    """
+    reasons = [r.reason for r in results.records if r.kernel == kernel]
+    found = {reason: m for reason in reasons if (m := DIFFERING.search(reason))}
+    shares = {reason: 100 * int(m[1]) / int(m[2]) for reason, m in found.items()}
     if not shares:
         return ""
-    things = next(m[3] for m in found if m)
-    return f"; {span(shares, 1)} % of the {things} differ"
+    most = max(shares, key=lambda reason: shares[reason])
+    count, of, things = found[most].groups()
+    if span([shares[most]], 1) != "0.0":
+        return f"; {span(list(shares.values()), 1)} % of the {things} differ"
+    by = f", the first by {m[1]}" if (m := ULPS.search(most)) else ""
+    return f"; {int(count):,} of {int(of):,} {things} differ{by}"

@@ -92,6 +92,18 @@ def test_the_fastest_ceiling_is_the_one_that_shares_are_of(texts, mlps):
     assert markdown_row(found, "`shared_lut`")[5] == "-"
 
 
+@pytest.mark.parametrize(
+    ("end", "by"), [("actual 0x25e1, 1 ULP apart", ", the first by 1 ULP"), ("actual NaN", "")]
+)
+def test_a_share_too_small_for_percents_is_a_count(texts, mlps, end, by):
+    found = row(mlps, "shared_lut_algorithm1")
+    found["reason"] = f"2048x8192: 215 of 16777216 weights differ; first at index 6: {end}"
+    text = texts()["puzzle.md"]
+    assert f"{puzzle_fixtures.ONE_SCALE}; 215 of 16,777,216 weights differ{by}\n" in text
+    found["reason"] = "2048x8192: 8400 of 16777216 weights differ; first at index 6"
+    assert "; 0.1 % of the weights differ\n" in texts()["puzzle.md"]
+
+
 def test_what_cannot_be_captured_has_no_time_by_graphs_and_says_why(texts):
     text = texts()["puzzle.md"]
     assert "| **Timed as published alone: left out of the ranking** |" in text
