@@ -79,7 +79,7 @@ def read_recorded(directory: Path) -> Iterator[Machine]:
         evidence = collect(result_files(folder), folder)
         shown = sorted({e for e, _ in evidence.results} & set(names()))
         if shown:
-            runs = {name: load_run(name, folder / name, recorded=True) for name in shown}
+            runs = {name: load_run(name, folder / name, True, evidence) for name in shown}
             yield Machine(folder, evidence, runs, decide(evidence, load_sources()))
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from claims.errors import InputError
-from claims.evidence import collect, recorded_folder
+from claims.evidence import Evidence, collect, recorded_folder, result_files
 from claims.json_files import ROOT
 from claims.ledger import Decision, decide
 from claims.printable import printable
@@ -72,8 +72,14 @@ def experiment(name: str) -> Any:
     return importlib.import_module(f"plots.{name}")
 
 
-def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
-    """The experiment's result files in `folder`; all must be of one run."""
+def load_run(
+    name: str, folder: Path, recorded: bool = False, evidence: Evidence | None = None
+) -> Run:
+    """The experiment's result files in `folder`; all must be of one run.
+
+    Of a recorded one, claims are decided by `evidence`, all that was recorded on its machine (read
+    from beside `folder` where it is not given), so that a claim has one verdict everywhere.
+    """
     passes, module = {}, experiment(name)
     for p, families in module.PASSES.items():
         passes[p] = load(folder / f"{p}.json", name, p)
@@ -93,8 +99,10 @@ def load_run(name: str, folder: Path, recorded: bool = False) -> Run:
                     f"{first.file} is of {say(first)}, but {other.file} of {say(other)}: "
                     "give two passes of one run"
                 )
-    decisions = decide(collect(passes.values()), load_sources(), name)
-    return Run(passes, decisions, recorded or bool(recorded_folder(first.file)))
+    recorded = recorded or bool(recorded_folder(first.file))
+    if evidence is None:
+        evidence = collect(result_files(folder.parent) if recorded else passes.values())
+    return Run(passes, decide(evidence, load_sources(), name), recorded)
 
 
 def with_changes(results: Results) -> str:
@@ -135,7 +143,7 @@ def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
     made = [make(run) for make in experiment(name).TABLES]
     tables = [table for table in made if table is not None]
     if run.decisions:
-        claims = claims_table("claims", "Claims that this run decides", run.decisions, seen_from)
+        claims = claims_table("claims", f"Claims of experiment {name}", run.decisions, seen_from)
         notes = [note for r in run.passes.values() for note in machine_notes(r)]
         claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
         tables.append(claims)

@@ -5,9 +5,10 @@ import made
 import pytest
 from looking import BANNER
 
+from claims.json_files import ROOT
 from plots import experiments, table2, transpose
 from plots.cli import main
-from plots.document import NOTHING
+from plots.document import NOTHING, read_recorded
 
 MARKERS = "<!-- begin generated: {0} -->\n<!-- end generated: {0} -->\n"
 BLOCKS = ("paper", "modular_blog", "transpose_blog")
@@ -87,12 +88,23 @@ def test_the_pages_of_a_machine_and_of_an_experiment(place):
     for name, (caption, _) in table2.FIGURES.items():
         assert f"![{caption}]({name}.png)" in page
         assert (place / f"recorded/h200/table2/{name}.png").exists()
-    for title in ("Table II: ", "All kernels: ", "Bandwidth per distinct shape**", "Claims that"):
+    for title in ("Table II: ", "All kernels: ", "Bandwidth per distinct shape**", "Claims of"):
         assert f"\n\n**{title}" in page
     assert page.count("commit 012345678") == 0  # once, in full, where the numbers come from
     assert "\n- commit: 0123456789abcdef0123456789abcdef01234567\n" in page
     assert "\n- argv: build/replay --output=results/table2/replay.json\n" in page
     assert ", temperature_c (min 31, median 44, max 52), throttle_reasons none\n" in page
+
+
+def test_a_claim_has_one_verdict_on_every_page():
+    """That of the whole machine, as some claims rest on several experiments' files."""
+    (found,) = read_recorded(ROOT / "data/recorded")
+    for name, shown in found.runs.items():
+        assert shown.decisions == [d for d in found.decisions if d.claim.experiment == name]
+    alone = experiments.load_run("puzzle", found.folder / "puzzle")  # as make render-recorded
+    assert alone.decisions == found.runs["puzzle"].decisions
+    others = {f for d in alone.decisions for v in d.verdicts for f, _ in v.evidence}
+    assert {f.parent.name for f in others} == {"puzzle", "counters"}
 
 
 def test_a_gpu_with_an_odd_name(place, replay, shapes, write):
