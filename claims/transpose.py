@@ -1,13 +1,15 @@
 """Rules of one claim alone, for the claims that experiment transpose decides."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from claims import rules, stats
 from claims.evidence import NotTestable, NotTested
 from claims.results import Record
 from claims.rules import Case, Finding, rule
 
-COUNTERS = "counters/transpose_counters"
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 
 
@@ -86,29 +88,73 @@ def own_check(case: Case, *, kernel: str) -> Finding:
     return Finding(rules.PREMISE_FALSE, reason)
 
 
-@rule("at least the source's factor, less {tolerance_percent:g} %")
-def gain_of_batching(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, slow: str, fast: str
+@rule("in Mojo, or without it in CUDA, ours within {tolerance_percent:g} % of the source's value")
+def share_of_peak(
+    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str, twin: str
 ) -> Finding:
-    """Decided by times; where counters were taken, they say how much is under way at once."""
-    decided = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
-    found = rules.ratio_at_least(case, **decided, slow=slow, fast=fast)
+    """`twin`: the same kernel in CUDA."""
+    needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
+    decide = partial(rules.share_of_peak_within, case, **needed)
+    found, _ = in_own_language(case, decide, {"kernel": kernel}, {"kernel": twin})
+    return found
+
+
+@rule("in Mojo, or without it in CUDA, at least the source's factor, less {tolerance_percent:g} %")
+def gain(
+    case: Case,
+    *,
+    value: float,
+    tolerance_percent: float,
+    metric: str,
+    slow: str,
+    fast: str,
+    slow_twin: str,
+    fast_twin: str,
+    counters: str = "",
+) -> Finding:
+    """The twins are the same kernels in CUDA. Decided by times; a pass of `counters`, where it was
+    taken, says how much is under way at once.
+    """
+    needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
+    decide = partial(rules.ratio_at_least, case, **needed)
+    mojo, cuda = {"slow": slow, "fast": fast}, {"slow": slow_twin, "fast": fast_twin}
+    found, decided = in_own_language(case, decide, mojo, cuda)
+    if not counters:
+        return found
     try:
-        tiles = [tiles_under_way(case, kernel) for kernel in (slow, fast)]
+        tiles = [tiles_under_way(case, counters, kernel) for kernel in decided.values()]
     except (NotTested, NotTestable):
         return found
     both = " and ".join(
         f"{stats.significant(n, 3)} ({stats.significant(n * TILE_BYTES / 1e3, 3)} kB)"
         for n in tiles
     )
-    reason = f"{found.reason}; tiles under way on a multiprocessor at once: {both}"
-    return replace(found, reason=reason)
+    tiles_of = f"tiles of {' and '.join(decided.values())} under way on a multiprocessor at once"
+    return replace(found, reason=f"{found.reason}; {tiles_of}: {both}")
 
 
-def tiles_under_way(case: Case, kernel: str) -> float:
+def in_own_language(
+    case: Case, decide: Callable[..., Finding], mojo: dict[str, str], cuda: dict[str, str]
+) -> tuple[Finding, dict[str, str]]:
+    """With the kernels that decided. The post's numbers are Mojo's: CUDA stands beside them, and
+    decides only where Mojo was not run.
+    """
+    try:
+        found = decide(**mojo)
+    except NotTested:  # as on every run before there were kernels in Mojo
+        found = decide(**cuda)
+        return replace(found, reason=f"Mojo itself was not run; in CUDA: {found.reason}"), cuda
+    with suppress(NotTested, NotTestable):
+        if (ours := decide(**cuda).ours) is not None:
+            beside = f"in CUDA {stats.significant(ours, 3)} {case.claim.unit}"
+            found = replace(found, reason=f"{found.reason}; {beside}")
+    return found, mojo
+
+
+def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
     """On average, on a multiprocessor: one for each block that is there."""
     (at,) = case.cell.places
-    rows = case.rows_of(COUNTERS)
+    rows = case.rows_of(counters)
 
     def counted(metric: str) -> float:
         return rows.measured(kernel, at, metric).summary_of(metric).median

@@ -71,7 +71,7 @@ def test_render(passes, write, capsys, monkeypatch, tmp_path):
     assert main(["render", "counters", "--results", "run", "--output", "out"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100
-    for title in ("Latency of memory", "Divergence alone: 28672 x 8192", "Claims that"):
+    for title in ("Latency of memory", "Divergence alone: 28672 x 8192", "Claims of experiment"):
         assert title in text
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {f"{t}.{s}" for t in NAMES for s in ("txt", "md", "csv", "tex")} | {

@@ -47,7 +47,11 @@ def test_render(matrix, sizes, write, capsys, monkeypatch, tmp_path):
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100
-    for title in ("Transpose of a 32768 x 32768 fp32 matrix", "share of the copy", "Claims that"):
+    for title in (
+        "Transpose of a 32768 x 32768 fp32 matrix",
+        "share of the copy",
+        "Claims of experiment",
+    ):
         assert title in text
     assert text.endswith(
         "Fastest: column_walk; 4154 GB/s, 97.1 % of the copy.\n"
