@@ -95,7 +95,7 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
 
 
 def page(name: str, shown: Run, folder: Path) -> str:
-    """Banner, figures, every table, and where the numbers come from."""
+    """Banner, figures, every table, what they say, and where the numbers come from."""
     files = ", ".join(
         markdown_link(markdown_escape(r.name), r.file.name) for r in shown.passes.values()
     )
@@ -110,6 +110,8 @@ def page(name: str, shown: Run, folder: Path) -> str:
         lines += [f"![{caption}]({figure}.png)", ""]
     for table in all_tables(name, shown, folder):
         lines.append(markdown(replace(table, banner="", provenance=[])))
+    if found := experiment(name).highlights(shown):
+        lines += ["**In sentences**", "", *(f"- {markdown_escape(line)}" for line in found), ""]
     lines += ["**Where the numbers come from**", ""]
     for results in shown.passes.values():
         facts = results.provenance.items()

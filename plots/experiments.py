@@ -9,7 +9,7 @@ COMPILED, where there is one: the passes that are of compiled code and ran on no
 there is one: the passes whose rows are warm; those of all others are cold. SHORT_TABLE: makes a few
 rows for README; None where it shows none. An experiment that decides no claim has no table of
 claims.
-highlights: sentences for the terminal.
+highlights: sentences for the terminal and the page.
 """
 
 import argparse

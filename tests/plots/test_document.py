@@ -90,6 +90,8 @@ def test_the_pages_of_a_machine_and_of_an_experiment(place):
         assert (place / f"recorded/h200/table2/{name}.png").exists()
     for title in ("Table II: ", "All kernels: ", "Bandwidth per distinct shape**", "Claims of"):
         assert f"\n\n**{title}" in page
+    sentences = page.split("\n**In sentences**\n\n")[1].split("\n\n**Where the numbers come")[0]
+    assert sentences.startswith("- Fastest for ") and " at batch " in sentences
     assert page.count("commit 012345678") == 0  # once, in full, where the numbers come from
     assert "\n- commit: 0123456789abcdef0123456789abcdef01234567\n" in page
     assert "\n- argv: build/replay --output=results/table2/replay.json\n" in page
