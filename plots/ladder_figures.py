@@ -43,7 +43,7 @@ def steps_figure(run: Run) -> Figure:
     panels[0][1].set_xlim(left=0)
     panels[-1][0].set_xlabel("times as fast as the first step, logarithmic")
     panels[-1][1].set_xlabel("instructions per weight")
-    draw.legend_above(figure, [axes for axes, _ in panels], columns=3, last="ceiling")
+    draw.legend_above(figure, [axes for axes, _ in panels], columns=3, last="fastest ceiling")
     every = [rung.measured.record for steps in found.values() for rung in steps if rung.measured]
     notes = [
         "A bar goes from the speed of the step above to that of its own, and has their factor; "
@@ -54,14 +54,16 @@ def steps_figure(run: Run) -> Figure:
     return figure
 
 
-def ceiling_of(steps: Sequence[Rung]) -> float | None:
-    """Where the fastest ceiling would stand: how many times the first step's bandwidth it has."""
+def ceiling_of(steps: Sequence[Rung]) -> tuple[str, float] | None:
+    """The fastest ceiling, and how many times the first step's bandwidth it has."""
     first = steps[0].measured
-    share = first.of_ceiling if first and first.record.ranked else None
-    return 1 / share if share else None
+    if first is None or not first.record.ranked or not first.ceiling or not first.of_ceiling:
+        return None
+    return first.ceiling.kernel, 1 / first.of_ceiling
 
 
-def draw_factors(axes: Axes, steps: Sequence[Rung], limit: float | None) -> None:
+def draw_factors(axes: Axes, steps: Sequence[Rung], ceiling: tuple[str, float] | None) -> None:
+    name, limit = ceiling or ("", None)
     reached = 1.0  # by the last step that has a time
     for row, rung in enumerate(steps):
         factor = rung.factor
@@ -81,20 +83,24 @@ def draw_factors(axes: Axes, steps: Sequence[Rung], limit: float | None) -> None
         draw.write_right(axes, row, f"{factor:.2f}")
         reached = factor
     if limit is not None:
-        text = "ceiling: the same bytes, nothing computed"
+        text = f"fastest ceiling: {name}"
         axes.axvline(limit, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
 
 
 def write_factor(
     axes: Axes, row: int, value: float, bar: tuple[float, float], limit: float | None
 ) -> None:
-    """In the middle of a bar that is long enough, else beside it, where there is more room."""
+    """In the middle of a bar that is long enough, else beside it, where there is more room, and
+    beyond the ceiling where that is too near.
+    """
     low, high = sorted(bar)
     before = limit is not None and low > sqrt(limit)
     look: dict[str, Any] = {"va": "center", "fontsize": 9}
     if high >= LEAST_WITH_TEXT * low:
         axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
     else:
+        near = limit is not None and high <= limit < LEAST_WITH_TEXT * high
+        high = limit if near else high
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         look |= {"textcoords": "offset points", "bbox": box, "zorder": 6}
         look |= {"xytext": (-5 if before else 5, 0), "ha": "right" if before else "left"}

@@ -167,8 +167,25 @@ def test_the_figure_goes_from_step_to_step(drawn, passes):
     assert {"x2.00", "2.00", "x0.75", "1.50"} <= set(shown)
     (ceiling,) = lines_of(axes, "ceiling")
     assert ceiling.get_xdata()[0] == pytest.approx(6, rel=1e-3)
+    assert ceiling.get_label() == "fastest ceiling: same_bytes"
     assert axes.get_xlim()[1] > 6
     assert text_of(figure, "banner") == [BANNER]
+
+
+@pytest.mark.parametrize("us", [90.0, 86.0, 60.0])
+def test_a_factor_beside_its_bar_leaves_the_ceiling_free(drawn, passes, us):
+    made.set_times(row(passes, "nested", "two_launches"), [100.0] * 21)
+    made.set_times(row(passes, "nested", "streaming"), [90.0] * 21)
+    for kernel in ("same_bytes", "copy_kernel", "copy"):
+        made.set_times(row(passes, "nested", kernel), [us] * 21)
+    figure = drawn("steps")
+    axes = figure.axes[2]
+    (factor,) = (t for t in axes.texts if t.get_text() == "x1.11")
+    (ceiling,) = lines_of(axes, "ceiling")
+    figure.draw_without_rendering()
+    box = factor.get_window_extent()
+    at = axes.transData.transform((ceiling.get_xdata()[0], 0))[0]
+    assert not box.x0 < at < box.x1
 
 
 def test_the_figure_has_the_instructions_beside_the_steps(drawn):
