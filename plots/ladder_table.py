@@ -1,5 +1,7 @@
 """The ladder's table: one row per step, with what it changed and what that came to."""
 
+from math import ceil, prod
+
 from claims.results import Record
 from claims.stats import significant
 from plots import bandwidth
@@ -13,10 +15,11 @@ from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
 STEP_NOTE = (
     "Each step is compared with the one above it, which it differs from in one thing, but for how "
     "the work is cut: scalar_store has blocks of 256 threads, those before it of 64, and "
-    "wide_store of 512. Step: times as fast as the step above; total: as branch_tree. Ratios of "
+    "wide_store and the two after it of 512. Step: times as fast as the step above; total: as branch_tree. Ratios of "
     "medians of one shuffled run; ~ where the intervals of the two overlap, so that no difference "
     "was seen."
 )
+WEIGHTS_PER_WORD = 8  # of codes that a thread loads at once
 INSTRUCTIONS_NOTE = (
     "Instructions per weight: 32 x warp instructions / weights, and the change from the step above."
 )
@@ -37,7 +40,7 @@ def ladder_table(run: Run) -> Table:
             rows.append(display(rung, before, of_first=ladder == "plain"))
             data.append({"ladder": ladder} | csv_row(rung))
             before = rung
-    notes = [STEP_NOTE, INSTRUCTIONS_NOTE, bandwidth.GB_NOTE, bandwidth.COPY_NOTE]
+    notes = [STEP_NOTE, shape_note(run), INSTRUCTIONS_NOTE, bandwidth.GB_NOTE, bandwidth.COPY_NOTE]
     notes += [*ceiling_notes(run), nested_note(run), passes_note(run)]
     title = f"From {first} to {LADDERS['plain'][-1].kernel}, one change at a time"
     provenance = [note for ladder in LADDERS for note in machine_notes(run[ladder])]
@@ -80,6 +83,20 @@ def registers_text(launched: Record | None) -> str:
     """Of each kernel that a call launches: '16 + 29'."""
     kernels = launched.launch if launched else ()
     return " + ".join(str(kernel["registers"]) for kernel in kernels) or NONE
+
+
+def shape_note(run: Run) -> str:
+    """What the last step changes besides: streaming's shape, as it was launched."""
+    parts = []
+    for ladder in LADDERS:
+        launched = rungs(run, ladder)[-1].launched
+        for kernel in launched.launch or () if launched else ():
+            threads = prod(kernel["block"])
+            count = ceil(launched.problem["n"] / WEIGHTS_PER_WORD / threads / prod(kernel["grid"]))
+            each = f"{count} word{'s' * (count > 1)} each"
+            parts.append(f"{threads} threads with {each} for {ladder} scales")
+    here = f": here {', '.join(parts)}" if parts else ""
+    return f"streaming chooses its blocks and the words of 8 weights per thread by the size{here}."
 
 
 def ceiling_notes(run: Run) -> list[str]:

@@ -148,6 +148,18 @@ def test_counters_that_are_missing_say_why(texts, passes, drawn):
     assert texts_of == ["not counted"] * len(LADDERS["plain"])
 
 
+def test_the_shape_of_the_last_step_is_said(texts, passes):
+    """Of 1024 threads, as many as it takes for 8 weights each."""
+    launched = row(passes, "plain_launches", "streaming")
+    (kernel,) = launched["launch"]["kernels"]
+    kernel |= {"grid": [launched["problem"]["n"] // 8 // 1024, 1, 1], "block": [1024, 1, 1]}
+    said = "by the size: here 1024 threads with 1 word each for plain scales, "
+    assert said in texts()["ladder.md"]
+    for name in ("plain_launches", "nested_launches"):
+        row(passes, name, "streaming")["launch"] = None
+    assert "words of 8 weights per thread by the size.</sub>" in texts()["ladder.md"]
+
+
 def bars(axes):
     return {bar.get_gid(): bar for bar in axes.patches if bar.get_gid()}
 
