@@ -15,9 +15,9 @@ from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
 STEP_NOTE = (
     "Each step is compared with the one above it, which it differs from in one thing, but for how "
     "the work is cut: scalar_store has blocks of 256 threads, those before it of 64, and "
-    "wide_store and the two after it of 512. Step: times as fast as the step above; total: as branch_tree. Ratios of "
-    "medians of one shuffled run; ~ where the intervals of the two overlap, so that no difference "
-    "was seen."
+    "wide_store and the two after it of 512. Step: times as fast as the step above; total: as "
+    "branch_tree. Ratios of medians of one shuffled run; ~ where the intervals of the two overlap, "
+    "so that no difference was seen."
 )
 WEIGHTS_PER_WORD = 8  # of codes that a thread loads at once
 INSTRUCTIONS_NOTE = (
