@@ -77,8 +77,8 @@ def load_run(
 ) -> Run:
     """The experiment's result files in `folder`; all must be of one run.
 
-    Of a recorded one, claims are decided by `evidence`, all that was recorded on its machine (read
-    from beside `folder` where it is not given), so that a claim has one verdict everywhere.
+    Claims are decided by `evidence`; where it is not given, by all that is in the machine's folder
+    of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
     """
     passes, module = {}, experiment(name)
     for p, families in module.PASSES.items():
@@ -99,10 +99,10 @@ def load_run(
                     f"{first.file} is of {say(first)}, but {other.file} of {say(other)}: "
                     "give two passes of one run"
                 )
-    recorded = recorded or bool(recorded_folder(first.file))
+    machine = recorded_folder(first.file)
     if evidence is None:
-        evidence = collect(result_files(folder.parent) if recorded else passes.values())
-    return Run(passes, decide(evidence, load_sources(), name), recorded)
+        evidence = collect(result_files(machine) if machine else passes.values(), machine)
+    return Run(passes, decide(evidence, load_sources(), name), recorded or bool(machine))
 
 
 def with_changes(results: Results) -> str:
