@@ -7,7 +7,7 @@ from typing import Any
 from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
-from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
+from plots.tables import BEST, KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
@@ -23,8 +23,7 @@ CEILING_NOTE = (
     "nothing, the one with the highest bandwidth."
 )
 BEST_NOTE = (
-    "The best bit-exact row of a problem, and those whose interval overlaps with it, "
-    "are marked (*)."
+    f"The best bit-exact row of a problem, and those whose interval overlaps with it, are {BEST}."
 )
 RATIO_NOTE = (
     "Speed-up: ratio of medians; its interval is from low(base) / high(row) to high(base) / "

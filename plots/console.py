@@ -59,7 +59,7 @@ def render(table: Table) -> str:
     lines += [rule]
     for i, note in enumerate(footnotes, 1):
         lines += wrap(f"[{i}] {note}", indent="    ")
-    for note in table.notes + table.provenance:
+    for note in table.notes_saying("marked *"):
         lines += wrap(note, indent="  ")
     return "\n".join(lines) + "\n"
 

@@ -147,7 +147,7 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
     draw.legend_above(figure, all_axes)
     deviates = any(r.deviates for passes in families.values() for r in passes[1].records)
     notes = list(dict.fromkeys(notes))
-    notes += ["*: its output deviates as declared; left out of rankings."] * deviates
+    notes += [draw.DEVIATES_NOTE] * deviates
     draw.add_caption(figure, next(iter(families.values()))[1], notes, recorded)
     return figure
 
@@ -232,7 +232,7 @@ def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]], ste
         line = {"arrowstyle": "-", "color": draw.GREY, "linewidth": 0.5, "relpos": (0, 0.5)}
         line |= {"shrinkA": 0, "shrinkB": 3}
         place = {"xytext": (1.02, height), "textcoords": "axes fraction", "va": "center"}
-        name = kernel + " *" * c.record.deviates
+        name = kernel + draw.DEVIATES * c.record.deviates
         axes.annotate(name, (x, y), fontsize=8, color=colour, arrowprops=line, **place)
 
 

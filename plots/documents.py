@@ -73,7 +73,7 @@ def markdown(table: Table) -> str:
     lines.append("")
     for i, note in enumerate(footnotes, 1):
         lines += [f"<sup>{i}</sup> {markdown_escape(note)}", ""]
-    for note in table.notes + table.provenance:
+    for note in table.notes_saying("in bold"):
         lines += [f"<sub>{markdown_escape(note)}</sub>", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -81,7 +81,7 @@ def markdown(table: Table) -> str:
 def csv_text(table: Table) -> str:
     """Header and rows under `#` lines with title, banner, notes and provenance."""
     out = io.StringIO()
-    for line in [table.title, table.banner, *table.notes, *table.provenance]:
+    for line in [table.title, table.banner, *table.notes_saying("marked as best")]:
         if line:  # a spreadsheet takes it apart at commas or semicolons
             text = re.sub(f'([,;]"?){FORMULA}', r"\1'", line)
             out.write(f"# {text}\n")
@@ -145,7 +145,7 @@ def latex(table: Table) -> str:
         lines.append(" & ".join(parts) + r" \\")
     lines += [r"\bottomrule", r"\end{longtable}" if is_long else r"\end{tabular}"]
     notes = [rf"\textsuperscript{{{i}}} {latex_escape(n)}" for i, n in enumerate(footnotes, 1)]
-    notes += [latex_escape(note) for note in table.notes + table.provenance]
+    notes += [latex_escape(note) for note in table.notes_saying("in bold")]
     lines += [r"\par\medskip\raggedright\scriptsize"]
     lines += [note + r"\par" for note in notes]
     lines += ["}"] if is_long else [r"\end{table}"]

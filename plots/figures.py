@@ -36,6 +36,8 @@ COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
 LINES = ("-", "--", "-.", ":", "-", "--", "-.")
 SERIES = list(zip(COLOURS, "os^DvPX", LINES, strict=True))  # colour, marker and line
 
+DEVIATES = " \u2020"  # behind a kernel's name; tables mark the best rows with *
+DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
 CAPTION_SIZE = 7.5
 CAPTION_LINE_INCHES = 0.148
 CHARACTERS_PER_INCH = 17  # of the caption's font, on average

@@ -47,14 +47,14 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
         axes.axvline(seconds, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
     if not shown:
         draw.annotate_empty(axes, "no timed row", 0.15)
-    labels = [m.record.kernel + " *" * bool(m.record.deviation) for m in shown]
+    labels = [m.record.kernel + draw.DEVIATES * bool(m.record.deviation) for m in shown]
     draw.kernel_rows(axes, [*(f"the post's {gpu}" for gpu in gpus), *labels])
     axes.set_xlabel("seconds, logarithmic")
     draw.logarithmic(axes.xaxis, SECONDS)
     draw.legend_above(figure, [axes], columns=3, last="published")
     notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
     if any(m.record.deviation for m in shown):
-        notes.append("*: its output deviates as declared; left out of rankings.")
+        notes.append(draw.DEVIATES_NOTE)
     notes += first_warning([w for m in shown for w in clock_warning(m.record, shown[0].record)])
     draw.add_caption(figure, results, notes, run.recorded)
     return figure

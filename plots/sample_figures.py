@@ -97,14 +97,14 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
         strips(axes, records, names)
         axes.set_title(title)
     deviating = {r.kernel for records in rows for r in records if r.deviates}
-    labels = [name + " *" * (name in deviating) for name in names]
+    labels = [name + draw.DEVIATES * (name in deviating) for name in names]
     for axes in all_axes:
         draw.kernel_rows(axes, labels)
     notes = [
         "Each dot is one sample; within a row they run downwards in the order taken. "
         "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
-    notes += ["*: its output deviates as declared; left out of rankings."] * bool(deviating)
+    notes += [draw.DEVIATES_NOTE] * bool(deviating)
     draw.add_caption(figure, panels[0][0], notes, recorded)
     return figure
 

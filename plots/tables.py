@@ -47,6 +47,7 @@ class Group:
     text: str
 
 
+BEST = "{best}"  # in notes, where each writer says how it shows best cells
 NONE = "-"  # in the place of a value that there is not
 
 Row = Sequence[Cell | str]
@@ -69,6 +70,10 @@ class Table:
         """Every cell's notes, each once, in reading order; the number is the index plus one."""
         found = [cell for row in self.rows if not isinstance(row, Group) for cell in row]
         return list(dict.fromkeys(n for c in found if isinstance(c, Cell) for n in c.notes))
+
+    def notes_saying(self, best: str) -> list[str]:
+        """Notes and provenance for a writer that shows best cells so: 'in bold'."""
+        return [*(note.replace(BEST, best) for note in self.notes), *self.provenance]
 
     def only(self, kept: Iterable[int]) -> "Table":
         """The columns of these places alone."""

@@ -121,8 +121,8 @@ def test_kernels_keep_their_looks_apart(figures):
 
 def test_samples_mark_what_is_not_ranked(figures):
     labels = [t.get_text() for t in figures["samples"].axes[0].get_yticklabels()]
-    assert [label for label in labels if label.endswith(" *")] == ["one_scale_a_tile *"]
-    assert "*: its output deviates as declared" in text_of(figures["samples"], "caption")[0]
+    assert [label for label in labels if label.endswith("\u2020")] == ["one_scale_a_tile \u2020"]
+    assert "\u2020: its output deviates as declared" in text_of(figures["samples"], "caption")[0]
 
 
 def test_every_sample_is_drawn(figures):

@@ -146,6 +146,10 @@ def test_best_is_shared_where_intervals_overlap(texts, shapes):
     found = texts()
     assert line(found["shapes_summary.csv"], SHAPE).split('"')[1] == "global_lut, streaming"
     assert " * " in line(found["shapes.txt"].split(SHAPE)[1], "global_lut")
+    said = {"txt": "are marked *.", "md": "are in bold.", "tex": "are in bold.", "csv": "as best."}
+    for kind, words in said.items():
+        assert words in " ".join(found[f"shapes.{kind}"].split())
+    assert not any("{best}" in text for text in found.values())
 
 
 def test_the_fastest_are_all_that_overlap(replay, shapes, write):
