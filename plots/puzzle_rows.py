@@ -76,11 +76,14 @@ def in_seconds(us: Summary | None) -> str:
 
 
 def brief(run: Run) -> list[Measured]:
-    """The fastest rows, the peers', and what the post's claim is about."""
+    """The fastest rows, the peers', Triton's, and what the post's claim is about."""
     claimed = run.decision("mojo-1.07-1.84").claim.arguments
     names = (claimed["fast"], claimed["twin"])
     return [
         m
         for m in puzzle_rows(run)
-        if m.best or m.record.origin == "peer" or m.record.kernel in names
+        if m.best
+        or m.record.origin == "peer"
+        or m.record.kernel in names
+        or m.record.kernel.startswith("triton_")
     ]
