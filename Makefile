@@ -90,7 +90,7 @@ ifneq ($(GPU_HALF),)
 	$(LOCKED) scripts/build bench
 	@"$$BIN/bench" --list
 else
-	@scripts/python -m plots list --recorded "$$RECORDED"/*/*.json
+	@scripts/python -m plots list --recorded "$$RECORDED"
 	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 

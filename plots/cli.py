@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     p.set_defaults(run=document.run)
 
     p = commands.add_parser("list", help="list the kernels of recorded results")
-    p.add_argument("--recorded", type=Path, nargs="+", required=True, metavar="FILE")
+    p.add_argument("--recorded", type=Path, required=True, metavar="FOLDER")
     p.set_defaults(run=single_files.list_kernels)
 
     p = commands.add_parser("bench", help="show a result file of isolated problems")

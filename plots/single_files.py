@@ -5,7 +5,7 @@ import re
 import sys
 
 from claims.errors import InputError
-from claims.evidence import recorded_folder
+from claims.evidence import recorded_folder, result_files
 from claims.results import Record, Results, load
 from plots import console
 from plots.bandwidth import bandwidth_table
@@ -58,7 +58,9 @@ def asked_for(results: Results) -> list[str]:
 
 def list_kernels(args: argparse.Namespace) -> int:
     """`make list`, for machines that cannot ask the programs."""
-    files = [load(file) for file in args.recorded]
+    files = list(result_files(args.recorded))
+    if not files:
+        raise InputError(f"{args.recorded}: no recorded runs, so that there are no kernels to list")
     for line in dict.fromkeys(banner(results) for results in files):
         sys.stdout.write(console.box(line))
     sys.stdout.write("\n" + console.render(kernel_list(files)))

@@ -51,7 +51,7 @@ void add_options(CLI::App& app, Options& options) {
           fmt::format("{}; {} of counters", options.measure.samples, samples_of_counters));
   app.add_option("--batch-us", options.measure.batch_us,
                  "Target GPU time of a batch, in microseconds")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(number_in(1.0, 1e6))
       ->capture_default_str();
   app.add_option("--metrics", options.metrics,
                  "More counters to read, between commas: metrics of CUPTI, or columns of "

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -77,6 +78,17 @@ std::optional<std::chrono::milliseconds> PassOptions::limit() const {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * limit_s));
 }
 
+CLI::Validator number_in(double least, double most) {
+  const CLI::Range range(least, most);
+  CLI::Validator check = range;
+  check.operation([range](std::string& text) {
+    double value = 0;
+    const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
+    return is_nan ? text + " is not a number" : range(text);
+  });
+  return check;
+}
+
 void add_pass_options(CLI::App& app, PassOptions& options) {
   app.add_option(
       "--kernel", options.kernel,
@@ -94,7 +106,7 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
       ->check(CLI::IsMember({"events", "activity", "counters", "none"}))
       ->default_str(std::string(profiling::name(options.instrument)));
   app.add_option("--limit-s", options.limit_s, "Seconds that a kernel's turn may take")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(number_in(0.1, 86400.0))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--clocks",

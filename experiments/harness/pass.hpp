@@ -29,6 +29,9 @@ struct PassOptions {
   std::optional<std::chrono::milliseconds> limit() const;
 };
 
+/// A check that an option's value lies between the two. CLI::Range by itself lets "nan" through.
+CLI::Validator number_in(double least, double most);
+
 /// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks and
 /// --dry-run.
 void add_pass_options(CLI::App& app, PassOptions& options);

@@ -4,6 +4,7 @@ import counters_fixtures
 import pytest
 from looking import BANNER, line
 
+from claims.json_files import ROOT
 from claims.results import load
 from plots.cli import main
 from plots.counter_values import ASKED_FOR
@@ -13,13 +14,22 @@ from plots.single_files import asked_for, kernel_list
 
 def test_list(replay, shapes, write, capsys, golden):
     folder = write("run", replay, shapes)
-    files = [str(folder / "replay.json"), str(folder / "shapes.json")]
-    assert main(["list", "--recorded", *files]) == 0
+    assert main(["list", "--recorded", str(folder)]) == 0
     text = capsys.readouterr().out
     assert text.count("Recorded run of NVIDIA H200") == 1  # two files of one run
     assert "\n11 kernels\n" not in text and "\n10 kernels\n" in text
     assert not any(x.startswith("copy ") for x in text.splitlines())  # a ceiling is no kernel
     golden("list.md", markdown(kernel_list([load(folder / "shapes.json")])))
+
+
+def test_list_of_a_recorded_run(capsys):
+    assert main(["list", "--recorded", str(ROOT / "data/recorded/h200")]) == 0
+    assert "\nstreaming " in capsys.readouterr().out
+
+
+def test_list_of_nothing_is_an_error(tmp_path, capsys):
+    assert main(["list", "--recorded", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: no recorded runs")
 
 
 def test_bench(shapes, write, capsys):

@@ -229,6 +229,8 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
       "--instrument counters --metrics gpu__time_duration.sum",
       "--metrics: gpu__time_duration.sum is a time, and a kernel that is replayed for its "
       "counters is not timed; --instrument events and activity measure times");
+  expect_refused("--limit-s nan", "--limit-s: nan is not a number; see bench --help");
+  expect_refused("--batch-us=-nan", "--batch-us: -nan is not a number; see bench --help");
   expect_refused("--shape 4x", "--shape: expected ROWSxCOLUMNS, such as 4096x4096; got '4x'");
   for (const char* shape : {"4096", "x4", "4x4x4", "0x4", "4x0", "-4x4", "4 x4", "4.5x4", "4X4",
                             "99999999999999999999x1"}) {
