@@ -91,7 +91,7 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout):
     (checkout / "tools").mkdir()
     program(checkout / "tools/cmake", f"#!/bin/bash\n{cmake}\n")
     path = f"{checkout}/tools:{os.environ['PATH']}"
-    for arch in ("90", "90", "80;90", ""):
+    for arch in ("90", "sm_90", "80;90", ""):
         environment = {"PATH": path, "PRESET": "gpu", "ARCH": arch, "HAS_GPU": "yes"}
         assert run(checkout, "scripts/build", "all", **environment).returncode == 0
     assert (checkout / "configured").read_text().splitlines() == [
@@ -105,6 +105,15 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout):
     assert (checkout / "configured").read_text().splitlines()[2:] == ["--preset gpu"]
     done = run(checkout, "scripts/build", "all", **environment | {"HAS_GPU": ""})
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
+
+
+@pytest.mark.parametrize("arch", ["abc", "0", "9.0", "90,80", "sm_x", "90;;x", "$(id)"])
+def test_an_arch_that_is_none_is_one_line(checkout, arch):
+    shutil.copy(ROOT / "scripts/build", checkout / "scripts/build")
+    done = run(checkout, "scripts/build", "all", PRESET="gpu", ARCH=arch, HAS_GPU="yes")
+    said = f"ARCH: '{arch.removeprefix('sm_')}' is no architecture; give compute capabilities"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
 
 
 def test_the_drop_in_is_built_for_all_that_nvcc_has_or_for_what_is_given(checkout):
