@@ -27,8 +27,8 @@ STALL = "stall_"  # begins the counters of warps by what they wait for, at each 
 NO_WAIT = ("stall_selected", "stall_not_selected")  # of these: warps that could have issued
 
 
-def fewer_percent(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    return [100 * (1 - ratio) for ratio in quotients(after, before)]
+def percent_fewer(ratios: Sequence[float]) -> list[float]:
+    return [100 * (1 - ratio) for ratio in ratios]
 
 
 def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
@@ -122,7 +122,7 @@ def fewer_instructions(
         before, after = (case.medians(kernel, metric) for kernel in (baseline, subject))
         ends = " against ".join(f"{span([n / 1e6 for n in both])} M" for both in (before, after))
         reason = f"instructions that warps executed, per layer: {ends}"
-    found = fewer_percent(before, after)
+    found = percent_fewer(quotients(after, before))
     holds = all(stats.is_at_least(ours, value, tolerance_percent) for ours in found)
     return over_places(holds, f"{span(found)} % fewer; {reason}", found)
 
@@ -141,7 +141,7 @@ def table_traffic(
     blocks = case.medians(subject, "blocks_launched")
 
     def per_block(kernel: str, metric: str = "global_loads") -> list[float]:
-        return quotients(case.medians(kernel, metric), blocks)
+        return quotients(case.medians(kernel, metric), blocks, metric != "global_loads")
 
     def tables(kernel: str) -> list[float]:
         both = zip(per_block(kernel), per_block(subject), strict=True)
@@ -171,7 +171,7 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
     of_tree = case.compiled(baseline, THIS_GPU, "branches_may_diverge")
     before, after = (case.medians(k, "divergent_targets") for k in (baseline, subject))
     threads = [case.medians(k, "threads_per_instruction") for k in (baseline, subject)]
-    per_block = quotients(after, case.medians(subject, "blocks_launched"))
+    per_block = quotients(after, case.medians(subject, "blocks_launched"), may_be_zero=True)
     left = round(max(per_block), 3)  # one warp of a hundred thousand blocks is no other divergence
     holds = in_loop == 0 and left <= 1
     holds = holds and all(b < a for b, a in zip(*threads, strict=True))
@@ -182,7 +182,8 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
         f"thread fills the table; threads per instruction, of {WARP}: {span(threads[0])} and "
         f"{span(threads[1])}"
     )
-    return over_places(holds, reason, fewer_percent(before, after))
+    found = percent_fewer(quotients(after, before, may_be_zero=True))
+    return over_places(holds, reason, found)
 
 
 def launch_of(row: Record) -> dict:
@@ -265,7 +266,11 @@ def memory_bound(case: Case, *, least: float, baseline: str, waiting: str) -> Fi
         {k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline, waiting)
     ]
     busy = all(m > i and m >= least for m, i in zip(memory, issue, strict=True))
-    waits_for_it = all(max(found, key=found.__getitem__) == waiting for found in reasons)
+    if min(sum(found.values()) for found in reasons) <= 0:
+        raise NotTestable(f"no warps of {baseline} wait for anything")
+    waits_for_it = all(
+        all(found[waiting] > n for name, n in found.items() if name != waiting) for found in reasons
+    )
     first = sorted(reasons[0], key=reasons[0].__getitem__, reverse=True)[:3]
     most = ", ".join(f"{n.removeprefix(STALL)} {span([r[n] for r in reasons])}" for n in first)
     reason = (
@@ -293,7 +298,7 @@ def code_pressure(
     parts = [
         ([100 * w[waiting] for w in found], [sum(w.values()) for w in found]) for found in both
     ]
-    shares = [quotients(*part) for part in parts]
+    shares = [quotients(*part, may_be_zero=True) for part in parts]
     missed = shown(case, (immediates, table), misses)
     times = stats.pool(case.ratios(immediates, table, "kernel_time", LAUNCHES))
     reason = (
@@ -302,7 +307,7 @@ def code_pressure(
         f"{missed} times; time {times.value:.3f} x"
     )
     holds = all(s > t and s >= least for s, t in zip(*shares, strict=True))
-    return over_places(holds, reason, quotients(*shares))
+    return over_places(holds, reason, quotients(*shares, may_be_zero=True))
 
 
 @rule("warps wait out their own last instruction at least {tolerance_percent:g} % less per issue")
@@ -349,12 +354,13 @@ def constant_broadcast(case: Case, *, kernel: str, metric: str, mixed: str) -> F
     equal = case.rows.measured(kernel, at, metric)
     layer = {name: equal.problem[name] for name in ("rows", "columns")}
     weights = case.rows_of(mixed).measured(kernel, layer, metric)
-    found = per_look_up(equal)
+    found, control = per_look_up(equal), per_look_up(weights)
+    if control <= 0:  # a counter that never counts shows nothing by its zero
+        raise NotTestable("no look-up is repeated on the codes of weights either")
     reason = (
         "where all threads of a warp want one entry, a look-up is repeated "
         f"{significant(found, 3)} times; on the codes of weights "
-        f"{significant(per_look_up(weights), 3)} times, once for each further entry that its "
-        "threads want"
+        f"{significant(control, 3)} times, once for each further entry that its threads want"
     )
     return over_places(found == 0, reason, [found])
 
@@ -378,6 +384,8 @@ def one_at_a_time(case: Case, *, kernel: str, weight_bytes: float) -> Finding:
         does += f", {found:g} weights"
     else:
         does = f"gives a thread {found:g} weights to decode without a jump"
+    if found < 1:
+        raise NotTestable(f"{row.place}: {fact} is less than one weight")
     reason = f"of the tiles of {kernel}, {row.maker} makes code that {does}"
     return Finding(reproduced_if(found <= most), reason, found)
 

@@ -145,10 +145,17 @@ def over_places(holds: bool, reason: str, values: Sequence[float]) -> Finding:
     return Finding(reproduced_if(holds), reason, found.median, interval)
 
 
-def quotients(over: Sequence[float], under: Sequence[float]) -> list[float]:
-    """Place by place, of counts that are positive where anything was counted."""
+def quotients(
+    over: Sequence[float], under: Sequence[float], may_be_zero: bool = False
+) -> list[float]:
+    """Place by place, of counts that are positive where anything was counted.
+
+    `may_be_zero`: those of `over`, where none is an answer too.
+    """
     if min(under) <= 0:
         raise NotTestable("a count that others are divided by is not positive")
+    if min(over) < 0 or (min(over) == 0 and not may_be_zero):
+        raise NotTestable("a count that is divided by others is not positive")
     return [a / b for a, b in zip(over, under, strict=True)]
 
 

@@ -68,6 +68,10 @@ NOTHING = [
     ("divergent_targets", BASELINE, {"no-divergence"}),
     ("stall_wait", BASELINE, {"more-ilp"}),
     ("warp_instructions", BASELINE, {"instructions-71"}),
+    ("warp_instructions", SUBJECT, {"instructions-71", "amortised-fill"}),
+    ("stall_wait", SUBJECT, {"more-ilp"}),
+    ("global_loads", BASELINE, {"lut-traffic-64"}),
+    ("idc_replays", CONSTANT, {"constant-broadcast"}),
 ]
 
 
@@ -75,6 +79,23 @@ NOTHING = [
 def test_what_counts_nothing_divides_nothing(run, metric, kernel, claims):
     run.change(kernel, **{metric: 0})
     assert all("not_testable" in run.words(claim) for claim in claims)
+
+
+@pytest.mark.parametrize("kernel", [BASELINE, SUBJECT])
+def test_code_without_an_index_computation_is_no_code(run, kernel):
+    run.code(kernel, "sm_90", "index_per_weight.least", 0)
+    assert run.words("instructions-71") == ["not_reproduced", "reproduced", "not_testable"]
+
+
+def test_no_rounds_are_no_sign_of_a_swizzle(run):
+    run.change("tma_swizzle", "transpose_counters", shared_store_wavefronts=0)
+    assert run.words("swizzle-conflicts") == ["not_testable"]
+
+
+def test_a_kernel_that_never_diverges_is_without_divergence(run):
+    run.change(SUBJECT, divergent_targets=0)
+    (found,) = run.decided("no-divergence")
+    assert (found.verdict, found.ours) == ("reproduced", 100)
 
 
 def test_code_that_takes_no_registers_is_no_code(run):

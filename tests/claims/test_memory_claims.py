@@ -2,7 +2,7 @@
 
 import made
 import pytest
-from counted_run import BASELINE, CONSTANT, SUBJECT
+from counted_run import BASELINE, CONSTANT, STALLS, SUBJECT
 
 
 def test_a_baseline_without_table_has_no_traffic_to_reduce(run):
@@ -57,6 +57,7 @@ def test_the_table_adds_exactly_64_bytes(run, facts, verdict, added):
         (59.9, 20, 0.3, "not_reproduced"),
         (60, 60, 0.3, "not_reproduced"),
         (10, 20, 2.51, "reproduced"),
+        (10, 20, 2.5, "not_reproduced"),  # as many as wait for another reason
         (10, 20, 2.49, "not_reproduced"),  # after stall_wait; those that could issue do not wait
     ],
 )
@@ -65,6 +66,14 @@ def test_bound_by_bandwidth_or_by_latency(run, memory, issue, waiting, verdict):
     run.change(BASELINE, stall_long_scoreboard=waiting)
     (found,) = run.decided("memory-bound")
     assert (found.verdict, found.ours) == (verdict, memory)
+
+
+def test_warps_that_wait_for_nothing_show_no_bound(run):
+    run.change(BASELINE, **{f"stall_{name}": 0 for name in STALLS})
+    (found,) = run.decided("memory-bound")
+    assert (found.verdict, found.reason) == (
+        *("not_testable", "no warps of branch_tree wait for anything"),
+    )
 
 
 def test_what_an_h200s_baseline_is_bound_by(run):

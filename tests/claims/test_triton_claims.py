@@ -54,6 +54,10 @@ def test_what_was_not_compiled_for_this_gpu_decides_nothing():
     assert {v.verdict for v in verdicts(code(16, 16))} == {"not_tested"}  # nothing ran on a GPU
 
 
+def test_less_than_a_weight_is_no_width():
+    assert {v.verdict for v in verdicts(code(0, 0), ran())} == {"not_testable"}
+
+
 def test_a_fact_that_could_not_be_read_decides_nothing():
     file = code(16, 16)
     for fact in file["records"][0]["metrics"]:
