@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from claims.errors import InputError
 from claims.json_files import read_json
 from claims.published import describe
 from claims.results import SCHEMA, Record, Results, parse
@@ -58,6 +59,8 @@ def result_files(folder: Path) -> Iterator[Results]:
 
     So is a folder `parts`: its files are joined in one beside it when a pass is complete.
     """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is no folder, of which result files could be read")
     for file in sorted(folder.rglob("*.json")):
         if "parts" in file.relative_to(folder).parts[:-1]:
             continue

@@ -128,6 +128,7 @@ def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
     write("data/recorded/h200/table2/replay.json", replay())
     write("results/one.json", replay(gpu="NVIDIA H200"))
     write("results/two.json", replay(gpu="NVIDIA L4"))
+    (tmp_path / "nothing").mkdir()
     found = machines([tmp_path / "data", tmp_path / "results", tmp_path / "nothing"])
     described = [(e.folder and e.folder.name, e.newest.gpu) for e in found]
     assert described == [
@@ -156,6 +157,13 @@ def test_other_json_is_passed_over(write, tmp_path):
     write("list.json", [1, 2])
     write("other.json", {"schema": 3})
     assert machines([tmp_path]) == []
+
+
+def test_results_are_read_from_a_folder_that_is_there(write, tmp_path):
+    for place in (tmp_path / "typo", write("replay.json", replay())):
+        with pytest.raises(InputError) as error:
+            machines([place])
+        assert str(error.value) == f"{place}: is no folder, of which result files could be read"
 
 
 @pytest.mark.parametrize("content", ['{"schema": "reprolab-results/2"', '{"schema": NaN}'])

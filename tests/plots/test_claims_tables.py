@@ -38,6 +38,7 @@ def rows_of_csv(text):
 
 
 def test_without_any_result_every_claim_waits_for_a_command(run, tmp_path):
+    (tmp_path / "nothing").mkdir()
     text, files = run(tmp_path / "nothing")
     assert set(files) == {"claims.txt", "claims.md", "claims.csv", "claims.tex"}
     assert "40 claims: 40 not tested yet." in text

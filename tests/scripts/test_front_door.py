@@ -189,6 +189,14 @@ def test_folders_are_data_too(checkout, value):
     assert not list(checkout.rglob("injected"))
 
 
+def test_claims_are_decided_by_the_folder_that_was_named(checkout):
+    """The usual folder may be missing before the first run; a wrong name is not passed over."""
+    recorded = "<-m>\n<plots>\n<claims>\n<--results>\n<data/recorded>\n"
+    assert make(checkout, "claims").stdout == f"{recorded}<--output>\n<results/claims>\n"
+    done = make(checkout, "claims", "RESULTS=typo")
+    assert done.stdout == f"{recorded}<--results>\n<typo>\n<--output>\n<typo/claims>\n"
+
+
 def test_wrong_usage_is_one_line(checkout):
     for arguments, line in [
         (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
