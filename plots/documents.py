@@ -25,9 +25,9 @@ LATIN_1 = 255  # beyond it, few characters are known to every LaTeX
 
 
 def latex_escape(text: str) -> str:
-    """`text` so that LaTeX prints it as it is; a double hyphen stays two hyphens."""
+    """`text` so that LaTeX prints it as it is; several hyphens stay as many."""
     text = "".join(c if ord(c) <= LATIN_1 else escaped(c) for c in text)
-    return "".join(LATEX.get(c, c) for c in text).replace("--", "-{}-")
+    return re.sub("-(?=-)", "-{}", "".join(LATEX.get(c, c) for c in text))
 
 
 def markdown_escape(text: str) -> str:

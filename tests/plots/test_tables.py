@@ -97,6 +97,7 @@ def test_latex_escape():
         r"\textasciicircum{}e \textbar{} back\textbackslash{}slash"
     )
     assert latex_escape('--output "x"') == "-{}-output ''x''"
+    assert latex_escape("--- -") == "-{}-{}- -"
 
 
 def test_latex_knows_every_character():
