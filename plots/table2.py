@@ -84,7 +84,7 @@ def highlights(run: Run) -> list[str]:
     if shares:
         m = shares[max(shares)]
         speed = f"{m.gb_s:.0f} GB/s, {100 * max(shares):.1f} %"
-        lines.append(f"Nearest to the copy: {m.record.place}, {speed}.")
+        lines.append(f"Highest share of the copy: {m.record.place}, {speed}.")
     return lines
 
 

@@ -38,7 +38,7 @@ def test_render(replay, shapes, write, capsys, monkeypatch, tmp_path):
     assert "Bandwidth per distinct shape" not in text  # that one is in the files
     assert text.endswith(
         "Fastest for qwen3-32b at batch 8: streaming, 3.58x branch_tree.\n"
-        "Nearest to the copy: streaming on qwen3-32b.o/fp16/b64, 3844 GB/s, 96.7 %.\n"
+        "Highest share of the copy: streaming on qwen3-32b.o/fp16/b64, 3844 GB/s, 96.7 %.\n"
         "7 claims: 1 reproduced, 6 not tested yet.\n"
         "WRONG OUTPUT, hence no time: broken_lut (7 rows).\n"
         "Tables (txt, md, csv, tex) and figures (pdf, png, svg): out/\n"
