@@ -50,7 +50,7 @@ def share_of_latency(case: Case, *, value: float, tolerance_percent: float, kern
 @rule("the smallest batch gains more than the largest, and none more than a smaller one")
 def falls_with_batch(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
     """Over the batches that the cell stands for, in their order; beyond the intervals."""
-    found = case.ratios(baseline, subject, metric)
+    found = case.comparisons(baseline, subject, metric)
     batches = [at["batch"] for at in case.cell.places]
     pairs = [(i, j) for j in range(len(found)) for i in range(j)]
     rising = [(i, j) for i, j in pairs if found[j].low > found[i].high]

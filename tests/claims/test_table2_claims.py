@@ -267,6 +267,19 @@ def test_slower_in_every_comparison(replay, relative, verdict, counts):
     assert v.reason.startswith(f"time of shared_lut_cooperative over shared_lut: {counts}")
 
 
+@pytest.mark.parametrize("single", ["shared_lut", "shared_lut_cooperative"])
+def test_one_sample_is_beyond_no_interval(replay, single):
+    for kernel, us in (("shared_lut", 1000.0), ("shared_lut_cooperative", 1200.0)):
+        for r in made.rows_of(replay, kernel):
+            made.set_times(r, [us, us])
+    assert made.decided(replay)["single-thread-fill", EVERY].verdict == "reproduced"
+    made.set_times(made.rows_of(replay, single)[-1], [1100.0])
+    v = made.decided(replay)["single-thread-fill", EVERY]
+    assert (v.verdict, v.reason) == (
+        *("not_testable", f"a single sample of {single} has no interval"),
+    )
+
+
 def test_comparisons_that_disagree_are_counted_and_pooled(replay):
     for r in made.rows_of(replay, "shared_lut"):
         made.set_times(r, [999.0, 1000.0, 1001.0])
