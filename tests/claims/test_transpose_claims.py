@@ -286,6 +286,16 @@ def test_where_mojo_failed_cuda_decides_nothing_in_its_place(matrix):
     assert decided(matrix)["84-percent"].verdict == "not_testable"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "claim"), [(RIGHT_IN_MOJO, "mojo-is-cuda-like"), (PUBLISHED_IN_MOJO, "84-percent")]
+)
+def test_mojo_that_ran_without_a_time_was_run(matrix, kernel, claim):
+    row(with_mojo(matrix), kernel)["metrics"] = []
+    v = decided(matrix)[claim]
+    reason = f"{kernel} on 32768x32768: kernel_time was not measured"
+    assert (v.verdict, v.reason) == ("not_tested", reason)
+
+
 @pytest.mark.parametrize("spoil", ["missing", "mismatch", "right"])
 def test_the_posts_own_kernel_in_mojo_is_a_remark_alone(matrix, spoil):
     with_mojo(matrix, 1.0, published=spoil != "missing")
