@@ -58,9 +58,6 @@ def claim_row(d: Decision, seen_from: Path) -> Row:
     ours = value_range([v.ours for v in verdicts], unit, rounded)
     if verdicts[0].interval and len(verdicts) == 1:
         ours += " ({}-{})".format(*map(rounded, verdicts[0].interval))
-    count, cells = sum(v.verdict == d.verdict for v in verdicts), len(verdicts)
-    is_plain = cells == 1 or (d.verdict == NOT_TESTED and count == cells)
-    in_cells = "" if is_plain else f" in {count} of {cells} cells"
     files = list(dict.fromkeys(file for v in verdicts for file, _ in v.evidence))
     evidence: Cell | str = NONE
     if files:
@@ -73,8 +70,18 @@ def claim_row(d: Decision, seen_from: Path) -> Row:
         value_range([v.cell.value for v in verdicts], unit, quoted),
         ours,
         value_range([v.difference_percent for v in verdicts], "%", "{:+.1f}".format),
-        *(spell(d.verdict) + in_cells, reasons(d), evidence),
+        *(in_cells(d), reasons(d), evidence),
     ]
+
+
+def in_cells(d: Decision) -> str:
+    """'not reproduced in 1 of 3 cells, premise false in 2': the claim's verdict first."""
+    found, cells = [v.verdict for v in d.verdicts], len(d.verdicts)
+    if cells == 1 or set(found) == {NOT_TESTED}:
+        return spell(d.verdict)
+    text = f"{spell(d.verdict)} in {found.count(d.verdict)} of {cells} cells"
+    others = [v for v in (REPRODUCED, *VERDICTS[:-1]) if v in found and v != d.verdict]
+    return ", ".join([text, *(f"{spell(v)} in {found.count(v)}" for v in others)])
 
 
 def quoted(value: float) -> str:
