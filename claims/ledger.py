@@ -7,7 +7,7 @@ from pathlib import Path
 from claims import rules
 from claims.evidence import Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Source, command_of
-from claims.rules import Case, Finding, bind
+from claims.rules import Case, Finding, bind, unfit_is_input
 from claims.stats import difference_percent
 
 
@@ -69,7 +69,9 @@ def decide_claim(evidence: Evidence, source: Source, claim: Claim) -> Decision:
     if claim.rule is None:
         return Decision(source, claim, "", verdicts)
     rule, arguments = bind(source, claim, claim.cells[0])
-    return Decision(source, claim, rule.criterion.format(**arguments), verdicts)
+    with unfit_is_input(source, claim):
+        criterion = rule.criterion.format(**arguments)
+    return Decision(source, claim, criterion, verdicts)
 
 
 def cells_of(case: Case) -> list[Cell]:
@@ -78,7 +80,8 @@ def cells_of(case: Case) -> list[Cell]:
         return [case.cell]
     rule, _ = bind(case.source, case.claim, case.cell)
     try:
-        return rule.split(case) if rule.split else [case.cell]
+        with unfit_is_input(case.source, case.claim):
+            return rule.split(case) if rule.split else [case.cell]
     except NotTested:  # the rule itself says what is missing
         return [case.cell]
 
@@ -89,7 +92,8 @@ def decide_cell(evidence: Evidence, source: Source, claim: Claim, cell: Cell) ->
     rule, arguments = bind(source, claim, cell)
     case = Case(source, claim, cell, evidence)
     try:
-        found = rule.decide(case, **arguments)
+        with unfit_is_input(source, claim):
+            found = rule.decide(case, **arguments)
     except NotTested as nothing:
         awaits = nothing.experiment or claim.experiment
         return Verdict(cell, rules.NOT_TESTED, str(nothing), awaits=awaits)

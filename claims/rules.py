@@ -7,7 +7,8 @@ claims/<experiment>.py and are named "<experiment>.<rule>".
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def bind(source: Source, claim: Claim, cell: Cell) -> tuple[Rule, dict[str, Any]
     """The claim's rule with its arguments; InputError where there is none, or they do not fit."""
     where, name = f"{source.file}: claim '{claim.id}'", claim.rule or ""
     module = name.rpartition(".")[0]
-    if module and importlib.util.find_spec(f"claims.{module}"):
+    if module.isidentifier() and importlib.util.find_spec(f"claims.{module}"):
         importlib.import_module(f"claims.{module}")
     if name not in RULES:
         raise InputError(f"{where}: there is no rule '{name}'; there are {', '.join(RULES)}")
@@ -139,6 +140,22 @@ def bind(source: Source, claim: Claim, cell: Cell) -> tuple[Rule, dict[str, Any]
     except TypeError as error:
         raise InputError(f"{where}: rule {name}: {error}") from None
     return found, arguments
+
+
+# What Python raises where a source, or a row, does not hold what a rule counts on.
+UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
+UNFIT += (ValueError,)
+
+
+@contextmanager
+def unfit_is_input(source: Source, claim: Claim) -> Iterator[None]:
+    """What does not fit the claim's rule is one line that names the three."""
+    try:
+        yield
+    except UNFIT as error:
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        where = f"{source.file}: claim '{claim.id}': rule {claim.rule}"
+        raise InputError(f"{where}: does not fit its arguments, cell or rows: {what}") from error
 
 
 def reproduced_if(holds: bool) -> str:

@@ -1,7 +1,12 @@
 """The claim on latencies: each way that its cells can go."""
 
+import json
+
 import made
 import pytest
+
+from claims.errors import InputError
+from claims.published import load_source
 
 CLAIM = "latency-12-15"
 READ, WRITE, L1 = "global_dram, shared_load", "global_dram, shared_store", "global_l1, shared_load"
@@ -104,3 +109,24 @@ def test_a_run_that_took_no_samples_decides_nothing():
     for row in file["records"]:
         row["metrics"] = []
     assert set(words(file)) == {"not_tested"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cycles", "what"),
+    [
+        (lambda claim: claim["arguments"].update(least="x"), 28.8, "TypeError: "),
+        (lambda claim: claim["cells"][0].update(at={}), 28.8, "KeyError: 'slow'"),
+        (lambda claim: None, 0, "ZeroDivisionError: "),
+    ],
+)
+def test_what_does_not_fit_the_rule_is_one_line_that_names_it(write, spoil, cycles, what):
+    paper = json.loads((made.PUBLISHED / "paper.json").read_text())
+    spoil(next(claim for claim in paper["claims"] if claim["id"] == CLAIM))
+    path, file = write("paper.json", paper), file_of(H200)
+    (row,) = made.rows_of(file, "shared_load")
+    next(m for m in row["metrics"] if m["name"] == "latency").update(samples=[cycles] * 3)
+    with pytest.raises(InputError) as error:
+        made.decided(file, sources=[load_source(path)])
+    where = f"{path}: claim '{CLAIM}': rule counters.latency_ratio"
+    said = f"{where}: does not fit its arguments, cell or rows: {what}"
+    assert str(error.value).startswith(said) and "\n" not in str(error.value)

@@ -147,6 +147,14 @@ CASES = [
         "claim 'token-exact': there is no rule 'nowhere.is_nice'; there are ratio_within",
     ),
     (
+        lambda p: claim(p, "token-exact").update(rule="a.b.c"),
+        "claim 'token-exact': there is no rule 'a.b.c'; there are ratio_within",
+    ),
+    (
+        lambda p: claim(p, "token-exact").update(rule="..x"),
+        "claim 'token-exact': there is no rule '..x'; there are ratio_within",
+    ),
+    (
         lambda p: claim(p, "kernel-speedup")["arguments"].pop("baseline"),
         "claim 'kernel-speedup': rule ratio_within: missing a required argument: 'baseline'",
     ),
