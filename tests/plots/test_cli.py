@@ -11,7 +11,7 @@ import pytest
 from claims.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded/h200/transpose"
-LIST = ("list", "--recorded", str(RECORDED / "matrix.json"))
+LIST = ("list", "--recorded", str(RECORDED))
 FULL = "error: standard output: No space left on device\n"
 
 
