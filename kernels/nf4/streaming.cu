@@ -4,9 +4,8 @@
 // memory. The arrays may begin anywhere (words.hpp).
 //
 // Source: ours.
-// Bound:  memory: on an H200 it takes 1.02 times as long as cudaMemcpy for the same bytes of a
-// large
-//         matrix, with nested scales 1.03 times; for a small one cudaMemcpy takes longer.
+// Bound:  memory: on an H200 a large matrix takes 1.02 times as long as cudaMemcpy for the same
+//         bytes, with nested scales 1.03 times. For a small one cudaMemcpy takes longer.
 // Alone:  make bench KERNEL=streaming
 #include "kernels/nf4/streaming.cuh"
 

@@ -3,8 +3,8 @@
 // Source: D. Robertson's post, "2D tiled": one of the two designs that packed stores carried past
 //         the puzzle's target (4.25 s on a T4). warp_per_block is the other.
 // Bound:  latency, as in packed_store. A block of 1024 threads starts and retires as a whole, so at
-// most two
-//         are resident on a multiprocessor, and only one where it holds fewer than 2048 threads.
+//         most two are resident on a multiprocessor, and only one where it holds fewer than 2048
+//         threads.
 // Alone:  make bench KERNEL=tiled_packed
 #include "kernels/nf4/byte_walk.cuh"
 
