@@ -2,7 +2,7 @@
 #
 # Source: D. Robertson's post: its final kernel, in Mojo; its rows of 256 bytes are taken from the
 #         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does.
-# Bound:  latency and instruction issue: two bytes per thread hide little of a load.
+# Bound:  latency: two bytes per thread are few loads in flight.
 # Launch: 512 threads for 2048 weights.
 # Alone:  make bench KERNEL=mojo_packed_512
 from decode import *

@@ -3,8 +3,7 @@
 //
 // Source: D. Robertson's post, which went from 1024 threads to 512 for occupancy. Its own kernel of
 //         1024 threads, tiled_packed, also took one byte per thread instead of two.
-// Bound:  latency and instruction issue, as in packed_512, and the residency of large blocks, as in
-//         tiled_packed.
+// Bound:  latency, as in packed_512, and the residency of large blocks, as in tiled_packed.
 // Alone:  make bench KERNEL=packed_1024
 #include "kernels/nf4/byte_walk.cuh"
 

@@ -3,8 +3,7 @@
 //
 // Source: D. Robertson's post, its final kernel, with two roundings in the nested scale, as in
 //         bitsandbytes. packed_512_as_published has the post's own.
-// Bound:  latency and instruction issue: two bytes per thread hide little of a load, and a scale is
-//         read for every two weights.
+// Bound:  latency: two bytes per thread are few loads in flight, and each also waits for a scale.
 // Alone:  make bench KERNEL=packed_512
 #include "kernels/nf4/byte_walk.cuh"
 

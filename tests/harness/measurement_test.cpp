@@ -204,8 +204,9 @@ TEST_F(OnGpuMeasurement, BytesAreThoseOfTheLaunchAndOfEachCeiling) {
   expect_bytes("same_bytes", read, written);
   expect_bytes("write_only", 0, written);
   expect_bytes("read_only", written, 0);
-  expect_bytes("copy", (read + written) / 2, (read + written) / 2);
-  expect_bytes("copy_kernel", (read + written) / 2, (read + written) / 2);
+  const std::uint64_t copied = 128000;  // (read + written) / 2 with eight binary digits
+  expect_bytes("copy", copied, copied);
+  expect_bytes("copy_kernel", copied, copied);
 }
 
 TEST_F(OnGpuMeasurement, WithoutAnInstrumentNothingIsTimedAndAllIsVerified) {
