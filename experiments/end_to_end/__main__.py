@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--tokens", default="", help="new tokens for each prompt")
     p.add_argument("--prompts", default="", help="a file with one JSON object per line")
     p.add_argument("--gpus", default="0", help="such as 0,1: one process for each")
+    p.add_argument("--clocks", default="", help="is refused: clocks are observed")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
     p.add_argument("--dry-run", action="store_true", help="say what would run, and how long")
     p.add_argument("--output", type=Path, default=None, help="the pass's result file")
@@ -42,6 +43,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(args: argparse.Namespace) -> int:
+    if args.clocks:
+        raise InputError(
+            "CLOCKS: generating text is measured at the clocks that the GPU has; lock them with "
+            "nvidia-smi -lgc before, and leave CLOCKS away"
+        )
     choices = plan.choose(
         model=args.model,
         batches=args.batches,

@@ -18,9 +18,7 @@ from experiments.end_to_end.advice import OWN, Shape, Times, shapes_of, text
 from plots.command_line import Parser, run
 
 SAMPLES = 7
-CACHES = (
-    3  # that the rotated codes are to be larger than, so that a product finds none of them there
-)
+CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
 SHORTEST_US = 2000  # of a sample
 
 

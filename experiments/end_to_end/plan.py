@@ -129,13 +129,13 @@ def choose(
 def numbers(name: str, text: str) -> tuple[int, ...]:
     """'2,8 64' as numbers, each once; none where nothing was given."""
     words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []
-    if not all(re.fullmatch(r"\d{1,6}", word) for word in words):
+    if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
         raise InputError(f"{name}: give numbers such as 2,8,64, not '{text}'")
     return tuple(dict.fromkeys(map(int, words)))
 
 
 def number(name: str, text: str) -> int:
-    if not re.fullmatch(r"\d{1,6}", text.strip()):
+    if not re.fullmatch(r"[0-9]{1,6}", text.strip()):
         raise InputError(f"{name}: give one number, not '{text}'")
     return int(text)
 

@@ -217,6 +217,8 @@ def test_kernels_and_checkpoints_are_checked_first(told, tmp_path, monkeypatch, 
     (tmp_path / "mine").mkdir()
     with pytest.raises(command.InputError, match=r"mine: is no checkpoint: it has no config.json"):
         measure(tmp_path, "--model", str(tmp_path / "mine"), *given)
+    with pytest.raises(command.InputError, match=r"CLOCKS: generating text is measured at the"):
+        measure(tmp_path, "--clocks", "1410", *given)
     assert jobs(told) == []
 
 

@@ -79,6 +79,8 @@ def test_choices_are_taken_as_given(tmp_path):
         ({"batches": ","}, "BATCHES: give numbers such as 2,8,64, not ','"),
         ({"tokens": ","}, "TOKENS: give one number, not ','"),
         ({"tokens": "8,16"}, "TOKENS: give one number, not '8,16'"),
+        ({"tokens": "३२"}, "TOKENS: give one number, not '३२'"),
+        ({"batches": "२,4"}, "BATCHES: give numbers such as 2,8,64, not '२,4'"),
         ({"batches": "1"}, "BATCHES: 2 at least: at one row bitsandbytes does not dequantize"),
         ({"tokens": "1"}, "TOKENS: 2 at least: the first comes with the prompt"),
         ({"kernels": "a/b"}, "KERNELS: 'a/b' is no kernel's name"),

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from front_door import ECHO, HOSTILE, make, program, run
 
-CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS")
+CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS", "CLOCKS")
 
 
 @pytest.mark.parametrize("value", HOSTILE)
