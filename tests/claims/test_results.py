@@ -112,6 +112,30 @@ def test_a_wrong_file_is_one_line_that_names_file_and_field(file, write, spoil, 
     assert "\n" not in str(error.value)
 
 
+NEEDED = [
+    (made.layer(64, 32), "n rows columns block_size nested output"),
+    (made.forward_pass("qwen3-32b", 2), "batch layers launches weights block_size nested output"),
+    (made.matrix_problem(64), "n rows columns in_stride out_stride data checked_on"),
+    (made.puzzle_problem(), "iterations launches weights block_size nested"),
+    (made.generated("qwen3-32b", 2), "model batch way tokens prompts layers launches weights"),
+    (made.walked("a", [1])["problem"], "what nodes memory_bytes timed_steps"),
+    ({"name": "1MiB", "family": "copy", "n": 1}, "n"),
+    ({"name": "1MiB", "family": "mixed", "n": 1}, "n"),
+]
+
+
+@pytest.mark.parametrize(("problem", "fields"), NEEDED)
+def test_each_family_says_what_its_tables_show(write, problem, fields):
+    file = made.results("any", "any", [made.record(problem, "a", [1.0])])
+    load(write("file.json", file))
+    for field in fields.split():
+        value = problem.pop(field)
+        path = write("file.json", file)
+        with pytest.raises(InputError, match=rf"records\[0\].problem lacks '{field}'"):
+            load(path)
+        problem[field] = value
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
