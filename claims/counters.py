@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from claims import stats
 from claims.evidence import NotTestable, NotTested
@@ -129,71 +128,49 @@ def fewer_instructions(
     return over_places(holds, f"{span(found)} % fewer; {reason}", found)
 
 
-def per_block(case: Case, kernel: str, subject: str, metric: str = "global_loads") -> list[float]:
-    """On each layer, for each of `subject`'s blocks."""
-    blocks = case.medians(subject, "blocks_launched")
-    return quotients(case.medians(kernel, metric), blocks, metric != "global_loads")
-
-
-def of_table(case: Case, kernel: str, subject: str) -> list[float]:
-    """A block's loads beyond `subject`'s, which are all of codes and scales."""
-    found = (per_block(case, k, subject) for k in (kernel, subject))
-    return [loads - others for loads, others in zip(*found, strict=True)]
-
-
-@rule("as many loads of a table as {reader} has, within {tolerance_percent:g} %")
-def reads_table(
+@rule(
+    "{library}, or {baseline} where that did not run, reads a table in global memory as often for "
+    "{subject}'s once as the source says, or as {reader} does, within {tolerance_percent:g} %"
+)
+def table_traffic(
     case: Case,
     *,
     tolerance_percent: float,
-    baseline: str,
     library: str,
+    baseline: str,
     subject: str,
     reader: str,
-) -> Finding:
-    """The source's own library decides where it ran, else `baseline`, written after it."""
-    with suppress(NotTested):
-        per_block(case, library, subject)
-        baseline = library
-    kernels = (baseline, reader, subject)
-    loads = ", ".join(f"{k} {span(per_block(case, k, subject))}" for k in kernels)
-    reason = f"global loads a block: {loads}, which keeps its table in shared memory"
-    found, table = (of_table(case, k, subject) for k in (baseline, reader))
-    if max(found) < 1:
-        return replace(
-            over_places(False, f"{baseline} reads no table; {reason}", found), verdict=PREMISE_FALSE
-        )
-    holds = all(stats.is_within(a, b, tolerance_percent) for a, b in zip(found, table, strict=True))
-    return over_places(holds, reason, found)
-
-
-@rule(
-    "{baseline} reads a table in global memory, {value:g} times a block for {subject}'s once, "
-    "within {tolerance_percent:g} %"
-)
-def table_traffic(
-    case: Case, *, value: float, tolerance_percent: float, baseline: str, subject: str, reader: str
+    value: float | None = None,
 ) -> Finding:
     """What a kernel loads beyond `subject`'s codes and scales are its loads of the table.
 
     Counted as the source does, in entries and threads: one thread of `subject` loads each once.
     """
+    blocks = case.medians(subject, "blocks_launched")
+
+    def per_block(kernel: str, metric: str = "global_loads") -> list[float]:
+        return quotients(case.medians(kernel, metric), blocks, metric != "global_loads")
 
     def tables(kernel: str) -> list[float]:
-        return [n * WARP / ENTRIES for n in of_table(case, kernel, subject)]
+        both = zip(per_block(kernel), per_block(subject), strict=True)
+        return [(loads - others) * WARP / ENTRIES for loads, others in both]
 
-    found = tables(baseline)
+    with suppress(NotTested):
+        per_block(library)
+        baseline = library
+    found, times = tables(baseline), tables(reader)
     if max(found) < 1:
         kernels = (baseline, subject, reader)
-        loads = ", ".join(f"{k} {span(per_block(case, k, subject))}" for k in kernels)
-        read = ", ".join(span(per_block(case, k, subject, "dram_bytes_read")) for k in kernels)
+        loads = ", ".join(f"{k} {span(per_block(k))}" for k in kernels)
+        read = ", ".join(span(per_block(k, "dram_bytes_read")) for k in kernels)
         reason = (
             f"{baseline} reads no table: global loads a block: {loads}; {reader}, which does read "
-            f"one, loads it {span(tables(reader))} times for {subject}'s once, but from caches: "
-            f"bytes that device memory is read for a block: {read}"
+            f"one, loads it {span(times)} times for {subject}'s once, but from caches: bytes that "
+            f"device memory is read for a block: {read}"
         )
         return Finding(PREMISE_FALSE, reason)
-    return judge(stats.summarize(found).estimate, value, tolerance_percent)
+    wanted = stats.summarize(times).median if value is None else value
+    return judge(stats.summarize(found).estimate, wanted, tolerance_percent)
 
 
 @rule(
@@ -206,14 +183,14 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
     of_tree = case.compiled(baseline, THIS_GPU, "branches_may_diverge")
     before, after = (case.medians(k, "divergent_targets") for k in (baseline, subject))
     threads = [case.medians(k, "threads_per_instruction") for k in (baseline, subject)]
-    of_block = quotients(after, case.medians(subject, "blocks_launched"), may_be_zero=True)
-    left = round(max(of_block), 3)  # one warp of a hundred thousand blocks is no other divergence
+    per_block = quotients(after, case.medians(subject, "blocks_launched"), may_be_zero=True)
+    left = round(max(per_block), 3)  # one warp of a hundred thousand blocks is no other divergence
     holds = in_loop == 0 and left <= 1
     holds = holds and all(b < a for b, a in zip(*threads, strict=True))
     reason = (
         f"branches in the loop that may diverge: {of_tree:g} and {in_loop:g}; divergent branches "
         f"that warps took, per layer: {span([n / 1e6 for n in before])} M and "
-        f"{span([n / 1e6 for n in after])} M, which are {span(of_block)} a block, where one "
+        f"{span([n / 1e6 for n in after])} M, which are {span(per_block)} a block, where one "
         f"thread fills the table; threads per instruction, of {WARP}: {span(threads[0])} and "
         f"{span(threads[1])}"
     )
