@@ -34,6 +34,10 @@ def advise(args: argparse.Namespace) -> int:
     import dropin
     from experiments.end_to_end.gpu import Gpu
 
+    if not args.folder.is_dir():
+        raise InputError(
+            f"MODEL: there is no folder '{args.folder}'; give a checkpoint's, downloaded before"
+        )
     batch = plan.number("BATCH", args.batch)
     if batch < 1:
         raise InputError("BATCH: 1 at least")

@@ -28,6 +28,7 @@ class Sensors:
         self.nvml, self.handle = None, None
         self.readings: dict[str, list[float]] = {}
         self.reasons: int | None = None
+        self.sm_mhz: float | None = None  # when it was last read
         with suppress(Exception):  # without it, the file says null
             import pynvml
 
@@ -42,8 +43,8 @@ class Sensors:
             return getattr(self.nvml, function)(self.handle, *arguments)
         return None
 
-    def read(self) -> float | None:
-        """Keeps one reading of each sensor; the SM clock in MHz."""
+    def read(self) -> None:
+        """Keeps one reading of each sensor: right behind what ran, before the GPU is at rest."""
         found = {
             "sm_mhz": self.ask("nvmlDeviceGetClockInfo", 1),  # NVML_CLOCK_SM
             "memory_mhz": self.ask("nvmlDeviceGetClockInfo", 2),  # NVML_CLOCK_MEM
@@ -57,7 +58,7 @@ class Sensors:
         reasons = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         if reasons is not None:
             self.reasons = (self.reasons or 0) | (reasons & ~1)  # being idle is none
-        return found["sm_mhz"]
+        self.sm_mhz = found["sm_mhz"]
 
     def clocks(self) -> dict[str, Any]:
         """All readings since the last time, as a result file has them."""
@@ -165,6 +166,7 @@ class Gpu:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             found = run()
             self.synchronize()
+            self.sensors.read()
         events = profile.profiler.kineto_results.events()
         on_gpu = [e for e in events if e.device_type() == torch.autograd.DeviceType.CUDA]
         on_gpu = [e for e in on_gpu if not e.is_user_annotation()]

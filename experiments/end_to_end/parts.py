@@ -135,12 +135,22 @@ def join(parts: Sequence[Content]) -> Content:
     origins = [part["provenance"] for part in parts]
     last = max(origins, key=lambda origin: origin["started"])
     provenance = last | {
+        "argv": command_of([o["argv"] for o in sorted(origins, key=lambda o: o["started"])]),
         "started": min(origin["started"] for origin in origins),
         "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
         "clocks": join_clocks([origin["clocks"] for origin in origins]),
     }
     records = [record for part in parts for record in part["records"]]
     return content(parts[0]["pass"], provenance, records)
+
+
+def command_of(commands: Sequence[list[str]]) -> list[str]:
+    """That which measures all parts: the last, of several without what chooses among cells."""
+    *others, found = commands
+    if all(other == found for other in others):
+        return found
+    chosen = [i for i, word in enumerate(found) if word in ("--model", "--batches", "--gpus")]
+    return [word for i, word in enumerate(found) if i not in chosen and i - 1 not in chosen]
 
 
 def join_clocks(found: Sequence[Content]) -> Content:

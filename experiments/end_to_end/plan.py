@@ -141,9 +141,9 @@ def number(name: str, text: str) -> int:
 
 
 def rows_of(kernels: str, peers: Sequence[str]) -> tuple[Row, ...]:
-    """The baseline, the other kernels, the peers, and bitsandbytes as it is installed."""
-    named = re.split(r"[,|\s]+", kernels.strip(",| \t\n")) if kernels.strip(",| \t\n") else SWEPT
-    rows = [Row(kernel) for kernel in dict.fromkeys([BASELINE, *named])]
+    """Those always swept, `kernels` too, the peers, and bitsandbytes as it is installed."""
+    named = filter(None, re.split(r"[,|\s]+", kernels))
+    rows = [Row(kernel) for kernel in dict.fromkeys([*SWEPT, *named])]
     rows += [peer_row(peer) for peer in peers]
     names = [row.kernel for row in rows]
     for name in names:

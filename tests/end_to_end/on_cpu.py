@@ -36,7 +36,9 @@ class Cpu:
     device = torch.device("cpu")
 
     def __init__(self, free_bytes=1 << 40):
-        self.sensors = types.SimpleNamespace(read=lambda: 1980, clocks=lambda: dict(CLOCKS))
+        self.sensors = types.SimpleNamespace(
+            read=lambda: None, sm_mhz=1980, clocks=lambda: dict(CLOCKS)
+        )
         self.free = free_bytes
 
     def facts(self):

@@ -51,19 +51,19 @@ def test_choices_are_taken_as_given(tmp_path):
     found = choose(
         model="llama-3.1-8b",
         batches="8, 2 8",
-        kernels="global_lut|streaming",
+        kernels="global_lut|streaming,",
         peers=[str(library), f"mine={library}"],
         tokens="4",
         quick=True,
     )
     assert (found.models, found.batches, found.tokens) == (("llama-3.1-8b",), (8, 2), 4)
     assert found.rows == (
-        *(Row("branch_tree"), Row("global_lut"), Row("streaming")),
+        *map(Row, ("branch_tree", "shared_lut", "streaming", "global_lut")),
         Row("bitsandbytes_0.47.0", "peer", str(library)),
         Row("mine", "peer", str(library)),
         Row("as installed", "installed"),
     )
-    assert [row.lineage for row in found.rows[2:]] == [
+    assert [row.lineage for row in found.rows[3:]] == [
         *("under bitsandbytes", "libbitsandbytes_cuda129.so", "libbitsandbytes_cuda129.so"),
         "as installed",
     ]
