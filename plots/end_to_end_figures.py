@@ -21,7 +21,7 @@ from plots.end_to_end_rows import (
     of_model,
     places,
 )
-from plots.end_to_end_tables import OVERHEAD, our_point, papers_predictions
+from plots.end_to_end_tables import OVERHEAD, our_point, papers_predictions, papers_value
 from plots.experiments import Run
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
@@ -68,6 +68,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
         if not axes.containers:  # of ours; the paper has points of its own
             draw.annotate_empty(axes, "no time:\nsee the table")
         if axes.get_yscale() == "linear" and axes.get_autoscaley_on():
+            axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
     draw.legend_above(figure, every, columns=3, last="paper")
     baseline, _ = compared(run)
@@ -81,45 +82,55 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
 
 
 def figure4(run: Run) -> Figure:
-    """Latency over throughput; the paper's points, as far as its text gives them."""
-    figure, grid = panels_of(run, 2, 5.4)
+    """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
+    figure, grid = panels_of(run, 3, 7.4)
     styles, (baseline, subject) = looks(run), compared(run)
     for column, model in enumerate(models(run)):
-        draw.logarithmic(grid[0][column].yaxis, SECONDS)
+        draw.logarithmic(grid[1][column].yaxis, SECONDS)
         shown = of_model(run, model)
         for kernel, look in styles.items():
-            curve(grid[0][column], shown, lambda p, k=kernel: seconds(p, k), label=kernel, **look)
-            speed = curve_of_speed(kernel)
-            curve(grid[1][column], shown, speed, label=kernel, **look)
+            values = (gain_of(baseline, kernel), seconds_of(kernel), curve_of_speed(kernel))
+            for row, value in enumerate(values):
+                if row or kernel != baseline:
+                    curve(grid[row][column], shown, value, label=kernel, **look)
+        grid[0][column].axhline(1, color=draw.BLACK, linewidth=1)
         for kernel, run_name in ((baseline, "baseline"), (subject, "optimized")):
             look = PAPERS | {"markeredgecolor": styles.get(kernel, {}).get("color", draw.GREY)}
-            for row, unit in enumerate(("s", "tokens_per_s")):
-                points = papers_points(run, model, f"{run_name}_{unit}")
-                label = f"paper's {kernel} ({run.source.gpu})"
-                if points:
-                    draw.mark(grid[row][column], *points, "*", label=label, gid="paper", **look)
-    grid[0][0].set_ylabel("seconds per generation,\nlogarithmic")
-    grid[1][0].set_ylabel("tokens per second")
+            look |= {"label": f"paper's {kernel} ({run.source.gpu})", "gid": "paper"}
+            fields = [(f"{run_name}_s",), (f"{run_name}_tokens_per_s",)]
+            fields.insert(0, ("speedup", "speedup_latency") if kernel == subject else ())
+            for row, names in enumerate(fields):
+                if points := papers_points(run, model, *names):
+                    draw.mark(grid[row][column], *points, "*", **look)
+    grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
+    grid[1][0].set_ylabel("seconds per generation,\nlogarithmic")
+    grid[2][0].set_ylabel("tokens per second")
     tokens = ", ".join(str(n) for n in dict.fromkeys(p.tokens for p in places(run)))
     notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
     finish(run, figure, grid, notes)
     return figure
 
 
-def seconds(place: Place, kernel: str) -> Estimate | None:
-    us = place.time(kernel, WALL_TIME)
-    return Estimate(us.median / 1e6, us.low / 1e6, us.high / 1e6) if us else None
+def gain_of(baseline: str, kernel: str) -> Value:
+    return lambda place: place.gain(baseline, kernel, WALL_TIME)
+
+
+def seconds_of(kernel: str) -> Value:
+    def value(place: Place) -> Estimate | None:
+        us = place.time(kernel, WALL_TIME)
+        return Estimate(us.median / 1e6, us.low / 1e6, us.high / 1e6) if us else None
+
+    return value
 
 
 def curve_of_speed(kernel: str) -> Value:
     return lambda place: place.tokens_per_s(kernel)
 
 
-def papers_points(run: Run, model: str, field: str) -> tuple[list[int], list[float]] | None:
-    """Batches and values of one field of Figure 4."""
-    theirs = next((name for name, ours in run.source.models.items() if model in ours), "")
-    rows = run.source.tables["figure4"].get(theirs, {}).items()
-    found = [(int(batch), row[field]) for batch, row in rows if field in row]
+def papers_points(run: Run, model: str, *fields: str) -> tuple[list[int], list[float]] | None:
+    """Batches that ran here, and the first of the fields that Figure 4 has of them."""
+    rows = [(p, [papers_value(run, p, field) for field in fields]) for p in of_model(run, model)]
+    found = [(p.batch, next(filter(None, values))) for p, values in rows if any(values)]
     return tuple(map(list, zip(*found, strict=True))) if found else None
 
 
@@ -194,11 +205,13 @@ def amdahl_figure(run: Run) -> Figure:
         points = [our_point(p, baseline, subject, part)[3:] for p in places(run, way)]
         points = [(x, y) for x, y in points if x and y]
         if points:
+            xs, found = zip(*points, strict=True)
             label = f"ours, {way} ({run['timing'].gpu})"
-            look = {"color": colour, "label": label, "gid": way}
-            draw.mark(axes, *zip(*points, strict=True), marker, **look)
-        drawn += [value for point in points for value in point]
-    theirs = [(x, y) for *_, x, y in papers_predictions(run) if x and y]
+            look = {"color": colour, "label": label, "gid": way, "fmt": marker, "capsize": 2}
+            ends = [[y.value - y.low for y in found], [y.high - y.value for y in found]]
+            axes.errorbar(xs, [y.value for y in found], yerr=ends, **look)
+            drawn += [*xs, *(y.value for y in found)]
+    theirs = [(x, y.value) for *_, x, y in papers_predictions(run) if x and y]
     look = PAPERS | {"markeredgecolor": draw.ORANGE, "gid": "paper"}
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
     draw.mark(axes, *zip(*theirs, strict=True), "*", label=label, **look)
@@ -210,7 +223,7 @@ def amdahl_figure(run: Run) -> Figure:
     draw.legend_above(figure, [axes], columns=2, last="paper")
     notes = [
         "Amdahl's law: 1 / (1 - share + share / kernel speed-up).",
-        "Eager: of a generation; graph: of a decoding step.",
+        f"Eager: of a generation; graph: of a decoding step. {BARS}",
     ]
     draw.add_caption(figure, run["timing"], notes, run.recorded)
     return figure

@@ -50,6 +50,16 @@ class Place:
         found = record.metric(metric) if record is not None and record.is_verified else None
         return found.summary if found else None
 
+    def why_not(self, kernel: str, *metrics: str) -> tuple[str, ...]:
+        """Where one of the metrics may show no time: what became of the row that has it."""
+        found = []
+        for metric in metrics:
+            rows = self.timing if metric.startswith(WALL_TIME) else self.profile
+            record = rows.get(kernel)
+            if record is not None and not record.is_verified and record.reason:
+                found.append(f"{kernel}: {record.reason}")
+        return tuple(dict.fromkeys(found))
+
     def gain(self, baseline: str | None, kernel: str | None, metric: str) -> Estimate | None:
         """The baseline's time over the kernel's."""
         before, after = self.time(baseline, metric), self.time(kernel, metric)
@@ -66,11 +76,15 @@ class Place:
         """Of a decoding step, in which the GPU runs nothing: eager, it waits for the host. 0 where
         what ran, taken in the pass under the profiler, adds up to more than the step.
         """
-        busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
-        if busy is None or wall is None:
+        found = self.busy_percent(kernel)
+        if found is None:
             return None
-        found = percent_of(busy, wall)
         return Estimate(*(max(0, 100 - end) for end in (found.value, found.high, found.low)))
+
+    def busy_percent(self, kernel: str) -> Estimate | None:
+        """Of a decoding step, what ran on the GPU; more than 100 where recording made it longer."""
+        busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
+        return percent_of(busy, wall) if busy and wall else None
 
     def share(self, kernel: str, part: str = "") -> Estimate | None:
         """Of dequantization in a generation, or with STEP in a decoding step, in percent."""

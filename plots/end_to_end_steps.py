@@ -1,10 +1,12 @@
 """Tables of decoding steps: every kernel, eager and in a graph, and bitsandbytes' newest way."""
 
+from collections.abc import Sequence
+
 from claims.end_to_end import WALL_TIME
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE
 from plots.captions import outcome_words
-from plots.end_to_end_rows import EAGER, GRAPH, OURS, STEP, Place, compared, places
+from plots.end_to_end_rows import BUSY_TIME, EAGER, GRAPH, OURS, STEP, Place, compared, places
 from plots.end_to_end_tables import (
     WAYS_NOTE,
     estimate_columns,
@@ -43,8 +45,8 @@ def steps(run: Run) -> Table:
                 found |= estimate_columns("speedup", gain) | estimate_columns("idle_percent", idle)
                 data.append(found)
             cells += [NONE] * (9 - 1 - len(cells))
-            record = eager.timing[kernel]
-            rows.append([kernel, *cells, Cell(said_of(record), notes_of(record))])
+            ways = [place for place in (eager, graph) if place and kernel in place.timing]
+            rows.append([kernel, *cells, tokens_cell(ways, kernel)])
     columns: list[Column] = [KERNEL]
     for way in (EAGER, GRAPH):
         columns += numbers(f"{way} tok/s", "step ms", "x", "idle %", wrap=1)
@@ -53,7 +55,7 @@ def steps(run: Run) -> Table:
         f"{WAYS_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
         f"runs nothing (eager, it waits for the host); 0: what ran, timed in a pass of its own, "
-        f"adds up to no less. tokens: compared with {baseline}'s.",
+        f"adds up to no less{longer(run)}. tokens: compared with {baseline}'s.",
         f"bitsandbytes' own row is as it is installed; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
     ]
@@ -61,15 +63,31 @@ def steps(run: Run) -> Table:
     return Table("steps", title, columns, rows, data, notes, provenance(run))
 
 
+def longer(run: Run) -> str:
+    """By how much recording makes what runs longer, where nothing else can: in graphs."""
+    graphs = [(p, k) for p in places(run, GRAPH) for k in p.kernels]
+    most = max((e.value - 100 for p, k in graphs if (e := p.busy_percent(k))), default=0.0)
+    return f" (in graphs up to {most:.1f} % more, which eager steps may idle besides)" * (most > 0)
+
+
+def tokens_cell(ways: Sequence[Place], kernel: str) -> Cell:
+    """What became of the kernel's tokens, in both ways where they differ, and why they have no
+    time or may differ.
+    """
+    said = {place.way: said_of(place.timing[kernel]) for place in ways}
+    if len(set(said.values())) == 1:
+        text = next(iter(said.values()))
+    else:
+        text = ", ".join(f"{way}: {words}" for way, words in said.items())
+    declared = [r.deviation for r in (p.timing[kernel] for p in ways) if r.deviates]
+    notes = [f"{kernel}: {deviation}" for deviation in declared]
+    notes += [why for place in ways for why in place.why_not(kernel, WALL_TIME, BUSY_TIME)]
+    return Cell(text, tuple(dict.fromkeys(notes)))
+
+
 def said_of(record: Record) -> str:
     """Of outputs, tokens alone were compared."""
     return "the same" if record.outcome == "bit_exact" else outcome_words(record)
-
-
-def notes_of(record: Record) -> tuple[str, ...]:
-    """Why a row has no time, or how tokens may differ, which is the same in all its rows."""
-    said = record.deviation if record.deviates else record.reason * (not record.is_verified)
-    return (f"{record.kernel}: {said}",) if said else ()
 
 
 def newest(run: Run) -> Table:

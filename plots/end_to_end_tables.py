@@ -1,8 +1,9 @@
 """Tables of generated text with the paper's numbers: Table I, Figure 4, and what follows."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from claims.end_to_end import KERNEL_SPEEDUP, WALL_TIME, amdahl
+from claims.end_to_end import KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
 from claims.results import KERNEL_TIME, PRODUCT_TIME
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, difference_percent, significant
@@ -22,7 +23,7 @@ from plots.experiments import Run
 from plots.tables import NONE, Cell, Group, Row, Table, numbers, words
 
 OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
-QMATMUL = "qmatmul-72"  # of another experiment, which replays the products alone
+QMATMUL, AGREE = "qmatmul-72-generating", "tables-agree"
 WAYS_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
 
 
@@ -58,10 +59,12 @@ def verdict_at(run: Run, claim: str, place: Place) -> Verdict | None:
     return next((v for v in verdicts if v.cell.at == place.at), None)
 
 
-def beside_papers(v: Verdict | None, ours: Estimate | None, digits: int) -> list[Cell | str]:
-    """The paper's value, ours, the difference and the verdict."""
+def beside_papers(
+    v: Verdict | None, ours: Estimate | None, digits: int, why_not: tuple[str, ...]
+) -> list[Cell | str]:
+    """The paper's value, ours or why there is none, the difference and the verdict."""
     value = v.cell.value if v else None
-    shown = with_interval(ours, digits)
+    shown = Cell(with_interval(ours, digits), () if ours else why_not)
     if v is None or value is None:
         return [NONE, shown, NONE, NONE]
     change = NONE if ours is None else f"{difference_percent(ours.value, value):+.1f} %"
@@ -92,6 +95,7 @@ def table1(run: Run) -> Table:
 
     def row(place: Place) -> Row:
         v, share = verdict_at(run, OVERHEAD, place), place.share(baseline)
+        why_not = place.why_not(baseline, WALL_TIME, KERNEL_TIME)
         theirs = papers[str(place.batch)]["kernel_latency_ms"] if v else None
         us, of_step = place.time(baseline, KERNEL_TIME), place.share(baseline, STEP)
         per_pass = None if us is None else us.median / place.tokens / 1e3
@@ -105,7 +109,7 @@ def table1(run: Run) -> Table:
         )
         total = median(us, 1e6)
         return [
-            *(str(place.batch), *beside_papers(v, share, 1)),
+            *(str(place.batch), *beside_papers(v, share, 1, why_not)),
             *(NONE if theirs is None else f"{theirs / 1e3:.2f}", total, number(per_pass)),
             NONE if of_step is None else f"{of_step.value:.1f}",
         ]
@@ -116,12 +120,24 @@ def table1(run: Run) -> Table:
     notes = [
         f"Reproduced if, declared beforehand: {decision.criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
-        "without the profiler. s: of all dequantizations of one generation. The paper does not "
-        f"say how many tokens it made, so compare a pass; ours made {tokens_text(run)}. A step: a "
-        f"forward pass after the prompt's. {INTERVAL_NOTE}",
+        f"without the profiler. ours s: of all dequantizations of one generation of "
+        f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
+        f"{INTERVAL_NOTE}",
+        f"The paper does not say of how many passes its seconds are. {papers_pass(run)}",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"
     return Table("table1", title, columns, per_model(run, row), data, notes, provenance(run))
+
+
+def papers_pass(run: Run) -> str:
+    """What its Figure 4 adds to its Table I, where the text gives both."""
+    (cell,), given = run.decision(AGREE).claim.cells, run.decision(AGREE).claim.arguments
+    batch = cell.at["batch"]
+    passes, ms = implied(run.source, cell, given["shares"], given["points"])
+    return (
+        f"At batch {batch}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if new "
+        "tokens alone were counted and both are of the same runs."
+    )
 
 
 def tokens_text(run: Run) -> str:
@@ -141,6 +157,7 @@ def figure4(run: Run) -> Table:
         data.append(
             place.at
             | {"paper": v.cell.value if v else None}
+            | {f"paper_{field}": papers_value(run, place, field) for field in PAPERS_FIELDS}
             | estimate_columns("speedup", gain)
             | {
                 f"{k}_s": s and s.median / 1e6
@@ -153,20 +170,53 @@ def figure4(run: Run) -> Table:
         )
         cells = [median(s, 1e6) for s in seconds]
         cells += [number(e.value if e else None) for e in speeds]
-        return [str(place.batch), *beside_papers(v, gain, 2), *cells]
+        why_not = [w for kernel in (baseline, subject) for w in place.why_not(kernel, WALL_TIME)]
+        return [str(place.batch), *beside_papers(v, gain, 2, tuple(why_not)), *cells]
 
     columns = [*numbers("batch", "paper x", "ours x (interval)", "difference"), *words("verdict")]
     columns += numbers("before s", "after s", "before tok/s", "after tok/s")
     averages = [v for v in run.decision(FIGURE4).verdicts if v.cell.at["batch"] == "average"]
-    said = [f"{v.cell.at['model']} {number(v.ours)} (paper {v.cell.value:g})" for v in averages]
     notes = [
         f"Reproduced if, declared beforehand: {run.decision(FIGURE4).criterion}.",
         f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
         f"{tokens_text(run)} tokens per prompt, the prompt included. {INTERVAL_NOTE}",
-        f"Average over all batches: {', '.join(said)}.",
+        f"Average over all batches: {'; '.join(map(average_text, averages))}.",
+        f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
     ]
     title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
     return Table("figure4", title, columns, per_model(run, row), data, notes, provenance(run))
+
+
+def average_text(v: Verdict) -> str:
+    """'qwen3-32b 1.43 (paper 1.18: not reproduced)'"""
+    ours = f" {number(v.ours)}" if v.ours else ""
+    return f"{v.cell.at['model']}{ours} (paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
+
+
+PAPERS_FIELDS = ("baseline_s", "optimized_s", "baseline_tokens_per_s", "optimized_tokens_per_s")
+
+
+def papers_name(run: Run, model: str) -> str:
+    """Of the model, in the paper's tables; empty where it has none."""
+    return next((name for name, ours in run.source.models.items() if model in ours), "")
+
+
+def papers_value(run: Run, place: Place, field: str) -> float | None:
+    rows = run.source.tables["figure4"].get(papers_name(run, place.model), {})
+    return rows.get(str(place.batch), {}).get(field)
+
+
+def papers_figure4(run: Run) -> Iterable[str]:
+    """'qwen3-32b at batch 32: 283 to 368 tokens/s', as far as the text gives both ends."""
+    for model, rows in run.source.tables["figure4"].items():
+        for batch, found in rows.items():
+            ends = [
+                f"{found[f'baseline_{unit}']:g} to {found[f'optimized_{unit}']:g} {word}"
+                for unit, word in (("s", "s"), ("tokens_per_s", "tokens/s"))
+                if f"baseline_{unit}" in found
+            ]
+            if ends:
+                yield f"{model} at batch {batch}: {', '.join(ends)}"
 
 
 def amdahl_table(run: Run) -> Table:
@@ -175,8 +225,10 @@ def amdahl_table(run: Run) -> Table:
     data: list[dict[str, object]] = []
     rows: list[Row | Group] = [Group(f"The paper ({run.source.gpu}), qwen3-32b")]
     for point in papers_predictions(run):
-        rows.append([*point_cells(*point), *[NONE] * 4])
-        data.append(dict(zip(POINT, ("paper", "qwen3-32b", *point), strict=True)))
+        measured = point[-1]
+        reported = f"{measured.value:.2f}" if measured else NONE
+        rows.append([*point_cells(*point)[:-1], reported, *[NONE] * 4])
+        data.append(point_data("paper", "qwen3-32b", *point))
     graphs = {(p.model, p.batch): p for p in places(run, GRAPH)}
 
     def row(eager: Place) -> Row:
@@ -185,14 +237,14 @@ def amdahl_table(run: Run) -> Table:
             if place is None:
                 continue
             point = our_point(place, baseline, subject, part)
-            data.append(dict(zip(POINT, (place.way, place.model, *point), strict=True)))
+            data.append(point_data(place.way, place.model, *point))
             found += point_cells(*point)[bool(found) :]
         return found + [NONE] * (9 - len(found))
 
     rows += per_model(run, row)
     columns = numbers("batch")
     for way in (EAGER, GRAPH):
-        columns += numbers(f"{way}: share %", "kernel x", "predicted x", "measured x")
+        columns += numbers(f"{way}: share %", "kernel x", "predicted x", "measured x (interval)")
     notes = [
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
@@ -202,22 +254,34 @@ def amdahl_table(run: Run) -> Table:
     return Table("amdahl", title, columns, rows, data, notes, provenance(run))
 
 
-POINT = ("way", "model", "batch", "share_percent", "kernel_speedup", "predicted", "measured")
-Point = tuple[int, float | None, float | None, float | None, float | None]
+POINT = ("way", "model", "batch", "share_percent", "kernel_speedup", "predicted")
+Point = tuple[int, float | None, float | None, float | None, Estimate | None]
 
 
 def our_point(place: Place, baseline: str, subject: str, part: str) -> Point:
     share = place.share(baseline, part)
     kernel = place.gain(baseline, subject, KERNEL_TIME + part)
+    values = [e.value if e else None for e in (share, kernel)]
     measured = place.gain(baseline, subject, WALL_TIME + part)
-    values = [e.value if e else None for e in (share, kernel, measured)]
-    return place.batch, *values[:2], place.predicted(baseline, subject, part), values[2]
+    return place.batch, *values, place.predicted(baseline, subject, part), measured
 
 
-def point_cells(batch: int, *values: float | None) -> list[Cell | str]:
-    share, *ratios = values
+def point_cells(
+    batch: int,
+    share: float | None,
+    kernel: float | None,
+    predicted: float | None,
+    measured: Estimate | None,
+) -> list[Cell | str]:
     cells = [NONE if share is None else f"{share:.1f}"]
-    return [str(batch), *cells, *(NONE if r is None else f"{r:.2f}" for r in ratios)]
+    cells += [NONE if r is None else f"{r:.2f}" for r in (kernel, predicted)]
+    return [str(batch), *cells, with_interval(measured, 2)]
+
+
+def point_data(way: str, model: str, *point: Any) -> dict[str, object]:
+    *values, measured = point
+    found = dict(zip(POINT, (way, model, *values), strict=True))
+    return found | estimate_columns("measured", measured)
 
 
 def papers_predictions(run: Run) -> Iterable[Point]:
@@ -228,14 +292,16 @@ def papers_predictions(run: Run) -> Iterable[Point]:
     for text, row in run.source.tables["table1_qwen3_32b"].items():
         batch, share = int(text), row["overhead_percent"]
         predicted = amdahl(share / 100, kernels[batch])
-        yield batch, share, kernels[batch], predicted, reported.get(batch)
+        value = reported.get(batch)
+        yield batch, share, kernels[batch], predicted, Estimate(*[value] * 3) if value else None
 
 
 def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
     baseline, subject = compared(run)
     data: list[dict[str, object]] = []
-    (papers,) = next(c.cells for c in run.source.claims if c.id == QMATMUL)
+    (verdict,) = run.decision(QMATMUL).verdicts
+    papers, said = verdict.cell, ledger.spell(verdict.verdict)
 
     def row(place: Place) -> Row:
         theirs = papers.value if place.at == papers.at else None
@@ -246,7 +312,8 @@ def qmatmul(run: Run) -> Table:
             dequantize = place.time(kernel, KERNEL_TIME)
             per_pass = 1e3 * place.tokens
             cells += [median(dequantize, per_pass), median(products, per_pass)]
-            cells += [with_interval(share.estimate if share else None, 1)]
+            why_not = place.why_not(kernel, KERNEL_TIME) if share is None else ()
+            cells += [Cell(with_interval(share.estimate if share else None, 1), why_not)]
             found = place.at | {"kernel": kernel, "paper_percent": theirs}
             found |= {"dequantize_ms": dequantize and dequantize.median / per_pass}
             found |= {"products_ms": products and products.median / per_pass}
@@ -257,10 +324,11 @@ def qmatmul(run: Run) -> Table:
     for kernel in (baseline, subject):
         columns += numbers(f"{kernel} ms", "products ms", "% (interval)")
     notes = [
+        f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
         "ms: in one forward pass, the mean over a generation, prompt included. products: the "
         "kernels right behind a dequantization that are of its product. The replay of make "
         "reproduce-table2 has products alone; here attention and the rest run in between. "
-        f"{INTERVAL_NOTE}"
+        f"{INTERVAL_NOTE}",
     ]
     title = "Dequantization's share of quantized matrix products, eager"
     return Table("qmatmul", title, columns, per_model(run, row), data, notes, provenance(run))

@@ -41,10 +41,10 @@ def test_without_any_result_every_claim_waits_for_a_command(run, tmp_path):
     (tmp_path / "nothing").mkdir()
     text, files = run(tmp_path / "nothing")
     assert set(files) == {"claims.txt", "claims.md", "claims.csv", "claims.tex"}
-    assert "40 claims: 40 not tested yet." in text
+    assert "42 claims: 42 not tested yet." in text
     assert "Waiting for make reproduce-table2: kernel-speedup, qmatmul-72" in text
     rows = [x for x in files["claims.md"].splitlines() if " | not tested yet | " in x]
-    assert len(rows) == 40
+    assert len(rows) == 42
     assert all("; make reproduce-" in row for row in rows)
     row = markdown_row(files["claims.md"], "kernel-speedup")
     assert row[3:6] == ["2.03 to 2.20 x", "-", "-"]
@@ -57,8 +57,8 @@ def test_the_recorded_run(run):
     assert text.startswith("+--")
     assert "| Recorded run of NVIDIA H200, 2026-11-21. Not measured on this machine. |" in text
     assert max(map(len, text.splitlines()[:-1])) <= 100
-    counts = "12 reproduced, 14 not reproduced, 4 premise false, 2 not testable, 8 not tested yet."
-    assert f"40 claims: {counts}" in text
+    counts = "12 reproduced, 14 not reproduced, 4 premise false, 2 not testable, 10 not tested yet."
+    assert f"42 claims: {counts}" in text
     found = {r[0]: r for r in (markdown_row(files["claims-h200.md"], c) for c in CLAIMS)}
     section, published, ours, difference, verdict = found["kernel-speedup"][2:7]
     assert (section, published) == ("VI-C, Table II", "2.03 to 2.20 x")
@@ -87,7 +87,7 @@ def test_the_recorded_run(run):
 def test_the_csv_has_every_cell_with_its_evidence(run):
     _, files = run(RECORDED)
     rows = rows_of_csv(files["claims-h200.csv"])
-    assert len({(row["source"], row["claim"]) for row in rows}) == 40
+    assert len({(row["source"], row["claim"]) for row in rows}) == 42
     cells = [row for row in rows if row["claim"] == "kernel-speedup"]
     assert len(cells) == 28
     row = next(row for row in cells if row["cell"] == "qwen3-32b, batch 8")

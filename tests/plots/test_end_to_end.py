@@ -132,7 +132,7 @@ def test_a_prediction_by_hand(texts, passes):
         change(passes, kernel, "kernel_time", [part] * 3)
         change(passes, kernel, "wall_time", [(6e6 + part)] * 3)
     found = rows_after(texts()["amdahl.md"], "qwen3-32b", "8")
-    assert found[:5] == ["8", "40.0", "2.00", "1.25", "1.25"]
+    assert found[:5] == ["8", "40.0", "2.00", "1.25", "1.25 (1.25-1.25)"]
     papers = rows_after(texts()["amdahl.md"], "The paper (A100-80GB), qwen3-32b", "32")
     assert papers == ["32", "29.5", "2.19", "1.19", "1.29", *["-"] * 4]
 
@@ -168,9 +168,37 @@ def test_a_wrong_row_has_no_number(texts, passes):
     row = rows_after(found["steps.md"], "qwen3-32b, batch 8", "`shared_lut`")
     assert row[1:9] == ["-"] * 8
     assert row[9].startswith("mismatch")
-    assert rows_after(found["figure4.md"], "qwen3-32b", "8")[2] == "-"
+    assert rows_after(found["figure4.md"], "qwen3-32b", "8")[2] == "- <sup>1</sup>"
+    assert "<sup>1</sup> shared_lut: 1 of 256 tokens differ" in found["figure4.md"]
     assert rows_after(found["amdahl.md"], "qwen3-32b", "8")[2:5] == ["-"] * 3
-    assert rows_after(found["qmatmul.md"], "qwen3-32b", "8")[5:] == ["-"] * 3
+    assert rows_after(found["qmatmul.md"], "qwen3-32b", "8")[5:] == ["-", "-", "- <sup>1</sup>"]
+
+
+def test_a_row_that_fails_in_the_graph_alone(texts, passes):
+    why = "cannot be captured in a CUDA graph: it waits"
+    for file in passes:
+        made.fail(made.find(file, "qwen3-32b/batch8/graph/streaming"), "unsupported", why)
+    steps = texts()["steps.md"]
+    row = rows_after(steps, "qwen3-32b, batch 8", "`streaming`")
+    assert row[5:9] == ["-"] * 4 and "-" not in row[1:5]
+    assert row[9].startswith("eager: the same, graph: unsupported")
+    assert f"streaming: {why}" in steps
+
+
+def test_a_lost_profile_says_why_there_is_no_share(texts, passes):
+    why = "CUPTI recorded 3 of 448 dequantizations"
+    for row in passes[1]["records"]:
+        made.fail(row, "unsupported", why)
+    found = texts()
+    assert f"<sup>1</sup> branch_tree: {why}" in found["table1.md"]
+    assert f"branch_tree: {why}" in found["qmatmul.md"]
+
+
+def test_the_papers_points_of_other_batches_are_left_out(drawn, passes):
+    for file in passes:
+        file["records"] = [r for r in file["records"] if r["problem"]["batch"] == 8]
+    figure = drawn("figure4")
+    assert not [line for axes in figure.axes for line in lines_of(axes, "paper")]
 
 
 def test_a_model_that_does_not_fit(texts, passes, drawn):
@@ -183,7 +211,8 @@ def test_a_model_that_does_not_fit(texts, passes, drawn):
     where = "branch_tree on llama-3.3-70b/batch2/eager: unsupported"
     assert f"{where}: {why}" in found["claims.csv"]
     assert f"branch_tree: {why}" in found["steps.md"]
-    assert rows_after(found["table1.md"], "llama-3.3-70b", "2")[2] == "-"
+    assert rows_after(found["table1.md"], "llama-3.3-70b", "2")[2] == "- <sup>1</sup>"
+    assert f"<sup>1</sup> branch_tree: {why}" in found["table1.md"]
     for name in end_to_end.FIGURES:
         figure = drawn(name)
         if name != "amdahl":
@@ -207,7 +236,9 @@ def test_passes_of_two_commits(passes, write, capsys, tmp_path):
 
 
 def test_the_papers_points_are_in_the_figures(drawn):
-    qwen_s, llama_s, qwen_speed, _ = drawn("figure4").axes
+    qwen_gain, llama_gain, qwen_s, llama_s, qwen_speed, _ = drawn("figure4").axes
+    gains = [lines_of(axes, "paper") for axes in (qwen_gain, llama_gain)]
+    assert [list(line.get_ydata()) for (line,) in gains] == [[1.29], [1.54]]
     assert lines_of(qwen_s, "paper") == []
     assert [list(x.get_ydata()) for x in lines_of(llama_s, "paper")] == [[39.96], [26.0]]
     assert [list(x.get_ydata()) for x in lines_of(qwen_speed, "paper")] == [[283], [368]]
