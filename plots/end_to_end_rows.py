@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from claims.end_to_end import WALL_TIME, amdahl, percent_of
+from claims.errors import InputError
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
 from claims.stats import Estimate, Summary, ratio, share_percent
 from plots.experiments import Run
@@ -121,7 +122,10 @@ def places(run: Run, way: str = EAGER) -> Iterator[Place]:
 
 
 def models(run: Run) -> list[str]:
-    return list(dict.fromkeys(place.model for place in places(run)))
+    found = list(dict.fromkeys(place.model for place in places(run)))
+    if not found:
+        raise InputError(f"{run['timing'].file}: has no rows with way {EAGER}, which are compared")
+    return found
 
 
 def of_model(run: Run, model: str, way: str = EAGER) -> list[Place]:

@@ -235,6 +235,15 @@ def test_passes_of_two_commits(passes, write, capsys, tmp_path):
     assert "give two passes of one run" in capsys.readouterr().err
 
 
+def test_graphs_alone_are_one_line(passes, write, capsys, tmp_path):
+    for file in passes:
+        file["records"] = [r for r in file["records"] if r["problem"]["way"] == "graph"]
+    folder = write("run", *passes)
+    arguments = ["render", "end_to_end", "--results", str(folder), "--output", str(tmp_path / "o")]
+    assert main(arguments) == 2
+    assert "timing.json: has no rows with way eager" in capsys.readouterr().err
+
+
 def test_the_papers_points_are_in_the_figures(drawn):
     qwen_gain, llama_gain, qwen_s, llama_s, qwen_speed, _ = drawn("figure4").axes
     gains = [lines_of(axes, "paper") for axes in (qwen_gain, llama_gain)]
