@@ -10,7 +10,9 @@ from claims.rules import Case, Finding, rule
 from claims.stats import Estimate, Summary
 
 WALL_TIME = "wall_time"  # of a whole generation
-PROFILE = "profile"  # the pass with kernels' times, beside that with latencies
+TIMING, PROFILE = "timing", "profile"  # the passes: with latencies, and with kernels' times
+EAGER, GRAPH = "eager", "graph"  # the ways of decoding
+INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 KERNEL_SPEEDUP = "kernel-speedup"  # the claim with the source's Table II
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 
+from claims.counters import NO_WAIT
 from claims.json_files import ROOT, Schema, read_json
+from claims.occupancy import WARP
 from claims.results import Record, Results
 from claims.stats import Summary, difference_percent, significant
 from plots.tables import NONE
@@ -13,11 +15,9 @@ from plots.tables import NONE
 TABLE = ROOT / "data/counters.json"
 SCHEMA = Schema("counters.schema.json")
 COUNTERS = "counters"  # the instrument
-WARP = 32
 ASKED_FOR = "asked for by METRICS"
 PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json
 PARTS_OF_FMA = ("pipe_fmaheavy", "pipe_fmalite")  # counted in pipe_fma too
-NO_WAITING = ("stall_selected", "stall_not_selected")  # the warp issues, or could have
 LAUNCH = "launch"
 MOST_WARPS = 1000  # more than any SM can hold
 MANY_FOLD = 10  # from here on a change is a factor rather than a percentage
@@ -176,7 +176,7 @@ def calculated(counter, measured, needs, fact, formula, without="the row does no
 def main_stalls(measured: Values, most: int = 3) -> list[Value]:
     """The reasons for which most warps wait."""
     found = [v for v in measured.values() if v.counter.group == STALLS and v.number]
-    found = [v for v in found if v.counter.id not in NO_WAITING]
+    found = [v for v in found if v.counter.id not in NO_WAIT]
     return sorted(found, key=lambda v: -v.number)[:most]
 
 

@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from claims.errors import InputError
+from claims.occupancy import WARP
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE, Estimate, ratio, significant
 from plots import bandwidth
@@ -10,7 +11,7 @@ from plots import figures as draw
 from plots.bandwidth import Measured, measure
 from plots.captions import clock_warning, first_warning, machine_notes
 from plots.counter_tables import text_cell
-from plots.counter_values import FAMILIES, WARP, Values, derived_notes, values_of
+from plots.counter_values import FAMILIES, Values, derived_notes, values_of
 from plots.experiments import Run
 from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
 

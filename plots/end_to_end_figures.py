@@ -6,13 +6,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.end_to_end import WALL_TIME
+from claims.end_to_end import EAGER, GRAPH, WALL_TIME
 from claims.stats import INTERVAL_NOTE, Estimate
 from plots import figures as draw
 from plots.captions import clock_warning, first_warning
 from plots.end_to_end_rows import (
-    EAGER,
-    GRAPH,
     OURS,
     STEP,
     Place,

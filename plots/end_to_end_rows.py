@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claims.end_to_end import WALL_TIME, amdahl, percent_of
+from claims.end_to_end import EAGER, INSTALLED, WALL_TIME, amdahl, percent_of
 from claims.errors import InputError
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
 from claims.stats import Estimate, Summary, ratio, share_percent
@@ -15,9 +15,7 @@ from plots.experiments import Run
 
 BUSY_TIME = "busy_time"
 STEP = ".step"
-EAGER, GRAPH = "eager", "graph"
 OURS = "streaming"  # the kernel that is compared with the newest bitsandbytes
-INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from claims.end_to_end import WALL_TIME
+from claims.end_to_end import EAGER, GRAPH, WALL_TIME
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE
 from plots.captions import outcome_words
-from plots.end_to_end_rows import BUSY_TIME, EAGER, GRAPH, OURS, STEP, Place, compared, places
+from plots.end_to_end_rows import BUSY_TIME, OURS, STEP, Place, compared, places
 from plots.end_to_end_tables import (
     WAYS_NOTE,
     estimate_columns,

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from claims.end_to_end import KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
+from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
 from claims.results import KERNEL_TIME, PRODUCT_TIME
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, difference_percent, significant
 from plots import ledger
 from plots.captions import machine_notes
 from plots.end_to_end_rows import (
-    EAGER,
-    GRAPH,
     STEP,
     Place,
     compared,

@@ -18,12 +18,10 @@ from typing import Any
 import torch
 
 from claims import provenance
-from claims.end_to_end import WALL_TIME
+from claims.end_to_end import PROFILE, TIMING, WALL_TIME
 from claims.errors import InputError
 from experiments.end_to_end import build, generate, parts, prompts, rows, ways
 from experiments.end_to_end.plan import (
-    PROFILE,
-    TIMING,
     WARM_UP,
     Cell,
     Choices,

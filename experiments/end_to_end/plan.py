@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from claims.end_to_end import INSTALLED, PROFILE, TIMING
 from claims.errors import InputError
 from claims.published import FOLDER, load_source
 from experiments.end_to_end import prompts, sizes
@@ -12,9 +13,7 @@ from experiments.end_to_end.prompts import Prompts
 from experiments.end_to_end.sizes import Model
 
 PAPER = load_source(FOLDER / "paper.json")
-TIMING, PROFILE = "timing", "profile"  # the passes: on the host's clock and events; by CUPTI
-PASSES = (TIMING, PROFILE)
-EAGER, GRAPH = "eager", "graph"  # the ways of decoding
+PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = (BASELINE, "shared_lut", "streaming")
 TOKENS, QUICK_TOKENS = 32, 6
@@ -25,7 +24,6 @@ GRAPH_STEPS = 8  # of a graph that are profiled at a time: one replay is like th
 START_S = 40  # of a process, with its model
 OF_EAGER = 0.7  # a graph's step beside one of the host's
 PROFILER = 1.6  # how much longer a generation takes under it, with reading what it recorded
-INSTALLED = "as installed"
 
 
 @dataclass(frozen=True)

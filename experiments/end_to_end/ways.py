@@ -8,9 +8,10 @@ from typing import Any
 import bitsandbytes
 import torch
 
+from claims.end_to_end import EAGER, GRAPH
 from experiments.end_to_end import build, rows
 from experiments.end_to_end.generate import Batch, Generated, StaticDecoder, eager
-from experiments.end_to_end.plan import EAGER, GRAPH, GRAPH_STEPS, Row
+from experiments.end_to_end.plan import GRAPH_STEPS, Row
 from experiments.end_to_end.protocol import Launch, Names, RecordsLost, Tokens, profile, split
 
 

@@ -8,7 +8,7 @@ import pytest
 from claims.errors import InputError
 from claims.json_files import ROOT
 from experiments.end_to_end import plan, sizes
-from experiments.end_to_end.plan import EAGER, Cell, Row, choose
+from experiments.end_to_end.plan import Cell, Row, choose
 
 MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
 
@@ -133,4 +133,3 @@ def test_a_checkpoints_name_is_fit_for_files():
     assert plan.plain("some/where/My Model.v2") == "my-model.v2"
     assert plan.plain("unsloth/Qwen3-8B-bnb-4bit") == "qwen3-8b-bnb-4bit"
     assert Cell("timing", "a/B", 2).name == "b.timing.batch2"
-    assert EAGER == "eager"
