@@ -82,7 +82,7 @@ def gain_over_peer(
     "resident, and those of {slow} can be at most {most:g} % of what a multiprocessor holds"
 )
 def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Finding:
-    """More warps without that limit have another reason than the source's."""
+    """Without that limit, which the source puts down to registers, nothing can be said of it."""
     if "rows" not in case.cell.at:
         ours, reason = gain(case, slow, fast)
         return Finding(rules.reproduced_if(ours.low > 1), reason, ours.value, ours.interval)
@@ -102,9 +102,12 @@ def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Fin
     )
     ours = stats.pool(resident)
     limited = all(100 * n <= most * all_ for n, all_ in zip(fit[slow], held, strict=True))
-    verdict = rules.REPRODUCED if limited else rules.PREMISE_FALSE
-    if not all(ratio.low > 1 for ratio in resident):
-        verdict = rules.NOT_REPRODUCED
+    if not limited:
+        of_slow = [launch_of(launches.verified(slow, at)) for at in case.cell.places]
+        registers = span([launch["registers"] for launch in of_slow], 1)
+        reason += f"; {registers} registers a thread of {slow} are not the pressure that it names"
+        return Finding(rules.NOT_TESTABLE, reason, ours.value, ours.interval)
+    verdict = rules.reproduced_if(all(ratio.low > 1 for ratio in resident))
     return Finding(verdict, reason, ours.value, ours.interval)
 
 

@@ -49,7 +49,10 @@ def claims_table(name: str, title: str, decisions: Sequence[Decision], seen_from
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
-    notes.append(f"Over several cells: the range of their values. {INTERVAL_NOTE}")
+    notes.append(
+        f"Over several cells: the range of their values. {INTERVAL_NOTE} Over several layers or "
+        "comparisons: from the least to the greatest."
+    )
     return Table(name, title, COLUMNS, rows, data, notes)
 
 
@@ -112,6 +115,7 @@ def reasons(d: Decision) -> str:
         texts = [f"{v.cell.text}: {v.reason}" for v in found[:MOST_REASONS]]
         texts += [f"and {len(found) - MOST_REASONS} more"] * (len(found) > MOST_REASONS)
     texts += [d.command] * (d.verdict == NOT_TESTED)
+    texts += [f"reproduced if {d.criterion}"] * bool(d.criterion and texts[0] != d.criterion)
     texts += [f"remark: {d.claim.remark}"] * bool(d.claim.remark)
     return "; ".join(texts)
 

@@ -1,5 +1,5 @@
-// Algorithm 1 exactly as printed: line 12 reads `absmax[blockIdx]`, one scale for a whole tile of
-// 512 weights, which is eight quantization blocks of 64. The rest is as in shared_lut_tile512.
+// Algorithm 1 with line 12, `absmax[blockIdx]`, read as CUDA's blockIdx.x: one scale for a tile
+// of 512 weights, which is eight quantization blocks of 64. The rest is as in shared_lut_tile512.
 //
 // Source: paper, Algorithm 1, with the tile of 512 weights of section IV-F.
 // Bound:  as in shared_lut_tile512. Its output is wrong unless one quantization block fills a tile.

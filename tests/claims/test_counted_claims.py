@@ -38,7 +38,7 @@ NEEDED = {
     ("nf4_counters", SUBJECT): {*CLAIMS} - {"smem-64-bytes", "memory-bound", "constant-broadcast"}
     - {"swizzle-conflicts"},
     ("nf4_counters", BASELINE): {"instructions-71", "no-divergence", "more-ilp", "memory-bound"}
-    | {"broadcast-no-conflicts", *OF_TABLES},
+    | {"broadcast-no-conflicts", "immediates-icache", *OF_TABLES},
     ("nf4_counters", READER): OF_TABLES,
     ("nf4_counters", OTHER_FILL): {"amortised-fill"},
     ("nf4_counters", IMMEDIATES): {"immediates-icache"},

@@ -39,7 +39,7 @@ def test_render(replay, shapes, write, capsys, monkeypatch, tmp_path):
     assert text.endswith(
         "Fastest for qwen3-32b at batch 8: streaming, 3.58x branch_tree.\n"
         "Highest share of the copy: streaming on qwen3-32b.o/fp16/b64, 3844 GB/s, 96.7 %.\n"
-        "6 claims: 1 reproduced, 5 not tested yet.\n"
+        "7 claims: 1 reproduced, 6 not tested yet.\n"
         "WRONG OUTPUT, hence no time: broken_lut (7 rows).\n"
         "Tables (txt, md, csv, tex) and figures (pdf, png, svg): out/\n"
     ), text[-700:]

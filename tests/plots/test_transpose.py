@@ -55,7 +55,7 @@ def test_render(matrix, sizes, write, capsys, monkeypatch, tmp_path):
         assert title in text
     assert text.endswith(
         "Fastest: column_walk; 4154 GB/s, 97.1 % of the copy.\n"
-        "5 claims: 2 reproduced, 1 not reproduced, 2 premise false.\n"
+        "5 claims: 2 reproduced, 2 premise false, 1 not testable.\n"
         "Tables (txt, md, csv, tex) and figures (pdf, png, svg): out/\n"
     ), text[-300:]
     names = {path.name for path in (tmp_path / "out").iterdir()}
