@@ -80,8 +80,17 @@ def wrong_elements(row: Record) -> str:
     return f"{row.mismatches or 0} of {row.problem['n']} elements are wrong"
 
 
-@rule("the source's check passes, and on random data every bit equals the reference")
-def own_check(case: Case, *, kernel: str) -> Finding:
+@rule(
+    "in Mojo, or without it in CUDA, the source's check passes, and on random data every bit "
+    "equals the reference"
+)
+def own_check(case: Case, *, kernel: str, twin: str) -> Finding:
+    """`twin`: the same kernel in CUDA."""
+    found, _ = in_own_language(case, partial(checked, case), {"kernel": kernel}, {"kernel": twin})
+    return found
+
+
+def checked(case: Case, kernel: str) -> Finding:
     """The source checks a matrix of one constant, which is its own transpose in any case."""
     random, constant = (case.rows.verified(kernel, {"data": d}) for d in ("random", "constant"))
     if constant.outcome != "bit_exact":
