@@ -116,6 +116,29 @@ def share_of_peak(
     return found
 
 
+@rule(
+    "in Mojo, or without it in CUDA, one round for each access, up to {tolerance_percent:g} % more "
+    "allowed"
+)
+def one_round_each(
+    case: Case,
+    *,
+    tolerance_percent: float,
+    accesses: str,
+    rounds: str,
+    kernel: str,
+    beside: str,
+    twin: str,
+    beside_twin: str,
+) -> Finding:
+    """The twins are the same kernels in CUDA."""
+    needed = {"tolerance_percent": tolerance_percent, "accesses": accesses, "rounds": rounds}
+    decide = partial(rules.one_round_each, case, **needed)
+    ours = ({"kernel": k, "beside": b} for k, b in ((kernel, beside), (twin, beside_twin)))
+    found, _ = in_own_language(case, decide, *ours)
+    return found
+
+
 @rule("in Mojo, or without it in CUDA, at least the source's factor, less {tolerance_percent:g} %")
 def gain(
     case: Case,
