@@ -41,7 +41,13 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        found = {v.verdict for v in self.verdicts}
+        """The first of rules.VERDICTS that a cell has. Where several of our models stand for one
+        of the source's, one is enough: the others do not leave the claim undecided."""
+        tested = [v for v in self.verdicts if v.verdict != rules.NOT_TESTED]
+        reached = {v.cell.as_published for v in tested}
+        found = {
+            v.verdict for v in self.verdicts if v in tested or v.cell.as_published not in reached
+        }
         return next(verdict for verdict in rules.VERDICTS if verdict in found)
 
     @property

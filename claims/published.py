@@ -28,6 +28,11 @@ class Cell:
         """'qwen3-32b, batch 8'; words as they are, numbers with their names."""
         return describe(self.at)
 
+    @property
+    def as_published(self) -> str:
+        """The same with the source's model, which several of ours may stand for."""
+        return describe(self.at | ({"model": self.model} if self.model else {}))
+
 
 def command_of(experiment: str) -> str:
     exists = (ROOT / "experiments" / experiment).is_dir()
