@@ -3,7 +3,7 @@
 // exact.
 //
 // Source: D. Robertson's post, its final kernel (3.46 s on a T4).
-// Bound:  latency and instruction issue, as in packed_512.
+// Bound:  latency, as in packed_512.
 // Alone:  make bench KERNEL=packed_512_as_published
 #include "kernels/nf4/byte_walk.cuh"
 #include "kernels/nf4/emulation.hpp"
