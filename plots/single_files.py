@@ -61,17 +61,21 @@ def list_kernels(args: argparse.Namespace) -> int:
     files = list(result_files(args.recorded))
     if not files:
         raise InputError(f"{args.recorded}: no recorded runs, so that there are no kernels to list")
-    for line in dict.fromkeys(banner(results) for results in files):
+    for line in dict.fromkeys(banner(results) for results in files if results.gpu):
         sys.stdout.write(console.box(line))
     sys.stdout.write("\n" + console.render(kernel_list(files)))
     return 0
 
 
 def kernel_list(files: list[Results]) -> Table:
-    """Each kernel and peer once, by name; a declared deviation as a footnote."""
+    """Each kernel and peer once, by name; a declared deviation as a footnote.
+
+    As in `bench --list`, those of kernels/ alone: no ceiling, probe, or form that a sweep tried.
+    """
     found: dict[str, Record] = {}
     for record in [r for results in files for r in results.records if not r.is_ceiling]:
-        found.setdefault(record.kernel, record)
+        if record.source_file.startswith("kernels/"):
+            found.setdefault(record.kernel, record)
     rows: list[Row | Group] = []
     for name, record in sorted(found.items()):
         deviates = Cell("declared deviation", (record.deviation or "",))

@@ -24,7 +24,11 @@ def test_list(replay, shapes, write, capsys, golden):
 
 def test_list_of_a_recorded_run(capsys):
     assert main(["list", "--recorded", str(ROOT / "data/recorded/h200")]) == 0
-    assert "\nstreaming " in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert text.count("Recorded run of") == 1  # facts of compiled code are of no GPU
+    assert "\n41 kernels\n" in text
+    assert "\nstreaming " in text
+    assert "\nstreaming_256x4 " not in text  # a form that a sweep tried
 
 
 def test_list_of_nothing_is_an_error(tmp_path, capsys):
