@@ -66,6 +66,7 @@ def test_wrong_usage_is_printable():
 PAUSED = """
 import os, signal, sys
 from plots import interruption
+signal.signal(int(sys.argv[1]), signal.SIG_DFL)  # nohup ignores it
 interruption.end_quietly()
 from plots import experiments
 from plots.cli import main
@@ -94,6 +95,7 @@ def test_interrupted_while_it_starts():
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'matplotlib': os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"  # in the background it is ignored
         "runpy.run_module('plots', run_name='__main__')"
     )
     command = [sys.executable, "-c", program]

@@ -82,8 +82,9 @@ import os, signal, sys
 from pathlib import Path
 from plots import interruption
 from plots.output import write_files
-interruption.end_quietly()
 number, folder = int(sys.argv[1]), Path(sys.argv[2])
+if number != signal.SIGKILL: signal.signal(number, signal.SIG_DFL)  # nohup ignores it
+interruption.end_quietly()
 write = Path.write_bytes
 def interrupted(path, content):
     write(path, content[:1])
