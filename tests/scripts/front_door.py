@@ -33,6 +33,13 @@ def make(folder, *arguments, **environment):
     return run(folder, "make", "PRESET=cpu", *arguments, **environment)
 
 
+def reproduce(folder, *options, **given):
+    """Of experiment 'mine', as on a machine with a GPU, of which make asks the file system."""
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
+    environment = where | {"PEER": ""} | given
+    return run(folder, "scripts/reproduce", "mine", *options, **environment)
+
+
 HOSTILE = [
     'x"; echo INJECTED; "',
     "$(shell touch injected)",

@@ -4,7 +4,7 @@ import os
 import shutil
 
 import pytest
-from front_door import ECHO, HOSTILE, make, program, run
+from front_door import ECHO, HOSTILE, make, program, reproduce, run
 
 CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS", "CLOCKS")
 
@@ -13,25 +13,21 @@ CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS", "CLOCKS")
 def test_what_is_chosen_of_a_run_reaches_it_as_it_is(checkout, value):
     passes = checkout / "experiments/mine/passes"
     passes.write_text("check verify {chosen}\nsteps python -m steps {chosen}\n")
-    given = [f"{name}={value}" for name in CHOSEN]
+    given = dict.fromkeys(CHOSEN, value)
     wanted = "".join(f"<--{name.lower()}>\n<{value}>\n" for name in CHOSEN)
-    done = make(checkout, "reproduce-mine", *given, "QUICK=1", "RECORDED=nowhere")
-    assert f"{wanted}<--quick>\n" in done.stdout
-    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
-    where |= dict.fromkeys(CHOSEN, value) | {"PEER": ""}
-    done = run(checkout, "scripts/reproduce", "mine", **where)
+    assert f"{wanted}<--quick>\n" in reproduce(checkout, **given, QUICK="1").stdout
+    done = reproduce(checkout, **given)
     assert f"<-m>\n<steps>\n{wanted}<--output>\n<results/mine/steps.json>\n" in done.stdout
     # A Python pass that can say what it would run does so.
-    done = run(checkout, "scripts/reproduce", "mine", **where, DRY_RUN="1")
+    done = reproduce(checkout, **given, DRY_RUN="1")
     assert done.stdout.endswith(f"<-m>\n<steps>\n{wanted}<--dry-run>\n")
     assert not list(checkout.rglob("injected"))
 
 
 def test_quick_that_is_off_is_none(checkout):
-    (checkout / "experiments/mine/passes").write_text("check verify {chosen} --end\n")
-    for value in ("", "0", "no"):
-        done = make(checkout, "reproduce-mine", f"QUICK={value}", "RECORDED=nowhere")
-        assert "--quick" not in done.stdout and "<--end>\n" in done.stdout
+    program(checkout / "scripts/reproduce", '#!/bin/sh\nprintf "<%s>\\n" "$QUICK"\n')
+    for value, handed_on in [("", ""), ("0", ""), ("no", ""), ("1", "1")]:
+        assert make(checkout, "reproduce-mine", f"QUICK={value}").stdout == f"<{handed_on}>\n"
 
 
 def test_table_1_and_figure_4_are_one_run(checkout):

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from front_door import ECHO, HOSTILE, make, own_environment, program, run
+from front_door import ECHO, HOSTILE, make, own_environment, program, reproduce, run
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -80,8 +80,7 @@ def test_peers_are_one_path_or_several(checkout):
     ]:
         wanted = "".join(f"<--peer>\n<{peer}>\n" for peer in taken)
         assert make(checkout, "verify", "FILE=x", f"PEER={given}").stdout == f"{wanted}<-->\n<x>\n"
-        done = make(checkout, "reproduce-mine", f"PEER={given}", "RECORDED=nowhere")
-        assert f"{wanted}<--brief>\n" in done.stdout
+        assert f"{wanted}<--brief>\n" in reproduce(checkout, PEER=given).stdout
 
 
 @pytest.mark.parametrize(
@@ -96,8 +95,7 @@ def test_peers_are_selected_beside_named_kernels(checkout, given, pattern):
     passes = checkout / "experiments/mine/passes"
     passes.write_text("check verify --kernel streaming|x*{|peers} {peers}\n")
     (checkout / "x*").touch()  # nothing is taken for a file's name
-    done = make(checkout, "reproduce-mine", f"PEER={given}", "RECORDED=nowhere")
-    assert f"<--kernel>\n<{pattern}>\n" in done.stdout
+    assert f"<--kernel>\n<{pattern}>\n" in reproduce(checkout, PEER=given).stdout
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, "1410"])
@@ -106,16 +104,12 @@ def test_clocks_reach_what_measures_and_nothing_else(checkout, value):
     for name in ("verify", "bench"):
         program(checkout / f"build/cpu/bin/{name}", ECHO)
     assert make(checkout, "verify", "FILE=x", f"CLOCKS={value}").stdout == "<-->\n<x>\n"
-    # As on a machine with a GPU, of which make asks the file system.
-    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
-    where["PEER"] = ""
     clocks = f"<--clocks>\n<{value}>\n"
     wanted = f"<--brief>\n<--x>\n{clocks}<--experiment>\n<mine>\n<--pass>\n<alone>\n"
-    done = run(checkout, "scripts/reproduce", "mine", **where, CLOCKS=value)
-    assert done.stdout.startswith(wanted)
-    done = run(checkout, "scripts/reproduce", "mine", **where, CLOCKS=value, DRY_RUN="1")
+    assert reproduce(checkout, CLOCKS=value).stdout.startswith(wanted)
+    done = reproduce(checkout, CLOCKS=value, DRY_RUN="1")
     assert done.stdout == f"check: verify --brief\n<--x>\n{clocks}<--dry-run>\n"
-    done = run(checkout, "scripts/run", "bench", **where, CLOCKS=value)
+    done = run(checkout, "scripts/run", "bench", BIN="build/cpu/bin", PEER="", CLOCKS=value)
     assert done.stdout == clocks
     assert not list(checkout.rglob("injected"))
 
@@ -136,9 +130,9 @@ def test_metrics_and_chip_reach_the_programs_as_they_are(checkout, value):
     assert make(checkout, "metrics", "CHIP=GA100").stdout == "<--chip>\n<GA100>\n"
     passes = checkout / "experiments/mine/passes"
     passes.write_text("check verify --brief {metrics}\n")
-    done = make(checkout, "reproduce-mine", f"METRICS={value}", "RECORDED=nowhere")
+    done = reproduce(checkout, METRICS=value)
     assert f"<--brief>\n<--metrics>\n<{value}>\n" in done.stdout
-    done = make(checkout, "reproduce-mine", "RECORDED=nowhere")
+    done = reproduce(checkout)
     assert "<--brief>\n" in done.stdout and "--metrics" not in done.stdout
     assert not list(checkout.rglob("injected"))
 
@@ -161,13 +155,11 @@ def test_a_pass_may_be_read_off_the_code_by_python(checkout):
         "facts python -m sass facts\nalone bench --x\n"
     )
     program(checkout / "build/cpu/bin/bench", ECHO)
-    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
-    where |= {"PEER": "", "CLOCKS": "1410"}
-    done = run(checkout, "scripts/reproduce", "mine", **where)
+    done = reproduce(checkout, CLOCKS="1410")
     output = "<--output>\n<results/mine/facts.json>\n<--x>\n<--clocks>\n"
     assert done.stdout.startswith(f"<-m>\n<sass>\n<facts>\n{output}")
-    assert run(checkout, "scripts/reproduce", "mine", "--programs", **where).stdout == "bench\n"
-    done = run(checkout, "scripts/reproduce", "mine", **where, DRY_RUN="1")
+    assert reproduce(checkout, "--programs").stdout == "bench\n"
+    done = reproduce(checkout, DRY_RUN="1")
     assert done.stdout.startswith("facts: python -m sass facts\n<--x>\n")
 
 
@@ -195,6 +187,31 @@ def test_claims_are_decided_by_the_folder_that_was_named(checkout):
     assert make(checkout, "claims").stdout == f"{recorded}<--output>\n<results/claims>\n"
     done = make(checkout, "claims", "RESULTS=typo")
     assert done.stdout == f"{recorded}<--results>\n<typo>\n<--output>\n<typo/claims>\n"
+
+
+def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
+    (checkout / "experiments/mine/passes").write_text(
+        "check verify --brief {peers}\nalone bench {chosen}\n"
+    )
+    (checkout / "recorded/mine").mkdir(parents=True)
+    given = ["PEER=nowhere.so", "CLOCKS=nope", "MODEL=m", "QUICK=1", "RECORDED=recorded"]
+    for dry in ([], ["DRY_RUN=1"]):
+        done = make(checkout, "reproduce-mine", *given, *dry)
+        assert done.returncode == 0
+        assert ". Not used: PEER CLOCKS MODEL QUICK. " in done.stdout.splitlines()[0]
+        assert "nowhere.so" not in done.stdout
+    assert "Not used" not in make(checkout, "reproduce-mine", given[-1]).stdout
+
+
+def test_a_check_is_announced_where_there_is_one(checkout):
+    (checkout / "recorded/mine").mkdir(parents=True)
+    for passes, words in [
+        ("check verify\nalone bench\n", "The CPU check, and a"),
+        ("alone bench", "A"),
+    ]:
+        (checkout / "experiments/mine/passes").write_text(passes)
+        said = make(checkout, "reproduce-mine", "RECORDED=recorded").stdout.splitlines()[0]
+        assert said.endswith(f". {words} recorded run:")
 
 
 def test_wrong_usage_is_one_line(checkout):
