@@ -116,11 +116,15 @@ class Library:
 class Installed:
     """A library under bitsandbytes, until undo() or the end of a `with` block."""
 
-    def __init__(self, library: Library, native):
+    def __init__(self, library: Library, native, dequantize_from: int | None):
         self._library, self._native = library, native
         self._before = {name: vars(native)[name] for name in REPLACED if name in vars(native)}
         for name in REPLACED:
             setattr(native, name, getattr(library, name))
+        self._package, self._multiply = importlib.import_module("bitsandbytes"), None
+        if dequantize_from is not None:
+            self._multiply = self._package.matmul_4bit
+            self._package.matmul_4bit = dequantizing(self._multiply, dequantize_from)
 
     def use(self, kernel: str | None) -> None:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
@@ -138,6 +142,8 @@ class Installed:
         for name in REPLACED:
             delattr(self._native, name)
         vars(self._native).update(self._before)
+        if self._multiply is not None:
+            self._package.matmul_4bit = self._multiply
         _installed = None
 
     def __enter__(self):
@@ -150,23 +156,53 @@ class Installed:
 _installed: Installed | None = None
 
 
-def install(library: str | PathLike | None = None, kernel: str | None = None) -> Installed:
+def install(
+    library: str | PathLike | None = None,
+    kernel: str | None = None,
+    dequantize_from: int | None = None,
+) -> Installed:
     """Lets bitsandbytes call `library` where it dequantizes NF4 weights to fp16 or bf16.
 
     Without `library` that is the one that `make dropin` has built; any other with the same C names
     will do, such as another version's libbitsandbytes_cuda*.so. `kernel` is one of its kernels();
-    without it, the fastest. Raises DropinError, and then has changed nothing, also if a library is
-    installed already.
+    without it, the fastest. `dequantize_from`: products of at least so many rows (tokens) always
+    dequantize their weights, as in bitsandbytes up to 0.49; without it, bitsandbytes chooses.
+    Raises DropinError, and then has changed nothing, also if a library is installed already.
     """
     global _installed
+    if dequantize_from is not None and (type(dequantize_from) is not int or dequantize_from < 1):
+        wanted = "give a number of rows, 1 at least"
+        raise DropinError(f"dequantize_from: {wanted}, not {dequantize_from!r}")
     if _installed is not None:
         raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
     loaded = Library(library)
     native = native_library()
     if kernel is not None or loaded.kernels():
         loaded.use(kernel)
-    _installed = Installed(loaded, native)
+    _installed = Installed(loaded, native, dequantize_from)
     return _installed
+
+
+def dequantizing(own, least_rows: int):
+    """bitsandbytes' matmul_4bit, `own`, but that products of at least so many rows dequantize.
+
+    bitsandbytes from 0.50 on multiplies some right from the codes, which sums in another order.
+    Training, and codes in its layout for CPUs, stay its own.
+    """
+    import torch
+    from bitsandbytes import functional
+
+    def matmul_4bit(A, B, quant_state, out=None, bias=None):
+        few = A.numel() < least_rows * A.shape[-1]
+        trains = torch.is_grad_enabled() and A.requires_grad
+        for_cpu = getattr(quant_state, "packing_format_for_cpu", False)
+        if few or trains or for_cpu or out is not None:
+            return own(A, B, quant_state, out=out, bias=bias)
+        # As a column, so that a transposed view of the codes gives the matrix itself.
+        weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)
+        return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
+
+    return matmul_4bit
 
 
 def native_library():

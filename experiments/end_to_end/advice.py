@@ -8,7 +8,16 @@ from claims.json_files import ROOT
 from claims.stats import Estimate, Summary, ratio, summarize
 from experiments.end_to_end.checkpoint import Layer
 
-OWN = ""  # in the place of a kernel's name: bitsandbytes as it is installed
+
+@dataclass(frozen=True)
+class Way:
+    """What lies under bitsandbytes, and whether all its products dequantize."""
+
+    kernel: str = ""  # bitsandbytes' own
+    dequantizes: bool = False
+
+
+OWN = Way()  # as it is installed
 
 
 @dataclass(frozen=True)
@@ -32,35 +41,52 @@ def shapes_of(layers: Sequence[Layer]) -> dict[Shape, int]:
     return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
 
 
-Times = dict[tuple[str, Shape], list[float]]  # of one product, in us; by kernel
+Times = dict[tuple[Way, Shape], list[float]]  # of one product, in us
 
 
-def of_model(times: Times, counts: dict[Shape, int], kernel: str) -> Summary:
+def of_model(times: Times, counts: dict[Shape, int], way: Way) -> Summary:
     """All products of a forward pass in ms, sample by sample."""
-    parts = [[n * us / 1e3 for us in times[kernel, shape]] for shape, n in counts.items()]
+    parts = [[n * us / 1e3 for us in times[way, shape]] for shape, n in counts.items()]
     return summarize([sum(sample) for sample in zip(*parts, strict=True)])
 
 
-def fastest(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> str:
-    return min(kernels, key=lambda kernel: of_model(times, counts, kernel).median)
+def fastest(times: Times, counts: dict[Shape, int], ways: Sequence[Way]) -> Way:
+    return min(ways, key=lambda way: of_model(times, counts, way).median)
 
 
-def gain(times: Times, counts: dict[Shape, int], kernel: str) -> Estimate:
-    return ratio(of_model(times, counts, OWN), of_model(times, counts, kernel))
+def gain(times: Times, counts: dict[Shape, int], way: Way, over: Way = OWN) -> Estimate:
+    return ratio(of_model(times, counts, over), of_model(times, counts, way))
 
 
-def line(what: str, times: Times, counts: dict[Shape, int], kernel: str) -> str:
+def line(what: str, times: Times, counts: dict[Shape, int], way: Way) -> str:
     """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
-    own, ours = (of_model(times, counts, k).median for k in (OWN, kernel))
-    found = gain(times, counts, kernel)
+    own, ours = (of_model(times, counts, each).median for each in (OWN, way))
+    found = gain(times, counts, way)
     said = f"{found.value:.2f} x ({found.low:.2f}-{found.high:.2f})"
     said = said if found.differs_from_one else "no difference seen"
     return f"  {what}: {own:.2f} -> {ours:.2f} ms, {said}"
 
 
+def dequantizing(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Way | None:
+    """The fastest way in which all products dequantize, if it beats bitsandbytes' own choice."""
+    ways = [way for way in dict.fromkeys(way for way, _ in times) if way.dequantizes]
+    ways = [way for way in ways if way.kernel in kernels]
+    if not ways:
+        return None
+    best, own_choice = fastest(times, counts, ways), fastest(times, counts, each_way(kernels))
+    wins = all(gain(times, counts, best, over).low > 1 for over in (OWN, own_choice))
+    return best if wins else None
+
+
+def each_way(kernels: Sequence[str]) -> list[Way]:
+    """bitsandbytes chooses which products dequantize."""
+    return [Way(kernel) for kernel in kernels]
+
+
 def text(
     name: str,
     own: str,
+    batch: int,
     counts: dict[Shape, int],
     phases: dict[str, Times],
     kernels: Sequence[str],
@@ -78,28 +104,37 @@ def text(
             [*lines, "No kernel gives bitsandbytes' own output here: keep what you have."]
         )
     # Where a step gains nothing, the prompt still may.
-    best = {what: fastest(times, counts, kernels) for what, times in phases.items()}
     step, prompt = phases
-    gains = {what: gain(phases[what], counts, best[what]) for what in phases}
-    kernel = best[step] if gains[step].low > 1 else best[prompt]
+    best = {what: fastest(times, counts, each_way(kernels)) for what, times in phases.items()}
+    way = best[step] if gain(phases[step], counts, best[step]).low > 1 else best[prompt]
     lines += [
-        f"All quantized products of a forward pass, {own} -> with {kernel}, on the GPU alone:"
+        f"All quantized products of a forward pass, {own} -> with {way.kernel}, on the GPU alone:"
     ]
-    lines += [line(what, times, counts, kernel) for what, times in phases.items()]
-    if not any(gain(phases[what], counts, kernel).low > 1 for what in phases):
-        lines += ["", f"Nothing is gained here: keep {own} as it is."]
-        return "\n".join(lines)
-    if fuses and gains[step].low <= 1:
+    lines += [line(what, times, counts, way) for what, times in phases.items()]
+    if fuses and gain(phases[step], counts, way).low <= 1:
         lines += [
             f"  {own} multiplies a few rows right from the codes, which no kernel here speeds up."
         ]
+    installs = []
+    if any(gain(times, counts, way).low > 1 for times in phases.values()):
+        installs += [f'dropin.install(kernel="{way.kernel}")']
+    if other := dequantizing(phases[step], counts, kernels):
+        lines += [
+            f"With {other.kernel}, where all products of at least {batch} rows dequantize, which "
+            "sums in another order,",
+            "so that tokens may differ:",
+        ]
+        lines += [line(what, times, counts, other) for what, times in phases.items()]
+        installs += [f'dropin.install(kernel="{other.kernel}", dequantize_from={batch})']
+    if not installs:
+        return "\n".join([*lines, "", f"Nothing is gained here: keep {own} as it is."])
     lines += [
         "",
         "To have it, before or after the model is loaded:",
         "",
         f'    import sys; sys.path.append("{ROOT}/dropin")',
         "    import dropin",
-        f'    installed = dropin.install(kernel="{kernel}")',
+        f"    installed = {'  # or '.join(installs)}",
         "",
         "and installed.undo() takes it away again. A whole step gains less, and less yet where it",
         "waits for the host; make reproduce-table1 MODEL=folder measures it.",

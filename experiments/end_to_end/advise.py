@@ -6,6 +6,7 @@ each kernel under it.
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 
 from claims.errors import InputError
 from experiments.end_to_end import build, checkpoint, plan, prompts, rows
-from experiments.end_to_end.advice import OWN, Shape, Times, shapes_of, text
+from experiments.end_to_end.advice import OWN, Shape, Times, Way, each_way, shapes_of, text
 from plots.command_line import Parser, run
 
 SAMPLES = 7
@@ -66,11 +67,16 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
         refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
         kernels = [k for k in kernels if k not in refused]
         for what, size in sizes.items():
-            phases[what] |= times(gpu, shape, weights, size, kernels)
+            phases[what] |= times(gpu, shape, weights, size, ways(kernels))
         del weights
         gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    return text(name, own, counts, phases, kernels, refused, rows.can_fuse())
+    return text(name, own, batch, counts, phases, kernels, refused, rows.can_fuse())
+
+
+def ways(kernels: list[str]) -> list[Way]:
+    """What is compared with bitsandbytes as it is installed."""
+    return each_way(kernels) + [Way(kernel, True) for kernel in kernels if rows.can_fuse()]
 
 
 def copies(gpu: Any, shape: Shape) -> list[tuple[torch.Tensor, Any]]:
@@ -98,24 +104,25 @@ def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
     return f"{wrong} of {own.numel()} weights differ" if wrong else ""
 
 
-def times(gpu: Any, shape: Shape, weights: list[Any], size: int, kernels: list[str]) -> Times:
-    """Of one product, in us; all kernels in turn, so often."""
+def times(gpu: Any, shape: Shape, weights: list[Any], size: int, compared: list[Way]) -> Times:
+    """Of one product, in us; all ways in turn, so often."""
     x = torch.ones((size, shape.columns), dtype=weights[0][1].dtype, device=gpu.device)
 
     def products() -> None:
         for codes, state in weights:
             bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
 
-    replays: dict[str, Callable[[], None]] = {}
+    replays: dict[Way, Callable[[], None]] = {}
     pool = gpu.new_pool()
-    for kernel in (OWN, *kernels):
-        with torch.no_grad(), rows.under(kernel=kernel):
-            replays[kernel] = gpu.capture(products, pool)
-    found: Times = {(kernel, shape): [] for kernel in replays}
+    for way in (OWN, *compared):
+        given = {"kernel": way.kernel, "dequantize_from": 1 if way.dequantizes else None}
+        with torch.no_grad(), nullcontext() if way == OWN else rows.under(**given):
+            replays[way] = gpu.capture(products, pool)
+    found: Times = {(way, shape): [] for way in replays}
     often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(replays[OWN], 1)))
     for _ in range(SAMPLES):
-        for kernel, replay in replays.items():
-            found[kernel, shape].append(gpu.time_us(replay, often) / often / len(weights))
+        for way, replay in replays.items():
+            found[way, shape].append(gpu.time_us(replay, often) / often / len(weights))
     return found
 
 

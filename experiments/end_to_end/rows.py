@@ -1,12 +1,11 @@
 """Puts the kernel of a row under bitsandbytes, and takes it away again."""
 
 import importlib.metadata
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import bitsandbytes
 import torch
 
 from claims.errors import InputError
@@ -18,21 +17,16 @@ FUSED = (
 )
 
 
-@contextmanager
-def in_place(row: Row) -> Iterator[None]:
+def in_place(row: Row) -> AbstractContextManager[Any]:
     """While it lasts, bitsandbytes computes as the row says."""
     if row.kind == "installed":
-        yield
-        return
-    given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
-    with under(**given), always_dequantizing():
-        yield
-
-
-def under(**given: str) -> AbstractContextManager[Any]:
-    """While it lasts, a kernel or a library lies under bitsandbytes; without a name, its own."""
-    if not any(given.values()):
         return nullcontext()
+    given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
+    return under(**given, dequantize_from=1)  # as the paper's bitsandbytes
+
+
+def under(**given: Any) -> AbstractContextManager[Any]:
+    """While it lasts, a kernel or a library lies under bitsandbytes: what dropin.install takes."""
     import dropin  # looks for bitsandbytes' CUDA back end
 
     return dropin.install(**given)
@@ -50,25 +44,6 @@ def check(chosen: Sequence[Row]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
-
-
-@contextmanager
-def always_dequantizing() -> Iterator[None]:
-    """As the paper's bitsandbytes does for more than one row, whatever the installed one would."""
-    own = bitsandbytes.matmul_4bit
-    bitsandbytes.matmul_4bit = dequantize_and_multiply
-    try:
-        yield
-    finally:
-        bitsandbytes.matmul_4bit = own
-
-
-def dequantize_and_multiply(
-    x: torch.Tensor, codes: torch.Tensor, quant_state: Any, out: Any = None, bias: Any = None
-) -> torch.Tensor:
-    """In the place of bitsandbytes.matmul_4bit; `codes` may come transposed, which is no matter."""
-    weight = bitsandbytes.functional.dequantize_4bit(codes.data.view(-1, 1), quant_state)
-    return torch.nn.functional.linear(x, weight.to(x.dtype), bias)
 
 
 def can_fuse() -> bool:

@@ -1,8 +1,10 @@
 """install() under stand-ins for bitsandbytes, and undo()."""
 
 import ctypes
+import math
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import fake_bitsandbytes
@@ -209,3 +211,62 @@ def test_importing_it_imports_the_standard_library_alone(folder, tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+@pytest.fixture
+def products(put_bitsandbytes, monkeypatch):
+    """bitsandbytes with a product of its own, and as much of torch as another one takes."""
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+    import bitsandbytes.functional
+
+    def own(A, B, quant_state, out=None, bias=None):
+        return "own"
+
+    linear = types.SimpleNamespace(linear=lambda *given: ("linear", *given))
+    torch = types.ModuleType("torch")
+    torch.nn = types.SimpleNamespace(functional=linear)
+    torch.is_grad_enabled = lambda: False
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    bitsandbytes.matmul_4bit = own
+    weight = types.SimpleNamespace(to=lambda dtype: f"weight in {dtype}")
+    bitsandbytes.functional.dequantize_4bit = lambda codes, state: weight
+    return bitsandbytes
+
+
+class Activations:
+    dtype, requires_grad = "fp16", False
+
+    def __init__(self, *shape):
+        self.shape, self.numel = shape, lambda: math.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("given", "dequantizes"), [(None, False), (1, True), (6, True), (7, False)]
+)
+def test_products_of_enough_rows_dequantize(given, dequantizes, libraries, products):
+    codes = types.SimpleNamespace(data=types.SimpleNamespace(view=lambda *shape: "codes"))
+    x, own = Activations(2, 3, 128), products.matmul_4bit
+    with dropin.install(libraries["ours"], dequantize_from=given):
+        found = products.matmul_4bit(x, codes, quant_state=None, bias="bias")
+        into = products.matmul_4bit(x, codes, quant_state=None, out="here")
+    assert found == (("linear", x, "weight in fp16", "bias") if dequantizes else "own")
+    assert into == "own"
+    assert products.matmul_4bit is own
+
+
+def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
+    with dropin.install(libraries["ours"]):
+        products.matmul_4bit = others = object()
+    assert products.matmul_4bit is others
+
+
+@pytest.mark.parametrize("given", [0, -1, 1.5, "2", True])
+def test_a_wrong_number_of_rows_is_one_line_and_changes_nothing(given, libraries, products):
+    own = products.matmul_4bit
+    with pytest.raises(dropin.DropinError) as error:
+        dropin.install(libraries["ours"], dequantize_from=given)
+    wanted = f"dequantize_from: give a number of rows, 1 at least, not {given!r}"
+    assert str(error.value) == wanted
+    assert products.matmul_4bit is own
+    dropin.install(libraries["ours"]).undo()  # nothing was left installed

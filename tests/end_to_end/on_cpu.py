@@ -7,11 +7,13 @@ import time
 import types
 from contextlib import contextmanager
 
+import bitsandbytes
 import torch
 from bitsandbytes import functional
 from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from dropin.dropin import dequantizing
 from experiments.end_to_end.protocol import Launch
 
 MARK = "aten.digamma.default"
@@ -99,16 +101,18 @@ def drop_in(kernels=KERNELS):
     module = types.ModuleType("dropin")
 
     @contextmanager
-    def install(library=None, kernel=None):
+    def install(library=None, kernel=None, dequantize_from=None):
         if kernel is not None and kernel not in kernels:
             raise ValueError(f"there is no kernel '{kernel}'")
-        own = functional.dequantize_4bit
+        own, multiply = functional.dequantize_4bit, bitsandbytes.matmul_4bit
         change = kernels[kernel or "branch_tree"]
         functional.dequantize_4bit = lambda *a, **k: change(own(*a, **k))
+        if dequantize_from is not None:
+            bitsandbytes.matmul_4bit = dequantizing(multiply, dequantize_from)
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels))
         finally:
-            functional.dequantize_4bit = own
+            functional.dequantize_4bit, bitsandbytes.matmul_4bit = own, multiply
 
     module.install, module.DropinError = install, type("DropinError", (RuntimeError,), {})
     return module

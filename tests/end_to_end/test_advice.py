@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.end_to_end import advice
-from experiments.end_to_end.advice import OWN, Shape
+from experiments.end_to_end.advice import OWN, Shape, Way
 from experiments.end_to_end.checkpoint import Layer
 
 LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
@@ -12,18 +12,21 @@ STEP, PROMPT = "one step at batch 2", "the prompts"
 
 
 def times(**us):
-    """Of each kernel, for the large and the small shape; `own` is bitsandbytes."""
+    """Of each kernel, for the large and the small shape; `own` is bitsandbytes, and with `all_`
+    before its name all products of a kernel dequantize.
+    """
     found = {}
     for kernel, (large, small) in us.items():
-        name = OWN if kernel == "own" else kernel
-        found |= {(name, LARGE): [large] * 7, (name, SMALL): [small] * 7}
+        name = kernel.removeprefix("all_")
+        way = OWN if kernel == "own" else Way(name, name != kernel)
+        found |= {(way, LARGE): [large] * 7, (way, SMALL): [small] * 7}
     return found
 
 
 def text(step, prompt, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
     phases = {STEP: step, PROMPT: prompt}
     own = "bitsandbytes 0.50.2"
-    return advice.text("mine", own, COUNTS, phases, list(kernels), dict(refused), fuses)
+    return advice.text("mine", own, 4, COUNTS, phases, list(kernels), dict(refused), fuses)
 
 
 def test_layers_of_one_shape_count_together_the_largest_first():
@@ -62,6 +65,33 @@ def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
     assert f"  {PROMPT}: 4.00 -> 2.00 ms" in said
     assert "0.50.2 multiplies a few rows right from the codes" in said
     assert 'kernel="streaming"' in said
+
+
+def test_where_dequantizing_all_is_faster_it_is_offered_beside():
+    step = times(
+        own=(100, 20), streaming=(100, 20), all_streaming=(80, 14), all_shared_lut=(90, 19)
+    )
+    prompt = times(own=(1000, 200), streaming=(500, 100), all_streaming=(400, 100))
+    said = text(step, prompt, ["streaming"], fuses=True)
+    assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
+    assert "With streaming, where all products of at least 4 rows dequantize, which sums" in said
+    assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in said
+    assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in said
+    both = 'dropin.install(kernel="streaming")  # or dropin.install(kernel="streaming", '
+    assert f"    installed = {both}dequantize_from=4)\n" in said
+
+
+def test_dequantizing_all_may_be_the_only_gain():
+    same = times(own=(100, 20), streaming=(100, 20), all_streaming=(80, 14))
+    said = text(same, same, ["streaming"], fuses=True)
+    assert '    installed = dropin.install(kernel="streaming", dequantize_from=4)\n' in said
+    assert "Nothing is gained" not in said
+
+
+@pytest.mark.parametrize("all_streaming", [(100, 20), (120, 20)])
+def test_dequantizing_all_is_not_offered_where_it_is_no_faster(all_streaming):
+    step = times(own=(200, 40), streaming=(100, 20), all_streaming=all_streaming)
+    assert "dequantize_from" not in text(step, step, ["streaming"], fuses=True)
 
 
 def test_where_nothing_is_gained_nothing_is_advised():

@@ -301,18 +301,44 @@ def test_prompts_longer_than_a_window_are_refused():
         generate.StaticDecoder(model, batch, on_cpu.Cpu())
 
 
-def test_dequantize_and_multiply_is_what_bitsandbytes_does():
-    model = build.from_sizes(SMALL["qwen3-32b"], CPU, seed=1)
-    layer = build.layers(model)[0]
+@pytest.fixture
+def layer():
+    return build.layers(build.from_sizes(SMALL["qwen3-32b"], CPU, seed=1))[0]
+
+
+def test_in_a_row_of_ours_products_dequantize(layer):
+    """As bitsandbytes 0.47.0 does; the codes may come transposed."""
     x = torch.randn((3, 5, layer.in_features), dtype=torch.float16)
-    state = layer.weight.quant_state
-    weight = bitsandbytes.functional.dequantize_4bit(layer.weight.data, state)
+    codes, state, own = layer.weight, layer.weight.quant_state, bitsandbytes.matmul_4bit
+    weight = bitsandbytes.functional.dequantize_4bit(codes, state)
     wanted = torch.nn.functional.linear(x, weight)
-    with rows.in_place(Row("streaming")):
+    with rows.in_place(Row("streaming")), torch.no_grad():
         assert torch.equal(layer(x), wanted)
-        transposed = rows.dequantize_and_multiply(x, layer.weight.t(), state)
-        assert torch.equal(transposed, wanted)
-    assert bitsandbytes.matmul_4bit is not rows.dequantize_and_multiply
+        for turned in (codes, codes.t()):
+            assert torch.equal(bitsandbytes.matmul_4bit(x, turned, quant_state=state), wanted)
+        bias = torch.ones(layer.out_features, dtype=x.dtype)
+        biased = bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state, bias=bias)
+        assert torch.equal(biased, torch.nn.functional.linear(x, weight, bias))
+    assert bitsandbytes.matmul_4bit is own
+
+
+def test_what_stays_bitsandbytes_own_product(layer):
+    def own(*given, **named):
+        return "own"
+
+    def product(rows_, least, **more):
+        x = torch.ones((rows_, layer.in_features), dtype=torch.float16, **more)
+        multiply = on_cpu.dequantizing(own, least)
+        return multiply(x, layer.weight.t(), layer.weight.quant_state)
+
+    with torch.no_grad():
+        assert product(3, 4) == "own"  # fewer rows
+        assert product(4, 4).shape == (4, layer.out_features)
+        assert product(4, 4, requires_grad=True).shape == (4, layer.out_features)
+    assert product(4, 4, requires_grad=True) == "own"  # training
+    assert product(0, 1) == "own"
+    layer.weight.quant_state.packing_format_for_cpu = True
+    assert product(4, 4) == "own"
 
 
 def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
@@ -325,6 +351,28 @@ def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
     assert "one_wrong: left out: 1 of " in said
     assert "nix: left out: there is no kernel 'nix'" in said
     assert "one step at batch 2: " in said and "50 tokens each: " in said
+
+
+def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(layer, monkeypatch):
+    monkeypatch.setattr(rows, "can_fuse", lambda: True)
+    monkeypatch.setattr(advise, "SHORTEST_US", 1)
+    used = []
+    own = sys.modules["dropin"].install
+    monkeypatch.setattr(sys.modules["dropin"], "install", lambda **k: used.append(k) or own(**k))
+    weights, shape = (
+        [(layer.weight.data, layer.weight.quant_state)] * 2,
+        advise.Shape(128, 128, 64, 0, ""),
+    )
+    found = advise.times(on_cpu.Cpu(), shape, weights, 3, advise.ways(["streaming"]))
+    assert list(found) == [
+        (advise.OWN, shape),
+        (advise.Way("streaming"), shape),
+        (advise.Way("streaming", True), shape),
+    ]
+    assert all(len(samples) == advise.SAMPLES for samples in found.values())
+    assert [given["dequantize_from"] for given in used] == [None, 1]
+    monkeypatch.setattr(rows, "can_fuse", lambda: False)
+    assert advise.ways(["streaming"]) == [advise.Way("streaming")]
 
 
 def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkeypatch):
