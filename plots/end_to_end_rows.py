@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claims.end_to_end import EAGER, INSTALLED, WALL_TIME, amdahl, percent_of
+from claims.end_to_end import EAGER, INSTALLED, NOTHING, WALL_TIME, amdahl, percent_of
 from claims.errors import InputError
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
 from claims.stats import Estimate, Summary, ratio, share_percent
@@ -90,6 +90,17 @@ class Place:
         dequantize = self.time(kernel, KERNEL_TIME + part)
         wall = self.time(kernel, WALL_TIME + part)
         return percent_of(dequantize, wall) if dequantize and wall else None
+
+    def dequantizing_percent(self, kernel: str | None) -> float | None:
+        """As share() of a decoding step; 0 where all products are made right from the codes."""
+        record = self.profile.get(kernel or "")
+        if kernel is None or record is None or not record.is_verified:
+            return None
+        found = record.metrics.get(KERNEL_TIME + STEP)
+        if found and found.missing == NOTHING:
+            return 0.0
+        share = self.share(kernel, STEP)
+        return share and share.value
 
     def predicted(self, baseline: str, kernel: str, part: str = "") -> float | None:
         """By Amdahl's law, from the baseline's share and the kernel's own speed-up."""

@@ -54,8 +54,8 @@ def steps(run: Run) -> Table:
     notes = [
         f"{WAYS_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
-        f"runs nothing (eager, it waits for the host); 0: what ran, timed in a pass of its own, "
-        f"adds up to no less{longer(run)}. tokens: compared with {baseline}'s.",
+        f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
+        f"{longer(run)}. tokens: compared with {baseline}'s.",
         f"bitsandbytes' own row is as it is installed; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
     ]
@@ -67,7 +67,7 @@ def longer(run: Run) -> str:
     """By how much recording makes what runs longer, where nothing else can: in graphs."""
     graphs = [(p, k) for p in places(run, GRAPH) for k in p.kernels]
     most = max((e.value - 100 for p, k in graphs if (e := p.busy_percent(k))), default=0.0)
-    return f" (in graphs up to {most:.1f} % more, which eager steps may idle besides)" * (most > 0)
+    return f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
 
 
 def tokens_cell(ways: Sequence[Place], kernel: str) -> Cell:
@@ -87,6 +87,9 @@ def tokens_cell(ways: Sequence[Place], kernel: str) -> Cell:
 
 def said_of(record: Record) -> str:
     """Of outputs, tokens alone were compared."""
+    if record.deviates and record.mismatches is not None:
+        tokens = record.problem["batch"] * record.problem["tokens"]
+        return f"{record.mismatches} of {tokens} differ"
     return "the same" if record.outcome == "bit_exact" else outcome_words(record)
 
 
@@ -100,20 +103,24 @@ def newest(run: Run) -> Table:
         for place in filter(None, (eager, graphs.get((eager.model, eager.batch)))):
             gain = place.gain(place.installed, OURS, WALL_TIME + STEP)
             whole = place.gain(place.installed, OURS, WALL_TIME)
-            for kernel in (place.installed, OURS):
-                cells.append(median(place.time(kernel, WALL_TIME + STEP), 1e3))
-            cells.append(with_interval(gain, 2))
-            found = place.at | {"way": place.way} | estimate_columns("step_speedup", gain)
+            steps = [place.time(k, WALL_TIME + STEP) for k in (place.installed, OURS)]
+            share = place.dequantizing_percent(place.installed)
+            cells += [median(steps[0], 1e3), NONE if share is None else f"{share:.0f}"]
+            cells += [median(steps[1], 1e3), with_interval(gain, 2)]
+            found = place.at | {"way": place.way, "own_dequantizing_percent": share}
+            found |= estimate_columns("step_speedup", gain)
             data.append(found | estimate_columns("generation_speedup", whole))
-        return cells + [NONE] * (7 - len(cells))
+        return cells + [NONE] * (9 - len(cells))
 
     columns = numbers("batch")
     for way in (EAGER, GRAPH):
-        columns += numbers(f"{way}: own ms", f"{OURS} ms", "x (interval)")
+        columns += numbers(f"{way}: own ms", "deq. %", f"{OURS} ms", "x (interval)")
     own = next((p.installed for p in places(run)), None) or "bitsandbytes"
     notes = [
         f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
-        f"products dequantizing: below 1, bitsandbytes' own way is the faster. {INTERVAL_NOTE}"
+        "products dequantizing, as by dropin.install(dequantize_from=1): below 1, bitsandbytes' "
+        "own way is the faster. deq.: the part of its own step in which it dequantizes, of which "
+        f"dropin.install() alone can save some. {INTERVAL_NOTE}"
     ]
     title = f"{OURS} against {own}"
     return Table("newest", title, columns, per_model(run, row), data, notes, provenance(run))

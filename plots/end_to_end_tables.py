@@ -49,7 +49,10 @@ def times(found: Estimate | None) -> str:
     """A speed-up; where the intervals overlap, that no difference was seen."""
     if found is None:
         return NONE
-    return f"{found.value:.2f}" if found.differs_from_one else "no diff."
+    if not found.differs_from_one:
+        return "no diff."
+    text = f"{found.value:.2f}"
+    return f"{found.value:.4f}" if text == "1.00" else text
 
 
 def verdict_at(run: Run, claim: str, place: Place) -> Verdict | None:
@@ -116,7 +119,7 @@ def table1(run: Run) -> Table:
     columns += numbers("paper s", "ours s", "ours ms per pass", "% of a step")
     decision = run.decision(OVERHEAD)
     notes = [
-        f"Reproduced if, declared beforehand: {decision.criterion}.",
+        f"Reproduced if {decision.criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
         f"without the profiler. ours s: of all dequantizations of one generation of "
         f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
@@ -166,18 +169,23 @@ def figure4(run: Run) -> Table:
                 for k, e in zip((baseline, subject), speeds, strict=True)
             }
         )
+        idle = place.idle_percent(subject)
+        data[-1] |= estimate_columns(f"{subject}_idle_percent", idle)
         cells = [median(s, 1e6) for s in seconds]
         cells += [number(e.value if e else None) for e in speeds]
+        cells += [NONE if idle is None else f"{idle.value:.0f}"]
         why_not = [w for kernel in (baseline, subject) for w in place.why_not(kernel, WALL_TIME)]
         return [str(place.batch), *beside_papers(v, gain, 2, tuple(why_not)), *cells]
 
     columns = [*numbers("batch", "paper x", "ours x (interval)", "difference"), *words("verdict")]
-    columns += numbers("before s", "after s", "before tok/s", "after tok/s")
+    columns += numbers("before s", "after s", "before tok/s", "after tok/s", "after idle %")
     averages = [v for v in run.decision(FIGURE4).verdicts if v.cell.at["batch"] == "average"]
     notes = [
-        f"Reproduced if, declared beforehand: {run.decision(FIGURE4).criterion}.",
+        f"Reproduced if {run.decision(FIGURE4).criterion}.",
         f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
-        f"{tokens_text(run)} tokens per prompt, the prompt included. {INTERVAL_NOTE}",
+        f"{tokens_text(run)} tokens per prompt, the prompt included. Idle: of a decoding step, in "
+        f"which the GPU waits for the host, so that a faster kernel gains less. {INTERVAL_NOTE} "
+        "Intervals are of one process for each model and batch: two may differ by more.",
         f"Average over all batches: {'; '.join(map(average_text, averages))}.",
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
     ]

@@ -58,7 +58,7 @@ def measure(args: argparse.Namespace) -> int:
         quick=args.quick,
     )
     check(choices)
-    gpus = visible(plan.numbers("GPUS", args.gpus) or (0,))
+    gpus = visible(plan.numbers("GPUS", args.gpus, "0,1") or (0,))
     output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(parts.SOURCES), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)

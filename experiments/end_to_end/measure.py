@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from claims import provenance
-from claims.end_to_end import PROFILE, TIMING, WALL_TIME
+from claims.end_to_end import NOTHING, PROFILE, TIMING, WALL_TIME
 from claims.errors import InputError
 from experiments.end_to_end import build, generate, parts, prompts, rows, ways
 from experiments.end_to_end.plan import (
@@ -69,7 +69,7 @@ class Measured:
         for name, values in {} if self.failed else self.samples.items():
             told = {"samples": [round(value, 3) for value in values]}
             if not all(values):
-                told = {"missing": "nothing was dequantized"}
+                told = {"missing": NOTHING}
             found.append({"name": name, "unit": "us", **told})
         return found
 

@@ -23,7 +23,7 @@ WARM_UP = PAPER.fact("warmup_passes")
 GRAPH_STEPS = 8  # of a graph that are profiled at a time: one replay is like the other
 START_S = 40  # of a process, with its model
 OF_EAGER = 0.7  # a graph's step beside one of the host's
-PROFILER = 1.6  # how much longer a generation takes under it, with reading what it recorded
+PROFILER = 2.1  # how much longer a generation takes under it, with reading what it recorded
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ def choose(
     return found
 
 
-def numbers(name: str, text: str) -> tuple[int, ...]:
+def numbers(name: str, text: str, example: str = "2,8,64") -> tuple[int, ...]:
     """'2,8 64' as numbers, each once; none where nothing was given."""
     words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []
     if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
-        raise InputError(f"{name}: give numbers such as 2,8,64, not '{text}'")
+        raise InputError(f"{name}: give numbers such as {example}, not '{text}'")
     return tuple(dict.fromkeys(map(int, words)))
 
 

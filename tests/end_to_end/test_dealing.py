@@ -260,7 +260,7 @@ def test_gpus_are_those_that_are_left_to_us(monkeypatch):
 
 def test_gpus_without_a_number(told, tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
-    with pytest.raises(command.InputError, match="GPUS: give numbers such as 2,8,64, not ','"):
+    with pytest.raises(command.InputError, match="GPUS: give numbers such as 0,1, not ','"):
         measure(tmp_path, "--gpus", ",")
 
 

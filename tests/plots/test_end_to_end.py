@@ -103,7 +103,13 @@ def test_figure_4_by_hand(texts, passes):
     change(passes, "shared_lut", "wall_time", [6.4e6] * 3, batch=32)
     found = rows_after(texts()["figure4.md"], "qwen3-32b", "32")
     assert found[:5] == ["32", "1.29", "1.25 (1.25-1.25)", "-3.1 %", "reproduced"]
-    assert found[5:] == ["8.00", "6.40", "128", "160"]  # 32 x 32 tokens
+    assert found[5:] == ["8.00", "6.40", "128", "160", "35"]  # 32 x 32 tokens
+
+
+def test_a_small_difference_is_not_shown_as_none(texts, passes):
+    change(passes, "branch_tree", "wall_time.step", [100e3] * 3, way="graph")
+    change(passes, "streaming", "wall_time.step", [99.9e3] * 3, way="graph")
+    assert rows_after(texts()["steps.md"], "qwen3-32b, batch 8", "`streaming`")[7] == "1.0010"
 
 
 def test_a_step_by_hand(texts, passes):
@@ -146,16 +152,18 @@ def test_dequantizations_share_of_products_by_hand(texts, passes):
 
 def test_the_newest_bitsandbytes_by_hand(texts, passes):
     change(passes, INSTALLED, "wall_time.step", [40e3] * 3, way="graph")
+    change(passes, INSTALLED, "kernel_time.step", [10e3] * 3, way="graph")
     change(passes, "streaming", "wall_time.step", [50e3] * 3, way="graph")
     found = rows_after(texts()["newest.md"], "qwen3-32b", "8")
-    assert found[4:] == ["40.0", "50.0", "0.80 (0.80-0.80)"]
+    assert found[5:] == ["40.0", "25", "50.0", "0.80 (0.80-0.80)"]
+    assert rows_after(texts()["newest.md"], "qwen3-32b", "2")[6] == "0"  # nothing is dequantized
     assert f"**streaming against {INSTALLED}**" in texts()["newest.md"]
 
 
 def test_bitsandbytes_own_row_says_that_its_tokens_may_differ(texts):
     text = texts()["steps.md"]
     found = rows_after(text, "qwen3-32b, batch 8", f"`{INSTALLED}`")
-    assert found[-1].startswith("declared deviation <sup>")
+    assert found[-1] == "9 of 256 differ <sup>1</sup>"
     assert text.count(f"{INSTALLED}: chooses for each product whether to dequantize") == 1
 
 
