@@ -60,9 +60,7 @@ std::string impossible(const Row& row, const profiling::Sample& sample) {
     const auto bytes = static_cast<double>(row.record.bytes_read + row.record.bytes_written);
     return fmt::format(
         "took {:.3g} us, but on cold data this GPU's memory needs at least {:.3g} us for its "
-        "{:.3g} "
-        "MB: "
-        "its work cannot all be done in that time",
+        "{:.3g} MB: its work cannot all be done in that time",
         reading.value, row.least_us, 1e-6 * bytes);
   }
   return "";

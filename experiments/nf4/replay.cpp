@@ -71,6 +71,17 @@ std::uint64_t PassFacts::bytes_written() const {
   return 2 * static_cast<std::uint64_t>(model.weights());
 }
 
+double PassFacts::least_us(const profiling::Gpu& gpu) const {
+  if (!gpu.theoretical_bandwidth_gb_s) return 0;
+  std::uint64_t written = 0;
+  for (const auto& matrix : model.matrices) {
+    const std::uint64_t output = with_shape(format, matrix).bytes_written();
+    written += output - std::min(output, gpu.l2_bytes);
+  }
+  const std::uint64_t bytes = bytes_read() + written * static_cast<std::uint64_t>(model.layers);
+  return 1e-3 * static_cast<double>(bytes) / *gpu.theoretical_bandwidth_gb_s;
+}
+
 std::uint64_t working_bytes(const Model& model, const TensorSpec& format, int largest_batch) {
   std::uint64_t bytes = largest_output_bytes(model) + reserve_bytes;
   for (const auto& [weights, matrix] : distinct_sizes(model)) {

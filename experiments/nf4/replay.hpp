@@ -14,6 +14,7 @@
 #include "experiments/nf4/layers.hpp"
 #include "experiments/nf4/product.hpp"
 #include "experiments/nf4/workload.hpp"
+#include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
 
 namespace reprolab::nf4 {
@@ -29,6 +30,10 @@ struct PassFacts {
   nlohmann::json describe(std::optional<std::int64_t> layers_resident = {}) const;
   std::uint64_t bytes_read() const;  ///< Read by all dequantizations of the pass.
   std::uint64_t bytes_written() const;
+  /// Least time in microseconds that the dequantizations of the pass can take: the bytes that each
+  /// reads, which are in no cache, and those it writes beyond what L2 holds, over the GPU's
+  /// theoretical bandwidth. 0 if the bandwidth is not known.
+  double least_us(const profiling::Gpu& gpu) const;
 };
 
 /// Bytes of device memory that the replay of a model needs in addition to its resident layers.
@@ -116,15 +121,11 @@ class Replay {
 /// The passes of one batch size, as a subject of the sampling loop.
 class ForwardPasses : public Subject {
  public:
-  /// `bandwidth_gb_s`: this GPU's theoretical bandwidth, if it is known.
-  ForwardPasses(Replay& replay, const PassFacts& facts, std::optional<double> bandwidth_gb_s)
-      : replay_(replay), facts_(facts), bandwidth_gb_s_(bandwidth_gb_s) {}
+  ForwardPasses(Replay& replay, const PassFacts& facts, profiling::Gpu gpu)
+      : replay_(replay), facts_(facts), gpu_(std::move(gpu)) {}
   std::string name() const override { return facts_.name(); }
-  /// The quantized weights are never in a cache; what is written may be.
   Verifier::Sampled prepare(Row& row, profiling::Instrument&) override {
-    if (bandwidth_gb_s_) {
-      row.least_us = 1e-3 * static_cast<double>(facts_.bytes_read()) / *bandwidth_gb_s_;
-    }
+    row.least_us = facts_.least_us(gpu_);
     return {};
   }
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
@@ -135,7 +136,7 @@ class ForwardPasses : public Subject {
  private:
   Replay& replay_;
   const PassFacts& facts_;
-  std::optional<double> bandwidth_gb_s_;
+  profiling::Gpu gpu_;
 };
 
 }  // namespace reprolab::nf4

@@ -248,13 +248,15 @@ class Replays {
       turn.end();
     }
     replay.exchange_matrices();
+    std::string why_not;
+    const auto gpu = profiling::find_gpu(&why_not).value_or(profiling::Gpu{});
     for (const int batch : options_.protocol.batches) {
       const PassFacts of = facts(model, batch);
       std::vector<Row> batch_rows;
       for (const auto& name : names) {
         batch_rows.push_back(row_of(of, variant(name), verified[name], layers));
       }
-      ForwardPasses passes(replay, of, bandwidth_gb_s());
+      ForwardPasses passes(replay, of, gpu);
       take_samples(batch_rows, passes, *instrument_, plan, turn);
       for (Row& row : batch_rows) {
         Record& record = row.record;
@@ -288,12 +290,6 @@ class Replays {
       if (record.variant.name == kernel) check.keys.push_back(record.key);
     }
     rows.checks.push_back(std::move(check));
-  }
-
-  std::optional<double> bandwidth_gb_s() const {
-    std::string why_not;
-    const auto gpu = profiling::find_gpu(&why_not);
-    return gpu ? gpu->theoretical_bandwidth_gb_s : std::nullopt;
   }
 
   const Options& options_;

@@ -172,8 +172,7 @@ TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
   EXPECT_EQ(records.at("too_fast").outcome, Outcome::launch_failed);
   EXPECT_EQ(records.at("too_fast").reason,
             "in sample 3: took 49.9 us, but on cold data this GPU's memory needs at least 50 us "
-            "for its 130 "
-            "MB: its work cannot all be done in that time");
+            "for its 130 MB: its work cannot all be done in that time");
   for (const char* kernel : {"too_fast", "too_fast_ceiling"}) {
     EXPECT_EQ(records.at(kernel).outcome, Outcome::launch_failed) << kernel;
     EXPECT_TRUE(records.at(kernel).metrics.empty()) << kernel;

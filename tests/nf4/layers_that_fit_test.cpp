@@ -50,6 +50,16 @@ TEST(LayersThatFit, AreNoneWithTheReasonWhereNotOneFits) {
   EXPECT_EQ(why_none, "one layer and its outputs take 1.1 GB of device memory, 0.0 GB are free");
 }
 
+TEST(PassFacts, LeastTimeIsOfWhatIsReadAndWhatOutgrowsTheCache) {
+  const PassFacts facts{model, plain, 8};
+  profiling::Gpu gpu;
+  gpu.l2_bytes = 20'000;  // the outputs are 16384, 16384 and 32768 bytes
+  EXPECT_EQ(facts.least_us(gpu), 0) << "of an unknown bandwidth";
+  gpu.theoretical_bandwidth_gb_s = 1;
+  const auto read = static_cast<double>(10 * layer_bytes(model, plain));
+  EXPECT_DOUBLE_EQ(facts.least_us(gpu), 1e-3 * (read + 10 * (32'768 - 20'000)));
+}
+
 TEST(PassFacts, DescribeThePassAndTheLayersOnlyWhereTheyAreKnown) {
   const PassFacts facts{model, nested, 8};
   EXPECT_EQ(facts.name(), "small/batch8/fp16/b64-nested");
