@@ -55,9 +55,9 @@ def recorded_folder(file: Path) -> Path | None:
 
 
 def result_files(folder: Path) -> Iterator[Results]:
-    """Every result file below `folder`; other JSON is passed over, a damaged file is an error.
-
-    So is a folder `parts`: its files are joined in one beside it when a pass is complete.
+    """Every result file below `folder`. JSON that has no records is passed over, and so
+    is a folder `parts`, whose files are joined in one beside it when a pass is complete. A damaged
+    file is an error.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder, of which result files could be read")
@@ -65,8 +65,9 @@ def result_files(folder: Path) -> Iterator[Results]:
         if "parts" in file.relative_to(folder).parts[:-1]:
             continue
         root = read_json(file)
-        declared = root.get("schema") if isinstance(root, dict) else None
-        if isinstance(declared, str) and declared.startswith("reprolab-results/"):
+        declared = root.get("schema", "") if isinstance(root, dict) else ""
+        has_records = isinstance(root, dict) and "records" in root
+        if has_records or str(declared).startswith("reprolab-results/"):
             SCHEMA.check(file, root)
             yield parse(file, root)
 

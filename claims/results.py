@@ -1,13 +1,15 @@
 """Result files (data/results.schema.json): read, checked, and turned into plain records."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from claims.counter_table import COUNTERS, known
 from claims.errors import InputError
 from claims.json_files import Schema, read_json
-from claims.printable import printable
+from claims.printable import printable, shortened
 from claims.stats import (
     Estimate,
     Summary,
@@ -20,6 +22,7 @@ from claims.stats import (
 
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
+CLOCKS = ("events", "activity")  # the instruments that time
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
 
@@ -206,13 +209,19 @@ def load(file: Path, experiment: str | None = None, pass_name: str | None = None
 
 def parse(file: Path, root: dict[str, Any]) -> Results:
     """The records of a file that is as the schema says; checks what a schema cannot say."""
+    check_date(file, root["provenance"]["started"])
     records, keys, places = [], set(), set()
     for i, value in enumerate(root["records"]):
         where, place = f"records[{i}]", (value["problem"]["name"], value["kernel"])
-        if value["key"] in keys or place in places:
+        if value["key"] in keys:
             raise SCHEMA.error(file, f"{where}.key", f"comes a second time: '{value['key']}'")
+        if place in places:
+            again = f"a second row of '{place[1]}' on '{place[0]}'"
+            raise SCHEMA.error(file, where, f"is {shortened(again, 300)}")
         keys.add(value["key"])
         places.add(place)
+        for metric in value["metrics"]:
+            check_metric(file, where, root["provenance"]["instrument"], metric)
         records.append(read_record(file, where, value))
     for i, check in enumerate(root["checks"]):
         for key in sorted(set(check["keys"]) - keys):
@@ -220,6 +229,26 @@ def parse(file: Path, root: dict[str, Any]) -> Results:
     checks = tuple(Check(**c | {"keys": tuple(c["keys"])}) for c in root["checks"])
     head = (root["experiment"], root["pass"], root["provenance"])
     return Results(file, *head, tuple(records), checks)
+
+
+def check_date(file: Path, started: str) -> None:
+    """It decides which of two runs is the newer."""
+    try:
+        datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        raise SCHEMA.error(file, "provenance.started", f"is no date: '{started}'") from None
+
+
+def check_metric(file: Path, where: str, instrument: str, found: dict[str, Any]) -> None:
+    """What the instrument cannot have measured, or not in that unit."""
+    name, unit = found["name"], found["unit"]
+    if instrument == "none" or (unit == "us" and instrument not in CLOCKS):
+        wrong = f"names '{name}', which instrument '{instrument}' does not measure"
+        raise SCHEMA.error(file, f"{where}.metrics", wrong)
+    counter = known().get(name) if instrument == COUNTERS else None
+    if counter and unit != counter.unit:
+        wrong = f"has '{name}' in '{shortened(unit)}', not in '{counter.unit}'"
+        raise SCHEMA.error(file, f"{where}.metrics", wrong)
 
 
 def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:

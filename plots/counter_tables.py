@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
+from claims.counter_table import Counter, known
 from claims.results import Record, Results
 from claims.stats import difference_percent
 from plots.bandwidth import describe
@@ -12,14 +13,12 @@ from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.counter_values import (
     ASKED_FOR,
     LAUNCH,
-    Counter,
     Family,
     Value,
     Values,
     change,
     derived_notes,
     family_of,
-    known,
     main_stalls,
     stall_name,
     values_of,

@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from math import isfinite
 
+from claims.counter_table import Counter, known
 from claims.counters import NO_WAIT
-from claims.json_files import ROOT, Schema, read_json
 from claims.occupancy import WARP
 from claims.results import Record, Results
 from claims.stats import Summary, difference_percent, significant
 from plots.tables import NONE
 
-TABLE = ROOT / "data/counters.json"
-SCHEMA = Schema("counters.schema.json")
-COUNTERS = "counters"  # the instrument
 ASKED_FOR = "asked for by METRICS"
 PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json
 PARTS_OF_FMA = ("pipe_fmaheavy", "pipe_fmalite")  # counted in pipe_fma too
@@ -51,17 +47,6 @@ def by_family(results: Results) -> list[Results]:
 
 
 @dataclass(frozen=True)
-class Counter:
-    """One line of a table; `id` is the metric's name in result files."""
-
-    id: str
-    group: str
-    title: str
-    unit: str
-    meaning: str = ""
-
-
-@dataclass(frozen=True)
 class Value:
     """Of one counter in one row: a number, a text for people, or why there is neither."""
 
@@ -79,16 +64,6 @@ class Value:
 
 
 Values = dict[str, Value]  # by the counter's id
-
-
-@cache
-def known() -> dict[str, Counter]:
-    """The counters of data/counters.json, in its order."""
-    root = read_json(TABLE)
-    SCHEMA.check(TABLE, root)
-    names = ("id", "group", "title", "unit", "meaning")
-    found = (Counter(**{name: c[name] for name in names}) for c in root["counters"])
-    return {counter.id: counter for counter in found}
 
 
 def values_of(results: Results, record: Record, launched: Record | None) -> Values:

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from claims.counter_table import known
 from claims.evidence import recorded_folder
 from claims.json_files import ROOT
 from claims.results import Results, load
 from plots.captions import date
 from plots.counter_tables import Counted, counted, largest
-from plots.counter_values import FAMILIES, Value, by_family, family_of, known
+from plots.counter_values import FAMILIES, Value, by_family, family_of
 from plots.tables import Table
 
 RECORDED = ROOT / "data/recorded"

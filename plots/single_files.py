@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 
+from claims.counter_table import COUNTERS, known
 from claims.errors import InputError
 from claims.evidence import recorded_folder, result_files
 from claims.results import Record, Results, load
@@ -11,7 +12,7 @@ from plots import console
 from plots.bandwidth import bandwidth_table
 from plots.captions import banner
 from plots.counter_tables import asked_for_table, short_table
-from plots.counter_values import ASKED_FOR, COUNTERS, by_family, known
+from plots.counter_values import ASKED_FOR, by_family
 from plots.neighbours import with_neighbours
 from plots.tables import Cell, Group, Row, Table, words
 

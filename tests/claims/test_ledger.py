@@ -195,6 +195,20 @@ def test_a_result_file_of_another_version_is_an_error_that_names_it(write, tmp_p
     )
 
 
+@pytest.mark.parametrize("schema", [{"schema": "reprolab-result/2"}, {"schema": 3}, {}])
+def test_records_of_no_known_schema_are_an_error_not_passed_over(write, tmp_path, schema):
+    file = replay()
+    del file["schema"]
+    path = write("replay.json", file | schema)
+    with pytest.raises(InputError) as error:
+        machines([tmp_path])
+    shown = json.dumps(schema["schema"]) if schema else ""
+    wrong = (
+        f"schema must be reprolab-results/2, not {shown}" if schema else "the file lacks 'schema'"
+    )
+    assert str(error.value) == f"{path}: {wrong} (see data/results.schema.json)"
+
+
 def test_a_claim_may_rest_on_files_of_several_experiments(monkeypatch, tmp_path):
     """Times of table2 beside counters of another experiment, whose problems may be others."""
 

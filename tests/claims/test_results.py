@@ -73,18 +73,43 @@ CASES = [
         "records[0].bytes.read must be integer, not true",
     ),
     (lambda r: first(r)["problem"].pop("layers"), "records[0].problem lacks 'layers'"),
+    (lambda r: first(r).update(mismatches=5), "records[0].mismatches must be null, not 5"),
+    (
+        lambda r: first(r).update(outcome="deviation_as_declared"),
+        "records[0].deviation must be string, not null",
+    ),
+    (
+        lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"),
+        'records[0].metrics[0].unit must be us, not "s"',
+    ),
+    (
+        lambda r: first(r)["metrics"][0].update(name="registers", unit="registers", samples=[-1]),
+        "records[0].metrics[0].samples[0] must be bigger than or equal to 0, not -1",
+    ),
     (
         lambda r: r["checks"][0].update(second=0),
         "checks[0].second must be bigger than or equal to 1e-06, not 0",
     ),
     # What the schema cannot say.
     (
+        lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"),
+        "provenance.started is no date: '2026-02-30T08:00:00Z'",
+    ),
+    (
+        lambda r: r["provenance"].update(instrument="counters"),
+        "records[0].metrics names 'kernel_time', which instrument 'counters' does not measure",
+    ),
+    (
+        lambda r: r["provenance"].update(instrument="none"),
+        "records[0].metrics names 'kernel_time', which instrument 'none' does not measure",
+    ),
+    (
         lambda r: r["records"].append(first(r)),
         "records[2].key comes a second time: 'qwen3-32b/batch2/fp16/b64/branch_tree'",
     ),
     (
         lambda r: r["records"].append(first(r) | {"key": "another"}),
-        "records[2].key comes a second time: 'another'",
+        "records[2] is a second row of 'branch_tree' on 'qwen3-32b/batch2/fp16/b64'",
     ),
     (
         lambda r: first(r)["metrics"][1]["samples"].pop(),
@@ -99,6 +124,19 @@ CASES = [
         "checks[0].keys names 'nobody', which no record has",
     ),
 ]
+
+
+def test_a_counter_has_its_unit(file, write):
+    file["provenance"]["instrument"] = "counters"
+    for record in file["records"]:
+        record["metrics"] = [made.metric("dram_utilisation", [23.0], "%")]
+    load(write("replay", file))
+    first(file)["metrics"][0]["unit"] = "ratio"
+    path = write("replay", file)
+    with pytest.raises(InputError) as error:
+        load(path)
+    wrong = "records[0].metrics has 'dram_utilisation' in 'ratio', not in '%'"
+    assert str(error.value) == f"{path}: {wrong} {SEE}"
 
 
 @pytest.mark.parametrize(("spoil", "message"), CASES, ids=[text[:40] for _, text in CASES])

@@ -334,8 +334,9 @@ def test_a_right_output_is_correct(matrix):
 
 @pytest.mark.parametrize("random", ["bit_exact", "deviation_as_declared"])
 def test_where_the_posts_own_check_fails_it_is_not_correct(matrix, random):
-    row(matrix, PUBLISHED)["outcome"] = random
-    constant = {"outcome": "deviation_as_declared", "reason": "1 of 8 elements differ"}
+    row(matrix, PUBLISHED).update(outcome=random, mismatches=None, deviation="as published")
+    constant = {"outcome": "deviation_as_declared", "deviation": "as published"}
+    constant["reason"] = "1 of 8 elements differ"
     row(matrix, PUBLISHED, "constant").update(constant)
     v = decided(matrix)["correct"]
     assert v.verdict == "not_reproduced"

@@ -8,9 +8,10 @@ import made
 import pytest
 from looking import markdown_row, rendered
 
+from claims.counter_table import Counter
 from claims.published import load_sources
 from plots.cli import main
-from plots.counter_values import FAMILIES, Counter, Value, change, short
+from plots.counter_values import FAMILIES, Value, change, short
 from plots.counters_divergence import counters_reading, divergence_reading
 from plots.experiments import load_run
 
