@@ -150,3 +150,32 @@ def test_code_for_another_gpu_does_not_decide_for_this_one(run):
     found = run.decided("instructions-71")
     assert [v.verdict for v in found] == ["not_reproduced", "reproduced", "not_tested"]
     assert found[2].reason == "sass.json has no branch_tree for sm_86"
+
+
+@pytest.mark.parametrize(
+    ("claim", "kernel", "pass_name", "metric", "value"),
+    [
+        ("broadcast-no-conflicts", SUBJECT, "nf4_counters", "shared_load_wavefronts", 200.0),
+        ("more-ilp", SUBJECT, "nf4_counters", "stall_wait", 2.4),
+        ("no-divergence", SUBJECT, "nf4_counters", "divergent_targets", 2),
+    ],
+)
+def test_one_layer_that_does_not_hold_is_enough(run, claim, kernel, pass_name, metric, value):
+    assert run.words(claim) == ["reproduced"]
+    run.change(kernel, pass_name, only=(1, 2), **{metric: value})
+    assert run.words(claim) == ["not_reproduced"]
+
+
+def test_one_layer_without_pressure_is_enough(run):
+    run.change(IMMEDIATES, stall_no_instruction=1.0)
+    assert run.words("immediates-icache")[2] == "reproduced"
+    run.change(IMMEDIATES, only=(1, 2), stall_no_instruction=0.03)
+    assert run.words("immediates-icache")[2] == "not_reproduced"
+
+
+def test_a_check_of_times_that_failed_leaves_counters_alone(run):
+    """The instruments that disagreed are clocks."""
+    file = run.files["nf4_counters"]
+    check = {"name": "clock", "keys": [r["key"] for r in file["records"]], "allowed_percent": 1.0}
+    file["checks"] = [check | {"first": 2.0, "second": 1.0, "unit": "us"}]
+    assert run.words("more-ilp") == ["reproduced"]

@@ -12,8 +12,8 @@ from claims import rules
 from claims.errors import InputError
 from claims.evidence import Evidence, collect, machines, recorded_folder
 from claims.json_files import ROOT
-from claims.ledger import Decision, decide
-from claims.published import load_source, load_sources
+from claims.ledger import Decision, Verdict, decide
+from claims.published import Cell, load_source, load_sources
 from claims.rules import Finding
 
 RECORDED = ROOT / "data/recorded/h200"
@@ -257,6 +257,22 @@ def test_a_claim_as_a_whole_is_what_its_worst_cell_is():
     assert only_one.verdict == "not_tested"
     wrong = decide(collect([made.read(replay(us=9.0))]), load_sources())[0]
     assert wrong.verdict == "not_reproduced"
+
+
+@pytest.mark.parametrize(
+    ("cells", "whole"),
+    [
+        (["reproduced", "not_tested"], "not_tested"),
+        (["not_tested", "not_testable"], "not_testable"),  # a run would not make it testable
+        (["not_testable", "premise_false", "not_tested"], "premise_false"),
+        (["premise_false", "reproduced", "not_reproduced"], "not_reproduced"),
+    ],
+)
+def test_what_cells_make_of_a_claim(cells, whole):
+    source = load_sources()[0]
+    places = [Cell({"batch": batch}, None, ()) for batch in range(len(cells))]
+    verdicts = tuple(Verdict(*both, "") for both in zip(places, cells, strict=True))
+    assert Decision(source, source.claims[0], "", verdicts).verdict == whole
 
 
 def test_one_of_two_models_that_stand_for_the_sources_is_enough(tmp_path):

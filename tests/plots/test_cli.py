@@ -50,6 +50,19 @@ def test_output_that_is_lost_is_an_error(streams, status, said, unbuffered):
     assert done.stderr.startswith(said) and len(done.stderr.splitlines()) == bool(said)
 
 
+def test_output_longer_than_a_pipe_holds_may_be_cut():
+    """`make list | head -n 1` is no error, whatever was not read."""
+    program = "import sys; from plots.command_line import run\n"
+    program += "import argparse; p = argparse.ArgumentParser()\n"
+    program += "def talk(_): print('x' * 99 + '\\n' * 100_000, end=''); return 0\n"
+    program += "p.set_defaults(run=talk); sys.exit(run(p, []))"
+    command = f'{sys.executable} -c "$0" | head -n 1; echo ${{PIPESTATUS[0]}}'
+    done = subprocess.run(
+        ["bash", "-c", command, program], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("x" * 99 + "\n0\n", "")
+
+
 @pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full"])
 def test_an_error_that_nobody_can_read_is_one_still(streams):
     done = plots("list", "--recorded", "nowhere", streams=streams)
