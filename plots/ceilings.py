@@ -100,7 +100,8 @@ def highlights(run: Run) -> list[str]:
             record = next(r for r in run[PASS].records if r.kernel == kernel)
             lines.append(
                 f"{what}. Best over all sizes: {kernel}, {significant(100 * mean, 3)} % of the "
-                f"fastest on average; for {ceiling}, in profiling/ceilings.cu: {record.lineage}."
+                f"fastest on average; as a line of {ceiling}'s sizes in profiling/ceilings.cu: "
+                f"{record.lineage}."
             )
     return lines
 

@@ -88,15 +88,19 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
 
 
 def counters_for(times: Results) -> Results | None:
-    """The counters beside the run with the times; else recorded ones of the same GPU."""
-    if family_of(times).name not in FAMILIES:
-        return None
-    file = Path(EXPERIMENT, f"{family_of(times).name}_counters.json")
+    """Of the same family; None where none are at hand."""
+    family = family_of(times).name
+    return pass_for(times, EXPERIMENT, f"{family}_counters") if family in FAMILIES else None
+
+
+def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
+    """The pass beside the run with the times; else a recorded one of the same GPU."""
+    file = Path(experiment, f"{pass_name}.json")
     # A pass lies in its experiment's folder, what `make bench` writes beside those folders.
     beside = [folder / file for folder in times.file.resolve().parents[:2]]
     for place in (*beside, *sorted(RECORDED.glob(f"*/{file}"))):
         if place.exists():
-            found = load(place, EXPERIMENT, place.stem)
+            found = load(place, experiment, pass_name)
             if found.gpu == times.gpu:
                 return found
     return None

@@ -4,11 +4,13 @@ from claims.puzzle import WALL_TIME
 from claims.results import KERNEL_TIME, Record
 from claims.stats import significant
 from plots import bandwidth
-from plots.captions import machine_notes
+from plots.captions import date, machine_notes
 from plots.experiments import Run
+from plots.neighbours import pass_for
 from plots.puzzle_figures import brief_figure, seconds_figure
 from plots.puzzle_rows import WARM_NOTE, in_seconds, mlps, puzzle_rows, wall
 from plots.puzzle_table import puzzle_table, short_table
+from plots.streaming_rows import OURS
 from plots.tables import KERNEL, NONE, Group, Row, Table, numbers
 
 
@@ -49,11 +51,34 @@ def launch_us(record: Record, metric: str, launches: float) -> float | None:
 
 def highlights(run: Run) -> list[str]:
     """The fastest kernel, or all not told apart from it."""
-    rows = puzzle_rows(run)
+    rows, lines = puzzle_rows(run), []
     for m in [m for m in rows if m.best][:1]:
         times = f"{in_seconds(m.record.summary)} s by graphs, {in_seconds(wall(m.record))} s as"
-        return [f"Fastest: {bandwidth.fastest(rows)}; {times} published."]
-    return []
+        lines.append(f"Fastest: {bandwidth.fastest(rows)}; {times} published.")
+    return lines + one_by_one(run)
+
+
+def one_by_one(run: Run) -> list[str]:
+    """Our kernel by graphs against as many launches measured alone, in memory that is cold."""
+    alone = pass_for(run["mlps"], "streaming", "shapes_nested")
+    row = next((m.record for m in puzzle_rows(run) if m.record.kernel == OURS), None)
+    if alone is None or row is None or row.summary is None:
+        return []
+    shapes = [tuple(map(int, name.split("x"))) for name in mlps(run["mlps"])]
+    launches = row.problem["launches"] / len(shapes)
+    times = {
+        (r.problem["rows"], r.problem["columns"]): r.summary.median
+        for r in alone.records
+        if r.kernel == OURS and r.summary and not r.problem.get("offset")
+    }
+    if not set(shapes) <= times.keys():
+        return []
+    whole = sum(launches * times[shape] for shape in shapes)
+    return [
+        f"{OURS} by graphs takes {row.summary.median / whole:.3f} times as long as "
+        f"{row.problem['launches']} launches one by one and cold, {whole / 1e6:.4f} s by "
+        f"{alone.experiment}/{alone.file.name}, {alone.gpu}, {date(alone)}."
+    ]
 
 
 WAYS = (WALL_TIME, KERNEL_TIME)

@@ -11,7 +11,8 @@ from plots.streaming_shapes import shapes_table
 
 def highlights(run: Run) -> list[str]:
     """The least and the most of what the tables show; where there is no time, and why."""
-    lines = [findings.large_layers(run), findings.large_nested_layers(run)]
+    lines = [findings.large_layers(run), findings.smaller_layers(run)]
+    lines += [findings.large_nested_layers(run)]
     lines += [findings.small_matrix(run), findings.block_sizes(run), findings.types(run)]
     lines += [findings.wherever(run), findings.choices(run), findings.missing(run)]
     return [line for line in lines if line]

@@ -24,20 +24,20 @@ def extreme(pick: Callable[..., str], found: Found) -> str:
     return pick(found, key=lambda where: found[where])
 
 
-def large(run: Run, name: str) -> dict[str, Rows]:
-    """The large layers on which our kernel has a time."""
+def large(run: Run, name: str, wanted: bool = True) -> dict[str, Rows]:
+    """The large layers on which our kernel has a time; not `wanted`: the others."""
     found = layers(run, name).items()
-    kept = {shape_text(key): rows for key, rows in found if is_large(key, name)}
+    kept = {shape_text(key): rows for key, rows in found if is_large(key, name) is wanted}
     return {text: r for text, r in kept.items() if OURS in r and r[OURS].record.ranked}
 
 
-def least_over(run: Run, name: str, kernels: list[str]) -> list[str]:
+def least_over(found: dict[str, Rows], kernels: list[str]) -> list[str]:
     """'3.51 times branch_tree (36864x4608)', for each kernel that was timed."""
     parts = []
     for kernel in kernels:
         ratios = {
             text: e.value
-            for text, rows in large(run, name).items()
+            for text, rows in found.items()
             if (e := compared(rows.get(kernel), rows[OURS]))
         }
         if ratios:
@@ -54,9 +54,14 @@ def large_layers(run: Run) -> str:
         if found:
             where = extreme(min, found)
             parts.append(f"{100 * found[where]:.1f} % {what} ({where})")
-    parts += least_over(run, "layers", compared_with(run, "layers"))
+    parts += least_over(rows, compared_with(run, "layers"))
     limit = f"{LARGE / 1e6:.0f} million weights"
     return f"Layers of {limit} and more, at least: {', '.join(parts)}." if parts else ""
+
+
+def smaller_layers(run: Run) -> str:
+    parts = least_over(large(run, "layers", False), compared_with(run, "layers"))
+    return f"Smaller layers, at least: {', '.join(parts)}." if parts else ""
 
 
 def large_nested_layers(run: Run) -> str:
@@ -70,7 +75,7 @@ def large_nested_layers(run: Run) -> str:
     if times:
         where = extreme(max, times)
         parts.append(f"at most {times[where]:.3f} times as long as with plain ones ({where})")
-    least = least_over(run, "layers_nested", compared_with(run, "layers_nested"))
+    least = least_over(large(run, "layers_nested"), compared_with(run, "layers_nested"))
     parts += [f"at least {', '.join(least)}"] * bool(least)
     limit = f"{LARGE_NESTED / 1e6:.0f} million weights"
     return f"Nested scales, layers of {limit} and more: {'; '.join(parts)}." if parts else ""

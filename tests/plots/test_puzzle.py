@@ -1,8 +1,11 @@
 """The puzzle from end to end: golden texts, every kind of row, and what is refused."""
 
+import copy
+
 import made
 import puzzle_fixtures
 import pytest
+import streaming_fixtures
 from looking import BANNER, lines_of, markdown_row, rendered, text_of
 
 from plots import puzzle
@@ -79,6 +82,30 @@ def test_numbers_by_hand(texts, mlps):
     found = markdown_row(texts()["puzzle.md"], "`shared_lut`")
     assert found[1:3] == ["0.6015 (0.6015-0.6015)", "1000"]
     assert found[3:] == ["**0.2406 (0.2406-0.2406)**", "2500", "50.0", "bit-exact"]
+
+
+def test_our_kernel_is_held_to_its_launches_one_by_one(mlps, write):
+    ours = copy.deepcopy(row(mlps, "shared_lut"))
+    ours |= {"kernel": "streaming", "key": f"{NAME}/streaming"}
+    mlps["records"].append(ours)
+    set_metric(mlps, "streaming", "kernel_time", [126000.0] * 5)
+    alone = streaming_fixtures.shapes(nested=True)
+    for shape, us in (("2048x8192", 10.0), ("1024x4096", 5.0), ("4096x14336", 30.0)):
+        made.set_times(made.find(alone, f"{shape}/fp16/b64-nested/streaming"), [us] * 11)
+
+    def said():
+        return puzzle.highlights(load_run("puzzle", write("run/puzzle", mlps)))
+
+    assert len(said()) == 1  # nothing to hold it to
+    write("run/streaming", alone)
+    # 3000 launches of each: 135 ms
+    start = (
+        "streaming by graphs takes 0.933 times as long as 9000 launches one by one and cold, 0.1350"
+    )
+    assert said()[1].startswith(f"{start} s by streaming/shapes_nested.json")
+    alone["records"] = [r for r in alone["records"] if r["problem"]["rows"] != 4096]
+    write("run/streaming", alone)
+    assert len(said()) == 1
 
 
 def test_the_fastest_ceiling_is_the_one_that_shares_are_of(texts, mlps):

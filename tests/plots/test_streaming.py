@@ -187,10 +187,14 @@ def test_the_sentences_by_hand(passes, said):
         made.set_times(row(passes, "layers", f"{problem}/fp16/b64", "branch_tree"), [380.0] * 21)
     made.set_times(row(passes, "layers", "8192x28672/fp16/b64", "copy"), [97.0] * 21)
     made.set_times(row(passes, "layers", "25600x5120/fp16/b64", "branch_tree"), [340.0] * 21)
-    first, *others = said()
+    for kernel, us in (("streaming", 10.0), (PEER, 12.0)):
+        made.set_times(row(passes, "layers", "1024x5120/fp16/b64", kernel), [us] * 21)
+    first, smaller, *others = said()
     assert "at least: 97.0 % of cudaMemcpy (8192x28672), 9" in first
     assert "3.40 times as fast as branch_tree (25600x5120)" in first
     assert f"times as fast as {PEER} (" in first
+    assert smaller.startswith("Smaller layers, at least: ")
+    assert f"1.20 times as fast as {PEER} (1024x5120)" in smaller
     starts = ["Nested scales, layers of 58 million", "1024x4096, of its fastest ceiling: 9"]
     starts += ["Block sizes, GB/s against those at 64: within 2", "bf16, GB/s against fp16: within"]
     starts += ["Offsets and odd sizes, GB/s", "The shape chosen in kernels/nf4/streaming.cu"]
