@@ -12,13 +12,14 @@ COUNTERS = "counters"  # the instrument
 
 @dataclass(frozen=True)
 class Counter:
-    """One line of a table; `id` is the metric's name in result files."""
+    """One line of a table; `id` is the metric's name in result files, `metrics` are CUPTI's."""
 
     id: str
     group: str
     title: str
     unit: str
     meaning: str = ""
+    metrics: tuple[str, ...] = ()
 
 
 @cache
@@ -26,6 +27,5 @@ def known() -> dict[str, Counter]:
     """In the order of the file."""
     root = read_json(TABLE)
     SCHEMA.check(TABLE, root)
-    names = ("id", "group", "title", "unit", "meaning")
-    found = (Counter(**{name: c[name] for name in names}) for c in root["counters"])
+    found = (Counter(**c | {"metrics": tuple(c["metrics"])}) for c in root["counters"])
     return {counter.id: counter for counter in found}

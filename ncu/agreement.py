@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from claims.counter_table import Counter, known
 from claims.errors import InputError
 from claims.json_files import ROOT
 from claims.results import Record, Results
-from ncu.report import Counter, Launch, Value, counters, shown
+from ncu.report import Launch, Value, shown
 from plots import console
 from plots.output import write_files
 from plots.tables import NONE, Group, Row, Table, words
@@ -90,7 +91,7 @@ def compare(record: Record, found: Sequence[Launch]) -> Agreement:
             "and we as a whole"
         )
     rows, missing = [], ""
-    for counter in counters():
+    for counter in known().values():
         metric, value = record.metric(counter.id), found[0].values.get(counter.id)
         if metric is None or value is None:
             continue

@@ -5,29 +5,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
+from claims.counter_table import known
 from claims.errors import InputError
-from claims.json_files import ROOT, Schema, read_json
 from claims.stats import significant
 from plots.tables import NONE, Group, Row, Table, words
 from plots.tables import numbers as number_columns
 
 KERNEL_NAME, FIRST_COLUMN = "Kernel Name", "ID"
 PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-
-
-@dataclass(frozen=True)
-class Counter:
-    """One column of data/counters.json."""
-
-    id: str
-    group: str
-    title: str
-    unit: str
-    metrics: tuple[str, ...]
-    meaning: str
 
 
 @dataclass(frozen=True)
@@ -44,14 +30,6 @@ class Launch:
     values: dict[str, Value]  # by column; none where ncu has no number
 
 
-@cache
-def counters() -> tuple[Counter, ...]:
-    file = ROOT / "data/counters.json"
-    table: dict[str, Any] = read_json(file)
-    Schema("counters.schema.json").check(file, table)
-    return tuple(Counter(**c | {"metrics": tuple(c["metrics"])}) for c in table["counters"])
-
-
 def launches(page: str) -> list[Launch]:
     """Reads ncu's raw page. InputError if it is not one, or has none of our counters."""
     lines = page.splitlines()
@@ -65,7 +43,7 @@ def launches(page: str) -> list[Launch]:
         texts = dict(zip(names, row, strict=True))
         values = {
             counter.id: value
-            for counter in counters()
+            for counter in known().values()
             for metric in counter.metrics
             if (value := number(texts.get(metric, ""), units.get(metric, "")))
         }
@@ -105,7 +83,7 @@ def table(title: str, found: Sequence[Launch], notes: Sequence[str]) -> Table:
     """One row per counter that the report has, one column per launch."""
     rows: list[Row | Group] = []
     group = ""
-    for counter in counters():
+    for counter in known().values():
         values = [launch.values.get(counter.id) for launch in found]
         if not any(values):
             continue

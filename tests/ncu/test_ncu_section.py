@@ -2,8 +2,8 @@
 
 import re
 
+from claims.counter_table import known
 from claims.json_files import ROOT
-from ncu.report import counters
 from ncu.subject import DOMAIN, OF_FILTERS
 from ncu.tool import SECTION, SECTIONS
 
@@ -16,7 +16,7 @@ def test_every_metric_is_a_column_of_ours_with_its_title():
     found = METRIC.findall(text)
     assert len(found) == text.count("Metrics {") == text.count("Name:") - text.count("DisplayName:")
     assert len(set(found)) == len(found) > 50
-    titles = {counter.metrics[0]: counter.title for counter in counters()}
+    titles = {counter.metrics[0]: counter.title for counter in known().values()}
     assert {metric: label for label, metric in found} == {m: titles[m] for _, m in found}
 
 
