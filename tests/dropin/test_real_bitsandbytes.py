@@ -5,7 +5,7 @@ import pytest
 from dropin import dropin
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
 if not torch.cuda.is_available():
     pytest.skip("NOT TESTED, no GPU", allow_module_level=True)
 
@@ -112,3 +112,23 @@ def test_double_quantization_in_one_kernel(built_library):
             torch.cuda.current_stream().cuda_stream,
         )
         assert torch.equal(out.view(torch.int16), bits(codes, state))
+
+
+@pytest.mark.parametrize("tokens", [3, 4, 5])
+def test_products_of_enough_rows_dequantize(built_library, tokens):
+    layer = bitsandbytes.nn.Linear4bit(
+        1024, 512, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=True
+    ).to("cuda")
+    x = torch.randn((tokens, 1024), device="cuda").half()
+    weight = functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    multiplied = torch.nn.functional.linear(x, weight, layer.bias.half())
+    with torch.no_grad():
+        own = layer(x)
+        with dropin.install(built_library, dequantize_from=4):
+            found = layer(x)
+        assert torch.equal(found, multiplied if tokens >= 4 else own)
+        assert torch.equal(layer(x), own)
+    x.requires_grad_()
+    with dropin.install(built_library, dequantize_from=4):
+        layer(x).sum().backward()
+    assert torch.allclose(x.grad, weight.sum(0).expand_as(x), rtol=1e-2, atol=1e-2)
