@@ -6,9 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from claims import rules, stats
-from claims.counters import LAUNCHES, launch_of
 from claims.evidence import NotTestable, NotTested, Rows
-from claims.occupancy import WARP
+from claims.occupancy import LAUNCHES, WARP, launch_of
 from claims.published import Cell
 from claims.results import KERNEL_TIME, Record
 from claims.rules import Case, Finding, rule
