@@ -3,19 +3,29 @@ models, bitsandbytes and transformers are real, a recorded kernel is an operatio
 kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 """
 
+import sys
 import time
 import types
 from contextlib import contextmanager
+from dataclasses import replace
 
 import bitsandbytes
+import pytest
 import torch
 from bitsandbytes import functional
 from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dropin.dropin import dequantizing
+from experiments.end_to_end import build, sizes
 from experiments.end_to_end.protocol import Launch
 
+CPU = torch.device("cpu")
+TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
+TINY["vocab"] = 512
+REAL = dict(sizes.known())
+FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+SMALL = {name: replace(REAL[name], **TINY) for name in FAMILIES}
 MARK = "aten.digamma.default"
 ONE = torch.ones(1)
 
@@ -116,3 +126,14 @@ def drop_in(kernels=KERNELS):
 
     module.install, module.DropinError = install, type("DropinError", (RuntimeError,), {})
     return module
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    build.quiet()
+    torch.set_num_threads(1)
+    # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
+    monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
+    monkeypatch.setitem(sys.modules, "dropin", drop_in())
+    monkeypatch.setattr(sizes, "known", lambda: SMALL)
+    monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)

@@ -3,9 +3,6 @@
 """
 
 import json
-import sys
-import types
-from dataclasses import replace
 
 import pytest
 
@@ -15,10 +12,10 @@ bitsandbytes = pytest.importorskip("bitsandbytes")
 
 import checkpoints  # noqa: E402
 import on_cpu  # noqa: E402
+from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: E402, F401
 
 from claims.results import load  # noqa: E402
 from experiments.end_to_end import (  # noqa: E402
-    advise,
     build,
     checkpoint,
     deal,
@@ -26,29 +23,11 @@ from experiments.end_to_end import (  # noqa: E402
     measure,
     plan,
     rows,
-    sizes,
 )
-from experiments.end_to_end.plan import Cell, Row, choose  # noqa: E402
+from experiments.end_to_end.plan import Cell, choose  # noqa: E402
 
-CPU = torch.device("cpu")
-TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
-TINY["vocab"] = 512
-REAL = dict(sizes.known())
-FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
-SMALL = {name: replace(REAL[name], **TINY) for name in FAMILIES}
 MATRICES = 14
 TOKENS = 6
-
-
-@pytest.fixture(autouse=True)
-def stand_ins(monkeypatch):
-    build.quiet()
-    torch.set_num_threads(1)
-    # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
-    monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, "dropin", on_cpu.drop_in())
-    monkeypatch.setattr(sizes, "known", lambda: SMALL)
-    monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
 
 
 def run(folder, model, pass_name="timing", batch=3, gpu=None, failed=None, **given):
@@ -301,80 +280,6 @@ def test_prompts_longer_than_a_window_are_refused():
         generate.StaticDecoder(model, batch, on_cpu.Cpu())
 
 
-@pytest.fixture
-def layer():
-    return build.layers(build.from_sizes(SMALL["qwen3-32b"], CPU, seed=1))[0]
-
-
-def test_in_a_row_of_ours_products_dequantize(layer):
-    """As bitsandbytes 0.47.0 does; the codes may come transposed."""
-    x = torch.randn((3, 5, layer.in_features), dtype=torch.float16)
-    codes, state, own = layer.weight, layer.weight.quant_state, bitsandbytes.matmul_4bit
-    weight = bitsandbytes.functional.dequantize_4bit(codes, state)
-    wanted = torch.nn.functional.linear(x, weight)
-    with rows.in_place(Row("streaming")), torch.no_grad():
-        assert torch.equal(layer(x), wanted)
-        for turned in (codes, codes.t()):
-            assert torch.equal(bitsandbytes.matmul_4bit(x, turned, quant_state=state), wanted)
-        bias = torch.ones(layer.out_features, dtype=x.dtype)
-        biased = bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state, bias=bias)
-        assert torch.equal(biased, torch.nn.functional.linear(x, weight, bias))
-    assert bitsandbytes.matmul_4bit is own
-
-
-def test_what_stays_bitsandbytes_own_product(layer):
-    def own(*given, **named):
-        return "own"
-
-    def product(rows_, least, **more):
-        x = torch.ones((rows_, layer.in_features), dtype=torch.float16, **more)
-        multiply = on_cpu.dequantizing(own, least)
-        return multiply(x, layer.weight.t(), layer.weight.quant_state)
-
-    with torch.no_grad():
-        assert product(3, 4) == "own"  # fewer rows
-        assert product(4, 4).shape == (4, layer.out_features)
-        assert product(4, 4, requires_grad=True).shape == (4, layer.out_features)
-    assert product(4, 4, requires_grad=True) == "own"  # training
-    assert product(0, 1) == "own"
-    layer.weight.quant_state.packing_format_for_cpu = True
-    assert product(4, 4) == "own"
-
-
-def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
-    counts = advise.shapes_of(checkpoint.read(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])))
-    monkeypatch.setattr(advise, "SHORTEST_US", 1)
-    monkeypatch.setattr(advise, "CACHES", 0)
-    kernels = ["streaming", "one_wrong", "nix"]
-    said = advise.advice(on_cpu.Cpu(), "mine", counts, 2, kernels)
-    assert said.startswith("mine: 14 layers in NF4, ")
-    assert "one_wrong: left out: 1 of " in said
-    assert "nix: left out: there is no kernel 'nix'" in said
-    assert "one step at batch 2: " in said and "50 tokens each: " in said
-
-
-def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(layer, monkeypatch):
-    monkeypatch.setattr(rows, "can_fuse", lambda: True)
-    monkeypatch.setattr(advise, "SHORTEST_US", 1)
-    used = []
-    own = sys.modules["dropin"].install
-    monkeypatch.setattr(sys.modules["dropin"], "install", lambda **k: used.append(k) or own(**k))
-    weights, shape = (
-        [(layer.weight.data, layer.weight.quant_state)] * 2,
-        advise.Shape(128, 128, 64, 0, ""),
-    )
-    found = advise.times(on_cpu.Cpu(), shape, weights, 3, advise.ways(["streaming"]))
-    assert list(found) == [
-        (advise.OWN, shape),
-        (advise.Way("streaming"), shape),
-        (advise.Way("streaming", True), shape),
-    ]
-    assert all(len(samples) == advise.SAMPLES for samples in found.values())
-    assert [given["dequantize_from"] for given in used] == [None, 1]
-    monkeypatch.setattr(rows, "can_fuse", lambda: False)
-    assert advise.ways(["streaming"]) == [advise.Way("streaming")]
-
-
 def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkeypatch):
     """As where a version of transformers takes the place from the host: it is that of capture."""
     own = generate.StaticDecoder.generate
@@ -394,51 +299,3 @@ def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkey
     graphs = [row for (_, way), row in found.items() if way == "graph"]
     assert {row.outcome for row in graphs} == {"unsupported"}
     assert "a replay does not write to the cache where its step would" in graphs[0].reason
-
-
-@pytest.fixture
-def advised(tmp_path, monkeypatch):
-    """Calls `make advise`'s command: its exit status."""
-    import experiments.end_to_end
-
-    gpu = types.SimpleNamespace(Gpu=on_cpu.Cpu)
-    monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", gpu)
-    monkeypatch.setattr(experiments.end_to_end, "gpu", gpu, raising=False)
-    folder = str(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"]))
-    return lambda *options: advise.run(advise.parser(), [*options, "--", folder])
-
-
-@pytest.mark.parametrize(
-    ("batch", "line"),
-    [
-        ("x", "error: BATCH: give one number, not 'x'\n"),
-        ("2,4", "error: BATCH: give one number, not '2,4'\n"),
-        ("-1", "error: BATCH: give one number, not '-1'\n"),
-        ("0", "error: BATCH: 1 at least\n"),
-    ],
-)
-def test_advice_for_no_batch(advised, capsys, batch, line):
-    assert (advised(f"--batch={batch}"), capsys.readouterr().err) == (2, line)
-
-
-def test_advice_that_does_not_fit(advised, capsys, monkeypatch):
-    def exhaust(*_):
-        raise torch.OutOfMemoryError("CUDA out of memory.\nMore of it")
-
-    line = "error: out of memory: batch 64 does not fit on this GPU; give a smaller BATCH\n"
-    for function in ("times", "copies"):
-        with monkeypatch.context() as patch:
-            patch.setattr(advise, function, exhaust)
-            assert (advised("--batch=64"), capsys.readouterr().err) == (2, line)
-    # A kernel is not left out for it.
-    monkeypatch.setitem(on_cpu.KERNELS, "streaming", exhaust)
-    assert (advised("--batch=64"), capsys.readouterr().err) == (2, line)
-
-
-def test_advice_without_the_library(advised, capsys, monkeypatch):
-    def refuse():
-        raise sys.modules["dropin"].DropinError("none.so: no such file; run make dropin")
-
-    monkeypatch.setattr(sys.modules["dropin"], "install", refuse)
-    assert advised() == 2
-    assert capsys.readouterr().err == "error: none.so: no such file; run make dropin\n"

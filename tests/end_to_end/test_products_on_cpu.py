@@ -1,0 +1,141 @@
+"""Products and advice on tiny models, really computed on a CPU, with what `on_cpu.py` says in the
+place of the GPU and the drop-in library. Skipped where there is no torch.
+"""
+
+import sys
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+bitsandbytes = pytest.importorskip("bitsandbytes")
+
+import checkpoints  # noqa: E402
+import on_cpu  # noqa: E402
+from on_cpu import CPU, SMALL, stand_ins  # noqa: E402, F401
+
+from experiments.end_to_end import advise, build, checkpoint, rows  # noqa: E402
+from experiments.end_to_end.plan import Row  # noqa: E402
+
+
+@pytest.fixture
+def layer():
+    return build.layers(build.from_sizes(SMALL["qwen3-32b"], CPU, seed=1))[0]
+
+
+def test_in_a_row_of_ours_products_dequantize(layer):
+    """As bitsandbytes 0.47.0 does; the codes may come transposed."""
+    x = torch.randn((3, 5, layer.in_features), dtype=torch.float16)
+    codes, state, own = layer.weight, layer.weight.quant_state, bitsandbytes.matmul_4bit
+    weight = bitsandbytes.functional.dequantize_4bit(codes, state)
+    wanted = torch.nn.functional.linear(x, weight)
+    with rows.in_place(Row("streaming")), torch.no_grad():
+        assert torch.equal(layer(x), wanted)
+        for turned in (codes, codes.t()):
+            assert torch.equal(bitsandbytes.matmul_4bit(x, turned, quant_state=state), wanted)
+        bias = torch.ones(layer.out_features, dtype=x.dtype)
+        biased = bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state, bias=bias)
+        assert torch.equal(biased, torch.nn.functional.linear(x, weight, bias))
+    assert bitsandbytes.matmul_4bit is own
+
+
+def test_what_stays_bitsandbytes_own_product(layer):
+    def own(*given, **named):
+        return "own"
+
+    def product(rows_, least, **more):
+        x = torch.ones((rows_, layer.in_features), dtype=torch.float16, **more)
+        multiply = on_cpu.dequantizing(own, least)
+        return multiply(x, layer.weight.t(), layer.weight.quant_state)
+
+    with torch.no_grad():
+        assert product(3, 4) == "own"  # fewer rows
+        assert product(4, 4).shape == (4, layer.out_features)
+        assert product(4, 4, requires_grad=True).shape == (4, layer.out_features)
+    assert product(4, 4, requires_grad=True) == "own"  # training
+    assert product(0, 1) == "own"
+    layer.weight.quant_state.packing_format_for_cpu = True
+    assert product(4, 4) == "own"
+
+
+def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
+    counts = advise.shapes_of(checkpoint.read(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])))
+    monkeypatch.setattr(advise, "SHORTEST_US", 1)
+    monkeypatch.setattr(advise, "CACHES", 0)
+    kernels = ["streaming", "one_wrong", "nix"]
+    said = advise.advice(on_cpu.Cpu(), "mine", counts, 2, kernels)
+    assert said.startswith("mine: 14 layers in NF4, ")
+    assert "one_wrong: left out: 1 of " in said
+    assert "nix: left out: there is no kernel 'nix'" in said
+    assert "one step at batch 2: " in said and "50 tokens each: " in said
+
+
+def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(layer, monkeypatch):
+    monkeypatch.setattr(rows, "can_fuse", lambda: True)
+    monkeypatch.setattr(advise, "SHORTEST_US", 1)
+    used = []
+    own = sys.modules["dropin"].install
+    monkeypatch.setattr(sys.modules["dropin"], "install", lambda **k: used.append(k) or own(**k))
+    weights, shape = (
+        [(layer.weight.data, layer.weight.quant_state)] * 2,
+        advise.Shape(128, 128, 64, 0, ""),
+    )
+    found = advise.times(on_cpu.Cpu(), shape, weights, 3, advise.ways(["streaming"]))
+    assert list(found) == [
+        (advise.OWN, shape),
+        (advise.Way("streaming"), shape),
+        (advise.Way("streaming", True), shape),
+    ]
+    assert all(len(samples) == advise.SAMPLES for samples in found.values())
+    assert [given["dequantize_from"] for given in used] == [None, 1]
+    monkeypatch.setattr(rows, "can_fuse", lambda: False)
+    assert advise.ways(["streaming"]) == [advise.Way("streaming")]
+
+
+@pytest.fixture
+def advised(tmp_path, monkeypatch):
+    """Calls `make advise`'s command: its exit status."""
+    import experiments.end_to_end
+
+    gpu = types.SimpleNamespace(Gpu=on_cpu.Cpu)
+    monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", gpu)
+    monkeypatch.setattr(experiments.end_to_end, "gpu", gpu, raising=False)
+    folder = str(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"]))
+    return lambda *options: advise.run(advise.parser(), [*options, "--", folder])
+
+
+@pytest.mark.parametrize(
+    ("batch", "line"),
+    [
+        ("x", "error: BATCH: give one number, not 'x'\n"),
+        ("2,4", "error: BATCH: give one number, not '2,4'\n"),
+        ("-1", "error: BATCH: give one number, not '-1'\n"),
+        ("0", "error: BATCH: 1 at least\n"),
+    ],
+)
+def test_advice_for_no_batch(advised, capsys, batch, line):
+    assert (advised(f"--batch={batch}"), capsys.readouterr().err) == (2, line)
+
+
+def test_advice_that_does_not_fit(advised, capsys, monkeypatch):
+    def exhaust(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nMore of it")
+
+    line = "error: out of memory: batch 64 does not fit on this GPU; give a smaller BATCH\n"
+    for function in ("times", "copies"):
+        with monkeypatch.context() as patch:
+            patch.setattr(advise, function, exhaust)
+            assert (advised("--batch=64"), capsys.readouterr().err) == (2, line)
+    # A kernel is not left out for it.
+    monkeypatch.setitem(on_cpu.KERNELS, "streaming", exhaust)
+    assert (advised("--batch=64"), capsys.readouterr().err) == (2, line)
+
+
+def test_advice_without_the_library(advised, capsys, monkeypatch):
+    def refuse():
+        raise sys.modules["dropin"].DropinError("none.so: no such file; run make dropin")
+
+    monkeypatch.setattr(sys.modules["dropin"], "install", refuse)
+    assert advised() == 2
+    assert capsys.readouterr().err == "error: none.so: no such file; run make dropin\n"
