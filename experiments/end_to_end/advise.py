@@ -15,7 +15,7 @@ import torch
 
 from claims.errors import InputError
 from experiments.end_to_end import build, checkpoint, plan, prompts, rows
-from experiments.end_to_end.advice import OWN, Shape, Times, Way, each_way, shapes_of, text
+from experiments.end_to_end.advice import FASTEST, OWN, Shape, Times, Way, each_way, shapes_of, text
 from plots.command_line import Parser, run
 
 SAMPLES = 7
@@ -76,7 +76,8 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
 
 def ways(kernels: list[str]) -> list[Way]:
     """What is compared with bitsandbytes as it is installed."""
-    return each_way(kernels) + [Way(kernel, True) for kernel in kernels if rows.can_fuse()]
+    dequantizing = [Way(FASTEST, True)] * (rows.can_fuse() and FASTEST in kernels)
+    return each_way(kernels) + dequantizing
 
 
 def copies(gpu: Any, shape: Shape) -> list[tuple[torch.Tensor, Any]]:

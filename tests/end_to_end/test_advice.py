@@ -88,6 +88,14 @@ def test_dequantizing_all_may_be_the_only_gain():
     assert "Nothing is gained" not in said
 
 
+def test_dequantizing_all_is_not_offered_with_a_kernel_that_was_left_out():
+    """It was found out on the second shape."""
+    step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), all_streaming=(8, 1))
+    del step[Way("streaming", True), SMALL], step[Way("streaming"), SMALL]
+    said = text(step, step, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
+    assert 'kernel="shared_lut"' in said and "dequantize_from" not in said
+
+
 @pytest.mark.parametrize("all_streaming", [(100, 20), (120, 20)])
 def test_dequantizing_all_is_not_offered_where_it_is_no_faster(all_streaming):
     step = times(own=(200, 40), streaming=(100, 20), all_streaming=all_streaming)

@@ -93,6 +93,13 @@ def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(laye
     assert advise.ways(["streaming"]) == [advise.Way("streaming")]
 
 
+def test_one_kernel_is_enough_to_see_whether_dequantizing_all_pays(monkeypatch):
+    monkeypatch.setattr(rows, "can_fuse", lambda: True)
+    found = advise.ways(["branch_tree", "streaming"])
+    assert [way.kernel for way in found if way.dequantizes] == ["streaming"]
+    assert advise.ways(["branch_tree"]) == [advise.Way("branch_tree")]
+
+
 @pytest.fixture
 def advised(tmp_path, monkeypatch):
     """Calls `make advise`'s command: its exit status."""
