@@ -42,7 +42,8 @@ class Decision:
     @property
     def verdict(self) -> str:
         """The first of rules.VERDICTS that a cell has. Where several of our models stand for one
-        of the source's, one is enough: the others do not leave the claim undecided."""
+        of the source's, one is enough: the others do not leave the claim undecided.
+        """
         tested = [v for v in self.verdicts if v.verdict != rules.NOT_TESTED]
         reached = {v.cell.as_published for v in tested}
         found = {
