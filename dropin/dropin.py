@@ -118,13 +118,14 @@ class Installed:
 
     def __init__(self, library: Library, native, dequantize_from: int | None):
         self._library, self._native = library, native
-        self._before = {name: vars(native)[name] for name in REPLACED if name in vars(native)}
-        for name in REPLACED:
-            setattr(native, name, getattr(library, name))
+        # First: what this lacks is an error that has changed nothing.
         self._package, self._multiply = importlib.import_module("bitsandbytes"), None
         if dequantize_from is not None:
             self._multiply = self._package.matmul_4bit
             self._package.matmul_4bit = dequantizing(self._multiply, dequantize_from)
+        self._before = {name: vars(native)[name] for name in REPLACED if name in vars(native)}
+        for name in REPLACED:
+            setattr(native, name, getattr(library, name))
 
     def use(self, kernel: str | None) -> None:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
