@@ -118,10 +118,11 @@ def test_double_quantization_in_one_kernel(built_library):
 def test_products_of_enough_rows_dequantize(built_library, tokens):
     layer = bitsandbytes.nn.Linear4bit(
         1024, 512, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=True
-    ).to("cuda")
+    )
+    layer = layer.half().to("cuda")
     x = torch.randn((tokens, 1024), device="cuda").half()
     weight = functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
-    multiplied = torch.nn.functional.linear(x, weight, layer.bias.half())
+    multiplied = torch.nn.functional.linear(x, weight, layer.bias)
     with torch.no_grad():
         own = layer(x)
         with dropin.install(built_library, dequantize_from=4):

@@ -25,8 +25,8 @@ def told(tmp_path, monkeypatch):
     file = tmp_path / "told/told.json"
     file.parent.mkdir()
     file.write_text("{}")
-    folders = (ROOT, ROOT / "tests/claims", ROOT / "tests/end_to_end")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
+    for folder in (ROOT, ROOT / "tests/claims", ROOT / "tests/end_to_end"):
+        monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("STAND_IN", str(file))
     monkeypatch.setenv("REPROLAB_COMMIT", COMMIT)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")

@@ -108,6 +108,7 @@ def advised(tmp_path, monkeypatch):
     gpu = types.SimpleNamespace(Gpu=on_cpu.Cpu)
     monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", gpu)
     monkeypatch.setattr(experiments.end_to_end, "gpu", gpu, raising=False)
+    monkeypatch.setattr(advise, "CACHES", 0)
     folder = str(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"]))
     return lambda *options: advise.run(advise.parser(), [*options, "--", folder])
 

@@ -24,7 +24,8 @@ def plots(*arguments: str, streams: str = "", folder: Path = ROOT, **environment
     """`python -m plots`; `streams` is the shell's, such as `>&-`."""
     command = f'exec "$0" -m plots "$@" {streams}'
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    env |= {"PYTHONPATH": str(ROOT)} | environment
+    paths = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
+    env |= {"PYTHONPATH": os.pathsep.join(paths)} | environment
     return subprocess.run(
         ["/bin/sh", "-c", command, sys.executable, *arguments],
         **{"cwd": folder, "env": env, "check": False, "capture_output": True, "text": True},
