@@ -71,9 +71,10 @@ endif
 build: build/deps.stamp ## Configure and build everything this machine can
 	$(LOCKED) scripts/build all
 
+# Python's tests run file by file, because what those of one file share is made once.
 test: build build/python ## Run every test that this machine can
 	$(LOCKED) ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
-	$(LOCKED) scripts/python -m pytest -q
+	$(LOCKED) scripts/python -m pytest -q -n $(JOBS) --dist loadfile
 	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer

@@ -1,6 +1,7 @@
 """A kernel's file, compiled by the build's own command for one architecture, with source lines; or
 assembled, where another language's compiler made PTX of it."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -44,9 +45,12 @@ def architectures() -> list[str]:
 def build_commands() -> dict[Path, tuple[Path, list[str]]]:
     """The folder and the words of the command by which the build compiles each file."""
     environment = os.environ | {"PRESET": PRESET, "ARCH": ""}
-    done = subprocess.run(
-        ["scripts/build"], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            ["scripts/build"], cwd=ROOT, env=environment, capture_output=True, text=True
+        )
     if done.returncode != 0:
         raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
     entries = json.loads((ROOT / f"build/{PRESET}/compile_commands.json").read_text())
@@ -103,9 +107,9 @@ def made_by(
         unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
             tools.output_of([*command, "-o", str(unfinished)], folder)
-            for older in place.parent.glob(f"{name}-*.cubin"):
-                older.unlink(missing_ok=True)
             unfinished.rename(place)
+            for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:
+                older.unlink(missing_ok=True)
         finally:
             unfinished.unlink(missing_ok=True)
     return place
