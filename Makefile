@@ -40,14 +40,14 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 .NOTPARALLEL:
 LOCKED := @scripts/locked
 
-.PHONY: help deps build test test-sanitized verify list bench metrics profile profile-check \
+.PHONY: help deps build test test-end_to_end test-sanitized verify list bench metrics profile profile-check \
   $(REPRODUCE) reproduce-table1 reproduce-figure4 advise render render-recorded claims sass mojo triton dropin \
   check format clean
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
 	  "$$(sed -n '1s/^# *//p' experiments/$(name)/README.md)";)
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9_-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum"
@@ -76,6 +76,9 @@ test: build build/python ## Run every test that this machine can
 	$(LOCKED) ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
 	$(LOCKED) scripts/python -m pytest -q -n $(JOBS) --dist loadfile
 	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
+
+test-end_to_end: build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)
+	$(LOCKED) "$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end tests/dropin
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan

@@ -17,7 +17,7 @@ def make_targets() -> set[str]:
     """The targets that the Makefile spells out, and one for each experiment."""
     text = (ROOT / "Makefile").read_text()
     experiments = {f"reproduce-{file.parent.name}" for file in ROOT.glob("experiments/*/passes")}
-    return set(re.findall(r"^([a-z0-9][a-z0-9-]*):", text, re.MULTILINE)) | experiments
+    return set(re.findall(r"^([a-z0-9][a-z0-9_-]*):", text, re.MULTILINE)) | experiments
 
 
 def tracked() -> set[str]:
@@ -36,7 +36,7 @@ def tracked() -> set[str]:
 def command_faults(line: str, targets: set[str]) -> list[str]:
     return [
         f"the Makefile has no target '{target}'"
-        for target in re.findall(r"\bmake ([a-z][a-z0-9<>-]*)", line)
+        for target in re.findall(r"\bmake ([a-z][a-z0-9_<>-]*)", line)
         if target not in targets and "<" not in target
     ]
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 from front_door import ROOT
 
-SOUND = """`make test`, `make reproduce-mine`, [the map](docs/map.md#top), `docs/map.md`,
-`build/x/y`, `kernels/*.cu`, [elsewhere](https://example.org/a/b)
+SOUND = """`make test`, `make test-my_own`, `make reproduce-mine`, `docs/map.md`,
+[the map](docs/map.md#top), `build/x/y`, `kernels/*.cu`, [elsewhere](https://example.org/a/b)
 
 ```sh
 make test DRY_RUN=1
@@ -26,7 +26,7 @@ def check(tmp_path):
     for folder in ("scripts", "docs", "experiments/mine"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(ROOT / "scripts/check_documents.py", tmp_path / "scripts")
-    (tmp_path / "Makefile").write_text("test: build ## Run\n")
+    (tmp_path / "Makefile").write_text("test: build ## Run\ntest-my_own: test\n")
     (tmp_path / "docs/map.md").touch()
     (tmp_path / "experiments/mine/passes").touch()
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)

@@ -115,19 +115,35 @@ def test_the_python_with_torch_is_one_that_is_there_or_an_environment_of_its_own
 
 
 @pytest.mark.parametrize(
-    ("version", "serves"),
-    [("5.17.0", True), ("10.0", True), ("5.18.0.dev0", True), ("5.2.1", False), ("4.99", False)],
+    ("version", "gpu", "measure", "fault"),
+    [
+        ("5.17.0", True, "gpu", ""),
+        ("10.0", True, "gpu", ""),
+        ("5.18.0.dev0", True, "gpu", ""),
+        ("5.2.1", True, "gpu", "transformers 5.2.1 < 5.17"),
+        ("4.99", True, "gpu", "transformers 4.99 < 5.17"),
+        ("5.17.0", False, "gpu", "torch 5.17.0 finds no GPU"),
+        ("5.17.0", False, "", ""),  # which serves the tests
+    ],
 )
-def test_versions_of_transformers_are_numbers(checkout, tmp_path, version, serves):
+def test_an_installed_python_serves_or_says_why_not(
+    checkout, tmp_path, version, gpu, measure, fault
+):
     modules = tmp_path / "modules"
     modules.mkdir()
     for name in ("accelerate", "bitsandbytes", "fastjsonschema", "numpy", "torch", "transformers"):
         (modules / f"{name}.py").write_text(f"__version__ = '{version}'\n")
-    gpu = "import types\ncuda = types.SimpleNamespace(is_available=lambda: True)\n"
-    (modules / "torch.py").write_text(gpu)
+    with (modules / "torch.py").open("a") as torch:
+        torch.write(f"import types\ncuda = types.SimpleNamespace(is_available=lambda: {gpu})\n")
     program(checkout / "scripts/pinned", "#!/bin/sh\nexit 2\n")
-    done = run(checkout, "scripts/end_to_end", PYTHONPATH=str(modules))
-    assert (done.returncode == 0) is serves
+    done = run(checkout, "scripts/end_to_end", PYTHONPATH=str(modules), MEASURE=measure)
+    assert (done.returncode == 0) is not bool(fault)
     log = (checkout / "build/end_to_end/probe.log").read_text()
-    assert log == "" if serves else log.endswith(f": transformers {version} < 5.17\n")
-    assert (checkout / "build/end_to_end/python").exists() is serves
+    assert log.endswith(f": {fault}\n") if fault else log == ""
+    assert (checkout / "build/end_to_end/python").exists() is not bool(fault)
+
+
+def test_tests_with_torch_run_in_the_python_that_has_it(advising):
+    done = run(advising, "make", "test-end_to_end")
+    given = ("-m", "pytest", "-q", "tests/end_to_end", "tests/dropin")
+    assert done.stdout == "".join(f"<{one}>\n" for one in given)
