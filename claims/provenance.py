@@ -18,7 +18,15 @@ def utc(seconds: float) -> str:
 def host() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     found = {"cpu": cpu(), "cores": len(os.sched_getaffinity(0))}
-    return found | {"memory_bytes": memory, "os": platform.platform()}
+    return found | {"memory_bytes": memory, "os": operating_system()}
+
+
+def operating_system() -> str:
+    """As the programs say it."""
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        return "unknown"
 
 
 def cpu() -> str:

@@ -141,7 +141,7 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
     all_axes = figure.subplots(1, len(families), squeeze=False)[0]
     notes = []
     for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
-        notes += roofline(axes, passes, LABEL_STEP / height)
+        notes += [f"{title}: {note}" for note in roofline(axes, passes, LABEL_STEP / height)]
         axes.set_title(f"{title}, {largest(passes[0])['name']}")
     all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
     draw.legend_above(figure, all_axes)

@@ -167,7 +167,7 @@ def graph_figure(run: Run) -> Figure:
         grid[0][column].axhline(1, color=draw.BLACK, linewidth=1)
         grid[1][column].set_ylim(-3, 100)
     grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
-    grid[1][0].set_ylabel("of a step, the GPU\nruns nothing (%)")
+    grid[1][0].set_ylabel("part of a step in which\nthe GPU is idle (%)")
     finish(run, figure, grid, [f"Decoding steps alone. {BARS}"])
     return figure
 

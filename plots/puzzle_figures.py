@@ -61,7 +61,7 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
 
 
 def draw_row(axes: Axes, row: int, record: Record) -> None:
-    ways = (("as published", wall(record), draw.SKY, "D"),)
+    ways = (("timed as published", wall(record), draw.SKY, "D"),)
     ways += (("by graphs", record.summary, draw.BLUE, "o"),)
     for label, us, colour, marker in ways:
         if us is None:

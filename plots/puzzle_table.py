@@ -22,7 +22,7 @@ PEERS_BYTES_PER_BLOCK = 16  # its fp32 scale: written, read, written with the of
 def puzzle_table(run: Run) -> Table:
     """The post's rows, then ours: ranked, deviating, without a graph, failed, ceilings."""
     results, rows = run["mlps"], puzzle_rows(run)
-    columns = [KERNEL, *numbers("as published s (interval)", "GB/s", wrap=1)]
+    columns = [KERNEL, *numbers("timed as published s (interval)", "GB/s", wrap=1)]
     columns += numbers("by graphs s (interval)", wrap=1)
     columns += [*numbers("GB/s", "ceiling %"), *words("outcome")]
     shown: list[Row | Group] = []

@@ -1,5 +1,6 @@
 """Figures of measurements for any family: bandwidth per problem, and the raw samples."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,6 +13,11 @@ from plots import figures as draw
 
 SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does nothing else
 BANDWIDTH_LABEL = "bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)"
+
+# Samples further from their median than so many of the widest interval, and so many percent, would
+# leave the others no room.
+FAR = 10
+LEAST_EDGE = 2
 
 Curves = dict[str, list[tuple[float, float]]]  # by kernel
 
@@ -93,8 +99,9 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     names = list(dict.fromkeys(r.kernel for records in rows for r in records))
     figure = draw.new_figure(max(6.5, 1.6 + 2.9 * len(panels)), 1.0 + 0.27 * max(4, len(names)))
     all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    far = False
     for axes, records, (_, _, title) in zip(all_axes, rows, panels, strict=True):
-        strips(axes, records, names)
+        far |= strips(axes, records, names)
         axes.set_title(title)
     deviating = {r.kernel for records in rows for r in records if r.deviates}
     labels = [name + draw.DEVIATES * (name in deviating) for name in names]
@@ -104,27 +111,52 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
         "Each dot is one sample; within a row they run downwards in the order taken. "
         "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
+    notes += ["Triangle: a sample further away, at the distance beside it."] * far
     notes += [draw.DEVIATES_NOTE] * bool(deviating)
     draw.add_caption(figure, panels[0][0], notes, recorded)
     return figure
 
 
-def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
-    """One row per kernel: its samples' distance from their own median, in percent."""
+def strips(axes: Axes, records: list[Record], names: list[str]) -> bool:
+    """One row per kernel: its samples' distance from their own median, in percent. Whether some are
+    too far away to be drawn in their places.
+    """
     axes.use_sticky_edges = False  # a box may end at the outermost sample, which needs its margin
+    boxes = {r.kernel: [off_median(r, v) for v in (r.times.low, r.times.high)] for r in records}
+    widest = max((abs(end) for box in boxes.values() for end in box), default=0)
+    edge, far = max(LEAST_EDGE, FAR * widest), False
     for r in records:
         row, s = names.index(r.kernel), r.times
-        distance = [100 * (v / s.median - 1) for v in r.metrics[KERNEL_TIME].samples]
+        distance = [off_median(r, v) for v in r.metrics[KERNEL_TIME].samples]
         step = 0.56 / max(1, s.n - 1)
         ys = [row - 0.28 * (s.n > 1) + step * i for i in range(s.n)]
         colour = draw.GREY if r.is_ceiling else draw.BLUE
-        left, right = 100 * (s.low / s.median - 1), 100 * (s.high / s.median - 1)
+        left, right = boxes[r.kernel]
         axes.barh(row, right - left, 0.74, left, color=colour, alpha=0.22, linewidth=0)
         axes.plot([0, 0], [row - 0.37, row + 0.37], color=draw.BLACK, linewidth=1.2)
-        axes.plot(distance, ys, ".", color=colour, markersize=4.5, markeredgewidth=0, zorder=3)
+        near = [(x, y) for x, y in zip(distance, ys, strict=True) if abs(x) <= edge]
+        look = {"color": colour, "markersize": 4.5, "markeredgewidth": 0, "zorder": 3}
+        axes.plot(*zip(*near, strict=True), ".", **look)
+        for x, y in zip(distance, ys, strict=True):
+            if abs(x) > edge:
+                far = True
+                write_at_edge(axes, math.copysign(edge, x), y, f"{x:+.0f} %", look)
         is_long = s.median >= 1e4
         text = f"{significant(s.median / 1e3)} ms" if is_long else f"{significant(s.median)} us"
         draw.write_right(axes, row, text)
     if not records:
         draw.annotate_empty(axes, "no timed row")
     axes.set_xlabel("distance from the row's median (%)")
+    return far
+
+
+def off_median(record: Record, us: float) -> float:
+    """In percent."""
+    return 100 * (us / record.times.median - 1)
+
+
+def write_at_edge(axes: Axes, x: float, y: float, text: str, look: dict[str, Any]) -> None:
+    """A triangle that points outwards, and the text on its inner side."""
+    axes.plot(x, y, ">" if x > 0 else "<", gid="far", **look)
+    place = {"xytext": (-5 if x > 0 else 5, 0), "textcoords": "offset points"}
+    axes.annotate(text, (x, y), ha="right" if x > 0 else "left", va="center", size=7, **place)

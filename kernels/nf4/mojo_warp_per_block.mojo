@@ -1,7 +1,7 @@
 # A warp takes 64 weights, which share a scale; packed 32-bit stores, in Mojo.
 #
-# Source: D. Robertson's post: warp per block, in Mojo. Here each half of a warp reads a scale, so
-#         that blocks may have 32 weights.
+# Source: D. Robertson's post: warp per block, in Mojo; each half of a warp reads a scale, so that
+#         blocks may have 32 weights.
 # Bound:  latency: one byte per thread, and a shuffle for its scale.
 # Launch: 256 threads for 512 weights.
 # Alone:  make bench KERNEL=mojo_warp_per_block

@@ -1,6 +1,6 @@
 // The table in registers: lane l of a warp holds entry l & 15, and a shuffle fetches it.
 //
-// Source: bitsandbytes pull request 1747.
+// Source: bitsandbytes pull request 1747, which was not merged.
 // Bound:  instruction issue: one shuffle per weight. The table is never read from memory.
 // Alone:  make bench KERNEL=warp_shuffle_lut
 #include "kernels/nf4/constant_table.cuh"

@@ -67,8 +67,8 @@ def test_a_block_per_source(place):
         "(recorded/h200/table2/README.md) and [every claim](recorded/h200/README.md)." in paper
     )
     assert modular[0] == (
-        "8 claims of D. Robertson (Modular's blog), on NVIDIA H200: 8 not tested yet. "
-        "See [every claim](recorded/h200/README.md)."
+        "8 claims of D. Robertson (Modular's blog, January 2026), on NVIDIA H200: "
+        "8 not tested yet. See [every claim](recorded/h200/README.md)."
     )
 
 

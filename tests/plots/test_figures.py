@@ -13,10 +13,12 @@ from looking import BANNER, lines_of, text_of
 from matplotlib.text import Text
 
 from claims.json_files import ROOT
+from claims.results import load
 from plots import table2
 from plots.experiments import figure_files, load_run, names
 from plots.figures import encode, house_style
 from plots.output import write_files
+from plots.sample_figures import samples_figure
 from plots.table2_figures import speedup_figure
 
 
@@ -128,6 +130,26 @@ def test_samples_mark_what_is_not_ranked(figures):
 def test_every_sample_is_drawn(figures):
     dots = [x for x in figures["samples"].axes[-1].lines if x.get_marker() == "."]
     assert [len(x.get_xdata()) for x in dots] == [3] * 8
+
+
+@pytest.mark.parametrize(("times", "text", "mark"), [(2, "+100 %", ">"), (0.5, "-50 %", "<")])
+def test_a_sample_far_away_leaves_the_others_room(run, tmp_path, times, text, mark):
+    data = fixtures.shapes(models=("qwen3-32b",), n=7)
+    record = next(r for r in data["records"] if r["kernel"] == "shared_lut")
+    samples = record["metrics"][0]["samples"]
+    samples[0] = times * sorted(samples[1:])[3]
+    (tmp_path / "shapes.json").write_text(json.dumps(data))
+    far = load(tmp_path / "shapes.json", "table2", "shapes")
+    with house_style():
+        panels = [(x, record["problem"]["name"], "") for x in (run["shapes"], far)]
+        figure = samples_figure(panels, recorded=False)
+    without, with_it = figure.axes
+    assert not [x for x in without.lines if x.get_gid() == "far"]
+    (triangle,) = (x for x in with_it.lines if x.get_gid() == "far")
+    (x,) = triangle.get_xdata()
+    assert triangle.get_marker() == mark and abs(x) < 30 and (x > 0) == (times > 1)
+    assert [t.get_text() for t in with_it.texts if t.get_text() == text] == [text]
+    assert "Triangle: a sample further away" in text_of(figure, "caption")[0]
 
 
 def test_a_box_spans_the_interval_of_its_row(figures, run):

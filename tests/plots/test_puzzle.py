@@ -196,7 +196,7 @@ def test_the_short_table(mlps, write):
         *["shared_lut", "bitsandbytes_0.50.1", "mojo_packed_512", "bitsandbytes_0.43.0"],
     ]
     assert [c.name for c in table.columns][1:4] == [
-        *("as published s (interval)", "by graphs s (interval)", "ceiling %"),
+        *("timed as published s (interval)", "by graphs s (interval)", "ceiling %"),
     ]
     assert not any("mismatch" in getattr(row, "text", "") for row in table.rows)
 
