@@ -67,9 +67,12 @@ class Library:
     """
 
     def __init__(self, path: str | PathLike | None = None):
-        self.path = Path(path or BUILT).resolve()
+        try:
+            self.path = Path(BUILT if path is None else path).resolve()
+        except (TypeError, ValueError):
+            raise DropinError(f"library: give a file's path, not {path!r}") from None
         if not self.path.is_file():
-            what_to_do = "" if path else "; run make dropin"
+            what_to_do = "; run make dropin" if path is None else ""
             raise DropinError(f"{self.path}: no such file{what_to_do}")
         try:
             self._library = ctypes.CDLL(str(self.path))
@@ -110,6 +113,9 @@ class Library:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
         if not self._is_ours:
             raise DropinError(f"{self.path}: has no choice of kernels")
+        is_name = isinstance(kernel, str) and kernel.isascii() and kernel.isprintable()
+        if kernel is not None and not is_name:
+            raise DropinError(f"kernel: give a name that kernels() lists, not {kernel!r}")
         self._use(None if kernel is None else kernel.encode())
 
 
@@ -188,7 +194,7 @@ def dequantizing(own, least_rows: int):
     """bitsandbytes' matmul_4bit, `own`, but that products of at least so many rows dequantize.
 
     bitsandbytes from 0.50 on multiplies some right from the codes, which sums in another order.
-    Training, and codes in its layout for CPUs, stay its own.
+    Training, FP4, and codes in its layout for CPUs stay its own.
     """
     import torch
     from bitsandbytes import functional
@@ -196,8 +202,9 @@ def dequantizing(own, least_rows: int):
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
         few = A.numel() < least_rows * A.shape[-1]
         trains = torch.is_grad_enabled() and A.requires_grad
-        for_cpu = getattr(quant_state, "packing_format_for_cpu", False)
-        if few or trains or for_cpu or out is not None:
+        other = getattr(quant_state, "quant_type", None) != "nf4"
+        other |= getattr(quant_state, "packing_format_for_cpu", False)
+        if few or trains or other or out is not None:
             return own(A, B, quant_state, out=out, bias=bias)
         # As a column, so that a transposed view of the codes gives the matrix itself.
         weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)

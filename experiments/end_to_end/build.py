@@ -152,5 +152,15 @@ def facts(model: nn.Module, name: str) -> dict[str, Any]:
     }
 
 
+def kinds(model: nn.Module) -> list[Any]:
+    """One quantized weight of each shape and format that a text goes through."""
+    found: dict[Any, Any] = {}
+    for layer in layers(model):
+        state = layer.weight.quant_state
+        kind = (state.shape, state.blocksize, state.nested, state.dtype)
+        found.setdefault(kind, layer.weight)
+    return list(found.values())
+
+
 def scale_tensors(state: Any) -> list[torch.Tensor]:
     return [state.absmax, *([state.state2.absmax] if state.nested else [])]

@@ -4,7 +4,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,19 @@ BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "I8": 8, "U8": 8, "F8_E4
 BITS |= {"F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16}
 BITS |= {"F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64}
 BITS |= {"C64": 64}
+BLOCK_SIZES = [2**k for k in range(5, 13)]  # that bitsandbytes has
 OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of result files
 STATE = ".quant_state.bitsandbytes__"
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """Where its bytes lie."""
+    """Where its bytes lie, and of what type they are (safetensors' name)."""
 
     file: Path
     begin: int
     size: int
+    dtype: str
 
     def read(self) -> bytes:
         with self.file.open("rb") as stream:
@@ -92,17 +94,34 @@ def layer(name: str, tensors: dict[str, Tensor]) -> Layer:
         state = json.loads(stored.read())
         rows, columns = whole(state["shape"], count=2, least=1)
         (block_size,) = whole([state["blocksize"]], least=1)
-        found = Layer(
-            name, rows, columns, block_size, "nested_offset" in state, str(state["dtype"])
-        )
+        nested = "nested_offset" in state or "nested_blocksize" in state
+        (outer,) = whole([state["nested_blocksize"] if nested else 1], least=1)
+        offset = float(state["nested_offset"]) if nested else 0
+        if state["quant_type"] != "nf4" or outer > BLOCK_SIZES[-1] or not isfinite(offset):
+            raise ValueError
+        found = Layer(name, rows, columns, block_size, nested, str(state["dtype"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{stored.file}: {name}: its quant_state is damaged") from None
     if found.output not in OUTPUTS:
         raise InputError(
             f"{stored.file}: {name}: is dequantized to {found.output}; fp16 or bf16 is needed"
         )
+    if block_size not in BLOCK_SIZES:
+        raise InputError(
+            f"{stored.file}: {name}: has blocks of {block_size} weights, which are no power of two "
+            f"from {BLOCK_SIZES[0]} to {BLOCK_SIZES[-1]}"
+        )
     if name not in tensors or tensors[name].size != (rows * columns + 1) // 2:
         raise InputError(f"{stored.file}: {name}: its codes are not those of {rows} x {columns}")
+    blocks = -(-rows * columns // block_size)
+    needed = {"quant_map": ("F32", 16), "absmax": ("U8" if nested else "F32", blocks)}
+    if nested:
+        needed |= {"nested_absmax": ("F32", -(-blocks // outer)), "nested_quant_map": ("F32", 256)}
+    for part, (dtype, count) in needed.items():
+        there = tensors.get(f"{name}.{part}")
+        if there is None or (there.dtype, 8 * there.size) != (dtype, count * BITS[dtype]):
+            file = (there or stored).file
+            raise InputError(f"{file}: {name}: its {part} is not {count} numbers of {dtype}")
     return found
 
 
@@ -133,7 +152,7 @@ def tensors_of(file: Path) -> Iterator[tuple[str, Tensor]]:
         if begin != reached or 8 * (end - begin) != bits:
             raise damaged("its tensors do not lie one behind the other")
         reached = end
-        yield name, Tensor(file, 8 + length + begin, end - begin)
+        yield name, Tensor(file, 8 + length + begin, end - begin, tensors[name]["dtype"])
     if 8 + length + reached != size:
         raise damaged(f"{8 + length + reached} bytes are needed, {size} are there")
 

@@ -86,11 +86,12 @@ class Bench:
         self.gpu, self.name = gpu, ""
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
+        self.kinds: list[Any] = []  # a weight of each
 
     def load(self, cell: Cell, choices: Choices) -> None:
         if self.name == cell.model:
             return
-        self.name, self.model = "", None
+        self.name, self.model, self.kinds = "", None, []
         self.gpu.forget()
         known = size_of(cell.model)
         if known and bytes_needed(choices, cell) > self.gpu.free_bytes():
@@ -101,6 +102,7 @@ class Bench:
             self.model, self.tokenizer = build.from_checkpoint(cell.model, self.gpu.device)
         build.check(self.model, plain(cell.model))
         self.facts = build.facts(self.model, plain(cell.model))
+        self.kinds = build.kinds(self.model)
         self.name = cell.model
 
     def measure(
@@ -163,6 +165,8 @@ class Bench:
         def prepare(row: Row) -> None:
             if row.kernel in failed:
                 found[row].fail("launch_failed", failed[row.kernel])
+            elif wrong := self.wrong_weights(row):
+                found[row].fail("mismatch", *wrong)
             elif why := way.prepare(row):
                 found[row].fail("unsupported", why)
             elif cell.pass_name == PROFILE:
@@ -196,6 +200,15 @@ class Bench:
                     found[row].samples.setdefault(name, []).append(value)
                 found[row].sm_mhz += [clock] if clock else []
         return found
+
+    def wrong_weights(self, row: Row) -> tuple[str, int] | None:
+        """What is wrong, and how many weights, in one matrix of each kind that the model has."""
+        for weight in [] if row.kind == "installed" else self.kinds:
+            count = rows.count_wrong(rows.in_place(row), weight.data, weight.quant_state)
+            if count:
+                shape = " x ".join(map(str, weight.quant_state.shape))
+                return f"{count} weights of {shape} are not bitsandbytes' own", count
+        return None
 
     def too_little(self, cell: Cell, choices: Choices) -> str:
         needed, there = bytes_needed(choices, cell), self.gpu.facts()["memory_bytes"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from bitsandbytes import functional
 
 from claims.errors import InputError
 from experiments.end_to_end.plan import Row, version_of
@@ -30,6 +31,15 @@ def under(**given: Any) -> AbstractContextManager[Any]:
     import dropin  # looks for bitsandbytes' CUDA back end
 
     return dropin.install(**given)
+
+
+def count_wrong(in_place: AbstractContextManager[Any], codes: torch.Tensor, state: Any) -> int:
+    """How many weights differ in some bit from those that bitsandbytes itself dequantizes."""
+    own = functional.dequantize_4bit(codes, state)
+    with in_place:
+        found = functional.dequantize_4bit(codes, state)
+    bits = torch.int16 if own.element_size() == 2 else torch.int32
+    return int((own.view(bits) != found.view(bits)).sum())
 
 
 def check(chosen: Sequence[Row]) -> None:

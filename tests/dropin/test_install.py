@@ -174,6 +174,12 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
         f"{libraries['without_bf16']}: exports no cdequantize_blockwise_bf16_nf4"
     )
     assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
+    for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e"):
+        wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
+        assert why_not(libraries["ours"], kernel=kernel) == wanted
+    for library in (5, ["x"], "x\0y"):
+        assert why_not(library) == f"library: give a file's path, not {library!r}"
+    assert why_not("") == f"{Path.cwd()}: no such file"
     monkeypatch.setattr(dropin, "BUILT", tmp_path / "unbuilt.so")
     assert why_not() == f"{tmp_path}/unbuilt.so: no such file; run make dropin"
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
@@ -247,11 +253,13 @@ class Activations:
 def test_products_of_enough_rows_dequantize(given, dequantizes, libraries, products):
     codes = types.SimpleNamespace(data=types.SimpleNamespace(view=lambda *shape: "codes"))
     x, own = Activations(2, 3, 128), products.matmul_4bit
+    nf4, fp4 = (types.SimpleNamespace(quant_type=name) for name in ("nf4", "fp4"))
     with dropin.install(libraries["ours"], dequantize_from=given):
-        found = products.matmul_4bit(x, codes, quant_state=None, bias="bias")
-        into = products.matmul_4bit(x, codes, quant_state=None, out="here")
+        found = products.matmul_4bit(x, codes, quant_state=nf4, bias="bias")
+        others = [products.matmul_4bit(x, codes, quant_state=state) for state in (fp4, None)]
+        others += [products.matmul_4bit(x, codes, quant_state=nf4, out="here")]
     assert found == (("linear", x, "weight in fp16", "bias") if dequantizes else "own")
-    assert into == "own"
+    assert others == ["own"] * 3
     assert products.matmul_4bit is own
 
 

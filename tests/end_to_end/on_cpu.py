@@ -98,11 +98,30 @@ def flipped(weight):
     return weight
 
 
+def last_bit(weight):
+    """As a kernel that rounds another way: tokens do not show it."""
+    weight = weight.clone()
+    weight.view(torch.int16).view(-1)[::97] ^= 1
+    return weight
+
+
+class WrongLater:
+    """As a kernel that is right where it is looked at first."""
+
+    def __init__(self, calls):
+        self.left = calls
+
+    def __call__(self, weight):
+        self.left -= 1
+        return flipped(weight) if self.left < 0 else weight
+
+
 KERNELS = {
     "branch_tree": lambda weight: weight,
     "shared_lut": lambda weight: weight,
     "streaming": lambda weight: weight,
     "one_wrong": flipped,
+    "last_bit": last_bit,
 }
 
 

@@ -31,19 +31,29 @@ def safetensors(tensors):
     return struct.pack("<Q", len(text)) + text + data
 
 
+NESTED = STATE | {"nested_blocksize": 256, "nested_offset": 0.5, "nested_dtype": "float32"}
+
+
 def quantized(name, state):
+    """32768 weights."""
     text = json.dumps(state).encode()
-    return {
-        f"{name}.weight": ("U8", [16384, 1], bytes(16384)),
-        f"{name}.weight.absmax": ("F32", [512], bytes(2048)),
-        f"{name}.weight.quant_state.bitsandbytes__nf4": ("U8", [len(text)], text),
+    tensors = {
+        "": ("U8", [16384, 1], bytes(16384)),
+        ".absmax": ("F32", [512], bytes(2048)),
+        ".quant_map": ("F32", [16], bytes(64)),
+        ".quant_state.bitsandbytes__nf4": ("U8", [len(text)], text),
     }
+    if "nested_offset" in state:
+        tensors[".absmax"] = ("U8", [512], bytes(512))
+        tensors[".nested_absmax"] = ("F32", [2], bytes(8))
+        tensors[".nested_quant_map"] = ("F32", [256], bytes(1024))
+    return {f"{name}.weight{part}": tensor for part, tensor in tensors.items()}
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    nested = STATE | {"shape": [128, 256], "nested_offset": 0.5, "dtype": "bfloat16"}
+    nested = NESTED | {"shape": [128, 256], "dtype": "bfloat16"}
     tensors = quantized("a", STATE) | {"norm": ("F16", [3], bytes(6))} | quantized("b", nested)
     (tmp_path / "model.safetensors").write_bytes(safetensors(tensors))
     return tmp_path
@@ -192,6 +202,9 @@ def test_another_output_type(folder):
 
 DAMAGED = [{"shape": [-256, -128]}, {"shape": [0, 128]}, {"shape": [256.0, 128]}]
 DAMAGED += [{"blocksize": size} for size in (0, -64, float("inf"), 64.5, True)]
+DAMAGED += [{"quant_type": "fp4"}, {"nested_blocksize": 256}, {"nested_offset": 0.5}]
+DAMAGED += [NESTED | {"nested_offset": offset} for offset in (float("nan"), "x", None, [])]
+DAMAGED += [NESTED | {"nested_blocksize": size} for size in (0, 1 << 40, None)]
 
 
 @pytest.mark.parametrize(
@@ -219,3 +232,46 @@ def test_a_shape_that_the_codes_cannot_fill(folder, shape):
     del tensors["a.weight"]
     (folder / "model.safetensors").write_bytes(safetensors(tensors))
     assert fault(folder).endswith(f"its codes are not those of {rows} x {columns}")
+
+
+@pytest.mark.parametrize("size", [1, 7, 48, 8192, 1 << 40])
+def test_a_block_size_that_bitsandbytes_lacks(folder, size):
+    tensors = quantized("a", STATE | {"blocksize": size})
+    (folder / "model.safetensors").write_bytes(safetensors(tensors))
+    assert fault(folder) == (
+        f"model.safetensors: a.weight: has blocks of {size} weights, which are no power of two "
+        "from 32 to 4096"
+    )
+
+
+PARTS = {
+    "absmax": [STATE, "512 numbers of F32"],
+    "quant_map": [STATE, "16 numbers of F32"],
+    "nested_absmax": [NESTED, "2 numbers of F32"],
+    "nested_quant_map": [NESTED, "256 numbers of F32"],
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "there", [None, ("F32", [0], b""), ("F32", [1], bytes(4)), ("F64", [16], bytes(128))]
+)
+def test_scales_and_maps_that_do_not_fit_the_codes(folder, part, there):
+    state, wanted = PARTS[part]
+    tensors = quantized("a", state)
+    del tensors[f"a.weight.{part}"]
+    if there:
+        tensors[f"a.weight.{part}"] = there
+    (folder / "model.safetensors").write_bytes(safetensors(tensors))
+    assert fault(folder) == f"model.safetensors: a.weight: its {part} is not {wanted}"
+
+
+def test_scales_of_another_block_size_or_kind(folder):
+    for state, change, wanted in [
+        (STATE, {"blocksize": 128}, "256 numbers of F32"),
+        (STATE, {k: v for k, v in NESTED.items() if k not in STATE}, "512 numbers of U8"),
+    ]:
+        tensors = quantized("a", state)
+        tensors |= {k: v for k, v in quantized("a", state | change).items() if "state" in k}
+        (folder / "model.safetensors").write_bytes(safetensors(tensors))
+        assert fault(folder) == f"model.safetensors: a.weight: its absmax is not {wanted}"

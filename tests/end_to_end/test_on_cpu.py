@@ -93,15 +93,27 @@ def test_every_dequantization_and_product_is_in_the_profile(tmp_path, model):
         assert "product_time" not in own.metrics
 
 
-def test_a_kernel_that_decodes_one_weight_wrongly_has_no_time(tmp_path):
-    found = run(tmp_path, "qwen3-32b", kernels="one_wrong,streaming")
+@pytest.mark.parametrize(("kernel", "wrong"), [("one_wrong", 1), ("last_bit", 169)])
+@pytest.mark.parametrize("pass_name", ["timing", "profile"])
+def test_a_kernel_with_a_wrong_bit_has_no_time(tmp_path, pass_name, kernel, wrong):
+    found = run(tmp_path, "qwen3-32b", pass_name, kernels=f"{kernel},streaming")
     for way in ("eager", "graph"):
-        row = found["one_wrong", way]
+        row = found[kernel, way]
         assert (row.outcome, row.metrics) == ("mismatch", {})
-        assert row.mismatches > 0
-        assert "tokens differ; first in sequence" in row.reason
-        assert row.reason.endswith("run against itself, the baseline does not differ")
+        assert row.mismatches == wrong
+        assert row.reason == f"{wrong} weights of 128 x 128 are not bitsandbytes' own"
         assert found["streaming", way].outcome == "bit_exact"
+
+
+def test_a_kernel_that_gives_other_tokens_later_has_no_time(tmp_path, monkeypatch):
+    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
+    found = run(tmp_path, "qwen3-32b", kernels="wrong_later,streaming")
+    row = found["wrong_later", "eager"]
+    assert (row.outcome, row.metrics) == ("mismatch", {})
+    assert row.mismatches > 0
+    assert "tokens differ; first in sequence" in row.reason
+    assert row.reason.endswith("run against itself, the baseline does not differ")
+    assert found["streaming", "eager"].outcome == "bit_exact"
 
 
 def test_bitsandbytes_own_products_may_differ(tmp_path, monkeypatch):
