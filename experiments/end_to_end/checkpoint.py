@@ -97,7 +97,8 @@ def layer(name: str, tensors: dict[str, Tensor]) -> Layer:
         nested = "nested_offset" in state or "nested_blocksize" in state
         (outer,) = whole([state["nested_blocksize"] if nested else 1], least=1)
         offset = float(state["nested_offset"]) if nested else 0
-        if state["quant_type"] != "nf4" or outer > BLOCK_SIZES[-1] or not isfinite(offset):
+        fits = outer <= BLOCK_SIZES[-1] and outer & (outer - 1) == 0 and isfinite(offset)
+        if state["quant_type"] != "nf4" or not fits:
             raise ValueError
         found = Layer(name, rows, columns, block_size, nested, str(state["dtype"]))
     except (ValueError, KeyError, TypeError, RecursionError):

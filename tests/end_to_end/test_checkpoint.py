@@ -204,7 +204,7 @@ DAMAGED = [{"shape": [-256, -128]}, {"shape": [0, 128]}, {"shape": [256.0, 128]}
 DAMAGED += [{"blocksize": size} for size in (0, -64, float("inf"), 64.5, True)]
 DAMAGED += [{"quant_type": "fp4"}, {"nested_blocksize": 256}, {"nested_offset": 0.5}]
 DAMAGED += [NESTED | {"nested_offset": offset} for offset in (float("nan"), "x", None, [])]
-DAMAGED += [NESTED | {"nested_blocksize": size} for size in (0, 1 << 40, None)]
+DAMAGED += [NESTED | {"nested_blocksize": size} for size in (0, 48, 1 << 40, None)]
 
 
 @pytest.mark.parametrize(
