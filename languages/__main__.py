@@ -112,9 +112,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="languages")
     parser.add_argument("language", choices=LANGUAGES)
     parser.add_argument("--arch", default="")
+    parser.add_argument("--check", action="store_true", help="compile nothing; needs no compiler")
     given = parser.parse_args()
     try:
-        build(given.language, architecture(given.arch), ROOT / "build/ptx")
+        arch = architecture(given.arch)
+        if not given.check:
+            build(given.language, arch, ROOT / "build/ptx")
     except LanguageError as error:
         print(f"{given.language}: {error}", file=sys.stderr)
         return 2

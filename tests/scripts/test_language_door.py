@@ -60,6 +60,15 @@ def test_the_architecture_reaches_the_compiler_as_it_is(door, value):
     assert not list(door.rglob("injected"))
 
 
+def test_a_wrong_architecture_is_refused_before_anything_is_installed(door):
+    program(door / "python3", f'#!/bin/sh\ncd {ROOT} && exec scripts/python "$@"\n')
+    done = make(door, "mojo", "ARCH=80;90")
+    line = "mojo: ARCH: expected one architecture, such as 90; got '80;90'\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(line)
+    assert not (door / "build/languages").exists()
+
+
 @pytest.mark.parametrize("fails", ["venv", "pip"])
 def test_what_cannot_be_installed_is_one_line_and_is_tried_again(door, fails):
     text = {
