@@ -82,6 +82,7 @@ class Library:
         self._is_ours = hasattr(self._library, "reprolab_nf4_use")
         if self._is_ours:
             self._library.reprolab_nf4_kernels.restype = ctypes.c_char_p
+            self._library.reprolab_nf4_build.restype = ctypes.c_char_p
             self._library.reprolab_nf4_error.restype = ctypes.c_char_p
             self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
         for name in REPLACED:
@@ -108,6 +109,13 @@ class Library:
     def kernels(self) -> list[str]:
         """The names that use() takes; none for a library without a choice."""
         return self._library.reprolab_nf4_kernels().decode().split() if self._is_ours else []
+
+    def built(self) -> tuple[str, str]:
+        """nvcc's version and the architectures, such as "90"; empty for another library."""
+        if not self._is_ours:
+            return "", ""
+        nvcc, architectures = self._library.reprolab_nf4_build().decode().split("\n")
+        return nvcc, architectures
 
     def use(self, kernel: str | None) -> None:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""

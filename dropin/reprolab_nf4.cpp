@@ -189,4 +189,6 @@ const char* reprolab_nf4_kernels() {
   return names.c_str();
 }
 
+const char* reprolab_nf4_build() { return REPROLAB_NVCC "\n" REPROLAB_ARCHITECTURES; }
+
 const char* reprolab_nf4_error() { return error_message.data(); }

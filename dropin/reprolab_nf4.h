@@ -63,6 +63,10 @@ int reprolab_nf4_use(const char* kernel);
 // The names that can be chosen, which are those of the bit-exact kernels, one per line. Never freed.
 const char* reprolab_nf4_kernels(void);
 
+// What the library was built with, one per line: nvcc's version, and the architectures as CMake names
+// them (90-real is machine code alone, 121 machine code and PTX), with commas between. Never freed.
+const char* reprolab_nf4_build(void);
+
 // What was wrong in this thread's latest call of a function above that returns an int, in one line;
 // "" if nothing was. Valid until this thread's next such call.
 const char* reprolab_nf4_error(void);

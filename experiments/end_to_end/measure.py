@@ -269,8 +269,10 @@ def judge(
 
 
 def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
+    import dropin
+
     commit, dirty = job["commit"]
-    facts = gpu.facts()
+    nvcc, architectures = dropin.Library().built()
     return {
         "started": provenance.utc(started),
         "runtime_s": round(time.time() - started, 1),
@@ -281,12 +283,12 @@ def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
         "seed": job["choices"]["seed"],
         "build": {
             "compiler": parts.made_with(),
-            "nvcc": facts["cuda_runtime"],
+            "nvcc": nvcc,
             "type": "installed",
-            "architectures": facts["compute_capability"],
+            "architectures": architectures,
         },
         "host": provenance.host(),
-        "gpu": facts,
+        "gpu": gpu.facts(),
         "clocks": gpu.sensors.clocks(),
     }
 

@@ -50,6 +50,7 @@ TEST_F(DropinFile, ExportsItsCFunctionsAndNothingElse) {
   ASSERT_EQ(listed.status, 0) << listed.err;
   const std::set<std::string> functions = {"cdequantize_blockwise_bf16_nf4",
                                            "cdequantize_blockwise_fp16_nf4",
+                                           "reprolab_nf4_build",
                                            "reprolab_nf4_dequantize_nested_bf16",
                                            "reprolab_nf4_dequantize_nested_fp16",
                                            "reprolab_nf4_error",

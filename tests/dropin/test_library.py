@@ -2,11 +2,14 @@
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from claims.errors import InputError
 from dropin import dropin
+from sass import tools
 
 HEADER = Path(dropin.__file__).with_name("reprolab_nf4.h")
 
@@ -39,6 +42,27 @@ def test_the_functions_take_what_the_header_says():
     assert {name: list(p.items()) for name, p in found.items()} == {
         name: list(p.items()) for name, p in wanted.items()
     }
+
+
+def held(library: Path, kind: str) -> Counter:
+    """How many files of machine code ("elf") or PTX the library has of each architecture."""
+    try:
+        program = tools.cuobjdump()
+    except InputError as missing:
+        pytest.skip(f"NOT TESTED, {missing}")
+    listed = tools.output_of([program, f"--list-{kind}", library])
+    return Counter(re.findall(r"\.sm_(\d+)\.\w+$", listed, re.MULTILINE))
+
+
+def test_it_holds_what_it_was_built_for(built_library):
+    """Every kernel's file in machine code of each architecture, and in PTX of the last."""
+    nvcc, architectures = dropin.Library(built_library).built()
+    assert re.fullmatch(r"\d+\.\d+\.\d+", nvcc)
+    named = [name.partition("-") for name in architectures.split(",")]
+    codes, ptx = held(built_library, "elf"), held(built_library, "ptx")
+    assert sorted(codes) == sorted(number for number, _, kind in named if kind != "virtual")
+    assert sorted(ptx) == sorted(number for number, _, kind in named if kind != "real")
+    assert len({*codes.values(), *ptx.values()}) == 1
 
 
 def test_kernels_are_chosen_by_name(library):

@@ -143,6 +143,7 @@ def drop_in(kernels=KERNELS):
         finally:
             functional.dequantize_4bit, bitsandbytes.matmul_4bit = own, multiply
 
+    module.Library = lambda: types.SimpleNamespace(built=lambda: ("13.0.88", "90"))
     module.install, module.DropinError = install, type("DropinError", (RuntimeError,), {})
     return module
 
