@@ -16,11 +16,13 @@ import torch
 from claims.errors import InputError
 from experiments.end_to_end import build, checkpoint, plan, prompts, rows
 from experiments.end_to_end.advice import FASTEST, OWN, Shape, Times, Way, each_way, shapes_of, text
+from experiments.end_to_end.progress import Line
 from plots.command_line import Parser, run
 
 SAMPLES = 7
 CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
 SHORTEST_US = 2000  # of a sample
+EXPECTED_S = 12  # of a shape, on an H200
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,14 +64,17 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
     sizes[f"the prompts, of {prompts.MEDIAN} tokens each"] = prompt
     phases: dict[str, Times] = {what: {} for what in sizes}
     refused: dict[str, str] = {}
-    for shape in counts:
-        weights = copies(gpu, shape)
-        refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
-        kernels = [k for k in kernels if k not in refused]
-        for what, size in sizes.items():
-            phases[what] |= times(gpu, shape, weights, size, ways(kernels))
-        del weights
-        gpu.forget()
+    with Line(EXPECTED_S * len(counts)) as line:
+        for done, shape in enumerate(counts):
+            where = f"{done} of {len(counts)} shapes"
+            line.show(done / len(counts), where, f"products with {shape.text} weights", True)
+            weights = copies(gpu, shape)
+            refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
+            kernels = [k for k in kernels if k not in refused]
+            for what, size in sizes.items():
+                phases[what] |= times(gpu, shape, weights, size, ways(kernels))
+            del weights
+            gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
     return text(name, own, batch, counts, phases, kernels, refused, rows.can_fuse())
 

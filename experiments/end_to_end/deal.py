@@ -11,19 +11,16 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from claims.json_files import ROOT
-from claims.printable import printable
 from experiments.end_to_end.plan import Cell, Choices, seconds
+from experiments.end_to_end.progress import Line
 
-WIDTH = 30  # of the bar, in characters
 SILENT_S = 1800  # without a word, a process is taken for hung; a download says none
 
 
@@ -93,42 +90,19 @@ class Progress:
     ):
         self.expected = {cell: seconds(choices, cell) for cell in todo}
         self.parts = dict.fromkeys(todo, 0.0)  # how much of a cell is done, 0 to 1
-        self.gpus, self.out = min(gpus, max(1, len(todo))), out or sys.stderr
-        self.started, self.lock = time.monotonic(), threading.Lock()
+        on_an_h200 = sum(self.expected.values()) / min(gpus, max(1, len(todo)))
+        self.line, self.lock = Line(on_an_h200, out), threading.Lock()
 
     @property
     def share(self) -> float:
         total = sum(self.expected.values())
         return sum(self.expected[c] * part for c, part in self.parts.items()) / (total or 1)
 
-    def left_s(self) -> float:
-        """By how fast it went so far; at first, by what an H200 took."""
-        share, passed = self.share, time.monotonic() - self.started
-        if share < 0.02:
-            return sum(self.expected.values()) / self.gpus
-        return passed * (1 - share) / share
-
-    def text(self) -> str:
-        filled = int(WIDTH * self.share)
-        done = sum(part >= 1 for part in self.parts.values())
-        minutes = max(1, round(self.left_s() / 60))
-        left = "all done" if self.share >= 1 else f"about {minutes} min left"
-        bar = f"[{'=' * filled}{' ' * (WIDTH - filled)}]"
-        return f"{bar} {100 * self.share:3.0f} %, {done} of {len(self.parts)} cells, {left}"
-
     def show(self, cell: Cell, part: float, what: str) -> None:
         with self.lock:
             self.parts[cell] = part
-            if self.out.isatty():
-                self.out.write(f"\r\x1b[K{self.text()}: {cell.text} {what}"[:160])
-                self.out.flush()
-            elif part >= 1:
-                self.say(f"{self.text()}: {cell.text} {what}")
-
-    def say(self, text: str) -> None:
-        clear = "\r\x1b[K" if self.out.isatty() else ""
-        self.out.write(f"{clear}{printable(text)}\n")
-        self.out.flush()
+            done = f"{sum(p >= 1 for p in self.parts.values())} of {len(self.parts)} cells"
+            self.line.show(self.share, done, f"{cell.text} {what}", is_news=part >= 1)
 
 
 class Dealer:
