@@ -16,7 +16,7 @@ import dropin
 from claims.errors import InputError
 from claims.json_files import ROOT
 from claims.provenance import checkout
-from experiments.end_to_end import checkpoint, deal, parts, plan
+from experiments.end_to_end import checkpoint, deal, parts, plan, prompts
 from experiments.end_to_end.plan import Cell, Choices
 from plots import interruption
 from plots.command_line import Parser, run
@@ -66,6 +66,8 @@ def measure(args: argparse.Namespace) -> int:
     files = {cell: parts.file_of(output, cell, run_name) for cell in every}
     todo = [cell for cell in every if not parts.is_done(parts.read(files[cell]), commit, gpu)]
     print(describe(choices, args.pass_name, every, todo, len(gpus)))
+    if what := too_large(choices, todo, min(filter(None, map(free_bytes, gpus)), default=None)):
+        print(f"  not testable on this GPU: {what}")
     if args.dry_run:
         return 0
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
@@ -107,7 +109,9 @@ def measure_cells(
 def check(choices: Choices) -> None:
     """InputError where something chosen cannot be measured, as far as that shows without torch."""
     for model in choices.models:
-        if plan.size_of(model) is None and Path(model).is_dir():
+        if known := plan.size_of(model):
+            prompts.check_tokens(choices.prompts, known.vocab, model)
+        elif Path(model).is_dir():
             checkpoint.read(Path(model))
     try:
         known = dropin.Library().kernels()
@@ -139,6 +143,13 @@ def describe(
     return "\n".join(lines)
 
 
+def too_large(choices: Choices, todo: Sequence[Cell], free: int | None) -> str:
+    """The cells that need more than the GPU has free, as far as both are known; empty for none."""
+    needs = {cell.text: plan.bytes_needed(choices, cell) or 0 for cell in todo if free is not None}
+    found = [f"{text} ({n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
+    return f"{', '.join(found)}; {free / 1e9:.0f} GB are free" if found else ""
+
+
 def visible(numbers: Sequence[int]) -> list[str]:
     """Of the GPUs that CUDA_VISIBLE_DEVICES leaves to us, those with these numbers."""
     left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
@@ -161,8 +172,20 @@ def installed() -> str:
 
 
 def gpu_name(number: str) -> str:
-    """Of the driver's own program; empty where it does not say."""
-    command = ["nvidia-smi", f"--id={number}", "--query-gpu=name", "--format=csv,noheader"]
+    """Empty where the driver does not say."""
+    return asked(number, "name")
+
+
+def free_bytes(number: str) -> int | None:
+    """Of the GPU's memory; None where the driver does not say."""
+    mebibytes = asked(number, "memory.free")
+    return int(mebibytes) << 20 if mebibytes.isdecimal() else None
+
+
+def asked(number: str, field: str) -> str:
+    """What the driver's own program says of a GPU; empty where it says nothing."""
+    command = ["nvidia-smi", f"--id={number}", f"--query-gpu={field}"]
+    command += ["--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

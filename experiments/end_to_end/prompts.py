@@ -64,8 +64,23 @@ def prompt_of(found: Any, where: str) -> str | tuple[int, ...]:
         return text
     tokens = fields.get("tokens")
     if isinstance(tokens, list) and tokens and all(type(t) is int and t >= 0 for t in tokens):
+        check_length(len(tokens), f"{where}: the prompt")
         return tuple(tokens)
     raise InputError(f"{where}: needs 'question' or 'prompt' with a text, or 'tokens' with numbers")
+
+
+def check_length(tokens: int, what: str = "a prompt") -> None:
+    if not 0 < tokens <= MOST_LONG:
+        raise InputError(f"{what} has {tokens} tokens; 1 to {MOST_LONG} can be run")
+
+
+def check_tokens(prompts: Prompts, vocab: int, model: str) -> None:
+    """InputError where a prompt that is given in tokens has one that the model does not know."""
+    for number, item in enumerate(prompts.items, 1):
+        if isinstance(item, tuple) and max(item) >= vocab:
+            raise InputError(
+                f"PROMPTS: prompt {number} has token {max(item)}, but {model} only {vocab}"
+            )
 
 
 def count_words(text: str) -> int:
@@ -102,8 +117,7 @@ def tokens_of(
             rng = random.Random(f"{seed}/{i}")
             size = item if isinstance(item, int) else count_words(item)
             row = [rng.randrange(FIRST_TOKEN, vocab) for _ in range(size)]
-        if not 0 < len(row) <= MOST_LONG:
-            raise InputError(f"a prompt has {len(row)} tokens; 1 to {MOST_LONG} can be run")
+        check_length(len(row))
         if max(row) >= vocab:
             raise InputError(f"a prompt has token {max(row)}, but the model only {vocab}")
         rows.append(row)

@@ -39,6 +39,7 @@ def told(tmp_path, monkeypatch):
     named.write_text(f"{python}\n")
     monkeypatch.setattr(command, "PYTHON", named)
     monkeypatch.setattr(command, "gpu_name", lambda number: "NVIDIA H200")
+    monkeypatch.setattr(command, "free_bytes", lambda number: 10**11)
     monkeypatch.setattr(command, "installed", lambda: INSTALLED)
     return file
 
@@ -283,9 +284,43 @@ def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
     status, output = measure(tmp_path, "--dry-run", pass_name="profile")
     assert (status, output.exists(), jobs(told)) == (0, False, [])
     text = capsys.readouterr().out
-    assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 6 new")
+    assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 4 new")
     assert "branch_tree, shared_lut, streaming, as installed; 1 generation of each" in text
     assert "GB of GPU memory" in text
+    assert "not testable" not in text
+
+
+def test_a_dry_run_says_what_does_not_fit(told, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command, "free_bytes", lambda number: {"0": None, "1": 40 * 10**9}[number])
+    measure(tmp_path, "--dry-run", "--gpus", "0,1")
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("  not testable on this GPU: llama-3.3-70b, batch 2 (")
+    assert line.endswith(" GB), llama-3.3-70b, batch 64 (53 GB); 40 GB are free")
+    measure(tmp_path, "--dry-run")
+    assert "not testable" not in capsys.readouterr().out
+
+
+def test_what_the_driver_says_of_a_gpu(tmp_path, monkeypatch):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text('#!/bin/sh\ncase "$2" in *name) echo "NVIDIA $1";; *) echo 1000;; esac\n')
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert command.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"
+    assert command.free_bytes("0") == 1000 << 20
+    smi.write_text("#!/bin/sh\necho '[N/A]'\n")
+    assert command.free_bytes("0") is None
+    smi.write_text("#!/bin/sh\nexit 9\n")
+    assert command.free_bytes("0") is None
+    monkeypatch.setenv("PATH", "")
+    assert command.gpu_name("0") == ""
+
+
+def test_prompts_with_tokens_that_a_model_lacks_are_refused_at_once(told, tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
+    line = "PROMPTS: prompt 2 has token 152000, but qwen3-32b only 151936"
+    with pytest.raises(command.InputError, match=line):
+        measure(tmp_path, "--dry-run", "--prompts", str(prompts))
 
 
 def test_without_a_python_that_has_torch(told, tmp_path, monkeypatch):

@@ -59,6 +59,10 @@ def test_only_a_newline_ends_a_line(tmp_path):
         ('{"question": ""}', "x.jsonl:1: needs 'question'"),
         ('{"tokens": [1, -1]}', "x.jsonl:1: needs 'question'"),
         ('{"tokens": [true]}', "x.jsonl:1: needs 'question'"),
+        (
+            '\n{"tokens": [' + "7," * 900 + "7]}",
+            "x.jsonl:2: the prompt has 901 tokens; 1 to 900 can be run",
+        ),
     ],
 )
 def test_a_faulty_file_is_one_line(tmp_path, text, line):
@@ -74,3 +78,6 @@ def test_prompts_that_the_model_cannot_take():
         tokens_of(Prompts(((1, 99),), ""), 1, 50, 1)
     with pytest.raises(InputError, match="a prompt has 901 tokens; 1 to 900 can be run"):
         tokens_of(Prompts((901,), ""), 1, 50, 1)
+    with pytest.raises(InputError, match="PROMPTS: prompt 2 has token 99, but tiny only 99"):
+        prompts.check_tokens(Prompts(("text", (98, 99), 5), ""), 99, "tiny")
+    prompts.check_tokens(Prompts(("text", (98, 99), 5), ""), 100, "tiny")
