@@ -1,5 +1,8 @@
 """The drop-in under the bitsandbytes of this environment, on a GPU: the same bits as its own."""
 
+import re
+import sys
+
 import pytest
 
 from dropin import dropin
@@ -73,6 +76,28 @@ def test_an_output_may_be_a_view_at_any_element(built_library):
                 view = memory[off : off + 33 * 65].view(33, 65)
                 assert torch.equal(bits(codes, state, view), expected)
                 assert not memory[:off].any() and not memory[off + 33 * 65 :].any()
+
+
+def blocks(file):
+    """The code in Python that a document shows."""
+    text = (dropin.BUILT.parents[2] / file).read_text()
+    found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [code.replace("path/to/reprolab", str(dropin.BUILT.parents[2])) for code in found]
+
+
+@pytest.mark.parametrize(("file", "place"), [("README.md", 0), ("docs/drop-in.md", -1)])
+def test_what_the_documents_show_writes_bitsandbytes_bits(built_library, monkeypatch, file, place):
+    monkeypatch.setattr(dropin, "BUILT", built_library)
+    monkeypatch.setitem(sys.modules, "dropin", dropin)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    codes, state = quantized((4096, 4096))
+    names = {"torch": torch, "dropin": dropin, "codes": codes, "state": state}
+    try:
+        exec(blocks(file)[place], names)
+    finally:
+        if "installed" in names:
+            names["installed"].undo()
+    assert torch.equal(names["out"].view(torch.int16), bits(names["codes"], names["state"]))
 
 
 @pytest.mark.parametrize("nested", [False, True])
