@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERSION
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
@@ -41,7 +41,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 LOCKED := @scripts/locked
 
 .PHONY: help deps build test test-end_to_end test-sanitized verify list bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise render render-recorded claims sass mojo triton dropin \
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims sass mojo triton dropin \
   check format clean
 
 help: ## List the targets
@@ -155,6 +155,9 @@ ifneq ($(GPU_HALF),)
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
+
+peer: build/python ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0
+	$(LOCKED) scripts/peer
 
 # Rendering never measures.
 render: build/python ## Render your own results again

@@ -19,7 +19,17 @@ def own_environment():
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
     given = {"FILE", "EXPERIMENT", "KERNEL", "PROBLEM", "PEER", "METRICS", "CLOCKS", "CHIP"}
     given |= {"DRY_RUN", "ARCH", "FUNCTION"}
-    given |= {"MODEL", "BATCH", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS", "QUICK"}
+    given |= {
+        "MODEL",
+        "BATCH",
+        "BATCHES",
+        "KERNELS",
+        "TOKENS",
+        "PROMPTS",
+        "GPUS",
+        "QUICK",
+        "VERSION",
+    }
     given |= {"PRESET", "RESULTS", "RECORDED"}
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 

