@@ -113,7 +113,7 @@ class BnbCheckpoint::Sorter {
     claim(&state_tensor);
     const QuantState& state = info.state;
     const std::int64_t blocks = block_count(state.elements, state.block_size);
-    require(state_tensor, name, "", "U8", code_bytes(state.elements));
+    require_codes(state_tensor, name, code_bytes(state.elements));
     require(state_tensor, name, ".quant_map", "F32", 16);
     require(state_tensor, name, ".absmax", state.nested ? "U8" : "F32", blocks);
     if (state.nested) {
@@ -124,6 +124,18 @@ class BnbCheckpoint::Sorter {
     info.dequantized = companion(info, ".dequantized");
     info.source = companion(info, ".source");
     return info;
+  }
+
+  /// As bytes or, with bnb_4bit_quant_storage, as floating-point numbers of those bytes.
+  void require_codes(const StoredTensor& state, const std::string& weight, std::int64_t bytes) {
+    const StoredTensor* found = find(weight, "");
+    const auto in = [&](const auto&... dtypes) { return ((found->info->dtype == dtypes) || ...); };
+    if (found != nullptr && found->info->size_bytes == static_cast<std::uint64_t>(bytes) &&
+        in("F16", "BF16", "F32")) {
+      claim(found);
+    } else {
+      require(state, weight, "", "U8", bytes);
+    }
   }
 
   void require(const StoredTensor& state, const std::string& weight, std::string_view suffix,

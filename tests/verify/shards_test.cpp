@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 
 #include "reference/bnb_checkpoint.hpp"
@@ -156,14 +155,6 @@ TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
       << line;
 }
 
-TEST_F(Shards, ANameInTwoFilesIsRefused) {
-  folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
-  folder_.write("b.safetensors", safetensors_bytes({{"layer.weight", "U8", {1}, "x"}}));
-  EXPECT_EQ(refusal({folder_.path()}), at("b.safetensors") + "tensor 'layer.weight' is also in " +
-                                           file("a.safetensors").string() +
-                                           "; give the files of one checkpoint alone");
-}
-
 TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
   const auto path = folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
   const ShardSet shards({path});
@@ -198,53 +189,6 @@ TEST_F(Shards, TensorsOfOtherKindsAreCounted) {
   EXPECT_EQ(verified(checkpoint), 2);
   EXPECT_EQ(describe(checkpoint.other_tensors()),
             "2 tensors of FP4, 3 of LLM.int8(), 2 of BF16, 1 of F32");
-}
-
-struct BadIndex {
-  std::string text;
-  std::string fault;
-};
-
-TEST_F(Shards, ABadIndexIsRefusedInOneLine) {
-  const std::string second = write_shards(folder_, small_model(), 300)[1].filename().string();
-  const std::string again = "; download the index again";
-  const std::string elsewhere = ", where the index puts it; download the checkpoint again";
-  const auto map = [](const std::string& entries) {
-    return R"({"weight_map": {)" + entries + "}}";
-  };
-  const std::vector<BadIndex> indexes = {
-      {"", "the index is not valid JSON (byte 1)" + again},
-      {"{\"weight_map\": {", "the index is not valid JSON (byte 17)" + again},
-      {std::string("{}\0", 3), "the index is not valid JSON (byte 3)" + again},
-      {"[]", "the index is not a JSON object" + again},
-      {"{}", "the index has no 'weight_map'" + again},
-      {R"({"weight_map": 3})", "the index has a 'weight_map' that is not an object" + again},
-      {R"({"weight_map": ["a"]})", "the index has a 'weight_map' that is not an object" + again},
-      {map(""), "the index names no file" + again},
-      {map(R"("t": 3)"), "the index gives tensor 't' no file name" + again},
-      {map(R"("t": ["a"])"), "the index gives tensor 't' no file name" + again},
-      {map(R"("t": {"a": "b"})"), "the index gives tensor 't' no file name" + again},
-      {map(R"("t": "a", "t": "b")"), "the index has the key 't' twice" + again},
-      {map(R"("t": "../x")"), "the index names '../x', which is not a file in its folder" + again},
-      {map(R"("t": "a/../../x")"),
-       "the index names 'a/../../x', which is not a file in its folder" + again},
-      {map(R"("t": "/etc/passwd")"),
-       "the index names '/etc/passwd', which is not a file in its folder" + again},
-      {map(R"("t": "")"), "the index names '', which is not a file in its folder" + again},
-      {map(R"("t": "a\u0000b")"),
-       "the index names 'a\\x00b', which is not a file in its folder" + again},
-      {map(R"("t": "x\ny.safetensors")"),
-       "the index names 'x\\x0ay.safetensors', which is missing; download it into the same folder"},
-      {map(R"("embed.weight": ")" + second + "\""),
-       "tensor 'embed.weight' is not in '" + second + "'" + elsewhere},
-      {map(R"("absent": ")" + second + "\""),
-       "tensor 'absent' is not in '" + second + "'" + elsewhere},
-  };
-  for (const auto& [text, fault] : indexes) {
-    folder_.write("model.safetensors.index.json", text);
-    EXPECT_EQ(refusal({folder_.path()}), index().string() + ": " + fault) << text;
-    EXPECT_EQ(refusal({index()}), index().string() + ": " + fault) << text;
-  }
 }
 
 }  // namespace
