@@ -24,6 +24,7 @@ SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
 CLOCKS = ("events", "activity")  # the instruments that time
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
+MOVING = ("nf4", "transpose", "puzzle", "copy", "mixed")  # families whose problems are of bytes
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,7 @@ def parse(file: Path, root: dict[str, Any]) -> Results:
         places.add(place)
         for metric in value["metrics"]:
             check_metric(file, where, root["provenance"]["instrument"], metric)
+        check_bytes(file, where, value)
         records.append(read_record(file, where, value))
     for i, check in enumerate(root["checks"]):
         for key in sorted(set(check["keys"]) - keys):
@@ -249,6 +251,15 @@ def check_metric(file: Path, where: str, instrument: str, found: dict[str, Any])
     if counter and unit != counter.unit:
         wrong = f"has '{name}' in '{shortened(unit)}', not in '{counter.unit}'"
         raise SCHEMA.error(file, f"{where}.metrics", wrong)
+
+
+def check_bytes(file: Path, where: str, value: dict[str, Any]) -> None:
+    """A bandwidth is of bytes, and every share is of a bandwidth."""
+    problem = value["problem"]
+    is_compiled = "arch" in problem  # and did not run
+    if problem["family"] in MOVING and not is_compiled and not any(value["bytes"].values()):
+        wrong = f"are all 0, but a problem of family '{problem['family']}' moves data"
+        raise SCHEMA.error(file, f"{where}.bytes", f"{wrong}: measure it anew")
 
 
 def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:

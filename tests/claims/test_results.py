@@ -115,6 +115,13 @@ CASES = [
         lambda r: first(r)["metrics"][1]["samples"].pop(),
         "records[0].metrics must all have equally many samples, not 2 and 3",
     ),
+    *(
+        (
+            lambda r, row=row: first(r).update(bytes={"read": 0, "written": 0}, **row),
+            "records[0].bytes are all 0, but a problem of family 'nf4' moves data: measure it anew",
+        )
+        for row in ({}, {"outcome": "unsupported", "metrics": []})
+    ),
     (
         lambda r: first(r)["metrics"].append(first(r)["metrics"][0]),
         "records[0].metrics names 'kernel_time' twice",

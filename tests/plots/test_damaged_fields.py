@@ -11,7 +11,8 @@ from looking import look
 from claims.errors import InputError
 from claims.evidence import machines
 from plots.bandwidth import bandwidth_table
-from plots.experiments import all_tables, figure_files, load_run
+from plots.cli import main
+from plots.experiments import all_tables, figure_files, load_run, names
 from plots.ledger import machine_table
 from plots.output import table_files
 from plots.single_files import kernel_list
@@ -61,3 +62,20 @@ def test_every_field(name, folder):
         except Exception as error:
             raise AssertionError(f"{name}: {what}") from error
     assert refused > 1000 and shown > 100
+
+
+@pytest.mark.parametrize("experiment", names())
+def test_no_bytes_at_all(experiment, tmp_path, capsys):
+    """Of whatever was recorded: pages that need none, or one line that names the file."""
+    for file in (damaged.RECORDED / experiment).glob("*.json"):
+        results = json.loads(file.read_text())
+        for row in results.get("records", ()):
+            row["bytes"] = {"read": 0, "written": 0}
+        (tmp_path / file.name).write_text(json.dumps(results))
+    folders = ["--results", str(tmp_path), "--output", str(tmp_path / "out")]
+    status, error = main(["render", experiment, *folders]), capsys.readouterr().err
+    if experiment == "end_to_end":
+        assert (status, error) == (0, "")
+        return
+    assert status == 2 and error.count("\n") == 1
+    assert f"{tmp_path}/" in error and ".bytes are all 0" in error
