@@ -54,7 +54,7 @@ def forms_table(run: Run) -> Table:
     results = run[PASS]
     every = {family: by_size(results, family) for family in FAMILIES}
     sizes = sorted({mib for found in every.values() for mib in found})
-    columns = [KERNEL, *numbers("of fastest %"), *numbers(*(f"{mib} MiB" for mib in sizes))]
+    columns = [KERNEL, *numbers("of fastest %"), *numbers(*(f"{mib} MiB" for mib in sizes), wrap=1)]
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
     for family, (what, _) in FAMILIES.items():

@@ -23,8 +23,8 @@ struct Mixed : Traffic {
   static constexpr std::uint64_t read_of(std::uint64_t write_bytes) { return write_bytes / 32 * 9; }
 };
 
-/// Output sizes of the sweep, from below to far above the size of a cache, closest where one form
-/// gives way to another. 448 MiB is a large layer's: 28672 x 8192 weights.
-inline constexpr std::array<std::uint64_t, 7> sizes_mib = {8, 16, 32, 40, 128, 448, 3072};
+/// Output sizes of the sweep, from a small matrix to far above the size of a cache, closest where
+/// one form gives way to another. 448 MiB is a large layer's: 28672 x 8192 weights.
+inline constexpr std::array<std::uint64_t, 10> sizes_mib = {1, 2, 4, 8, 16, 32, 40, 128, 448, 3072};
 
 }  // namespace reprolab::ceilings

@@ -7,6 +7,7 @@ from fixtures import as_ceiling, noisy
 from made import provenance, record, results
 
 SIZES_MIB = (8, 448, 3072)
+ALL_SIZES_MIB = (1, 2, 4, 8, 16, 32, 40, 128, 448, 3072)  # as the program sweeps them
 # form -> in the code, GB/s on large outputs, fixed cost in us
 FORMS = {
     "copy": {
@@ -42,10 +43,10 @@ def problem(family: str, mib: int) -> dict[str, Any]:
     return found | {"output_mib": mib}
 
 
-def sweep(seed: int = 1, n: int = 5) -> dict[str, Any]:
+def sweep(sizes: tuple[int, ...] = SIZES_MIB, seed: int = 1, n: int = 5) -> dict[str, Any]:
     rng, records = random.Random(seed), []
     for family, forms in FORMS.items():
-        for mib in SIZES_MIB:
+        for mib in sizes:
             where, written = problem(family, mib), mib << 20
             bytes_of = {"read": written if family == "copy" else written // 32 * 9}
             bytes_of["written"] = written

@@ -31,14 +31,19 @@ def test_golden(texts, golden, name):
     golden(f"ceilings/{name}.md", texts()[f"{name}.md"])
 
 
-def test_render(sweep, write, capsys, monkeypatch, tmp_path):
-    write("run", sweep)
+def test_render(write, capsys, monkeypatch, tmp_path):
+    sizes = ceilings_fixtures.ALL_SIZES_MIB
+    write("run", ceilings_fixtures.sweep(sizes))
     monkeypatch.chdir(tmp_path)
     assert main(["render", "ceilings", "--results", "run", "--output", "out", "--recorded"]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100
-    line = "as a line of copy_kernel's sizes in profiling/ceilings.cu: CopyForm<128, 1, KeepReads,"
+    head = markdown_row((tmp_path / "out/forms.md").read_text(), "kernel")
+    assert head[2:] == [f"{mib} MiB" for mib in sizes]
+    line = (
+        "as a line of copy_kernel's sizes in profiling/ceilings.cu: CopyForm<1024, 8, PlainAccess,"
+    )
     assert line in " ".join(text.split())
     names = {f"{t}.{s}" for t in ("winners", "forms") for s in ("txt", "md", "csv", "tex")}
     assert {path.name for path in (tmp_path / "out").iterdir()} == names
