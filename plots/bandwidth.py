@@ -22,6 +22,11 @@ CEILING_NOTE = (
     "Fastest ceiling: of the rows that move a problem's bytes, read and written, and compute "
     "nothing, the one with the highest bandwidth."
 )
+PASSED_NOTE = (
+    "Passes its ceiling: faster, with no overlap of intervals, than each kernel beside it that "
+    "reads and writes as many bytes and computes nothing. So the true ceiling is at least this "
+    "row's speed: the ceilings lack a form (experiments/ceilings)."
+)
 BEST_NOTE = (
     f"The best bit-exact row of a problem, and those whose interval overlaps with it, are {BEST}."
 )
@@ -63,6 +68,18 @@ class Measured:
     def of_ceiling(self) -> float | None:
         """1 is the bandwidth of the fastest known way to move as many bytes."""
         return share(self.record, self.ceiling)
+
+    @property
+    def passes_ceiling(self) -> bool:
+        """Beyond both intervals; a wrong output shows nothing about a ceiling."""
+        if not self.record.ranked or self.record.bandwidth is None or self.ceiling is None:
+            return False
+        return self.record.bandwidth.low > self.ceiling.speed.high
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Footnotes of its speed: of a lower clock, and of a ceiling that it passes."""
+        return self.clock + (PASSED_NOTE,) * self.passes_ceiling
 
 
 def share(record: Record, of: Record | None) -> float | None:
@@ -161,8 +178,8 @@ def over_text(found: Estimate | None) -> str:
 
 
 def speed_cell(m: Measured) -> Cell:
-    """GB/s: best, and marked where the clock was low."""
-    return Cell(NONE if m.gb_s is None else f"{m.gb_s:.0f}", m.clock, m.best)
+    """GB/s: best, and with its footnotes."""
+    return Cell(NONE if m.gb_s is None else f"{m.gb_s:.0f}", m.marks, m.best)
 
 
 def cycle_text(m: Measured) -> str:

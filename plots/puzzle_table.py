@@ -69,7 +69,7 @@ def outcome(m: Measured) -> Cell:
 def display(m: Measured) -> list[Cell | str]:
     r, us, of_ceiling = m.record, wall(m.record), m.of_ceiling
     gb_s = NONE if us is None else f"{gb_per_s(r.bytes_moved, us).value:.0f}"
-    by_graphs = Cell(in_seconds(r.summary), m.clock, m.best)
+    by_graphs = Cell(in_seconds(r.summary), m.marks, m.best)
     speed = NONE if m.gb_s is None else f"{m.gb_s:.0f}"
     percent = NONE if of_ceiling is None else f"{100 * of_ceiling:.1f}"
     return [r.kernel, in_seconds(us), gb_s, by_graphs, speed, percent, outcome(m)]

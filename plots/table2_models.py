@@ -107,7 +107,7 @@ def time_and_speedup(m: Measured) -> Cell | str:
     text = significant(m.record.summary.median / 1e3)
     if m.ratio is not None:
         text += f" ({m.ratio.value:.2f}x)" if m.ratio.differs_from_one else " (no diff.)"
-    return Cell(text, m.clock)
+    return Cell(text, m.marks)
 
 
 def product(record: Record | None) -> Summary | None:

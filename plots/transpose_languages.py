@@ -55,7 +55,7 @@ def display(run: Run, cuda: Measured, mojo: Measured) -> Row:
         text = f"{found.value:.3f} ({found.low:.3f}-{found.high:.3f})"
         text = text if found.differs_from_one else f"{text}: no difference seen"
     post = posts_ratio(run, cuda.record.kernel)
-    speeds = [Cell(speed_text(m), m.clock) for m in (cuda, mojo)]
+    speeds = [Cell(speed_text(m), m.marks) for m in (cuda, mojo)]
     return [cuda.record.kernel, *speeds, text, f"{post:.3f}" if post else NONE, mojo.outcome]
 
 

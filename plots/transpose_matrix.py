@@ -123,7 +123,7 @@ def display(run: Run, m: Measured, constant: Measured | None) -> list[Cell | str
     of_peak = f"{100 * found.value / peak:.1f}" if found and peak else NONE
     posts = [published(run, values.get(kernel)) for values in published_gb_s(run).values()]
     checks = [NONE, NONE] if m.record.is_ceiling else [posts_check(constant), our_check(m)]
-    values = [Cell(speed_text(m), m.clock, m.best), bandwidth.cycle_text(m), of_peak]
+    values = [Cell(speed_text(m), m.marks, m.best), bandwidth.cycle_text(m), of_peak]
     return [kernel, *values, bandwidth.share_text(m), *posts, *checks]
 
 

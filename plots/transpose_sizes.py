@@ -128,7 +128,7 @@ def share_or_why(m: Measured | None) -> Cell | str:
     """The share of the copy; where there is no time, what stands in its place."""
     if m is None or m.of_copy is None:
         return speed_cell(m) if m is None or m.gb_s is None else NONE
-    return Cell(bandwidth.share_text(m), m.clock, m.best)
+    return Cell(bandwidth.share_text(m), m.marks, m.best)
 
 
 def share_range(found: Sequence[Measured]) -> Cell | str:
