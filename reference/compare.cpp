@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <initializer_list>
 #include <mutex>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "reference/parallel.hpp"
+#include "reference/ulps.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -19,12 +23,15 @@ constexpr std::int64_t chunk_elements = 1 << 18;
 template <class Element>
 Comparison compare_chunk(const Element* expected, const Element* actual, std::int64_t first,
                          std::int64_t last) {
+  using Bits = std::conditional_t<sizeof(Element) == 2, std::uint16_t, std::uint32_t>;
   Comparison result;
   const auto bytes = static_cast<std::size_t>(last - first) * sizeof(Element);
   if (std::memcmp(expected + first, actual + first, bytes) == 0) return result;
   for (std::int64_t i = first; i < last; ++i) {
-    if (std::memcmp(expected + i, actual + i, sizeof(Element)) == 0) continue;
+    const auto wanted = std::bit_cast<Bits>(expected[i]), found = std::bit_cast<Bits>(actual[i]);
+    if (wanted == found) continue;
     if (result.mismatches++ == 0) result.first_mismatch = i;
+    result.most_ulps = std::max(result.most_ulps, distance_in_ulps(wanted, found));
   }
   return result;
 }
@@ -47,21 +54,24 @@ Comparison compare_all(const Element* expected, std::size_t expected_size, const
                  if (total.first_mismatch < 0 || chunk.first_mismatch < total.first_mismatch) {
                    total.first_mismatch = chunk.first_mismatch;
                  }
+                 total.most_ulps = std::max(total.most_ulps, chunk.most_ulps);
                });
   return total;
 }
 
-/// Plants one fault, so that `actual` differs from `expected` only at `index`, which must be found.
+/// Plants one fault, so that `actual` differs from `expected` only at `index`, by `ulps`, which
+/// must be found.
 template <class Bits>
 void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, std::int64_t index,
-                   std::string_view fault, Bits planted, int threads) {
+                   std::string_view fault, Bits planted, std::uint32_t ulps, int threads) {
   actual[index] = planted;
   const Comparison found = compare_bits(std::span<const Bits>(expected), actual, threads);
-  if (found.mismatches != 1 || found.first_mismatch != index) {
+  if (found.mismatches != 1 || found.first_mismatch != index || found.most_ulps != ulps) {
     throw std::logic_error(fmt::format(
-        "the comparison is broken: {} planted at element {} of {} gave {} mismatches, first {}; "
-        "no result of this build can be believed",
-        fault, index, expected.size(), found.mismatches, found.first_mismatch));
+        "the comparison is broken: {} planted at element {} of {}, {} ULPs away, gave {} "
+        "mismatches, first {}, at most {} ULPs away; no result of this build can be believed",
+        fault, index, expected.size(), ulps, found.mismatches, found.first_mismatch,
+        found.most_ulps));
   }
 }
 
@@ -80,12 +90,14 @@ void prove(Bits nan, Bits negative_zero, Bits one, int threads) {
        {std::int64_t{0}, n / 3, chunk_elements - 1, chunk_elements, n - 1}) {
     const Bits flipped = expected[index] ^ 1u;
     const auto unwritten = static_cast<Bits>(0xcdcdcdcdu);
-    require_found(expected, expected, index, "a flipped bit", flipped, threads);
-    require_found(expected, expected, index, "a NaN", nan, threads);
-    require_found(expected, expected, index, "an unwritten element", unwritten, threads);
+    const std::uint32_t from_below_zero = (unwritten ^ negative_zero) + expected[index];
+    require_found(expected, expected, index, "a flipped bit", flipped, 1, threads);
+    require_found(expected, expected, index, "a NaN", nan, no_distance, threads);
+    require_found(expected, expected, index, "an unwritten element", unwritten, from_below_zero,
+                  threads);
     auto with_zero = expected;
     with_zero[index] = 0;
-    require_found(with_zero, with_zero, index, "a -0.0", negative_zero, threads);
+    require_found(with_zero, with_zero, index, "a -0.0", negative_zero, 0, threads);
   }
 }
 

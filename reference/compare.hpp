@@ -9,6 +9,9 @@ namespace reprolab::reference {
 struct Comparison {
   std::int64_t mismatches = 0;
   std::int64_t first_mismatch = -1;  ///< Element index; -1 when there is none.
+  /// Of all mismatches, by the width of the elements (reference/ulps.hpp); no_distance if one of
+  /// them has a NaN. Says nothing where the elements are no floating-point numbers.
+  std::uint32_t most_ulps = 0;
 
   bool equal() const { return mismatches == 0; }
 };
@@ -24,8 +27,8 @@ Comparison compare_bits(std::span<const float> expected, std::span<const float> 
 
 /// Tests the comparison: in arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a
 /// -0.0 for a 0.0 and an unwritten element, at the first and last elements and at the boundaries
-/// between threads, and throws std::logic_error if the comparison misses one or reports one that
-/// does not exist. Every program that verifies calls this first.
+/// between threads, and throws std::logic_error if the comparison misses one, reports one that does
+/// not exist or gives a wrong distance. Every program that verifies calls this first.
 void prove_comparison(int threads = 0);
 
 }  // namespace reprolab::reference

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstdlib>
+#include "reference/ulps.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -14,22 +13,24 @@ std::string position(std::int64_t index, const std::vector<std::int64_t>& shape)
                      index % shape.back());
 }
 
+std::string ulps(std::uint32_t count) {
+  return fmt::format("{} ULP{}", count, count == 1 ? "" : "s");
+}
+
 std::string distance(WeightType type, std::uint16_t expected, std::uint16_t actual) {
-  const std::int64_t ulps = distance_in_ulps(type, expected, actual);
-  if (ulps < 0) return "not comparable in ULPs (NaN)";
-  if (ulps == 0) return "0 ULPs apart (zeros of different sign)";
-  return fmt::format("{} ULP{} apart", ulps, ulps == 1 ? "" : "s");
+  const std::uint16_t infinity = type == WeightType::fp16 ? 0x7c00 : 0x7f80;
+  const std::uint32_t found = distance_in_ulps(expected, actual, infinity);
+  if (found == no_distance) return "not comparable in ULPs (NaN)";
+  return fmt::format("{} apart{}", ulps(found), found == 0 ? " (zeros of different sign)" : "");
 }
 
 }  // namespace
 
-std::int64_t distance_in_ulps(WeightType type, std::uint16_t a, std::uint16_t b) {
-  if (std::isnan(widen(type, a)) || std::isnan(widen(type, b))) return -1;
-  const auto ordinal = [](std::uint16_t bits) {
-    const std::int64_t magnitude = bits & 0x7fff;
-    return bits & 0x8000 ? -magnitude : magnitude;
-  };
-  return std::abs(ordinal(a) - ordinal(b));
+std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type) {
+  const std::uint32_t factor_of_two = type == WeightType::fp16 ? 1u << 10 : 1u << 7;
+  const std::string differ = fmt::format("{} of {} weights differ", found.mismatches, n);
+  if (found.equal() || found.most_ulps >= factor_of_two) return differ;
+  return fmt::format("{}, by at most {}", differ, ulps(found.most_ulps));
 }
 
 std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
@@ -38,10 +39,10 @@ std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4
   const std::int64_t block = index / source.block_size;
   const int code = code_at(source.codes, index);
   return fmt::format(
-      "{} of {} weights differ; first at {}: block {}, code {} ({:.9g}), scale {:.9g}, "
+      "{}; first at {}: block {}, code {} ({:.9g}), scale {:.9g}, "
       "expected {:#06x} ({:.6g}), actual {:#06x} ({:.6g}), {}",
-      found.mismatches, n, position(index, source.shape), block, code, source.table[code],
-      source.absmax[block], expected, widen(source.type, expected), actual,
+      describe_extent(found, n, source.type), position(index, source.shape), block, code,
+      source.table[code], source.absmax[block], expected, widen(source.type, expected), actual,
       widen(source.type, actual), distance(source.type, expected, actual));
 }
 

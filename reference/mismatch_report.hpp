@@ -21,14 +21,14 @@ struct Nf4View {
   std::vector<std::int64_t> shape;  ///< Empty when unknown; the last entry is the length of a row.
 };
 
-/// Distance between `a` and `b` in steps from one value of the type to the next; -1 if either is
-/// NaN. Zeros of different sign are 0 steps apart.
-std::int64_t distance_in_ulps(WeightType type, std::uint16_t a, std::uint16_t b);
+/// "2 of 4096 weights differ, by at most 1 ULP". Where one of them is off by a factor of two or is
+/// a NaN, ULPs say nothing, and none are told. `found` is a comparison of `n` weights.
+std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type);
 
-/// One line: "2 of 4096 weights differ; first at index 130 (row 2, column 2): block 2, code 9
-/// (0.160930201), scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 (0.00503159), 1 ULP
-/// apart". `found` is a comparison of `n` weights with a mismatch; `expected` and `actual` are the
-/// bits at the first one.
+/// One line: the extent and "; first at index 130 (row 2, column 2): block 2, code 9 (0.160930201),
+/// scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 (0.00503159), 1 ULP apart". `found`
+/// is a comparison of `n` weights with a mismatch; `expected` and `actual` are the bits at the
+/// first one.
 std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
                               std::uint16_t expected, std::uint16_t actual);
 

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "reference/ulps.hpp"
+
 namespace reprolab::reference {
 namespace {
 
@@ -49,6 +51,21 @@ TEST(Compare, CountsAllAndNamesTheFirst) {
   }
 }
 
+TEST(Compare, TellsTheLargestDistanceOfAllMismatches) {
+  std::vector<std::uint16_t> expected(n, 0x3c00);
+  for (const auto farthest : {std::int64_t{99}, seam, n - 1}) {
+    auto actual = expected;
+    for (const auto index : {n - 1, seam, seam + 5, std::int64_t{99}}) actual[index] = 0x3c01;
+    actual[farthest] = 0x3bfc;
+    for (const int threads : {1, 2, 5}) {
+      EXPECT_EQ(compare_bits(expected, actual, threads).most_ulps, 4u) << farthest;
+    }
+    actual[seam + 5] = 0x7fff;
+    EXPECT_EQ(compare_bits(expected, actual).most_ulps, no_distance) << "a NaN is farther";
+  }
+  EXPECT_EQ(compare_bits(expected, expected).most_ulps, 0u);
+}
+
 TEST(Compare, NanEqualsTheSameNanAndNoOther) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(compare_bits(std::vector<float>{nan, 1}, std::vector<float>{nan, 1}).equal());
@@ -72,6 +89,61 @@ TEST(Compare, DifferentLengthsAreRefused) {
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(), "cannot compare 3 elements with 4; pass both in full");
   }
+}
+
+constexpr std::uint16_t fp16_infinity = 0x7c00, bf16_infinity = 0x7f80;
+constexpr std::uint32_t fp32_infinity = 0x7f800000;
+
+template <class Bits>
+struct Pair {
+  Bits a, b;
+  std::uint32_t ulps;
+};
+
+/// The same pairs in the bits of one type, whose smallest normal number is `normal`.
+template <class Bits>
+void expect_distances(Bits infinity, Bits normal, Bits one) {
+  constexpr auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const auto bits = [](std::uint32_t value) { return static_cast<Bits>(value); };
+  const std::vector<Pair<Bits>> pairs = {
+      {0, 0, 0},
+      {0, sign, 0},                   // +0 and -0
+      {0, 1, 1},                      // the smallest subnormal
+      {sign, 1, 1},                   // the same from -0
+      {1, bits(sign | 1), 2},         // across zero
+      {bits(normal - 1), normal, 1},  // subnormal to normal
+      {one, bits(one + 1), 1},        // to the next greater
+      {one, bits(one - 1), 1},        // to the next smaller one, of another exponent
+      {bits(sign | one), bits(sign | (one + 3)), 3},          // both negative
+      {one, bits(sign | one), 2u * one},                      // the other sign
+      {bits(infinity - 1), infinity, 1},                      // the greatest number
+      {infinity, bits(sign | infinity), 2u * infinity},       // the largest distance
+      {infinity, bits(infinity + 1), no_distance},            // the first NaN
+      {bits(infinity + 1), bits(infinity + 1), no_distance},  // a NaN and itself
+      {bits(sign - 1), one, no_distance},                     // 0x7fff
+      {bits(~Bits{0}), bits(sign | one), no_distance},        // poison
+  };
+  for (const auto& [a, b, ulps] : pairs) {
+    EXPECT_EQ(distance_in_ulps(a, b, infinity), ulps) << std::hex << a << " and " << b;
+    EXPECT_EQ(distance_in_ulps(b, a, infinity), ulps) << std::hex << b << " and " << a;
+  }
+}
+
+TEST(DistanceInUlps, CountsStepsInEveryType) {
+  expect_distances<std::uint16_t>(fp16_infinity, 0x0400, 0x3c00);
+  expect_distances<std::uint16_t>(bf16_infinity, 0x0080, 0x3f80);
+  expect_distances<std::uint32_t>(fp32_infinity, 0x00800000, 0x3f800000);
+}
+
+/// Of 2 bytes, fp16's infinity ends the numbers: no NaN passes for a number, in either type.
+TEST(DistanceInUlps, WithoutATypeNoNanIsTakenForANumber) {
+  const auto of16 = [](std::uint16_t a, std::uint16_t b) { return distance_in_ulps(a, b); };
+  EXPECT_EQ(of16(0x3f80, 0xbf81), 2u * 0x3f80 + 1);
+  EXPECT_EQ(of16(0x7bff, fp16_infinity), 1u);
+  EXPECT_EQ(of16(0x7c00, 0x7c01), no_distance);
+  EXPECT_EQ(of16(0x7f7f, bf16_infinity), no_distance);
+  EXPECT_EQ(distance_in_ulps(fp32_infinity, fp32_infinity - 1), 1u);
+  EXPECT_EQ(distance_in_ulps(fp32_infinity, fp32_infinity + 1), no_distance);
 }
 
 TEST(Compare, ProvesItself) {

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "reference/ulps.hpp"
+
 namespace reprolab::reference {
 namespace {
 
@@ -23,10 +25,11 @@ class MismatchReport : public testing::Test {
 };
 
 TEST_F(MismatchReport, TellsEverythingOfTheFirst) {
-  EXPECT_EQ(report(130, 0x1d27),
-            "1 of 192 weights differ; first at index 130 (row 2, column 2): block 2, code 9 "
-            "(0.160930201), scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 "
-            "(0.00503159), 1 ULP apart");
+  EXPECT_EQ(
+      report(130, 0x1d27),
+      "1 of 192 weights differ, by at most 1 ULP; first at index 130 (row 2, column 2): block "
+      "2, code 9 (0.160930201), scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 "
+      "(0.00503159), 1 ULP apart");
 }
 
 TEST_F(MismatchReport, SaysWhenThereIsNoDistance) {
@@ -39,15 +42,26 @@ TEST_F(MismatchReport, TellsZerosApartAndDoesWithoutAShape) {
   view_.shape = {};
   codes_[32] = 0x77;
   EXPECT_EQ(report(64, 0x8000),
-            "1 of 192 weights differ; first at index 64: block 1, code 7 (0), scale 0.25, "
-            "expected 0x0000 (0), actual 0x8000 (-0), 0 ULPs apart (zeros of different sign)");
+            "1 of 192 weights differ, by at most 0 ULPs; first at index 64: block 1, code 7 (0), "
+            "scale 0.25, expected 0x0000 (0), actual 0x8000 (-0), 0 ULPs apart (zeros of different "
+            "sign)");
 }
 
-TEST(DistanceInUlps, CountsStepsAcrossZero) {
-  EXPECT_EQ(distance_in_ulps(WeightType::fp16, 0x0001, 0x8001), 2);
-  EXPECT_EQ(distance_in_ulps(WeightType::bf16, 0x7f80, 0x7f7f), 1);
-  EXPECT_EQ(distance_in_ulps(WeightType::bf16, 0x3f80, 0x7f81), -1);
-  EXPECT_EQ(distance_in_ulps(WeightType::fp16, 0x3c00, 0xbc00), 2 * 0x3c00);
+TEST(DescribeExtent, TellsTheLargestDistanceWhereItMeansSomething) {
+  const auto extent = [](std::uint32_t most_ulps, WeightType type) {
+    return describe_extent({.mismatches = 2, .first_mismatch = 0, .most_ulps = most_ulps}, 4096,
+                           type);
+  };
+  EXPECT_EQ(extent(1, WeightType::fp16), "2 of 4096 weights differ, by at most 1 ULP");
+  EXPECT_EQ(extent(0, WeightType::fp16), "2 of 4096 weights differ, by at most 0 ULPs");
+  EXPECT_EQ(extent(1023, WeightType::fp16), "2 of 4096 weights differ, by at most 1023 ULPs");
+  EXPECT_EQ(extent(127, WeightType::bf16), "2 of 4096 weights differ, by at most 127 ULPs");
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    const std::uint32_t factor_of_two = type == WeightType::fp16 ? 1024 : 128;
+    EXPECT_EQ(extent(factor_of_two, type), "2 of 4096 weights differ");
+    EXPECT_EQ(extent(no_distance, type), "2 of 4096 weights differ");
+  }
+  EXPECT_EQ(describe_extent({}, 4096, WeightType::bf16), "0 of 4096 weights differ");
 }
 
 }  // namespace

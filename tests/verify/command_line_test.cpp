@@ -92,9 +92,10 @@ TEST_F(VerifyProgram, TellsAFlippedBitAndDumpsBothSides) {
   const auto dump = folder_.path() / "dump";
   const Finished result = run(file(tensors) + " --dump " + dump.string());
   EXPECT_EQ(result.status, 1);
-  EXPECT_NE(result.out.find("  reference: mismatch: 1 of 201 weights differ; first at index 70 "
-                            "(row 1, column 3): block 1, code "),
-            std::string::npos)
+  EXPECT_NE(
+      result.out.find("  reference: mismatch: 1 of 201 weights differ, by at most 1 ULP; first at "
+                      "index 70 (row 1, column 3): block 1, code "),
+      std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("1 ULP apart\n"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("  reference  mismatch 1\n"), std::string::npos) << result.out;

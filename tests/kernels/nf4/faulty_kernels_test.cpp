@@ -20,10 +20,12 @@ class OnGpuFaultyKernels : public OnGpuTest {
   std::unique_ptr<Proof> proof_;
 };
 
-/// "N of M weights differ; first at index ... block ... code ... expected 0x.... actual 0x....".
+/// "N of M weights differ, by at most ...; first at index ... block ... code ... expected 0x....
+/// actual 0x....", by how much where that is told.
 constexpr const char* full_reason =
-    "[0-9]+ of [0-9]+ weights differ; first at index [0-9]+ \\(row [0-9]+, column [0-9]+\\): block "
-    "[0-9]+, code [0-9]+ \\([-.0-9e]+\\), scale [-.0-9e]+, expected 0x[0-9a-f]+ \\([-.0-9e]+\\), "
+    "[0-9]+ of [0-9]+ weights differ(, by at most [0-9]+ ULPs?)?; first at index [0-9]+ \\(row "
+    "[0-9]+, column [0-9]+\\): block [0-9]+, code [0-9]+ \\([-.0-9e]+\\), scale [-.0-9e]+, "
+    "expected 0x[0-9a-f]+ \\([-.0-9e]+\\), "
     "actual 0x[0-9a-f]+ \\([-.0-9e]+\\), .*";
 
 TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExact) {
@@ -55,6 +57,7 @@ TEST_F(OnGpuFaultyKernels, AFusedMultiplyAddInTheScalesIsAMismatchOfLargeNestedT
   const auto found = verify("test_fused_multiply_add", tensor);
   EXPECT_EQ(found.outcome, Outcome::mismatch);
   EXPECT_TRUE(matches(found.reason, full_reason));
+  EXPECT_TRUE(contains(found.reason, " weights differ, by at most 1 ULP; first at "));
   EXPECT_GT(found.found.mismatches, 10);
   EXPECT_LT(found.found.mismatches, tensor.quantized.n / 1000);
   EXPECT_EQ(verify("test_fused_multiply_add", make_row(100003)).outcome, Outcome::bit_exact)

@@ -1,0 +1,32 @@
+// Distances between floating-point numbers, from their bits alone: the same on host and device.
+#pragma once
+
+#include <cstdint>
+
+namespace reprolab::reference {
+
+/// From a NaN to anything: more than any distance.
+inline constexpr std::uint32_t no_distance = 0xffffffffu;
+
+/// Steps from one value of the type to the next (ULPs, units in the last place) between `a` and
+/// `b`, whatever lies between them. Zeros of different sign are 0 steps apart, the greatest number
+/// and infinity 1. `infinity` are the type's bits for it: what lies beyond is a NaN.
+template <class Bits>
+constexpr std::uint32_t distance_in_ulps(Bits a, Bits b, Bits infinity) {
+  constexpr auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const std::uint32_t from = a & static_cast<Bits>(~sign), to = b & static_cast<Bits>(~sign);
+  if (from > infinity || to > infinity) return no_distance;
+  if (((a ^ b) & sign) != 0) return from + to;
+  return from < to ? to - from : from - to;
+}
+
+/// The same where only the width of the type is known. Of 2 bytes, fp16 has the smaller infinity
+/// and decides: a bf16 from 2.7e36 on counts as a NaN.
+constexpr std::uint32_t distance_in_ulps(std::uint16_t a, std::uint16_t b) {
+  return distance_in_ulps<std::uint16_t>(a, b, 0x7c00);
+}
+constexpr std::uint32_t distance_in_ulps(std::uint32_t a, std::uint32_t b) {
+  return distance_in_ulps<std::uint32_t>(a, b, 0x7f800000);
+}
+
+}  // namespace reprolab::reference
