@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiments/harness/device_compare.hpp"
+#include "reference/ulps.hpp"
 
 namespace reprolab {
 namespace {
@@ -17,10 +18,12 @@ constexpr int group_bytes = 16;  // one load of a thread, if both arrays are ali
 
 struct Mismatches {
   unsigned long long count = 0, first = ~0ull;
+  std::uint32_t most_ulps = 0;
 
-  __device__ void add(std::int64_t index) {
+  __device__ void add(std::int64_t index, std::uint32_t ulps) {
     ++count;
     first = min(first, static_cast<unsigned long long>(index));
+    most_ulps = max(most_ulps, ulps);
   }
 };
 
@@ -30,7 +33,8 @@ __device__ void compare_elements(const Bits* expected, const Bits* actual, std::
                                  std::int64_t end, Mismatches& found) {
   for (std::int64_t i = begin; i < end; ++i) {
     const Bits wanted = expected == nullptr ? static_cast<Bits>(~Bits{0}) : expected[i];
-    if (wanted != actual[i]) found.add(i);
+    const Bits written = actual[i];
+    if (wanted != written) found.add(i, reference::distance_in_ulps(wanted, written));
   }
 }
 
@@ -40,7 +44,7 @@ template <class Bits>
 __global__ void __launch_bounds__(threads)
     count_mismatches(const Bits* expected, const Bits* actual, std::int64_t elements,
                      std::int64_t stride, bool aligned, unsigned long long* mismatches,
-                     unsigned long long* first) {
+                     unsigned long long* first, std::uint32_t* most_ulps) {
   constexpr std::int64_t per_group = group_bytes / sizeof(Bits);
   const std::int64_t groups = (elements + per_group - 1) / per_group;
   const std::int64_t step = stride * gridDim.x * threads;
@@ -61,6 +65,7 @@ __global__ void __launch_bounds__(threads)
   if (found.count != 0) {
     atomicAdd(mismatches, found.count);
     atomicMin(first, found.first);
+    atomicMax(most_ulps, found.most_ulps);
   }
 }
 
@@ -104,14 +109,15 @@ void DeviceComparison::compare_every(std::int64_t stride, const void* expected, 
   const bool aligned = is_aligned(expected) && is_aligned(actual);
   auto* count = &found_.as<Found>()->mismatches;
   auto* first = &found_.as<Found>()->first;
+  auto* most_ulps = &found_.as<Found>()->most_ulps;
   if (element_bytes == 2) {
-    count_mismatches<<<blocks, threads, 0, stream_>>>(static_cast<const std::uint16_t*>(expected),
-                                                      static_cast<const std::uint16_t*>(actual),
-                                                      elements, stride, aligned, count, first);
+    count_mismatches<<<blocks, threads, 0, stream_>>>(
+        static_cast<const std::uint16_t*>(expected), static_cast<const std::uint16_t*>(actual),
+        elements, stride, aligned, count, first, most_ulps);
   } else if (element_bytes == 4) {
-    count_mismatches<<<blocks, threads, 0, stream_>>>(static_cast<const std::uint32_t*>(expected),
-                                                      static_cast<const std::uint32_t*>(actual),
-                                                      elements, stride, aligned, count, first);
+    count_mismatches<<<blocks, threads, 0, stream_>>>(
+        static_cast<const std::uint32_t*>(expected), static_cast<const std::uint32_t*>(actual),
+        elements, stride, aligned, count, first, most_ulps);
   } else {
     throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
   }
@@ -126,7 +132,7 @@ reference::Comparison DeviceComparison::collect() const {
   profiling::check(cudaStreamSynchronize(stream_), "comparing outputs on the GPU");
   const Found found = *result_.data();
   return {static_cast<std::int64_t>(found.mismatches),
-          found.mismatches == 0 ? -1 : static_cast<std::int64_t>(found.first)};
+          found.mismatches == 0 ? -1 : static_cast<std::int64_t>(found.first), found.most_ulps};
 }
 
 template <class Bits>
@@ -149,7 +155,7 @@ void DeviceComparison::prove(const Faults<Bits>& faults) const {
   if (!compare(expected.data(), actual.data(), n, bytes).equal()) {
     throw std::logic_error("self-test: the device comparison sees a mismatch where there is none");
   }
-  const auto must_find = [&](const char* fault, std::int64_t at, Bits planted) {
+  const auto must_find = [&](const char* fault, std::int64_t at, Bits planted, std::uint32_t ulps) {
     if (planted == sound[at]) return;
     upload(actual, &planted, bytes, bytes * at);
     const auto found = compare(expected.data(), actual.data(), n, bytes);
@@ -158,14 +164,32 @@ void DeviceComparison::prove(const Faults<Bits>& faults) const {
       throw std::logic_error(std::string("self-test: the device comparison missed ") + fault +
                              " at element " + std::to_string(at));
     }
+    if (found.most_ulps != ulps) {
+      throw std::logic_error(std::string("self-test: the device comparison finds ") + fault +
+                             " at element " + std::to_string(at) + " " +
+                             std::to_string(found.most_ulps) + " ULPs away, not " +
+                             std::to_string(ulps));
+    }
   };
   for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
-    must_find("a flipped bit", at, sound[at] ^ 1u);
-    must_find("a flipped sign", at, sound[at] ^ faults.negative_zero);
-    must_find("a NaN", at, faults.nan);
-    must_find("an unwritten element", at, static_cast<Bits>(~Bits{0}));
+    must_find("a flipped bit", at, sound[at] ^ 1u, 1);
+    must_find("a flipped sign", at, sound[at] ^ faults.negative_zero, 2u * sound[at]);
+    must_find("a NaN", at, faults.nan, reference::no_distance);
+    must_find("an unwritten element", at, static_cast<Bits>(~Bits{0}), reference::no_distance);
   }
-  must_find("a -0.0 for a 0.0", 0, faults.negative_zero);
+  must_find("a -0.0 for a 0.0", 0, faults.negative_zero, 0);
+  // Of many faults, in every thread, the farthest counts: one is 4 ULPs away, all others are 1.
+  std::vector<Bits> changed = sound;
+  for (Bits& element : changed) element ^= 1u;
+  for (const std::int64_t farthest : {std::int64_t{0}, n / 2, n - 1}) {
+    auto planted = changed;
+    planted[farthest] = sound[farthest] + 4u;
+    upload(actual, planted.data(), n * bytes);
+    const auto found = compare(expected.data(), actual.data(), n, bytes);
+    if (found.mismatches != n || found.first_mismatch != 0 || found.most_ulps != 4) {
+      throw std::logic_error("self-test: the device comparison misses some of many faults");
+    }
+  }
   profiling::check(cudaMemsetAsync(actual.data(), poison_byte, n * bytes, stream_),
                    "proving the comparison");
   if (!compare(nullptr, actual.data(), n, bytes).equal()) {

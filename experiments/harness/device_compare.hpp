@@ -18,8 +18,8 @@ inline constexpr int poison_byte = 0xff;
 class DeviceComparison {
  public:
   /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, for both
-  /// sizes of elements, and throws std::logic_error unless each is found. All work runs on
-  /// `stream`.
+  /// sizes of elements, and throws std::logic_error unless each is found, at its distance in ULPs.
+  /// All work runs on `stream`.
   explicit DeviceComparison(cudaStream_t stream);
 
   /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory; `expected`
@@ -33,7 +33,7 @@ class DeviceComparison {
                           int element_bytes) const;
 
   /// Waits for the comparisons enqueued since the last call. Returns the number of mismatches of
-  /// all of them together, and the smallest index of one.
+  /// all of them together, the smallest index of one, and the largest distance.
   reference::Comparison collect() const;
 
   /// enqueue() and collect() in one call.
@@ -47,6 +47,7 @@ class DeviceComparison {
   struct Found {
     unsigned long long mismatches = 0;
     unsigned long long first = ~0ull;
+    std::uint32_t most_ulps = 0;
   };
   template <class Bits>
   struct Faults {
