@@ -10,10 +10,13 @@ from claims.stats import is_within, significant
 
 CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
 LOCK_PERCENT = 1  # further from its lock, a clock was not held
+# What a wrong row's reason tells, once for each of its matrices: '2048x8192 fp16: 215 of 16777216
+# weights differ, by at most 1 ULP'.
 DIFFERING = re.compile(
-    r"(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ"
-)  # how a wrong row's reason begins
-ULPS = re.compile(r", (\d{1,5} ULPs?) apart$")  # how it ends, of the first difference
+    r"(\w{1,40} \w{1,40}: )?(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ(, by at most \d{1,5} ULPs?)?"
+)
+# How it ended in older files, which tell the first difference alone.
+ULPS = re.compile(r", (\d{1,5} ULPs?) apart$")
 
 
 def banner(results: Results) -> str:
@@ -186,16 +189,20 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
 
 def differing(results: Results, kernel: str) -> str:
     """'; 91.0-91.1 % of the weights differ', over all rows of a kernel, as far as they say so;
-    where that would be 0.0 %, '; 215 of 16,777,216 weights differ, the first by 1 ULP'.
+    where that would be 0.0 %, '; 215 of 16,777,216 weights differ, by at most 1 ULP' of every
+    matrix of the row with the most.
     """
     reasons = [r.reason for r in results.records if r.kernel == kernel]
-    found = {reason: m for reason in reasons if (m := DIFFERING.search(reason))}
-    shares = {reason: 100 * int(m[1]) / int(m[2]) for reason, m in found.items()}
+    found = {reason: told for reason in reasons if (told := list(DIFFERING.finditer(reason)))}
+    shares = {reason: [100 * int(m[2]) / int(m[3]) for m in told] for reason, told in found.items()}
     if not shares:
         return ""
-    most = max(shares, key=lambda reason: shares[reason])
-    count, of, things = found[most].groups()
-    if span([shares[most]], 1) != "0.0":
-        return f"; {span(list(shares.values()), 1)} % of the {things} differ"
-    by = f", the first by {m[1]}" if (m := ULPS.search(most)) else ""
-    return f"; {int(count):,} of {int(of):,} {things} differ{by}"
+    most = max(shares, key=lambda reason: max(shares[reason]))
+    if span([max(shares[most])], 1) != "0.0":
+        things = found[most][0][4]
+        return f"; {span([s for row in shares.values() for s in row], 1)} % of the {things} differ"
+    first = f", the first by {m[1]}" if (m := ULPS.search(most)) else ""
+    return "".join(
+        f"; {where or ''}{int(count):,} of {int(of):,} {things} differ{by or first}"
+        for where, count, of, things, by in (m.groups() for m in found[most])
+    )

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "reference/mismatch_report.hpp"
+
 namespace reprolab::puzzle {
 namespace {
 
@@ -15,6 +17,16 @@ std::string Mlp::name() const { return fmt::format("{}x{}", hidden, intermediate
 
 nf4::TensorSpec Mlp::matrix() const {
   return {.rows = intermediate, .columns = hidden, .nested = true, .output = output};
+}
+
+std::string describe_differences(const std::array<reference::Comparison, mlps.size()>& found) {
+  std::string text;
+  for (std::size_t i = 0; i < mlps.size(); ++i) {
+    const nf4::TensorSpec matrix = mlps[i].matrix();
+    text += fmt::format("{}{} {}: {}", i == 0 ? "" : "; ", mlps[i].name(), name(matrix.output),
+                        reference::describe_extent(found[i], matrix.weights(), matrix.output));
+  }
+  return text;
 }
 
 std::string RunFacts::name() const { return fmt::format("three MLPs, {} times", iterations); }

@@ -86,17 +86,20 @@ Puzzle::Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& exp
 }
 
 Verification Puzzle::verify(const VariantInfo& kernel, profiling::Instrument& instrument) {
-  Verification worst{Outcome::bit_exact};
-  for (Part& part : parts_) {
-    Verification one = part.verifier->verify(kernel, instrument);
-    if (one.outcome == Outcome::bit_exact) continue;
-    if (!one.reason.empty()) one.reason = fmt::format("{}: {}", part.mlp.name(), one.reason);
-    if (!may_be_timed(one.outcome)) return one;
-    if (worst.outcome == Outcome::bit_exact || one.found.mismatches > worst.found.mismatches) {
-      worst = one;
+  Verification all{Outcome::bit_exact};
+  std::array<reference::Comparison, mlps.size()> found;
+  for (std::size_t i = 0; i < mlps.size(); ++i) {
+    Verification one = parts_[i].verifier->verify(kernel, instrument);
+    if (!may_be_timed(one.outcome)) {
+      if (!one.reason.empty()) one.reason = fmt::format("{}: {}", mlps[i].name(), one.reason);
+      return one;
     }
+    found[i] = one.found;
+    all.found.mismatches += one.found.mismatches;
+    all.outcome = worse(all.outcome, one.outcome);
   }
-  return worst;
+  if (all.outcome == Outcome::deviation_as_declared) all.reason = describe_differences(found);
+  return all;
 }
 
 void Puzzle::exchange() {

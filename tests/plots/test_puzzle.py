@@ -131,6 +131,17 @@ def test_a_share_too_small_for_percents_is_a_count(texts, mlps, end, by):
     assert "; 0.1 % of the weights differ\n" in texts()["puzzle.md"]
 
 
+def test_a_small_deviation_is_told_of_every_mlp(texts, mlps):
+    found = row(mlps, "shared_lut_algorithm1")
+    none = "1024x4096 bf16: 0 of 4194304 weights differ"
+    one = "2048x8192 fp16: 215 of 16777216 weights differ, by at most 1 ULP"
+    found["reason"] = f"{one}; {none}"
+    told = f"{one}; {none}".replace("16777216", "16,777,216").replace("4194304", "4,194,304")
+    assert f"{puzzle_fixtures.ONE_SCALE}; {told}\n" in texts()["puzzle.md"]
+    found["reason"] = f"{none}; 4096x14336 bf16: 52987716 of 58720256 weights differ"
+    assert "; 0.0-90.2 % of the weights differ\n" in texts()["puzzle.md"]
+
+
 def test_what_cannot_be_captured_has_no_time_by_graphs_and_says_why(texts):
     text = texts()["puzzle.md"]
     assert "| **Timed as published alone: left out of the ranking** |" in text

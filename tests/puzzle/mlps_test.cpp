@@ -44,6 +44,14 @@ TEST(PuzzleMlps, BytesAndLaunchesAreInProportionToTheIterations) {
   EXPECT_EQ(often.weights(), once.weights());
 }
 
+TEST(PuzzleMlps, ARowTellsHowEachMlpDiffers) {
+  EXPECT_EQ(
+      describe_differences({{{215, 684502, 1}, {}, {3, 17, 2}}}),
+      "2048x8192 fp16: 215 of 16777216 weights differ, by at most 1 ULP; 1024x4096 bf16: 0 of "
+      "4194304 weights differ; 4096x14336 bf16: 3 of 58720256 weights differ, by at most 2 "
+      "ULPs");
+}
+
 TEST(PuzzleMlps, ARecordSaysWhatItIsOf) {
   const nlohmann::json problem = RunFacts{250}.describe();
   EXPECT_EQ(problem, (nlohmann::json{{"name", "three MLPs, 250 times"},

@@ -73,6 +73,11 @@ TEST_F(OnGpuPuzzle, EveryKernelIsVerifiedBeforeAndInBothWays) {
     const Outcome expected =
         deviation.empty() ? Outcome::bit_exact : Outcome::deviation_as_declared;
     EXPECT_EQ(name(row.record.outcome), name(expected)) << row.record.reason;
+    for (const Mlp& mlp : mlps) {
+      const auto told =
+          row.record.reason.find(fmt::format("{} {}: ", mlp.name(), name(mlp.output)));
+      EXPECT_EQ(told != std::string::npos, !deviation.empty()) << row.record.reason;
+    }
     const auto sampled = puzzle_->sample(row, *instrument_);
     EXPECT_EQ(name(sampled.written.outcome), name(expected)) << sampled.written.reason;
     expect_both_times(sampled.sample);
