@@ -3,35 +3,37 @@
 import copy
 
 import ceilings_fixtures
-import conftest
 import fixtures
 import ladder_fixtures
 import made
 import numpy as np
+import puzzle_fixtures
 import pytest
 import streaming_fixtures
+import transpose_fixtures
 from looking import rendered
 
 from plots.bandwidth import PASSED_NOTE, measure
 
+MODELS = ("qwen3-32b",)
 # By experiment: its files, the kernel that is made faster, and the tables that then say so. The
 # sweep's own forms are ceilings to be: what they gain is a column there.
 RUNS = {
     "ceilings": ([ceilings_fixtures.sweep()], "copy_128x1_plain_plain", set()),
     "ladder": ([*ladder_fixtures.whole_run().values()], "streaming", {"ladder", "sizes"}),
-    "puzzle": ([conftest.MLPS], "shared_lut", {"puzzle"}),
+    "puzzle": ([puzzle_fixtures.mlps()], "shared_lut", {"puzzle"}),
     "streaming": (
         [*streaming_fixtures.whole_run().values()],
         "streaming",
         {"formats", "layers", "layers_nested", "places"},
     ),
     "table2": (
-        [conftest.REPLAY, fixtures.shapes(n=5, models=("qwen3-32b",))],
+        [fixtures.replay(models=MODELS), fixtures.shapes(n=5, models=MODELS)],
         "streaming",
         {"shapes", "shapes_summary"},
     ),
     "transpose": (
-        [conftest.MATRIX, conftest.SIZES],
+        [transpose_fixtures.matrix(), transpose_fixtures.sizes(chosen=(256, 1024, 8191))],
         "column_walk",
         {"matrix", "sizes", "sizes_summary"},
     ),
