@@ -19,7 +19,7 @@ echo "$package" >>asked
 PATCHELF = """#!/bin/bash
 case $1 in
   --print-needed) readelf -d "$2" | sed -n 's/.*NEEDED.*\\[\\(.*\\)\\]/\\1/p' ;;
-  --set-rpath) echo "$2" >rpath ;;
+  *) echo "$1 $2 ${3##*/}" >>changed ;;
 esac
 """
 
@@ -73,13 +73,20 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
         assert done.stdout == f"make reproduce-table2 PEER={own}\n"
     asked = (door / "asked").read_text().split()
     assert asked[0] == "bitsandbytes==0.47.0" and asked[2] == "nvidia-cuda-runtime-cu12==12.9.*"
-    assert (door / "rpath").read_text() == "$ORIGIN/../needs\n"
+    changed = [
+        "--replace-needed libcublas.so.12 libno_cublas.so.12",
+        "--set-rpath $ORIGIN/../needs libbitsandbytes_cuda129.so",
+    ]
+    assert (door / "changed").read_text().splitlines() == changed
     needs = door / "build/peers/bitsandbytes-0.47.0/needs"
     assert (needs / "libcudart.so.12").is_file()
     # All names are bound at once, as ctypes has it.
     code = f"import ctypes; print(ctypes.CDLL({str(door / own)!r}).dequantize(1))"
     plain = door.parent / "needs"  # a semicolon would part the path
-    plain.symlink_to(needs)
+    plain.mkdir()
+    (plain / "libcublas.so.12").symlink_to(needs / "libno_cublas.so.12")  # as if replaced
+    said = subprocess.run(["readelf", "-d", plain / "libcublas.so.12"], capture_output=True)
+    assert b"Library soname: [libno_cublas.so.12]" in said.stdout
     command = ["env", f"LD_LIBRARY_PATH={plain}", "python3", "-c", code]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
 
