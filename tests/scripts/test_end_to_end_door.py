@@ -144,6 +144,8 @@ def test_an_installed_python_serves_or_says_why_not(
 
 
 def test_tests_with_torch_run_in_the_python_that_has_it(advising):
-    done = run(advising, "make", "test-end_to_end")
     given = ("-m", "pytest", "-q", "tests/end_to_end", "tests/dropin")
-    assert done.stdout == "".join(f"<{one}>\n" for one in given)
+    called = "".join(f"<{one}>\n" for one in given)
+    assert make(advising, "test-end_to_end").stdout == called
+    # Where kernels can run, they do so through the library.
+    assert make(advising, "test-end_to_end", "PRESET=gpu").stdout == f"built\n{called}"
