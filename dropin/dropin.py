@@ -16,6 +16,7 @@ BUILT = Path(__file__).resolve().parent.parent / "build/dropin/libreprolab_nf4.s
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
+TEXTS = ("reprolab_nf4_kernels", "reprolab_nf4_build", "reprolab_nf4_error")
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 
 
@@ -81,14 +82,20 @@ class Library:
         # Whether it is libreprolab_nf4.so, whose functions return an error and which has a choice.
         self._is_ours = hasattr(self._library, "reprolab_nf4_use")
         if self._is_ours:
-            self._library.reprolab_nf4_kernels.restype = ctypes.c_char_p
-            self._library.reprolab_nf4_build.restype = ctypes.c_char_p
-            self._library.reprolab_nf4_error.restype = ctypes.c_char_p
+            for name in TEXTS:
+                self._named(name).restype = ctypes.c_char_p
             self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
         for name in REPLACED:
             setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
         for name in NESTED if self._is_ours else ():
             setattr(self, name, self._bound(name, NESTED_PARAMETERS))
+
+    def _named(self, name: str):
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            why = "exports no {}: it is older than this dropin.py; run make dropin"
+            raise DropinError(f"{self.path}: {why.format(name)}") from None
 
     def _bound(self, name: str, parameters: dict):
         result = ctypes.c_int if self._is_ours else None

@@ -16,11 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory):
-    """Shared libraries by name: bitsandbytes' own, two to install, two that cannot be."""
+    """Shared libraries by name: bitsandbytes' own, two to install, three that cannot be."""
     folder = tmp_path_factory.mktemp("libraries")
     kinds = {
         "bitsandbytes": [],
         "ours": ["-DOURS"],
+        "old": ["-DOURS", "-DOLD"],
         "other": [],
         "without_bf16": ["-DWITHOUT_BF16"],
     }

@@ -29,7 +29,9 @@ int reprolab_nf4_use(const char* kernel) {
   return known ? 0 : 1;
 }
 const char* reprolab_nf4_kernels() { return "streaming\ntree"; }
+#ifndef OLD
 const char* reprolab_nf4_build() { return "13.0.88\n80-real,90"; }
+#endif
 const char* reprolab_nf4_error() { return message; }
 const char* chosen_kernel() { return chosen; }
 

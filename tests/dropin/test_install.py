@@ -174,6 +174,10 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
     assert why_not(libraries["without_bf16"]) == (
         f"{libraries['without_bf16']}: exports no cdequantize_blockwise_bf16_nf4"
     )
+    assert why_not(libraries["old"]) == (
+        f"{libraries['old']}: exports no reprolab_nf4_build: it is older than this dropin.py; "
+        "run make dropin"
+    )
     assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
     for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e"):
         wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
