@@ -105,10 +105,13 @@ def gathered(folder: Path) -> dict[str, Tensor]:
 
 
 def shards(folder: Path) -> tuple[list[Path], dict[str, Path]]:
-    """The files that the index names, or else all; and where the index puts each tensor."""
-    index = folder / "model.safetensors.index.json"
+    """The files that transformers loads, model.safetensors alone or else those of the index; and
+    where the index puts each tensor.
+    """
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     placed: dict[str, Path] = {}
-    if index.is_file():
+    files = [single]
+    if index.is_file() and not single.is_file():
         root = read_json(index)
         names = root.get("weight_map") if isinstance(root, dict) else None
         files = list(names.values()) if isinstance(names, dict) else []
@@ -120,12 +123,9 @@ def shards(folder: Path) -> tuple[list[Path], dict[str, Path]]:
                 raise InputError(f"{index}: {outside}; download it again")
         placed = {tensor: folder / name for tensor, name in names.items()}
         files = list(dict.fromkeys(placed.values()))
-    else:  # What begins with a dot was left by another system.
-        files = [f for f in sorted(folder.glob("*.safetensors")) if not f.name.startswith(".")]
-    missing = [file for file in files if not file.is_file()]
-    if missing or not files:
-        name = missing[0].name if missing else "model.safetensors"
-        raise InputError(f"{folder}: lacks {name}; was it downloaded whole?")
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"{folder}: lacks {file.name}; was it downloaded whole?")
     return files, placed
 
 
@@ -164,7 +164,8 @@ def layer(name: str, tensors: dict[str, Tensor]) -> Layer:
     nested = "nested_blocksize" in state
     codes = tensors.get(name)
     if not codes or codes.dtype not in STORED or codes.size != (rows * columns + 1) // 2:
-        raise faulty(stored, name, f"its codes are not those of {rows} x {columns}")
+        needed = f"{(rows * columns + 1) // 2} bytes for {rows} x {columns}"
+        raise faulty(stored, name, f"its codes are not {needed}, in {', '.join(STORED)}")
     blocks = -(-rows * columns // state["blocksize"])
     needed = {"quant_map": ("F32", 16), "absmax": ("U8" if nested else "F32", blocks)}
     if nested:
@@ -288,6 +289,6 @@ def span_of(entry: Any) -> tuple[int, int]:
 
 
 def whole(values: Any, count: int | None = None, least: int = 0) -> bool:
-    """Whether it is a list of `count` whole numbers from `least` on."""
+    """Whether it is a list of `count` whole numbers from `least` on, of 64 bits."""
     fits = isinstance(values, list) and count in (None, len(values))
-    return fits and all(type(value) is int and value >= least for value in values)
+    return fits and all(type(value) is int and least <= value < 2**63 for value in values)

@@ -66,7 +66,9 @@ def write(folder, case):
         length, header, data_bytes = case["file"]
         content = whole_file(length, header, bytes(data_bytes))
     content = content[: max(0, len(content) - case.get("cut", 0))]
-    (folder / "model.safetensors").write_bytes(content)
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    main = "model-1.safetensors" if "index" in case else "model.safetensors"
+    (folder / main).write_bytes(content)
     for name, beside in case.get("beside", {}).items():
         (folder / name).write_bytes(safetensors(beside))
     if "index" in case:
@@ -103,7 +105,8 @@ def test_damaged_checkpoints(folder, case):
 def test_layers(folder):
     nested = TABLE["bases"]["nested"].items()
     more = {name.replace("layer", "b"): part for name, part in nested if "layer" in name}
-    (folder / "more.safetensors").write_bytes(safetensors(more))
+    index = json.dumps({"weight_map": {"layer.weight": "model-1.safetensors", "b.weight": "b.st"}})
+    write(folder, {"index": index, "beside": {"b.st": more}})
     assert checkpoint.read(folder) == [
         Layer("layer.weight", 3, 67, 64, False, "bfloat16"),
         Layer("b.weight", 3, 67, 64, True, "bfloat16"),
@@ -111,9 +114,27 @@ def test_layers(folder):
 
 
 def test_shards_are_those_of_the_index(folder):
-    write(folder, {"index": '{"weight_map": {"norm.weight": "model.safetensors"}}'})
+    write(folder, {"index": '{"weight_map": {"norm.weight": "model-1.safetensors"}}'})
     (folder / "consolidated.safetensors").write_bytes(safetensors(PLAIN))
     assert len(checkpoint.read(folder)) == 1
+    (folder / "model.safetensors.index.json").unlink()
+    assert fault(folder) == "lacks model.safetensors; was it downloaded whole?"
+
+
+def test_beside_model_safetensors_nothing_is_read(folder):
+    write(folder, {"beside": {"model.fp16.safetensors": PLAIN}})
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"t": "gone"}}')
+    (folder / "consolidated.safetensors").write_text("version https://git-lfs.github.com")
+    assert len(checkpoint.read(folder)) == 1
+
+
+def test_numbers_beyond_64_bits(folder):
+    huge = "9" * 4300
+    header = f'{{"t":{{"dtype":"U8","shape":[{huge}],"data_offsets":[0,{huge}]}}}}'
+    (folder / "model.safetensors").write_bytes(whole_file(None, header, b""))
+    assert "t: its shape is not whole numbers" in fault(folder)
+    write(folder, {"state": ["[3, 67]", f"[{huge}, 1]"]})
+    assert len(fault(folder)) < 300
 
 
 def test_every_type_of_a_tensor_has_its_size(folder):

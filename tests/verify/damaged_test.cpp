@@ -88,7 +88,8 @@ std::string model_of(const Json& entry) {
 }
 
 void write(const TemporaryFolder& folder, const Json& entry) {
-  folder.write("model.safetensors", model_of(entry));
+  folder.write(entry.contains("index") ? "model-1.safetensors" : "model.safetensors",
+               model_of(entry));
   const Json others = entry.value("beside", Json::object());
   for (const auto& [name, tensors] : others.items()) {
     Tensors beside;
