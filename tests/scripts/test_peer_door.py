@@ -71,10 +71,11 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
         done = fetch(door)
         assert (done.returncode, done.stderr) == (0, said)
         assert done.stdout == f"make reproduce-table2 PEER={own}\n"
+        nvcc(door.parent, "13.2")  # what was fetched stays what it is
     asked = (door / "asked").read_text().split()
     assert asked[0] == "bitsandbytes==0.47.0" and asked[2] == "nvidia-cuda-runtime-cu12==12.9.*"
     changed = [
-        "--replace-needed libcublas.so.12 libno_cublas.so.12",
+        "--replace-needed libcublas.so.12 libno_0.47.0_cublas.so.12",
         "--set-rpath $ORIGIN/../needs libbitsandbytes_cuda129.so",
     ]
     assert (door / "changed").read_text().splitlines() == changed
@@ -84,15 +85,15 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
     code = f"import ctypes; print(ctypes.CDLL({str(door / own)!r}).dequantize(1))"
     plain = door.parent / "needs"  # a semicolon would part the path
     plain.mkdir()
-    (plain / "libcublas.so.12").symlink_to(needs / "libno_cublas.so.12")  # as if replaced
+    (plain / "libcublas.so.12").symlink_to(needs / "libno_0.47.0_cublas.so.12")  # as if replaced
     said = subprocess.run(["readelf", "-d", plain / "libcublas.so.12"], capture_output=True)
-    assert b"Library soname: [libno_cublas.so.12]" in said.stdout
+    assert b"Library soname: [libno_0.47.0_cublas.so.12]" in said.stdout
     command = ["env", f"LD_LIBRARY_PATH={plain}", "python3", "-c", code]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
 
 
 @pytest.mark.parametrize("version", ["", "newest", "0.47", "1.2.3.4", "../x", "$(touch injected)"])
-def test_a_version_is_three_numbers_or_refused(door, version):
+def test_a_version_is_numbers_or_refused(door, version):
     done = fetch(door, version)
     if version == "0.47":  # PyPI says whether it is one
         assert done.returncode == 0
