@@ -66,8 +66,9 @@ def measure(args: argparse.Namespace) -> int:
     files = {cell: parts.file_of(output, cell, run_name) for cell in every}
     todo = [cell for cell in every if not parts.is_done(parts.read(files[cell]), commit, gpu)]
     print(describe(choices, args.pass_name, every, todo, len(gpus)))
-    if what := too_large(choices, todo, min(filter(None, map(free_bytes, gpus)), default=None)):
-        print(f"  not testable on this GPU: {what}")
+    free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
+    if free and (what := too_large(choices, todo, min(free))):
+        print(f"  may not fit on this GPU: {what}")
     if args.dry_run:
         return 0
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
@@ -110,7 +111,7 @@ def check(choices: Choices) -> None:
     """InputError where something chosen cannot be measured, as far as that shows without torch."""
     for model in choices.models:
         if known := plan.size_of(model):
-            prompts.check_tokens(choices.prompts, known.vocab, model)
+            prompts.check(choices.prompts, max(choices.batches), known.vocab, model)
         elif Path(model).is_dir():
             checkpoint.read(Path(model))
     try:
@@ -143,11 +144,11 @@ def describe(
     return "\n".join(lines)
 
 
-def too_large(choices: Choices, todo: Sequence[Cell], free: int | None) -> str:
-    """The cells that need more than the GPU has free, as far as both are known; empty for none."""
-    needs = {cell.text: plan.bytes_needed(choices, cell) or 0 for cell in todo if free is not None}
-    found = [f"{text} ({n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
-    return f"{', '.join(found)}; {free / 1e9:.0f} GB are free" if found else ""
+def too_large(choices: Choices, todo: Sequence[Cell], free: int) -> str:
+    """The cells that need more than the GPU has free, as far as that is known; empty for none."""
+    needs = {cell.text: plan.bytes_needed(choices, cell) or 0 for cell in todo}
+    found = [f"{text} (about {n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
+    return f"{', '.join(found)}; {free / 1e9:.0f} GB are free now" if found else ""
 
 
 def visible(numbers: Sequence[int]) -> list[str]:

@@ -74,13 +74,21 @@ def check_length(tokens: int, what: str = "a prompt") -> None:
         raise InputError(f"{what} has {tokens} tokens; 1 to {MOST_LONG} can be run")
 
 
-def check_tokens(prompts: Prompts, vocab: int, model: str) -> None:
-    """InputError where a prompt that is given in tokens has one that the model does not know."""
-    for number, item in enumerate(prompts.items, 1):
+def check(prompts: Prompts, batch: int, vocab: int, model: str) -> None:
+    """InputError where one of the first `batch` prompts is too long, or is given in tokens of which
+    the model, which has no tokenizer here, does not know one.
+    """
+    for i, (item, length) in enumerate(zip(prompts.items[:batch], lengths(prompts), strict=False)):
+        which = f"PROMPTS: the {ordinal(i + 1)} prompt"
+        check_length(length, which)
         if isinstance(item, tuple) and max(item) >= vocab:
-            raise InputError(
-                f"PROMPTS: prompt {number} has token {max(item)}, but {model} only {vocab}"
-            )
+            raise InputError(f"{which} has token {max(item)}; {model} knows 0 to {vocab - 1}")
+
+
+def ordinal(number: int) -> str:
+    """'1st', '12th'."""
+    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number}{last or 'th'}"
 
 
 def count_words(text: str) -> int:

@@ -78,6 +78,17 @@ def test_prompts_that_the_model_cannot_take():
         tokens_of(Prompts(((1, 99),), ""), 1, 50, 1)
     with pytest.raises(InputError, match="a prompt has 901 tokens; 1 to 900 can be run"):
         tokens_of(Prompts((901,), ""), 1, 50, 1)
-    with pytest.raises(InputError, match="PROMPTS: prompt 2 has token 99, but tiny only 99"):
-        prompts.check_tokens(Prompts(("text", (98, 99), 5), ""), 99, "tiny")
-    prompts.check_tokens(Prompts(("text", (98, 99), 5), ""), 100, "tiny")
+
+
+def test_prompts_that_a_model_without_a_tokenizer_cannot_take():
+    given = Prompts(("text", (98, 99), 5, "word " * 901), "")
+    line = "PROMPTS: the 2nd prompt has token 99; tiny knows 0 to 98"
+    with pytest.raises(InputError, match=line):
+        prompts.check(given, 3, 99, "tiny")
+    line = "PROMPTS: the 4th prompt has 901 tokens; 1 to 900 can be run"
+    with pytest.raises(InputError, match=line):
+        prompts.check(given, 64, 100, "tiny")
+    prompts.check(given, 1, 99, "tiny")  # no other is run
+    prompts.check(given, 3, 100, "tiny")
+    ordinals = [prompts.ordinal(n) for n in (1, 3, 4, 11, 12, 13, 21, 102, 111)]
+    assert ordinals == ["1st", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"]
