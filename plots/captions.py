@@ -13,7 +13,8 @@ LOCK_PERCENT = 1  # further from its lock, a clock was not held
 # What a wrong row's reason tells, once for each of its matrices: '2048x8192 fp16: 215 of 16777216
 # weights differ, by at most 1 ULP'.
 DIFFERING = re.compile(
-    r"(\w{1,40} \w{1,40}: )?(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ(, by at most \d{1,5} ULPs?)?"
+    r"(\w{1,40} \w{1,40}: )?(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ"
+    r"(, by at most \d{1,5} ULPs?|, in the sign of zeros alone)?"
 )
 # How it ended in older files, which tell the first difference alone.
 ULPS = re.compile(r", (\d{1,5} ULPs?) apart$")
@@ -189,8 +190,8 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
 
 def differing(results: Results, kernel: str) -> str:
     """'; 91.0-91.1 % of the weights differ', over all rows of a kernel, as far as they say so;
-    where that would be 0.0 %, '; 215 of 16,777,216 weights differ, by at most 1 ULP' of every
-    matrix of the row with the most.
+    where that would be 0.0 %, the counts of the row with the largest share, one for each of its
+    matrices: '; 215 of 16,777,216 weights differ, by at most 1 ULP'.
     """
     reasons = [r.reason for r in results.records if r.kernel == kernel]
     found = {reason: told for reason in reasons if (told := list(DIFFERING.finditer(reason)))}

@@ -30,6 +30,7 @@ std::string describe_extent(const Comparison& found, std::int64_t n, WeightType 
   const std::uint32_t factor_of_two = type == WeightType::fp16 ? 1u << 10 : 1u << 7;
   const std::string differ = fmt::format("{} of {} weights differ", found.mismatches, n);
   if (found.equal() || found.most_ulps >= factor_of_two) return differ;
+  if (found.most_ulps == 0) return differ + ", in the sign of zeros alone";
   return fmt::format("{}, by at most {}", differ, ulps(found.most_ulps));
 }
 

@@ -21,8 +21,9 @@ struct Nf4View {
   std::vector<std::int64_t> shape;  ///< Empty when unknown; the last entry is the length of a row.
 };
 
-/// "2 of 4096 weights differ, by at most 1 ULP". Where one of them is off by a factor of two or is
-/// a NaN, ULPs say nothing, and none are told. `found` is a comparison of `n` weights.
+/// "2 of 4096 weights differ, by at most 1 ULP", or "in the sign of zeros alone". Where one of them
+/// is off by a factor of two or is a NaN, ULPs say nothing, and none are told. `found` is a
+/// comparison of `n` weights.
 std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type);
 
 /// One line: the extent and "; first at index 130 (row 2, column 2): block 2, code 9 (0.160930201),

@@ -42,9 +42,9 @@ TEST_F(MismatchReport, TellsZerosApartAndDoesWithoutAShape) {
   view_.shape = {};
   codes_[32] = 0x77;
   EXPECT_EQ(report(64, 0x8000),
-            "1 of 192 weights differ, by at most 0 ULPs; first at index 64: block 1, code 7 (0), "
-            "scale 0.25, expected 0x0000 (0), actual 0x8000 (-0), 0 ULPs apart (zeros of different "
-            "sign)");
+            "1 of 192 weights differ, in the sign of zeros alone; first at index 64: block 1, code "
+            "7 (0), scale 0.25, expected 0x0000 (0), actual 0x8000 (-0), 0 ULPs apart (zeros of "
+            "different sign)");
 }
 
 TEST(DescribeExtent, TellsTheLargestDistanceWhereItMeansSomething) {
@@ -53,7 +53,7 @@ TEST(DescribeExtent, TellsTheLargestDistanceWhereItMeansSomething) {
                            type);
   };
   EXPECT_EQ(extent(1, WeightType::fp16), "2 of 4096 weights differ, by at most 1 ULP");
-  EXPECT_EQ(extent(0, WeightType::fp16), "2 of 4096 weights differ, by at most 0 ULPs");
+  EXPECT_EQ(extent(0, WeightType::fp16), "2 of 4096 weights differ, in the sign of zeros alone");
   EXPECT_EQ(extent(1023, WeightType::fp16), "2 of 4096 weights differ, by at most 1023 ULPs");
   EXPECT_EQ(extent(127, WeightType::bf16), "2 of 4096 weights differ, by at most 127 ULPs");
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
