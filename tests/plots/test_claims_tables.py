@@ -55,7 +55,7 @@ def test_the_recorded_run(run):
     text, files = run(RECORDED)
     assert set(files) == {f"claims-h200.{suffix}" for suffix in ("txt", "md", "csv", "tex")}
     assert text.startswith("+--")
-    assert "| Recorded run of NVIDIA H200, 2026-11-21. Not measured on this machine. |" in text
+    assert "| Recorded run of NVIDIA H200, 2026-11-22. Not measured on this machine. |" in text
     assert max(map(len, text.splitlines()[:-1])) <= 100
     counts = "15 reproduced, 14 not reproduced, 7 premise false, 8 not testable."
     assert f"44 claims: {counts}" in text
