@@ -37,9 +37,12 @@ struct CudaError : std::runtime_error {
 void check(cudaError_t error, std::string_view what,
            const std::source_location& where = std::source_location::current());
 
-/// Device memory: move-only, 256-byte aligned; a null pointer if it has zero bytes.
+/// Device memory: move-only, aligned; a null pointer if it has zero bytes.
 class DeviceBuffer {
  public:
+  static constexpr std::size_t alignment =
+      256;  ///< In bytes, as the CUDA programming guide has it.
+
   DeviceBuffer() = default;
   /// Throws std::runtime_error that says how much was requested and how much is free.
   explicit DeviceBuffer(std::uint64_t bytes);

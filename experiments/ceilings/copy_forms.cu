@@ -1,24 +1,26 @@
-// Ways to copy. Every number of threads and elements with the reads that an earlier sweep found
-// fastest; every request to the caches on the shapes that it found fastest, reading ahead too; and
-// bulk copies.
+// Ways to copy. Every number of threads and elements with the requests to the caches that an
+// earlier sweep found fastest; every request on the shapes that it found fastest, reading ahead
+// too; tiles, for what all blocks hold at once; and bulk copies.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
 namespace {
 
-template <int Threads, int Elements, class Reads, class Stores, int AheadMiB = 0>
+template <int Threads, int Elements, class Reads, class Stores, class Layout = Line,
+          int AheadMiB = 0>
 void add_copy() {
   add<Copy>("copy_" + std::to_string(Threads) + "x" + std::to_string(Elements) +
-                requests_in_name<Reads, Stores, AheadMiB>(),
+                requests_in_name<Reads, Stores, Layout, AheadMiB>(),
             "CopyForm<" + std::to_string(Threads) + ", " + std::to_string(Elements) + ", " +
-                requests_in_code<Reads, Stores, AheadMiB>(),
-            launch_copying<CopyForm<Threads, Elements, Reads, Stores, AheadMiB << 20>>);
+                requests_in_code<Reads, Stores, Layout, AheadMiB>(),
+            launch_copying<CopyForm<Threads, Elements, Reads, Stores, Layout, AheadMiB << 20>>);
 }
 
 template <int Threads, int Elements>
 void add_shape() {
   add_copy<Threads, Elements, PlainAccess, PlainAccess>();
   add_copy<Threads, Elements, KeepReads, PlainAccess>();
+  add_copy<Threads, Elements, StreamingAccess, StreamingAccess>();
 }
 
 template <int... Threads>
@@ -37,11 +39,18 @@ void add_policies() {
 }
 
 template <int Threads, int Elements>
+void add_tiles() {
+  for_each_tile([]<class Layout>(Layout) {
+    add_copy<Threads, Elements, StreamingAccess, StreamingAccess, Layout>();
+  });
+}
+
+template <int Threads, int Elements>
 void add_reading_ahead() {
-  add_copy<Threads, Elements, PlainAccess, StreamingAccess, 2>();
-  add_copy<Threads, Elements, PlainAccess, StreamingAccess, 4>();
-  add_copy<Threads, Elements, KeepReads, StreamingAccess, 2>();
-  add_copy<Threads, Elements, KeepReads, StreamingAccess, 4>();
+  add_copy<Threads, Elements, PlainAccess, StreamingAccess, Line, 2>();
+  add_copy<Threads, Elements, PlainAccess, StreamingAccess, Line, 4>();
+  add_copy<Threads, Elements, KeepReads, StreamingAccess, Line, 2>();
+  add_copy<Threads, Elements, KeepReads, StreamingAccess, Line, 4>();
 }
 
 Support supports_bulk_copies(const Copy&) {
@@ -88,6 +97,11 @@ void add_bulks() {
   add_reading_ahead<1024, 1>();
   add_reading_ahead<256, 2>();
   add_reading_ahead<1024, 2>();
+  add_tiles<64, 4>();
+  add_tiles<64, 8>();
+  add_tiles<128, 4>();
+  add_tiles<128, 8>();
+  add_tiles<256, 4>();
   add_bulks<2, 4, 8, 16, 32>();
   return true;
 }();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "experiments/ceilings/traffic.hpp"
 #include "kernels/registry.hpp"
@@ -39,17 +40,43 @@ struct Named<EvictFirstStores> {
   static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
 };
 
-/// The requests to the caches, `AheadMiB` of which are for what is read later.
-template <class Reads, class Stores, int AheadMiB>
-std::string requests_in_name() {
-  return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name +
-         (AheadMiB > 0 ? "_ahead" + std::to_string(AheadMiB) : "");
+/// What a block writes: at the end of a form's name, and in the code.
+struct LayoutText {
+  std::string name, code;
+};
+inline LayoutText text_of(Line) { return {"", "Line"}; }
+template <unsigned Width, unsigned Stride, Order order>
+LayoutText text_of(Tile<Width, Stride, order>) {
+  const auto width = std::to_string(Width), stride = std::to_string(Stride);
+  const bool down = order == Order::down;
+  return {"_tile" + width + "of" + stride + (down ? "_down" : ""),
+          "Tile<" + width + ", " + stride + (down ? ", Order::down>" : ">")};
 }
 
-template <class Reads, class Stores, int AheadMiB>
+/// The requests to the caches, what is asked for `AheadMiB` early, and what a block writes.
+template <class Reads, class Stores, class Layout, int AheadMiB>
+std::string requests_in_name() {
+  return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name +
+         (AheadMiB > 0 ? "_ahead" + std::to_string(AheadMiB) : "") + text_of(Layout()).name;
+}
+
+template <class Reads, class Stores, class Layout, int AheadMiB>
 std::string requests_in_code() {
+  const std::string ahead = AheadMiB > 0 ? ", " + std::to_string(AheadMiB) + " << 20" : "";
+  const bool is_default = std::is_same_v<Layout, Line> && AheadMiB == 0;
   return std::string(Named<Reads>::code) + ", " + Named<Stores>::code +
-         (AheadMiB > 0 ? ", " + std::to_string(AheadMiB) + " << 20>" : ">");
+         (is_default ? "" : ", " + text_of(Layout()).code + ahead) + ">";
+}
+
+/// Calls `use(tile)` for each tile that the sweep tries.
+template <class Use>
+void for_each_tile(Use use) {
+  use(Tile<64, 2048>());
+  use(Tile<64, 4096>());
+  use(Tile<64, 4096, Order::down>());
+  use(Tile<64, 8192, Order::down>());
+  use(Tile<128, 2048>());
+  use(Tile<128, 4096>());
 }
 
 template <class Reads, class Stores>
@@ -64,6 +91,7 @@ void for_each_policy(Use use) {
     use(Policies<Reads, EvictFirstStores>{});
   };
   with(Named<PlainAccess>{});
+  with(Named<StreamingAccess>{});
   with(Named<PassL1>{});
   with(Named<HintedReads<L2Priority::evict_first>>{});
   with(Named<KeepReads>{});

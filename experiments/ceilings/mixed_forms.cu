@@ -1,26 +1,28 @@
 // Ways to move the bytes of a dequantization. Every number of threads and elements with every width
 // of loads, from one stream and from two, with the requests to the caches that an earlier sweep
-// found fastest; and every request on the shapes that it found fastest, reading ahead too.
+// found fastest; every request on the shapes that it found fastest, reading ahead too; and tiles,
+// for what all blocks hold at once.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
 namespace {
 
 template <int Threads, int Elements, class Unit, int Streams, class Reads, class Stores,
-          int AheadMiB = 0>
+          class Layout = Line, int AheadMiB = 0>
 void add_mixed() {
   constexpr unsigned width = sizeof(Unit);
   // At once, so that there is nothing left to load: 9 bytes for two elements, 8 of them codes.
   constexpr int loads = static_cast<int>(ceil_div((Streams == 1 ? 9 : 8) * Elements, 2 * width));
   constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
   const auto text = [](int number) { return std::to_string(number); };
-  add<Mixed>(
-      "mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
-          (Streams == 2 ? "_two_streams" : "") + requests_in_name<Reads, Stores, AheadMiB>(),
-      "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " + text(loads) +
-          ", " + text(Streams) + ", " + requests_in_code<Reads, Stores, AheadMiB>(),
-      launch_mixing<
-          MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores, AheadMiB << 20>>);
+  add<Mixed>("mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
+                 (Streams == 2 ? "_two_streams" : "") +
+                 requests_in_name<Reads, Stores, Layout, AheadMiB>(),
+             "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " +
+                 text(loads) + ", " + text(Streams) + ", " +
+                 requests_in_code<Reads, Stores, Layout, AheadMiB>(),
+             launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores, Layout,
+                                     AheadMiB << 20>>);
 }
 
 template <int Threads, int Elements, class Unit>
@@ -53,11 +55,18 @@ void add_policies() {
 }
 
 template <int Threads, int Elements, class Unit>
+void add_tiles() {
+  for_each_tile([]<class Layout>(Layout) {
+    add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, Layout>();
+  });
+}
+
+template <int Threads, int Elements, class Unit>
 void add_reading_ahead() {
-  add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, 2>();
-  add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess, 2>();
-  add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess, 2>();
-  add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess, 2>();
+  add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, Line, 2>();
+  add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess, Line, 2>();
+  add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess, Line, 2>();
+  add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess, Line, 2>();
 }
 
 template <class Unit>
@@ -78,6 +87,13 @@ void add_all_reading_ahead() {
   add_policies<512, 2, std::uint32_t, 2>();
   add_policies<512, 2, uint4, 1>();
   add_policies<256, 1, uint4, 1>();
+  add_tiles<64, 4, uint2>();
+  add_tiles<64, 8, uint2>();
+  add_tiles<128, 4, uint2>();
+  add_tiles<128, 8, uint2>();
+  add_tiles<256, 4, uint2>();
+  add_tiles<64, 8, uint4>();
+  add_tiles<128, 8, uint4>();
   add_all_reading_ahead<std::uint32_t>();
   add_all_reading_ahead<uint2>();
   return true;

@@ -25,6 +25,7 @@ struct Mixed : Traffic {
 
 /// Output sizes of the sweep, from a small matrix to far above the size of a cache, closest where
 /// one form gives way to another. 448 MiB is a large layer's: 28672 x 8192 weights.
-inline constexpr std::array<std::uint64_t, 10> sizes_mib = {1, 2, 4, 8, 16, 32, 40, 128, 448, 3072};
+inline constexpr std::array<std::uint64_t, 11> sizes_mib = {1,  2,  4,   6,   8,   16,
+                                                            20, 32, 128, 448, 3072};
 
 }  // namespace reprolab::ceilings

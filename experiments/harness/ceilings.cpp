@@ -10,6 +10,7 @@
 
 #include "experiments/harness/errors.hpp"
 #include "profiling/ceilings.hpp"
+#include "profiling/cuda_check.hpp"
 
 namespace reprolab {
 namespace {
@@ -25,11 +26,12 @@ std::uint64_t copied(const ProblemFacts& facts) {
   return bytes - bytes % std::max(std::bit_floor(bytes) >> 7, std::uint64_t{1});
 }
 
-/// A slot's output from the 16-byte boundary at or before its start on, where a problem has moved
-/// it off one; that much memory belongs to the slot.
+/// A slot's output from an address on at which device memory may begin, where a problem has moved
+/// it off one; that much memory belongs to the slot. At other multiples of 16 bytes a ceiling is
+/// slower (at 1024 x 4096 weights by 6 % on an H200).
 void* output(const Workload& workload, int slot) {
   auto* const start = static_cast<std::byte*>(workload.output(slot));
-  return start - reinterpret_cast<std::uintptr_t>(start) % 16;
+  return start - reinterpret_cast<std::uintptr_t>(start) % profiling::DeviceBuffer::alignment;
 }
 
 /// Copies from a slot written a full rotation ago to the slot before it, which was just read.

@@ -57,8 +57,8 @@ class Workload {
 
   virtual Support supports(const std::string& kernel) const = 0;
   virtual cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const = 0;
-  /// The output of a slot; its memory is `guard_bytes` longer than that, and begins at the 16-byte
-  /// boundary before it at the latest.
+  /// The output of a slot; its memory is `guard_bytes` longer than that, and begins at the multiple
+  /// of `DeviceBuffer::alignment` before it at the latest.
   virtual void* output(int slot) const = 0;
   /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
   virtual std::span<const std::byte> input(int slot) const = 0;

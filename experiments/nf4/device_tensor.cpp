@@ -3,7 +3,10 @@
 namespace reprolab::nf4 {
 namespace {
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+constexpr std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t unit = profiling::DeviceBuffer::alignment;
+  return (bytes + unit - 1) / unit * unit;
+}
 
 /// Converts the reference's weight type to the kernels' output type.
 OutputType output_type(reference::WeightType type) {

@@ -35,6 +35,7 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
       for (const char* reads : {"plain", "evict_last"}) {
         EXPECT_TRUE(has(copies, fmt::format("copy_{}_{}_plain", shape, reads))) << shape;
       }
+      EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs", shape))) << shape;
       for (const int width : {4, 8, 16}) {
         for (const char* streams : {"", "_two_streams"}) {
           const auto name = fmt::format("mixed_{}_load{}{}_evict_last_cs", shape, width, streams);
@@ -43,7 +44,7 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
       }
     }
   }
-  for (const char* reads : {"plain", "no_allocate", "evict_first", "evict_last"}) {
+  for (const char* reads : {"plain", "cs", "no_allocate", "evict_first", "evict_last"}) {
     for (const char* stores : {"plain", "cs", "evict_first"}) {
       EXPECT_TRUE(has(copies, fmt::format("copy_128x1_{}_{}", reads, stores)));
       EXPECT_TRUE(has(mixtures, fmt::format("mixed_512x2_load16_{}_{}", reads, stores)));
@@ -52,6 +53,13 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
   for (const char* shape : {"512x1", "1024x1", "512x2", "1024x2", "256x4", "128x8"}) {
     for (const char* reads : {"cs", "evict_last"}) {
       EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load4_{}_cs_ahead2", shape, reads)));
+    }
+  }
+  for (const char* shape : {"64x4", "64x8", "128x4", "128x8", "256x4"}) {
+    for (const char* tile :
+         {"64of2048", "64of4096", "64of4096_down", "64of8192_down", "128of2048", "128of4096"}) {
+      EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs_tile{}", shape, tile)));
+      EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load8_cs_cs_tile{}", shape, tile)));
     }
   }
   for (const int kib : {2, 4, 8, 16, 32}) {
@@ -67,11 +75,18 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "CopyForm<256, 2, HintedReads<L2Priority::evict_first>, StreamingAccess>");
   EXPECT_EQ(code_of<Copy>("bulk_16k_evict_last_plain"), "BulkForm<16384, true, false>");
   EXPECT_EQ(code_of<Copy>("copy_256x1_evict_last_cs_ahead4"),
-            "CopyForm<256, 1, KeepReads, StreamingAccess, 4 << 20>");
+            "CopyForm<256, 1, KeepReads, StreamingAccess, Line, 4 << 20>");
+  EXPECT_EQ(code_of<Copy>("copy_64x8_cs_cs_tile128of4096"),
+            "CopyForm<64, 8, StreamingAccess, StreamingAccess, Tile<128, 4096>>");
+  EXPECT_EQ(code_of<Copy>("copy_128x4_cs_cs_tile64of4096_down"),
+            "CopyForm<128, 4, StreamingAccess, StreamingAccess, Tile<64, 4096, Order::down>>");
   EXPECT_EQ(code_of<Mixed>("mixed_512x2_load16_plain_plain"),
             "MixedForm<512, 2, uint4, 1, 1, PlainAccess, PlainAccess>");
-  EXPECT_EQ(code_of<Mixed>("mixed_512x2_load4_cs_cs_ahead2"),
-            "MixedForm<512, 2, std::uint32_t, 3, 1, StreamingAccess, StreamingAccess, 2 << 20>");
+  EXPECT_EQ(
+      code_of<Mixed>("mixed_512x2_load4_cs_cs_ahead2"),
+      "MixedForm<512, 2, std::uint32_t, 3, 1, StreamingAccess, StreamingAccess, Line, 2 << 20>");
+  EXPECT_EQ(code_of<Mixed>("mixed_128x8_load16_cs_cs_tile64of2048"),
+            "MixedForm<128, 8, uint4, 3, 1, StreamingAccess, StreamingAccess, Tile<64, 2048>>");
   // 9 bytes for two elements, or 8 of codes in a stream of their own.
   EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_evict_last_cs"),
             "MixedForm<64, 8, std::uint32_t, 9, 1, KeepReads, StreamingAccess>");
