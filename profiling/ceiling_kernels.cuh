@@ -53,8 +53,8 @@ struct Line {
 enum class Order { across, down };
 
 /// Blocks are tiles: rows of `Width` bytes, `Stride` bytes apart. Tiles side by side make a panel;
-/// behind the last whole panel, blocks are lines. On an H200, tiles are the faster way to move 2 to
-/// 20 MiB, about as much as its multiprocessors hold at once.
+/// behind the last whole panel, blocks are lines. On an H200, tiles are the faster way to move most
+/// sizes of 2 to 20 MiB, about as much as its multiprocessors hold at once.
 template <unsigned Width, unsigned Stride, Order order = Order::across>
 struct Tile {
   static_assert(Width % element_bytes == 0 && Stride % Width == 0);
