@@ -13,12 +13,10 @@
 
 #include "common/access.cuh"
 #include "common/bulk_copy.cuh"
+#include "profiling/ceiling_layouts.cuh"
 #include "profiling/ceilings.hpp"
 
 namespace reprolab::profiling::ceilings {
-
-/// 16 bytes, the widest access of one thread. The last element of a buffer may be shorter.
-inline constexpr unsigned element_bytes = 16;
 
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
@@ -31,75 +29,6 @@ inline unsigned blocks_for(std::uint64_t bytes, std::uint64_t bytes_per_block) {
 
 /// What L2 is asked for at a time where a form reads ahead.
 inline constexpr unsigned burst_bytes = 32 << 10;
-
-// ---- Where a block writes ----
-
-/// Blocks are lines: bytes one behind the other.
-struct Line {
-  template <unsigned BlockBytes>
-  __device__ static bool has_block(std::uint64_t begin, std::uint64_t bytes) {
-    return begin + BlockBytes <= bytes;
-  }
-  template <unsigned>
-  __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset, std::uint64_t) {
-    return begin + offset;
-  }
-  template <unsigned Bytes>
-  static constexpr std::uint64_t apart = Bytes;
-};
-
-/// The order in which blocks take the tiles of a buffer: those side by side first, or those one
-/// below the other.
-enum class Order { across, down };
-
-/// Blocks are tiles: rows of `Width` bytes, `Stride` bytes apart. Tiles side by side make a panel;
-/// behind the last whole panel, blocks are lines. On an H200, tiles are the faster way to move most
-/// sizes of 2 to 20 MiB, about as much as its multiprocessors hold at once.
-template <unsigned Width, unsigned Stride, Order order = Order::across>
-struct Tile {
-  static_assert(Width % element_bytes == 0 && Stride % Width == 0);
-  template <unsigned BlockBytes>
-  static constexpr std::uint64_t panel_bytes = std::uint64_t{BlockBytes / Width} * Stride;
-
-  /// Whether the block that would be the line from `begin` on is a tile of a buffer of `bytes`.
-  template <unsigned BlockBytes>
-  __device__ static bool has_block(std::uint64_t begin, std::uint64_t bytes) {
-    constexpr std::uint64_t panel = panel_bytes<BlockBytes>;
-    return begin / panel * panel + panel <= bytes;
-  }
-  /// Where the byte at `offset` of that block is in the buffer.
-  template <unsigned BlockBytes>
-  __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset, std::uint64_t bytes) {
-    static_assert(BlockBytes % Width == 0);
-    constexpr unsigned across = Stride / Width;
-    const auto block = static_cast<unsigned>(begin / BlockBytes);
-    const auto panels = static_cast<unsigned>(bytes / panel_bytes<BlockBytes>);
-    const unsigned panel = order == Order::across ? block / across : block % panels;
-    const unsigned column = order == Order::across ? block % across : block / panels;
-    return panel * panel_bytes<BlockBytes> + offset / Width * Stride + column * Width +
-           offset % Width;
-  }
-  /// How far apart in the buffer is what is `Bytes`, some whole rows, apart in a block.
-  template <unsigned Bytes>
-  requires(Bytes % Width ==
-           0) static constexpr std::uint64_t apart = std::uint64_t{Bytes / Width} * Stride;
-};
-
-/// Calls `use(place)` if all of the block is in a buffer of `bytes`: `place(i)` is where the
-/// thread's element `i` begins. Otherwise returns false.
-template <class Layout, unsigned Threads, unsigned Elements, class Use>
-__device__ bool with_places(std::uint64_t bytes, Use use) {
-  constexpr unsigned row = Threads * element_bytes, block = row * Elements;
-  const std::uint64_t begin = std::uint64_t{blockIdx.x} * block;
-  const unsigned offset = threadIdx.x * element_bytes;
-  const auto use_layout = [&]<class Blocks>(Blocks) {
-    if (!Blocks::template has_block<block>(begin, bytes)) return false;
-    const std::uint64_t first = Blocks::template place<block>(begin, offset, bytes);
-    use([=](unsigned i) { return first + i * Blocks::template apart<row>; });
-    return true;
-  };
-  return use_layout(Layout()) || use_layout(Line());
-}
 
 // ---- Copies ----
 

@@ -40,8 +40,8 @@ void check(cudaError_t error, std::string_view what,
 /// Device memory: move-only, aligned; a null pointer if it has zero bytes.
 class DeviceBuffer {
  public:
-  static constexpr std::size_t alignment =
-      256;  ///< In bytes, as the CUDA programming guide has it.
+  /// In bytes; the CUDA programming guide promises it.
+  static constexpr std::size_t alignment = 256;
 
   DeviceBuffer() = default;
   /// Throws std::runtime_error that says how much was requested and how much is free.

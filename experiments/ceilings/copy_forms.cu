@@ -1,6 +1,6 @@
 // Ways to copy. Every number of threads and elements with the requests to the caches that an
 // earlier sweep found fastest; every request on the shapes that it found fastest, reading ahead
-// too; tiles, for what all blocks hold at once; and bulk copies.
+// too; tiles, for buffers that the blocks hold whole at one time; and bulk copies.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
@@ -10,9 +10,9 @@ template <int Threads, int Elements, class Reads, class Stores, class Layout = L
           int AheadMiB = 0>
 void add_copy() {
   add<Copy>("copy_" + std::to_string(Threads) + "x" + std::to_string(Elements) +
-                requests_in_name<Reads, Stores, Layout, AheadMiB>(),
+                rest_of_name<Reads, Stores, Layout, AheadMiB>(),
             "CopyForm<" + std::to_string(Threads) + ", " + std::to_string(Elements) + ", " +
-                requests_in_code<Reads, Stores, Layout, AheadMiB>(),
+                rest_of_code<Reads, Stores, Layout, AheadMiB>(),
             launch_copying<CopyForm<Threads, Elements, Reads, Stores, Layout, AheadMiB << 20>>);
 }
 

@@ -40,7 +40,7 @@ struct Named<EvictFirstStores> {
   static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
 };
 
-/// What a block writes: at the end of a form's name, and in the code.
+/// Where a block writes: at the end of a form's name, and in the code.
 struct LayoutText {
   std::string name, code;
 };
@@ -53,15 +53,16 @@ LayoutText text_of(Tile<Width, Stride, order>) {
           "Tile<" + width + ", " + stride + (down ? ", Order::down>" : ">")};
 }
 
-/// The requests to the caches, what is asked for `AheadMiB` early, and what a block writes.
+/// The rest of a form after its shape: the requests to the caches, those made `AheadMiB` early, and
+/// where a block writes.
 template <class Reads, class Stores, class Layout, int AheadMiB>
-std::string requests_in_name() {
+std::string rest_of_name() {
   return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name +
          (AheadMiB > 0 ? "_ahead" + std::to_string(AheadMiB) : "") + text_of(Layout()).name;
 }
 
 template <class Reads, class Stores, class Layout, int AheadMiB>
-std::string requests_in_code() {
+std::string rest_of_code() {
   const std::string ahead = AheadMiB > 0 ? ", " + std::to_string(AheadMiB) + " << 20" : "";
   const bool is_default = std::is_same_v<Layout, Line> && AheadMiB == 0;
   return std::string(Named<Reads>::code) + ", " + Named<Stores>::code +

@@ -1,7 +1,7 @@
 // Ways to move the bytes of a dequantization. Every number of threads and elements with every width
 // of loads, from one stream and from two, with the requests to the caches that an earlier sweep
 // found fastest; every request on the shapes that it found fastest, reading ahead too; and tiles,
-// for what all blocks hold at once.
+// for buffers that the blocks hold whole at one time.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
@@ -15,14 +15,13 @@ void add_mixed() {
   constexpr int loads = static_cast<int>(ceil_div((Streams == 1 ? 9 : 8) * Elements, 2 * width));
   constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
   const auto text = [](int number) { return std::to_string(number); };
-  add<Mixed>("mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
-                 (Streams == 2 ? "_two_streams" : "") +
-                 requests_in_name<Reads, Stores, Layout, AheadMiB>(),
-             "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " +
-                 text(loads) + ", " + text(Streams) + ", " +
-                 requests_in_code<Reads, Stores, Layout, AheadMiB>(),
-             launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores, Layout,
-                                     AheadMiB << 20>>);
+  add<Mixed>(
+      "mixed_" + text(Threads) + "x" + text(Elements) + "_load" + text(width) +
+          (Streams == 2 ? "_two_streams" : "") + rest_of_name<Reads, Stores, Layout, AheadMiB>(),
+      "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " + text(loads) +
+          ", " + text(Streams) + ", " + rest_of_code<Reads, Stores, Layout, AheadMiB>(),
+      launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores, Layout,
+                              AheadMiB << 20>>);
 }
 
 template <int Threads, int Elements, class Unit>

@@ -45,30 +45,10 @@ inline std::uint32_t word_of(const DeviceBuffer& buffer) {
 
 /// Sizes around every boundary: element, cache line, block, and several blocks; and one for every
 /// form of the ceilings (profiling/ceilings.cu), few of them whole panels of tiles.
-inline const std::vector<std::uint64_t> sizes = {1,
-                                                 3,
-                                                 15,
-                                                 16,
-                                                 17,
-                                                 127,
-                                                 128,
-                                                 129,
-                                                 2047,
-                                                 2048,
-                                                 2049,
-                                                 16383,
-                                                 16384,
-                                                 16385,
-                                                 70001,
-                                                 65536,
-                                                 262149,
-                                                 1 << 20,
-                                                 (2 << 20) + 70001,
-                                                 5000011,
-                                                 (6 << 20) - 1,
-                                                 (9 << 20) + 5,
-                                                 (20 << 20) + 16,
-                                                 (25 << 20) + 1};
+inline const std::vector<std::uint64_t> sizes = {
+    1,       3,       15,      16,      17,       127,      128,     129,    2047,
+    2048,    2049,    16383,   16384,   16385,    65536,    70001,   262149, 1048576,
+    2200001, 5000011, 6291455, 9437189, 21000016, 26214401, 38800003};
 inline constexpr std::uint64_t guard_bytes = 4096;
 
 inline void expect_pattern(const Bytes& bytes, std::uint64_t size) {
