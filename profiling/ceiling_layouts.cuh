@@ -15,21 +15,17 @@ struct Line {
     return begin + BlockBytes <= bytes;
   }
   template <unsigned>
-  __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset, std::uint64_t) {
+  __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset) {
     return begin + offset;
   }
   template <unsigned Bytes>
   static constexpr std::uint64_t apart = Bytes;
 };
 
-/// The order in which blocks take the tiles of a buffer: those side by side first, or those one
-/// below the other.
-enum class Order { across, down };
-
 /// Blocks are tiles: rows of `Width` bytes, `Stride` bytes apart. Tiles side by side make a panel;
 /// behind the last whole panel, blocks are lines. On an H200, tiles are the faster way to move most
 /// sizes of 2 to 20 MiB, about as much as its multiprocessors hold at once.
-template <unsigned Width, unsigned Stride, Order order = Order::across>
+template <unsigned Width, unsigned Stride>
 struct Tile {
   static_assert(Width % element_bytes == 0 && Stride % Width == 0);
   template <unsigned BlockBytes>
@@ -43,15 +39,11 @@ struct Tile {
   }
   /// Where the byte at `offset` of that block is in the buffer.
   template <unsigned BlockBytes>
-  __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset, std::uint64_t bytes) {
+  __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset) {
     static_assert(BlockBytes % Width == 0);
-    constexpr unsigned across = Stride / Width;
-    const auto block = static_cast<unsigned>(begin / BlockBytes);
-    const auto panels = static_cast<unsigned>(bytes / panel_bytes<BlockBytes>);
-    const unsigned panel = order == Order::across ? block / across : block % panels;
-    const unsigned column = order == Order::across ? block % across : block / panels;
-    return panel * panel_bytes<BlockBytes> + offset / Width * Stride + column * Width +
-           offset % Width;
+    constexpr std::uint64_t panel = panel_bytes<BlockBytes>;
+    const auto column = static_cast<unsigned>(begin % panel / BlockBytes);
+    return begin / panel * panel + offset / Width * Stride + column * Width + offset % Width;
   }
   /// How far apart in the buffer is what is `Bytes`, some whole rows, apart in a block.
   template <unsigned Bytes>
@@ -68,7 +60,7 @@ __device__ bool with_places(std::uint64_t bytes, Use use) {
   const unsigned offset = threadIdx.x * element_bytes;
   const auto use_layout = [&]<class Blocks>(Blocks) {
     if (!Blocks::template has_block<block>(begin, bytes)) return false;
-    const std::uint64_t first = Blocks::template place<block>(begin, offset, bytes);
+    const std::uint64_t first = Blocks::template place<block>(begin, offset);
     use([=](unsigned i) { return first + i * Blocks::template apart<row>; });
     return true;
   };

@@ -35,7 +35,7 @@ constexpr Fastest copies[] = {
 };
 constexpr Fastest few_reads[] = {
     {3 << 19, launch_mixing<MixedForm<256, 4, uint2, 3, 1, StreamingAccess, StreamingAccess>>},
-    {7 << 20, launch_mixing<
+    {5 << 20, launch_mixing<
                   MixedForm<64, 4, uint2, 3, 1, StreamingAccess, StreamingAccess, Tile<64, 2048>>>},
     {24 << 20,
      launch_mixing<

@@ -45,12 +45,10 @@ struct LayoutText {
   std::string name, code;
 };
 inline LayoutText text_of(Line) { return {"", "Line"}; }
-template <unsigned Width, unsigned Stride, Order order>
-LayoutText text_of(Tile<Width, Stride, order>) {
+template <unsigned Width, unsigned Stride>
+LayoutText text_of(Tile<Width, Stride>) {
   const auto width = std::to_string(Width), stride = std::to_string(Stride);
-  const bool down = order == Order::down;
-  return {"_tile" + width + "of" + stride + (down ? "_down" : ""),
-          "Tile<" + width + ", " + stride + (down ? ", Order::down>" : ">")};
+  return {"_tile" + width + "of" + stride, "Tile<" + width + ", " + stride + ">"};
 }
 
 /// The rest of a form after its shape: the requests to the caches, those made `AheadMiB` early, and
@@ -74,8 +72,6 @@ template <class Use>
 void for_each_tile(Use use) {
   use(Tile<64, 2048>());
   use(Tile<64, 4096>());
-  use(Tile<64, 4096, Order::down>());
-  use(Tile<64, 8192, Order::down>());
   use(Tile<128, 2048>());
   use(Tile<128, 4096>());
 }

@@ -56,8 +56,7 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
     }
   }
   for (const char* shape : {"64x4", "64x8", "128x4", "128x8", "256x4"}) {
-    for (const char* tile :
-         {"64of2048", "64of4096", "64of4096_down", "64of8192_down", "128of2048", "128of4096"}) {
+    for (const char* tile : {"64of2048", "64of4096", "128of2048", "128of4096"}) {
       EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs_tile{}", shape, tile)));
       EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load8_cs_cs_tile{}", shape, tile)));
     }
@@ -78,8 +77,6 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "CopyForm<256, 1, KeepReads, StreamingAccess, Line, 4 << 20>");
   EXPECT_EQ(code_of<Copy>("copy_64x8_cs_cs_tile128of4096"),
             "CopyForm<64, 8, StreamingAccess, StreamingAccess, Tile<128, 4096>>");
-  EXPECT_EQ(code_of<Copy>("copy_128x4_cs_cs_tile64of4096_down"),
-            "CopyForm<128, 4, StreamingAccess, StreamingAccess, Tile<64, 4096, Order::down>>");
   EXPECT_EQ(code_of<Mixed>("mixed_512x2_load16_plain_plain"),
             "MixedForm<512, 2, uint4, 1, 1, PlainAccess, PlainAccess>");
   EXPECT_EQ(
