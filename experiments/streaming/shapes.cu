@@ -82,6 +82,10 @@ Register<Problem> ahead() {
 
 const Register<Problem> shapes[] = {
     // How the work is cut.
+    shape<32, 8>(),
+    shape<64, 2>(),
+    shape<64, 4>(),
+    shape<64, 8>(),
     shape<128, 1>(),
     shape<128, 2>(),
     shape<128, 4>(),

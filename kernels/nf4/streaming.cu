@@ -22,13 +22,16 @@ struct Choice {
   std::int64_t most_weights;
   cudaError_t (*launch)(const Problem&, cudaStream_t);
 };
-using Small = StreamShape<256, 4>;
+using Small = StreamShape<64, 4>;
+using SmallNested = StreamShape<256, 4>;
 using Large = StreamShape<512, 2>;
 constexpr Choice choices[] = {
-    {8'000'000, launch_streaming<Small>},
-    {9'000'000, launch_streaming<Small, Large>},
-    {40'000'000, launch_streaming<StreamShape<256, 2>, Large>},
-    {std::numeric_limits<std::int64_t>::max(), launch_streaming<StreamShape<1024, 1>, Large>},
+    {6'000'000, launch_streaming<Small, SmallNested, Small>},
+    {9'000'000, launch_streaming<Small, SmallNested, Large>},
+    {14'000'000, launch_streaming<StreamShape<128, 8>, Large, Large>},
+    {50'000'000, launch_streaming<StreamShape<512, 1>, Large, Large>},
+    {std::numeric_limits<std::int64_t>::max(),
+     launch_streaming<StreamShape<1024, 1>, Large, Large>},
 };
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {

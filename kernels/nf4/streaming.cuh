@@ -20,7 +20,7 @@ namespace reprolab::nf4 {
 template <int Threads, int WordsPerThread, class Reads = StreamingAccess,
           class Stores = StreamingAccess, int AheadWords = 512 << 10, int BurstWords = 8 << 10>
 struct StreamShape {
-  static_assert(Threads >= 128);  // enough to fill the table, and for the weights in no word
+  static_assert(Threads % 32 == 0);
   static_assert(BurstWords % (Threads * WordsPerThread) == 0);
   using Loads = Reads;
   using Writes = Stores;
@@ -57,9 +57,10 @@ __global__ void __launch_bounds__(Shape::threads)
   const auto block_of = [&](Index weight) { return weight >> scales.shift; };
   const Index tile = static_cast<Index>(blockIdx.x) * Shape::tile_words;
   if (tile >= words.count) {
-    // A last block for the weights before and after the words, one per thread.
-    const Index weight = threadIdx.x < words.first ? Index{threadIdx.x}
-                                                   : words.count * weights_per_word + threadIdx.x;
+    // The last blocks are for the weights that are in no tile, one per thread.
+    const Index tile_threads = words.count / Shape::words;
+    const Index rest = static_cast<Index>(blockIdx.x) * Shape::threads + threadIdx.x - tile_threads;
+    const Index weight = rest < words.first ? rest : words.count * weights_per_word + rest;
     const bool exists = weight < n;
     const std::uint8_t byte = exists ? codes[weight / 2] : 0;
     const auto loaded =
@@ -80,37 +81,41 @@ __global__ void __launch_bounds__(Shape::threads)
   }
 
   // All loads come before the barrier, so all are in flight at once.
-  const Index own = tile + threadIdx.x, last_block = block_of(n - 1);
-  const auto exists = [&](int i) { return own + i * Shape::threads < words.count; };
+  const Index own = tile + threadIdx.x;
   const std::uint32_t* const own_codes = words.codes + own;
-  std::uint32_t word[Shape::words] = {}, next[Shape::words] = {};
+  std::uint32_t word[Shape::words], next[Shape::words] = {};
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    if (exists(i)) word[i] = reads.load(own_codes + i * Shape::threads);
-    if (exists(i) && !Aligned) next[i] = reads.load(own_codes + i * Shape::threads + 1);
+    word[i] = reads.load(own_codes + i * Shape::threads);
+    if (!Aligned) next[i] = reads.load(own_codes + i * Shape::threads + 1);
   }
 
-  // Where words are not aligned, a word may have the scales of two blocks. Half a warp then loads
-  // each scale of the warp's 32 words once, and the other half those of its next 32. Each half
-  // counts in parts of a block that are no longer than 32 words. So every group of 32 words begins
-  // equally far into a part, and a lane finds its scales at the same lanes for each group.
-  constexpr unsigned half = 16;
-  constexpr unsigned log2_warp = 8;  // of the weights in a group
-  static_assert(32 * weights_per_word == 1 << log2_warp);
-  const unsigned lane = threadIdx.x % 32, log2_part = min(scales.shift, int{log2_warp});
+  // A thread with one aligned word loads its scale. Otherwise a warp loads those of each 32 words
+  // once, in 8 lanes, or in 16 if words are not aligned: then there can be 9, and two in a word. So
+  // one load serves several such groups, which are `Threads` words apart. Lanes count in parts of a
+  // block that are no longer than a group. So every group begins equally far into a part, and a
+  // lane finds its scales at the same lanes for each group.
+  constexpr bool own_scale = Aligned && Shape::words == 1;
+  constexpr int share = Aligned ? 8 : 16;
+  constexpr int groups = 32 / share < Shape::words ? 32 / share : Shape::words;
+  static_assert(Shape::words % groups == 0);
+  constexpr unsigned log2_group = 8;  // of its weights
+  static_assert(32 * weights_per_word == 1 << log2_group);
+  const int lane = threadIdx.x % 32, log2_part = min(scales.shift, int{log2_group});
   const unsigned into_part = words.first & ((1u << log2_part) - 1);
-  const auto parts_until = [&](unsigned weight) { return (into_part + weight) >> log2_part; };
-  const Index first_of_half = own - lane + lane / half * Shape::threads;
-  const Index part = (first_weight(first_of_half) >> log2_part) +
-                     min(lane % half, parts_until((1u << log2_warp) - 1));
-  constexpr int loads = Aligned ? Shape::words : (Shape::words + 1) / 2;
-  typename Scales::Loaded loaded[loads];
+  const auto parts_until = [&](unsigned weight) -> int {
+    return (into_part + weight) >> log2_part;
+  };
+  const Index first_of_group = own - lane + min(lane / share, groups - 1) * Shape::threads;
+  const Index part = (first_weight(first_of_group) >> log2_part) +
+                     min(lane % share, parts_until((1u << log2_group) - 1));
+  typename Scales::Loaded loaded[Shape::words / groups];
 #pragma unroll
-  for (int i = 0; i < loads; ++i) {
-    const int weights = (Aligned ? i : 2 * i) * Shape::threads * weights_per_word;
-    const Index block = Aligned ? block_of(first_weight(own) + weights)
-                                : (part + (weights >> log2_part)) >> (scales.shift - log2_part);
-    loaded[i] = Scales::load(reads, scales, min(block, last_block));
+  for (int i = 0; i < Shape::words / groups; ++i) {
+    const int weights = i * groups * Shape::threads * weights_per_word;
+    const Index block = own_scale ? block_of(first_weight(own))
+                                  : (part + (weights >> log2_part)) >> (scales.shift - log2_part);
+    loaded[i] = Scales::load(reads, scales, block);
   }
   fill_tables();
 
@@ -120,45 +125,46 @@ __global__ void __launch_bounds__(Shape::threads)
             last_scale = parts_until(lane * weights_per_word + weights_per_word - 1);
   // A block that begins inside a word does so at the same place in every word.
   const int before = Aligned ? 0 : static_cast<int>(-words.first % weights_per_word);
-  // Threads past the end decode a word of zeros, because a branch around it would cost the others.
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
-    const float scale = Scales::value(storage, scales, loaded[Aligned ? i : i / 2]);
-    const int from = i % 2 * half;
-    const float first = Aligned ? scale : __shfl_sync(~0u, scale, from + first_scale),
-                last = Aligned ? scale : __shfl_sync(~0u, scale, from + last_scale);
+    const float scale = Scales::value(storage, scales, loaded[i / groups]);
+    const int from = i % groups * share;
+    const float first = own_scale ? scale : __shfl_sync(~0u, scale, from + first_scale),
+                last = Aligned ? first : __shfl_sync(~0u, scale, from + last_scale);
     const auto offsets = entry_offsets(word[i], next[i], Aligned ? 0 : words.shift);
     const uint4 weights =
         decoded<Out>(table, offsets, [=](int k) { return k < before ? first : last; });
-    if (exists(i)) stores.store(own_weights + i * Shape::threads, weights);
+    stores.store(own_weights + i * Shape::threads, weights);
   }
 }
 
-/// Enqueues the walk of `cut` for one combination of types.
+/// Enqueues the walk of `cut`, as far as it fills tiles, for one combination of types.
 template <class Shape, bool Aligned, class Index, class ScaleReader, class Out>
 cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>& cut,
                               cudaStream_t stream) {
-  const std::int64_t blocks = (cut.count + Shape::tile_words - 1) / Shape::tile_words +
-                              (cut.count * weights_per_word < problem.n ? 1 : 0);
+  const Words<std::int64_t> tiles = cut.in_tiles_of(Shape::tile_words);
+  const std::int64_t rest = problem.n - tiles.count * weights_per_word;
+  const std::int64_t blocks =
+      tiles.count / Shape::tile_words + (rest + Shape::threads - 1) / Shape::threads;
   if (blocks == 0) return cudaSuccess;
   streaming<Shape, Aligned><<<static_cast<unsigned>(blocks), Shape::threads, 0, stream>>>(
-      Words<Index>(cut), problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+      Words<Index>(tiles), problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
       static_cast<Index>(problem.n));
   return cudaGetLastError();
 }
 
-/// Launches the walk in one shape where scales are plain and words aligned, and in another where
-/// one of them is not.
-template <class Plain, class Others = Plain>
+/// Launches the walk in the shape for plain scales, for nested ones, or, whatever the scales, for
+/// words that are not aligned.
+template <class Plain, class Nested = Plain, class Unaligned = Plain>
 cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
   const Words<std::int64_t> cut = words_of(problem);
   return with_problem_types(
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
         constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
-        using Aligned = std::conditional_t<nested, Others, Plain>;
+        using Aligned = std::conditional_t<nested, Nested, Plain>;
         const auto enqueue = cut.are_aligned()
                                  ? enqueue_streaming<Aligned, true, Index, ScaleReader, Out>
-                                 : enqueue_streaming<Others, false, Index, ScaleReader, Out>;
+                                 : enqueue_streaming<Unaligned, false, Index, ScaleReader, Out>;
         return enqueue(problem, cut, stream);
       });
 }

@@ -10,6 +10,8 @@
 
 namespace reprolab::nf4 {
 
+inline constexpr int fewest_per_block = 32;  ///< Weights that share a scale.
+
 /// `count` words from weight `first` on, the first of which begins a cache line of the output, so
 /// that a warp writes whole ones. Fewer than 96 weights, at both ends together, are in none.
 template <class Index>
@@ -27,8 +29,17 @@ struct Words {
         count(static_cast<Index>(other.count)),
         shift(other.shift) {}
 
-  /// Whether every word is one word of codes, and all of its weights have one scale.
-  bool are_aligned() const { return shift == 0 && first % weights_per_word == 0; }
+  /// Whether every word is one word of codes, and the first one begins a block, if blocks are as
+  /// short as they can be. Then a word has one scale, and 32 words have 8 at most.
+  bool are_aligned() const { return shift == 0 && first % fewest_per_block == 0; }
+
+  /// The same without those that would not fill the last of tiles of `tile_words`.
+  Words in_tiles_of(Index tile_words) const {
+    Words tiles = *this;
+    tiles.count -= count % tile_words;
+    if (tiles.count == 0) tiles.first = 0;
+    return tiles;
+  }
 };
 
 /// Nothing outside the problem's codes belongs to a word: where the first or the last one would

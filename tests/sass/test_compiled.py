@@ -200,8 +200,9 @@ def test_requests_to_the_caches_are_what_the_second_wide_store_adds(codes, arch)
 
 HINTS = "StreamingAccess, StreamingAccess, 524288, 8192>"
 STREAM_SHAPES = [
-    ("256, 4", "Plain"),
-    ("256, 2", "Plain"),
+    ("64, 4", "Plain"),
+    ("128, 8", "Plain"),
+    ("512, 1", "Plain"),
     ("1024, 1", "Plain"),
     ("256, 4", "Nested"),
     ("512, 2", "Nested"),
@@ -217,7 +218,7 @@ STREAMS_COMPILED = [
     for index, out in STREAM_TYPES
 ] + [
     (f"{shape}, {HINTS}, false", "unsigned int", scales, "__half")
-    for shape in ("256, 4", "512, 2")
+    for shape in ("64, 4", "512, 2")
     for scales in ("Plain", "Nested")
 ]
 

@@ -84,6 +84,27 @@ TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
   }
 }
 
+/// Blocks shorter and longer than what a warp decodes at once; aligned words that begin with a
+/// block or inside one, words that have two scales, and words of codes that are cut in two.
+TEST_F(OnGpuStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
+  const Proof proof;
+  for (const int block_size : {32, 64, 128, 256, 512, 4096}) {
+    for (const bool nested : {false, true}) {
+      const Tensor tensor = make_row(70001, block_size, nested);
+      for (const int offset : {0, 1, 6, 8, 32}) {
+        const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
+        for (const VariantInfo& kernel : registered_variants<Problem>()) {
+          if (kernel.source_file != source_file) continue;
+          const Verification found = proof.verify(kernel, workload);
+          EXPECT_EQ(name(found.outcome), "bit_exact")
+              << kernel.name << ", " << tensor.quantized.name << ", offset " << offset << ": "
+              << found.reason;
+        }
+      }
+    }
+  }
+}
+
 class ShapesProgram : public Programs {};
 
 TEST_F(ShapesProgram, MeasuresThemBesideTheKernel) {

@@ -122,14 +122,16 @@ TEST_P(OnGpuLongLengths, PastTwoToThe31AndThe32AreTheTileRepeated) {
 
 class OnGpuStreamingLengths : public OnGpuTest {};
 
-/// Each of the kernel's shapes, in both widths of indices, on words that are not aligned.
+/// Each of the kernel's shapes, in both widths of indices: on words that are not aligned, and on
+/// aligned ones, the first of which begins inside a block.
 TEST_F(OnGpuStreamingLengths, MayBeginAnywhere) {
   const auto kernels = registered_kernels();
   const auto streaming = std::ranges::find(kernels, "streaming", &VariantInfo::name);
   ASSERT_NE(streaming, kernels.end());
-  for (const std::int64_t n : {std::int64_t{8'500'000}, std::int64_t{30'000'001},
-                               std::int64_t{60'000'000}, (std::int64_t{1} << 32) + 77}) {
-    for (const int output_at : {1, 8}) {
+  for (const std::int64_t n :
+       {std::int64_t{5'000'001}, std::int64_t{8'500'000}, std::int64_t{12'000'003},
+        std::int64_t{30'000'001}, std::int64_t{60'000'000}, (std::int64_t{1} << 32) + 77}) {
+    for (const int output_at : {1, 8, 32}) {
       SCOPED_TRACE(testing::Message() << n << " weights, output at " << output_at);
       expect_long(*streaming, n, output_at);
     }

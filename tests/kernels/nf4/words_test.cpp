@@ -70,11 +70,25 @@ TEST(Words, AreAlignedWhereCodesAndScalesAre) {
     for (int output_at = 0; output_at < 64; ++output_at) {
       const auto words = words_of(place.problem(codes_at, output_at, 200));
       const int codes_before = (64 - output_at) % 64 / 2;  // bytes, before the first word
-      EXPECT_EQ(words.are_aligned(), output_at % 8 == 0 && (codes_at + codes_before) % 4 == 0)
+      EXPECT_EQ(words.are_aligned(), output_at % 32 == 0 && (codes_at + codes_before) % 4 == 0)
           << codes_at << ", " << output_at;
     }
   }
   EXPECT_EQ(words_of(place.problem(0, 0, 200)).count, 25);
+}
+
+TEST(Words, OfTilesAreThoseThatFillThem) {
+  static Place place;
+  const auto words = words_of(place.problem(0, 32, 232));
+  ASSERT_EQ(words.first, 32);
+  ASSERT_EQ(words.count, 25);
+  for (const std::int64_t tile_words : {1, 5, 25}) {
+    EXPECT_EQ(words.in_tiles_of(tile_words).count, 25);
+    EXPECT_EQ(words.in_tiles_of(tile_words).first, 32);
+  }
+  EXPECT_EQ(words.in_tiles_of(8).count, 24);
+  EXPECT_EQ(words.in_tiles_of(26).count, 0);
+  EXPECT_EQ(words.in_tiles_of(26).first, 0) << "no weight comes before words that are not there";
 }
 
 }  // namespace
