@@ -4,8 +4,8 @@
 // memory. The arrays may begin anywhere (words.hpp).
 //
 // Source: ours.
-// Bound:  memory: on an H200 a large matrix takes 1.02 times as long as cudaMemcpy for the same
-//         bytes, with nested scales 1.03 times. Where 4 to 32 MiB are written, cudaMemcpy
+// Bound:  memory: on an H200 a large matrix takes 1.01 times as long as cudaMemcpy for the same
+//         bytes, with nested scales 1.02 times. Where 4 to 80 MiB are written, cudaMemcpy
 //         takes longer.
 // Alone:  make bench KERNEL=streaming
 #include "kernels/nf4/streaming.cuh"
@@ -16,8 +16,9 @@ namespace reprolab::nf4 {
 namespace {
 
 /// The shapes that were the fastest on an H200, or within 2 % of it, of those that
-/// `make reproduce-streaming` tries. Small matrices want few threads that start at once; large ones
-/// want blocks that come and go. Nothing was measured on other architectures, which get the same.
+/// `make reproduce-streaming` tries. Small matrices want small blocks with much to do per thread;
+/// large ones want blocks that come and go. Nothing was measured on other architectures, which get
+/// the same.
 struct Choice {
   std::int64_t most_weights;
   cudaError_t (*launch)(const Problem&, cudaStream_t);
