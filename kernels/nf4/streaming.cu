@@ -29,10 +29,9 @@ using Large = StreamShape<512, 2>;
 constexpr Choice choices[] = {
     {6'000'000, launch_streaming<Small, SmallNested, Small>},
     {9'000'000, launch_streaming<Small, SmallNested, Large>},
-    {14'000'000, launch_streaming<StreamShape<128, 8>, Large, Large>},
-    {50'000'000, launch_streaming<StreamShape<512, 1>, Large, Large>},
-    {std::numeric_limits<std::int64_t>::max(),
-     launch_streaming<StreamShape<1024, 1>, Large, Large>},
+    {14'000'000, launch_streaming<StreamShape<128, 8>, Large>},
+    {50'000'000, launch_streaming<StreamShape<512, 1>, Large>},
+    {std::numeric_limits<std::int64_t>::max(), launch_streaming<StreamShape<1024, 1>, Large>},
 };
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {

@@ -155,7 +155,7 @@ cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>&
 
 /// Launches the walk in the shape for plain scales, for nested ones, or, whatever the scales, for
 /// words that are not aligned.
-template <class Plain, class Nested = Plain, class Unaligned = Plain>
+template <class Plain, class Nested = Plain, class Unaligned = Nested>
 cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
   const Words<std::int64_t> cut = words_of(problem);
   return with_problem_types(
