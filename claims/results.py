@@ -24,7 +24,8 @@ SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
 CLOCKS = ("events", "activity")  # the instruments that time
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
-MOVING = ("nf4", "transpose", "puzzle", "copy", "mixed")  # families whose problems are of bytes
+# Families whose problems are of bytes.
+MOVING = ("nf4", "transpose", "puzzle", "copy", "mixed", "even")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ PASS = "sweep"
 FAMILIES = {
     "copy": ("Copies: as much read as written", "copy_kernel"),
     "mixed": ("A dequantization's bytes: 9 read for 32 written", "same_bytes"),
+    "even": ("A transposition's bytes: as much read as written, elsewhere", "same_bytes"),
 }
 SHOWN_FORMS = 12
 
@@ -34,8 +35,9 @@ def winners_table(run: Run) -> Table:
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
     for family, (what, ceiling) in FAMILIES.items():
-        rows.append(Group(f"{what}; the ceiling is {ceiling}"))
-        for mib, found in by_size(results, family).items():
+        sizes = by_size(results, family)
+        rows += [Group(f"{what}; the ceiling is {ceiling}")] if sizes else []
+        for mib, found in sizes.items():
             best = [m for m in found if m.best]
             now = next((m for m in found if m.record.kernel == ceiling), None)
             rows.append([str(mib), *winner_cells(best, now)])
@@ -52,16 +54,17 @@ def winners_table(run: Run) -> Table:
 def forms_table(run: Run) -> Table:
     """The forms that come nearest to the fastest over all sizes: copy % at each."""
     results = run[PASS]
-    every = {family: by_size(results, family) for family in FAMILIES}
+    swept = {family: by_size(results, family) for family in FAMILIES}
+    every = {family: found for family, found in swept.items() if found}
     sizes = sorted({mib for found in every.values() for mib in found})
     columns = [KERNEL, *numbers("of fastest %"), *numbers(*(f"{mib} MiB" for mib in sizes), wrap=1)]
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []
-    for family, (what, _) in FAMILIES.items():
-        rows.append(Group(what))
-        found = ranking(every[family])
+    for family, by_mib in every.items():
+        rows.append(Group(FAMILIES[family][0]))
+        found = ranking(by_mib)
         for kernel, mean in list(found.items())[:SHOWN_FORMS]:
-            rows.append([kernel, f"{100 * mean:.1f}", *shares(every[family], kernel, sizes)])
+            rows.append([kernel, f"{100 * mean:.1f}", *shares(by_mib, kernel, sizes)])
         data += [{"kernel": kernel, "mean_of_fastest": mean} for kernel, mean in found.items()]
     notes = [
         f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "

@@ -1,4 +1,5 @@
-// The sweep's two families: ways to copy, and ways to move the bytes of a dequantization.
+// The sweep's families: ways to copy, and ways to move the bytes of a dequantization and of a
+// transposition.
 #include "experiments/harness/family.hpp"
 
 #include "experiments/ceilings/workload.hpp"
@@ -24,7 +25,9 @@ class TrafficFamily : public Family {
 
 TrafficFamily<Copy> copies;
 TrafficFamily<Mixed> mixtures;
-const RegisterFamily registered[] = {RegisterFamily(copies), RegisterFamily(mixtures)};
+TrafficFamily<Even> exchanges;
+const RegisterFamily registered[] = {RegisterFamily(copies), RegisterFamily(mixtures),
+                                     RegisterFamily(exchanges)};
 
 }  // namespace
 }  // namespace reprolab::ceilings

@@ -1,4 +1,4 @@
-// The sweep's two kinds of problems: so many bytes moved, and nothing computed.
+// The sweep's three kinds of problems: so many bytes moved, and nothing computed.
 #pragma once
 
 #include <array>
@@ -16,11 +16,24 @@ struct Copy : Traffic {
   static constexpr std::uint64_t read_of(std::uint64_t write_bytes) { return write_bytes; }
 };
 
+/// So much is read and the pattern of the ceilings is written.
+template <unsigned ReadOf32>
+struct Mixture : Traffic {
+  static constexpr unsigned read_of_32 = ReadOf32;
+  static constexpr std::uint64_t read_of(std::uint64_t write_bytes) {
+    return write_bytes / 32 * ReadOf32;
+  }
+};
+
 /// The bytes of an NF4 dequantization to 16 bits, with a scale for 64 weights: 9 read for 32
-/// written, 8 of them codes. The output is the pattern of the ceilings.
-struct Mixed : Traffic {
+/// written, 8 of them codes.
+struct Mixed : Mixture<9> {
   static constexpr const char* family = "mixed";
-  static constexpr std::uint64_t read_of(std::uint64_t write_bytes) { return write_bytes / 32 * 9; }
+};
+
+/// As many bytes read as written, but not at the same places: those of a transposition.
+struct Even : Mixture<32> {
+  static constexpr const char* family = "even";
 };
 
 /// Output sizes of the sweep, from a small matrix to far above the size of a cache, closest where

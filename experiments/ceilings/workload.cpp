@@ -54,7 +54,7 @@ class TrafficWorkload : public Workload {
   }
   std::span<const std::byte> expected() const override { return {}; }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
-    if (std::is_same_v<Problem, Mixed>) {
+    if (!std::is_same_v<Problem, Copy>) {
       return profiling::ceilings::write_only(to, facts_.output_bytes(), stream);
     }
     profiling::check(cudaMemcpyAsync(to, content(0, matrix), facts_.output_bytes(),
@@ -108,5 +108,6 @@ PlannedProblem plan(std::uint64_t write_bytes) {
 
 template PlannedProblem plan<Copy>(std::uint64_t write_bytes);
 template PlannedProblem plan<Mixed>(std::uint64_t write_bytes);
+template PlannedProblem plan<Even>(std::uint64_t write_bytes);
 
 }  // namespace reprolab::ceilings

@@ -1,4 +1,4 @@
-// A copy, or a dequantization's bytes, as a workload of the harness. Inputs and expected outputs
+// A copy, or the bytes of another kernel, as a workload of the harness. Inputs and expected outputs
 // are made on the device.
 #pragma once
 
@@ -14,5 +14,6 @@ PlannedProblem plan(std::uint64_t write_bytes);
 
 extern template PlannedProblem plan<Copy>(std::uint64_t write_bytes);
 extern template PlannedProblem plan<Mixed>(std::uint64_t write_bytes);
+extern template PlannedProblem plan<Even>(std::uint64_t write_bytes);
 
 }  // namespace reprolab::ceilings

@@ -25,7 +25,7 @@ std::string code_of(const std::string& name) {
 }
 
 TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
-  const auto copies = names<Copy>(), mixtures = names<Mixed>();
+  const auto copies = names<Copy>(), mixtures = names<Mixed>(), exchanges = names<Even>();
   const auto has = [](const auto& all, const std::string& name) {
     return std::ranges::find(all, name) != all.end();
   };
@@ -36,6 +36,9 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
         EXPECT_TRUE(has(copies, fmt::format("copy_{}_{}_plain", shape, reads))) << shape;
       }
       EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs", shape))) << shape;
+      for (const char* requests : {"cs_cs", "evict_last_plain", "evict_last_cs"}) {
+        EXPECT_TRUE(has(exchanges, fmt::format("even_{}_load16_{}", shape, requests))) << shape;
+      }
       for (const int width : {4, 8, 16}) {
         for (const char* streams : {"", "_two_streams"}) {
           const auto name = fmt::format("mixed_{}_load{}{}_evict_last_cs", shape, width, streams);
@@ -59,6 +62,7 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
     for (const char* tile : {"64of2048", "64of4096", "128of2048", "128of4096"}) {
       EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs_tile{}", shape, tile)));
       EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load8_cs_cs_tile{}", shape, tile)));
+      EXPECT_TRUE(has(exchanges, fmt::format("even_{}_load16_cs_cs_tile{}", shape, tile)));
     }
   }
   for (const int kib : {2, 4, 8, 16, 32}) {
@@ -89,11 +93,17 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "MixedForm<64, 8, std::uint32_t, 9, 1, KeepReads, StreamingAccess>");
   EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_two_streams_evict_last_cs"),
             "MixedForm<64, 8, std::uint32_t, 8, 2, KeepReads, StreamingAccess>");
+  EXPECT_EQ(code_of<Even>("even_128x2_load16_evict_last_plain"),
+            "MixedForm<128, 2, uint4, 2, 1, KeepReads, PlainAccess>");
 }
 
-TEST(CeilingProblems, MoveTheBytesOfACopyAndOfADequantization) {
-  const auto copy = plan<Copy>(std::uint64_t{8} << 20), mixed = plan<Mixed>(448 << 20);
+TEST(CeilingProblems, MoveTheBytesOfACopyOfADequantizationAndOfATransposition) {
+  const auto copy = plan<Copy>(std::uint64_t{8} << 20), mixed = plan<Mixed>(448 << 20),
+             even = plan<Even>(std::uint64_t{16} << 20);
   EXPECT_EQ(copy.facts.name, "copy/8MiB");
+  EXPECT_EQ(even.facts.name, "even/16MiB");
+  EXPECT_EQ(even.facts.bytes_read, std::uint64_t{16} << 20);
+  EXPECT_EQ(even.facts.bytes_written, std::uint64_t{16} << 20);
   EXPECT_EQ(copy.facts.bytes_read, copy.facts.bytes_written);
   EXPECT_EQ(copy.facts.bytes_written, std::uint64_t{8} << 20);
   EXPECT_EQ(mixed.facts.description.at("output_mib"), 448);
@@ -110,14 +120,16 @@ TEST_F(CeilingsProgram, PlansEverySizeOfBothFamilies) {
   const Finished found = run_without_gpu(CEILINGS, "--dry-run");
   EXPECT_EQ(found.status, 0);
   EXPECT_EQ(found.err, "");
-  for (const char* family : {"copy", "mixed"}) {
+  for (const char* family : {"copy", "mixed", "even"}) {
     for (const std::uint64_t mib : sizes_mib) {
       EXPECT_TRUE(contains(found.out, fmt::format("\n{}/{}MiB ", family, mib)));
     }
   }
-  EXPECT_TRUE(contains(found.out,
-                       fmt::format("\ncopy: {} kernels on {} problems; mixed: {} kernels",
-                                   names<Copy>().size(), sizes_mib.size(), names<Mixed>().size())));
+  EXPECT_TRUE(contains(
+      found.out, fmt::format("\ncopy: {0} kernels on {3} problems; even: {1} kernels on {3} "
+                             "problems; mixed: {2} kernels on {3} problems",
+                             names<Copy>().size(), names<Even>().size(), names<Mixed>().size(),
+                             sizes_mib.size())));
 }
 
 using profiling::DeviceBuffer;
@@ -142,6 +154,12 @@ class OnGpuCeilingsForms : public OnGpuTest {
       if (HasFatalFailure()) return;
     }
     EXPECT_GT(tested, 0);
+  }
+  /// Those that read other bytes than they write.
+  template <class Use>
+  static void for_each_mixture(Use use) {
+    for_each_form<Mixed>(use);
+    for_each_form<Even>(use);
   }
 
   template <class Problem>
@@ -174,7 +192,7 @@ TEST_F(OnGpuCeilingsForms, WriteEveryByteAndNoOtherWhateverTheyRead) {
          {std::uint64_t{0}, std::uint64_t{1}, Mixed::read_of(write_bytes), write_bytes}) {
       const DeviceBuffer from(read_bytes), to(write_bytes + guard_bytes);
       if (read_bytes > 0) fill(from, 0x5a);
-      for_each_form<Mixed>([&](const Kernel<Mixed>& form) {
+      for_each_mixture([&](const auto& form) {
         fill(to, 0xcd);
         launch(form, from, read_bytes, to, write_bytes);
         profiling::expect_pattern(to_host(to), write_bytes);
@@ -189,7 +207,7 @@ TEST_F(OnGpuCeilingsForms, ReadEveryByteOnce) {
     const DeviceBuffer from(read_bytes), to(write_bytes + 16), checksum(4);
     profiling::ceilings::write_only(from.data(), read_bytes, nullptr);
     const std::uint32_t expected = profiling::checksum_of_pattern(read_bytes);
-    for_each_form<Mixed>([&](const Kernel<Mixed>& form) {
+    for_each_mixture([&](const auto& form) {
       fill(checksum, 0);
       launch(form, from, read_bytes, to, write_bytes, checksum.as<std::uint32_t>());
       EXPECT_EQ(profiling::word_of(checksum), expected) << read_bytes;
@@ -215,6 +233,7 @@ void expect_bit_exact() {
 TEST_F(OnGpuCeilingsForms, AreVerifiedAsTheSweepDoes) {
   expect_bit_exact<Copy>();
   expect_bit_exact<Mixed>();
+  expect_bit_exact<Even>();
 }
 
 }  // namespace

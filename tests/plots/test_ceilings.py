@@ -78,6 +78,13 @@ def test_a_size_that_did_not_fit(texts, sweep):
     assert markdown_row(texts()["winners.md"], "3072 ")[1:] == ["`-`", "`-`", *["-"] * 6]
 
 
+def test_a_family_that_was_not_swept_has_no_section(texts, sweep):
+    sweep["records"] = [r for r in sweep["records"] if r["problem"]["family"] != "even"]
+    for name in ("winners.md", "forms.md"):
+        assert "dequantization's bytes" in texts()[name]
+        assert "transposition's bytes" not in texts()[name]
+
+
 def test_without_the_ceilings_there_is_nothing_to_gain(texts, sweep):
     sweep["records"] = [r for r in sweep["records"] if r["origin"]["kind"] != "ceiling"]
     assert markdown_row(texts()["winners.md"], "448 ")[4:] == ["-", "0", "-", "-", "-"]
@@ -93,4 +100,4 @@ def test_the_csv_has_every_form_at_every_size(texts, sweep):
 def test_no_claim_rests_on_it(sweep, write):
     run = load_run("ceilings", write("run", sweep))
     assert run.decisions == []
-    assert len(ceilings.highlights(run)) == 2
+    assert len(ceilings.highlights(run)) == len(ceilings_fixtures.FORMS) == 3
