@@ -21,6 +21,19 @@ __device__ inline void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) 
 #endif
 }
 
+/// Starts to copy `bytes`, a multiple of 16, to shared memory; `barrier` counts them. Both places
+/// are 16-byte aligned. Called by one thread.
+__device__ inline void bulk_load(std::uint32_t to, const void* from, std::uint32_t bytes,
+                                 std::uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+#endif
+}
+
 /// Returns when the bytes have arrived.
 __device__ inline void await_bytes(std::uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900

@@ -117,11 +117,7 @@ __global__ void __launch_bounds__(Form::threads) bulk_copying(Traffic traffic) {
           "l"(l2_policy<L2Priority::evict_last>())
           : "memory");
     } else {
-      asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-          " [%0], [%1], %2, [%3];" ::"r"(shared),
-          "l"(traffic.from + begin), "r"(whole), "r"(barrier)
-          : "memory");
+      bulk_load(shared, traffic.from + begin, whole, barrier);
     }
     await_bytes(barrier);
     if constexpr (Form::drop_stores) {

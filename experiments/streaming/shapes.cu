@@ -18,7 +18,7 @@ Support supports(const Problem& problem) {
 template <class Shape, class ScaleReader>
 cudaError_t launch_with(const Problem& problem, cudaStream_t stream) {
   const auto cut = words_of(problem);
-  const auto enqueue = cut.are_aligned()
+  const auto enqueue = cut.are_aligned
                            ? enqueue_streaming<Shape, true, std::uint32_t, ScaleReader, __half>
                            : enqueue_streaming<Shape, false, std::uint32_t, ScaleReader, __half>;
   return enqueue(problem, cut, stream);

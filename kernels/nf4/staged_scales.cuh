@@ -8,20 +8,25 @@
 #include <cstdint>
 
 #include "common/access.cuh"
+#include "common/bulk_copy.cuh"
 #include "kernels/nf4/scales.hpp"
 
 namespace reprolab::nf4 {
 
-template <class Reader>
+/// A kernel calls `start` first, `fill` before its barrier and `wait` after it, with all threads of
+/// a block. `Aligned`: whether a map begins at a multiple of 16 bytes.
+template <class Reader, bool Aligned>
 struct StagedScales;
 
-template <>
-struct StagedScales<PlainScaleReader> {
+template <bool Aligned>
+struct StagedScales<PlainScaleReader, Aligned> {
   struct Storage {};  ///< shared memory
   using Loaded = float;
 
+  __device__ static void start(Storage&, const PlainScaleReader&) {}
   template <int Threads>
   __device__ static void fill(Storage&, const PlainScaleReader&) {}
+  __device__ static void wait(Storage&) {}
   template <class Reads, class Index>
   __device__ static Loaded load(const Reads& reads, const PlainScaleReader& scales, Index block) {
     return reads.load(scales.absmax + block);
@@ -38,24 +43,45 @@ struct StagedScales<PlainScaleReader> {
   }
 };
 
-/// The map is copied to shared memory, so that a scale costs one trip to device memory, not two.
-template <>
-struct StagedScales<NestedScaleReader> {
+/// The map is copied to shared memory, so that a scale costs one trip to device memory, not two. An
+/// aligned one is on its way before the first load: as one bulk copy (compute capability 9.0),
+/// which is slow to an address that does not begin a cache line.
+template <bool Aligned>
+struct StagedScales<NestedScaleReader, Aligned> {
   struct Storage {
-    float map[256];
+    alignas(128) float map[256];
+    std::uint64_t arrived;
   };
   struct Loaded {
     std::uint8_t code = 0;
     float second_absmax = 0;
   };
 
+#if __CUDA_ARCH__ >= 900
+  static constexpr bool in_bulk = Aligned;
+#else
+  static constexpr bool in_bulk = false;
+#endif
+
+  __device__ static void start(Storage& storage, const NestedScaleReader& scales) {
+    if (in_bulk && threadIdx.x == 0) {
+      const std::uint32_t arrived = shared_address(&storage.arrived);
+      expect_bytes(arrived, sizeof storage.map);
+      bulk_load(shared_address(storage.map), scales.map, sizeof storage.map, arrived);
+    }
+  }
   template <int Threads>
   __device__ static void fill(Storage& storage, const NestedScaleReader& scales) {
+    if constexpr (!in_bulk) {
 #pragma unroll
-    for (unsigned first = 0; first < 256; first += Threads) {
-      const unsigned i = first + threadIdx.x;
-      if (i < 256) storage.map[i] = __ldg(scales.map + i);
+      for (unsigned first = 0; first < 256; first += Threads) {
+        const unsigned i = first + threadIdx.x;
+        if (i < 256) storage.map[i] = __ldg(scales.map + i);
+      }
     }
+  }
+  __device__ static void wait(Storage& storage) {
+    if constexpr (in_bulk) await_bytes(shared_address(&storage.arrived));
   }
   template <class Reads, class Index>
   __device__ static Loaded load(const Reads& reads, const NestedScaleReader& scales, Index block) {

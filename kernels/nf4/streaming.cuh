@@ -44,13 +44,15 @@ template <class Shape, bool Aligned, class Index, class ScaleReader, class Out>
 __global__ void __launch_bounds__(Shape::threads)
     streaming(const Words<Index> words, const std::uint8_t* __restrict__ codes,
               const ScaleReader scales, Out* __restrict__ output, const Index n) {
-  using Scales = StagedScales<ScaleReader>;
+  using Scales = StagedScales<ScaleReader, Aligned>;
   __shared__ float table[16];
   __shared__ typename Scales::Storage storage;
+  Scales::start(storage, scales);
   const auto fill_tables = [&] {
     Scales::template fill<Shape::threads>(storage, scales);
     if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
     __syncthreads();
+    Scales::wait(storage);
   };
 
   const typename Shape::Loads reads;
@@ -162,7 +164,7 @@ cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
         constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
         using Aligned = std::conditional_t<nested, Nested, Plain>;
-        const auto enqueue = cut.are_aligned()
+        const auto enqueue = cut.are_aligned
                                  ? enqueue_streaming<Aligned, true, Index, ScaleReader, Out>
                                  : enqueue_streaming<Unaligned, false, Index, ScaleReader, Out>;
         return enqueue(problem, cut, stream);

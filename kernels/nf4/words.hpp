@@ -20,6 +20,9 @@ struct Words {
   Index first = 0;
   Index count = 0;
   unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and may end in the next.
+  /// Whether every word is one word of codes, of one block; 32 words are of 8 blocks at most; and a
+  /// map of nested scales begins at a multiple of 16 bytes.
+  bool are_aligned = true;
 
   Words() = default;
   template <class Other>
@@ -27,11 +30,8 @@ struct Words {
       : codes(other.codes),
         first(static_cast<Index>(other.first)),
         count(static_cast<Index>(other.count)),
-        shift(other.shift) {}
-
-  /// Whether every word is one word of codes, and the first one begins a block, if blocks are as
-  /// short as they can be. Then a word has one scale, and 32 words have 8 at most.
-  bool are_aligned() const { return shift == 0 && first % fewest_per_block == 0; }
+        shift(other.shift),
+        are_aligned(other.are_aligned) {}
 
   /// The same without those that would not fill the last of tiles of `tile_words`.
   Words in_tiles_of(Index tile_words) const {
@@ -57,11 +57,16 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
   words.shift =
       static_cast<unsigned>((begin() - aligned_begin()) * 8 +
                             static_cast<std::uintptr_t>(words.first) % 2 * bits_per_weight);
+  const bool blocks_are_aligned =
+      words.first % fewest_per_block == 0 ||
+      (words.first % weights_per_word == 0 && problem.block_size > fewest_per_block);
+  words.are_aligned = words.shift == 0 && blocks_are_aligned &&
+                      reinterpret_cast<std::uintptr_t>(problem.nested.map) % 16 == 0;
   const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;
   const auto whole =
       static_cast<std::int64_t>(end - aligned_begin()) / static_cast<std::int64_t>(load_bytes);
   words.count =
-      std::min((problem.n - words.first) / weights_per_word, whole - (words.are_aligned() ? 0 : 1));
+      std::min((problem.n - words.first) / weights_per_word, whole - (words.are_aligned ? 0 : 1));
   words.count = std::max<std::int64_t>(words.count, 0);
   if (words.count == 0) words.first = 0;
   return words;

@@ -34,23 +34,50 @@ TEST_P(OnGpuAlignment, IsAsPromisedWhereverTheArraysBegin) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuAlignment, testing::ValuesIn(registered_kernels()), name_of);
 
+/// Launches the kernel on `problem` and looks at every weight, and at what lies around the output.
+void expect_streamed(const Problem& problem, const Tensor& tensor, const GuardedOutput& output) {
+  ASSERT_EQ(kernel_named<Problem>("streaming").launch(problem, nullptr), cudaSuccess);
+  std::vector<std::uint16_t> written(tensor.expected.size());
+  ASSERT_EQ(cudaMemcpy(written.data(), output.data(), 2 * written.size(), cudaMemcpyDefault),
+            cudaSuccess);
+  EXPECT_EQ(written, tensor.expected);
+  EXPECT_TRUE(output.touched().empty());
+}
+
 /// Codes and output moved on their own: a view may begin at any pair of places.
 TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
-  const std::int64_t n = 20011;
-  const Tensor tensor = make_row(n);
-  for (int codes_at = 0; codes_at < 4; ++codes_at) {
-    const DeviceTensor input(tensor.quantized, codes_at);
-    for (int output_at = 0; output_at < 8; ++output_at) {
-      const GuardedOutput output(2 * tensor.expected.size(),
-                                 2 * static_cast<std::uint64_t>(output_at));
-      const Problem problem = input.problem(output.data());
-      ASSERT_EQ(kernel_named<Problem>("streaming").launch(problem, nullptr), cudaSuccess);
-      std::vector<std::uint16_t> written(tensor.expected.size());
-      ASSERT_EQ(cudaMemcpy(written.data(), output.data(), 2 * written.size(), cudaMemcpyDefault),
-                cudaSuccess);
-      EXPECT_EQ(written, tensor.expected) << codes_at << ", " << output_at;
-      EXPECT_TRUE(output.touched().empty()) << codes_at << ", " << output_at;
+  for (const int block_size : {32, 64, 256}) {
+    for (const bool nested : {false, true}) {
+      const Tensor tensor = make_row(20011, block_size, nested);
+      for (const int codes_at : {0, 1, 2, 3, 4}) {
+        const DeviceTensor input(tensor.quantized, codes_at);
+        for (const int output_at : {0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 56}) {
+          SCOPED_TRACE(tensor.quantized.name + ", codes at " + std::to_string(codes_at) +
+                       ", output at " + std::to_string(output_at));
+          const GuardedOutput output(2 * tensor.expected.size(),
+                                     2 * static_cast<std::uint64_t>(output_at));
+          expect_streamed(input.problem(output.data()), tensor, output);
+        }
+      }
     }
+  }
+}
+
+/// The map of nested scales moved on its own: it is copied in pieces of 16 bytes where it can be.
+TEST_F(OnGpuStreaming, TakesAMapOfNestedScalesAtAnyPlace) {
+  const Tensor tensor = make_row(20011, 64, true);
+  const DeviceTensor input(tensor.quantized);
+  const GuardedOutput output(2 * tensor.expected.size(), 0);
+  const profiling::DeviceBuffer moved(sizeof(float) * (256 + 4));
+  for (std::size_t map_at = 0; map_at < 5; ++map_at) {
+    SCOPED_TRACE(map_at);
+    Problem problem = input.problem(output.data());
+    float* const map = moved.as<float>() + map_at;
+    ASSERT_EQ(cudaMemcpy(map, problem.nested.map, 256 * sizeof(float), cudaMemcpyDefault),
+              cudaSuccess);
+    problem.nested.map = map;
+    ASSERT_EQ(cudaMemset(output.data(), 0, 2 * tensor.expected.size()), cudaSuccess);
+    expect_streamed(problem, tensor, output);
   }
 }
 

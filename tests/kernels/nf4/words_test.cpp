@@ -40,8 +40,8 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
         const auto words = words_of(problem);
         ASSERT_EQ(words.shift % 4, 0u);
         ASSERT_LT(words.shift, 32u);
-        const auto* const end = reinterpret_cast<const std::uint8_t*>(
-            words.codes + words.count + (words.are_aligned() ? 0 : 1));
+        const auto* const end = reinterpret_cast<const std::uint8_t*>(words.codes + words.count +
+                                                                      (words.are_aligned ? 0 : 1));
         if (words.count > 0) {
           ASSERT_GE(reinterpret_cast<const std::uint8_t*>(words.codes), problem.codes);
           ASSERT_LE(end, problem.codes + (n + 1) / 2);
@@ -52,7 +52,7 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
         ASSERT_LE(words.first + words.count * weights_per_word, n);
         ASSERT_LT(n - words.count * weights_per_word, 96);
         for (std::int64_t word = 0; word < words.count; ++word) {
-          const std::uint32_t next = words.are_aligned() ? 0 : words.codes[word + 1];
+          const std::uint32_t next = words.are_aligned ? 0 : words.codes[word + 1];
           const EntryOffsets offsets = entry_offsets(words.codes[word], next, words.shift);
           for (int i = 0; i < weights_per_word; ++i) {
             ASSERT_EQ(offsets.of(i) / sizeof(float),
@@ -66,13 +66,28 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
 
 TEST(Words, AreAlignedWhereCodesAndScalesAre) {
   static Place place;
-  for (int codes_at = 0; codes_at < 16; ++codes_at) {
-    for (int output_at = 0; output_at < 64; ++output_at) {
-      const auto words = words_of(place.problem(codes_at, output_at, 200));
-      const int codes_before = (64 - output_at) % 64 / 2;  // bytes, before the first word
-      EXPECT_EQ(words.are_aligned(), output_at % 32 == 0 && (codes_at + codes_before) % 4 == 0)
-          << codes_at << ", " << output_at;
+  for (const int block_size : {32, 64, 4096}) {
+    for (int codes_at = 0; codes_at < 16; ++codes_at) {
+      for (int output_at = 0; output_at < 64; ++output_at) {
+        Problem problem = place.problem(codes_at, output_at, 200);
+        problem.block_size = block_size;
+        const int codes_before = (64 - output_at) % 64 / 2;  // bytes, before the first word
+        EXPECT_EQ(words_of(problem).are_aligned, output_at % (block_size == 32 ? 32 : 8) == 0 &&
+                                                     (codes_at + codes_before) % 4 == 0)
+            << block_size << ", " << codes_at << ", " << output_at;
+      }
     }
+  }
+}
+
+TEST(Words, AreNotAlignedWhereTheMapOfNestedScalesIsNot) {
+  static Place place;
+  alignas(16) static const float map[256 + 4] = {};
+  Problem problem = place.problem(0, 0, 200);
+  for (int map_at = 0; map_at < 5; ++map_at) {
+    problem.nested.map = map + map_at;
+    EXPECT_EQ(words_of(problem).are_aligned, map_at % 4 == 0) << map_at;
+    EXPECT_EQ(words_of(problem).count, map_at % 4 == 0 ? 25 : 24) << "codes[count] can be read";
   }
   EXPECT_EQ(words_of(place.problem(0, 0, 200)).count, 25);
 }
