@@ -45,9 +45,17 @@ constexpr Fastest few_reads[] = {
      launch_mixing<
          MixedForm<1024, 1, std::uint32_t, 2, 1, StreamingAccess, StreamingAccess, Line, 2 << 20>>},
 };
-// Where more than half as much is read as is written. Of such traffic the sweep has copies alone.
+// Where more than half as much is read as is written. Where it is as much, to 3 MiB and from 24 MiB
+// on, a copy is faster, or takes as long.
 constexpr Fastest many_reads[] = {
-    {any_size, launch_mixing<MixedForm<512, 2, uint4, 2, 1, StreamingAccess, StreamingAccess>>},
+    {3 << 19, launch_mixing<MixedForm<512, 2, uint4, 2, 1, StreamingAccess, StreamingAccess>>},
+    {3 << 20,
+     launch_mixing<
+         MixedForm<128, 4, uint4, 4, 1, StreamingAccess, StreamingAccess, Tile<64, 4096>>>},
+    {24 << 20,
+     launch_mixing<
+         MixedForm<128, 8, uint4, 8, 1, StreamingAccess, StreamingAccess, Tile<64, 2048>>>},
+    {any_size, launch_mixing<MixedForm<256, 1, uint4, 1, 1, KeepReads, PlainAccess>>},
 };
 
 using Ways = std::span<const Fastest>;
