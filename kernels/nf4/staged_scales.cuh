@@ -14,7 +14,7 @@
 namespace reprolab::nf4 {
 
 /// A kernel calls `start` first, `fill` before its barrier and `wait` after it, with all threads of
-/// a block. `Aligned`: whether a map begins at a multiple of 16 bytes.
+/// a block. `Aligned`: whether a map begins a cache line.
 template <class Reader, bool Aligned>
 struct StagedScales;
 

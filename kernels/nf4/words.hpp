@@ -21,7 +21,7 @@ struct Words {
   Index count = 0;
   unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and may end in the next.
   /// Whether every word is one word of codes, of one block; 32 words are of 8 blocks at most; and a
-  /// map of nested scales begins at a multiple of 16 bytes.
+  /// map of nested scales begins a cache line.
   bool are_aligned = true;
 
   Words() = default;
@@ -61,7 +61,7 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
       words.first % fewest_per_block == 0 ||
       (words.first % weights_per_word == 0 && problem.block_size > fewest_per_block);
   words.are_aligned = words.shift == 0 && blocks_are_aligned &&
-                      reinterpret_cast<std::uintptr_t>(problem.nested.map) % 16 == 0;
+                      reinterpret_cast<std::uintptr_t>(problem.nested.map) % line_bytes == 0;
   const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;
   const auto whole =
       static_cast<std::int64_t>(end - aligned_begin()) / static_cast<std::int64_t>(load_bytes);

@@ -63,13 +63,13 @@ TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
   }
 }
 
-/// The map of nested scales moved on its own: it is copied in pieces of 16 bytes where it can be.
+/// The map of nested scales moved on its own: it is copied in bulk where it begins a cache line.
 TEST_F(OnGpuStreaming, TakesAMapOfNestedScalesAtAnyPlace) {
   const Tensor tensor = make_row(20011, 64, true);
   const DeviceTensor input(tensor.quantized);
   const GuardedOutput output(2 * tensor.expected.size(), 0);
-  const profiling::DeviceBuffer moved(sizeof(float) * (256 + 4));
-  for (std::size_t map_at = 0; map_at < 5; ++map_at) {
+  const profiling::DeviceBuffer moved(sizeof(float) * (256 + 32));
+  for (const std::size_t map_at : {0, 1, 2, 3, 4, 8, 31, 32}) {
     SCOPED_TRACE(map_at);
     Problem problem = input.problem(output.data());
     float* const map = moved.as<float>() + map_at;

@@ -82,12 +82,12 @@ TEST(Words, AreAlignedWhereCodesAndScalesAre) {
 
 TEST(Words, AreNotAlignedWhereTheMapOfNestedScalesIsNot) {
   static Place place;
-  alignas(16) static const float map[256 + 4] = {};
+  alignas(128) static const float map[256 + 32] = {};
   Problem problem = place.problem(0, 0, 200);
-  for (int map_at = 0; map_at < 5; ++map_at) {
+  for (int map_at = 0; map_at <= 32; ++map_at) {
     problem.nested.map = map + map_at;
-    EXPECT_EQ(words_of(problem).are_aligned, map_at % 4 == 0) << map_at;
-    EXPECT_EQ(words_of(problem).count, map_at % 4 == 0 ? 25 : 24) << "codes[count] can be read";
+    EXPECT_EQ(words_of(problem).are_aligned, map_at % 32 == 0) << map_at;
+    EXPECT_EQ(words_of(problem).count, map_at % 32 == 0 ? 25 : 24) << "codes[count] can be read";
   }
   EXPECT_EQ(words_of(place.problem(0, 0, 200)).count, 25);
 }
