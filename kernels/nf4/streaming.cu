@@ -4,9 +4,9 @@
 // memory. The arrays may begin anywhere (words.hpp).
 //
 // Source: ours.
-// Bound:  memory: on an H200 a large matrix takes 1.01 times as long as cudaMemcpy for the same
-//         bytes, with nested scales 1.02 times. Where 4 to 80 MiB are written, cudaMemcpy
-//         takes longer.
+// Bound:  memory: on an H200 a large matrix takes 1.02 times as long as cudaMemcpy for the same
+//         bytes, with nested scales 1.03 times. Where 4 to 80 MiB are written, cudaMemcpy
+//         takes as long or longer.
 // Alone:  make bench KERNEL=streaming
 #include "kernels/nf4/streaming.cuh"
 
