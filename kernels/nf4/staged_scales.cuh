@@ -45,7 +45,7 @@ struct StagedScales<PlainScaleReader, Aligned> {
 
 /// The map is copied to shared memory, so that a scale costs one trip to device memory, not two. An
 /// aligned one is on its way before the first load: as one bulk copy (compute capability 9.0),
-/// which is slow to an address that does not begin a cache line.
+/// which is slow where either address does not begin a cache line.
 template <bool Aligned>
 struct StagedScales<NestedScaleReader, Aligned> {
   struct Storage {
