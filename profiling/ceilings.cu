@@ -45,7 +45,7 @@ constexpr Fastest few_reads[] = {
      launch_mixing<
          MixedForm<1024, 1, std::uint32_t, 2, 1, StreamingAccess, StreamingAccess, Line, 2 << 20>>},
 };
-// Where more than half as much is read as is written. Where it is as much, to 3 MiB and from 24 MiB
+// Where more than half as much is read as is written. Where it is as much, to 4 MiB and from 24 MiB
 // on, a copy is faster, or takes as long.
 constexpr Fastest many_reads[] = {
     {3 << 19, launch_mixing<MixedForm<512, 2, uint4, 2, 1, StreamingAccess, StreamingAccess>>},

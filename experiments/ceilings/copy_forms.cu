@@ -17,21 +17,6 @@ void add_copy() {
 }
 
 template <int Threads, int Elements>
-void add_shape() {
-  add_copy<Threads, Elements, PlainAccess, PlainAccess>();
-  add_copy<Threads, Elements, KeepReads, PlainAccess>();
-  add_copy<Threads, Elements, StreamingAccess, StreamingAccess>();
-}
-
-template <int... Threads>
-void add_shapes() {
-  (add_shape<Threads, 1>(), ...);
-  (add_shape<Threads, 2>(), ...);
-  (add_shape<Threads, 4>(), ...);
-  (add_shape<Threads, 8>(), ...);
-}
-
-template <int Threads, int Elements>
 void add_policies() {
   for_each_policy([]<class Reads, class Stores>(Policies<Reads, Stores>) {
     add_copy<Threads, Elements, Reads, Stores>();
@@ -86,7 +71,11 @@ void add_bulks() {
 }
 
 [[maybe_unused]] const bool registered = [] {
-  add_shapes<64, 128, 256, 512, 1024>();
+  for_each_shape([]<int Threads, int Elements>(Shape<Threads, Elements>) {
+    add_copy<Threads, Elements, PlainAccess, PlainAccess>();
+    add_copy<Threads, Elements, KeepReads, PlainAccess>();
+    add_copy<Threads, Elements, StreamingAccess, StreamingAccess>();
+  });
   add_policies<128, 1>();
   add_policies<256, 1>();
   add_policies<512, 1>();

@@ -25,9 +25,9 @@ class TrafficFamily : public Family {
 
 TrafficFamily<Copy> copies;
 TrafficFamily<Mixed> mixtures;
-TrafficFamily<Even> exchanges;
+TrafficFamily<Even> evens;
 const RegisterFamily registered[] = {RegisterFamily(copies), RegisterFamily(mixtures),
-                                     RegisterFamily(exchanges)};
+                                     RegisterFamily(evens)};
 
 }  // namespace
 }  // namespace reprolab::ceilings

@@ -67,6 +67,25 @@ std::string rest_of_code() {
          (is_default ? "" : ", " + text_of(Layout()).code + ahead) + ">";
 }
 
+template <int Threads, int Elements>
+struct Shape {};
+
+/// Calls `use(Shape<Threads, Elements>{})` for each number of threads with each of elements.
+template <class Use>
+void for_each_shape(Use use) {
+  const auto with = [&]<int Threads>(std::integral_constant<int, Threads>) {
+    use(Shape<Threads, 1>{});
+    use(Shape<Threads, 2>{});
+    use(Shape<Threads, 4>{});
+    use(Shape<Threads, 8>{});
+  };
+  with(std::integral_constant<int, 64>{});
+  with(std::integral_constant<int, 128>{});
+  with(std::integral_constant<int, 256>{});
+  with(std::integral_constant<int, 512>{});
+  with(std::integral_constant<int, 1024>{});
+}
+
 /// Calls `use(tile)` for each tile that the sweep tries.
 template <class Use>
 void for_each_tile(Use use) {
@@ -108,6 +127,27 @@ void add(
                 .contract = {},
                 .supports = supports,
                 .launch = launch});
+}
+
+/// Registers a form of the kernel that reads other bytes than it writes.
+template <class Problem, int Threads, int Elements, class Unit, int Streams, class Reads,
+          class Stores, class Layout = Line, int AheadMiB = 0>
+void add_mixture() {
+  constexpr unsigned width = sizeof(Unit);
+  // At once, so that there is nothing left to load: of a dequantization 9 bytes for two elements, 8
+  // of them codes.
+  constexpr int loads =
+      static_cast<int>(ceil_div((Streams == 1 ? Problem::read_of_32 : 8) * Elements, 2 * width));
+  constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
+  const auto text = [](int number) { return std::to_string(number); };
+  add<Problem>(std::string(Problem::family) + "_" + text(Threads) + "x" + text(Elements) + "_load" +
+                   text(width) + (Streams == 2 ? "_two_streams" : "") +
+                   rest_of_name<Reads, Stores, Layout, AheadMiB>(),
+               "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " +
+                   text(loads) + ", " + text(Streams) + ", " +
+                   rest_of_code<Reads, Stores, Layout, AheadMiB>(),
+               launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores,
+                                       Layout, AheadMiB << 20>>);
 }
 
 }  // namespace reprolab::ceilings

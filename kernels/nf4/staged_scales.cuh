@@ -81,7 +81,7 @@ struct StagedScales<NestedScaleReader, Aligned> {
     }
   }
   __device__ static void wait(Storage& storage) {
-    if constexpr (in_bulk) await_bytes(shared_address(&storage.arrived));
+    if (in_bulk) await_bytes(shared_address(&storage.arrived));
   }
   template <class Reads, class Index>
   __device__ static Loaded load(const Reads& reads, const NestedScaleReader& scales, Index block) {

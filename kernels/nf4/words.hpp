@@ -57,10 +57,8 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
   words.shift =
       static_cast<unsigned>((begin() - aligned_begin()) * 8 +
                             static_cast<std::uintptr_t>(words.first) % 2 * bits_per_weight);
-  const bool blocks_are_aligned =
-      words.first % fewest_per_block == 0 ||
-      (words.first % weights_per_word == 0 && problem.block_size > fewest_per_block);
-  words.are_aligned = words.shift == 0 && blocks_are_aligned &&
+  const int apart = problem.block_size > fewest_per_block ? weights_per_word : fewest_per_block;
+  words.are_aligned = words.shift == 0 && words.first % apart == 0 &&
                       reinterpret_cast<std::uintptr_t>(problem.nested.map) % line_bytes == 0;
   const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;
   const auto whole =

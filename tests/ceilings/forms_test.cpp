@@ -25,7 +25,7 @@ std::string code_of(const std::string& name) {
 }
 
 TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
-  const auto copies = names<Copy>(), mixtures = names<Mixed>(), exchanges = names<Even>();
+  const auto copies = names<Copy>(), mixtures = names<Mixed>(), evens = names<Even>();
   const auto has = [](const auto& all, const std::string& name) {
     return std::ranges::find(all, name) != all.end();
   };
@@ -37,7 +37,7 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
       }
       EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs", shape))) << shape;
       for (const char* requests : {"cs_cs", "evict_last_plain", "evict_last_cs"}) {
-        EXPECT_TRUE(has(exchanges, fmt::format("even_{}_load16_{}", shape, requests))) << shape;
+        EXPECT_TRUE(has(evens, fmt::format("even_{}_load16_{}", shape, requests))) << shape;
       }
       for (const int width : {4, 8, 16}) {
         for (const char* streams : {"", "_two_streams"}) {
@@ -62,7 +62,7 @@ TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
     for (const char* tile : {"64of2048", "64of4096", "128of2048", "128of4096"}) {
       EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs_tile{}", shape, tile)));
       EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load8_cs_cs_tile{}", shape, tile)));
-      EXPECT_TRUE(has(exchanges, fmt::format("even_{}_load16_cs_cs_tile{}", shape, tile)));
+      EXPECT_TRUE(has(evens, fmt::format("even_{}_load16_cs_cs_tile{}", shape, tile)));
     }
   }
   for (const int kib : {2, 4, 8, 16, 32}) {
