@@ -20,11 +20,18 @@ namespace reprolab::profiling::ceilings {
 
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-inline unsigned blocks_for(std::uint64_t bytes, std::uint64_t bytes_per_block) {
-  const std::uint64_t blocks = ceil_div(bytes, bytes_per_block);
+/// `blocks`, which move `bytes`, as the size of a grid.
+inline unsigned grid_of(std::uint64_t blocks, std::uint64_t bytes) {
   if (blocks <= 0x7fffffffu) return static_cast<unsigned>(blocks);
   throw std::invalid_argument("ceilings: " + std::to_string(bytes) +
                               " bytes need more blocks than a grid holds; pass fewer");
+}
+
+/// Of a form: full blocks, and for the rest of the bytes blocks of one element per thread.
+template <class Form>
+unsigned blocks_of(std::uint64_t bytes) {
+  constexpr std::uint64_t row = Form::threads * element_bytes;
+  return grid_of(bytes / Form::block_bytes + ceil_div(bytes % Form::block_bytes, row), bytes);
 }
 
 /// What L2 is asked for at a time where a form reads ahead.
@@ -69,22 +76,18 @@ __global__ void __launch_bounds__(Form::threads) copying(Traffic traffic) {
   };
   using Layout = typename Form::Layout;
   if (with_places<Layout, Form::threads, Form::elements>(traffic.write_bytes, move)) return;
-#pragma unroll 1
-  for (unsigned i = 0; i < Form::elements; ++i) {
-    const std::uint64_t at = begin + (i * Form::threads + threadIdx.x) * element_bytes;
-    if (at + element_bytes <= traffic.write_bytes) {
-      store(at, load(at));
-    } else {
-      for (std::uint64_t k = at; k < traffic.write_bytes; ++k) traffic.to[k] = traffic.from[k];
-    }
+  const std::uint64_t at = place_in_rest<Form::threads, Form::elements>(traffic.write_bytes);
+  if (at + element_bytes <= traffic.write_bytes) {
+    store(at, load(at));
+  } else {
+    for (std::uint64_t k = at; k < traffic.write_bytes; ++k) traffic.to[k] = traffic.from[k];
   }
 }
 
 template <class Form>
 cudaError_t launch_copying(const Traffic& traffic, cudaStream_t stream) {
   if (traffic.write_bytes == 0) return cudaSuccess;
-  copying<Form>
-      <<<blocks_for(traffic.write_bytes, Form::block_bytes), Form::threads, 0, stream>>>(traffic);
+  copying<Form><<<blocks_of<Form>(traffic.write_bytes), Form::threads, 0, stream>>>(traffic);
   return cudaGetLastError();
 }
 
@@ -142,8 +145,9 @@ __global__ void __launch_bounds__(Form::threads) bulk_copying(Traffic traffic) {
 template <class Form>
 cudaError_t launch_bulk_copying(const Traffic& traffic, cudaStream_t stream) {
   if (traffic.write_bytes == 0) return cudaSuccess;
-  bulk_copying<Form>
-      <<<blocks_for(traffic.write_bytes, Form::block_bytes), Form::threads, 0, stream>>>(traffic);
+  const unsigned blocks =
+      grid_of(ceil_div(traffic.write_bytes, Form::block_bytes), traffic.write_bytes);
+  bulk_copying<Form><<<blocks, Form::threads, 0, stream>>>(traffic);
   return cudaGetLastError();
 }
 
@@ -269,16 +273,12 @@ __device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, const Store
     for (unsigned i = 0; i < Elements; ++i) store(i, place(i));
   };
   if (with_places<Layout, Threads, Elements>(bytes, store_all)) return;
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * (Threads * Elements) + threadIdx.x;
-#pragma unroll 1
-  for (unsigned i = 0; i < Elements; ++i) {
-    const std::uint64_t begin = (first + i * Threads) * element_bytes;
-    if (begin + element_bytes <= bytes) {
-      store(i, begin);
-    } else {
-      for (std::uint64_t k = begin; k < bytes; ++k) {
-        to[k] = static_cast<std::uint8_t>((pattern_word(k / 4) ^ flip(i)) >> 8 * (k % 4));
-      }
+  const std::uint64_t at = place_in_rest<Threads, Elements>(bytes);
+  if (at + element_bytes <= bytes) {
+    store(0, at);
+  } else {
+    for (std::uint64_t k = at; k < bytes; ++k) {
+      to[k] = static_cast<std::uint8_t>((pattern_word(k / 4) ^ flip(0)) >> 8 * (k % 4));
     }
   }
 }
@@ -311,8 +311,9 @@ template <class Form>
 cudaError_t launch_mixing(const Traffic& traffic, cudaStream_t stream) {
   // Where little or nothing is written, there are blocks enough to read.
   constexpr std::uint64_t most_read = Form::threads * 8 * element_bytes;
-  const unsigned blocks = std::max(blocks_for(traffic.write_bytes, Form::block_bytes),
-                                   blocks_for(traffic.read_bytes, most_read));
+  const unsigned blocks =
+      std::max(blocks_of<Form>(traffic.write_bytes),
+               grid_of(ceil_div(traffic.read_bytes, most_read), traffic.read_bytes));
   if (blocks == 0) return cudaSuccess;
   const std::uint64_t elements = traffic.read_bytes / element_bytes;
   const std::uint64_t in_second = Form::streams == 2 ? elements / 9 : 0;

@@ -67,4 +67,12 @@ __device__ bool with_places(std::uint64_t bytes, Use use) {
   return use_layout(Layout()) || use_layout(Line());
 }
 
+/// Where the thread's one element begins of what is in no full block; past the end for some.
+template <unsigned Threads, unsigned Elements>
+__device__ std::uint64_t place_in_rest(std::uint64_t bytes) {
+  constexpr unsigned row = Threads * element_bytes, block = row * Elements;
+  const std::uint64_t full = bytes / block;
+  return full * block + (blockIdx.x - full) * row + threadIdx.x * element_bytes;
+}
+
 }  // namespace reprolab::profiling::ceilings

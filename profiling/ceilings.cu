@@ -108,7 +108,7 @@ void copy_kernel(void* to, const void* from, std::uint64_t bytes, cudaStream_t s
 void write_only(void* to, std::uint64_t bytes, cudaStream_t stream) {
   const Traffic traffic = traffic_of(nullptr, 0, to, bytes);
   if (bytes == 0) return;
-  const unsigned blocks = blocks_for(bytes, write_threads * element_bytes);
+  const unsigned blocks = grid_of(ceil_div(bytes, write_threads * element_bytes), bytes);
   write_kernel<<<blocks, write_threads, 0, stream>>>(traffic.to, bytes);
   check(cudaGetLastError(), "ceiling: launching the write-only kernel");
 }
@@ -117,7 +117,8 @@ void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
                std::uint32_t* checksum) {
   const Traffic traffic = traffic_of(from, bytes, nullptr, 0, checksum);
   if (bytes == 0) return;
-  const unsigned blocks = blocks_for(bytes, read_threads * read_loads * element_bytes);
+  const unsigned blocks =
+      grid_of(ceil_div(bytes, read_threads * read_loads * element_bytes), bytes);
   read_kernel<<<blocks, read_threads, 0, stream>>>(traffic, Deal(bytes, blocks));
   check(cudaGetLastError(), "ceiling: launching the read-only kernel");
 }
