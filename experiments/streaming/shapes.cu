@@ -46,7 +46,7 @@ struct Named<KeepReads> {
   static constexpr const char *name = "_keep", *code = "KeepReads";
 };
 
-/// What L2 is asked for ahead, in Ki words, where it differs from what StreamShape does by itself.
+/// What L2 is asked for ahead, in Ki words, by a StreamShape of which nothing else is said.
 constexpr int usual_ahead = 512, usual_burst = 8;
 
 /// Registers a shape under a name that spells out what it is; its lineage is how streaming.cu
@@ -55,11 +55,15 @@ template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usu
           int Burst = usual_burst>
 Register<Problem> shape() {
   using Shape = StreamShape<Threads, Words, Reads, StreamingAccess, Ahead * 1024, Burst * 1024>;
-  const std::string threads = std::to_string(Threads), words = std::to_string(Words);
+  const std::string size = std::to_string(Threads) + ", " + std::to_string(Words);
   const std::string ahead = std::to_string(Ahead), burst = std::to_string(Burst);
-  std::string name = "streaming_" + threads + "x" + words + Named<Reads>::name;
-  std::string code = "StreamShape<" + threads + ", " + words;
-  if (Ahead != usual_ahead || Burst != usual_burst) {
+  std::string name = "streaming_" + std::to_string(Threads) + "x" + std::to_string(Words);
+  name += Named<Reads>::name;
+  std::string code = "StreamShape<" + size;
+  if (Ahead == 0) {
+    name += "_nothing_ahead";
+    code = "NothingAhead<" + size;
+  } else if (Ahead != usual_ahead || Burst != usual_burst) {
     name += "_ahead_" + ahead + "_" + burst;
     code += std::string(", ") + Named<Reads>::code + ", StreamingAccess, " + ahead + " << 10, " +
             burst + " << 10";
@@ -74,10 +78,15 @@ Register<Problem> shape() {
                             .launch = launch<Shape>}};
 }
 
-/// How many Ki words ahead, and how many at a time. 0: not at all.
+/// How many Ki words ahead, and how many at a time.
 template <int Threads, int Words, int Ahead, int Burst>
 Register<Problem> ahead() {
   return shape<Threads, Words, StreamingAccess, Ahead, Burst>();
+}
+
+template <int Threads, int Words>
+Register<Problem> nothing_ahead() {
+  return ahead<Threads, Words, 0, usual_burst>();
 }
 
 const Register<Problem> shapes[] = {
@@ -97,7 +106,6 @@ const Register<Problem> shapes[] = {
     shape<512, 1>(),
     shape<512, 2>(),
     shape<512, 4>(),
-    shape<512, 8>(),
     shape<1024, 1>(),
     shape<1024, 2>(),
     // What the caches are asked for.
@@ -109,25 +117,31 @@ const Register<Problem> shapes[] = {
     shape<1024, 1, PlainAccess>(),
     shape<1024, 1, KeepReads>(),
     // What L2 is asked for ahead.
-    ahead<512, 2, 0, 8>(),
+    nothing_ahead<32, 8>(),
+    nothing_ahead<64, 4>(),
+    nothing_ahead<64, 8>(),
+    nothing_ahead<128, 4>(),
+    nothing_ahead<128, 8>(),
+    nothing_ahead<256, 4>(),
+    nothing_ahead<256, 8>(),
+    nothing_ahead<512, 1>(),
+    nothing_ahead<512, 2>(),
+    nothing_ahead<1024, 1>(),
     ahead<512, 2, 128, 8>(),
     ahead<512, 2, 256, 8>(),
     ahead<512, 2, 512, 1>(),
     ahead<512, 2, 512, 2>(),
     ahead<512, 2, 512, 4>(),
     ahead<512, 2, 512, 16>(),
-    ahead<512, 2, 512, 64>(),
     ahead<512, 2, 1024, 8>(),
     ahead<512, 2, 1024, 32>(),
     ahead<512, 2, 2048, 8>(),
-    ahead<1024, 1, 0, 8>(),
     ahead<1024, 1, 128, 8>(),
     ahead<1024, 1, 256, 8>(),
     ahead<1024, 1, 512, 1>(),
     ahead<1024, 1, 512, 2>(),
     ahead<1024, 1, 512, 4>(),
     ahead<1024, 1, 512, 16>(),
-    ahead<1024, 1, 512, 64>(),
     ahead<1024, 1, 1024, 8>(),
     ahead<1024, 1, 1024, 32>(),
     ahead<1024, 1, 2048, 8>(),

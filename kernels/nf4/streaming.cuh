@@ -16,7 +16,7 @@ namespace reprolab::nf4 {
 /// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads codes and
 /// scales, `Stores` writes the weights. L2 is asked for the codes and scales of `BurstWords` words
 /// at a time, `AheadWords` words before their turn, so that memory is read in long bursts between
-/// the writes; 0: for none.
+/// the writes; 0: for nothing.
 template <int Threads, int WordsPerThread, class Reads = StreamingAccess,
           class Stores = StreamingAccess, int AheadWords = 512 << 10, int BurstWords = 8 << 10>
 struct StreamShape {
@@ -28,6 +28,10 @@ struct StreamShape {
   static constexpr int tile_words = Threads * WordsPerThread;
   static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
 };
+
+/// The same, but L2 is asked for nothing ahead.
+template <int Threads, int WordsPerThread>
+using NothingAhead = StreamShape<Threads, WordsPerThread, StreamingAccess, StreamingAccess, 0>;
 
 /// All 8 weights of a word, rounded, in the order of the output. `scale` gives that of each.
 template <class Out, class Scale>

@@ -29,8 +29,8 @@ FORMS = {
     "streaming_256x4": ("StreamShape<256, 4>", 4080, 1.7),
     "streaming_512x2": ("StreamShape<512, 2>", 4150, 1.9),
     "streaming_1024x1": ("StreamShape<1024, 1>", 4165, 2.1),
-    "streaming_512x2_ahead_0_8": (
-        "StreamShape<512, 2, StreamingAccess, StreamingAccess, 0 << 10, 8 << 10>",
+    "streaming_512x2_nothing_ahead": (
+        "NothingAhead<512, 2>",
         3990,
         1.9,
     ),

@@ -168,7 +168,7 @@ def test_shapes_by_hand(texts, passes, said):
         ("streaming_256x4", 4.0),
         ("streaming_512x2", 4.0),
         ("streaming_1024x1", 5.0),
-        ("streaming_512x2_ahead_0_8", 5.0),
+        ("streaming_512x2_nothing_ahead", 5.0),
         ("streaming", 4.2),
         ("copy", 3.8),
     ):

@@ -201,13 +201,15 @@ def test_requests_to_the_caches_are_what_the_second_wide_store_adds(codes, arch)
 
 
 HINTS = "StreamingAccess, StreamingAccess, 524288, 8192>"
+NOTHING_AHEAD = HINTS.replace("524288", "0")
 STREAM_SHAPES = [
-    ("64, 4", "Plain"),
-    ("128, 8", "Plain"),
-    ("512, 1", "Plain"),
-    ("1024, 1", "Plain"),
-    ("256, 4", "Nested"),
-    ("512, 2", "Nested"),
+    (f"64, 4, {NOTHING_AHEAD}", "Plain"),
+    (f"128, 8, {NOTHING_AHEAD}", "Plain"),
+    (f"512, 1, {HINTS}", "Plain"),
+    (f"1024, 1, {HINTS}", "Plain"),
+    (f"256, 4, {NOTHING_AHEAD}", "Nested"),
+    (f"128, 8, {NOTHING_AHEAD}", "Nested"),
+    (f"512, 2, {HINTS}", "Nested"),
 ]
 STREAM_TYPES = [
     ("unsigned int", "__half"),
@@ -215,12 +217,12 @@ STREAM_TYPES = [
     ("unsigned long", "__half"),
 ]
 STREAMS_COMPILED = [
-    (f"{shape}, {HINTS}, true", index, scales, out)
+    (f"{shape}, true", index, scales, out)
     for shape, scales in STREAM_SHAPES
     for index, out in STREAM_TYPES
 ] + [
-    (f"{shape}, {HINTS}, false", "unsigned int", scales, "__half")
-    for shape in ("64, 4", "512, 2")
+    (f"{shape}, false", "unsigned int", scales, "__half")
+    for shape in (f"64, 4, {NOTHING_AHEAD}", f"128, 8, {NOTHING_AHEAD}", f"512, 2, {HINTS}")
     for scales in ("Plain", "Nested")
 ]
 
