@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from claims.stats import significant
-from plots.bandwidth import compared
+from plots.bandwidth import Measured, compared
 from plots.experiments import Run
 from plots.streaming_formats import BLOCK_SIZE, TYPES, aligned, formats, places
 from plots.streaming_layers import (
@@ -82,17 +82,20 @@ def large_nested_layers(run: Run) -> str:
 
 
 def small_matrix(run: Run) -> str:
-    """The smallest matrix of the places, aligned, against its fastest ceiling."""
+    """The smallest matrix of the places, aligned: of its fastest ceiling, and nested of plain."""
     parts, name = [], ""
+    timed: dict[str, Measured] = {}
     for end, scales in SCALES.items():
         found = places(run, f"places{end}")
         smallest = min((key for key in found if aligned(key[:3]) == key), default=None)
         m = found.get(smallest) if smallest else None
         if smallest and m and m.record.ranked and m.of_ceiling is not None and m.ceiling:
-            name = shape_text(smallest)
+            name, timed[scales] = shape_text(smallest), m
             share = f"{100 * m.of_ceiling:.1f} % of {m.ceiling.kernel}"
             parts.append(f"{share} with {scales} scales")
-    return f"{name}, of its fastest ceiling: {', '.join(parts)}." if parts else ""
+    over_plain = compared(timed.get("nested"), timed.get("plain"))
+    longer = f", which take {over_plain.value:.3f} times as long" if over_plain else ""
+    return f"{name}, of its fastest ceiling: {', '.join(parts)}{longer}." if parts else ""
 
 
 def block_sizes(run: Run) -> str:

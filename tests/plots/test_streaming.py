@@ -181,6 +181,17 @@ def test_shapes_by_hand(texts, passes, said):
     assert any("most lost: 5.0 % (1024x4096, plain: streaming_256x4)" in x for x in said())
 
 
+def test_the_smallest_matrix_by_hand(passes, said):
+    for end, us in (("", 4.0), ("_nested", 4.2)):
+        problem = SMALL + "-nested" * bool(end)
+        for kernel, time in (("streaming", us), ("copy", 5.0), ("same_bytes", 3.8)):
+            made.set_times(row(passes, f"places{end}", problem, kernel), [time] * 11)
+    assert (
+        "1024x4096, of its fastest ceiling: 95.0 % of same_bytes with plain scales, "
+        "90.5 % of same_bytes with nested scales, which take 1.050 times as long."
+    ) in said()
+
+
 def test_the_sentences_by_hand(passes, said):
     for problem in ("28672x8192", "8192x28672", "25600x5120"):
         for kernel in ("streaming", "copy", "copy_kernel", "same_bytes"):
