@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from claims import stats
 from claims.evidence import NotTestable, NotTested
 from claims.occupancy import LAUNCHES, WARP
 from claims.results import Record
 from claims.rules import (
+    NOT_TESTABLE,
     PREMISE_FALSE,
     REPRODUCED,
     THIS_GPU,
@@ -80,7 +82,9 @@ def latency_ratio(
     if value is None:
         holds = stats.is_at_least(ours.value, least, tolerance_percent)
         reason = f"{here}: a table of 64 bytes that every thread reads is in L1 after its first use"
-        return Finding(REPRODUCED if holds else PREMISE_FALSE, reason, ours.value, ours.interval)
+        short = f"{both} cycles"
+        verdict = REPRODUCED if holds else PREMISE_FALSE
+        return Finding(verdict, reason, ours.value, ours.interval, short)
     if fast == store:
         reason = (
             "divides a load by a store, which nothing waits for: here a thread can store again "
@@ -88,10 +92,11 @@ def latency_ratio(
             f"after {significant(cycles(stored_and_loaded).median, 3)}, where a load alone takes "
             f"{significant(cycles(load).median, 3)}"
         )
-        return Finding(PREMISE_FALSE, reason)
-    holds = stats.is_at_least(ours.value, value, tolerance_percent)
-    reason = f"{here}, the source's figures are of its {case.source.gpu}"
-    return Finding(reproduced_if(holds), reason, ours.value, ours.interval)
+        short = "15x divides a load by a store, which nothing waits for"
+        return Finding(PREMISE_FALSE, reason, short=short)
+    found = judge(case, ours, value, tolerance_percent)
+    reason = f"{here}, the source's figures are of its {case.source.gpu}; {found.reason}"
+    return replace(found, reason=reason, short=f"{both} cycles")
 
 
 @rule("at least {value:g} % fewer than in {baseline}, less {tolerance_percent:g} % of that")
@@ -105,25 +110,60 @@ def fewer_instructions(
     baseline: str,
     subject: str,
 ) -> Finding:
-    """On layers, those that were executed; of an architecture, those of the index computation.
-
-    Of the tree's many ways through an index computation, the shortest counts.
-    """
+    """On layers, those that were executed; of an architecture, those of the index computation."""
     if "arch" in case.cell.at:
-        arch = case.cell.at["arch"]
-        before, after = ([case.compiled(k, arch, f"{index}.least")] for k in (baseline, subject))
-        longest = significant(case.compiled(baseline, arch, f"{index}.all"), 3)
-        reason = (
-            f"index computation per weight: {span(before)} instructions on the shortest way "
-            f"through {baseline}, {longest} on all of its ways together, {span(after)} in {subject}"
-        )
+        before, after, reason = index_computation(case, index, baseline, subject)
+        short = f"{span(before)} to {span(after)} instructions per weight"
     else:
         before, after = (case.medians(kernel, metric) for kernel in (baseline, subject))
         ends = " against ".join(f"{span([n / 1e6 for n in both])} M" for both in (before, after))
         reason = f"instructions that warps executed, per layer: {ends}"
+        short = f"{span(percent_fewer(quotients(after, before)))} % fewer in all"
     found = percent_fewer(quotients(after, before))
     holds = all(stats.is_at_least(ours, value, tolerance_percent) for ours in found)
-    return over_places(holds, f"{span(found)} % fewer; {reason}", found)
+    return over_places(holds, f"{span(found)} % fewer; {reason}", found, short)
+
+
+def index_computation(
+    case: Case, index: str, baseline: str, subject: str
+) -> tuple[list[float], list[float], str]:
+    """Instructions per weight of an architecture's code, before and after, in numbers and words.
+
+    Of the tree's many ways through an index computation, the shortest counts.
+    """
+    arch = case.cell.at["arch"]
+    before, after = ([case.compiled(k, arch, f"{index}.least")] for k in (baseline, subject))
+    longest = significant(case.compiled(baseline, arch, f"{index}.all"), 3)
+    reason = (
+        f"index computation per weight: {span(before)} instructions on the shortest way "
+        f"through {baseline}, {longest} on all of its ways together, {span(after)} in {subject}"
+    )
+    return before, after, reason
+
+
+@rule("index computation takes at least {value:g} times fewer instructions, as from 7 to 2")
+def shorter_index(
+    case: Case, *, value: float, tolerance_percent: float, index: str, baseline: str, subject: str
+) -> Finding:
+    """As many times fewer; the two counts are in the reason."""
+    before, after, reason = index_computation(case, index, baseline, subject)
+    (ours,) = quotients(before, after)
+    found = judge(case, stats.summarize([ours]).estimate, value, tolerance_percent, 0)
+    short = f"{span(before)} to {span(after)} instructions per weight, where it says 7 to 2"
+    return replace(found, reason=f"{reason}; {found.reason}", short=short)
+
+
+@rule("{subject} has less code than {baseline}, and fewer instructions per weight")
+def more_compact(case: Case, *, baseline: str, subject: str) -> Finding:
+    arch = case.cell.at["arch"]
+    facts = ("code_bytes", "instructions_per_weight.least")
+    sizes, counts = ([case.compiled(k, arch, f) for k in (baseline, subject)] for f in facts)
+    reason = (
+        f"{sizes[0]:g} bytes of code become {sizes[1]:g}, and {significant(counts[0], 3)} "
+        f"instructions per weight {significant(counts[1], 3)}"
+    )
+    holds = sizes[1] < sizes[0] and counts[1] < counts[0]
+    return over_places(holds, reason, quotients(sizes[:1], sizes[1:]))
 
 
 @rule(
@@ -166,9 +206,13 @@ def table_traffic(
             f"one, loads it {span(times)} times for {subject}'s once, but from caches: bytes that "
             f"device memory is read for a block: {read}"
         )
-        return Finding(PREMISE_FALSE, reason)
+        short = (
+            f"{baseline} reads no table at all, so there is nothing to reduce; a kernel that does "
+            f"read one, {reader}, reads it {span(times)} times as often"
+        )
+        return Finding(PREMISE_FALSE, reason, short=short)
     wanted = stats.summarize(times).median if value is None else value
-    return judge(stats.summarize(found).estimate, wanted, tolerance_percent)
+    return judge(case, stats.summarize(found).estimate, wanted, tolerance_percent)
 
 
 @rule(
@@ -193,15 +237,20 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
         f"{span(threads[1])}"
     )
     found = percent_fewer(quotients(after, before, may_be_zero=True))
-    return over_places(holds, reason, found)
+    short = f"{of_tree:g} branches in the loop become {in_loop:g}, and {span(threads[0])} active "
+    short += f"threads {span(threads[1])} of {WARP}"
+    return over_places(holds, reason, found, short)
 
 
 @rule(
     "the memory is busier than the schedulers and at least {least:g} % busy, or global memory is "
-    "what most of the waiting warps wait for"
+    "what most of the waiting warps wait for; on the source's GPU, by arithmetic: the bytes take "
+    "longer than issuing the instructions"
 )
 def memory_bound(case: Case, *, least: float, baseline: str, waiting: str) -> Finding:
     """Bound by bandwidth or by latency: either is enough."""
+    if "by" in case.cell.at:
+        return bound_by_arithmetic(case, baseline)
     memory, issue = (case.medians(baseline, f"{of}_utilisation") for of in ("dram", "issue"))
     reasons = [
         {k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline, waiting)
@@ -214,47 +263,75 @@ def memory_bound(case: Case, *, least: float, baseline: str, waiting: str) -> Fi
     )
     first = sorted(reasons[0], key=reasons[0].__getitem__, reverse=True)[:3]
     most = ", ".join(f"{n.removeprefix(STALL)} {span([r[n] for r in reasons])}" for n in first)
-    reason = (
-        f"{baseline} keeps device memory {span(memory)} % busy and the schedulers {span(issue)} %; "
-        f"at each issue {span([r[waiting] for r in reasons])} warps wait for global memory; "
-        f"the most common waits: {most}"
+    short = (
+        f"{baseline} keeps device memory {span(memory)} % busy and the schedulers {span(issue)} %"
     )
-    return over_places(busy or waits_for_it, reason, memory)
+    reason = (
+        f"{short}; at each issue {span([r[waiting] for r in reasons])} warps wait for global "
+        f"memory; the most common waits: {most}"
+    )
+    return over_places(busy or waits_for_it, reason, memory, short)
+
+
+def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
+    """On the source's GPU, which need not be at hand: the time to issue against that to move."""
+    (at,) = case.cell.places
+    at = {name: value for name, value in at.items() if name != "by"}
+    row = case.rows.measured(baseline, at, "warp_instructions")
+    weights, bandwidth = row.problem["n"], case.source.fact("peak_gb_s")
+    issue_ms = weights * issue_ns_per_weight(case, row) / 1e6
+    bytes_ms = row.bytes_moved / bandwidth / 1e6
+    short = (
+        f"on the source's {case.source.gpu}, issuing the instructions of {row.problem['rows']} x "
+        f"{row.problem['columns']} takes {significant(issue_ms, 3)} ms, its bytes "
+        f"{significant(bytes_ms, 3)} ms"
+    )
+    reason = (
+        f"{short}: {instructions_per_weight(row):.3f} warp instructions per weight, counted on "
+        f"this {case.rows.results.gpu}, one per cycle and scheduler at "
+        f"{case.source.fact('sm_clock_mhz')} MHz, and {bandwidth} GB/s"
+    )
+    share = 100 * bytes_ms / issue_ms
+    return Finding(reproduced_if(bytes_ms > issue_ms), reason, share, None, short)
+
+
+def instructions_per_weight(row: Record) -> float:
+    """That a warp executes."""
+    return row.summary_of("warp_instructions").median / row.problem["n"]
+
+
+def issue_ns_per_weight(case: Case, row: Record) -> float:
+    """The least time on the source's GPU, all of its schedulers issuing in every cycle."""
+    schedulers = 4 * case.source.fact("multiprocessors")  # of Ampere and Hopper alike
+    per_ns = schedulers * case.source.fact("sm_clock_mhz") / 1e3
+    return instructions_per_weight(row) / per_ns
 
 
 @rule(
-    "code: larger with immediates; run: warps wait for instructions longer than with the table, "
+    "code: larger with literals; run: warps wait for instructions longer than with the table, "
     "and for at least {least:g} % of their time"
 )
 def code_pressure(
-    case: Case, *, least: float, waiting: str, misses: str, immediates: str, table: str, tree: str
+    case: Case, *, least: float, waiting: str, misses: str, literals: str, table: str
 ) -> Finding:
-    """The size is of compiled code; whether the caches feel it shows in what warps wait for. The
-    tree of immediates is shown beside: its loop is another one.
-    """
-    kernels = (immediates, table, tree)
+    """The size is of compiled code; whether the caches feel it shows in what warps wait for."""
+    kernels = (literals, table)
     if "arch" in case.cell.at:
         arch = case.cell.at["arch"]
         sizes = [case.compiled(kernel, arch, "code_bytes") for kernel in kernels]
-        reason = (
-            f"{sizes[0]:g} bytes of code with immediates, {sizes[1]:g} with the table, "
-            f"{sizes[2]:g} of {tree}"
-        )
-        return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:2]))
+        reason = f"{sizes[0]:g} bytes of code in {literals}, {sizes[1]:g} in {table}"
+        return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:]))
     all_waits = [waits(case, kernel, waiting) for kernel in kernels]
     parts = [
         ([100 * w[waiting] for w in found], [sum(w.values()) for w in found]) for found in all_waits
     ]
-    *shares, of_tree = [quotients(*part, may_be_zero=True) for part in parts]
-    missed = shown(case, (immediates, table), misses)
-    times = stats.pool(case.ratios(immediates, table, "kernel_time", LAUNCHES))
-    reason = (
-        f"warps wait for instructions {span(shares[0])} % of their time with immediates, "
-        f"{span(shares[1])} % with the table, {span(of_tree)} % in {tree}; the instruction caches "
-        f"of the multiprocessors miss {missed} times; time {times.value:.3f} x"
-    )
+    shares = [quotients(*part, may_be_zero=True) for part in parts]
+    missed = shown(case, kernels, misses)
+    short = f"warps wait for instructions {span(shares[0])} % of their time, {span(shares[1])} % "
+    short += "with the table"
+    reason = f"{short}; the instruction caches of the multiprocessors miss {missed} times"
     holds = all(s > t and s >= least for s, t in zip(*shares, strict=True))
-    return over_places(holds, reason, quotients(*shares, may_be_zero=True))
+    return over_places(holds, reason, quotients(*shares, may_be_zero=True), short)
 
 
 @rule("warps wait out their own last instruction at least {tolerance_percent:g} % less per issue")
@@ -273,10 +350,17 @@ def less_dependent(
         f"{span(before)} and {span(after)}; those that wait for loads: {for_loads}, so that a "
         f"scheduler has {span(eligible[0])} and {span(eligible[1])} warps to choose from"
     )
-    return over_places(all(r <= 1 - tolerance_percent / 100 for r in found), reason, found)
+    short = (
+        f"{span(before)} warps wait out their last instruction at each issue, then {span(after)}"
+    )
+    holds = all(r <= 1 - tolerance_percent / 100 for r in found)
+    return over_places(holds, reason, found, short)
 
 
-@rule("at most {tolerance_percent:g} % slower than {other}, where 16 threads fill the table")
+@rule(
+    "at most {tolerance_percent:g} % slower than {other}, where 16 threads fill the table: by so "
+    "much the source's own Table II varies over the batches, where nothing should vary"
+)
 def fill_is_amortised(case: Case, *, tolerance_percent: float, subject: str, other: str) -> Finding:
     """What the other fill costs is left out, so that this is the least that the fill can cost."""
     found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
@@ -286,8 +370,11 @@ def fill_is_amortised(case: Case, *, tolerance_percent: float, subject: str, oth
         f"time of {subject} over {other}: {span(found, 4)}; instructions: {span(instructions, 4)}; "
         f"warps that wait at a barrier, at each issue: {span(barrier[0])} and {span(barrier[1])}"
     )
-    median = stats.summarize(found).median
-    return over_places(median <= 1 or stats.is_within(median, 1, tolerance_percent), reason, found)
+    slower = [100 * (ratio - 1) for ratio in found]
+    median = stats.summarize(slower).median
+    ends = " to ".join(dict.fromkeys(f"{end:+.1f}" for end in (min(slower), max(slower))))
+    short = f"the time differs by {ends} % from that of {other}"
+    return over_places(median <= tolerance_percent, reason, slower, short)
 
 
 @rule("no look-up of {kernel} is repeated where all codes are equal")
@@ -309,17 +396,16 @@ def constant_broadcast(case: Case, *, kernel: str, metric: str, mixed: str) -> F
         f"{significant(found, 3)} times; on the codes of weights "
         f"{significant(control, 3)} times, once for each further entry that its threads want"
     )
-    return over_places(found == 0, reason, [found])
+    short = f"a look-up is repeated {significant(found, 3)} times where all codes are equal, and "
+    short += f"{significant(control, 3)} times on the codes of weights"
+    return over_places(found == 0, reason, [found], short)
 
 
-@rule(
-    "the compiler of {kernel} makes stores of one weight, and gives a thread no more than the two "
-    "weights of a byte to decode without a jump"
-)
-def one_at_a_time(case: Case, *, kernel: str, weight_bytes: float) -> Finding:
+@rule("a judgement, beside which stands what the compiler of {kernel} makes of ten plain lines")
+def judgement_of_a_compiler(case: Case, *, kernel: str, weight_bytes: float) -> Finding:
     """Of a kernel that says nothing of widths and has no loop that could be unrolled by hand."""
     arch, what = case.cell.at["arch"], case.cell.at["what"]
-    fact, most = ONE_AT_A_TIME[what]
+    fact = PATHS[what]
     try:
         row = case.compiled_row(kernel, arch, fact)
     except NotTested as nothing:
@@ -333,12 +419,9 @@ def one_at_a_time(case: Case, *, kernel: str, weight_bytes: float) -> Finding:
         does = f"gives a thread {found:g} weights to decode without a jump"
     if found < 1:
         raise NotTestable(f"{row.place}: {fact} is less than one weight")
-    reason = f"of the tiles of {kernel}, {row.maker} makes code that {does}"
-    return Finding(reproduced_if(found <= most), reason, found)
+    short = f"{row.maker} {does}, unasked"
+    return Finding(NOT_TESTABLE, f"of the tiles of {kernel}, {short}", found, short=short)
 
 
-# By what the cell asks for: a fact of the code, and weights that would be one at a time.
-ONE_AT_A_TIME = {
-    "packed stores": ("widest_global_store_bytes", 1),
-    "unrolling": ("weights_per_trip", 2),
-}
+# By what the cell asks for: the fact of the code that shows it.
+PATHS = {"packed stores": "widest_global_store_bytes", "unrolling": "weights_per_trip"}

@@ -113,7 +113,7 @@ class Rows:
         rows = [r for r in rows if at.items() <= r.problem.items()]
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
-        wanted = self.decided_on.items()
+        wanted = {name: v for name, v in self.decided_on.items() if name not in at}.items()
         fitting = [r for r in rows if all(meets(r.problem.get(k), v) for k, v in wanted)]
         names = ", ".join(r.problem["name"] for r in rows)
         if not fitting:

@@ -7,16 +7,14 @@ registers and shared memory are given out: the toolkit's cuda_occupancy.h.
 
 from dataclasses import dataclass
 
-from claims import stats
 from claims.evidence import NotTestable, NotTested
 from claims.results import Record
 from claims.rules import (
-    NOT_TESTABLE,
     PREMISE_FALSE,
+    REPRODUCED,
     Case,
     Finding,
     over_places,
-    quotients,
     reproduced_if,
     rule,
 )
@@ -77,48 +75,41 @@ def shared_memory(case: Case, *, value: float, baseline: str, subject: str) -> F
         f"the table adds {span(added, 1)} bytes a block; the whole of {subject} takes "
         f"{span(after, 1)}, of which {span(before, 1)} are {baseline}'s already"
     )
-    return over_places(set(added) == {value}, reason, added)
+    short = f"the table adds {span(added, 1)} bytes to the block's {span(before, 1)}"
+    return over_places(set(added) == {value}, reason, added, short)
 
 
-@rule("from {least:g} to {most:g} blocks fit on a multiprocessor of the source's GPU")
-def blocks_resident(
-    case: Case, *, least: float, most: float, subject: str = "", warps: float | None = None
-) -> Finding:
-    """Of an architecture, by its limits and the compiled code; else by the run's GPU, an Ampere.
+@rule("from {least:g} to {most:g} blocks fit on a multiprocessor of the cell's architecture")
+def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) -> Finding:
+    """By the limits of an architecture and the compiled code, whatever GPU is at hand.
 
-    `warps`: that the source says a multiprocessor holds.
+    `warps`: that the source says a multiprocessor holds; 0 where it does not say.
     """
-    if "arch" in case.cell.at:
-        kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
-        registers, shared = (
-            int(case.compiled(kernel, arch, name)) for name in ("registers", "static_shared_bytes")
-        )
-        if min(registers, shared + 1) <= 0:
-            raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
-        if arch not in MULTIPROCESSORS:
-            raise NotTestable(f"no limits are known here of a multiprocessor of {arch}")
-        threads, sm = case.source.fact("kernel")["threads_per_block"], MULTIPROCESSORS[arch]
-        fit = sm.blocks_that_fit(threads, registers, shared)
-        reason = (
-            f"{fit} blocks of {kernel} fit on a multiprocessor of {sm.gpu}, with {threads} "
-            f"threads, {registers} registers a thread and {shared} bytes of shared memory"
-        )
-        if warps not in (None, sm.warps):
-            reason += f"; it holds {sm.warps} warps, not {warps:g}"
-            return Finding(PREMISE_FALSE, reason, fit)
-        return Finding(reproduced_if(least <= fit <= most), reason, fit)
-    rows = case.rows_of(LAUNCHES)
-    found = [launch_of(rows.verified(subject, at)) for at in case.cell.places]
-    fit = [launch["blocks_per_multiprocessor"] for launch in found]
-    if None in fit:
-        raise NotTestable("the occupancy calculator does not know this GPU")
-    size = quotients(*(case.medians(subject, f"{w}_launched") for w in ("warps", "blocks")))
-    active = quotients(case.medians(subject, "active_warps"), size)
-    gpu = rows.results.provenance["gpu"]
-    reason = (
-        f"{span(fit, 1)} blocks of {subject} fit on a multiprocessor of this {gpu['name']}, and "
-        f"{span(active)} are there on average"
+    kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
+    registers, shared = (
+        int(case.compiled(kernel, arch, name)) for name in ("registers", "static_shared_bytes")
     )
-    if not gpu["compute_capability"].startswith("8."):
-        return Finding(NOT_TESTABLE, f"{reason}; it is no Ampere", stats.summarize(fit).median)
-    return over_places(all(least <= n <= most for n in fit), reason, fit)
+    if min(registers, shared + 1) <= 0:
+        raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
+    if arch not in MULTIPROCESSORS:
+        raise NotTestable(f"no limits are known here of a multiprocessor of {arch}")
+    threads, sm = case.source.fact("kernel")["threads_per_block"], MULTIPROCESSORS[arch]
+    fit = sm.blocks_that_fit(threads, registers, shared)
+    short = f"{fit} blocks of {kernel} fit on a multiprocessor of {sm.gpu}"
+    reason = (
+        f"{short}, with {threads} threads, {registers} registers a thread and {shared} bytes of "
+        "shared memory"
+    )
+    if warps and warps != sm.warps:
+        holds = f"it holds {sm.warps} warps, not {warps:g}"
+        return Finding(PREMISE_FALSE, f"{reason}; {holds}", fit, short=f"{short}: {holds}")
+    return Finding(reproduced_if(least <= fit <= most), reason, fit, short=short)
+
+
+@rule("the manufacturer's documentation has the source's number")
+def as_documented(case: Case, *, value: float, documented: float, document: str) -> Finding:
+    """What no program can measure, and a document says."""
+    unit = case.comparison.unit
+    short = f"{documented:g} {unit} by the {document}"
+    verdict = REPRODUCED if value == documented else PREMISE_FALSE
+    return Finding(verdict, short, documented)

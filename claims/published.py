@@ -1,6 +1,6 @@
 """What the sources say (data/published/*.json, one file per source): numbers and claims."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, product, starmap
 from pathlib import Path
@@ -11,6 +11,7 @@ from claims.json_files import ROOT, Schema, read_json
 
 FOLDER = ROOT / "data/published"
 SCHEMA = Schema("published.schema.json")
+NAMED_GPU = "named_gpu"  # a scope
 ALL, AVERAGE = "all", "average"  # of a cell: every value of the source's setup, or their mean
 
 
@@ -22,6 +23,7 @@ class Cell:
     value: float | None
     places: tuple[dict[str, Any], ...]  # `at`, with 'all' and 'average' spelled out
     model: str = ""  # the source's name of the model; `at` has ours
+    gpu: str = ""  # the only one that can show it: "T4"; '' where any can
 
     @property
     def text(self) -> str:
@@ -40,20 +42,50 @@ def command_of(experiment: str) -> str:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """One way to decide a claim here: what is compared with what, and by which rule."""
+
+    experiment: str  # that measures it
+    cells: tuple[Cell, ...]
+    rule: str
+    direction: str  # at_least, at_most, exactly; "statement" where the source gives no number
+    scope: str  # any_gpu, or named_gpu: that of the cell, or else the source's
+    arguments: dict[str, Any] = field(default_factory=dict)
+    tolerance_percent: float | None = None
+    unit: str = ""
+    reading: str = ""  # how the source's words are read, where they can be read in several ways
+
+
+@dataclass(frozen=True)
 class Claim:
-    """Something that a source says, and how it is decided here; without a rule, not yet."""
+    """Something that a source says, once, whatever the number of places where it says it."""
 
     id: str
     text: str
-    experiment: str  # that decides it
-    cells: tuple[Cell, ...]
-    rule: str | None
-    arguments: dict[str, Any] = field(default_factory=dict)
-    tolerance_percent: float | None = None
+    comparisons: tuple[Comparison, ...]
     section: str = ""
-    remark: str = ""  # ours
-    unit: str = ""
-    needs: str = ""  # what has to be measured before it can be decided
+    remark: str = ""  # ours, in one sentence
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of its first comparison's rule."""
+        return self.comparisons[0].arguments
+
+    @property
+    def experiments(self) -> list[str]:
+        return list(dict.fromkeys(c.experiment for c in self.comparisons))
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [cell for c in self.comparisons for cell in c.cells]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a reader of the source should know, and that is no claim."""
+
+    about: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -69,6 +101,8 @@ class Source:
     tables: dict[str, Any]
     decided_on: dict[str, dict[str, Any]]
     claims: tuple[Claim, ...] = ()
+    notes: tuple[Note, ...] = ()
+    without_cell: dict[str, str] = field(default_factory=dict)  # numbers of tables, and why
 
     @property
     def id(self) -> str:
@@ -109,26 +143,69 @@ def load_source(file: Path) -> Source:
     root = read_json(file)
     SCHEMA.check(file, root)
     facts = {name: root[name] for name in ("title", "author", "reference", "gpu", "setup")}
-    tables, decided_on = root.get("tables", {}), root.get("decided_on", {})
-    source = Source(file, **facts, tables=tables, decided_on=decided_on)
+    facts |= {name: root.get(name, {}) for name in ("tables", "decided_on", "without_cell")}
+    source = Source(file, **facts, notes=tuple(Note(**note) for note in root.get("notes", [])))
     claims: dict[str, Claim] = {}
     for value in root["claims"]:
         where = f"{file}: claim '{value['id']}'"
         if value["id"] in claims:
             raise InputError(f"{where} comes a second time")
-        cells = [c for cell in value["cells"] for c in read_cell(source, cell, where)]
-        # Two models that stand for one of the source's: all cells of the one, then of the other.
-        cells.sort(key=lambda c: source.every("model").index(c.at["model"]) if c.model else 0)
-        claims[value["id"]] = Claim(**value | {"cells": tuple(cells)})
+        found = tuple(read_comparison(source, c, where) for c in value["comparisons"])
+        claims[value["id"]] = Claim(**value | {"comparisons": found})
     return replace(source, claims=tuple(claims.values()))
+
+
+def read_comparison(source: Source, value: dict[str, Any], where: str) -> Comparison:
+    spelled = (c for cell in value["cells"] for c in each_of(source, cell, where))
+    cells = [c for cell in spelled for c in read_cell(source, cell, where)]
+    # Two models that stand for one of the source's: all cells of the one, then of the other.
+    cells.sort(key=lambda c: source.every("model").index(c.at["model"]) if c.model else 0)
+    if value["scope"] == NAMED_GPU:
+        cells = [replace(c, gpu=c.at.get("gpu", source.gpu)) for c in cells]
+    return Comparison(**value | {"cells": tuple(cells)})
+
+
+def each_of(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """The cell itself, or one for each number of the table that it names."""
+    if "each_of" not in cell:
+        yield cell
+        return
+    names, last = cell["names"], cell.get("field", "")
+    for path in numbers_below(source.tables, cell["each_of"], where):
+        parts = path.removeprefix(cell["each_of"] + "/").split("/")
+        if last and parts.pop() != last:
+            continue
+        if len(parts) != len(names):
+            raise InputError(f"{where}: 'each_of' {cell['each_of']}: '{path}' has other levels")
+        at = {n: int(p) if p.isdecimal() else p for n, p in zip(names, parts, strict=True)}
+        yield {"at": cell.get("at", {}) | at, "value": {"value_of": path}}
+
+
+def numbers_below(tables: dict[str, Any], path: str, where: str) -> list[str]:
+    """The paths of every number below a path of the tables."""
+    found: Any = tables
+    for name in path.split("/"):
+        found = found.get(name) if isinstance(found, dict) else None
+    paths = list(numbers_of(found, path))
+    if not paths:
+        raise InputError(f"{where}: tables has no numbers below '{path}'")
+    return paths
+
+
+def numbers_of(value: Any, path: str = "") -> Iterator[str]:
+    """'table1/2/overhead_percent' and so on."""
+    if isinstance(value, dict):
+        for name, found in value.items():
+            yield from numbers_of(found, f"{path}/{name}" if path else name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path
 
 
 def read_cell(source: Source, cell: dict[str, Any], where: str) -> list[Cell]:
     """The cell of each of our models that its model stands for; `where` begins an error."""
     at, value = cell["at"], cell.get("value")
     if isinstance(value, dict):
-        paths = value.get("ratio_of") or [value["value_of"]]
-        first, *rest = (look_up(source.tables, path, where) for path in paths)
+        first, *rest = (look_up(source.tables, path, where) for path in paths_of(value))
         value = first / rest[0] if rest else first
     model = at.get("model", ALL)
     if model == ALL:
@@ -140,8 +217,14 @@ def read_cell(source: Source, cell: dict[str, Any], where: str) -> list[Cell]:
     return [Cell(found, value, places_of(source, found, where), model) for found in ours]
 
 
+def paths_of(value: dict[str, Any]) -> list[str]:
+    """Where a cell's value stands in tables."""
+    return value.get("ratio_of") or [value["value_of"]]
+
+
 def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str, Any], ...]:
-    """`at` for every combination of what its 'all' and 'average' stand for."""
+    """`at` for every combination of what its 'all' and 'average' stand for; a GPU is no place."""
+    at = {name: value for name, value in at.items() if name != "gpu"}
     values = [source.every(k) if v in (ALL, AVERAGE) else [v] for k, v in at.items()]
     for name, found in zip(at, values, strict=True):
         if not found:
@@ -163,3 +246,23 @@ def look_up(tables: dict[str, Any], path: str, where: str) -> float:
     if not isinstance(found, int | float) or isinstance(found, bool):
         raise InputError(f"{where}: tables has no number '{path}'")
     return found
+
+
+def numbers_without_cell(root: dict[str, Any]) -> list[str]:
+    """Numbers of a source's tables that no cell compares, no rule uses, and no reason excuses.
+
+    `root`: the file as it is written. A reason is given for a path or for all below it.
+    """
+    paths = list(numbers_of(root.get("tables", {})))
+    found = [c for claim in root["claims"] for c in claim["comparisons"]]
+    given = [a for c in found for a in c.get("arguments", {}).values() if isinstance(a, str)]
+    compared = set()
+    for cell in (cell for c in found for cell in c["cells"]):
+        if "each_of" in cell:
+            below, last = cell["each_of"] + "/", "/" + cell.get("field", "")
+            compared |= {p for p in paths if p.startswith(below) and p.endswith(last.rstrip("/"))}
+        elif isinstance(cell.get("value"), dict):
+            compared |= set(paths_of(cell["value"]))
+    excused = [*given, *root.get("without_cell", {})]
+    left = (path for path in paths if path not in compared)
+    return [p for p in left if not any(p == e or p.startswith(e + "/") for e in excused)]

@@ -14,8 +14,10 @@ TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 
 
 @rule(
-    "in Mojo with right indices at least the source's ratio to CUDA, less {tolerance_percent:g} %; "
-    "without Mojo only whether the two do the same task"
+    "in Mojo with right indices, over CUDA, "
+    + rules.WITHIN
+    + "; without Mojo only whether the two "
+    "do the same task"
 )
 def same_task(
     case: Case,
@@ -35,21 +37,21 @@ def same_task(
     ours = case.rows.measured(mojo, at, metric)
     theirs = case.rows.measured(cuda, at, metric)
     ratio = stats.ratio(theirs.summary_of(metric), ours.summary_of(metric))
-    verdict = rules.reproduced_if(stats.is_at_least(ratio.value, value, tolerance_percent))
-    reason = (
+    found = rules.judge(case, ratio, value, tolerance_percent)
+    short = reason = (
         f"with right indices {mojo}: {ours.speed.value:.0f} GB/s, {cuda}: "
         f"{theirs.speed.value:.0f} GB/s"
     )
     try:
         as_published = case.rows.measured(published, at, metric, may_deviate=True)
     except (NotTested, NotTestable):
-        return Finding(verdict, reason, ratio.value, ratio.interval)
+        return replace(found, reason=f"{reason}; {found.reason}", short=short)
     if as_published.deviates:
         reason += (
             f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
             f"{as_published.speed.value:.0f} GB/s"
         )
-    return Finding(verdict, reason, ratio.value, ratio.interval)
+    return replace(found, reason=f"{reason}; {found.reason}", short=short)
 
 
 def ran(case: Case, *kernels: str) -> bool:
@@ -102,10 +104,15 @@ def checked(case: Case, kernel: str) -> Finding:
         "the check passes here too, but shows nothing: a matrix of one constant is its own "
         f"transpose whatever the indices; on random data {random.reason}"
     )
-    return Finding(rules.PREMISE_FALSE, reason)
+    wrong = random.mismatches or 0
+    short = f"passes on a constant, which is its own transpose; on random data {wrong} are wrong"
+    return Finding(rules.PREMISE_FALSE, reason, short=short)
 
 
-@rule("in Mojo, or without it in CUDA, ours within {tolerance_percent:g} % of the source's value")
+IN_EITHER = "in Mojo, or without it in CUDA, "
+
+
+@rule(IN_EITHER + rules.WITHIN)
 def share_of_peak(
     case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str, twin: str
 ) -> Finding:
@@ -116,10 +123,7 @@ def share_of_peak(
     return found
 
 
-@rule(
-    "in Mojo, or without it in CUDA, one round for each access, up to {tolerance_percent:g} % more "
-    "allowed"
-)
+@rule(IN_EITHER + "one round for each access, up to {tolerance_percent:g} % more allowed")
 def one_round_each(
     case: Case,
     *,
@@ -139,7 +143,7 @@ def one_round_each(
     return found
 
 
-@rule("in Mojo, or without it in CUDA, at least the source's factor, less {tolerance_percent:g} %")
+@rule(IN_EITHER + rules.WITHIN)
 def gain(
     case: Case,
     *,
@@ -156,7 +160,7 @@ def gain(
     taken, says how much is under way at once.
     """
     needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
-    decide = partial(rules.ratio_at_least, case, **needed)
+    decide = partial(rules.gain_in_speed, case, **needed)
     mojo, cuda = {"slow": slow, "fast": fast}, {"slow": slow_twin, "fast": fast_twin}
     found, decided = in_own_language(case, decide, mojo, cuda)
     if not counters:
@@ -185,9 +189,27 @@ def in_own_language(
     found = decide(**mojo)
     with suppress(NotTested, NotTestable):
         if (ours := decide(**cuda).ours) is not None:
-            beside = f"in CUDA {stats.significant(ours, 3)} {case.claim.unit}"
+            beside = f"in CUDA {stats.significant(ours, 3)} {case.comparison.unit}"
             found = replace(found, reason=f"{found.reason}; {beside}")
     return found, mojo
+
+
+@rule(IN_EITHER + rules.WITHIN)
+def speed(
+    case: Case, *, value: float, tolerance_percent: float, metric: str, counterparts: str
+) -> Finding:
+    """Of the kernel that stands for the source's; `counterparts`: its table, and the language.
+
+    A cell names the source's kernel; setup.our_kernels and setup.own_language say which is ours.
+    """
+    setup, name = case.source.setup, case.cell.at["kernel"]
+    cuda = setup["our_kernels"][counterparts][name]
+    own = setup["own_language"].get(counterparts, {}).get(name, cuda)
+    case = replace(case, cell=replace(case.cell, places=({"data": "random"},)))
+    needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
+    decide = partial(rules.speed_within, case, **needed)
+    found, _ = in_own_language(case, decide, {"kernel": own}, {"kernel": cuda})
+    return found
 
 
 def tiles_under_way(case: Case, counters: str, kernel: str) -> float:

@@ -112,5 +112,5 @@ def highlights(run: Run) -> list[str]:
 PASSES = {PASS: tuple(FAMILIES)}
 TABLES = (winners_table, forms_table)
 ON_TERMINAL = ("winners", "forms")
-SHORT_TABLE = None
+SHORT_TABLE = HEADLINE = None
 FIGURES: dict = {}

@@ -90,7 +90,7 @@ TABLES = (
     transpose_full,
 )
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
-SHORT_TABLE = None
+SHORT_TABLE = HEADLINE = None
 FIGURES = {
     "instructions": ("Instructions per weight and element, by pipe", instructions),
     "stalls": ("What warps wait for", stalls),

@@ -56,7 +56,7 @@ def latency_table(run: Run) -> Table:
     steps = max(record.problem["timed_steps"] for record in results.records)
     notes = [METHOD.format(steps=steps), STORES, PLACES]
     notes.append(f"ns: at the SM clock seen with the samples. {INTERVAL_NOTE}")
-    notes.append(f"Reproduced if {decision.criterion}. {CHANGED}")
+    notes.append(f"Reproduced if {decision.verdicts[0].criterion}. {CHANGED}")
     title = "Latency of memory, by one dependent access after another"
     return Table(PASS, title, columns, rows, data, notes, machine_notes(results))
 

@@ -12,10 +12,12 @@ from claims.json_files import ROOT, read_text
 from claims.ledger import Decision, decide
 from claims.printable import printable
 from claims.published import Source, load_sources
+from plots import claim_details, published_numbers
 from plots.captions import banner, in_words, machine
+from plots.claim_details import relative
 from plots.documents import markdown, markdown_code, markdown_escape, markdown_link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
-from plots.ledger import count_line, machine_table, relative
+from plots.ledger import count_line, machine_table
 from plots.output import write_files
 
 BEGIN = re.compile(r"^<!-- begin generated: (\S+) -->\n", re.MULTILINE)
@@ -88,8 +90,15 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     links = ", ".join(markdown_link(name, f"{name}/README.md") for name in found.runs)
     lines = [f"# Claims on {markdown_escape(found.evidence.newest.gpu)}", "", GENERATED, ""]
     lines += [f"Every table and figure of one experiment: {links}.", ""]
-    ledger = markdown(machine_table(found.evidence, "claims", found.folder))
+    lines += [f"All published numbers beside ours: {markdown_link('numbers', 'numbers.md')}.", ""]
+    ledger = markdown(machine_table(found.evidence, "claims", "claims.md", found.folder))
     yield found.folder / "README.md", "\n".join([*lines, ledger])
+    head = [GENERATED, "", f"> **{markdown_escape(banner(found.evidence.newest))}**", ""]
+    details = claim_details.page(found.decisions, found.folder, head)
+    yield found.folder / "claims.md", details
+    beside = published_numbers.table("numbers", found.decisions)
+    beside.banner = banner(found.evidence.newest)
+    yield found.folder / "numbers.md", "\n".join(["# Numbers", "", GENERATED, "", markdown(beside)])
     for name, shown in found.runs.items():
         yield found.folder / name / "README.md", page(name, shown, found.folder / name)
 
@@ -108,7 +117,7 @@ def page(name: str, shown: Run, folder: Path) -> str:
     lines += ["`make render-recorded`.", ""]
     for figure, (caption, _) in experiment(name).FIGURES.items():
         lines += [f"![{caption}]({figure}.png)", ""]
-    for table in all_tables(name, shown, folder):
+    for table in all_tables(name, shown, "../claims.md", folder):
         lines.append(markdown(replace(table, banner="", provenance=[])))
     if found := experiment(name).highlights(shown):
         lines += ["**In sentences**", "", *(f"- {markdown_escape(line)}" for line in found), ""]

@@ -32,7 +32,7 @@ TABLES = (
     tables.qmatmul,
 )
 ON_TERMINAL = ("table1", "figure4", "newest")
-SHORT_TABLE = None
+SHORT_TABLE = HEADLINE = None
 FIGURES = {
     "figure4": ("Latency and throughput, ours and the paper's points", figures.figure4),
     "share": ("Dequantization's share of a generation", figures.share_figure),

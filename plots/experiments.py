@@ -27,12 +27,14 @@ from claims.ledger import Decision, decide
 from claims.printable import printable
 from claims.published import Source, load_sources
 from claims.results import Results, load
-from plots import console
+from plots import claim_details, console
 from plots.captions import banner, commit, driver, machine_notes
 from plots.figures import FORMATS, encode, house_style
 from plots.ledger import claims_table, count_line
 from plots.output import table_files, write_files
 from plots.tables import Table
+
+CLAIM_DETAILS = "claim-details.md"
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,13 @@ def require_cache(results: Results, warm: bool) -> None:
             raise InputError(f"{where}: is {found}, but {wanted} rows are needed here")
 
 
-def all_tables(name: str, run: Run, seen_from: Path) -> list[Table]:
-    """The experiment's own tables, then its claims; links begin at the folder `seen_from`."""
+def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table]:
+    """The experiment's own tables, then its claims, with links to the page of their details."""
     made = [make(run) for make in experiment(name).TABLES]
     tables = [table for table in made if table is not None]
     if run.decisions:
-        claims = claims_table("claims", f"Claims of experiment {name}", run.decisions, seen_from)
+        title = f"Claims that experiment {name} bears on"
+        claims = claims_table("claims", title, run.decisions, details, seen_from)
         notes = [note for r in run.passes.values() for note in machine_notes(r)]
         claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
         tables.append(claims)
@@ -165,8 +168,12 @@ def figure_files(
 def render(args: argparse.Namespace) -> int:
     """Every table and figure to a folder, the main ones to the terminal too."""
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
-    tables = all_tables(args.name, run, args.output)
-    write_files(table_files(tables, args.output) | figure_files(args.name, run, args.output))
+    tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)
+    files = table_files(tables, args.output) | figure_files(args.name, run, args.output)
+    if run.decisions:
+        details = claim_details.page(run.decisions, args.output)
+        files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
+    write_files(files)
     parts = [console.box(banner(run.first))] if run.recorded else []
     parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
     lines = [*module.highlights(run), *closing_lines(run, args.output)]

@@ -32,7 +32,7 @@ PASSES = {
 WARM = ("warm",)
 TABLES = (ladder_table, sizes_table)
 ON_TERMINAL = ("ladder", "sizes")
-SHORT_TABLE = None
+SHORT_TABLE = HEADLINE = None
 FIGURES = {
     "steps": ("Speed-up step by step, and instructions per weight", steps_figure),
     "sizes": ("Bandwidth by the size of the output, cold and warm", sizes_figure),

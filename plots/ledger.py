@@ -1,28 +1,25 @@
-"""The ledger: every claim with its verdict, as a table for each machine."""
+"""The ledger: every claim with its verdict and why it has it, as a table for each machine."""
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from claims.evidence import Evidence, machines
-from claims.ledger import Decision, Verdict, decide
+from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.printable import printable
 from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
 from claims.stats import INTERVAL_NOTE, significant
-from plots import console
+from plots import claim_details, console, published_numbers
 from plots.captions import banner, machine
 from plots.output import table_files, write_files
 from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
 
-COLUMNS = [*words("claim"), *words("what it says", detail=True), *words("section")]
-COLUMNS += numbers("source's value", "ours (interval)", "difference", wrap=1)
-COLUMNS += [Column("verdict", "l", wrap=len("not reproduced"))]
-COLUMNS += words("what decided it, or what is missing", "evidence", detail=True)
-MOST_REASONS = 3  # of one claim; the CSV has every cell's
+COLUMNS = [*words("claim", "verdict, and why"), *numbers("source", "ours", wrap=9)]
+COLUMNS += [Column("difference", wrap=10)]
+SEVERAL = 2  # reasons of one claim that are given in full
 
 
 def spell(verdict: str) -> str:
@@ -36,55 +33,105 @@ def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
     return f"{len(found)} {what}: {', '.join(counts)}."
 
 
-def claims_table(name: str, title: str, decisions: Sequence[Decision], seen_from: Path) -> Table:
-    """One row per claim, by source; the CSV has one per cell. Links begin at `seen_from`."""
+def claims_table(
+    name: str, title: str, decisions: Sequence[Decision], details: str, seen_from: Path
+) -> Table:
+    """One row per claim, by source; the CSV has one per cell. `details`: the page they link to;
+    the evidence of the CSV begins at the folder `seen_from`.
+    """
     rows: list[Row | Group] = []
     waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
     for source, found in groupby(decisions, lambda d: d.source):
         rows.append(Group(f"{source.author}: {source.title} ({source.reference})"))
         for d in found:
-            rows.append(claim_row(d, seen_from))
+            rows.append(claim_row(d, details))
             if d.verdict == NOT_TESTED:
                 waiting.setdefault(d.command, []).append(d.claim.id)
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
+    sources = dict.fromkeys(d.source.id for d in decisions)
+    found_notes = {d.source.id: d.source.notes for d in decisions}
+    notes += [f"{note.about}: {note.text}" for name in sources for note in found_notes[name]]
     notes.append(
-        f"Over several cells: the range of their values. {INTERVAL_NOTE} Over several layers or "
-        "comparisons: from the least to the greatest."
+        f"Over several cells: the range of their values. {INTERVAL_NOTE} What decided each claim, "
+        "with its rows, is behind its name."
     )
     return Table(name, title, COLUMNS, rows, data, notes)
 
 
-def claim_row(d: Decision, seen_from: Path) -> Row:
-    unit, verdicts = d.claim.unit, d.verdicts
-    ours = value_range([v.ours for v in verdicts], unit, rounded)
-    if verdicts[0].interval and len(verdicts) == 1:
-        ours += " ({}-{})".format(*map(rounded, verdicts[0].interval))
-    files = list(dict.fromkeys(file for v in verdicts for file, _ in v.evidence))
-    evidence: Cell | str = NONE
-    if files:
-        number = len({row for v in verdicts for row in v.evidence})
-        names = printable(", ".join(file.name for file in files))
-        text = f"{number} row{'s' * (number > 1)} of {names}"
-        evidence = Cell(text, link=relative(files[0], seen_from))
+def claim_row(d: Decision, details: str) -> Row:
+    """What the claim says, and in two sentences what became of it."""
+    readings = [found for found in d.readings.values() if verdict_on(found) == d.verdict]
+    counted = [v for verdicts in readings for v in counted_in(verdicts)]
+    units = {v.comparison.unit for v in counted}
+    unit = units.pop() if len(units) == 1 else ""
+    ours = value_range([v.ours for v in counted], unit, rounded) if unit else NONE
+    if len(counted) == 1 and counted[0].interval:
+        ours += " ({}-{})".format(*map(rounded, counted[0].interval))
+    here = [v.difference_percent for v in counted if not v.elsewhere]
     return [
-        *(d.claim.id, d.claim.text, d.claim.section),
-        value_range([v.cell.value for v in verdicts], unit, quoted),
+        Cell(f"{d.claim.id}: {d.claim.text}", link=f"{details}#{claim_details.anchor(d)}"),
+        in_two_sentences(d),
+        value_range([v.cell.value for v in counted], unit, quoted),
         ours,
-        value_range([v.difference_percent for v in verdicts], "%", "{:+.1f}".format),
-        *(in_cells(d), reasons(d), evidence),
+        value_range(here, "%", "{:+.1f}".format),
     ]
 
 
-def in_cells(d: Decision) -> str:
-    """'not reproduced in 1 of 3 cells, premise false in 2': the claim's verdict first."""
-    found, cells = [v.verdict for v in d.verdicts], len(d.verdicts)
-    if cells == 1 or set(found) == {NOT_TESTED}:
-        return spell(d.verdict)
-    text = f"{spell(d.verdict)} in {found.count(d.verdict)} of {cells} cells"
-    others = [v for v in (REPRODUCED, *VERDICTS[:-1]) if v in found and v != d.verdict]
-    return ", ".join([text, *(f"{spell(v)} in {found.count(v)}" for v in others)])
+def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Those that this GPU can show, if there are any: they make the verdict."""
+    return [v for v in verdicts if not v.elsewhere] or list(verdicts)
+
+
+def in_two_sentences(d: Decision) -> str:
+    """'Reproduced in 28 of 28 cells: ... What the author should know besides.'"""
+    remark = f" {d.claim.remark}." if d.claim.remark else ""
+    sentence = verdict_sentence(d)
+    return f"{sentence[0].upper()}{sentence[1:]}.{remark}"
+
+
+def verdict_sentence(d: Decision) -> str:
+    """The verdict in every reading of the claim, and why; without a full stop."""
+    first = [
+        reading_in_short(verdicts, f" read as {reading}" if reading else "")
+        for reading, verdicts in by_favour(d)
+    ]
+    return "; ".join(first)
+
+
+def by_favour(d: Decision) -> list[tuple[str, list[Verdict]]]:
+    """The readings, those that have the claim's verdict first."""
+    return sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
+
+
+def reading_in_short(verdicts: Sequence[Verdict], reading: str) -> str:
+    """'reproduced read as tiles of 512 bytes: 28 of 28 cells, -4.0 to +4.7 % from ...'"""
+    counted, verdict = counted_in(verdicts), verdict_on(verdicts)
+    order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
+    parts = []
+    for found in order:
+        cells = [v for v in counted if v.verdict == found]
+        if not cells:
+            continue
+        text = spell(found) + reading * (found == verdict)
+        if len(counted) > 1:
+            text += f" in {len(cells)} of {len(counted)} cells"
+        why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
+        parts.append(f"{text}: {why}" if why else text)
+    return "; ".join(parts)
+
+
+def whys(cells: Sequence[Verdict]) -> Iterator[str]:
+    """The reasons of cells with one verdict; of many numbers, how far they are off."""
+    texts = list(dict.fromkeys(v.why for v in cells))
+    differences = [v.difference_percent for v in cells if v.difference_percent is not None]
+    if len(texts) > SEVERAL and len(differences) == len(cells) and not cells[0].elsewhere:
+        yield f"{value_range(differences, '%', '{:+.1f}'.format)} from the source's values"
+        return
+    yield from texts[:SEVERAL]
+    if len(texts) > SEVERAL:
+        yield f"and {len(texts) - SEVERAL} more"
 
 
 def quoted(value: float) -> str:
@@ -103,70 +150,56 @@ def value_range(values: Sequence[float | None], unit: str, show: Callable[[float
     return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
 
 
-def reasons(d: Decision) -> str:
-    """Why the claim has its verdict, or the command that would decide it; then our remark."""
-    found = [v for v in d.verdicts if v.verdict == d.verdict]
-    texts, several = [found[0].reason], len({v.reason for v in d.verdicts}) > 1
-    if several and len(d.verdicts) <= MOST_REASONS:
-        texts = [cell_text(d, v) for v in d.verdicts]
-    elif d.verdict == REPRODUCED and len(found) > 1:
-        texts = [d.criterion]
-    elif len({v.reason for v in found}) > 1:
-        texts = [f"{v.cell.text}: {v.reason}" for v in found[:MOST_REASONS]]
-        texts += [f"and {len(found) - MOST_REASONS} more"] * (len(found) > MOST_REASONS)
-    texts += [d.command] * (d.verdict == NOT_TESTED)
-    texts += [f"reproduced if {d.criterion}"] * bool(d.criterion and texts[0] != d.criterion)
-    texts += [f"remark: {d.claim.remark}"] * bool(d.claim.remark)
-    return "; ".join(texts)
-
-
-def cell_text(d: Decision, v: Verdict) -> str:
-    """'batch 8, reproduced, 1.30 x: the reason'; without the verdict where all cells have it."""
-    verdict = [spell(v.verdict)] * any(other.verdict != v.verdict for other in d.verdicts)
-    ours = [] if v.ours is None else [value_range([v.ours], d.claim.unit, rounded)]
-    return f"{', '.join([v.cell.text, *verdict, *ours])}: {v.reason}"
-
-
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> dict[str, object]:
-    claim, (low, high) = d.claim, v.interval or (None, None)
+    claim, test, (low, high) = d.claim, v.comparison, v.interval or (None, None)
     found: dict[str, object] = {"source": d.source.id, "claim": claim.id, "section": claim.section}
-    found |= {"text": claim.text, "remark": claim.remark, "cell": v.cell.text, "unit": claim.unit}
+    found |= {"text": claim.text, "remark": claim.remark, "reading": test.reading}
+    found |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
+    found |= {"only_on": v.cell.gpu, "unit": test.unit}
     found |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
-    found |= {"difference_percent": v.difference_percent, "reproduced_if": d.criterion}
-    found |= {"verdict": v.verdict, "reason": v.reason, "needs": claim.needs}
-    files = dict.fromkeys(printable(relative(file, seen_from)) for file, _ in v.evidence)
-    keys = (key for _, key in v.evidence)
+    found |= {"difference_percent": v.difference_percent, "reproduced_if": v.criterion}
+    found |= {"verdict": v.verdict, "claim_verdict": d.verdict, "reason": v.reason}
+    files = dict.fromkeys(
+        printable(claim_details.relative(file, seen_from)) for file, _ in v.evidence
+    )
+    keys = (key for _, key in v.evidence if key)
     last = {"evidence_file": " ".join(files), "evidence_keys": " ".join(keys)}
     return found | {"command": d.command} | last
 
 
-def relative(file: Path, seen_from: Path) -> str:
-    return os.path.relpath(os.path.realpath(file), os.path.realpath(seen_from))
-
-
-def machine_table(evidence: Evidence, name: str, seen_from: Path) -> Table:
+def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) -> Table:
     """The ledger of one machine, with where its numbers come from."""
     newest = evidence.newest
     gpu = newest.gpu if newest else "this machine: nothing yet"
     title = f"Every claim, and what was measured on {gpu}"
-    table = claims_table(name, title, decide(evidence, load_sources()), seen_from)
+    table = claims_table(name, title, decide(evidence, load_sources()), details, seen_from)
     table.banner = banner(newest) if newest and evidence.folder else ""
+    passes: dict[str, list[str]] = {}
     for r in evidence.results.values():
-        table.provenance.append(f"{r.experiment}, {r.pass_name}: {'; '.join(machine(r))}.")
+        passes.setdefault("; ".join(machine(r)), []).append(f"{r.experiment}/{r.pass_name}")
+    table.provenance = [f"{', '.join(names)}: {text}." for text, names in passes.items()]
     return table
 
 
 def run(args: argparse.Namespace) -> int:
     """One table per machine; a recorded one's has the name of its folder."""
-    tables, own = [], 0
+    tables: list[Table] = []
+    pages: dict[Path, bytes] = {}
+    own = 0
     for evidence in machines(args.results) or [Evidence({})]:
         own += evidence.folder is None
         suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
-        tables.append(machine_table(evidence, f"claims{suffix}", args.output))
-    write_files(table_files(tables, args.output))
-    for table in tables:
+        details = args.output / f"claim-details{suffix}.md"
+        decisions = decide(evidence, load_sources())
+        tables.append(machine_table(evidence, f"claims{suffix}", details.name, args.output))
+        numbers_of_it = published_numbers.table(f"published-numbers{suffix}", decisions)
+        numbers_of_it.banner = tables[-1].banner
+        tables.append(numbers_of_it)
+        pages[details] = claim_details.page(decisions, args.output).encode("utf-8")
+    write_files(table_files(tables, args.output) | pages)
+    for table in tables[::2]:
         box = console.box(table.banner) if table.banner else ""
         sys.stdout.write(f"{box}{console.render(table)}\n")
     place = printable(str(args.output))
-    print(f"With what decided each, and every cell (txt, md, csv, tex): {place}/")
+    print(f"What decided each, and all published numbers beside ours: {place}/")
     return 0

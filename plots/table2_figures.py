@@ -13,31 +13,39 @@ from plots import table2_models as models
 from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.table2_speedup import by_model, compared_kernels, rows_of, title_of
+from plots.table2_speedup import by_model, compared_kernels, reading_of, rows_of, title_of
 
 INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 
 
-def cells_by_model(run: Run) -> list[list[Verdict]]:
-    """Table II without its averages."""
-    return [[v for v in found if v.cell.at["batch"] != AVERAGE] for found in by_model(run)]
+def cells_by_model(run: Run) -> list[list[list[Verdict]]]:
+    """Table II without its averages: for each model, the cells in each reading of the text."""
+    found: dict[str, list[list[Verdict]]] = {}
+    for cells in by_model(run):
+        shown = [v for v in cells if v.cell.at["batch"] != AVERAGE]
+        found.setdefault(title_of(cells[0]), []).append(shown)
+    return list(found.values())
 
 
 def speedup_figure(run: Run) -> Figure:
-    """One panel per model: our speed-up with its interval, and the paper's value, per batch."""
+    """One panel per model: our speed-ups with their intervals in every reading of the paper's text,
+    and the paper's value, per batch.
+    """
     cells = cells_by_model(run)
     figure = draw.new_figure(10, 3.3)
     panels = figure.subplots(1, len(cells), sharey=True)
-    for axes, verdicts in zip(panels, cells, strict=True):
-        draw_speedups(axes, run, verdicts)
-    every = [v for verdicts in cells for v in verdicts]
+    for axes, readings in zip(panels, cells, strict=True):
+        draw_papers(axes, run, readings[0])
+        for k, verdicts in enumerate(readings):
+            draw_ours(axes, run, verdicts, k)
+    every = [v for readings in cells for verdicts in readings for v in verdicts]
     extremes = [v.cell.value for v in every] + [end for v in every for end in v.interval or ()]
     middle, span = (max(extremes) + min(extremes)) / 2, max(extremes) - min(extremes)
     half = max(span * 1.25, MIN_SPAN) / 2
     panels[0].set_ylim(middle - half, middle + half)
     panels[0].yaxis.set_major_formatter(FormatStrFormatter("%.2f"))
-    panels[0].set_ylabel("speed-up of {1}\nover {0} (x)".format(*compared_kernels(run)))
+    panels[0].set_ylabel(f"speed-up over\n{compared_kernels(run)[0]} (x)")
     draw.legend_above(figure, panels, last="paper")
     warnings = [w for v in every for w in clock_warning(*rows_of(run, v))]
     notes = [f"The axis does not start at 0. {INTERVAL_NOTE}", *first_warning(warnings)]
@@ -45,31 +53,36 @@ def speedup_figure(run: Run) -> Figure:
     return figure
 
 
-def draw_speedups(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
-    """The paper's value at the left of each batch's place, ours at its right."""
+def draw_papers(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
+    """The panel, with the paper's value at the left of each batch's place."""
     source, places = run.source, range(len(verdicts))
     papers = [v.cell.value for v in verdicts]
     label = f"paper ({source.gpu}, {source.fact('sm_clock_mhz')} MHz)"
     look = {"markerfacecolor": "white", "markeredgecolor": draw.ORANGE, "markeredgewidth": 1.5}
     draw.mark(axes, [x - 0.14 for x in places], papers, "D", label=label, gid="paper", **look)
-    ours = [
-        (x + 0.14, Estimate(v.ours, *(v.interval or (v.ours, v.ours))))
-        for x, v in zip(places, verdicts, strict=True)
-        if v.ours is not None
-    ]
-    if ours:
-        label = f"ours ({run['replay'].gpu}) with its interval"
-        xs, values = zip(*ours, strict=True)
-        whiskers(axes, xs, values, color=draw.BLUE, fmt="o", capsize=3, label=label, gid="ours")
-    else:
-        was_run = any(v.verdict != NOT_TESTED for v in verdicts)
-        draw.annotate_empty(axes, "no value: see the table" if was_run else "not run", 0.92)
     model = title_of(verdicts[0]).replace(" (", "\n(")
     axes.set_title(model if "\n" in model else model + "\n")
     axes.set_xticks(list(places), [str(v.cell.at["batch"]) for v in verdicts])
     axes.set_xlim(-0.6, len(verdicts) - 0.4)
     axes.set_xlabel("batch (sequences)")
     axes.grid(axis="x", visible=False)
+
+
+def draw_ours(axes: Axes, run: Run, verdicts: list[Verdict], k: int) -> None:
+    """The k-th reading, at the right of each batch's place."""
+    ours = [
+        (x + 0.14, Estimate(v.ours, *(v.interval or (v.ours, v.ours))))
+        for x, v in enumerate(verdicts)
+        if v.ours is not None
+    ]
+    if ours:
+        colour, marker, _ = draw.SERIES[k]
+        look = {"color": colour, "fmt": marker, "capsize": 3}
+        xs, values = zip(*ours, strict=True)
+        whiskers(axes, xs, values, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
+    elif k == 0:
+        was_run = any(v.verdict != NOT_TESTED for v in verdicts)
+        draw.annotate_empty(axes, "no value: see the table" if was_run else "not run", 0.92)
 
 
 def whiskers(axes: Axes, xs, found: list[Estimate], **look) -> None:
@@ -126,7 +139,7 @@ def compared(m: Measured | None) -> Estimate | None:
 
 def shade_papers(axes: Axes, run: Run) -> None:
     """The range of the paper's speed-ups, over all models and batches."""
-    values = [v.cell.value for verdicts in cells_by_model(run) for v in verdicts]
+    values = [v.cell.value for readings in cells_by_model(run) for v in readings[0]]
     low, high = min(values), max(values)
     axes.axvspan(low, high, color=draw.ORANGE, alpha=0.18, linewidth=0, gid="paper")
     text = f"paper's {compared_kernels(run)[1]}: {low:.2f}-{high:.2f}"

@@ -29,6 +29,7 @@ PASSES = {"matrix": ("transpose",), "sizes": ("transpose",)}
 TABLES = (matrix_table, languages_table, sizes_table, sizes_summary)
 ON_TERMINAL = ("matrix", "languages", "sizes_summary", "claims")
 SHORT_TABLE = short_table
+HEADLINE = "mojo-is-cuda-like"  # the claim
 FIGURES = {
     "kernels": ("Bandwidth on the post's matrix, beside the post's values", kernels_figure),
     "sizes": ("Bandwidth by size and alignment", sizes_figure),

@@ -1,0 +1,93 @@
+"""What decided each claim, cell by cell: the page behind the ledger's names."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from claims.ledger import Decision, Verdict
+from claims.printable import printable
+from claims.published import NAMED_GPU
+from claims.rules import DIRECTIONS
+from claims.stats import significant
+from plots.documents import markdown_code, markdown_escape, markdown_link
+
+
+def anchor(d: Decision) -> str:
+    """Of the claim's heading, as GitHub makes it."""
+    return re.sub(r"[^a-z0-9-]", "", d.claim.id)
+
+
+def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = ()) -> str:
+    """Links of the evidence begin at the folder `seen_from`."""
+    lines = ["# What decided each claim", "", *head]
+    source = None
+    for d in decisions:
+        if d.source is not source:
+            source = d.source
+            lines += [f"## {markdown_escape(f'{source.author}, {source.reference}')}", ""]
+            for note in source.notes:
+                lines += [
+                    f"Note on {markdown_escape(note.about)}: {markdown_escape(note.text)}",
+                    "",
+                ]
+        lines += [*section(d, seen_from), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def section(d: Decision, seen_from: Path) -> Iterator[str]:
+    """Criterion, direction and scope of each comparison, and every cell with its evidence."""
+    where = f" (section {d.claim.section})" if d.claim.section else ""
+    yield f"### {d.claim.id}"
+    yield ""
+    yield f"Says{markdown_escape(where)}: {markdown_escape(d.claim.text)}. "
+    yield f"Verdict: **{d.verdict.replace('_', ' ')}**. {markdown_escape(d.claim.remark)}"
+    yield ""
+    comparison = None
+    for v in d.verdicts:
+        if v.comparison is not comparison:
+            comparison = v.comparison
+            yield f"- {markdown_escape(how(v))}"
+        yield f"  - {cell(v, seen_from)}"
+    yield ""
+    yield f"Measured by {markdown_code(d.command)}."
+
+
+def how(v: Verdict) -> str:
+    """'Read as ...; reproduced if ...; of any GPU.'"""
+    test = v.comparison
+    reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
+    scope = "a number of the named GPU alone" if test.scope == NAMED_GPU else "of any GPU"
+    kind = DIRECTIONS.get(test.direction, "a statement without a number")
+    return f"{reading} if {v.criterion} ({kind}; {scope})"
+
+
+def cell(v: Verdict, seen_from: Path) -> str:
+    """'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why; rows'"""
+    parts = [f"{markdown_escape(v.cell.text or 'all')}: {v.verdict.replace('_', ' ')}"]
+    unit = f" {v.comparison.unit}".rstrip()
+    if v.cell.value is not None:
+        parts.append(f"{v.cell.value:g}{unit} there")
+    if v.ours is not None:
+        ends = " ({}-{})".format(*map(rounded, v.interval)) if v.interval else ""
+        parts.append(f"{rounded(v.ours)}{unit} here{ends}")
+    text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
+    found = list(evidence(v, seen_from))
+    return f"{text}. {', '.join(found)}" if found else text
+
+
+def evidence(v: Verdict, seen_from: Path) -> Iterator[str]:
+    """'2 rows of replay.json', with a link to the file."""
+    for file in dict.fromkeys(file for file, _ in v.evidence):
+        rows = [key for of, key in v.evidence if of == file and key]
+        count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
+        text = f"{count}{markdown_escape(printable(file.name))}"
+        yield markdown_link(text, relative(file, seen_from))
+
+
+def rounded(value: float) -> str:
+    return significant(value, 3)
+
+
+def relative(file: Path, seen_from: Path) -> str:
+    return os.path.relpath(os.path.realpath(file), os.path.realpath(seen_from))
