@@ -30,6 +30,9 @@ using profiling::most_held_launches;
 /// 10 us.
 constexpr double most_lingering_us = 200;
 
+/// By how much the host's clock may exceed the events' time: its share is some 20 us.
+constexpr double most_unseen_us = 300, most_unseen_of_batch = 0.05;
+
 /// A sample may look late because the host was not scheduled for a while, but not so often in a
 /// row.
 constexpr int most_attempts = 3;
@@ -57,9 +60,15 @@ std::string why_late(const profiling::BatchTime& batch) {
   if (!batch.host_ahead) {
     return "waits for the GPU when it is launched; a launch only enqueues its work";
   }
-  if (batch.lingering_us <= most_lingering_us) return "";
-  return fmt::format("was still at work {:.1f} ms after the stop event{}",
-                     1e-3 * batch.lingering_us, escapes);
+  if (batch.lingering_us > most_lingering_us) {
+    return fmt::format("was still at work {:.1f} ms after the stop event{}",
+                       1e-3 * batch.lingering_us, escapes);
+  }
+  if (batch.host_us > batch.us + most_unseen_us + most_unseen_of_batch * batch.us) {
+    return fmt::format("took {:.0f} us between the events, and {:.0f} us on the host's clock",
+                       batch.us, batch.host_us);
+  }
+  return "";
 }
 
 /// Whether an output was judged and is not what it has to be, or could not be made.
