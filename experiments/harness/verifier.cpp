@@ -114,7 +114,8 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
       stream_(stream),
       experiment_(std::move(experiment)),
       comparison_(comparisons.in_order),
-      beside_(comparisons.beside) {
+      beside_(comparisons.beside),
+      state_(comparisons.state) {
   const std::size_t on_host = workload.expected().size();
   if (on_host != 0 && on_host != workload.facts().output_bytes()) {
     throw std::logic_error(workload.facts().name + ": the reference's output has another size");
@@ -158,17 +159,25 @@ void require_launched(cudaError_t error) {
   if (error != cudaSuccess) throw LaunchError(error);
 }
 
-Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches) {
+Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
+                         const std::function<void()>& launches) {
+  Verification verdict;
   try {
     launches();
-    return {};
+    const cudaError_t left = cudaGetLastError();
+    if (left != cudaSuccess) verdict = failed("left an error behind: " + describe(left));
   } catch (const profiling::CudaError& error) {
     cudaGetLastError();  // or the next row would report it
     const bool in_launch = dynamic_cast<const LaunchError*>(&error) != nullptr;
     const std::string reason = in_launch ? error.what() : "kernel: " + describe(error.code);
     if (cudaDeviceSynchronize() != cudaSuccess) throw Fallen(variant.name, reason);
-    return failed(reason);
+    verdict = failed(reason);
   }
+  state.reset_persisting_lines();
+  if (const std::string changes = state.changes(); !changes.empty()) {
+    throw Fallen(variant.name, changes);
+  }
+  return verdict;
 }
 
 void Verifier::poison(Launches launches) const {
@@ -214,7 +223,7 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
   bool too_early = false;
   Sampled sampled;
   poison(launches);
-  sampled.written = run_or_fail(variant, [&] {
+  sampled.written = run_or_fail(variant, state_, [&] {
     sampled.sample = instrument.measure(
         {.name = variant.name,
          .calls = launches.calls,

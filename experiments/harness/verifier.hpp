@@ -25,10 +25,12 @@ struct Verification {
 /// Throws if a launch failed; run_or_fail() distinguishes that from a kernel that fails as it runs.
 void require_launched(cudaError_t error);
 
-/// Runs `launches`, which enqueue a kernel and wait for it. If they fail, returns launch_failed
-/// with the reason, or throws Fallen if the device does not survive it; otherwise returns
-/// not_verified.
-Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches);
+/// Runs `launches`, which enqueue a kernel and wait for it; in every turn of a kernel, something
+/// does. If they fail, returns launch_failed with the reason; otherwise returns not_verified.
+/// Throws Fallen if the device does not survive it, or is not left in `state`: a new process finds
+/// it as it was.
+Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
+                         const std::function<void()>& launches);
 
 /// Consecutive launches: `calls` calls of one kernel, one per slot, cyclically from `first` on; or
 /// all of them in that slot.
@@ -42,7 +44,7 @@ struct Launches {
 
 /// Verifies the kernels of one workload. Every comparison is over the whole output, in bits, and
 /// outputs are poisoned first. All members throw Fallen if a kernel has made the device unusable,
-/// or has changed memory that is not its output.
+/// or has changed its state or memory that is not its output.
 class Verifier {
  public:
   /// The host's comparison must have been tested by reference::prove_comparison(). `experiment`
@@ -110,6 +112,7 @@ class Verifier {
   std::string experiment_;
   const DeviceComparison& comparison_;
   const DeviceComparison& beside_;
+  const DeviceState& state_;
   std::vector<profiling::DeviceBuffer> expected_;  ///< Indexed by matrix.
   std::optional<ProtectedMemory> protected_;
   std::vector<std::byte> actual_;  ///< The output that was copied back last.

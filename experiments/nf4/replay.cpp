@@ -224,7 +224,7 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
   for (const Resident& resident : resident_) {
     if (!kernel.deviation.empty() && resident.matrix != 0) continue;  // declared only for matrix 0
     poison(resident);
-    const Verification ran = run_or_fail(kernel, [&] {
+    const Verification ran = run_or_fail(kernel, comparisons_.state, [&] {
       dequantize(kernel, resident);
       profiling::check(cudaDeviceSynchronize(), kernel.name);
     });
@@ -252,7 +252,7 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
     compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
   }
   Verifier::Sampled sampled;
-  sampled.written = run_or_fail(kernel, [&] {
+  sampled.written = run_or_fail(kernel, comparisons_.state, [&] {
     sampled.sample = instrument.measure(
         {.name = kernel.name,
          .calls = static_cast<int>(model_.launches()),

@@ -51,7 +51,7 @@ std::string why_not_capturable(const VariantInfo& kernel) {
     graph.launch(stream.get());
     stream.synchronize();
   };
-  return run_or_fail(kernel, run).reason;
+  return run_or_fail(kernel, DeviceState(stream.get()), run).reason;
 }
 
 ProgressBar::ProgressBar(std::int64_t total)
@@ -156,7 +156,7 @@ std::unique_ptr<profiling::Graph> Puzzle::capture(const Part& part, const Varian
       for (int slot = 0; slot < matrices_per_mlp; ++slot) launch(part, variant, slot);
     }
   };
-  why_not = run_or_fail(variant, [&] {
+  why_not = run_or_fail(variant, comparisons_.state, [&] {
               graph = std::make_unique<profiling::Graph>(stream_.get(), launch_all);
             }).reason;
   return graph;
@@ -206,7 +206,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   double wall_total_us = 0, graph_total_us = 0;
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
-    Verification written = run_or_fail(variant, timed);
+    Verification written = run_or_fail(variant, comparisons_.state, timed);
     if (written.outcome != Outcome::launch_failed) written = judge(part, variant);
     const bool sound = written.outcome == Outcome::not_verified || may_be_timed(written.outcome);
     written.outcome = sound ? worse(sampled.written.outcome, written.outcome) : written.outcome;
