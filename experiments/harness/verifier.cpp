@@ -190,12 +190,13 @@ void Verifier::poison(Launches launches) const {
 
 /// Enqueues one launch after the other.
 void Verifier::enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
-                       const profiling::Call& call) const {
+                       const profiling::Call& call) {
   const profiling::NvtxRange range(experiment_, variant.name, workload_.facts().name);
   for (int i = 0; i < launches.calls; ++i) {
     call(kernel_time, [&] {
       const int slot = launches.slot(i, workload_.slots());
-      require_launched(workload_.launch(variant.name, slot, stream));
+      repeat_.around(i, slot, workload_.output(slot), workload_.facts().output_bytes(), stream,
+                     [&] { require_launched(workload_.launch(variant.name, slot, stream)); });
     });
   }
 }
@@ -222,6 +223,7 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
   if (judges_last) wanted_on_device(variant, workload_.matrix_of(last));  // outside the timed part
   bool too_early = false;
   Sampled sampled;
+  launches.check_repeats ? repeat_.choose(launches.calls) : repeat_.choose_none();
   poison(launches);
   sampled.written = run_or_fail(variant, state_, [&] {
     sampled.sample = instrument.measure(
@@ -249,7 +251,9 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
   }
   sampled.written = judge_slots(variant, launches);
   if (is_bad(sampled.written)) return sampled;
-  if (!in_time) {
+  if (const Verification repeat = judge_repeat(variant, repeat_); is_bad(repeat)) {
+    sampled.written = repeat;
+  } else if (!in_time) {
     sampled.written = failed("had not written its output when the stop event had passed" + escapes);
   } else if (sampled.sample.foreign > 0) {
     sampled.written = failed(work_of_nobody(sampled.sample.foreign));
@@ -347,6 +351,14 @@ Verification Verifier::judge(const VariantInfo& variant, int matrix, const void*
   }
   return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact
                                                          : Outcome::deviation_as_declared};
+}
+
+Verification Verifier::judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat) {
+  if (repeat.slot() < 0 || !judges(variant, repeat.slot())) return {};
+  if (repeat.written_again(wanted_on_device(variant, workload_.matrix_of(repeat.slot()))))
+    return {};
+  return {Outcome::mismatch,
+          "a launch did not write its whole output again, which an earlier one had written"};
 }
 
 void Verifier::enqueue_comparison(int matrix, const void* output) const {

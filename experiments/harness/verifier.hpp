@@ -8,6 +8,7 @@
 
 #include "experiments/harness/device_compare.hpp"
 #include "experiments/harness/protected_memory.hpp"
+#include "experiments/harness/repeat_check.hpp"
 #include "experiments/harness/worker.hpp"
 #include "experiments/harness/workload.hpp"
 #include "profiling/instrument.hpp"
@@ -37,6 +38,7 @@ Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
 struct Launches {
   int first = 0, calls = 1;
   bool rotate = true;
+  bool check_repeats = false;  ///< Whether one of them is looked at by a RepeatCheck.
 
   /// The slot of the call of this index.
   int slot(int call, int slots) const { return (first + (rotate ? call : 0)) % slots; }
@@ -74,6 +76,9 @@ class Verifier {
   /// Compares, on the device, an output of `matrix` that is not in a slot.
   Verification judge(const VariantInfo& variant, int matrix, const void* output);
 
+  /// A mismatch if the chosen launch did not write its output again; otherwise not_verified.
+  Verification judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat);
+
   /// Enqueues a comparison with the reference of an output of `matrix` that is not in a slot; the
   /// next `collect()` of the comparison in the launches' stream returns the result.
   void enqueue_comparison(int matrix, const void* output) const;
@@ -93,7 +98,7 @@ class Verifier {
 
  private:
   void enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
-               const profiling::Call& call) const;
+               const profiling::Call& call);
   std::vector<int> touched(Launches launches) const;
   Sampled sample_once(const VariantInfo& variant, Launches launches,
                       profiling::Instrument& instrument, bool held);
@@ -115,6 +120,7 @@ class Verifier {
   const DeviceState& state_;
   std::vector<profiling::DeviceBuffer> expected_;  ///< Indexed by matrix.
   std::optional<ProtectedMemory> protected_;
+  RepeatCheck repeat_;
   std::vector<std::byte> actual_;  ///< The output that was copied back last.
   /// The declared output of the deviating kernel that was judged last, on the host and the device.
   std::string declared_by_;
