@@ -37,15 +37,6 @@ constexpr double most_unseen_us = 300, most_unseen_of_batch = 0.05;
 /// row.
 constexpr int most_attempts = 3;
 
-std::string describe(cudaError_t error) {
-  return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
-/// Thrown while enqueueing if the launch itself fails.
-struct LaunchError : profiling::CudaError {
-  explicit LaunchError(cudaError_t error) : CudaError(error, "launch: " + describe(error)) {}
-};
-
 Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
 
 /// Time in which work that does not wait for the held stream can write something.
@@ -153,31 +144,6 @@ std::vector<int> Verifier::touched(Launches launches) const {
 /// Whether a slot's output can be judged: a declared output is made only for matrix 0.
 bool Verifier::judges(const VariantInfo& variant, int slot) const {
   return variant.deviation.empty() || workload_.matrix_of(slot) == 0;
-}
-
-void require_launched(cudaError_t error) {
-  if (error != cudaSuccess) throw LaunchError(error);
-}
-
-Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
-                         const std::function<void()>& launches) {
-  Verification verdict;
-  try {
-    launches();
-    const cudaError_t left = cudaGetLastError();
-    if (left != cudaSuccess) verdict = failed("left an error behind: " + describe(left));
-  } catch (const profiling::CudaError& error) {
-    cudaGetLastError();  // or the next row would report it
-    const bool in_launch = dynamic_cast<const LaunchError*>(&error) != nullptr;
-    const std::string reason = in_launch ? error.what() : "kernel: " + describe(error.code);
-    if (cudaDeviceSynchronize() != cudaSuccess) throw Fallen(variant.name, reason);
-    verdict = failed(reason);
-  }
-  state.reset_persisting_lines();
-  if (const std::string changes = state.changes(); !changes.empty()) {
-    throw Fallen(variant.name, changes);
-  }
-  return verdict;
 }
 
 void Verifier::poison(Launches launches) const {
