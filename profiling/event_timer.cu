@@ -46,13 +46,15 @@ BatchTime EventTimer::time(const Batch& batch, cudaStream_t stream) {
     cudaStreamSynchronize(stream);  // the next batch must find the hold unused
     throw;
   }
+  using Us = std::chrono::duration<double, std::micro>;
+  const auto begin = std::chrono::steady_clock::now();
   released.store(1);
   check(cudaStreamSynchronize(stream), "waiting for a timed batch");
   const auto idle = std::chrono::steady_clock::now();
   check(cudaDeviceSynchronize(), "waiting for other streams");
-  const std::chrono::duration<double, std::micro> lingering =
-      std::chrono::steady_clock::now() - idle;
-  return {elapsed_us(start_, end_), expired.load() == 0, lingering.count()};
+  const Us lingering = std::chrono::steady_clock::now() - idle;
+  return {elapsed_us(start_, end_), expired.load() == 0, lingering.count(),
+          Us(idle - begin).count()};
 }
 
 }  // namespace reprolab::profiling

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "experiments/harness/device_state.hpp"
 #include "profiling/cuda_check.hpp"
 #include "reference/compare.hpp"
 
@@ -68,13 +69,15 @@ class DeviceComparison {
 };
 
 /// What verification needs, each tested once: a comparison in the stream of the launches, and one
-/// in an independent stream, to look at outputs while the stream of the launches is held.
+/// in an independent stream, to look at outputs while the stream of the launches is held; and the
+/// state that every kernel has to leave as it is now.
 struct Comparisons {
-  explicit Comparisons(cudaStream_t stream) : in_order(stream) {}
+  explicit Comparisons(cudaStream_t stream) : in_order(stream), state(stream) {}
 
   DeviceComparison in_order;
   profiling::Stream beside_stream{cudaStreamNonBlocking};
   DeviceComparison beside{beside_stream.get()};
+  DeviceState state;
 };
 
 }  // namespace reprolab

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "experiments/harness/ceilings.hpp"
 
@@ -64,9 +65,15 @@ class Batches : public Subject {
 
   Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
     const VariantInfo& variant = row.record.variant;
-    const Launches launches =
+    Launches launches =
         warm_ ? Launches{warm_slot, row.calls, false} : Launches{next_slot_, row.calls};
     next_slot_ = (next_slot_ + row.calls) % workload_.slots();
+    if (warm_ && !variant.is_ceiling() && random_() % batches_per_check == 0) {
+      launches.check_repeats = true;  // in a batch that is not timed, which the kernel cannot know
+      const auto checked = verifier_.sample(variant, launches, instrument);
+      if (is_failure(checked.written.outcome)) return checked;
+      launches.check_repeats = false;
+    }
     if (!variant.is_ceiling()) return verifier_.sample(variant, launches, instrument);
     return repeat_if_late([&] { return sample_ceiling(variant, launches, instrument); });
   }
@@ -106,6 +113,8 @@ class Batches : public Subject {
   profiling::SmClockProbe& probe_;
   const MeasureOptions& options_;
   const profiling::Gpu* cold_on_;
+  static constexpr unsigned batches_per_check = 4;  ///< Of a warm problem.
+  std::random_device random_;
   int next_slot_ = 0;  ///< Shared by all rows: none begins on a slot just used by another.
 };
 

@@ -30,18 +30,12 @@ using profiling::most_held_launches;
 /// 10 us.
 constexpr double most_lingering_us = 200;
 
+/// By how much the host's clock may exceed the events' time: its share is some 20 us.
+constexpr double most_unseen_us = 300, most_unseen_of_batch = 0.05;
+
 /// A sample may look late because the host was not scheduled for a while, but not so often in a
 /// row.
 constexpr int most_attempts = 3;
-
-std::string describe(cudaError_t error) {
-  return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
-/// Thrown while enqueueing if the launch itself fails.
-struct LaunchError : profiling::CudaError {
-  explicit LaunchError(cudaError_t error) : CudaError(error, "launch: " + describe(error)) {}
-};
 
 Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
 
@@ -57,9 +51,15 @@ std::string why_late(const profiling::BatchTime& batch) {
   if (!batch.host_ahead) {
     return "waits for the GPU when it is launched; a launch only enqueues its work";
   }
-  if (batch.lingering_us <= most_lingering_us) return "";
-  return fmt::format("was still at work {:.1f} ms after the stop event{}",
-                     1e-3 * batch.lingering_us, escapes);
+  if (batch.lingering_us > most_lingering_us) {
+    return fmt::format("was still at work {:.1f} ms after the stop event{}",
+                       1e-3 * batch.lingering_us, escapes);
+  }
+  if (batch.host_us > batch.us + most_unseen_us + most_unseen_of_batch * batch.us) {
+    return fmt::format("took {:.0f} us between the events, and {:.0f} us on the host's clock",
+                       batch.us, batch.host_us);
+  }
+  return "";
 }
 
 /// Whether an output was judged and is not what it has to be, or could not be made.
@@ -105,7 +105,8 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
       stream_(stream),
       experiment_(std::move(experiment)),
       comparison_(comparisons.in_order),
-      beside_(comparisons.beside) {
+      beside_(comparisons.beside),
+      state_(comparisons.state) {
   const std::size_t on_host = workload.expected().size();
   if (on_host != 0 && on_host != workload.facts().output_bytes()) {
     throw std::logic_error(workload.facts().name + ": the reference's output has another size");
@@ -145,23 +146,6 @@ bool Verifier::judges(const VariantInfo& variant, int slot) const {
   return variant.deviation.empty() || workload_.matrix_of(slot) == 0;
 }
 
-void require_launched(cudaError_t error) {
-  if (error != cudaSuccess) throw LaunchError(error);
-}
-
-Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches) {
-  try {
-    launches();
-    return {};
-  } catch (const profiling::CudaError& error) {
-    cudaGetLastError();  // or the next row would report it
-    const bool in_launch = dynamic_cast<const LaunchError*>(&error) != nullptr;
-    const std::string reason = in_launch ? error.what() : "kernel: " + describe(error.code);
-    if (cudaDeviceSynchronize() != cudaSuccess) throw Fallen(variant.name, reason);
-    return failed(reason);
-  }
-}
-
 void Verifier::poison(Launches launches) const {
   for (const int slot : touched(launches)) {
     profiling::check(cudaMemsetAsync(workload_.output(slot), poison_byte,
@@ -172,12 +156,13 @@ void Verifier::poison(Launches launches) const {
 
 /// Enqueues one launch after the other.
 void Verifier::enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
-                       const profiling::Call& call) const {
+                       const profiling::Call& call) {
   const profiling::NvtxRange range(experiment_, variant.name, workload_.facts().name);
   for (int i = 0; i < launches.calls; ++i) {
     call(kernel_time, [&] {
       const int slot = launches.slot(i, workload_.slots());
-      require_launched(workload_.launch(variant.name, slot, stream));
+      repeat_.around(i, slot, workload_.output(slot), workload_.facts().output_bytes(), stream,
+                     [&] { require_launched(workload_.launch(variant.name, slot, stream)); });
     });
   }
 }
@@ -204,8 +189,9 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
   if (judges_last) wanted_on_device(variant, workload_.matrix_of(last));  // outside the timed part
   bool too_early = false;
   Sampled sampled;
+  launches.check_repeats ? repeat_.choose(launches.calls) : repeat_.choose_none();
   poison(launches);
-  sampled.written = run_or_fail(variant, [&] {
+  sampled.written = run_or_fail(variant, state_, [&] {
     sampled.sample = instrument.measure(
         {.name = variant.name,
          .calls = launches.calls,
@@ -231,7 +217,9 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
   }
   sampled.written = judge_slots(variant, launches);
   if (is_bad(sampled.written)) return sampled;
-  if (!in_time) {
+  if (const Verification repeat = judge_repeat(variant, repeat_); is_bad(repeat)) {
+    sampled.written = repeat;
+  } else if (!in_time) {
     sampled.written = failed("had not written its output when the stop event had passed" + escapes);
   } else if (sampled.sample.foreign > 0) {
     sampled.written = failed(work_of_nobody(sampled.sample.foreign));
@@ -329,6 +317,14 @@ Verification Verifier::judge(const VariantInfo& variant, int matrix, const void*
   }
   return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact
                                                          : Outcome::deviation_as_declared};
+}
+
+Verification Verifier::judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat) {
+  if (repeat.slot() < 0 || !judges(variant, repeat.slot())) return {};
+  if (repeat.written_again(wanted_on_device(variant, workload_.matrix_of(repeat.slot()))))
+    return {};
+  return {Outcome::mismatch,
+          "a launch did not write its whole output again, which an earlier one had written"};
 }
 
 void Verifier::enqueue_comparison(int matrix, const void* output) const {

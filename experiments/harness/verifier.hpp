@@ -8,6 +8,7 @@
 
 #include "experiments/harness/device_compare.hpp"
 #include "experiments/harness/protected_memory.hpp"
+#include "experiments/harness/repeat_check.hpp"
 #include "experiments/harness/worker.hpp"
 #include "experiments/harness/workload.hpp"
 #include "profiling/instrument.hpp"
@@ -25,16 +26,19 @@ struct Verification {
 /// Throws if a launch failed; run_or_fail() distinguishes that from a kernel that fails as it runs.
 void require_launched(cudaError_t error);
 
-/// Runs `launches`, which enqueue a kernel and wait for it. If they fail, returns launch_failed
-/// with the reason, or throws Fallen if the device does not survive it; otherwise returns
-/// not_verified.
-Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches);
+/// Runs `launches`, which enqueue a kernel and wait for it; in every turn of a kernel, something
+/// does. If they fail, returns launch_failed with the reason; otherwise returns not_verified.
+/// Throws Fallen if the device does not survive it, or is not left in `state`: a new process finds
+/// it as it was.
+Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
+                         const std::function<void()>& launches);
 
 /// Consecutive launches: `calls` calls of one kernel, one per slot, cyclically from `first` on; or
 /// all of them in that slot.
 struct Launches {
   int first = 0, calls = 1;
   bool rotate = true;
+  bool check_repeats = false;  ///< Whether one of them is looked at by a RepeatCheck.
 
   /// The slot of the call of this index.
   int slot(int call, int slots) const { return (first + (rotate ? call : 0)) % slots; }
@@ -42,7 +46,7 @@ struct Launches {
 
 /// Verifies the kernels of one workload. Every comparison is over the whole output, in bits, and
 /// outputs are poisoned first. All members throw Fallen if a kernel has made the device unusable,
-/// or has changed memory that is not its output.
+/// or has changed its state or memory that is not its output.
 class Verifier {
  public:
   /// The host's comparison must have been tested by reference::prove_comparison(). `experiment`
@@ -72,6 +76,9 @@ class Verifier {
   /// Compares, on the device, an output of `matrix` that is not in a slot.
   Verification judge(const VariantInfo& variant, int matrix, const void* output);
 
+  /// A mismatch if the chosen launch did not write its output again; otherwise not_verified.
+  Verification judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat);
+
   /// Enqueues a comparison with the reference of an output of `matrix` that is not in a slot; the
   /// next `collect()` of the comparison in the launches' stream returns the result.
   void enqueue_comparison(int matrix, const void* output) const;
@@ -91,7 +98,7 @@ class Verifier {
 
  private:
   void enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
-               const profiling::Call& call) const;
+               const profiling::Call& call);
   std::vector<int> touched(Launches launches) const;
   Sampled sample_once(const VariantInfo& variant, Launches launches,
                       profiling::Instrument& instrument, bool held);
@@ -110,8 +117,10 @@ class Verifier {
   std::string experiment_;
   const DeviceComparison& comparison_;
   const DeviceComparison& beside_;
+  const DeviceState& state_;
   std::vector<profiling::DeviceBuffer> expected_;  ///< Indexed by matrix.
   std::optional<ProtectedMemory> protected_;
+  RepeatCheck repeat_;
   std::vector<std::byte> actual_;  ///< The output that was copied back last.
   /// The declared output of the deviating kernel that was judged last, on the host and the device.
   std::string declared_by_;

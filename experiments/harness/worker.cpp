@@ -12,7 +12,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <system_error>
+#include <thread>
 
 #include "experiments/harness/errors.hpp"
 
@@ -42,7 +44,8 @@ constexpr Clock::time_point never = Clock::time_point::max();
 Received receive(int socket, std::string& unread, Clock::time_point deadline, Json& message) {
   for (;;) {
     if (const auto end = unread.find('\n'); end != std::string::npos) {
-      message = Json::parse(unread.begin(), unread.begin() + static_cast<std::ptrdiff_t>(end));
+      message = Json::parse(unread.begin(), unread.begin() + static_cast<std::ptrdiff_t>(end),
+                            nullptr, /*allow_exceptions=*/false);
       unread.erase(0, end + 1);
       return Received::message;
     }
@@ -66,7 +69,7 @@ Received receive(int socket, std::string& unread, Clock::time_point deadline, Js
 }  // namespace
 
 void Turn::begin(const std::string& kernel) const {
-  if (socket_ >= 0) send_line(socket_, {{"turn", kernel}});
+  if (socket_ >= 0) send_line(socket_, {{"turn", kernel}, {"secret", secret_}});
 }
 
 Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit)
@@ -80,6 +83,8 @@ void Worker::start() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw std::system_error(errno, std::generic_category(), "socketpair");
   }
+  std::random_device random;
+  secret_ = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
   std::fflush(nullptr);  // or both processes would write what is still in the buffers
   const pid_t parent = getpid();
   process_ = fork();
@@ -87,9 +92,14 @@ void Worker::start() {
   if (process_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
+    // A process that a kernel leaves behind stays a child of this one, which looks for it, and in
+    // its group, which stop() ends.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    setpgid(0, 0);
     close(ends[0]);
     serve_forever(ends[1]);
   }
+  setpgid(process_, process_);  // whichever of the two comes first
   close(ends[1]);
   socket_ = ends[0];
   unread_.clear();
@@ -101,7 +111,7 @@ void Worker::serve_forever(int socket) const {
   while (receive(socket, unread, never, request) == Received::message) {
     Json answer;
     try {
-      answer = {{"answer", serve_(request, Turn(socket))}};
+      answer = {{"answer", serve_(request, Turn(socket, secret_))}};
     } catch (const Fallen& fallen) {
       answer = {{"fallen", fallen.kernel}, {"reason", fallen.what()}};
     } catch (const UsageError& error) {
@@ -110,6 +120,7 @@ void Worker::serve_forever(int socket) const {
       answer = {{"reason", error.what()}};
     }
     if (const std::string lost = lost_output(); !lost.empty()) answer = {{"usage", lost}};
+    answer["secret"] = secret_;
     if (!send_line(socket, answer) || answer.contains("fallen")) break;
   }
   _exit(0);  // without libraries' exit handlers, which belong to the parent
@@ -121,12 +132,27 @@ void Worker::stop() {
   how_it_ended();
 }
 
+/// Ends a worker that no longer listens, but goes on, when its turn would have been over.
+void Worker::end_by(Clock::time_point deadline) {
+  siginfo_t ended{};
+  const auto goes_on = [&] {
+    ended.si_pid = 0;
+    waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT);
+    return ended.si_pid == 0;
+  };
+  while (goes_on() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (goes_on()) kill(process_, SIGKILL);
+}
+
 /// Waits for a worker that is ending, and says how it ended.
 std::string Worker::how_it_ended() {
   close(socket_);
   int status = 0;
   while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
+  kill(-process_, SIGKILL);  // what its kernels have started
   process_ = -1;
   if (WIFSIGNALED(status)) {
     return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -143,6 +169,7 @@ Worker::Attempt Worker::ask_once(const Json& request) {
     Json message;
     switch (receive(socket_, unread_, deadline, message)) {
       case Received::end:
+        end_by(deadline);
         return {nullptr, Fall{kernel, "ended the process: " + how_it_ended()}};
       case Received::nothing_in_time:
         stop();
@@ -152,6 +179,10 @@ Worker::Attempt Worker::ask_once(const Json& request) {
                 true};
       case Received::message:
         break;
+    }
+    if (!message.is_object() || !message.contains("secret") || message["secret"] != secret_) {
+      stop();
+      return {nullptr, Fall{kernel, "wrote to the socket that the worker answers on"}};
     }
     if (message.contains("turn")) {
       kernel = message.at("turn");

@@ -27,7 +27,7 @@ struct Fallen : std::runtime_error {
 class Turn {
  public:
   Turn() = default;
-  explicit Turn(int socket) : socket_(socket) {}
+  Turn(int socket, std::string secret) : socket_(socket), secret_(std::move(secret)) {}
 
   /// Begins the turn of `kernel`, which lasts until end() and at most as long as the limit allows.
   void begin(const std::string& kernel) const;
@@ -35,6 +35,7 @@ class Turn {
 
  private:
   int socket_ = -1;
+  std::string secret_{};
 };
 
 class Worker {
@@ -79,14 +80,17 @@ class Worker {
   Attempt ask_once(const Json& request);
   Json serve_here(Json request, const std::vector<std::string>& kernels) const;
   void start();
+  void end_by(std::chrono::steady_clock::time_point deadline);
   std::string how_it_ended();
   [[noreturn]] void serve_forever(int socket) const;
 
   Serve serve_;
   std::optional<std::chrono::milliseconds> limit_;
   std::map<std::string, std::string> given_up_;  ///< By kernel: why it is not run again.
-  pid_t process_ = -1;
+  pid_t process_ = -1;                           ///< Also its process group.
   int socket_ = -1;
+  /// In every message of the worker; what a kernel itself writes to the socket lacks it.
+  std::string secret_;
   std::string unread_;  ///< What came after the last whole line.
 };
 

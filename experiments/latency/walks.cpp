@@ -56,8 +56,8 @@ Row AllWalks::verify(const Space& space, const VariantInfo& variant,
                             gib(needed), gib(free)),
                 {}};
   } else {
-    verified =
-        run_or_fail(variant, [&] { walks_[variant.name] = std::make_unique<Walks>(space, seed_); });
+    verified = run_or_fail(variant, state_,
+                           [&] { walks_[variant.name] = std::make_unique<Walks>(space, seed_); });
     if (verified.outcome == Outcome::not_verified) {
       verified = walk(variant, space.chain(), instrument, /*held=*/false).written;
     }
@@ -80,7 +80,7 @@ Verifier::Sampled AllWalks::walk(const VariantInfo& variant, const std::string& 
     const profiling::NvtxRange range(experiment_, variant.name, chain);
     call(kernel_time, [&] { walks.enqueue(stream); });
   };
-  sampled.written = run_or_fail(variant, [&] {
+  sampled.written = run_or_fail(variant, state_, [&] {
     sampled.sample = instrument.measure(
         {.name = variant.name, .calls = 1, .enqueue = enqueue, .held = held}, stream_.get());
   });

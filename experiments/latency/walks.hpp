@@ -61,6 +61,7 @@ class AllWalks : public Subject {
   std::uint64_t seed_;
   std::string experiment_;
   profiling::Stream stream_;
+  DeviceState state_{stream_.get()};
   profiling::SmClockProbe probe_;
   profiling::DeviceBuffer other_memory_;
   std::map<std::string, std::unique_ptr<Walks>> walks_;  ///< By row.

@@ -131,7 +131,7 @@ Replay::Replay(const Model& model, const TensorSpec& format, std::int64_t layers
       stream_(stream),
       dequantized_(largest_output_bytes(model) + guard_bytes),
       product_(largest_batch, longest_side(model), format.output, stream),
-      random_(seed) {
+      random_(std::random_device()()) {
   make_distinct(seed, experiment);
   make_resident(layers);
 }
@@ -224,7 +224,7 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
   for (const Resident& resident : resident_) {
     if (!kernel.deviation.empty() && resident.matrix != 0) continue;  // declared only for matrix 0
     poison(resident);
-    const Verification ran = run_or_fail(kernel, [&] {
+    const Verification ran = run_or_fail(kernel, comparisons_.state, [&] {
       dequantize(kernel, resident);
       profiling::check(cudaDeviceSynchronize(), kernel.name);
     });
@@ -252,7 +252,7 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
     compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
   }
   Verifier::Sampled sampled;
-  sampled.written = run_or_fail(kernel, [&] {
+  sampled.written = run_or_fail(kernel, comparisons_.state, [&] {
     sampled.sample = instrument.measure(
         {.name = kernel.name,
          .calls = static_cast<int>(model_.launches()),
@@ -261,7 +261,6 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
                for (std::int64_t launch = 0; launch < model_.launches(); ++launch) {
                  const Resident& resident = resident_at(launch);
                  const bool compares = compared.contains(launch);
-                 if (compares) call(of_the_harness, [&] { poison(resident); });
                  call(kernel_time, [&] { dequantize(kernel, resident); });
                  if (compares) {
                    call(of_the_harness, [&] {

@@ -65,7 +65,8 @@ class Replay {
   void exchange_matrices();
 
   /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
-  /// some launches are compared with the reference.
+  /// some launches are compared with the reference. Nothing tells the kernel which: before each,
+  /// the output holds what the launch before has left there.
   Verifier::Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
 
   /// Runs only dequantizations, as many as a held stream takes, and times them with two
@@ -114,7 +115,7 @@ class Replay {
   std::optional<ProtectedMemory> protected_;
   profiling::DeviceBuffer dequantized_;  ///< The output of every dequantization in turn.
   Product product_;
-  std::mt19937_64 random_;  ///< Chooses which launches of a pass are compared.
+  std::mt19937_64 random_;  ///< Chooses which launches are compared; no seed predicts it.
   profiling::SmClockProbe probe_;
 };
 

@@ -51,7 +51,7 @@ std::string why_not_capturable(const VariantInfo& kernel) {
     graph.launch(stream.get());
     stream.synchronize();
   };
-  return run_or_fail(kernel, run).reason;
+  return run_or_fail(kernel, DeviceState(stream.get()), run).reason;
 }
 
 ProgressBar::ProgressBar(std::int64_t total)
@@ -124,53 +124,69 @@ Verifier::Sampled Puzzle::prepare(Row& row, profiling::Instrument&) {
   return {};
 }
 
-/// As published: the host waits for the whole GPU after every launch, and its clock is read.
-double Puzzle::wall_us(const Part& part, const VariantInfo& variant) const {
-  const auto iterate = [&](int times) {
-    for (int i = 0; i < times; ++i) {
-      for (int slot = 0; slot < matrices_per_mlp; ++slot) {
-        launch(part, variant, slot);
-        profiling::check(cudaDeviceSynchronize(), variant.name);
-      }
+void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bool checked,
+                     const std::function<void()>& after_each) {
+  const std::uint64_t bytes = part.workload->facts().output_bytes();
+  if (checked) repeat_.choose(times * matrices_per_mlp);
+  for (int i = 0; i < times * matrices_per_mlp; ++i) {
+    const int slot = i % matrices_per_mlp;
+    const auto launch_it = [&] { launch(part, variant, slot); };
+    if (checked) {
+      repeat_.around(i, slot, part.workload->output(slot), bytes, stream_.get(), launch_it);
+    } else {
+      launch_it();
     }
-  };
-  iterate(warmup_iterations);
+    after_each();
+  }
+}
+
+/// As published: the host waits for the whole GPU after every launch, and its clock is read.
+double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
+  const auto wait = [&] { profiling::check(cudaDeviceSynchronize(), variant.name); };
+  iterate(part, variant, warmup_iterations, false, wait);
   part.verifier->poison({0, matrices_per_mlp});
   profiling::check(cudaDeviceSynchronize(), "poisoning the outputs");
   const auto start = std::chrono::steady_clock::now();
-  iterate(facts_.iterations);
+  iterate(part, variant, facts_.iterations, true, wait);
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
       .count();
 }
 
-std::unique_ptr<profiling::Graph> Puzzle::capture(const Part& part, const VariantInfo& variant,
-                                                  std::string& why_not) const {
+/// The two graphs in an order that a kernel cannot know.
+std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInfo& variant,
+                                              std::string& why_not) {
   const auto known = not_capturable_.find(variant.name);
   if (known != not_capturable_.end()) {
     why_not = known->second;
-    return nullptr;
+    return std::nullopt;
   }
-  std::unique_ptr<profiling::Graph> graph;
-  const auto launch_all = [&] {
-    for (int i = 0; i < iterations_per_graph(facts_.iterations); ++i) {
-      for (int slot = 0; slot < matrices_per_mlp; ++slot) launch(part, variant, slot);
-    }
+  const int iterations = iterations_per_graph(facts_.iterations);
+  const auto graph_of = [&](bool checked) {
+    return std::make_unique<profiling::Graph>(
+        stream_.get(), [&] { iterate(part, variant, iterations, checked, [] {}); });
   };
-  why_not = run_or_fail(variant, [&] {
-              graph = std::make_unique<profiling::Graph>(stream_.get(), launch_all);
+  Graphs graphs;
+  const bool checked_first = random_() % 2 == 0;
+  why_not = run_or_fail(variant, comparisons_.state, [&] {
+              if (!checked_first) graphs.plain = graph_of(false);
+              graphs.checked = graph_of(true);
+              if (checked_first) graphs.plain = graph_of(false);
             }).reason;
-  return graph;
+  if (!why_not.empty()) return std::nullopt;
+  return graphs;
 }
 
-/// The graph runs once to warm up; behind it the timed ones queue, so that the GPU never waits for
-/// the host.
-double Puzzle::graph_us(const Part& part, const VariantInfo& variant,
-                        const profiling::Graph& graph) {
-  graph.launch(stream_.get());
+/// Both graphs run once to warm up; behind them the timed ones queue, one of them checked, so that
+/// the GPU never waits for the host.
+double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Graphs& graphs) {
+  graphs.checked->launch(stream_.get());
+  graphs.plain->launch(stream_.get());
   part.verifier->poison({0, matrices_per_mlp});
+  const int launches = facts_.iterations / iterations_per_graph(facts_.iterations);
+  const auto checked = static_cast<int>(random_() % static_cast<unsigned>(launches));
   start_.record(stream_.get());
-  for (int i = 0; i < facts_.iterations; i += iterations_per_graph(facts_.iterations)) {
-    graph.launch(stream_.get());
+  for (int i = 0; i < launches; ++i) {
+    (i == checked ? graphs.checked : graphs.plain)->launch(stream_.get());
   }
   end_.record(stream_.get());
   profiling::check(cudaDeviceSynchronize(), variant.name);
@@ -196,6 +212,11 @@ Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
     }
     all.outcome = worse(all.outcome, one.outcome);
   }
+  if (Verification repeat = part.verifier->judge_repeat(variant, repeat_);
+      repeat.outcome == Outcome::mismatch) {
+    repeat.reason = part.mlp.name() + ": " + repeat.reason;
+    return repeat;
+  }
   return all;
 }
 
@@ -206,7 +227,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   double wall_total_us = 0, graph_total_us = 0;
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
-    Verification written = run_or_fail(variant, timed);
+    Verification written = run_or_fail(variant, comparisons_.state, timed);
     if (written.outcome != Outcome::launch_failed) written = judge(part, variant);
     const bool sound = written.outcome == Outcome::not_verified || may_be_timed(written.outcome);
     written.outcome = sound ? worse(sampled.written.outcome, written.outcome) : written.outcome;
@@ -224,13 +245,13 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
     readings.push_back({of_mlp(wall_time, part.mlp), "us", wall});
     wall_total_us += wall;
     std::string why_not;
-    const auto graph = capture(part, variant, why_not);
-    if (!graph) {
+    const auto graphs = capture(part, variant, why_not);
+    if (!graphs) {
       why_no_graph = why_not;
       add_missing(of_mlp(kernel_time, part.mlp), why_not);
       continue;
     }
-    if (!run(part, [&] { graphed = graph_us(part, variant, *graph); })) return sampled;
+    if (!run(part, [&] { graphed = graph_us(part, variant, *graphs); })) return sampled;
     readings.push_back({of_mlp(kernel_time, part.mlp), "us", graphed});
     graph_total_us += graphed;
   }

@@ -2,12 +2,15 @@
 // its iterations are timed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "experiments/harness/repeat_check.hpp"
 #include "experiments/harness/sampling.hpp"
 #include "experiments/nf4/workload.hpp"
 #include "experiments/puzzle/mlps.hpp"
@@ -74,11 +77,17 @@ class Puzzle : public Subject {
     std::unique_ptr<Verifier> verifier;
   };
 
+  /// The same launches twice: in `checked`, the RepeatCheck looks at one of them.
+  struct Graphs {
+    std::unique_ptr<profiling::Graph> plain{}, checked{};
+  };
+
   void launch(const Part& part, const VariantInfo& variant, int slot) const;
-  double wall_us(const Part& part, const VariantInfo& variant) const;
-  double graph_us(const Part& part, const VariantInfo& variant, const profiling::Graph& graph);
-  std::unique_ptr<profiling::Graph> capture(const Part& part, const VariantInfo& variant,
-                                            std::string& why_not) const;
+  void iterate(const Part& part, const VariantInfo& variant, int times, bool checked,
+               const std::function<void()>& after_each);
+  double wall_us(const Part& part, const VariantInfo& variant);
+  double graph_us(const Part& part, const VariantInfo& variant, const Graphs& graphs);
+  std::optional<Graphs> capture(const Part& part, const VariantInfo& variant, std::string& why_not);
   Verification judge(Part& part, const VariantInfo& variant);
 
   RunFacts facts_;
@@ -87,6 +96,8 @@ class Puzzle : public Subject {
   profiling::Stream stream_;
   Comparisons comparisons_{stream_.get()};
   std::vector<Part> parts_;
+  RepeatCheck repeat_;
+  std::random_device random_;
   profiling::Event start_, end_;
   profiling::SmClockProbe probe_;
   std::optional<ProgressBar> bar_;

@@ -289,6 +289,24 @@ TEST(RepeatIfLate, TakesAnotherSampleTwiceAtMost) {
   }
 }
 
+/// The events of a batch say so much, the host's clock so much.
+TEST(RepeatIfLate, RefusesATimeThatTheHostsClockBelies) {
+  const auto taken = [](double us, double host_us) {
+    return repeat_if_late([&] {
+      Verifier::Sampled one = Script::timed(us);
+      one.sample.held = profiling::BatchTime{.us = us, .host_ahead = true, .host_us = host_us};
+      one.written.outcome = Outcome::bit_exact;
+      return one;
+    });
+  };
+  EXPECT_EQ(taken(1000, 1020).written.outcome, Outcome::bit_exact);
+  EXPECT_EQ(taken(1000, 1340).written.outcome, Outcome::bit_exact) << "the host has other work";
+  EXPECT_EQ(taken(100'000, 104'000).written.outcome, Outcome::bit_exact);
+  const Verification forged = taken(100, 1020).written;
+  EXPECT_EQ(forged.outcome, Outcome::launch_failed);
+  EXPECT_EQ(forged.reason, "took 100 us between the events, and 1020 us on the host's clock");
+}
+
 TEST(RepeatIfLate, LeavesAWrongOutputAndAStreamThatWasNotHeldAlone) {
   for (const bool held : {true, false}) {
     int taken = 0;

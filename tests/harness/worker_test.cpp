@@ -3,10 +3,12 @@
 #include "experiments/harness/worker.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "experiments/harness/errors.hpp"
@@ -20,6 +22,13 @@ using namespace std::chrono_literals;
 using Json = Worker::Json;
 using Names = std::vector<std::string>;
 
+/// As a kernel does that looks for the descriptor on which results are sent.
+void write_to_sockets(const std::string& text) {
+  for (int descriptor = 3; descriptor < 256; ++descriptor) {
+    send(descriptor, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
 /// What the kernel of that name does in its turn.
 void misbehave(const std::string& kernel) {
   if (kernel == "exits") std::exit(3);
@@ -32,6 +41,13 @@ void misbehave(const std::string& kernel) {
   if (kernel == "sleeps") std::this_thread::sleep_for(1h);
   if (kernel == "throws") throw std::runtime_error("something went wrong");
   if (kernel == "falls") throw Fallen("falls", "an illegal memory access");
+  if (kernel == "forges") write_to_sockets("{\"answer\":{\"did\":[\"forged\"]}}\n");
+  if (kernel == "blames") write_to_sockets("{\"turn\":\"first\"}\n");
+  if (kernel == "garbles") write_to_sockets("no JSON\n");
+  if (kernel == "hangs_up") {
+    close_range(3, ~0u, 0);
+    std::this_thread::sleep_for(1h);
+  }
   if (kernel == "asks_too_much") throw UsageError("ask for less");
 }
 
@@ -96,6 +112,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Misbehaviour{"crashes", "ended the process: signal 11 (Segmentation fault)"},
                     Misbehaviour{"sleeps", "did not end within 0.3 s"},
                     Misbehaviour{"throws", "something went wrong"},
+                    Misbehaviour{"forges", "wrote to the socket that the worker answers on"},
+                    Misbehaviour{"blames", "wrote to the socket that the worker answers on"},
+                    Misbehaviour{"garbles", "wrote to the socket that the worker answers on"},
+                    Misbehaviour{"hangs_up", "ended the process: signal 9 (Killed)"},
                     Misbehaviour{"falls", "an illegal memory access"}),
     [](const auto& info) { return info.param.kernel; });
 
@@ -152,6 +172,29 @@ TEST(Worker, WhereItIsNobodysTurnAllKernelsFall) {
   EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
                                {"a", "ended the process: exit status 4"},
                                {"b", "ended the process: exit status 4"}}));
+}
+
+/// Whether a process is there, other than as one that ended and waits for its parent.
+bool runs(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/stat");
+  std::string id, name, state;
+  return status >> id >> name >> state && state != "Z";
+}
+
+/// A process of a kernel would take time from the kernels after it.
+TEST(Worker, EndsTogetherWithWhatItStarted) {
+  Worker worker(
+      [](const Json&, const Turn&) -> Json {
+        const pid_t child = fork();
+        if (child == 0) std::this_thread::sleep_for(1h);
+        return child;
+      },
+      limit);
+  const pid_t child = worker.ask({}, {}).json;
+  EXPECT_TRUE(runs(child));
+  worker.stop();
+  for (int i = 0; i < 500 && runs(child); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(runs(child));
 }
 
 TEST(Worker, AUsageErrorIsOne) {

@@ -86,6 +86,7 @@ TEST_F(OnGpu, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
   const BatchTime again = timer.time(batch, stream.get());
   EXPECT_TRUE(again.host_ahead);
   EXPECT_GT(again.us, 0);
+  EXPECT_GT(again.host_us, again.us) << "the host waits for the whole batch";
 }
 
 /// One byte that the batch sets, read while the stream is held and after the stop event.

@@ -1,28 +1,13 @@
 // Hostile kernels together with sound ones, in the programs that users run: each loses its own rows
 // and nothing else, with the exact message.
-#include <map>
-
-#include "profiling/machine.hpp"
-#include "tests/programs/program.hpp"
-#include "tests/text.hpp"
+#include "tests/programs/measured_rows.hpp"
 
 namespace reprolab {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* elsewhere =
     ": some of its work is outside the timed stream; a launch must enqueue all of it on the stream "
     "that it is given";
-
-/// How a row ends: the outcome, and a regular expression for the reason.
-struct Ending {
-  std::string outcome, reason;
-};
-
-std::string literally(std::string text) {
-  return std::regex_replace(text, std::regex(R"([.()\[\]])"), R"(\$&)");
-}
 
 /// The ending of every hostile kernel that is measured for long enough.
 std::map<std::string, Ending> endings() {
@@ -62,29 +47,7 @@ std::map<std::string, Ending> endings() {
 const std::string sound[] = {"branch_tree", "global_lut", "shared_lut"};
 constexpr const char* all = "--kernel 'hostile_*|branch_tree|global_lut|shared_lut' --limit-s 4";
 
-class OnGpuHostileKernels : public Programs {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
-  }
-
-  /// The rows of the result file, by problem and kernel.
-  std::map<std::pair<std::string, std::string>, json> rows() const {
-    std::map<std::pair<std::string, std::string>, json> found;
-    const json file = read_json(folder_.path() / "results.json");
-    for (const json& row : file.at("records")) {
-      found[{row["problem"]["name"], row["kernel"]}] = row;
-    }
-    return found;
-  }
-
-  static void expect_ending(const json& row, const Ending& ending) {
-    EXPECT_EQ(row["outcome"], ending.outcome) << row["key"] << ": " << row["reason"];
-    EXPECT_TRUE(matches(row["reason"], ending.reason)) << row["key"];
-    EXPECT_TRUE(row["metrics"].empty()) << row["key"];
-  }
-};
+class OnGpuHostileKernels : public MeasuredRows {};
 
 /// Two problems: a kernel that ended the worker on the first is run on the second, unless it
 /// exceeded the time limit.

@@ -8,28 +8,10 @@
 #include <map>
 #include <thread>
 
-#include "kernels/nf4/support.hpp"
+#include "tests/kernels/nf4/right_launch.cuh"
 
 namespace reprolab::nf4 {
 namespace {
-
-constexpr int threads = 256;
-
-__global__ void dequantize(const Problem problem) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
-  if (i >= problem.n) return;
-  const std::uint8_t byte = problem.codes[i / 2];
-  const unsigned code = i % 2 == 0 ? first_code(byte) : second_code(byte);
-  const float entry = table_entry(static_cast<int>(code));
-  static_cast<__half*>(problem.output)[i] =
-      round_to<__half>(scaled(entry, problem.absmax[i / problem.block_size]));
-}
-
-cudaError_t launch_right(const Problem& problem, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((problem.n + threads - 1) / threads);
-  dequantize<<<blocks, threads, 0, stream>>>(problem);
-  return cudaGetLastError();
-}
 
 cudaStream_t own_stream() {
   static const cudaStream_t stream = [] {

@@ -1,0 +1,147 @@
+// What is seen of the settings that a kernel may not change. Settings here are variables; those of
+// a GPU are read too where there is one.
+#include "experiments/harness/device_state.hpp"
+
+#include <cfenv>
+
+#include "profiling/cuda_check.hpp"
+#include "tests/kernels/testing.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab {
+namespace {
+
+using Value = std::optional<std::uint64_t>;
+
+struct Device {
+  Value carve_out = 0, flags = 8, unknown = std::nullopt;
+  int reads = 0;
+
+  std::vector<DeviceSetting> settings() {
+    return {{"cudaLimitPersistingL2CacheSize", "bytes", [this] { return carve_out; }},
+            {"the device's flags", "", [this] { return flags; }},
+            {"of another GPU", "", [this] { return ++reads, unknown; }}};
+  }
+};
+
+TEST(DeviceState, WithoutAChangeSaysNothing) {
+  Device device;
+  const DeviceState state(device.settings());
+  EXPECT_EQ(state.changes(), "");
+  device.carve_out = 5;
+  device.carve_out = 0;
+  EXPECT_EQ(state.changes(), "");
+}
+
+TEST(DeviceState, NamesWhatChangedWithBothValues) {
+  Device device;
+  const DeviceState state(device.settings());
+  device.carve_out = 62914560;
+  EXPECT_EQ(state.changes(),
+            "changed the device: cudaLimitPersistingL2CacheSize from 0 to 62914560 bytes");
+  device.flags = 12;
+  EXPECT_EQ(state.changes(),
+            "changed the device: cudaLimitPersistingL2CacheSize from 0 to 62914560 bytes, the "
+            "device's flags from 8 to 12");
+  device.carve_out = 0;
+  EXPECT_EQ(state.changes(), "changed the device: the device's flags from 8 to 12");
+}
+
+TEST(DeviceState, WhatCanNoLongerBeReadHasChanged) {
+  Device device;
+  const DeviceState state(device.settings());
+  device.flags = std::nullopt;
+  EXPECT_EQ(state.changes(), "changed the device: the device's flags from 8 to unknown");
+}
+
+/// It would fail again at every look, and its errors could hide others.
+TEST(DeviceState, WhatCannotBeReadAtFirstIsNotReadAgain) {
+  Device device;
+  const DeviceState state(device.settings());
+  device.unknown = 1;
+  EXPECT_EQ(state.changes(), "");
+  EXPECT_EQ(device.reads, 1);
+}
+
+/// The host's settings, which need no GPU.
+TEST(DeviceState, TheHostsRoundingModeIsOne) {
+  const DeviceState state(device_settings(nullptr));
+  const int before = std::fegetround();
+  std::fesetround(FE_UPWARD);
+  const std::string changes = state.changes();
+  std::fesetround(before);
+  EXPECT_TRUE(contains(changes, "the host's rounding mode from ")) << changes;
+  EXPECT_EQ(state.changes(), "");
+}
+
+class OnGpuDeviceState : public OnGpuTest {};
+
+__global__ void use_stack(int* to, int from) {
+  int frame[2000];
+  for (int i = 0; i < 2000; ++i) frame[i] = i * from;
+  to[threadIdx.x] = frame[(threadIdx.x * 37 + from) % 2000];
+}
+
+/// What kernels may do: have large frames, local memory and memory pools of their own, ask for more
+/// shared memory for themselves, capture, allocate.
+TEST_F(OnGpuDeviceState, WhatAKernelMayDoChangesNothing) {
+  const profiling::Stream stream;
+  const DeviceState state(stream.get());
+  const profiling::DeviceBuffer memory(4096);
+  use_stack<<<1, 256, 0, stream.get()>>>(memory.as<int>(), 3);
+  profiling::check(
+      cudaFuncSetAttribute(use_stack, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10),
+      "asking for shared memory");
+  use_stack<<<1, 256, 60 << 10, stream.get()>>>(memory.as<int>(), 5);
+  cudaMemPool_t pool = nullptr;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  profiling::check(cudaMemPoolCreate(&pool, &properties), "making a pool");
+  std::uint64_t threshold = ~std::uint64_t{0};
+  profiling::check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+                   "a pool");
+  void* own = nullptr;
+  profiling::check(cudaMallocFromPoolAsync(&own, 1 << 20, pool, stream.get()), "allocating");
+  profiling::check(cudaFreeAsync(own, stream.get()), "freeing");
+  profiling::check(cudaMallocAsync(&own, 1 << 20, stream.get()), "allocating");
+  profiling::check(cudaFreeAsync(own, stream.get()), "freeing");
+  stream.synchronize();
+  EXPECT_EQ(state.changes(), "");
+  profiling::check(cudaMemPoolDestroy(pool), "destroying a pool");
+}
+
+TEST_F(OnGpuDeviceState, EveryKindOfSettingCanBeReadOnHopper) {
+  int major = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+  if (major < 9) GTEST_SKIP() << "NOT TESTED, a GPU of compute capability " << major << ".x";
+  const profiling::Stream stream;
+  std::vector<std::string> unread;
+  for (const DeviceSetting& setting : device_settings(stream.get())) {
+    if (!setting.read()) unread.push_back(setting.name);
+  }
+  EXPECT_EQ(unread, std::vector<std::string>{});
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(OnGpuDeviceState, ACarveOutOfL2AndAWindowOfTheStreamAreSeen) {
+  const profiling::Stream stream;
+  const DeviceState state(stream.get());
+  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20), "a carve-out");
+  EXPECT_TRUE(
+      begins(state.changes(), "changed the device: cudaLimitPersistingL2CacheSize from 0 to "));
+  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0), "a carve-out");
+  EXPECT_EQ(state.changes(), "");
+  cudaStreamAttrValue value{};
+  value.accessPolicyWindow.num_bytes = 4096;
+  value.accessPolicyWindow.hitRatio = 0.5f;
+  value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+  profiling::check(
+      cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value),
+      "a window");
+  EXPECT_TRUE(begins(state.changes(),
+                     "changed the device: accessPolicyWindow.num_bytes from 0 to 4096 bytes, "));
+}
+
+}  // namespace
+}  // namespace reprolab

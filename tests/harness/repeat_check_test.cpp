@@ -1,0 +1,71 @@
+// Launches that write their output again, and one that finds it written and does nothing.
+#include "experiments/harness/repeat_check.hpp"
+
+#include <set>
+
+#include "tests/kernels/testing.hpp"
+
+namespace reprolab {
+namespace {
+
+class OnGpuRepeatCheck : public OnGpuTest {};
+
+/// Whether each of `launches` launches of so many bytes wrote its output again, as far as is seen;
+/// `writes` says which do.
+bool seen_as_written(int launches, std::uint64_t bytes, const std::function<bool(int)>& writes,
+                     RepeatCheck& check) {
+  const profiling::Stream stream;
+  const profiling::DeviceBuffer expected(bytes), output(bytes);
+  profiling::check(cudaMemset(expected.data(), 0x5a, bytes), "a reference");
+  profiling::check(cudaMemset(output.data(), 0x5a, bytes), "an output");
+  profiling::check(cudaDeviceSynchronize(), "both");
+  check.choose(launches);
+  for (int i = 0; i < launches; ++i) {
+    check.around(i, i % 3, output.data(), bytes, stream.get(), [&] {
+      if (!writes(i)) return;
+      profiling::check(cudaMemsetAsync(output.data(), 0x5a, bytes, stream.get()), "a launch");
+    });
+  }
+  stream.synchronize();
+  return check.written_again(expected.data());
+}
+
+TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
+  RepeatCheck check;
+  for (const std::uint64_t bytes : {2, 255, 256, 257, 100'003}) {
+    EXPECT_TRUE(seen_as_written(
+        5, bytes, [](int) { return true; }, check))
+        << bytes;
+    EXPECT_FALSE(seen_as_written(
+        5, bytes, [](int) { return false; }, check))
+        << bytes;
+  }
+}
+
+/// Later launches that work do not hide one that did not; each is chosen at some time.
+TEST_F(OnGpuRepeatCheck, FindsOneLaunchThatDidNothingWhenItIsChosen) {
+  RepeatCheck check;
+  std::set<int> slots;
+  bool found = false;
+  for (int i = 0; i < 200; ++i) {
+    const bool written = seen_as_written(
+        3, 1000, [](int launch) { return launch != 1; }, check);
+    slots.insert(check.slot());
+    EXPECT_EQ(written, check.slot() != 1) << "its launches are in slots 0, 1 and 2";
+    found = found || !written;
+  }
+  EXPECT_TRUE(found);
+  EXPECT_EQ(slots, (std::set<int>{0, 1, 2}));
+}
+
+TEST_F(OnGpuRepeatCheck, WithoutAChoiceTouchesNothing) {
+  RepeatCheck check;
+  const profiling::DeviceBuffer output(256);
+  int launched = 0;
+  check.around(0, 0, output.data(), 256, nullptr, [&] { ++launched; });
+  EXPECT_EQ(launched, 1);
+  EXPECT_LT(check.slot(), 0);
+}
+
+}  // namespace
+}  // namespace reprolab

@@ -1,0 +1,50 @@
+// The rows that a program measured on a GPU, and how each has to end.
+#pragma once
+
+#include <map>
+#include <regex>
+#include <string>
+#include <utility>
+
+#include "profiling/machine.hpp"
+#include "tests/programs/program.hpp"
+#include "tests/text.hpp"
+
+namespace reprolab {
+
+using nlohmann::json;
+
+/// How a row ends: the outcome, and a regular expression for the reason.
+struct Ending {
+  std::string outcome, reason;
+};
+
+inline std::string literally(std::string text) {
+  return std::regex_replace(text, std::regex(R"([.()\[\]])"), R"(\$&)");
+}
+
+class MeasuredRows : public Programs {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+
+  /// The rows of the result file, by problem and kernel.
+  std::map<std::pair<std::string, std::string>, json> rows() const {
+    std::map<std::pair<std::string, std::string>, json> found;
+    const json file = read_json(folder_.path() / "results.json");
+    for (const json& row : file.at("records")) {
+      found[{row["problem"]["name"], row["kernel"]}] = row;
+    }
+    return found;
+  }
+
+  static void expect_ending(const json& row, const Ending& ending) {
+    EXPECT_EQ(row["outcome"], ending.outcome) << row["key"] << ": " << row["reason"];
+    EXPECT_TRUE(matches(row["reason"], ending.reason)) << row["key"];
+    EXPECT_TRUE(row["metrics"].empty()) << row["key"];
+  }
+};
+
+}  // namespace reprolab
