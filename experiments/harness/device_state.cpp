@@ -27,6 +27,7 @@ Value address(cudaError_t error, const void* pointer) {
   return if_read(error, reinterpret_cast<std::uintptr_t>(pointer));
 }
 
+/// Without the stack's size, which the driver raises for a kernel with large frames.
 void add_limits(std::vector<DeviceSetting>& settings) {
   constexpr struct {
     const char *name, *unit;
@@ -34,7 +35,6 @@ void add_limits(std::vector<DeviceSetting>& settings) {
   } limits[] = {
       {"cudaLimitPersistingL2CacheSize", "bytes", cudaLimitPersistingL2CacheSize},
       {"cudaLimitMaxL2FetchGranularity", "bytes", cudaLimitMaxL2FetchGranularity},
-      {"cudaLimitStackSize", "bytes", cudaLimitStackSize},
       {"cudaLimitMallocHeapSize", "bytes", cudaLimitMallocHeapSize},
       {"cudaLimitPrintfFifoSize", "bytes", cudaLimitPrintfFifoSize},
       {"cudaLimitDevRuntimePendingLaunchCount", "", cudaLimitDevRuntimePendingLaunchCount}};
@@ -149,6 +149,8 @@ void add_thread(std::vector<DeviceSetting>& settings) {
 
 std::vector<DeviceSetting> device_settings(cudaStream_t stream) {
   std::vector<DeviceSetting> settings;
+  if (cudaFree(nullptr) != cudaSuccess)
+    cudaGetLastError();  // makes the context, where there is none
   add_thread(settings);
   int device = 0;
   cudaGetDevice(&device);
@@ -156,10 +158,11 @@ std::vector<DeviceSetting> device_settings(cudaStream_t stream) {
   add_stream(settings, "", stream);
   add_stream(settings, "default stream's ", nullptr);
   add_memory_pools(settings, device);
-  settings.push_back({"the device's flags", "", [] {
+  settings.push_back({"how the device is waited for", "", [] {
                         unsigned flags = 0;
                         const cudaError_t error = cudaGetDeviceFlags(&flags);
-                        return if_read(error, flags);
+                        // The driver sets others by itself, when a kernel needs local memory.
+                        return if_read(error, flags & cudaDeviceScheduleMask);
                       }});
   settings.push_back({"the device's cache configuration", "", [] {
                         cudaFuncCache config = cudaFuncCachePreferNone;

@@ -2,6 +2,8 @@
 // a GPU are read too where there is one.
 #include "experiments/harness/device_state.hpp"
 
+#include <fmt/format.h>
+
 #include <cfenv>
 
 #include "profiling/cuda_check.hpp"
@@ -127,10 +129,12 @@ TEST_F(OnGpuDeviceState, EveryKindOfSettingCanBeReadOnHopper) {
 TEST_F(OnGpuDeviceState, ACarveOutOfL2AndAWindowOfTheStreamAreSeen) {
   const profiling::Stream stream;
   const DeviceState state(stream.get());
+  std::size_t before = 0;  // not 0 on every driver
+  profiling::check(cudaDeviceGetLimit(&before, cudaLimitPersistingL2CacheSize), "the carve-out");
   profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20), "a carve-out");
-  EXPECT_TRUE(
-      begins(state.changes(), "changed the device: cudaLimitPersistingL2CacheSize from 0 to "));
-  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0), "a carve-out");
+  const std::string from = fmt::format("cudaLimitPersistingL2CacheSize from {} to ", before);
+  EXPECT_TRUE(begins(state.changes(), "changed the device: " + from)) << state.changes();
+  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, before), "the carve-out");
   EXPECT_EQ(state.changes(), "");
   cudaStreamAttrValue value{};
   value.accessPolicyWindow.num_bytes = 4096;
