@@ -217,7 +217,7 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
     for name, d in decisions(*files, sources=sources).items():
         for v in d.verdicts:
             key = (name, v.cell.text, *filter(None, [v.comparison.reading]))
-            if key not in found or found[key].verdict == "not_tested":
+            if key not in found or (found[key].awaits and not v.awaits):
                 found[key] = v
     return found
 

@@ -70,7 +70,7 @@ NOTHING = [
     ("blocks_launched", SUBJECT, {"lut-traffic-64", "no-divergence"}),
     ("divergent_targets", BASELINE, {"no-divergence"}),
     ("stall_wait", BASELINE, {"more-ilp"}),
-    ("warp_instructions", BASELINE, {"instructions-71"}),
+    ("warp_instructions", BASELINE, {"instructions-71", "memory-bound"}),
     ("warp_instructions", SUBJECT, {"instructions-71", "single-thread-fill"}),
     ("stall_wait", SUBJECT, {"more-ilp"}),
     ("global_loads", BASELINE, {"lut-traffic-64"}),
