@@ -115,7 +115,11 @@ def test_a_run_that_took_no_samples_decides_nothing():
 @pytest.mark.parametrize(
     ("spoil", "cycles", "what"),
     [
-        (lambda claim: claim["comparisons"][0]["arguments"].update(least="x"), 28.8, "ValueError: "),
+        (
+            lambda claim: claim["comparisons"][0]["arguments"].update(least="x"),
+            28.8,
+            "ValueError: ",
+        ),
         (lambda claim: claim["comparisons"][0]["cells"][0].update(at={}), 28.8, "KeyError: 'slow'"),
         (lambda claim: None, 0, "ZeroDivisionError: "),
     ],
