@@ -90,8 +90,8 @@ def test_warps_that_wait_for_nothing_show_no_bound(run):
 def test_what_an_h200s_baseline_is_bound_by(run):
     assert run.decided("memory-bound")[0].reason == (
         "branch_tree keeps device memory 23.3 % busy and the schedulers 85.6 %; at each issue "
-        "0.300 warps wait for global memory; the most common waits: wait 2.50, no_instruction 1.53, "
-        "barrier 1.40"
+        "0.300 warps wait for global memory; the most common waits: wait 2.50, "
+        "no_instruction 1.53, barrier 1.40"
     )
 
 
@@ -179,6 +179,6 @@ def test_counters_say_what_a_batch_keeps_under_way(run):
     both = made.decided(matrix, *run.files.values())["batched", "random"]
     assert (both.verdict, both.ours, len(both.evidence)) == ("reproduced", alone.ours, 4)
     assert both.reason == (
-        f"{alone.reason}; tiles of tma_swizzle and tma_batched under way on a multiprocessor at once: "
-        "1.88 (7.68 kB) and 15.0 (61.4 kB)"
+        f"{alone.reason}; tiles of tma_swizzle and tma_batched under way on a multiprocessor at "
+        "once: 1.88 (7.68 kB) and 15.0 (61.4 kB)"
     )

@@ -262,7 +262,8 @@ CASES = [
     ),
     (
         lambda p: first(p, "kernel-speedup").update(tolerance_percent=-1),
-        f"claims[0].comparisons[0].tolerance_percent must be bigger than or equal to 0, not -1 {SEE}",
+        "claims[0].comparisons[0].tolerance_percent must be bigger than or equal to 0, not -1 "
+        f"{SEE}",
     ),
     (lambda p: p["claims"].append(p["claims"][0]), "claim 'kernel-speedup' comes a second time"),
     (

@@ -243,8 +243,8 @@ def test_another_gpu_says_what_it_saw():
         assert (found.verdict, found.elsewhere) == ("not_testable", True)
         assert found.reason == (
             f"a number of the source's {gpu}, which only such a GPU can show; on this NVIDIA H200: "
-            "time of warp_per_block over tiled_packed: 1.10; 2048x8192 1.10, 1024x4096 1.10 (fits into 63 MB of L2), "
-            "4096x14336 1.10"
+            "time of warp_per_block over tiled_packed: 1.10; 2048x8192 1.10, 1024x4096 1.10 (fits "
+            "into 63 MB of L2), 4096x14336 1.10"
         )
 
 
