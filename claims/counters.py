@@ -297,7 +297,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
 
 def instructions_per_weight(row: Record) -> float:
     """That a warp executes."""
-    return row.summary_of("warp_instructions").median / row.problem["n"]
+    return quotients([row.summary_of("warp_instructions").median], [row.problem["n"]])[0]
 
 
 def issue_ns_per_weight(case: Case, row: Record) -> float:

@@ -214,28 +214,26 @@ def papers_predictions(source: Source, claim: str, shares: str, model: str) -> d
     return found
 
 
-RUNS = ("baseline", "optimized")
-
-
-def implied(source: Source, cell: Cell, shares: str, points: str) -> tuple[float, float]:
+def implied(source: Source, cell: Cell, shares: str, tokens_per_s: str) -> tuple[float, float]:
     """Forward passes of a generation and ms of dequantization in each, if Table I (`shares`) and
-    Figure 4 (`points`) are of the same runs and tokens/s counts new tokens alone.
+    Figure 4 (`tokens_per_s`) are of the same runs and tokens/s counts new tokens alone.
     """
     where, batch = str(source.file), cell.at["batch"]
     row = f"{shares}/{batch}"
     share = look_up(source.tables, f"{row}/overhead_percent", where)
     total_ms = look_up(source.tables, f"{row}/kernel_latency_ms", where)
-    point = f"{points}/{cell.model}/{batch}"
-    speed = look_up(source.tables, f"{point}/{RUNS[0]}_tokens_per_s", where)
+    speed = look_up(source.tables, tokens_per_s, where)
     passes = total_ms / (share / 100) / 1e3 * speed / batch
     return passes, total_ms / passes
 
 
 @rule("the passes that Table I and Figure 4 imply are no more than its seconds have room for")
-def tables_agree(case: Case, *, shares: str, points: str, kernel: str, counters: str) -> Finding:
+def tables_agree(
+    case: Case, *, shares: str, tokens_per_s: str, kernel: str, counters: str
+) -> Finding:
     """By arithmetic: no pass takes less than its instructions take to issue on the source's GPU."""
     at = case.cell.places[0]
-    passes, ms = implied(case.source, case.cell, shares, points)
+    passes, ms = implied(case.source, case.cell, shares, tokens_per_s)
     weights = case.rows.measured(kernel, at, WALL_TIME).problem["weights"]
     counted = case.rows_of(counters)
     layer = case.source.every("layer")[0]

@@ -144,9 +144,10 @@ def decide_cell(case: Case) -> Verdict:
         said = f"a number of the source's {case.cell.gpu}, which only such a GPU can show"
         reason = f"{said}; on this {case.evidence.newest.gpu}: {found.reason}"
         found = replace(found, verdict=rules.NOT_TESTABLE, reason=reason, short=said)
+    evidence = () if awaits else tuple(case.used)  # the rows of one half show nothing
     return Verdict(
         *(case.comparison, case.cell, found.verdict, found.reason, found.why, criterion),
-        *(found.ours, found.interval, tuple(case.used), awaits, elsewhere),
+        *(found.ours, found.interval, evidence, awaits, elsewhere),
     )
 
 

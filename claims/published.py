@@ -251,18 +251,18 @@ def look_up(tables: dict[str, Any], path: str, where: str) -> float:
 def numbers_without_cell(root: dict[str, Any]) -> list[str]:
     """Numbers of a source's tables that no cell compares, no rule uses, and no reason excuses.
 
-    `root`: the file as it is written. A reason is given for a path or for all below it.
+    `root`: the file as it is written. An argument of a rule names one number; a reason is given for
+    a path or for all below it.
     """
     paths = list(numbers_of(root.get("tables", {})))
     found = [c for claim in root["claims"] for c in claim["comparisons"]]
-    given = [a for c in found for a in c.get("arguments", {}).values() if isinstance(a, str)]
-    compared = set()
+    compared = {a for c in found for a in c.get("arguments", {}).values() if isinstance(a, str)}
     for cell in (cell for c in found for cell in c["cells"]):
         if "each_of" in cell:
             below, last = cell["each_of"] + "/", "/" + cell.get("field", "")
             compared |= {p for p in paths if p.startswith(below) and p.endswith(last.rstrip("/"))}
         elif isinstance(cell.get("value"), dict):
             compared |= set(paths_of(cell["value"]))
-    excused = [*given, *root.get("without_cell", {})]
+    excused = root.get("without_cell", {})
     left = (path for path in paths if path not in compared)
     return [p for p in left if not any(p == e or p.startswith(e + "/") for e in excused)]

@@ -58,7 +58,8 @@ def each_library(case: Case) -> list[Cell]:
     """One cell for each library that the run was given; the source names no version of its own."""
     rows = case.rows.results.records
     peers = dict.fromkeys(row.kernel for row in rows if row.origin == "peer")
-    return [replace(case.cell, at={"library": kernel}) for kernel in peers] or [case.cell]
+    ats = [case.cell.at | {"library": kernel} for kernel in peers]
+    return [replace(case.cell, at=at) for at in ats] or [case.cell]
 
 
 @rule(

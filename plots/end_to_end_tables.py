@@ -135,7 +135,7 @@ def papers_pass(run: Run) -> str:
     claim = run.decision(AGREE).claim
     (cell,), given = claim.cells, claim.arguments
     batch = cell.at["batch"]
-    passes, ms = implied(run.source, cell, given["shares"], given["points"])
+    passes, ms = implied(run.source, cell, given["shares"], given["tokens_per_s"])
     return (
         f"At batch {batch}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if new "
         "tokens alone were counted and both are of the same runs."

@@ -1,12 +1,13 @@
 """Result files made by hand, as data/results.schema.json describes them."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 from claims.evidence import collect
 from claims.json_files import ROOT
-from claims.ledger import Verdict, decide
+from claims.ledger import Decision, Verdict, decide
 from claims.published import Source, load_sources
 from claims.results import SCHEMA, Results, parse
 
@@ -201,7 +202,37 @@ def read(file: dict[str, Any], path: str = "") -> Results:
     return parse(place, file)
 
 
+def decisions(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[str, Decision]:
+    """By the claim's id."""
+    found = decide(collect(map(read, files)), sources or load_sources())
+    return {d.claim.id: d for d in found}
+
+
 def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[tuple, Verdict]:
-    """The verdict on every cell, by the claim's id and the cell's text."""
-    decisions = decide(collect(map(read, files)), sources or load_sources())
-    return {(d.claim.id, v.cell.text): v for d in decisions for v in d.verdicts}
+    """The verdict on every cell, by the claim's id, the cell's text, and the reading if it has one.
+
+    Of several comparisons of one such cell, the first that the files bear on.
+    """
+    found: dict[tuple, Verdict] = {}
+    for name, d in decisions(*files, sources=sources).items():
+        for v in d.verdicts:
+            key = (name, v.cell.text, *filter(None, [v.comparison.reading]))
+            if key not in found or (found[key].awaits and not v.awaits):
+                found[key] = v
+    return found
+
+
+def on(gpu: str, file: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """The same run on another GPU."""
+    file = copy.deepcopy(file)
+    file["provenance"]["gpu"] |= {"name": gpu} | facts
+    return file
+
+
+def raw(name: str) -> dict[str, Any]:
+    """A source's file as it is written."""
+    return json.loads((PUBLISHED / f"{name}.json").read_text())
+
+
+def claim_in(source: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(claim for claim in source["claims"] if claim["id"] == name)

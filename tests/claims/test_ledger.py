@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import made
@@ -12,7 +13,7 @@ from claims import rules
 from claims.errors import InputError
 from claims.evidence import Evidence, collect, machines, recorded_folder
 from claims.json_files import ROOT
-from claims.ledger import Decision, Verdict, decide
+from claims.ledger import Decision, Verdict, decide, is_on
 from claims.published import Cell, load_source, load_sources
 from claims.rules import Finding
 
@@ -30,7 +31,7 @@ def replay(started="2026-11-20T08:00:00Z", gpu="NVIDIA H200", us=2.19, **changes
 
 def speed_up(evidence, sources=None):
     decisions = decide(evidence, sources or load_sources())
-    return next(v for v in decisions[0].verdicts if v.cell.text == "qwen3-32b, batch 8")
+    return next(v for v in decisions[0].verdicts if v.cell.text == "qwen3-32b, batch 8")  # in bytes
 
 
 @pytest.fixture(scope="module")
@@ -39,90 +40,76 @@ def recorded():
     return decide(evidence, load_sources())
 
 
-def test_the_recorded_run_has_every_claim(recorded):
-    assert len(recorded) == 44
-    found = [d.verdict for d in recorded]
-    assert {word: found.count(word) for word in found} == {
-        "reproduced": 16,
-        "not_reproduced": 14,
-        "premise_false": 7,
-        "not_testable": 7,
-    }
+RECORDED_AS = {
+    "reproduced": """kernel-speedup end-to-end throughput larger-models amdahl instructions-71
+        small-batches-gain-more seven-to-two compact-binary no-divergence smem-64-bytes token-exact
+        batch-invariant broadcast-no-conflicts immediates-icache constant-broadcast more-ilp
+        plug-and-play two-bytes mojo-1.07-1.84 mojo-is-cuda-like swizzle batched""",
+    "not_reproduced": """peak-at-32 occupancy-2-3 memory-bound single-thread-fill model-size
+        shared-memory-makes-it memory-4x swizzle-conflicts""",
+    "premise_false": """thirty-to-forty tables-agree latency-12-15 lut-traffic-64 constant-cache
+        environment blocks-3-4 correct""",
+    "undecided": "qmatmul-72",
+    "not_testable": """dequantization-overhead kernel-latency accuracy packed-stores threads-512
+        l2-explains-l4 seconds bandwidth lineage triton puzzle-target 84-percent speeds""",
+}
 
 
 def test_recorded_verdicts_are_those_of_the_day(recorded):
-    words = {d.claim.id: d.verdict for d in recorded}
-    assert words == {
-        "kernel-speedup": "reproduced",
-        "baseline-reads-lut-from-global": "premise_false",
-        "qmatmul-72": "reproduced",
-        "batch-invariant": "reproduced",
-        "single-thread-fill": "not_reproduced",
-        "token-exact": "reproduced",
-        "shared-memory-makes-it": "not_reproduced",
-        "algorithm-1": "not_reproduced",
-        "mojo-is-cuda-like": "reproduced",
-        "84-percent": "not_testable",
-        "swizzle": "reproduced",
-        "batched": "reproduced",
-        "correct": "premise_false",
-        "instructions-71": "not_reproduced",
-        "latency-12-15": "premise_false",
-        "lut-traffic-64": "premise_false",
-        "no-divergence": "reproduced",
-        "smem-64-bytes": "reproduced",
-        "occupancy-2-3": "not_reproduced",
-        "memory-bound": "not_reproduced",
-        "broadcast-no-conflicts": "reproduced",
-        "immediates-icache": "not_reproduced",
-        "constant-broadcast": "reproduced",
-        "more-ilp": "reproduced",
-        "amortised-fill": "not_reproduced",
-        "swizzle-conflicts": "not_reproduced",
-        "threads-512": "not_testable",
-        "two-bytes": "reproduced",
-        "blocks-3-4": "premise_false",
-        "packed-stores": "not_reproduced",
-        "l2-explains-l4": "not_testable",
-        "mojo-1.07-1.84": "reproduced",
-        "puzzle-target": "not_testable",
-        "triton": "not_reproduced",
-        "end-to-end": "not_reproduced",
-        "dequantization-overhead": "not_reproduced",
-        "amdahl": "premise_false",
-        "latency-and-throughput": "not_testable",
-        "qmatmul-72-generating": "reproduced",
-        "same-tokens": "reproduced",
-        "model-size": "not_reproduced",
-        "small-batches-gain-more": "not_testable",
-        "tables-agree": "not_testable",
-        "environment": "premise_false",
-    }
+    words: dict[str, set[str]] = {}
+    for d in recorded:
+        words.setdefault(d.verdict, set()).add(d.claim.id)
+    assert words == {verdict: {*names.split()} for verdict, names in RECORDED_AS.items()}
+    assert len(recorded) == 53
+
+
+WITHOUT_ROWS = {"thirty-to-forty", "constant-cache", "accuracy"}  # by a table or a document
 
 
 def test_every_recorded_verdict_leads_to_rows_that_are_there(recorded):
     keys = {f: {r["key"] for r in json.loads(f.read_text())["records"]} for f in files_of(recorded)}
     for d in recorded:
         for v in d.verdicts:
-            assert bool(v.evidence) is (v.verdict != "not_tested")
-            assert all(key in keys[file] for file, key in v.evidence)
+            shown = v.verdict != "not_tested" and d.claim.id not in WITHOUT_ROWS
+            assert bool(v.evidence) is shown
+            assert all(key in keys[file] for file, key in v.evidence if key)
+
+
+def test_a_merged_claim_has_the_evidence_of_both_files(recorded):
+    merged = {"qmatmul-72": ("replay", "profile"), "token-exact": ("replay", "timing")}
+    merged |= {"single-thread-fill": ("replay", "nf4_counters")}
+    for name, files in merged.items():
+        (d,) = [d for d in recorded if d.claim.id == name]
+        assert {f"{name}.json" for name in files} <= {file.name for file in files_of([d])}
+        assert len({v.comparison.experiment for v in d.verdicts}) == 2
+
+
+def test_no_two_cells_of_a_reading_look_the_same(recorded):
+    for d in recorded:
+        for comparison in d.claim.comparisons:
+            cells = [v.cell.text for v in d.verdicts if v.comparison is comparison]
+            assert len({*cells}) == len(cells)
 
 
 def files_of(decisions):
     return {file for d in decisions for v in d.verdicts for file, _ in v.evidence}
 
 
-@pytest.mark.parametrize(("tolerance", "verdict"), [(3, "not_reproduced"), (4, "reproduced")])
+@pytest.mark.parametrize(
+    ("tolerance", "verdict"), [(19, "reproduced"), (16, "undecided"), (13, "not_reproduced")]
+)
 def test_a_changed_tolerance_decides_old_recordings_anew(tmp_path, tolerance, verdict):
-    """Qwen3's average is 3.7 % from the paper's."""
-    paper = json.loads((made.PUBLISHED / "paper.json").read_text())
-    paper["claims"][0]["tolerance_percent"] = tolerance
+    """Qwen3's average, read in weights, is 16 % below the paper's; a tolerance is no secret."""
+    paper = made.raw("paper")
+    paper["claims"][0]["comparisons"][1]["tolerance_percent"] = tolerance
     (tmp_path / "paper.json").write_text(json.dumps(paper))
     (evidence,) = machines([RECORDED])
     (decision, *_) = decide(evidence, [load_source(tmp_path / "paper.json")])
-    average = next(v for v in decision.verdicts if v.cell.text == "qwen3-32b, average")
+    in_weights = decision.readings["tiles of 512 weights"]
+    average = next(v for v in in_weights if v.cell.text == "qwen3-32b, average")
     assert average.verdict == verdict
-    assert decision.criterion == f"ours within {tolerance} % of the source's value"
+    said = f"ours is at least the source's value, {tolerance} % allowed"
+    assert average.criterion == said
 
 
 def test_the_newest_of_several_files_counts(write, tmp_path):
@@ -222,12 +209,12 @@ def test_a_claim_may_rest_on_files_of_several_experiments(monkeypatch, tmp_path)
 
     name = "test_ledger.few_instructions"
     monkeypatch.setitem(rules.RULES, "few_instructions", rules.RULES.pop(name))
-    paper = json.loads((made.PUBLISHED / "paper.json").read_text())
-    claim = next(c for c in paper["claims"] if c["id"] == "instructions-71")
+    paper = made.raw("paper")
+    claim = made.claim_in(paper, "instructions-71")
     arguments = {"pass": "replay", "kernel": "shared_lut", "most": 5}
-    claim.update(experiment="table2", rule="few_instructions", arguments=arguments)
-    claim.update(cells=[{"at": {}, "value": 71}])
-    del claim["tolerance_percent"]
+    facts = {"experiment": "table2", "rule": "few_instructions", "arguments": arguments}
+    facts |= {"direction": "statement", "scope": "any_gpu", "cells": [{"at": {}}]}
+    claim["comparisons"] = [facts]
     paper["claims"] = [claim]
     (tmp_path / "paper.json").write_text(json.dumps(paper))
     source = load_source(tmp_path / "paper.json")
@@ -251,12 +238,30 @@ def test_a_claim_may_rest_on_files_of_several_experiments(monkeypatch, tmp_path)
 
 def test_a_claim_as_a_whole_is_what_its_worst_cell_is():
     """One cell of Table II was run: 27 were not, so the claim is not tested yet."""
-    only_one = decide(collect([made.read(replay())]), load_sources())[0]
-    words = [v.verdict for v in only_one.verdicts]
+    (only_one, *_) = decide(collect([made.read(replay())]), load_sources())
+    words = [v.verdict for v in only_one.readings["tiles of 512 bytes"]]
     assert (words.count("reproduced"), words.count("not_tested")) == (1, 27)
     assert only_one.verdict == "not_tested"
-    wrong = decide(collect([made.read(replay(us=9.0))]), load_sources())[0]
-    assert wrong.verdict == "not_reproduced"
+
+
+def decision_of(source, *readings):
+    """By reading, cells as (verdict, whether of another GPU)."""
+    comparison = source.claims[0].comparisons[0]
+    found = [
+        Verdict(
+            replace(comparison, reading=f"reading {i}"),
+            Cell({"batch": batch}, None, ()),
+            *(word, "", "", ""),
+            elsewhere=elsewhere,
+        )
+        for i, cells in enumerate(readings)
+        for batch, (word, elsewhere) in enumerate(cells)
+    ]
+    claim = replace(source.claims[0], comparisons=tuple(v.comparison for v in found))
+    return Decision(source, claim, tuple(found)).verdict
+
+
+HERE, ELSEWHERE = False, True
 
 
 @pytest.mark.parametrize(
@@ -264,29 +269,69 @@ def test_a_claim_as_a_whole_is_what_its_worst_cell_is():
     [
         (["reproduced", "not_tested"], "not_tested"),
         (["not_tested", "not_testable"], "not_testable"),  # a run would not make it testable
+        (["reproduced", "undecided"], "undecided"),
+        (["undecided", "premise_false"], "premise_false"),
         (["not_testable", "premise_false", "not_tested"], "premise_false"),
         (["premise_false", "reproduced", "not_reproduced"], "not_reproduced"),
     ],
 )
 def test_what_cells_make_of_a_claim(cells, whole):
+    assert decision_of(load_sources()[0], [(word, HERE) for word in cells]) == whole
+
+
+def test_numbers_of_other_gpus_count_only_where_there_are_no_others():
     source = load_sources()[0]
-    places = [Cell({"batch": batch}, None, ()) for batch in range(len(cells))]
-    verdicts = tuple(Verdict(*both, "") for both in zip(places, cells, strict=True))
-    assert Decision(source, source.claims[0], "", verdicts).verdict == whole
+    there = ("not_testable", ELSEWHERE)
+    assert decision_of(source, [("reproduced", HERE), there]) == "reproduced"
+    assert decision_of(source, [there, ("not_reproduced", HERE)]) == "not_reproduced"
+    assert decision_of(source, [there, there]) == "not_testable"
 
 
-def test_one_of_two_models_that_stand_for_the_sources_is_enough(tmp_path):
-    paper = json.loads((made.PUBLISHED / "paper.json").read_text())
-    (claim,) = [c for c in paper["claims"] if c["id"] == "kernel-speedup"]
-    claim["cells"] = [
+@pytest.mark.parametrize(
+    ("one", "other", "whole"),
+    [
+        ("reproduced", "not_reproduced", "reproduced"),
+        ("not_reproduced", "undecided", "undecided"),
+        ("not_reproduced", "not_tested", "not_tested"),
+        ("premise_false", "not_testable", "not_testable"),
+        ("not_reproduced", "premise_false", "premise_false"),
+        ("not_reproduced", "not_reproduced", "not_reproduced"),
+    ],
+)
+def test_a_claim_is_as_good_as_its_better_reading(one, other, whole):
+    for pair in ((one, other), (other, one)):
+        readings = [[(word, HERE)] for word in pair]
+        assert decision_of(load_sources()[0], *readings) == whole
+
+
+@pytest.mark.parametrize(
+    ("wanted", "same", "others"),
+    [
+        ("A100-80GB", ["NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe"], ["A100-SXM4-40GB"]),
+        ("A100-40GB", ["NVIDIA A100-SXM4-40GB", "A100-PCIE-40GB"], ["NVIDIA A100 80GB PCIe"]),
+        ("H100-PCIe", ["NVIDIA H100 PCIe"], ["NVIDIA H100 80GB HBM3", "NVIDIA A100 80GB PCIe"]),
+        ("H100", ["NVIDIA H100 80GB HBM3"], ["NVIDIA H200", "NVIDIA GH200 480GB"]),
+        ("L4", ["NVIDIA L4"], ["NVIDIA L40S", "NVIDIA L40"]),
+        ("T4", ["Tesla T4", "NVIDIA T4"], ["NVIDIA T400", "NVIDIA T4G"]),
+    ],
+)
+def test_a_gpu_is_known_by_its_name(wanted, same, others):
+    assert all(is_on(gpu, wanted) for gpu in same)
+    assert not any(is_on(gpu, wanted) for gpu in others)
+
+
+def test_one_of_two_models_that_stand_for_the_sources_is_enough(write):
+    paper = made.raw("paper")
+    claim = made.claim_in(paper, "kernel-speedup")
+    claim["comparisons"] = claim["comparisons"][:1]
+    claim["comparisons"][0]["cells"] = [
         {"at": {"model": model, "batch": 8}, "value": 2.18} for model in ("gemma-27b", "qwen3-32b")
     ]
     paper["claims"] = [claim]
 
     def decision(models: list[str]) -> Decision:
         paper["setup"]["models"]["gemma-27b"] = models
-        (tmp_path / "paper.json").write_text(json.dumps(paper))
-        source = load_source(tmp_path / "paper.json")
+        source = load_source(write("paper.json", paper))
         return decide(collect([made.read(replay())]), [source])[0]
 
     # replay() has qwen3-32b alone
@@ -299,7 +344,7 @@ def test_one_of_two_models_that_stand_for_the_sources_is_enough(tmp_path):
 def test_claims_of_one_experiment_alone():
     decisions = decide(Evidence({}), load_sources(), "transpose")
     assert [d.claim.id for d in decisions] == [
-        *"mojo-is-cuda-like 84-percent swizzle batched correct".split()
+        *"mojo-is-cuda-like 84-percent speeds swizzle batched correct".split()
     ]
 
 
@@ -313,4 +358,4 @@ def test_deciding_needs_neither_plots_nor_matplotlib():
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    assert done.stdout == "44\n"
+    assert done.stdout == "53\n"
