@@ -158,6 +158,6 @@ def is_elsewhere(case: Case) -> bool:
 
 
 def is_on(gpu: str, wanted: str) -> bool:
-    """'A100-80GB' is an 'NVIDIA A100-SXM4-80GB', and 'T4' a 'Tesla T4'."""
+    """'A100-80GB' is an 'NVIDIA A100-SXM4-80GB', and 'T4' a 'Tesla T4'; a slice of one is not."""
     words = set(gpu.upper().replace("-", " ").split())
-    return words >= set(wanted.upper().replace("-", " ").split())
+    return "MIG" not in words and words >= set(wanted.upper().replace("-", " ").split())

@@ -240,7 +240,7 @@ def test_small_batches_gain_more_where_the_host_does_not_hide_it():
     [
         ({32: 1.6}, 0, "reproduced"),
         ({32: 1.45}, 0, "not_reproduced"),
-        ({32: 1.45}, 0.05, "reproduced"),  # no other is seen to gain more
+        ({32: 1.45}, 0.05, "undecided"),  # no other is seen to gain more, or less
     ],
 )
 def test_the_gain_of_batch_32_is_the_greatest(by_batch, spread, expected):
@@ -320,7 +320,7 @@ def test_nothing_but_the_kernel_was_exchanged():
     found = gains({2: 1.5, 4: 1.5})
     v = verdict("plug-and-play", "", found)
     assert v.verdict == "reproduced"
-    assert v.why == "shared_lut ran under 1 models' own quantized layers, with the same tokens"
+    assert v.why == "shared_lut ran under quantized layers of 1 models, with the same tokens"
     assert len(v.evidence) == 2
     found["records"][-1].update(
         outcome="deviation_as_declared", deviation="sums in another order", reason="1 token differs"
