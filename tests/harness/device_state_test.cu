@@ -2,8 +2,6 @@
 // a GPU are read too where there is one.
 #include "experiments/harness/device_state.hpp"
 
-#include <fmt/format.h>
-
 #include <cfenv>
 
 #include "profiling/cuda_check.hpp"
@@ -132,7 +130,7 @@ TEST_F(OnGpuDeviceState, ACarveOutOfL2AndAWindowOfTheStreamAreSeen) {
   std::size_t before = 0;  // not 0 on every driver
   profiling::check(cudaDeviceGetLimit(&before, cudaLimitPersistingL2CacheSize), "the carve-out");
   profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20), "a carve-out");
-  const std::string from = fmt::format("cudaLimitPersistingL2CacheSize from {} to ", before);
+  const std::string from = "cudaLimitPersistingL2CacheSize from " + std::to_string(before) + " to ";
   EXPECT_TRUE(begins(state.changes(), "changed the device: " + from)) << state.changes();
   profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, before), "the carve-out");
   EXPECT_EQ(state.changes(), "");
