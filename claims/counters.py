@@ -320,16 +320,18 @@ def code_pressure(
         arch = case.cell.at["arch"]
         sizes = [case.compiled(kernel, arch, "code_bytes") for kernel in kernels]
         reason = f"{sizes[0]:g} bytes of code in {literals}, {sizes[1]:g} in {table}"
-        return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:]))
+        short = f"{sizes[0]:g} bytes against {sizes[1]:g}"
+        return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:]), short)
     all_waits = [waits(case, kernel, waiting) for kernel in kernels]
     parts = [
         ([100 * w[waiting] for w in found], [sum(w.values()) for w in found]) for found in all_waits
     ]
     shares = [quotients(*part, may_be_zero=True) for part in parts]
     missed = shown(case, kernels, misses)
-    short = f"warps wait for instructions {span(shares[0])} % of their time, {span(shares[1])} % "
-    short += "with the table"
-    reason = f"{short}; the instruction caches of the multiprocessors miss {missed} times"
+    short = f"waits for code {span(shares[0], 2)} % against {span(shares[1], 2)} %"
+    reason = f"warps wait for instructions {span(shares[0])} % of their time, "
+    reason += f"{span(shares[1])} % with the table; "
+    reason += f"the instruction caches of the multiprocessors miss {missed} times"
     holds = all(s > t and s >= least for s, t in zip(*shares, strict=True))
     return over_places(holds, reason, quotients(*shares, may_be_zero=True), short)
 

@@ -202,9 +202,9 @@ def speed(
 
     A cell names the source's kernel; setup.our_kernels and setup.own_language say which is ours.
     """
-    setup, name = case.source.setup, case.cell.at["kernel"]
-    cuda = setup["our_kernels"][counterparts][name]
-    own = setup["own_language"].get(counterparts, {}).get(name, cuda)
+    source, name = case.source, case.cell.at["kernel"]
+    cuda = source.fact("our_kernels")[counterparts][name]
+    own = source.fact("own_language").get(counterparts, {}).get(name, cuda)
     case = replace(case, cell=replace(case.cell, places=({"data": "random"},)))
     needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
     decide = partial(rules.speed_within, case, **needed)

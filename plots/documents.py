@@ -18,6 +18,11 @@ LATEX = {c: "\\" + c for c in "{}$&#%_"} | {"\\": r"\textbackslash{}"}
 LATEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "|": r"\textbar{}"}
 LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "`": r"\textasciigrave{}"}
 LATEX['"'] = "''"  # LaTeX's own double quote sign needs another font encoding
+LATEX |= {"\u2013": r"\textendash{}", "\u2014": r"\textemdash{}", "\u2026": r"\ldots{}"}
+LATEX |= {"\u2018": r"\textquoteleft{}", "\u2019": r"\textquoteright{}"}
+LATEX |= {"\u201c": r"\textquotedblleft{}", "\u201d": r"\textquotedblright{}"}
+LATEX |= {"\u2020": r"\textdagger{}", "\u2022": r"\textbullet{}", "\u2212": "$-$"}
+LATEX |= {"\u00d7": r"$\times$", "\u2264": r"$\leq$", "\u2265": r"$\geq$", "\u2248": r"$\approx$"}
 LATEX |= {c: f"{{{c}}}" for c in "[]*"}  # behind \\ at the end of a row, they would be its options
 # What a spreadsheet calculates, or runs, unless an apostrophe stands before it.
 FORMULA = "(?=[=+@\uff1d\uff0b\uff0d\uff20-])"
@@ -26,7 +31,7 @@ LATIN_1 = 255  # beyond it, few characters are known to every LaTeX
 
 def latex_escape(text: str) -> str:
     """`text` so that LaTeX prints it as it is; several hyphens stay as many."""
-    text = "".join(c if ord(c) <= LATIN_1 else escaped(c) for c in text)
+    text = "".join(c if ord(c) <= LATIN_1 or c in LATEX else escaped(c) for c in text)
     return re.sub("-(?=-)", "-{}", "".join(LATEX.get(c, c) for c in text))
 
 
@@ -45,9 +50,9 @@ def markdown_code(text: str) -> str:
     return f"<code>{markdown_escape(text)}</code>" if re.search(r"[`|\\]", text) else f"`{text}`"
 
 
-def markdown_link(text: str, path: str | Path) -> str:
-    """A link with a text that is Markdown already."""
-    return f"[{text}]({quote(os.fsencode(path))})"
+def markdown_link(text: str, path: str | Path, anchor: str = "") -> str:
+    """A link with a text that is Markdown already, to a file or to a heading in it."""
+    return f"[{text}]({quote(os.fsencode(path))}{f'#{anchor}' * bool(anchor)})"
 
 
 def markdown(table: Table) -> str:
@@ -67,7 +72,7 @@ def markdown(table: Table) -> str:
         for column, (cell, numbers) in zip(table.columns, cells(row, footnotes), strict=True):
             part = markdown_code(cell.text) if column.code else markdown_escape(cell.text)
             part = f"**{part}**" if cell.best else part
-            part = markdown_link(part, cell.link) if cell.link else part
+            part = markdown_link(part, cell.link, cell.anchor) if cell.link else part
             parts.append(part + f" <sup>{numbers}</sup>" * bool(numbers))
         lines.append("| " + " | ".join(parts) + " |")
     lines.append("")

@@ -69,7 +69,7 @@ def beside_papers(
     if v is None or value is None:
         return [NONE, shown, NONE, NONE]
     change = NONE if ours is None else f"{difference_percent(ours.value, value):+.1f} %"
-    notes = (v.reason,) if v.verdict == "not_testable" else ()
+    notes = (v.why if v.elsewhere else v.reason,) if v.verdict == "not_testable" else ()
     return [f"{value:.{digits}f}", shown, change, Cell(ledger.spell(v.verdict), notes)]
 
 

@@ -19,7 +19,7 @@ from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
 
 COLUMNS = [*words("claim", "verdict, and why"), *numbers("source", "ours", wrap=9)]
 COLUMNS += [Column("difference", wrap=10)]
-SEVERAL = 2  # reasons of one claim that are given in full
+SEVERAL = 2  # reasons that are given in full, the first and the last
 
 
 def spell(verdict: str) -> str:
@@ -71,7 +71,7 @@ def claim_row(d: Decision, details: str) -> Row:
         ours += " ({}-{})".format(*map(rounded, counted[0].interval))
     here = [v.difference_percent for v in counted if not v.elsewhere]
     return [
-        Cell(f"{d.claim.id}: {d.claim.text}", link=f"{details}#{claim_details.anchor(d)}"),
+        Cell(f"{d.claim.id}: {d.claim.text}", link=details, anchor=claim_details.anchor(d)),
         in_two_sentences(d),
         value_range([v.cell.value for v in counted], unit, quoted),
         ours,
@@ -93,11 +93,21 @@ def in_two_sentences(d: Decision) -> str:
 
 def verdict_sentence(d: Decision) -> str:
     """The verdict in every reading of the claim, and why; without a full stop."""
-    first = [
-        reading_in_short(verdicts, f" read as {reading}" if reading else "")
-        for reading, verdicts in by_favour(d)
-    ]
-    return "; ".join(first)
+    said: dict[str, list[str]] = {}  # what became of it -> the readings of which that holds
+    for reading, verdicts in by_favour(d):
+        said.setdefault(reading_in_short(verdicts, READ_AS), []).append(reading)
+    all_alike = len(said) == 1 and len(d.readings) > 1
+    return "; ".join(
+        text.replace(READ_AS, ", read either way" if all_alike else read_as(readings))
+        for text, readings in said.items()
+    )
+
+
+READ_AS = "{read as}"  # in what is said of a reading, until it is known of which
+
+
+def read_as(readings: Sequence[str]) -> str:
+    return "".join(f", read as {reading}" for reading in readings if reading)
 
 
 def by_favour(d: Decision) -> list[tuple[str, list[Verdict]]]:
@@ -106,32 +116,46 @@ def by_favour(d: Decision) -> list[tuple[str, list[Verdict]]]:
 
 
 def reading_in_short(verdicts: Sequence[Verdict], reading: str) -> str:
-    """'reproduced read as tiles of 512 bytes: 28 of 28 cells, -4.0 to +4.7 % from ...'"""
+    """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
     counted, verdict = counted_in(verdicts), verdict_on(verdicts)
     order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
-    parts = []
+    parts, left, known = [], len(counted), ""
     for found in order:
         cells = [v for v in counted if v.verdict == found]
         if not cells:
             continue
-        text = spell(found) + reading * (found == verdict)
-        if len(counted) > 1:
+        text = spell(found)
+        if len(cells) == left < len(counted):
+            text += " in the other" + f" {left}" * (left > 1)
+        elif len(counted) > 1:
             text += f" in {len(cells)} of {len(counted)} cells"
+        text += reading * (found == verdict)
         why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
-        parts.append(f"{text}: {why}" if why else text)
+        parts.append(f"{text}: {why}" if why and why != known else text)
+        left, known = left - len(cells), why
     return "; ".join(parts)
 
 
 def whys(cells: Sequence[Verdict]) -> Iterator[str]:
     """The reasons of cells with one verdict; of many numbers, how far they are off."""
+    gpus = list(dict.fromkeys(v.cell.gpu for v in cells))
+    if len(cells) > 1 and all(v.elsewhere and not v.awaits for v in cells):
+        such = "such a GPU" if len(gpus) == 1 else "such GPUs"
+        yield f"numbers of the source's {listed(gpus)}, which only {such} can show"
+        return
     texts = list(dict.fromkeys(v.why for v in cells))
     differences = [v.difference_percent for v in cells if v.difference_percent is not None]
     if len(texts) > SEVERAL and len(differences) == len(cells) and not cells[0].elsewhere:
         yield f"{value_range(differences, '%', '{:+.1f}'.format)} from the source's values"
         return
-    yield from texts[:SEVERAL]
+    yield from dict.fromkeys((texts[0], texts[-1]))
     if len(texts) > SEVERAL:
         yield f"and {len(texts) - SEVERAL} more"
+
+
+def listed(names: Sequence[str]) -> str:
+    """'T4, L4 and A100'"""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def quoted(value: float) -> str:

@@ -37,7 +37,8 @@ class Cell:
     text: str
     notes: tuple[str, ...] = ()
     best: bool = False
-    link: str = ""  # followed in Markdown alone
+    link: str = ""  # to a file, followed in Markdown alone
+    anchor: str = ""  # of a heading in it
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plots.experiments import all_tables, load_run
+from plots.experiments import CLAIM_DETAILS, all_tables, load_run
 from plots.output import WRITERS
 
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")
@@ -16,7 +16,7 @@ BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine.
 
 def rendered(name: str, folder: Path, recorded: bool = False) -> dict[str, str]:
     """File name -> text of every table of an experiment, in every format."""
-    tables = all_tables(name, load_run(name, folder, recorded), folder)
+    tables = all_tables(name, load_run(name, folder, recorded), CLAIM_DETAILS, folder)
     return {f"{t.name}.{suffix}": write(t) for t in tables for suffix, write in WRITERS.items()}
 
 

@@ -8,7 +8,7 @@ from looking import lines_of, markdown_row, rendered, text_of
 from plots import counters
 from plots.cli import main
 from plots.counters_divergence import divergence_reading
-from plots.experiments import load_run
+from plots.experiments import CLAIM_DETAILS, load_run
 from plots.figures import house_style
 
 
@@ -71,12 +71,16 @@ def test_render(passes, write, capsys, monkeypatch, tmp_path):
     assert main(["render", "counters", "--results", "run", "--output", "out"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100
-    for title in ("Latency of memory", "Divergence alone: 28672 x 8192", "Claims of experiment"):
+    for title in (
+        "Latency of memory",
+        "Divergence alone: 28672 x 8192",
+        "Claims that experiment counters bears on",
+    ):
         assert title in text
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {f"{t}.{s}" for t in NAMES for s in ("txt", "md", "csv", "tex")} | {
         f"{figure}.{s}" for figure in counters.FIGURES for s in ("pdf", "png", "svg")
-    }
+    } | {CLAIM_DETAILS}
 
 
 def test_the_papers_cycles_stand_beside_what_measures_the_same(texts):

@@ -12,7 +12,7 @@ from claims.errors import InputError
 from claims.evidence import machines
 from plots.bandwidth import bandwidth_table
 from plots.cli import main
-from plots.experiments import all_tables, figure_files, load_run, names
+from plots.experiments import CLAIM_DETAILS, all_tables, figure_files, load_run, names
 from plots.ledger import machine_table
 from plots.output import table_files
 from plots.single_files import kernel_list
@@ -25,8 +25,10 @@ def tables_of(name: str, folder: Path) -> list[Table]:
     """Every table that there is of the run in the folder."""
     experiment, pass_name = name.split("/")
     run = load_run(experiment, folder)
-    found = all_tables(experiment, run, folder)
-    found += [machine_table(evidence, "machine", folder) for evidence in machines([folder])]
+    found = all_tables(experiment, run, CLAIM_DETAILS, folder)
+    found += [
+        machine_table(evidence, "machine", CLAIM_DETAILS, folder) for evidence in machines([folder])
+    ]
     return [*found, kernel_list([run[pass_name]]), bandwidth_table(run[pass_name], "bench", "")]
 
 

@@ -10,7 +10,7 @@ from looking import BANNER, lines_of, markdown_row, rendered, text_of
 
 from plots import puzzle
 from plots.cli import main
-from plots.experiments import load_run
+from plots.experiments import CLAIM_DETAILS, load_run
 from plots.figures import house_style
 
 NAME = "three MLPs, 1000 times"
@@ -59,7 +59,7 @@ def test_render(mlps, write, capsys, monkeypatch, tmp_path):
     tables = ("puzzle", "mlps", "claims")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         f"{t}.{s}" for t in tables for s in ("txt", "md", "csv", "tex")
-    } | {f"{f}.{s}" for f in ("brief", "seconds") for s in ("pdf", "png", "svg")}
+    } | {f"{f}.{s}" for f in ("brief", "seconds") for s in ("pdf", "png", "svg")} | {CLAIM_DETAILS}
 
 
 def test_the_posts_own_values_stand_above_ours(texts):

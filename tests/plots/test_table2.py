@@ -5,9 +5,10 @@ import made
 import pytest
 from looking import BANNER, line, markdown_row, rendered
 
+from claims.published import load_sources
 from plots import table2
 from plots.cli import main
-from plots.experiments import load_run
+from plots.experiments import CLAIM_DETAILS, load_run
 from plots.table2_models import share
 
 CELL = "qwen3-32b/batch8/fp16/b64"
@@ -32,14 +33,15 @@ def test_render(replay, shapes, write, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main(["render", "table2", "--results", "run", "--output", "out", "--recorded"]) == 0
     text = capsys.readouterr().out
+    bearing = [c for s in load_sources() for c in s.claims if "table2" in c.experiments]
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100
-    assert text.count("Table II: speed-up of shared_lut over branch_tree") == 1
+    assert text.count("Table II: speed-up over branch_tree") == 1
     assert "Bandwidth per distinct shape" not in text  # that one is in the files
     assert text.endswith(
         "Fastest for qwen3-32b at batch 8: streaming, 3.58x branch_tree.\n"
         "Highest share of the copy: streaming on qwen3-32b.o/fp16/b64, 3844 GB/s, 96.7 %.\n"
-        "7 claims: 1 reproduced, 6 not tested yet.\n"
+        f"{len(bearing)} claims: 1 reproduced, {len(bearing) - 1} not tested yet.\n"
         "WRONG OUTPUT, hence no time: broken_lut (7 rows).\n"
         "Tables (txt, md, csv, tex) and figures (pdf, png, svg): out/\n"
     ), text[-700:]
@@ -47,7 +49,7 @@ def test_render(replay, shapes, write, capsys, monkeypatch, tmp_path):
     tables = ("table2", "kernels", "shapes", "shapes_summary", "share", "claims")
     assert names == {f"{t}.{s}" for t in tables for s in ("txt", "md", "csv", "tex")} | {
         f"{figure}.{s}" for figure in table2.FIGURES for s in ("pdf", "png", "svg")
-    }
+    } | {CLAIM_DETAILS}
 
 
 def test_banner_on_every_table_or_on_none(texts):
@@ -248,7 +250,9 @@ def test_clocks_too_far_apart_are_marked(texts, replay, shapes):
     found = texts()
     both = "SM clocks differ by 9.1 % (more than 2 %): shared_lut at 1800 MHz, branch_tree at 1980"
     assert both in " ".join(found["table2.txt"].split())
-    assert markdown_row(found["table2.md"].split("**qwen3-32b**")[1], "8 ")[2].endswith("</sup>")
+    assert markdown_row(
+        found["table2.md"].split("**shared_lut: tiles of 512 bytes; qwen3-32b**")[1], "8 "
+    )[2].endswith("</sup>")
     for file in ("kernels.md", "kernels.tex", "kernels.txt"):
         text = " ".join(found[file].replace("\\%", "%").split())
         assert text.count(BELOW.format(9)) == 1, file
@@ -297,13 +301,13 @@ def test_bytes_per_cycle_by_hand(texts, replay, shapes):
     assert markdown_row(found["kernels.md"], "`streaming`")[-2] == "1010"
     (wanted,) = (x for x in found["shapes.csv"].splitlines() if x.startswith(f"{SHAPE},streaming"))
     assert ",200,100," in wanted
-    assert ",1010.1," in line(found["table2.csv"], "qwen3-32b,8,")
+    assert ",1010.1," in line(found["table2.csv"], "tiles of 512 bytes,shared_lut,qwen3-32b,8,")
     for file in ("shapes", "kernels"):
         assert "B/cycle" in found[f"{file}.tex"] and "B/cycle" in found[f"{file}.txt"]
 
 
 def test_what_was_not_run_shows_the_papers_value(texts):
-    rows = texts()["table2.md"].split("**llama-3.3-70b**")[1]
+    rows = texts()["table2.md"].split("**shared_lut: tiles of 512 bytes; llama-3.3-70b**")[1]
     assert markdown_row(rows, "2 ") == [
         *["2", "2.04", "-", "-", "not tested yet", "-", "-", "-"],
     ]
@@ -312,7 +316,7 @@ def test_what_was_not_run_shows_the_papers_value(texts):
 def test_a_cell_that_cannot_be_decided_says_why(texts, replay):
     made.fail(made.find(replay, f"{CELL}/shared_lut"), "mismatch", "3 of 4 weights differ")
     text = texts()["table2.md"]
-    row = markdown_row(text.split("**qwen3-32b**")[1], "8 ")
+    row = markdown_row(text.split("**shared_lut: tiles of 512 bytes; qwen3-32b**")[1], "8 ")
     assert row[4:7] == ["not testable <sup>1</sup>", "73.27", "- <sup>2</sup>"]
     assert "<sup>1</sup> shared_lut on qwen3-32b/batch8/fp16/b64: mismatch: 3 of 4" in text
 
@@ -320,7 +324,7 @@ def test_a_cell_that_cannot_be_decided_says_why(texts, replay):
 def test_averages_stand_below_the_cells_of_their_model(write, shapes):
     full = fixtures.replay(models=("qwen3-32b",))
     text = rendered("table2", write("run", full, shapes))["table2.md"]
-    row = markdown_row(text.split("**qwen3-32b**")[1], "average ")
+    row = markdown_row(text.split("**shared_lut: tiles of 512 bytes; qwen3-32b**")[1], "average ")
     assert row == ["average", "2.19", "2.15 (2.14-2.16)", "-1.7 %", "reproduced", *"---"]
 
 

@@ -98,6 +98,11 @@ def test_latex_escape():
     )
     assert latex_escape('--output "x"') == "-{}-output ''x''"
     assert latex_escape("--- -") == "-{}-{}- -"
+    assert latex_escape("a\u2014b \u2013 \u2018c\u2019 \u201cd\u201d") == (
+        r"a\textemdash{}b \textendash{} \textquoteleft{}c\textquoteright{} "
+        r"\textquotedblleft{}d\textquotedblright{}"
+    )
+    assert latex_escape("2\u00d7 \u22643 \u22654 \u2248") == r"2$\times$ $\leq$3 $\geq$4 $\approx$"
 
 
 def test_latex_knows_every_character():

@@ -7,7 +7,7 @@ from looking import BANNER, line, markdown_row, rendered
 
 from plots import transpose
 from plots.cli import main
-from plots.experiments import load_run
+from plots.experiments import CLAIM_DETAILS, load_run
 
 BIG = "32768x32768"
 
@@ -50,19 +50,19 @@ def test_render(matrix, sizes, write, capsys, monkeypatch, tmp_path):
     for title in (
         "Transpose of a 32768 x 32768 fp32 matrix",
         "share of the copy",
-        "Claims of experiment",
+        "Claims that experiment transpose bears on",
     ):
         assert title in text
     assert text.endswith(
         "Fastest: column_walk; 4154 GB/s, 97.1 % of the copy.\n"
-        "5 claims: 2 reproduced, 2 premise false, 1 not testable.\n"
+        "6 claims: 2 reproduced, 2 premise false, 2 not testable.\n"
         "Tables (txt, md, csv, tex) and figures (pdf, png, svg): out/\n"
     ), text[-300:]
     names = {path.name for path in (tmp_path / "out").iterdir()}
     tables = ("matrix", "sizes", "sizes_summary", "claims")
     assert names == {f"{t}.{s}" for t in tables for s in ("txt", "md", "csv", "tex")} | {
         f"{figure}.{s}" for figure in transpose.FIGURES for s in ("pdf", "png", "svg")
-    }
+    } | {CLAIM_DETAILS}
 
 
 def test_as_published_passes_the_posts_check_and_fails_ours(texts):
