@@ -26,8 +26,8 @@ struct Verification {
 void require_launched(cudaError_t error);
 
 /// Runs `launches`, which enqueue a kernel and wait for it. If they fail, returns launch_failed
-/// with the reason, or throws Fallen if the device does not survive it; otherwise returns
-/// not_verified.
+/// with the reason, or throws Fallen if the device does not survive it; if the harness fails,
+/// returns not_measured; otherwise not_verified.
 Verification run_or_fail(const VariantInfo& variant, const std::function<void()>& launches);
 
 /// Consecutive launches: `calls` calls of one kernel, one per slot, cyclically from `first` on; or
@@ -124,8 +124,9 @@ class Verifier {
 /// other streams went on after it. The last one is then launch_failed.
 Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sample);
 
-/// The reason of a failure: activity that no call of the kernel launched.
-std::string work_of_nobody(int foreign);
+/// The verdict on a sample whose outputs were found to be as `written` says: what the instrument
+/// recorded may speak against it, too.
+Verification with_records(Verification written, const profiling::Sample& sample);
 
 /// Bitwise comparison on the host of elements of 2 or 4 bytes.
 reference::Comparison compare_on_host(std::span<const std::byte> expected,

@@ -51,7 +51,8 @@ std::string why_not_capturable(const VariantInfo& kernel) {
     graph.launch(stream.get());
     stream.synchronize();
   };
-  return run_or_fail(kernel, run).reason;
+  const Verification tried = run_or_fail(kernel, run);
+  return is_failure(tried.outcome) ? tried.reason : "";
 }
 
 ProgressBar::ProgressBar(std::int64_t total)
@@ -144,10 +145,10 @@ double Puzzle::wall_us(const Part& part, const VariantInfo& variant) const {
 }
 
 std::unique_ptr<profiling::Graph> Puzzle::capture(const Part& part, const VariantInfo& variant,
-                                                  std::string& why_not) const {
+                                                  Verification& why_not) const {
   const auto known = not_capturable_.find(variant.name);
   if (known != not_capturable_.end()) {
-    why_not = known->second;
+    why_not = {Outcome::launch_failed, known->second, {}};
     return nullptr;
   }
   std::unique_ptr<profiling::Graph> graph;
@@ -156,9 +157,8 @@ std::unique_ptr<profiling::Graph> Puzzle::capture(const Part& part, const Varian
       for (int slot = 0; slot < matrices_per_mlp; ++slot) launch(part, variant, slot);
     }
   };
-  why_not = run_or_fail(variant, [&] {
-              graph = std::make_unique<profiling::Graph>(stream_.get(), launch_all);
-            }).reason;
+  why_not = run_or_fail(
+      variant, [&] { graph = std::make_unique<profiling::Graph>(stream_.get(), launch_all); });
   return graph;
 }
 
@@ -207,7 +207,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
     Verification written = run_or_fail(variant, timed);
-    if (written.outcome != Outcome::launch_failed) written = judge(part, variant);
+    if (written.outcome == Outcome::not_verified) written = judge(part, variant);
     const bool sound = written.outcome == Outcome::not_verified || may_be_timed(written.outcome);
     written.outcome = sound ? worse(sampled.written.outcome, written.outcome) : written.outcome;
     sampled.written = written;
@@ -223,11 +223,15 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
     if (!run(part, [&] { wall = wall_us(part, variant); })) return sampled;
     readings.push_back({of_mlp(wall_time, part.mlp), "us", wall});
     wall_total_us += wall;
-    std::string why_not;
+    Verification why_not;
     const auto graph = capture(part, variant, why_not);
+    if (why_not.outcome == Outcome::not_measured) {
+      sampled.written = why_not;
+      return sampled;
+    }
     if (!graph) {
-      why_no_graph = why_not;
-      add_missing(of_mlp(kernel_time, part.mlp), why_not);
+      why_no_graph = why_not.reason;
+      add_missing(of_mlp(kernel_time, part.mlp), why_no_graph);
       continue;
     }
     if (!run(part, [&] { graphed = graph_us(part, variant, *graph); })) return sampled;

@@ -78,7 +78,7 @@ class Puzzle : public Subject {
   double wall_us(const Part& part, const VariantInfo& variant) const;
   double graph_us(const Part& part, const VariantInfo& variant, const profiling::Graph& graph);
   std::unique_ptr<profiling::Graph> capture(const Part& part, const VariantInfo& variant,
-                                            std::string& why_not) const;
+                                            Verification& why_not) const;
   Verification judge(Part& part, const VariantInfo& variant);
 
   RunFacts facts_;
