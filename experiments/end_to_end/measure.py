@@ -206,8 +206,11 @@ class Bench:
                 found[row].sm_mhz += [clock] if clock else []
         report({"row": "", "way": way.name, "part": part})  # what follows is no row's
         for measured in found.values():
+            # The baseline may have been seen to vary since.
             if measured.difference:
-                blame(measured, exact)  # the baseline may have been seen to vary since
+                blame(measured, exact)
+            elif exact.varies and measured.outcome == "bit_exact":
+                measured.reason += f"; {exact.remark}"
         return found
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
@@ -272,8 +275,8 @@ def judge(found: Measured, row: Row, exact: Exactness, tokens: Tokens) -> None:
     may_differ = rows.may_fuse(row)
     difference = exact.difference(tokens) if may_differ else exact.compare(tokens)
     if not difference:
-        remark = f"{sum(map(len, tokens))} tokens compared each time, {distinct(tokens)} distinct"
-        found.reason = found.reason or "; ".join(filter(None, [remark, exact.remark]))
+        compared = f"{sum(map(len, tokens))} tokens compared each time, {distinct(tokens)} distinct"
+        found.reason = found.reason or compared
         return
     count = count_different(tokens, exact.outputs[0])
     if may_differ:
