@@ -50,7 +50,6 @@ int run_program(const char* program, Body body) {
     status = exit_wrong_output;
     wrong = fallen.what();
   } catch (const std::exception& error) {
-    status = exit_not_measured;
     wrong = error.what();
   }
   // Looked at first, because fmt throws if it cannot print.
@@ -59,8 +58,9 @@ int run_program(const char* program, Body body) {
     complain(program, lost.c_str());
     return status == exit_verified ? exit_usage : status;
   }
-  if (!wrong.empty()) complain(program, wrong.c_str());
-  return status;
+  if (wrong.empty()) return status;
+  complain(program, wrong.c_str());
+  return status == exit_verified ? exit_not_measured : status;
 }
 
 }  // namespace reprolab
