@@ -4,7 +4,6 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,20 @@ def cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def checkout(sources: Sequence[str]) -> tuple[str, bool]:
-    """The commit, and whether the sources differ from it; as the programs say it."""
+def row_sources() -> list[str]:
+    """What rows depend on, as git takes it."""
+    lines = (ROOT / "experiments/row_sources").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def checkout() -> tuple[str, bool]:
+    """The commit, and whether what rows depend on differs from it; as the programs say it."""
     if given := os.environ.get("REPROLAB_COMMIT"):
         return given, os.environ.get("REPROLAB_DIRTY") != "0"
     commit = git("rev-parse", "HEAD").strip()
-    return commit or "unknown", not commit or bool(git("status", "--porcelain", "--", *sources))
+    return commit or "unknown", not commit or bool(
+        git("status", "--porcelain", "--", *row_sources())
+    )
 
 
 def git(*arguments: str) -> str:

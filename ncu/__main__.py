@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from claims.errors import InputError
+from claims.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from claims.json_files import ROOT
 from claims.printable import printable
 from claims.results import Results, load
@@ -90,7 +90,7 @@ def check(args: argparse.Namespace) -> int:
         if record.outcome == "unsupported":
             raise InputError(f"{record.place}: {record.reason}")
         if not record.is_verified:
-            return 1  # bench has said so
+            return NOT_MEASURED if record.outcome == "not_measured" else WRONG_OUTPUT
         file, status = profiled(of, problem, folder)
         if status != 0:
             return status

@@ -3,10 +3,11 @@
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
-from claims.errors import InputError
+from claims.errors import NOT_MEASURED, USAGE, InputError
 from claims.printable import printable
 
 
@@ -18,7 +19,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
-    """Calls what the parser has set as `run`; what is wrong for a user is one line and status 2."""
+    """Calls what the parser has set as `run`; what is wrong for a user is one line and status 2.
+
+    A fault of ours is a traceback and status 3: Python's own 1 would say that an output is wrong.
+    """
     if sys.stdout is None:
         return complain("standard output is closed")
     if hasattr(sys.stdout, "reconfigure"):
@@ -30,7 +34,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
         finally:
             sys.stdout.flush()
     except InputError as error:
-        return complain(str(error))
+        return complain(str(error), error.status)
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         discard(sys.stdout)
         return 0
@@ -38,16 +42,19 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
         discard(sys.stdout)
         place = printable(str(error.filename or "standard output"))
         return complain(f"{place}: {error.strerror}")
+    except Exception:
+        traceback.print_exc()
+        return NOT_MEASURED
 
 
-def complain(message: str) -> int:
+def complain(message: str, status: int = USAGE) -> int:
     """One line, where there is somebody to read it."""
     if sys.stderr is not None:
         try:
             print(f"error: {message}", file=sys.stderr, flush=True)
         except OSError:
             discard(sys.stderr)
-    return 2
+    return status
 
 
 def discard(stream: TextIO) -> None:

@@ -167,7 +167,7 @@ def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
         return []
     clocks = [c.launched.sm_mhz for *_, c in points.values() if c.launched.sm_mhz]
     seen = launches.provenance["clocks"]["sm_mhz"]
-    mhz = median(clocks) if clocks else seen["median"] if seen else None
+    mhz = median(clocks) if clocks else (seen or {}).get("median")
     sms = launches.provenance["gpu"]["multiprocessors"]
     notes = []
     top = 1.15 * max(y for _, y, _ in points.values())

@@ -190,9 +190,12 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
     if failed:
         lines.append(f"INSTRUMENT CHECK FAILED, see the notes of the tables: {', '.join(failed)}.")
     records = [r for results in files for r in results.records]
-    wrong = Counter(r.kernel for r in records if r.outcome in ("mismatch", "launch_failed"))
-    if wrong:
-        parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(wrong.items())]
-        lines.append(f"WRONG OUTPUT, hence no time: {', '.join(parts)}.")
+    for outcomes, what in (
+        (("mismatch", "launch_failed"), "WRONG OUTPUT, hence no time"),
+        (("not_measured",), "NOT MEASURED, by no fault of the kernel; run again"),
+    ):
+        if found := Counter(r.kernel for r in records if r.outcome in outcomes):
+            parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(found.items())]
+            lines.append(f"{what}: {', '.join(parts)}.")
     place = printable(str(directory))
     return [*lines, f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {place}/"]

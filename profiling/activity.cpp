@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "common/not_measured.hpp"
 #include "profiling/activity_parser.hpp"
 #include "profiling/cupti_library.hpp"
 
@@ -127,7 +128,20 @@ struct ActivityRecorder::State {
                               static_cast<int>(result));
       }
     }
-    if (!failure.empty()) throw std::runtime_error(failure + ". Repeat the run.");
+    if (!failure.empty()) throw NotMeasured(failure + ". Repeat the run.");
+  }
+
+  /// Returns every filled buffer to the free list.
+  static void drop() {
+    for (const Buffers::Filled& buffer : buffers().take_filled()) buffers().put_back(buffer.data);
+  }
+
+  /// Since the last call.
+  std::size_t dropped_records() const {
+    std::size_t dropped = 0;
+    cupti.check(cupti.get_num_dropped_records(nullptr, 0, &dropped),
+                "cuptiActivityGetNumDroppedRecords");
+    return dropped;
   }
 };
 
@@ -174,16 +188,21 @@ std::vector<KernelActivity> ActivityRecorder::flush() {
   cupti.check(cupti.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
   state_->parse();
   std::vector<KernelActivity> kernels = state_->parser.take();
-  std::size_t dropped = 0;
-  cupti.check(cupti.get_num_dropped_records(nullptr, 0, &dropped),
-              "cuptiActivityGetNumDroppedRecords");
-  if (dropped > 0) {
-    throw std::runtime_error(fmt::format(
+  if (const std::size_t dropped = state_->dropped_records(); dropped > 0) {
+    throw NotMeasured(fmt::format(
         "activity recording: CUPTI dropped {} records for lack of memory. Flush more often, or "
         "free host memory.",
         dropped));
   }
   return kernels;
+}
+
+void ActivityRecorder::discard() {
+  const CuptiLibrary& cupti = state_->cupti;
+  cupti.check(cupti.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
+  State::drop();
+  state_->parser.clear();
+  state_->dropped_records();
 }
 
 void ActivityRecorder::stop() {
@@ -192,7 +211,7 @@ void ActivityRecorder::stop() {
   const CuptiLibrary& cupti = state_->cupti;
   state_->disable();
   cupti.check(cupti.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
-  for (const Buffers::Filled& buffer : buffers().take_filled()) buffers().put_back(buffer.data);
+  State::drop();
 }
 
 ScopedTag::ScopedTag(ActivityRecorder& recorder, std::uint64_t id) : recorder_(recorder) {

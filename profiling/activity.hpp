@@ -12,8 +12,8 @@
 
 namespace reprolab::profiling {
 
-/// Only one may exist in a process at a time. If CUPTI refuses a call, all members throw
-/// std::runtime_error that says what to do.
+/// Only one may exist in a process at a time. If CUPTI refuses a call, all members throw CuptiError
+/// that says what to do.
 class ActivityRecorder {
  public:
   /// Loads CUPTI; throws when a profiler already holds this process, or when CUPTI is missing.
@@ -26,9 +26,12 @@ class ActivityRecorder {
   void start();
 
   /// What was recorded since start() or the last flush(), in the order of their starts. The
-  /// device must have been synchronized. Throws if records were lost or a kernel has no times,
-  /// because a sum over part of a pass is worthless.
+  /// device must have been synchronized. Throws NotMeasured if records were lost or a kernel has no
+  /// times, because a sum over part of a pass is worthless.
   std::vector<KernelActivity> flush();
+
+  /// Forgets what was recorded so far; what was lost of that does not matter.
+  void discard();
 
   /// Ends the recording; records that were not flushed are lost.
   void stop();

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <stdexcept>
 #include <utility>
+
+#include "common/not_measured.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -65,6 +66,11 @@ void ActivityParser::add(const CUpti_Activity& record) {
   kernels_.push_back(std::move(activity));
 }
 
+void ActivityParser::clear() {
+  kernels_.clear();
+  tags_.clear();
+}
+
 std::vector<KernelActivity> ActivityParser::take() {
   // A tag's record may come before or after its kernel's, in the same buffer or in another.
   std::vector<KernelActivity> kernels = std::exchange(kernels_, {});
@@ -77,7 +83,7 @@ std::vector<KernelActivity> ActivityParser::take() {
     }
   }
   if (untimed > 0) {
-    throw std::runtime_error(fmt::format(
+    throw NotMeasured(fmt::format(
         "CUPTI gave no times for {} of {} kernels: they had not finished, or its device memory for "
         "times ran out. Synchronize the device before the flush, or flush more often.",
         untimed, kernels.size()));

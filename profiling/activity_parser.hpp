@@ -24,9 +24,12 @@ class ActivityParser {
   void add(const CUpti_Activity& record);
 
   /// The kernels, copies and fills added since the last call, with their tags, in the order of
-  /// their starts. Throws std::runtime_error if a kernel has no times: either it had not finished
+  /// their starts. Throws NotMeasured if a kernel has no times: either it had not finished
   /// when the records were flushed, or CUPTI had no memory left for its times.
   std::vector<KernelActivity> take();
+
+  /// Forgets what was added since the last call of take().
+  void clear();
 
  private:
   std::string demangled(const char* name);

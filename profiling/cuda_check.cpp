@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "common/not_measured.hpp"
+
 namespace reprolab::profiling {
 namespace {
 
@@ -56,7 +58,10 @@ std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_
 
 void check(cudaError_t error, std::string_view what, const std::source_location& where) {
   if (error == cudaSuccess) return;
-  throw CudaError(error, cuda_error_message(error, what, where));
+  const std::string message = cuda_error_message(error, what, where);
+  if (error != cudaErrorMemoryAllocation) throw CudaError(error, message);
+  cudaGetLastError();  // not sticky, but the next launch check would report it
+  throw NotMeasured(message);
 }
 
 DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
@@ -66,7 +71,7 @@ DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
     cudaGetLastError();  // not sticky, but the next launch check would report it
     std::size_t free_bytes = 0, total_bytes = 0;
     check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the free device memory");
-    throw std::runtime_error(out_of_memory_message(bytes, free_bytes, total_bytes));
+    throw NotMeasured(out_of_memory_message(bytes, free_bytes, total_bytes));
   }
   check(error, "allocating device memory");
 }

@@ -33,7 +33,8 @@ struct CudaError : std::runtime_error {
   cudaError_t code;
 };
 
-/// Throws CudaError unless `error` is cudaSuccess. `what` names the step that failed.
+/// Throws CudaError unless `error` is cudaSuccess, and NotMeasured if memory ran out: a step of the
+/// harness asked for it. `what` names the step that failed.
 void check(cudaError_t error, std::string_view what,
            const std::source_location& where = std::source_location::current());
 
@@ -44,7 +45,7 @@ class DeviceBuffer {
   static constexpr std::size_t alignment = 256;
 
   DeviceBuffer() = default;
-  /// Throws std::runtime_error that says how much was requested and how much is free.
+  /// Throws NotMeasured that says how much was requested and how much is free.
   explicit DeviceBuffer(std::uint64_t bytes);
   ~DeviceBuffer();
   DeviceBuffer(DeviceBuffer&& other) noexcept

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <stdexcept>
 #include <vector>
 
 namespace reprolab::profiling {
@@ -76,8 +77,7 @@ std::string_view remedy(CUptiResult result) {
 CuptiError::CuptiError(std::string_view what, std::string_view function, CUptiResult result,
                        decltype(&cuptiGetResultString) get_result_string,
                        std::string_view otherwise)
-    : std::runtime_error(message(what, function, result, get_result_string, otherwise)),
-      result(result) {}
+    : NotMeasured(message(what, function, result, get_result_string, otherwise)), result(result) {}
 
 void CuptiLibrary::check(CUptiResult result, std::string_view function) const {
   if (result == CUPTI_SUCCESS) return;

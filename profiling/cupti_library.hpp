@@ -5,11 +5,11 @@
 #include <cupti.h>
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "common/dynamic_library.hpp"
+#include "common/not_measured.hpp"
 
 namespace reprolab::profiling {
 
@@ -26,7 +26,7 @@ std::string attached_profiler();
 std::string_view remedy(CUptiResult result);
 
 /// A call that CUPTI refused.
-struct CuptiError : std::runtime_error {
+struct CuptiError : NotMeasured {
   /// `what` begins the message; `otherwise` ends it if there is no remedy.
   CuptiError(std::string_view what, std::string_view function, CUptiResult result,
              decltype(&cuptiGetResultString) get_result_string, std::string_view otherwise = "");

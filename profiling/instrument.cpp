@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
+#include "common/not_measured.hpp"
 #include "profiling/activity.hpp"
 #include "profiling/occupancy.hpp"
 
@@ -53,10 +55,9 @@ class Activity : public Instrument {
 
   Sample measure(const Work& work, cudaStream_t stream) override {
     check(cudaDeviceSynchronize(), "waiting for what was launched in between");
-    recorder_.flush();                 // and dropping it
+    recorder_.discard();
     std::vector<std::string> metrics;  // indexed by tag
-    Sample sample;
-    sample.held = run(
+    const auto held = run(
         work,
         [&](std::string_view metric, const std::function<void()>& launch) {
           const ScopedTag tag(recorder_, metrics.size());
@@ -64,50 +65,26 @@ class Activity : public Instrument {
           launch();
         },
         stream);
-    read(work, metrics, sample);
+    Sample sample = read(work, metrics);
+    sample.held = held;
     return sample;
   }
 
  private:
-  void read(const Work& work, const std::vector<std::string>& metrics, Sample& sample) {
-    std::vector<std::vector<KernelActivity>> calls(metrics.size());
-    std::vector<KernelActivity> tagged, untagged;
-    for (KernelActivity& activity : recorder_.flush()) {
-      if (!activity.tag) {
-        untagged.push_back(std::move(activity));
-      } else if (!metrics.at(*activity.tag).empty()) {
-        tagged.push_back(activity);
-        calls.at(*activity.tag).push_back(std::move(activity));
-      }
+  Sample read(const Work& work, const std::vector<std::string>& metrics) {
+    Sample sample;
+    try {
+      sample = read_activity(work, metrics, recorder_.flush());
+    } catch (const NotMeasured& fault) {
+      sample.lost = fault.what();
     }
-    std::ptrdiff_t silent = 0;
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      silent += !metrics[i].empty() && calls[i].empty();
-    if (silent > 0) {
-      throw std::runtime_error(
-          fmt::format("{}: CUPTI recorded no work for {} of {} calls; a time that leaves them "
-                      "out is meaningless; run again",
-                      work.name, silent, calls.size()));
-    }
-    std::map<std::string, double> us;
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      if (metrics[i].empty()) continue;
-      us[metrics[i]] += sum(calls[i]).busy_us;
-      if (metrics[i] != "kernel_time") continue;
-      for (KernelActivity& activity : calls[i]) {
+    for (auto& call : sample.launched) {
+      for (KernelActivity& activity : call) {
         if (!activity.is_kernel) continue;
         activity.blocks_per_multiprocessor = blocks_per_multiprocessor(activity, device());
       }
-      sample.launched.push_back(std::move(calls[i]));
     }
-    for (const auto& [metric, time] : us) {
-      sample.readings.push_back({metric, "us", time / (work.per_call ? work.calls : 1)});
-    }
-    const ActivitySum all = sum(tagged);
-    sample.span_us = all.span_us();
-    sample.foreign = static_cast<int>(std::ranges::count_if(untagged, [&](const auto& activity) {
-      return activity.start_ns >= all.first_ns && activity.start_ns < all.last_ns;
-    }));
+    return sample;
   }
 
   const cudaDeviceProp& device() {
@@ -137,6 +114,49 @@ InstrumentKind parse_instrument(std::string_view text) {
                               std::string(text) + "'");
 }
 
+Sample read_activity(const Work& work, const std::vector<std::string>& metrics,
+                     std::vector<KernelActivity> recorded) {
+  std::vector<std::vector<KernelActivity>> calls(metrics.size());
+  std::vector<KernelActivity> tagged, untagged;
+  for (KernelActivity& activity : recorded) {
+    if (!activity.tag) {
+      untagged.push_back(std::move(activity));
+    } else if (!metrics.at(*activity.tag).empty()) {
+      tagged.push_back(activity);
+      calls.at(*activity.tag).push_back(std::move(activity));
+    }
+  }
+  Sample sample;
+  std::size_t counted = 0, silent = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    counted += !metrics[i].empty();
+    silent += !metrics[i].empty() && calls[i].empty();
+  }
+  if (silent > 0) {
+    sample.foreign = static_cast<int>(untagged.size());
+    sample.lost = fmt::format(
+        "CUPTI recorded no work for {} of {} calls; a time that leaves them out is meaningless; "
+        "run again",
+        silent, counted);
+    return sample;
+  }
+  std::map<std::string, double> us;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (metrics[i].empty()) continue;
+    us[metrics[i]] += sum(calls[i]).busy_us;
+    if (metrics[i] == "kernel_time") sample.launched.push_back(std::move(calls[i]));
+  }
+  for (const auto& [metric, time] : us) {
+    sample.readings.push_back({metric, "us", time / (work.per_call ? work.calls : 1)});
+  }
+  const ActivitySum all = sum(tagged);
+  sample.span_us = all.span_us();
+  sample.foreign = static_cast<int>(std::ranges::count_if(untagged, [&](const auto& activity) {
+    return activity.start_ns >= all.first_ns && activity.start_ns < all.last_ns;
+  }));
+  return sample;
+}
+
 std::optional<BatchTime> Instrument::run(const Work& work, const Call& call, cudaStream_t stream) {
   const auto enqueue = [&](cudaStream_t on) { work.enqueue(on, call); };
   if (work.held) {
@@ -146,7 +166,9 @@ std::optional<BatchTime> Instrument::run(const Work& work, const Call& call, cud
     if (work.after_stop) {
       batch.after_stop = [&](cudaStream_t on) { call("", [&] { work.after_stop(on); }); };
     }
-    return timer_->time(batch, stream);
+    std::optional<BatchTime> held;
+    call("", [&] { held = timer_->time(batch, stream); });  // of which the timer's own kernel is
+    return held;
   }
   enqueue(stream);
   check(cudaDeviceSynchronize(), work.name);

@@ -65,8 +65,12 @@ struct Sample {
   /// From the first start to the last end of the calls' work; zero if the instrument does not see
   /// it.
   double span_us = 0;
-  /// Work on the GPU within this span that no call launched, such as that of another thread.
+  /// Work on the GPU that no call launched, such as that of another thread: within this span, or of
+  /// the whole sample if a call launched nothing that was recorded.
   int foreign = 0;
+  /// Why the instrument has not recorded all of the work, whose readings are then left out; empty
+  /// if it has.
+  std::string lost{};
 };
 
 class Instrument {
@@ -75,7 +79,7 @@ class Instrument {
   virtual InstrumentKind kind() const = 0;
 
   /// Runs the work once on `stream`, waits for the whole GPU, and reads the metrics. Throws
-  /// CudaError, and std::runtime_error if no kernel was recorded for a part of the work.
+  /// CudaError if the work fails, and NotMeasured if the instrument cannot be used.
   virtual Sample measure(const Work& work, cudaStream_t stream) = 0;
 
  protected:
@@ -85,6 +89,11 @@ class Instrument {
  private:
   std::unique_ptr<EventTimer> timer_;  ///< Made for the first held work, because it calls CUDA.
 };
+
+/// The sample of `work` from what CUPTI recorded; `metrics`: by tag, the name that the launch was
+/// given.
+Sample read_activity(const Work& work, const std::vector<std::string>& metrics,
+                     std::vector<KernelActivity> recorded);
 
 /// Best called before the process's first CUDA call (with `activity`, CUPTI sees every kernel from
 /// then on). Throws if the instrument is not available. Counters are made by make_counters().

@@ -19,7 +19,6 @@ from sass.measures import measures
 
 EXPERIMENT, PASS = "counters", "sass"
 NOTHING_RAN = "nothing was run: these are facts of the compiled code"
-COMPILED = "CMakeLists.txt CMakePresets.json common kernels languages sass".split()
 
 
 def write(file: Path, facts: Sequence[Facts], argv: Sequence[str], started: float) -> None:
@@ -61,7 +60,7 @@ def record(facts: Facts) -> dict[str, Any]:
 
 
 def provenance(facts: Sequence[Facts], argv: Sequence[str], started: float) -> dict[str, Any]:
-    commit, dirty = checkout(COMPILED)
+    commit, dirty = checkout()
     archs = dict.fromkeys(found.code.arch.removeprefix("sm_") for found in facts)
     return {
         "started": utc(started),

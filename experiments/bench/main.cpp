@@ -116,15 +116,14 @@ class Bench {
       records = answer.json.at("records").get<std::vector<Record>>();
       if (answer.json.at("lost_bytes") > most_lost_bytes) worker_.stop();
     }
-    const auto add_failed = [&](const VariantInfo& variant, const std::string& reason) {
-      records.push_back(
-          record_without_run(group.planned.facts, variant, Outcome::launch_failed, reason));
+    const auto add = [&](const VariantInfo& variant, Outcome outcome, const std::string& reason) {
+      records.push_back(record_without_run(group.planned.facts, variant, outcome, reason));
     };
-    for (const auto& [kernel, reason] : answer.fallen) {
-      add_failed(*std::ranges::find(group.kernels, kernel, &VariantInfo::name), reason);
+    for (const auto& [kernel, reason, outcome] : answer.fallen) {
+      add(*std::ranges::find(group.kernels, kernel, &VariantInfo::name), outcome, reason);
     }
     if (answer.json.is_null()) {
-      for (const auto& ceiling : ceilings_) add_failed(ceiling, "was not measured");
+      for (const auto& ceiling : ceilings_) add(ceiling, Outcome::not_measured, answer.why_none);
     }
     return records;
   }

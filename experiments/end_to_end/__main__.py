@@ -1,8 +1,8 @@
 """Measures the cells of one pass, timing or profile, that are not there yet, and puts all that are
 into the pass's result file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
 
-Exit status: 0; 1 where a row's output is wrong or its kernel failed; 2 where something could not
-be measured.
+Exit status: 0; 1 where a row's output is wrong or its kernel failed; 2 for wrong usage, or where
+what was given cannot be measured; 3 where the run itself failed, of one row or of a cell.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dropin
-from claims.errors import InputError
+from claims.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from claims.json_files import ROOT
 from claims.provenance import checkout
 from experiments.end_to_end import checkpoint, deal, parts, plan, prompts
@@ -60,7 +60,7 @@ def measure(args: argparse.Namespace) -> int:
     check(choices)
     gpus = visible(plan.numbers("GPUS", args.gpus, "0,1") or (0,))
     output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
-    commit, gpu = checkout(parts.SOURCES), gpu_name(gpus[0])
+    commit, gpu = checkout(), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)
     run_name = parts.run_of(choices, installed())
     files = {cell: parts.file_of(output, cell, run_name) for cell in every}
@@ -72,14 +72,20 @@ def measure(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 0
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
-    faults = measure_cells(choices, todo, files, gpus, argv, commit, output) if todo else []
+    faults, status = [], 0
+    if todo:
+        faults, status = measure_cells(choices, todo, files, gpus, argv, commit, output)
     found = list(parts.belonging(output, files.values(), run_name, commit))
     if found:
         parts.write(output, parts.join(found))
-    if faults:
-        raise InputError("; ".join(faults))
     outcomes = {r["outcome"] for part in found for r in part["records"]}
-    return 1 if outcomes & {"mismatch", "launch_failed"} else 0
+    if "not_measured" in outcomes and not status:
+        status = NOT_MEASURED
+    if outcomes & {"mismatch", "launch_failed"} and status != USAGE:
+        status = WRONG_OUTPUT
+    if faults:
+        raise InputError("; ".join(faults), status)
+    return status
 
 
 def measure_cells(
@@ -90,7 +96,8 @@ def measure_cells(
     argv: Sequence[str],
     commit: tuple[str, bool],
     output: Path,
-) -> list[str]:
+) -> tuple[list[str], int]:
+    """What went wrong beside the rows, and the exit status for that."""
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
@@ -104,7 +111,8 @@ def measure_cells(
         progress=deal.Progress(choices, todo, len(gpus)),
     )
     dealer.run(gpus)
-    return [f"{fault} (log: {log})" for fault in dealer.said()]
+    faults = [f"{fault} (log: {log})" for fault in dealer.said()]
+    return faults, (NOT_MEASURED if dealer.broke else USAGE) if faults else 0
 
 
 def check(choices: Choices) -> None:

@@ -106,7 +106,9 @@ class Progress:
 
 
 class Dealer:
-    """Has every cell measured; `faults` are the reasons why some could not be, with those cells."""
+    """Has every cell measured; `faults` are the reasons why some could not be, with those cells.
+    `broke`: one of them is of the run, not of what was given to it.
+    """
 
     def __init__(
         self,
@@ -121,6 +123,7 @@ class Dealer:
         self.lock = threading.Lock()
         self.dead: set[str] = set()  # GPUs on which no process said a word
         self.faults: dict[str, list[str]] = {}
+        self.broke = False
 
     def run(self, gpus: Sequence[str]) -> None:
         # A dead GPU may give its cell back when the others have ended already.
@@ -131,7 +134,7 @@ class Dealer:
             for thread in threads:
                 thread.join()
         for cell in self.todo:
-            self.close(cell, "no GPU is left")
+            self.close(cell, "no GPU is left", broke=True)
 
     def said(self) -> list[str]:
         """Each fault once, with the first of the cells that have it."""
@@ -166,11 +169,12 @@ class Dealer:
                         works = True
                         if "row" in said:
                             at = said["row"]
-                            self.progress.show(cell, said["part"], f"{said['way']}, {at}")
+                            doing = ", ".join(filter(None, (said["way"], at)))
+                            self.progress.show(cell, said["part"], doing)
                     self.close(cell, said["ended"])
                     break
                 except OSError as error:  # there is no such program
-                    self.close(cell, str(error))
+                    self.close(cell, str(error), broke=True)
                     break
                 except Died as died:
                     process.end()
@@ -179,7 +183,7 @@ class Dealer:
                         self.give_back(cell, gpu, f"{died} without a word; is there such a GPU?")
                         return
                     if not at or at in failed:  # without a row to leave out it would go on so
-                        self.close(cell, str(died))
+                        self.close(cell, str(died), broke=True)
                         break
                     failed[at] = str(died)
         if process:
@@ -189,10 +193,12 @@ class Dealer:
         with self.lock:
             self.todo.append(cell)
             self.dead.add(gpu)
+            self.broke = True
             self.faults.setdefault(fault, []).append(f"GPU {gpu}")
 
-    def close(self, cell: Cell, fault: str) -> None:
+    def close(self, cell: Cell, fault: str, broke: bool = False) -> None:
         with self.lock:
+            self.broke = self.broke or broke
             if fault:
                 self.faults.setdefault(fault, []).append(cell.text)
         self.progress.show(cell, 1, "could not be measured" if fault else "done")

@@ -53,13 +53,14 @@ class Measured:
     outcome: str = "bit_exact"
     reason: str = ""
     mismatches: int | None = None
+    difference: str = ""  # of its tokens from the baseline's, which no deviation allows
     deviation: str | None = None
     samples: dict[str, list[float]] = field(default_factory=dict)
     sm_mhz: list[float] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
-        return self.outcome in ("mismatch", "launch_failed", "unsupported")
+        return self.outcome not in ("bit_exact", "deviation_as_declared")
 
     def fail(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
@@ -170,10 +171,7 @@ class Bench:
             elif why := way.prepare(row):
                 found[row].fail("unsupported", why)
             elif cell.pass_name == PROFILE:
-                try:
-                    learned[row] = ways.learn(way, row)
-                except RecordsLost as lost:
-                    found[row].fail("unsupported", str(lost))
+                learned[row] = ways.learn(way, row)
 
         baseline = choices.rows[0]
         exact = Exactness(again=lambda: run(baseline)[0])
@@ -181,24 +179,38 @@ class Bench:
         for done, (row, warms_up) in enumerate(turns):
             part = (WAYS.index(type(way)) + done / len(turns)) / len(WAYS)
             report({"row": row.kernel, "way": way.name, "part": part})
-            if done < len(choices.rows):  # its first turn
-                prepare(row)
-            if found[baseline].failed and not found[row].failed:
-                found[row].fail("unsupported", f"{baseline.kernel}: {found[baseline].reason}")
-            if found[row].failed:
-                continue
             try:
+                if done < len(choices.rows):  # its first turn
+                    prepare(row)
+                if not found[row].failed and found[baseline].failed and not exact.outputs:
+                    fail_with(found[row], baseline, found[baseline])
+                if found[row].failed:
+                    continue
                 tokens, values = run(row)
                 if row == baseline:
                     exact.admit(tokens)
-                judge(found[row], row, exact, tokens, lambda row=row: run(row)[0])
-            except (RecordsLost, InputError) as why:
+                judge(found[row], row, exact, tokens)
+            except InputError as why:
                 found[row].fail("unsupported", str(why))
+            except RecordsLost as lost:
+                found[row].fail("not_measured", str(lost))
+            except torch.OutOfMemoryError:
+                if not done:  # nothing fits at all
+                    raise
+                found[row].fail("not_measured", self.too_little(cell, choices))
+                self.gpu.forget()
             clock = self.gpu.sensors.sm_mhz
             if not warms_up and not found[row].failed:
                 for name, value in values.items():
                     found[row].samples.setdefault(name, []).append(value)
                 found[row].sm_mhz += [clock] if clock else []
+        report({"row": "", "way": way.name, "part": part})  # what follows is no row's
+        for measured in found.values():
+            # The baseline may have been seen to vary since.
+            if measured.difference:
+                blame(measured, exact)
+            elif exact.varies and measured.outcome == "bit_exact":
+                measured.reason += f"; {exact.remark}"
         return found
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
@@ -250,22 +262,38 @@ def turns_of(choices: Choices, cell: Cell, way: str) -> list[tuple[Row, bool]]:
     return turns
 
 
-def judge(
-    found: Measured, row: Row, exact: Exactness, tokens: Tokens, repeat: Callable[[], Tokens]
-) -> None:
-    """Other tokens than the baseline's are wrong, but where bitsandbytes sums in its own order."""
+def fail_with(found: Measured, baseline: Row, failed: Measured) -> None:
+    """Where the baseline never gave tokens, there is nothing to compare with."""
+    outcome = "not_measured" if failed.outcome == "not_measured" else "unsupported"
+    found.fail(outcome, f"{baseline.kernel}: {failed.reason}")
+
+
+def judge(found: Measured, row: Row, exact: Exactness, tokens: Tokens) -> None:
+    """Other tokens than the baseline's are wrong, but where bitsandbytes sums in its own order, or
+    where the baseline's own vary.
+    """
     may_differ = rows.may_fuse(row)
-    difference = exact.difference(tokens) if may_differ else exact.compare(tokens, repeat)
+    difference = exact.difference(tokens) if may_differ else exact.compare(tokens)
     if not difference:
-        remark = f"{sum(map(len, tokens))} tokens compared each time, {distinct(tokens)} distinct"
-        found.reason = found.reason or "; ".join(filter(None, [remark, exact.remark]))
+        compared = f"{sum(map(len, tokens))} tokens compared each time, {distinct(tokens)} distinct"
+        found.reason = found.reason or compared
         return
     count = count_different(tokens, exact.outputs[0])
     if may_differ:
         found.outcome, found.deviation = "deviation_as_declared", rows.FUSED
         found.reason, found.mismatches = difference, count
     else:
-        found.fail("mismatch", difference, count)
+        found.difference, found.mismatches = difference, count
+        blame(found, exact)
+
+
+def blame(found: Measured, exact: Exactness) -> None:
+    """Who made a difference of tokens shows only where the baseline repeats itself."""
+    if exact.varies:
+        found.fail("not_verified", f"{found.difference}; {exact.remark}", found.mismatches)
+    else:
+        itself = "run against itself, the baseline does not differ"
+        found.fail("mismatch", f"{found.difference}; {itself}", found.mismatches)
 
 
 def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from plots.output import write_files
 
 EXPERIMENT = "end_to_end"
 FAMILY = "end_to_end"
-# Where they differ, two parts are not of one run.
-SOURCES = "claims data dropin experiments/end_to_end kernels".split()
 
 Content = dict[str, Any]
 
@@ -89,7 +87,7 @@ def read(file: Path) -> Content | None:
     return found
 
 
-RETRIED = ("out of memory", "CUPTI recorded")  # the next time there may be room, or no loss
+RETRIED = "out of memory"  # the next time there may be room
 
 
 def is_done(part: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
@@ -104,7 +102,10 @@ def is_done(part: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
     is_other = (origin["commit"], origin["dirty"]) != commit or origin["dirty"]
     if is_other or (gpu and origin["gpu"]["name"] != gpu):
         return False
-    return not any(r["reason"].startswith(RETRIED) for r in part["records"])
+    records = part["records"]
+    return not any(
+        r["outcome"] == "not_measured" or r["reason"].startswith(RETRIED) for r in records
+    )
 
 
 def belonging(
@@ -154,10 +155,14 @@ def command_of(commands: Sequence[list[str]]) -> list[str]:
 
 
 def join_clocks(found: Sequence[Content]) -> Content:
+    """What the sensors said of several parts. Of the middle, each part knows but its own."""
     joined = dict(found[0])
+    if len(found) == 1:
+        return joined
     for name in ("sm_mhz", "memory_mhz", "power_w", "temperature_c"):
         ranges = [clocks[name] for clocks in found if clocks[name]]
-        joined[name] = span([r[end] for r in ranges for end in ("min", "median", "max")])
+        ends = {end: [r[end] for r in ranges] for end in ("min", "max")}
+        joined[name] = {"min": min(ends["min"]), "max": max(ends["max"])} if ranges else None
     reasons = [clocks["throttle_reasons"] for clocks in found]
     known = [r for r in reasons if r is not None]
     joined["throttle_reasons"] = sorted({x for r in known for x in r}) if known else None

@@ -4,6 +4,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "experiments/harness/outcome.hpp"
 
@@ -12,6 +13,13 @@ namespace reprolab {
 /// Wrong usage, bad input or an empty selection: one line that says what, where and what to do.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// Thrown if a kernel has made the process, or the data that it shares with others, unusable.
+struct Fallen : std::runtime_error {
+  Fallen(std::string kernel, const std::string& reason)
+      : std::runtime_error(reason), kernel(std::move(kernel)) {}
+  std::string kernel;
 };
 
 /// Refuses to start without stdout and stderr: what is opened later would take their place. Throws
@@ -25,8 +33,9 @@ void complain(const char* program, const char* text) noexcept;
 /// all of it arrived.
 std::string lost_output();
 
-/// Runs a program's body: UsageError becomes one line on stderr and exit 2, any other exception
-/// one line and exit 1. Output that was lost makes a success exit 2.
+/// Runs a program's body: an exception becomes one line on stderr, and the exit status: 2 for a
+/// UsageError, 1 for Fallen, 3 for any other, as nothing is known of the kernels then. Output that
+/// was lost makes a success exit 2.
 template <class Body>
 int run_program(const char* program, Body body) {
   int status = exit_verified;
@@ -37,6 +46,9 @@ int run_program(const char* program, Body body) {
   } catch (const UsageError& error) {
     complain(program, error.what());
     return exit_usage;
+  } catch (const Fallen& fallen) {
+    status = exit_wrong_output;
+    wrong = fallen.what();
   } catch (const std::exception& error) {
     wrong = error.what();
   }
@@ -48,7 +60,7 @@ int run_program(const char* program, Body body) {
   }
   if (wrong.empty()) return status;
   complain(program, wrong.c_str());
-  return exit_wrong_output;
+  return status == exit_verified ? exit_not_measured : status;
 }
 
 }  // namespace reprolab

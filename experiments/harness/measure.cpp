@@ -51,11 +51,7 @@ class Batches : public Subject {
     if (variant.is_ceiling()) launch_ceiling(variant, {0, 1}, stream_);  // loads its module
     row.calls = most_launches_;
     auto sampled = sample(row, instrument);
-    for (const auto& reading : sampled.sample.readings) {
-      row.calls =
-          static_cast<int>(std::clamp(std::ceil(options_.batch_us / std::max(reading.value, 0.01)),
-                                      1.0, static_cast<double>(most_launches_)));
-    }
+    row.calls = calls_of_batch(sampled.sample, options_.batch_us, most_launches_);
     if (cold_on_ != nullptr) {
       row.least_us =
           least_us(row.record.bytes_read + row.record.bytes_written, row.calls, *cold_on_);
@@ -125,6 +121,13 @@ Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options) 
   return {.l2_bytes = gpu.l2_bytes,
           .batch_bytes = static_cast<std::uint64_t>(
               1e3 * gpu.theoretical_bandwidth_gb_s.value_or(0) * batch_us)};
+}
+
+int calls_of_batch(const profiling::Sample& sample, double batch_us, int most) {
+  const auto time = std::ranges::find(sample.readings, kernel_time, &profiling::Reading::name);
+  if (time == sample.readings.end()) return most;
+  const double calls = std::ceil(batch_us / std::max(time->value, 0.01));
+  return static_cast<int>(std::clamp(calls, 1.0, static_cast<double>(most)));
 }
 
 double least_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu) {

@@ -27,6 +27,10 @@ struct MeasureOptions {
 /// The sizes that decide how many slots a run on this GPU rotates over.
 Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options);
 
+/// How many calls a batch of `batch_us` takes, from a sample of `most` calls: by its kernel_time
+/// alone, whatever else was read. `most` if it has none.
+int calls_of_batch(const profiling::Sample& sample, double batch_us, int most);
+
 /// Least time in microseconds that a call of a cold batch can take: its bytes over the GPU's
 /// theoretical bandwidth, less what the cache may hold before and after the batch. 0 if the
 /// bandwidth is not known.

@@ -13,15 +13,17 @@ enum class Outcome {
   mismatch,               ///< Differs otherwise. The row gets no time.
   launch_failed,          ///< The launch or the kernel failed, or broke a rule for launches.
   unsupported,            ///< The kernel's supports() said no, with a reason.
+  not_measured,           ///< The harness failed, not the kernel: nothing is known of the row.
   not_verified,           ///< Nothing to compare with (ceilings).
 };
 
-inline constexpr std::array<std::pair<Outcome, std::string_view>, 6> outcome_names = {{
+inline constexpr std::array<std::pair<Outcome, std::string_view>, 7> outcome_names = {{
     {Outcome::bit_exact, "bit_exact"},
     {Outcome::deviation_as_declared, "deviation_as_declared"},
     {Outcome::mismatch, "mismatch"},
     {Outcome::launch_failed, "launch_failed"},
     {Outcome::unsupported, "unsupported"},
+    {Outcome::not_measured, "not_measured"},
     {Outcome::not_verified, "not_verified"},
 }};
 
@@ -43,6 +45,7 @@ constexpr bool is_failure(Outcome outcome) {
 
 /// 0: all that was selected is bit-exact or deviates as declared (or is unsupported, with its
 /// reason). 1: an output was wrong or a launch failed. 2: wrong usage, bad input, nothing selected.
-enum ExitStatus { exit_verified = 0, exit_wrong_output = 1, exit_usage = 2 };
+/// 3: nothing was seen to be wrong, but the harness failed and something could not be measured.
+enum ExitStatus { exit_verified = 0, exit_wrong_output = 1, exit_usage = 2, exit_not_measured = 3 };
 
 }  // namespace reprolab

@@ -1,10 +1,12 @@
 #include "experiments/harness/provenance.hpp"
 
 #include <fmt/chrono.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string_view>
 
@@ -45,11 +47,9 @@ Commit find_commit() {
     return {given, dirty == nullptr || std::string_view(dirty) != "0"};
   }
   const auto hash = git("rev-parse HEAD");
-  // Of what is measured; results may lie anywhere.
-  const auto changes =
-      git("status --porcelain -- CMakeLists.txt CMakePresets.json common data/models experiments "
-          "kernels profiling reference");
-  return {hash.value_or("unknown"), !hash || !changes || !changes->empty()};
+  const auto sources = row_sources();  // results may lie anywhere
+  const auto changes = git(fmt::format("status --porcelain -- '{}'", fmt::join(sources, "' '")));
+  return {hash.value_or("unknown"), !hash || !changes || !changes->empty() || sources.empty()};
 }
 
 std::optional<profiling::NvmlDevice> observed(const Machine& machine) {
@@ -58,6 +58,15 @@ std::optional<profiling::NvmlDevice> observed(const Machine& machine) {
 }
 
 }  // namespace
+
+std::vector<std::string> row_sources() {
+  std::vector<std::string> found;
+  std::ifstream list(project_root() / "experiments/row_sources");
+  for (std::string line; std::getline(list, line);) {
+    if (!line.starts_with('#')) found.push_back(line);
+  }
+  return found;
+}
 
 std::optional<Machine> find_machine(std::string* why_not) {
   Worker worker(
@@ -76,7 +85,7 @@ std::optional<Machine> find_machine(std::string* why_not) {
   const auto answer = worker.ask({{"name", "the GPU"}}, {"the GPU's description"});
   const auto& json = answer.json;
   if (json.is_null() || json.contains("why_none")) {
-    *why_not = json.is_null() ? fmt::format("no device: {}.", answer.fallen.at(0).reason)
+    *why_not = json.is_null() ? fmt::format("no device: {}.", answer.why_none)
                               : json.at("why_none").get<std::string>();
     return std::nullopt;
   }

@@ -27,6 +27,9 @@ std::optional<Machine> find_machine(std::string* why_not);
 /// Throws UsageError when there is no usable GPU.
 Machine require_machine();
 
+/// What rows depend on, as pathspecs of git: the lines of experiments/row_sources.
+std::vector<std::string> row_sources();
+
 /// Observes a pass from construction on; describe() ends the observation.
 class PassObserver {
  public:

@@ -187,10 +187,12 @@ std::string ResultFile::text() const {
 }
 
 int ResultFile::exit_status() const {
-  const auto failed = [](const Record& record) { return is_failure(record.outcome); };
-  const auto ran = [](const Record& record) { return may_be_timed(record.outcome); };
-  if (std::ranges::any_of(records, failed)) return exit_wrong_output;
-  return std::ranges::any_of(records, ran) ? exit_verified : exit_usage;
+  const auto any = [&](auto is) { return std::ranges::any_of(records, is, &Record::outcome); };
+  if (any(is_failure)) return exit_wrong_output;
+  if (any([](Outcome outcome) { return outcome == Outcome::not_measured; })) {
+    return exit_not_measured;
+  }
+  return any(may_be_timed) ? exit_verified : exit_usage;
 }
 
 void require_writable(const std::filesystem::path& path) {

@@ -103,7 +103,8 @@ struct ResultFile {
   /// The file's text; bytes that are not UTF-8, such as in argv, become U+FFFD.
   std::string text() const;
 
-  /// exit_wrong_output if any row failed, exit_usage when no kernel ran, else exit_verified.
+  /// exit_wrong_output if any row failed, else exit_not_measured if any was not measured,
+  /// exit_usage when no kernel ran, else exit_verified.
   int exit_status() const;
 };
 

@@ -1,6 +1,7 @@
 // How a kernel is run: what fails in it, and what it leaves behind.
 #include <fmt/core.h>
 
+#include "common/not_measured.hpp"
 #include "experiments/harness/verifier.hpp"
 
 namespace reprolab {
@@ -36,6 +37,12 @@ Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
     const std::string reason = in_launch ? error.what() : "kernel: " + describe(error.code);
     if (cudaDeviceSynchronize() != cudaSuccess) throw Fallen(variant.name, reason);
     verdict = failed(reason);
+  } catch (const NotMeasured& fault) {
+    // What was launched before may have failed by itself.
+    if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {
+      throw Fallen(variant.name, "kernel: " + describe(error));
+    }
+    verdict = {Outcome::not_measured, fault.what(), {}};
   }
   state.reset_persisting_lines();
   if (const std::string changes = state.changes(); !changes.empty()) {

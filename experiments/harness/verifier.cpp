@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "common/not_measured.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab {
@@ -81,11 +82,16 @@ Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sampl
   return sampled;
 }
 
-std::string work_of_nobody(int foreign) {
-  return fmt::format(
-      "{} kernels, copies or fills ran in between that no call of it launched; a launch must "
-      "enqueue all of its work in the thread that calls it",
-      foreign);
+Verification with_records(Verification written, const profiling::Sample& sample) {
+  if (is_bad(written)) return written;
+  if (sample.foreign > 0) {
+    return failed(fmt::format(
+        "{} kernels, copies or fills ran in between that no call of it launched; a launch must "
+        "enqueue all of its work in the thread that calls it",
+        sample.foreign));
+  }
+  if (!sample.lost.empty()) return {Outcome::not_measured, sample.lost, {}};
+  return written;
 }
 
 reference::Comparison compare_on_host(std::span<const std::byte> expected,
@@ -209,7 +215,7 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
   const bool in_time = comparison_.collect().equal();
   if (protected_memory_changed())
     throw Fallen(variant.name, "changed memory that is not its output");
-  if (sampled.written.outcome == Outcome::launch_failed) return sampled;
+  if (is_bad(sampled.written)) return sampled;
   const auto& timer = sampled.sample.held;
   if (timer && timer->host_ahead && too_early) {
     sampled.written = failed("wrote its output while the stream was still held" + escapes);
@@ -221,8 +227,8 @@ Verifier::Sampled Verifier::sample_once(const VariantInfo& variant, Launches lau
     sampled.written = repeat;
   } else if (!in_time) {
     sampled.written = failed("had not written its output when the stop event had passed" + escapes);
-  } else if (sampled.sample.foreign > 0) {
-    sampled.written = failed(work_of_nobody(sampled.sample.foreign));
+  } else {
+    sampled.written = with_records(sampled.written, sampled.sample);
   }
   return sampled;
 }
@@ -239,7 +245,7 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
   }
   // The first launch loads the kernel's module and waits for that; its output is judged as well.
   const Sampled once = sample(variant, {0, 1}, instrument, false);
-  if (once.written.outcome == Outcome::launch_failed) return once.written;
+  if (is_bad(once.written) && once.written.outcome != Outcome::mismatch) return once.written;
   Verification judged = on_host ? judge_on_host(variant) : once.written;
   for (int first = 0; may_be_timed(judged.outcome) && first < workload_.slots();
        first += most_held_launches) {

@@ -27,9 +27,9 @@ struct Verification {
 void require_launched(cudaError_t error);
 
 /// Runs `launches`, which enqueue a kernel and wait for it; in every turn of a kernel, something
-/// does. If they fail, returns launch_failed with the reason; otherwise returns not_verified.
-/// Throws Fallen if the device does not survive it, or is not left in `state`: a new process finds
-/// it as it was.
+/// does. If they fail, returns launch_failed with the reason; if the harness fails, not_measured;
+/// otherwise not_verified. Throws Fallen if the device does not survive it, or is not left in
+/// `state`: a new process finds it as it was.
 Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
                          const std::function<void()>& launches);
 
@@ -133,8 +133,9 @@ class Verifier {
 /// other streams went on after it. The last one is then launch_failed.
 Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sample);
 
-/// The reason of a failure: activity that no call of the kernel launched.
-std::string work_of_nobody(int foreign);
+/// The verdict on a sample whose outputs were found to be as `written` says: what the instrument
+/// recorded may speak against it, too.
+Verification with_records(Verification written, const profiling::Sample& sample);
 
 /// Bitwise comparison on the host of elements of 2 or 4 bytes.
 reference::Comparison compare_on_host(std::span<const std::byte> expected,

@@ -12,11 +12,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <random>
 #include <system_error>
 #include <thread>
 
-#include "experiments/harness/errors.hpp"
+#include "common/not_measured.hpp"
 
 namespace reprolab {
 namespace {
@@ -69,6 +70,7 @@ Received receive(int socket, std::string& unread, Clock::time_point deadline, Js
 }  // namespace
 
 void Turn::begin(const std::string& kernel) const {
+  if (kernel_ != nullptr) *kernel_ = kernel;
   if (socket_ >= 0) send_line(socket_, {{"turn", kernel}, {"secret", secret_}});
 }
 
@@ -105,20 +107,29 @@ void Worker::start() {
   unread_.clear();
 }
 
+/// The answer, or what went wrong. Whose fault an exception is depends on whose turn it was, unless
+/// its type says so.
+Json Worker::served(const Json& request, const Turn& turn) const {
+  try {
+    return {{"answer", serve_(request, turn)}};
+  } catch (const Fallen& fallen) {
+    return {{"fallen", fallen.kernel}, {"reason", fallen.what()}};
+  } catch (const UsageError& error) {
+    return {{"usage", error.what()}};
+  } catch (const NotMeasured& fault) {
+    return {{"not_measured", true}, {"reason", fault.what()}};
+  } catch (const std::bad_alloc&) {
+    return {{"not_measured", true}, {"reason", "host memory ran out"}};
+  } catch (const std::exception& error) {
+    return {{"reason", error.what()}};
+  }
+}
+
 void Worker::serve_forever(int socket) const {
   std::string unread;
   Json request;
   while (receive(socket, unread, never, request) == Received::message) {
-    Json answer;
-    try {
-      answer = {{"answer", serve_(request, Turn(socket, secret_))}};
-    } catch (const Fallen& fallen) {
-      answer = {{"fallen", fallen.kernel}, {"reason", fallen.what()}};
-    } catch (const UsageError& error) {
-      answer = {{"usage", error.what()}};
-    } catch (const std::exception& error) {
-      answer = {{"reason", error.what()}};
-    }
+    Json answer = served(request, Turn(socket, secret_));
     if (const std::string lost = lost_output(); !lost.empty()) answer = {{"usage", lost}};
     answer["secret"] = secret_;
     if (!send_line(socket, answer) || answer.contains("fallen")) break;
@@ -193,21 +204,25 @@ Worker::Attempt Worker::ask_once(const Json& request) {
       throw UsageError(message.at("usage").get<std::string>());
     } else {
       stop();
-      return {nullptr, Fall{message.value("fallen", kernel), message.at("reason")}};
+      return {nullptr, Fall{message.value("fallen", kernel), message.at("reason"),
+                            message.contains("not_measured") ? Outcome::not_measured
+                                                             : Outcome::launch_failed}};
     }
   }
 }
 
 Json Worker::serve_here(Json request, const std::vector<std::string>& kernels) const {
   request["kernels"] = kernels;
-  try {
-    return serve_(request, Turn());
-  } catch (const Fallen& fallen) {
-    throw std::runtime_error(
-        fmt::format("{}: {}; the GPU is unusable in this process from now on; leave the kernel out "
-                    "with --kernel",
-                    fallen.kernel, fallen.what()));
-  }
+  std::string kernel;
+  const Json message = served(request, Turn(&kernel));
+  if (message.contains("answer")) return message.at("answer");
+  if (message.contains("usage")) throw UsageError(message.at("usage").get<std::string>());
+  const auto reason = message.at("reason").get<std::string>();
+  kernel = message.value("fallen", kernel);
+  if (kernel.empty() || message.contains("not_measured")) throw NotMeasured(reason);
+  throw Fallen(kernel, fmt::format("{}: {}; the GPU is unusable in this process from now on; leave "
+                                   "the kernel out with --kernel",
+                                   kernel, reason));
 }
 
 Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels) {
@@ -229,7 +244,10 @@ Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels
     }
     const Fall& fall = *attempt.fall;
     if (std::erase(kernels, fall.kernel) == 0) {
-      for (const auto& kernel : kernels) answer.fallen.push_back({kernel, fall.reason});
+      answer.why_none = fall.reason;
+      for (const auto& kernel : kernels) {
+        answer.fallen.push_back({kernel, fall.reason, Outcome::not_measured});
+      }
       return answer;
     }
     answer.fallen.push_back(fall);

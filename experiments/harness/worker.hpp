@@ -10,24 +10,21 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "experiments/harness/errors.hpp"
+
 namespace reprolab {
 
-/// Thrown if a kernel has made the process, or the data that it shares with others, unusable.
-struct Fallen : std::runtime_error {
-  Fallen(std::string kernel, const std::string& reason)
-      : std::runtime_error(reason), kernel(std::move(kernel)) {}
-  std::string kernel;
-};
-
-/// Tells the process that watches the time limit whose turn it is; does nothing without a socket.
+/// Tells whoever watches the turns whose turn it is.
 class Turn {
  public:
   Turn() = default;
+  /// The process at the other end watches, and takes messages with this secret alone.
   Turn(int socket, std::string secret) : socket_(socket), secret_(std::move(secret)) {}
+  /// This process watches.
+  explicit Turn(std::string* kernel) : kernel_(kernel) {}
 
   /// Begins the turn of `kernel`, which lasts until end() and at most as long as the limit allows.
   void begin(const std::string& kernel) const;
@@ -36,6 +33,7 @@ class Turn {
  private:
   int socket_ = -1;
   std::string secret_{};
+  std::string* kernel_ = nullptr;
 };
 
 class Worker {
@@ -44,13 +42,16 @@ class Worker {
   /// Runs in the worker: handles a request and returns the answer.
   using Serve = std::function<Json(const Json& request, const Turn& turn)>;
 
-  /// A kernel that did not survive its turn, and why.
+  /// A kernel that has no row in the answer, why, and how its row ends: launch_failed if it did not
+  /// survive its turn, not_measured if it is not the kernel's fault.
   struct Fall {
     std::string kernel, reason;
+    Outcome outcome = Outcome::launch_failed;
   };
   struct Answer {
-    Json json;  ///< Null if a worker ended in no kernel's turn: then all kernels fell.
+    Json json;  ///< Null if a worker failed in no kernel's turn; the kernels left are not_measured.
     std::vector<Fall> fallen{};
+    std::string why_none{};  ///< Why there is no answer.
   };
 
   /// `limit`: how long a turn may take. The worker process is started by the first request, and
@@ -79,6 +80,7 @@ class Worker {
   };
   Attempt ask_once(const Json& request);
   Json serve_here(Json request, const std::vector<std::string>& kernels) const;
+  Json served(const Json& request, const Turn& turn) const;
   void start();
   void end_by(std::chrono::steady_clock::time_point deadline);
   std::string how_it_ended();

@@ -105,10 +105,9 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
   const auto answer = worker.ask({{"name", "the latencies"}}, std::move(kernels));
   std::vector<Record> records;
   if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
-  for (const auto& [kernel, reason] : answer.fallen) {
+  for (const auto& [kernel, reason, outcome] : answer.fallen) {
     const Space& space = space_named(spaces, kernel);
-    records.push_back(
-        start_row(space.chain(), variant(kernel), {Outcome::launch_failed, reason, {}}).record);
+    records.push_back(start_row(space.chain(), variant(kernel), {outcome, reason, {}}).record);
     records.back().problem = space.describe();
   }
   return records;

@@ -85,7 +85,7 @@ Verifier::Sampled AllWalks::walk(const VariantInfo& variant, const std::string& 
         {.name = variant.name, .calls = 1, .enqueue = enqueue, .held = held}, stream_.get());
   });
   if (sampled.written.outcome != Outcome::not_verified) return sampled;
-  sampled.written = walks.judge();
+  sampled.written = with_records(walks.judge(), sampled.sample);
   const auto kind = instrument.kind();  // another may run a kernel several times over
   if (kind == profiling::InstrumentKind::events || kind == profiling::InstrumentKind::activity) {
     sampled.sample.readings.push_back({latency_metric, "cycles", walks.latency()});

@@ -82,7 +82,7 @@ void load_peers(const std::vector<std::string>& libraries) {
         },
         std::chrono::seconds(60));
     const auto answer = trial.ask({{"name", "a trial"}}, {library});
-    for (const auto& [name, reason] : answer.fallen) {
+    for (const auto& [name, reason, outcome] : answer.fallen) {
       throw UsageError(
           fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/not_measured.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab::nf4 {
@@ -229,9 +230,9 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
       profiling::check(cudaDeviceSynchronize(), kernel.name);
     });
     const Verification one =
-        ran.outcome == Outcome::launch_failed
-            ? ran
-            : verifier_of(resident).judge(kernel, resident.matrix, dequantized_.data());
+        ran.outcome == Outcome::not_verified
+            ? verifier_of(resident).judge(kernel, resident.matrix, dequantized_.data())
+            : ran;
     if (!may_be_timed(one.outcome)) {
       return {one.outcome, fmt::format("{}.{}: {}", model_.id, resident.shape.name, one.reason),
               one.found};
@@ -278,20 +279,15 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
   });
   const auto found = comparisons_.in_order.collect();
   require_untouched(kernel);
-  if (sampled.written.outcome == Outcome::launch_failed) return sampled;
-  if (sampled.sample.foreign > 0) {
-    sampled.written = {Outcome::launch_failed, work_of_nobody(sampled.sample.foreign), {}};
-    return sampled;
-  }
+  if (sampled.written.outcome != Outcome::not_verified) return sampled;
   // verify()'s verdict holds for the pass, unless an output of the pass itself is wrong.
-  if (found.equal()) {
-    sampled.written = {};
-  } else {
+  if (!found.equal()) {
     sampled.written = {Outcome::mismatch,
                        fmt::format("{} weights differ in the {} outputs that were compared",
                                    found.mismatches, compared.size()),
                        found};
   }
+  sampled.written = with_records(sampled.written, sampled.sample);
   return sampled;
 }
 
@@ -310,6 +306,7 @@ InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
            },
        .held = true},
       stream_);
+  if (!sample.lost.empty()) throw NotMeasured(sample.lost);
   return {.name = fmt::format("{}/{}: events against activity", model_.id, kernel.name),
           .keys = {},
           .first = sample.held->us,

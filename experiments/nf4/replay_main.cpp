@@ -188,8 +188,8 @@ class Replays {
         worker_.ask({{"name", models_[model].id}, {"model", model}}, std::move(names));
     ModelRows rows;
     if (!answer.json.is_null()) rows = answer.json.get<ModelRows>();
-    for (const auto& [kernel, reason] : answer.fallen) {
-      add_all_batches(rows, models_[model], kernel, Outcome::launch_failed, reason);
+    for (const auto& [kernel, reason, outcome] : answer.fallen) {
+      add_all_batches(rows, models_[model], kernel, outcome, reason);
     }
     print(models_[model], rows);
     return rows;
@@ -265,19 +265,26 @@ class Replays {
               {.name = product_time, .unit = "us", .missing = replay.why_no_products()});
         }
         // A kernel that failed at one batch size is not run at the next.
-        verified[record.variant.name].outcome = record.outcome;
-        verified[record.variant.name].reason = record.reason;
+        if (is_failure(record.outcome)) {
+          verified[record.variant.name].outcome = record.outcome;
+          verified[record.variant.name].reason = record.reason;
+        }
         rows.records.push_back(std::move(record));
       }
     }
     for (const auto& name : names) {
       turn.begin(name);
       Verification& last = verified[name];
-      if (timed && may_be_timed(last.outcome)) check_instruments(replay, name, rows);
+      if (timed && may_be_timed(last.outcome)) {
+        const Verification checked =
+            run_or_fail(variant(name), [&] { check_instruments(replay, name, rows); });
+        if (checked.outcome != Outcome::not_verified) last = checked;
+      }
       // Verifies every copy once more: measurements do not count if an output has become wrong.
       if (may_be_timed(last.outcome)) last = replay.verify_copies(variant(name));
       for (Record& record : rows.records) {
         if (record.variant.name != name || record.outcome == last.outcome) continue;
+        if (record.outcome == Outcome::not_measured && may_be_timed(last.outcome)) continue;
         withdraw(record, "after the samples", last);
       }
       turn.end();

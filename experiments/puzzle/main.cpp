@@ -132,7 +132,9 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
   const auto answer = worker.ask({{"name", "a trial capture"}}, names_of(kernels));
   NotCapturable found;
   if (!answer.json.is_null()) found = answer.json.get<NotCapturable>();
-  for (const auto& [kernel, reason] : answer.fallen) found[kernel] = reason;
+  for (const auto& [kernel, reason, outcome] : answer.fallen) {
+    if (is_failure(outcome)) found[kernel] = reason;
+  }
   return found;
 }
 
@@ -171,9 +173,8 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
   const auto answer = worker.ask({{"name", options.facts.name()}}, names_of(kernels));
   std::vector<Record> records;
   if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
-  for (const auto& [kernel, reason] : answer.fallen) {
-    Row row =
-        start_row(options.facts.name(), variant(kernel), {Outcome::launch_failed, reason, {}});
+  for (const auto& [kernel, reason, outcome] : answer.fallen) {
+    Row row = start_row(options.facts.name(), variant(kernel), {outcome, reason, {}});
     describe(row.record, options.facts);
     records.push_back(std::move(row.record));
   }

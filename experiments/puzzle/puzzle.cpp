@@ -51,7 +51,8 @@ std::string why_not_capturable(const VariantInfo& kernel) {
     graph.launch(stream.get());
     stream.synchronize();
   };
-  return run_or_fail(kernel, DeviceState(stream.get()), run).reason;
+  const Verification tried = run_or_fail(kernel, DeviceState(stream.get()), run);
+  return is_failure(tried.outcome) ? tried.reason : "";
 }
 
 ProgressBar::ProgressBar(std::int64_t total)
@@ -154,10 +155,10 @@ double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
 
 /// The two graphs in an order that a kernel cannot know.
 std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInfo& variant,
-                                              std::string& why_not) {
+                                              Verification& why_not) {
   const auto known = not_capturable_.find(variant.name);
   if (known != not_capturable_.end()) {
-    why_not = known->second;
+    why_not = {Outcome::launch_failed, known->second, {}};
     return std::nullopt;
   }
   const int iterations = iterations_per_graph(facts_.iterations);
@@ -168,11 +169,11 @@ std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInf
   Graphs graphs;
   const bool checked_first = random_() % 2 == 0;
   why_not = run_or_fail(variant, comparisons_.state, [&] {
-              if (!checked_first) graphs.plain = graph_of(false);
-              graphs.checked = graph_of(true);
-              if (checked_first) graphs.plain = graph_of(false);
-            }).reason;
-  if (!why_not.empty()) return std::nullopt;
+    if (!checked_first) graphs.plain = graph_of(false);
+    graphs.checked = graph_of(true);
+    if (checked_first) graphs.plain = graph_of(false);
+  });
+  if (why_not.outcome != Outcome::not_verified) return std::nullopt;
   return graphs;
 }
 
@@ -228,7 +229,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
     Verification written = run_or_fail(variant, comparisons_.state, timed);
-    if (written.outcome != Outcome::launch_failed) written = judge(part, variant);
+    if (written.outcome == Outcome::not_verified) written = judge(part, variant);
     const bool sound = written.outcome == Outcome::not_verified || may_be_timed(written.outcome);
     written.outcome = sound ? worse(sampled.written.outcome, written.outcome) : written.outcome;
     sampled.written = written;
@@ -244,11 +245,15 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
     if (!run(part, [&] { wall = wall_us(part, variant); })) return sampled;
     readings.push_back({of_mlp(wall_time, part.mlp), "us", wall});
     wall_total_us += wall;
-    std::string why_not;
+    Verification why_not;
     const auto graphs = capture(part, variant, why_not);
+    if (why_not.outcome == Outcome::not_measured) {
+      sampled.written = why_not;
+      return sampled;
+    }
     if (!graphs) {
-      why_no_graph = why_not;
-      add_missing(of_mlp(kernel_time, part.mlp), why_not);
+      why_no_graph = why_not.reason;
+      add_missing(of_mlp(kernel_time, part.mlp), why_no_graph);
       continue;
     }
     if (!run(part, [&] { graphed = graph_us(part, variant, *graphs); })) return sampled;

@@ -87,7 +87,8 @@ class Puzzle : public Subject {
                const std::function<void()>& after_each);
   double wall_us(const Part& part, const VariantInfo& variant);
   double graph_us(const Part& part, const VariantInfo& variant, const Graphs& graphs);
-  std::optional<Graphs> capture(const Part& part, const VariantInfo& variant, std::string& why_not);
+  std::optional<Graphs> capture(const Part& part, const VariantInfo& variant,
+                                Verification& why_not);
   Verification judge(Part& part, const VariantInfo& variant);
 
   RunFacts facts_;

@@ -27,6 +27,7 @@ void Summary::add_tensor(const std::vector<Note>& notes) {
     Count& count = counts->second[outcome];
     if (count.tensors++ == 0) count.first_reason = reason;
     any_failure_ = any_failure_ || is_failure(outcome);
+    any_not_measured_ = any_not_measured_ || outcome == Outcome::not_measured;
     if (is_comparison(outcome)) {
       (subject == reference_subject   ? stored_output
        : subject == quantizer_subject ? stored_source
@@ -38,6 +39,11 @@ void Summary::add_tensor(const std::vector<Note>& notes) {
   with_stored_outputs_ += stored_output;
   with_stored_sources_ += stored_source;
   with_kernels_ += kernel;
+}
+
+ExitStatus Summary::status() const {
+  if (any_failure_) return exit_wrong_output;
+  return any_not_measured_ ? exit_not_measured : exit_verified;
 }
 
 std::string Summary::outcomes() const {

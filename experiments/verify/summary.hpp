@@ -37,7 +37,8 @@ class Summary {
   /// `others`: the checkpoint's tensors beside those that were added.
   std::string coverage(const std::vector<reference::TensorKind>& others) const;
 
-  bool any_failure() const { return any_failure_; }
+  /// That of the program.
+  ExitStatus status() const;
 
  private:
   struct Count {
@@ -46,7 +47,7 @@ class Summary {
   };
   std::vector<std::string> order_;
   std::map<std::string, std::map<Outcome, Count>> counts_;
-  bool any_failure_ = false;
+  bool any_failure_ = false, any_not_measured_ = false;
   std::size_t tensors_ = 0;
   std::size_t compared_ = 0;  ///< Tensors with at least one comparison.
   std::size_t with_stored_outputs_ = 0;

@@ -76,7 +76,7 @@ class Run {
     progress_.clear();
     fmt::print("summary, in tensors:\n{}{}", summary_.outcomes(),
                summary_.coverage(checkpoint_.other_tensors()));
-    return summary_.any_failure() ? exit_wrong_output : exit_verified;
+    return summary_.status();
   }
 
  private:
@@ -114,15 +114,14 @@ class Run {
     progress_.clear();
     if (answer.json.is_null()) {
       throw std::runtime_error(
-          fmt::format("{}: the process that checked it {}", printable(name),
-                      answer.fallen.empty() ? "ended" : answer.fallen[0].reason));
+          fmt::format("{}: the process that checked it {}", printable(name), answer.why_none));
     }
     std::vector<Note> notes;
     for (const auto& note : answer.json.at("notes")) {
       notes.push_back({note.at(0), static_cast<Outcome>(note.at(1).get<int>()), note.at(2)});
     }
-    for (const auto& [kernel, reason] : answer.fallen) {
-      notes.push_back({kernel, Outcome::launch_failed, reason});
+    for (const auto& [kernel, reason, outcome] : answer.fallen) {
+      notes.push_back({kernel, outcome, reason});
     }
     summary_.add_tensor(notes);
     print(answer.json.at("tensor").get<std::string>(), notes);
@@ -132,10 +131,14 @@ class Run {
   }
 
   void print(const std::string& tensor, const std::vector<Note>& notes) const {
-    const auto failed = [](const Note& note) { return is_failure(note.outcome); };
-    if (!options_.brief || std::ranges::any_of(notes, failed)) fmt::print("{}\n", tensor);
+    const auto is_told = [](Outcome outcome) {
+      return is_failure(outcome) || outcome == Outcome::not_measured;
+    };
+    if (!options_.brief || std::ranges::any_of(notes, is_told, &Note::outcome)) {
+      fmt::print("{}\n", tensor);
+    }
     for (const auto& [subject, outcome, reason] : notes) {
-      if (!is_failure(outcome)) continue;
+      if (!is_told(outcome)) continue;
       fmt::print("  {}: {}: {}\n", printable(subject), name(outcome), printable(reason));
     }
   }

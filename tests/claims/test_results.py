@@ -46,7 +46,7 @@ CASES = [
     (
         lambda r: first(r).update(outcome="fine"),
         "records[0].outcome must be one of bit_exact, deviation_as_declared, mismatch, "
-        'launch_failed, unsupported, not_verified, not "fine"',
+        'launch_failed, unsupported, not_measured, not_verified, not "fine"',
     ),
     (
         lambda r: first(r)["origin"].update(kind="kernel"),

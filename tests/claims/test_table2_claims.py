@@ -188,7 +188,10 @@ def test_a_missing_row_is_not_tested_and_neither_is_the_average(replay):
     assert found["kernel-speedup", "llama-3.3-70b, average", BYTES].verdict == "reproduced"
 
 
-@pytest.mark.parametrize("outcome", ["mismatch", "launch_failed", "unsupported", "not_verified"])
+FAILED = ["mismatch", "launch_failed", "unsupported", "not_measured", "not_verified"]
+
+
+@pytest.mark.parametrize("outcome", FAILED)
 @pytest.mark.parametrize("kernel", ["branch_tree", "shared_lut"])
 def test_a_row_that_failed_decides_nothing_and_says_why(replay, kernel, outcome):
     made.fail(row(replay, kernel), outcome)

@@ -117,7 +117,7 @@ def test_a_missing_row_leaves_its_claims_untested(matrix, kernel):
 
 
 @pytest.mark.parametrize("kernel", TIMED_BY)
-@pytest.mark.parametrize("outcome", ["mismatch", "launch_failed", "unsupported"])
+@pytest.mark.parametrize("outcome", ["mismatch", "launch_failed", "unsupported", "not_measured"])
 def test_a_row_that_failed_decides_nothing(matrix, kernel, outcome):
     made.fail(row(matrix, kernel), outcome, "needs compute capability 9.0")
     for claim, v in decided(matrix).items():

@@ -1,7 +1,8 @@
 """Stands in for measure.py: says what it says and writes what it writes, but measures nothing.
 
 The file named by STAND_IN tells it what goes wrong: {"dead": GPUs}, {"die_at": kernel},
-{"refuse": text}, or {"silent": true}; and each job is added to the file `jobs` beside it.
+{"die_behind": true or a batch}, {"refuse": text}, or {"silent": true}; and each job is added to the
+file `jobs` beside it.
 """
 
 import json
@@ -15,7 +16,7 @@ import made
 from experiments.end_to_end import parts
 
 
-def content(job, wrong=()):
+def content(job, wrong=(), lost=()):
     cell, choices = job["cell"], job["choices"]
     records = []
     for way in ("eager", "graph"):
@@ -30,6 +31,8 @@ def content(job, wrong=()):
                 made.fail(found, "launch_failed", job["failed"][row["kernel"]])
             if row["kernel"] in wrong:
                 made.fail(found, "mismatch", "1 of 64 tokens differ")
+            if row["kernel"] in lost:
+                made.fail(found, "not_measured", "CUPTI recorded 2 of 3 forward passes")
             records.append(found)
     commit, dirty = job["commit"]
     origin = made.provenance(argv=job["argv"], commit=commit, dirty=dirty, instrument="events")
@@ -53,12 +56,15 @@ def main():
             print(json.dumps({"row": kernel, "way": "eager", "part": part}), flush=True)
             if kernel == told.get("die_at") and kernel not in job["failed"]:
                 os.abort()
+        print(json.dumps({"row": "", "way": "eager", "part": part}), flush=True)
+        if told.get("die_behind") in (True, job["cell"]["batch"]):
+            os.abort()
         if told.get("silent"):
             time.sleep(60)
         if "refuse" in told:
             print(json.dumps({"ended": told["refuse"]}), flush=True)
             continue
-        parts.write(Path(job["file"]), content(job, told.get("wrong", ())))
+        parts.write(Path(job["file"]), content(job, told.get("wrong", ()), told.get("lost", ())))
         print(json.dumps({"ended": ""}), flush=True)
 
 

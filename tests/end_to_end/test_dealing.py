@@ -56,14 +56,6 @@ def measure(folder, *options, pass_name="timing"):
     return command.measure(args), output
 
 
-def test_the_command_of_several_parts_measures_all_of_them():
-    words = ["python", "-m", "e", "timing", "--peer", "a.so", "--output", "t.json"]
-    one, other = ([*words, "--gpus", "2,3", "--model", name] for name in ("a", "b"))
-    assert parts.command_of([one, one]) == one
-    assert parts.command_of([one, other]) == words
-    assert parts.command_of([[*words, "--batches", "2"], words]) == words
-
-
 def test_every_cell_is_measured_and_joined(told, tmp_path, capsys):
     status, output = measure(tmp_path)
     assert status == 0
@@ -126,9 +118,14 @@ def test_other_choices_or_sources_are_another_run(told, tmp_path, monkeypatch):
     assert not parts.is_done(part, ("b" * 40, False), "")
     assert not parts.is_done(part, (COMMIT, False), "NVIDIA A100")
     assert not parts.is_done(None, (COMMIT, False), "")
-    for why, is_done in (("out of memory: more", False), ("cannot be captured", True)):
-        made.fail(part["records"][1], "unsupported", why)
+    for outcome, why, is_done in (
+        ("unsupported", "out of memory: more", False),
+        ("unsupported", "cannot be captured", True),
+        ("not_measured", "CUPTI recorded 2 of 3 forward passes", False),
+    ):
+        made.fail(part["records"][1], outcome, why)
         assert parts.is_done(part, (COMMIT, False), "") is is_done
+    made.fail(part["records"][1], "unsupported", "cannot be captured")
     part["provenance"]["dirty"] = True
     assert not parts.is_done(part, (COMMIT, True), "")
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
@@ -168,12 +165,38 @@ def test_a_wrong_output_is_a_failed_run(told, tmp_path):
     assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1  # also when it is only shown
 
 
+def test_a_row_that_was_not_measured_is_status_3_unless_an_output_is_wrong(told, tmp_path):
+    told.write_text(json.dumps({"lost": ["streaming"]}))
+    status, output = measure(tmp_path, "--model", "qwen3-32b")
+    assert status == 3
+    outcomes = {(r.kernel, r.outcome) for r in load(output).records}
+    assert ("streaming", "not_measured") in outcomes
+    assert {name for name, outcome in outcomes if outcome == "bit_exact"} > {"shared_lut"}
+    told.write_text(json.dumps({"lost": ["streaming"], "wrong": ["shared_lut"]}))
+    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1
+    told.write_text("{}")
+    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 0  # measured again
+
+
+def test_a_process_that_dies_in_no_rows_turn_blames_none(told, tmp_path):
+    told.write_text(json.dumps({"die_behind": True}))
+    with pytest.raises(command.InputError, match="batch 2: the process ended by SIGABRT") as error:
+        measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
+    assert error.value.status == 3
+    assert [failed for *_, failed in jobs(told)] == [{}]
+    told.write_text(json.dumps({"die_behind": 64, "wrong": ["shared_lut"]}))
+    with pytest.raises(command.InputError, match="batch 64: the process ended") as error:
+        measure(tmp_path, "--model", "qwen3-32b")
+    assert error.value.status == 1  # a wrong output outranks it
+
+
 def test_what_a_process_refuses_is_said_and_the_others_go_on(told, tmp_path):
     told.write_text(json.dumps({"refuse": "x: cannot be loaded"}))
     with pytest.raises(command.InputError) as error:
         measure(tmp_path, "--model", "qwen3-32b")
     log = tmp_path / "results/end_to_end/timing.log"
     assert str(error.value) == (f"qwen3-32b, batch 2 and 1 other: x: cannot be loaded (log: {log})")
+    assert error.value.status == 2
     assert len(jobs(told)) == 2
     with pytest.raises(command.InputError, match="batch 2 and 3 others: x: cannot be loaded"):
         measure(tmp_path, "--model", "qwen3-32b", "--batches", "2,4,8,16")
@@ -188,6 +211,7 @@ def test_a_dead_gpu_leaves_its_cells_to_the_others(told, tmp_path):
         measure(tmp_path, "--gpus", "0,1")
     output = tmp_path / "results/end_to_end/timing.json"
     assert str(error.value) == f"GPU 1: {ABSENT} (log: {output.with_suffix('.log')})"
+    assert error.value.status == 3
     assert {gpu for _, gpu, *_ in jobs(told)} == {"0"}
     assert len(list((output.parent / "parts").iterdir())) == 6
     assert len({(r.problem["model"], r.problem["batch"]) for r in load(output).records}) == 6
@@ -271,15 +295,6 @@ def test_a_python_that_is_gone_is_said(told, tmp_path):
         measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
 
 
-def test_two_checkpoints_of_one_name_have_files_of_their_own(tmp_path):
-    folders = [tmp_path / name / "qwen3-32b" for name in "ab"]
-    for folder in folders:
-        folder.mkdir(parents=True)
-    cells = [Cell("timing", str(x), 2) for x in folders] + [Cell("timing", "qwen3-32b", 2)]
-    assert len({parts.file_of(tmp_path / "x.json", cell, "run") for cell in cells}) == 3
-    assert [plan.plain(c.model) for c in cells] == ["qwen3-32b-checkpoint"] * 2 + ["qwen3-32b"]
-
-
 def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
     status, output = measure(tmp_path, "--dry-run", pass_name="profile")
     assert (status, output.exists(), jobs(told)) == (0, False, [])
@@ -361,17 +376,6 @@ def test_progress_on_a_terminal_is_one_line():
     assert out.getvalue().endswith(": qwen3-32b, batch 2 eager, streaming")
     progress.show(todo[0], 1, "done")
     assert "1 of 2 cells, about 1 min left" in out.getvalue()
-
-
-def test_joined_clocks_hold_every_range():
-    one, two = ({"min": 1, "median": 2, "max": 3}, {"min": 0, "median": 5, "max": 9})
-    names = ("sm_mhz", "memory_mhz", "power_w", "temperature_c")
-    clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]
-    clocks[0] |= {"throttle_reasons": None, "power_w": None}
-    clocks[1] |= {"throttle_reasons": ["sw_power_cap"], "power_w": None}
-    found = parts.join_clocks(clocks)
-    assert found["sm_mhz"] == {"min": 0, "median": 3, "max": 9}
-    assert (found["power_w"], found["throttle_reasons"]) == (None, ["sw_power_cap"])
 
 
 def test_parts_are_no_evidence_of_their_own(told, tmp_path):

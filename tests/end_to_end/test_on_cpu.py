@@ -23,6 +23,7 @@ from experiments.end_to_end import (  # noqa: E402
     measure,
     plan,
     rows,
+    ways,
 )
 from experiments.end_to_end.plan import Cell, choose  # noqa: E402
 
@@ -114,6 +115,79 @@ def test_a_kernel_that_gives_other_tokens_later_has_no_time(tmp_path, monkeypatc
     assert "tokens differ; first in sequence" in row.reason
     assert row.reason.endswith("run against itself, the baseline does not differ")
     assert found["streaming", "eager"].outcome == "bit_exact"
+
+
+class Varies:
+    """As a baseline for which cuBLAS chooses another kernel from some generation on."""
+
+    def __init__(self, generations):
+        self.own, self.left = ways.Eager.run, generations
+
+    def run(self, way, row):
+        generated = self.own(way, row)
+        if row.kernel == "branch_tree":
+            self.left -= 1
+            generated.tokens[0][0] += self.left < 0
+        return generated
+
+
+def test_where_the_baseline_varies_no_difference_is_bit_exact(tmp_path, monkeypatch):
+    varies = Varies(1)
+    monkeypatch.setattr(ways.Eager, "run", lambda self, row: varies.run(self, row))
+    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
+    found = run(tmp_path, "qwen3-32b", kernels="wrong_later,streaming")
+    remark = "the baseline's own tokens differ from run to run"
+    for kernel in ("branch_tree", "wrong_later"):
+        row = found[kernel, "eager"]
+        assert (row.outcome, row.metrics, row.ranked) == ("not_verified", {}, False)
+        assert "tokens differ; first in sequence" in row.reason and row.reason.endswith(remark)
+    row = found["streaming", "eager"]  # which gave the first tokens each time
+    assert row.outcome == "bit_exact" and len(row.metrics["wall_time"].samples) == 3
+    assert row.reason.endswith(remark)
+    assert {found[k, "graph"].outcome for k in ("branch_tree", "streaming")} == {"bit_exact"}
+
+
+def test_a_baseline_that_varies_later_acquits_what_was_found_before(tmp_path, monkeypatch):
+    varies = Varies(2)  # as it warms up, and when it runs against itself
+    monkeypatch.setattr(ways.Eager, "run", lambda self, row: varies.run(self, row))
+    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
+    row = run(tmp_path, "qwen3-32b", kernels="wrong_later")["wrong_later", "eager"]
+    assert row.outcome == "not_verified", row.reason
+
+
+@pytest.mark.parametrize("kernel", ["branch_tree", "shared_lut"])
+def test_lost_records_cost_one_row(tmp_path, monkeypatch, kernel):
+    """Of the baseline, too: its tokens are known."""
+    own, count = ways.Eager.recorded, iter(range(100))
+
+    def lose(self, row):
+        tokens, launches = own(self, row)
+        return tokens, launches[:-9] if row.kernel == kernel and next(count) == 2 else launches
+
+    monkeypatch.setattr(ways.Eager, "recorded", lose)
+    found = run(tmp_path, "qwen3-32b", "profile")
+    row = found.pop((kernel, "eager"))
+    assert (row.outcome, row.metrics) == ("not_measured", {})
+    assert row.reason.startswith("CUPTI recorded ")
+    for (name, way), other in found.items():
+        assert other.outcome == "bit_exact", (name, way, other.reason)
+        assert {len(m.samples) for m in other.metrics.values() if m.samples} == {3}
+
+
+def test_memory_that_runs_out_in_one_turn_costs_one_row(tmp_path, monkeypatch):
+    own = ways.Eager.run
+
+    def exhaust(self, row):
+        if row.kernel == "shared_lut":
+            raise torch.OutOfMemoryError
+        return own(self, row)
+
+    monkeypatch.setattr(ways.Eager, "run", exhaust)
+    found = run(tmp_path, "qwen3-32b")
+    row = found.pop(("shared_lut", "eager"))
+    assert row.outcome == "not_measured"
+    assert row.reason.startswith("out of memory: about 3 GB are needed")
+    assert {other.outcome for other in found.values()} == {"bit_exact"}
 
 
 def test_bitsandbytes_own_products_may_differ(tmp_path, monkeypatch):

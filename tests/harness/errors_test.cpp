@@ -58,7 +58,7 @@ TEST(RunProgramDeathTest, AMessageThatIsLostStillEndsInItsStatus) {
         replace(STDERR_FILENO, "/dev/full");
         std::exit(run_program("program", []() -> int { throw std::runtime_error("x"); }));
       },
-      testing::ExitedWithCode(1), "^$");
+      testing::ExitedWithCode(3), "^$");
 }
 
 TEST(RunProgram, WrongUsageIsOneLineAndExit2) {
@@ -66,11 +66,17 @@ TEST(RunProgram, WrongUsageIsOneLineAndExit2) {
             std::pair(2, std::string("program: --a: expected b\n")));
 }
 
-TEST(RunProgram, AnyOtherExceptionIsOneLineAndExit1) {
+TEST(RunProgram, AKernelThatEndsItIsOneLineAndExit1) {
+  EXPECT_EQ(run([]() -> int { throw Fallen("k", "k: an illegal memory access"); }),
+            std::pair(1, std::string("program: k: an illegal memory access\n")));
+}
+
+/// Nothing is known of any output then, so that none is called wrong.
+TEST(RunProgram, AnyOtherExceptionIsOneLineAndExit3) {
   EXPECT_EQ(run([]() -> int { throw std::logic_error("self-test: missed a NaN"); }),
-            std::pair(1, std::string("program: self-test: missed a NaN\n")));
-  EXPECT_EQ(run([]() -> int { throw std::runtime_error("launch failed"); }),
-            std::pair(1, std::string("program: launch failed\n")));
+            std::pair(3, std::string("program: self-test: missed a NaN\n")));
+  EXPECT_EQ(run([]() -> int { throw std::runtime_error("no socket"); }),
+            std::pair(3, std::string("program: no socket\n")));
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 // A whole measurement on a small problem. Of times, only their presence is checked.
 #include "experiments/harness/measure.hpp"
 
+#include <fmt/format.h>
+
+#include <functional>
 #include <map>
 #include <set>
 
+#include "common/not_measured.hpp"
 #include "experiments/harness/ceilings.hpp"
 #include "experiments/harness/verifier.hpp"
 #include "experiments/nf4/workload.hpp"
@@ -57,6 +61,44 @@ TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
   EXPECT_EQ(least_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
 }
 
+/// A new metric is one more reading, before or behind the time.
+TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
+  const profiling::Reading time{"kernel_time", "us", 4}, bytes{"bytes", "B", 1e9},
+      rate{"rate", "", 1e-9};
+  for (const auto& readings : std::vector<std::vector<profiling::Reading>>{
+           {time}, {time, bytes}, {bytes, time}, {rate, time, bytes}, {time, rate}}) {
+    EXPECT_EQ(calls_of_batch({.readings = readings}, 1000, 300), 250);
+  }
+  EXPECT_EQ(calls_of_batch({.readings = {time}}, 1000, 100), 100) << "no more than fit";
+  EXPECT_EQ(calls_of_batch({.readings = {time}}, 1, 100), 1);
+  EXPECT_EQ(calls_of_batch({.readings = {bytes}}, 1000, 300), 300) << "no time, no limit";
+}
+
+/// Changes what another instrument does with one kernel's work, at its measurement of that index.
+class Interfering : public profiling::Instrument {
+ public:
+  using Interfere =
+      std::function<profiling::Sample(const std::function<profiling::Sample()>& measure)>;
+
+  Interfering(profiling::InstrumentKind kind, std::string kernel, int at, Interfere interfere)
+      : inner_(profiling::make_instrument(kind)),
+        kernel_(std::move(kernel)),
+        at_(at),
+        interfere_(std::move(interfere)) {}
+
+  profiling::InstrumentKind kind() const override { return inner_->kind(); }
+  profiling::Sample measure(const profiling::Work& work, cudaStream_t stream) override {
+    const auto measure = [&] { return inner_->measure(work, stream); };
+    return work.name == kernel_ && at_-- == 0 ? interfere_(measure) : measure();
+  }
+
+ private:
+  std::unique_ptr<profiling::Instrument> inner_;
+  std::string kernel_;
+  int at_;
+  Interfere interfere_;
+};
+
 TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
   const std::uint32_t a[3] = {1, 2, 3}, b[3] = {1, 2, 0x10003};
   const auto compare = [&](int bytes) {
@@ -73,6 +115,16 @@ class OnGpuMeasurement : public OnGpuTest {
 
   /// Records by kernel, of every registered kernel except those that would end the process.
   std::map<std::string, Record> measure(profiling::InstrumentKind instrument,
+                                        bool ceilings = true) {
+    const bool counted = instrument == profiling::InstrumentKind::counters;
+    const profiling::Counter blocks{
+        .id = "blocks", .unit = "blocks", .meaning = "", .names = {"sm__ctas_launched.sum"}};
+    return measure(
+        counted ? profiling::make_counters({{blocks}}) : profiling::make_instrument(instrument),
+        ceilings);
+  }
+
+  std::map<std::string, Record> measure(std::unique_ptr<profiling::Instrument> instrument,
                                         bool ceilings = true) {
     const auto facts = nf4::facts_of(make_row(100003));
     const PlannedProblem planned{
@@ -91,11 +143,8 @@ class OnGpuMeasurement : public OnGpuTest {
     });
     count_ = variants.size();
     profiling::Gpu gpu;  // its L2 size is 0: three slots
-    const bool counted = instrument == profiling::InstrumentKind::counters;
-    const profiling::Counter blocks{
-        .id = "blocks", .unit = "blocks", .meaning = "", .names = {"sm__ctas_launched.sum"}};
-    Measurement measurement(gpu, counted ? profiling::make_counters({{blocks}})
-                                         : profiling::make_instrument(instrument));
+    const bool counted = instrument->kind() == profiling::InstrumentKind::counters;
+    Measurement measurement(gpu, std::move(instrument));
     const auto records = measurement.run(planned, variants,
                                          {.experiment = "test",
                                           .samples = samples,
@@ -191,6 +240,69 @@ TEST_F(OnGpuMeasurement, EveryRowEndsAsItMust) {
   EXPECT_EQ(records.at("test_too_many_threads").outcome, Outcome::launch_failed);
   EXPECT_EQ(records.at("test_supports_nothing").outcome, Outcome::unsupported);
   EXPECT_EQ(records.at("test_supports_nothing").reason, "a test's kernel: runs nothing");
+}
+
+/// In verification and in a sample; by CUPTI's loss, or by an exception before or behind the work.
+TEST_F(OnGpuMeasurement, AFaultOfTheHarnessCostsOneRowAndNoOther) {
+  using Measure = const std::function<profiling::Sample()>&;
+  const std::vector<Interfering::Interfere> faults = {
+      [](Measure measure) {
+        auto sample = measure();
+        sample.readings.clear();
+        sample.lost = "a fault";
+        return sample;
+      },
+      [](Measure) -> profiling::Sample { throw NotMeasured("a fault"); },
+      [](Measure measure) -> profiling::Sample {
+        measure();
+        throw NotMeasured("a fault");
+      }};
+  for (const InstrumentKind kind : {InstrumentKind::events, InstrumentKind::activity}) {
+    const auto whole = measure(kind);
+    for (std::size_t fault = 0; fault < faults.size(); ++fault) {
+      for (const int at : {0, 1, 2, 4}) {  // verified twice; the longest batch; the second sample
+        SCOPED_TRACE(fmt::format("{}, fault {}, at {}", profiling::name(kind), fault, at));
+        const auto found =
+            measure(std::make_unique<Interfering>(kind, "shared_lut", at, faults[fault]));
+        ASSERT_EQ(found.size(), whole.size());
+        for (const auto& [kernel, record] : found) {
+          if (kernel == "shared_lut") continue;
+          EXPECT_EQ(name(record.outcome), name(whole.at(kernel).outcome)) << kernel;
+          const Metric *time = record.metric(kernel_time),
+                       *wanted = whole.at(kernel).metric(kernel_time);
+          ASSERT_EQ(time != nullptr, wanted != nullptr) << kernel;
+          if (time == nullptr) continue;
+          EXPECT_EQ(time->samples.size(), wanted->samples.size()) << kernel;
+        }
+        const Record& lost = found.at("shared_lut");
+        EXPECT_EQ(name(lost.outcome), "not_measured") << lost.reason;
+        EXPECT_TRUE(ends(lost.reason, "a fault")) << lost.reason;
+        EXPECT_TRUE(lost.metrics.empty());
+      }
+    }
+  }
+}
+
+/// The way to add a metric that docs/how-a-number-travels.md describes.
+TEST_F(OnGpuMeasurement, AnInstrumentThatReadsOneMoreMetricIsAllThatAMetricTakes) {
+  class OneMore : public profiling::Instrument {
+   public:
+    InstrumentKind kind() const override { return inner_->kind(); }
+    profiling::Sample measure(const profiling::Work& work, cudaStream_t stream) override {
+      auto sample = inner_->measure(work, stream);
+      sample.readings.push_back({"calls", "calls", static_cast<double>(work.calls)});
+      return sample;
+    }
+
+   private:
+    std::unique_ptr<profiling::Instrument> inner_ =
+        profiling::make_instrument(InstrumentKind::events);
+  };
+  const auto records = measure(std::make_unique<OneMore>());
+  const Metric* calls = records.at("shared_lut").metric("calls");
+  ASSERT_TRUE(calls);
+  EXPECT_EQ(calls->unit, "calls");
+  EXPECT_EQ(calls->samples.size(), records.at("shared_lut").metric(kernel_time)->samples.size());
 }
 
 TEST_F(OnGpuMeasurement, BytesAreThoseOfTheLaunchAndOfEachCeiling) {

@@ -18,6 +18,7 @@ TEST(Outcome, NamesTimesAndFailures) {
       {Outcome::mismatch, "mismatch", false, true},
       {Outcome::launch_failed, "launch_failed", false, true},
       {Outcome::unsupported, "unsupported", false, false},
+      {Outcome::not_measured, "not_measured", false, false},
       {Outcome::not_verified, "not_verified", false, false},
   };
   for (const Expected& expected : all) {
@@ -31,6 +32,7 @@ TEST(Outcome, ExitStatusesAreThoseOfTheManual) {
   EXPECT_EQ(exit_verified, 0);
   EXPECT_EQ(exit_wrong_output, 1);
   EXPECT_EQ(exit_usage, 2);
+  EXPECT_EQ(exit_not_measured, 3);
 }
 
 }  // namespace

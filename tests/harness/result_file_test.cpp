@@ -182,6 +182,12 @@ TEST(ResultFile, ExitStatusIs1WhenAnyRowFailed) {
   EXPECT_EQ(status_of({Outcome::unsupported, Outcome::mismatch}), 1);
 }
 
+TEST(ResultFile, ExitStatusIs3WhereTheHarnessFailedAndNoKernelDid) {
+  EXPECT_EQ(status_of({Outcome::bit_exact, Outcome::not_measured}), 3);
+  EXPECT_EQ(status_of({Outcome::not_measured, Outcome::unsupported}), 3);
+  EXPECT_EQ(status_of({Outcome::not_measured, Outcome::mismatch}), 1) << "a wrong output outranks";
+}
+
 TEST(ResultFile, ExitStatusIs2WhenNothingRan) {
   EXPECT_EQ(status_of({}), 2);
   EXPECT_EQ(status_of({Outcome::unsupported, Outcome::unsupported}), 2);

@@ -156,6 +156,33 @@ TEST_F(Sampling, AnotherOutcomeThanBeforeIsAFailureAndNoneIsNot) {
   EXPECT_EQ(records.at("deviates").metrics.size(), 1u);
 }
 
+/// A fault of the harness costs that row its time, and nothing else: no other row sees a
+/// difference.
+TEST_F(Sampling, WhatTheHarnessLostInOneRowIsNotMeasuredThereAlone) {
+  const auto sample_all = [&](bool loses) {
+    script_ = {};
+    script_.sample_of = [loses](const std::string& kernel, int n) {
+      auto sampled = Script::timed(100.0 + n);
+      if (loses && kernel == "unlucky" && n == 2) {
+        sampled = {{.lost = "CUPTI dropped 3 records"},
+                   {Outcome::not_measured, "CUPTI dropped 3 records", {}}};
+      }
+      return sampled;
+    };
+    return sample({row_of("a"), row_of("unlucky"), row_of("b")}, {.warmups = 1, .samples = 4});
+  };
+  const auto whole = sample_all(false), found = sample_all(true);
+  EXPECT_EQ(name(found.at("unlucky").outcome), "not_measured");
+  EXPECT_EQ(found.at("unlucky").reason, "in sample 2: CUPTI dropped 3 records");
+  EXPECT_TRUE(found.at("unlucky").metrics.empty());
+  EXPECT_EQ(script_.count["unlucky"], 3);
+  for (const char* kernel : {"a", "b"}) {
+    EXPECT_EQ(name(found.at(kernel).outcome), "bit_exact");
+    EXPECT_EQ(found.at(kernel).metric(kernel_time)->samples,
+              whole.at(kernel).metric(kernel_time)->samples);
+  }
+}
+
 TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
   script_.least_us = 50;
   script_.sample_of = [](const std::string& kernel, int n) {
@@ -267,6 +294,18 @@ TEST_F(Sampling, WhatPreparationRanIsVerifiedLikeAWarmUp) {
   EXPECT_EQ(records.at("wrong").reason, "in the warm-up: copy 0: 1 differs");
   EXPECT_EQ(script_.count["wrong"], 0);
   EXPECT_EQ(records.at("right").metric(kernel_time)->samples.size(), 2u) << "it leaves no sample";
+}
+
+TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {
+  profiling::Sample lossy{.lost = "CUPTI dropped 3 records"}, foreign = lossy;
+  foreign.foreign = 2;
+  const Verification right{Outcome::bit_exact}, wrong{Outcome::mismatch, "1 differs", {1, 0}};
+  EXPECT_EQ(name(with_records(right, {}).outcome), "bit_exact");
+  EXPECT_EQ(name(with_records({}, {}).outcome), "not_verified");
+  EXPECT_EQ(name(with_records(right, lossy).outcome), "not_measured");
+  EXPECT_EQ(with_records({}, lossy).reason, "CUPTI dropped 3 records");
+  EXPECT_EQ(name(with_records(right, foreign).outcome), "launch_failed");
+  EXPECT_EQ(with_records(wrong, foreign).reason, "1 differs");
 }
 
 /// The host may not be scheduled for a while; a kernel that waits does so every time.

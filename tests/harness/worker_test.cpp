@@ -9,8 +9,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <new>
 #include <thread>
 
+#include "common/not_measured.hpp"
 #include "experiments/harness/errors.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
@@ -48,6 +52,8 @@ void misbehave(const std::string& kernel) {
     close_range(3, ~0u, 0);
     std::this_thread::sleep_for(1h);
   }
+  if (kernel == "meets_a_fault") throw NotMeasured("CUPTI dropped 3 records");
+  if (kernel == "lacks_memory") throw std::bad_alloc();
   if (kernel == "asks_too_much") throw UsageError("ask for less");
 }
 
@@ -90,17 +96,19 @@ TEST(Worker, SeesTheProgramAsItIsAtTheFirstQuestion) {
 struct Misbehaviour {
   const char* kernel;
   const char* reason;
+  Outcome outcome = Outcome::launch_failed;
 };
 
 class OneFalls : public testing::TestWithParam<Misbehaviour> {};
 
 /// All other kernels are run again, as if it had not been there.
 TEST_P(OneFalls, AndCostsNobodyElseAnything) {
-  const auto [kernel, reason] = GetParam();
+  const auto [kernel, reason, outcome] = GetParam();
   Worker worker(serve, limit);
   const auto answer = worker.ask({{"name", "64x64"}}, {"first", kernel, "last"});
   EXPECT_EQ(answer.json.at("did"), Json({"first", "last"}));
   EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{{kernel, reason}}));
+  EXPECT_EQ(name(answer.fallen.at(0).outcome), name(outcome));
   EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"first"}).json.at("did"), Json({"first"}));
 }
 
@@ -116,7 +124,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Misbehaviour{"blames", "wrote to the socket that the worker answers on"},
                     Misbehaviour{"garbles", "wrote to the socket that the worker answers on"},
                     Misbehaviour{"hangs_up", "ended the process: signal 9 (Killed)"},
-                    Misbehaviour{"falls", "an illegal memory access"}),
+                    Misbehaviour{"falls", "an illegal memory access"},
+                    Misbehaviour{"meets_a_fault", "CUPTI dropped 3 records", Outcome::not_measured},
+                    Misbehaviour{"lacks_memory", "host memory ran out", Outcome::not_measured}),
     [](const auto& info) { return info.param.kernel; });
 
 TEST(Worker, ManyFallOneAfterTheOther) {
@@ -165,13 +175,33 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   EXPECT_EQ(worker.ask({}, {"a", "b", "c"}).json, "done");
 }
 
-TEST(Worker, WhereItIsNobodysTurnAllKernelsFall) {
-  Worker worker([](const Json&, const Turn&) -> Json { std::exit(4); }, limit);
-  const auto answer = worker.ask({}, {"a", "b"});
-  EXPECT_TRUE(answer.json.is_null());
-  EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
-                               {"a", "ended the process: exit status 4"},
-                               {"b", "ended the process: exit status 4"}}));
+/// No kernel is to blame: all are not_measured, but for those that fell in their own turns.
+TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
+  const std::map<std::string, std::pair<std::function<void()>, std::string>> faults = {
+      {"ends", {[] { std::exit(4); }, "ended the process: exit status 4"}},
+      {"throws", {[] { throw std::runtime_error("no such model"); }, "no such model"}},
+      {"lacks memory", {[] { throw NotMeasured("device memory: none"); }, "device memory: none"}}};
+  for (const auto& [what, fault] : faults) {
+    const auto& [happen, reason] = fault;
+    Worker worker(
+        [&](const Json& request, const Turn& turn) -> Json {
+          serve(request, turn);
+          happen();
+          return {};
+        },
+        limit);
+    const auto answer = worker.ask({}, {"a", "crashes", "b"});
+    EXPECT_TRUE(answer.json.is_null()) << what;
+    EXPECT_EQ(answer.why_none, reason);
+    EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
+                                 {"crashes", "ended the process: signal 11 (Segmentation fault)"},
+                                 {"a", reason},
+                                 {"b", reason}}))
+        << what;
+    EXPECT_EQ(name(answer.fallen.at(0).outcome), "launch_failed") << what;
+    EXPECT_EQ(name(answer.fallen.at(1).outcome), "not_measured") << what;
+    EXPECT_EQ(name(answer.fallen.at(2).outcome), "not_measured") << what;
+  }
 }
 
 /// Whether a process is there, other than as one that ended and waits for its parent.
@@ -205,9 +235,22 @@ TEST(Worker, AUsageErrorIsOne) {
 TEST(Worker, WithoutALimitServesInThisProcess) {
   Worker worker(serve, std::nullopt);
   EXPECT_EQ(worker.ask({}, {"a"}).json.at("process"), getpid());
-  EXPECT_EQ(message_of<std::runtime_error>([&] { worker.ask({}, {"falls"}); }),
-            "falls: an illegal memory access; the GPU is unusable in this process from now on; "
-            "leave the kernel out with --kernel");
+  const std::string unusable =
+      "; the GPU is unusable in this process from now on; leave the kernel out with --kernel";
+  EXPECT_EQ(message_of<Fallen>([&] { worker.ask({}, {"falls"}); }),
+            "falls: an illegal memory access" + unusable);
+  EXPECT_EQ(message_of<Fallen>([&] { worker.ask({}, {"throws"}); }),
+            "throws: something went wrong" + unusable);
+  EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
+}
+
+TEST(Worker, WithoutALimitAFaultOfTheHarnessIsNoKernels) {
+  Worker worker(serve, std::nullopt);
+  EXPECT_EQ(message_of<NotMeasured>([&] { worker.ask({}, {"meets_a_fault"}); }),
+            "CUPTI dropped 3 records");
+  Worker broken([](const Json&, const Turn&) -> Json { throw std::runtime_error("no model"); },
+                std::nullopt);
+  EXPECT_EQ(message_of<NotMeasured>([&] { broken.ask({}, {"a"}); }), "no model");
 }
 
 TEST(Worker, ALongAnswerArrivesWhole) {

@@ -70,6 +70,17 @@ def test_an_error_that_nobody_can_read_is_one_still(streams):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
 
 
+def test_a_fault_of_ours_is_a_traceback_and_no_wrong_output():
+    program = "import sys; from plots.command_line import run\n"
+    program += "import argparse; p = argparse.ArgumentParser()\n"
+    program += "p.set_defaults(run=lambda _: 1 / 0); sys.exit(run(p, []))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
 def test_wrong_usage_is_printable():
     done = plots("list", "--recorded", "x", "--\x1b[2J\u202e")
     assert done.returncode == 2
@@ -151,7 +162,6 @@ def test_a_figure_that_fails_leaves_the_old_rendering(render, tmp_path, monkeypa
     (tmp_path / "out").mkdir()
     (tmp_path / "out/matrix.md").write_text("old")
     monkeypatch.setattr(experiments, "encode", fail)
-    with pytest.raises(ValueError):
-        main(render)
+    assert main(render) == 3
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["matrix.md"]
     assert (tmp_path / "out/matrix.md").read_text() == "old"

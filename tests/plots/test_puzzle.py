@@ -42,6 +42,18 @@ def set_metric(mlps, kernel, name, values):
     found["samples"] = values
 
 
+def test_what_was_not_measured_is_no_wrong_output(mlps, write, capsys, monkeypatch, tmp_path):
+    made.fail(row(mlps, "shared_lut"), "not_measured", "CUPTI dropped 3 records")
+    write("run", mlps)
+    monkeypatch.chdir(tmp_path)
+    assert main(["render", "puzzle", "--results", "run", "--output", "out"]) == 0
+    text = capsys.readouterr().out
+    assert "WRONG OUTPUT, hence no time: broken_lut (1 rows)." in text
+    line = "NOT MEASURED, by no fault of the kernel; run again: shared_lut (1 rows)."
+    assert line in text
+    assert "shared_lut: CUPTI dropped 3 records" in (tmp_path / "out/puzzle.md").read_text()
+
+
 @pytest.mark.parametrize("name", ["puzzle", "mlps", "claims"])
 def test_golden(texts, golden, name):
     golden(f"puzzle/{name}.md", texts()[f"{name}.md"])
@@ -56,6 +68,7 @@ def test_render(mlps, write, capsys, monkeypatch, tmp_path):
     assert max(map(len, text.splitlines())) <= 100
     assert "Fastest: shared_lut; 0.24" in text
     assert "WRONG OUTPUT, hence no time: broken_lut (1 rows)." in text
+    assert "NOT MEASURED" not in text
     tables = ("puzzle", "mlps", "claims")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         f"{t}.{s}" for t in tables for s in ("txt", "md", "csv", "tex")

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/not_measured.hpp"
 #include "profiling/activity.hpp"
 #include "tests/profiling/testing.hpp"
 
@@ -87,9 +88,34 @@ TEST_F(ActivityRecorderFake, DroppedRecordsAreAnError) {
   const ScopedVariable dropped("FAKE_CUPTI_DROPPED", "3");
   ActivityRecorder recorder;
   recorder.start();
-  EXPECT_EQ(message_of<std::runtime_error>([&] { recorder.flush(); }),
+  EXPECT_EQ(message_of<NotMeasured>([&] { recorder.flush(); }),
             "activity recording: CUPTI dropped 3 records for lack of memory. Flush more often, or "
             "free host memory.");
+}
+
+TEST_F(ActivityRecorderFake, WhatIsDiscardedIsNoLoss) {
+  ActivityRecorder recorder;
+  recorder.start();
+  launch("in between", 10, 20);
+  {
+    const ScopedVariable dropped("FAKE_CUPTI_DROPPED", "3");
+    EXPECT_NO_THROW(recorder.discard());
+  }
+  launch("unfinished", 30, 0);
+  EXPECT_NO_THROW(recorder.discard());
+  launch("wanted", 50, 60);
+  const auto kernels = recorder.flush();
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].name, "wanted");
+}
+
+TEST_F(ActivityRecorderFake, ALossLeavesNothingForTheNextFlush) {
+  ActivityRecorder recorder;
+  recorder.start();
+  launch("unfinished", 30, 0);
+  EXPECT_THROW(recorder.flush(), NotMeasured);
+  launch("next", 50, 60);
+  EXPECT_EQ(recorder.flush().size(), 1u);
 }
 
 TEST_F(ActivityRecorderFake, ASecondSubscriberIsToldWhatToDo) {

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "common/not_measured.hpp"
 #include "tests/profiling/testing.hpp"
 
 namespace reprolab::profiling {
@@ -33,6 +34,14 @@ TEST(CudaCheck, EveryMessageIsOneLine) {
                                             std::source_location::current());
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
+}
+
+/// No kernel's launch goes through check().
+TEST(CudaCheck, MemoryThatRanOutIsAFaultOfTheHarness) {
+  const std::string message = message_of<NotMeasured>(
+      [] { check(cudaErrorMemoryAllocation, "making a graph executable"); });
+  EXPECT_TRUE(message.starts_with("making a graph executable: cudaErrorMemoryAllocation, "));
+  EXPECT_THROW(check(cudaErrorIllegalAddress, "running a kernel"), CudaError);
 }
 
 TEST(CudaCheck, OutOfMemorySaysAskedAndFree) {

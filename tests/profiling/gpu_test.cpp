@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/not_measured.hpp"
 #include "profiling/activity.hpp"
 #include "profiling/ceilings.hpp"
 #include "profiling/clocks.hpp"
@@ -194,7 +195,7 @@ TEST_F(OnGpu, ActivitySaysHowManyBlocksFitOnAMultiprocessor) {
       << "a kernel with few registers and no shared memory fills the multiprocessor";
 }
 
-TEST_F(OnGpu, ACallThatLeavesNoTraceIsAnErrorUnderActivity) {
+TEST_F(OnGpu, ACallThatLeavesNoTraceHasNoReadingUnderActivity) {
   const auto recorder = make_instrument(InstrumentKind::activity);
   const Stream stream;
   const DeviceBuffer buffer(4096);
@@ -202,9 +203,22 @@ TEST_F(OnGpu, ACallThatLeavesNoTraceIsAnErrorUnderActivity) {
                     call("kernel_time", [&] { ceilings::write_only(buffer.data(), 4096, s); });
                     call("kernel_time", [] {});
                   }};
-  EXPECT_EQ(message_of<std::runtime_error>([&] { recorder->measure(work, stream.get()); }),
-            "forgetful: CUPTI recorded no work for 1 of 2 calls; a time that leaves them out is "
-            "meaningless; run again");
+  for (const bool held : {false, true}) {
+    Work held_or_not = work;
+    held_or_not.held = held;
+    const Sample sample = recorder->measure(held_or_not, stream.get());
+    EXPECT_TRUE(sample.readings.empty());
+    EXPECT_EQ(sample.foreign, 0) << "the kernel that holds the stream is the harness's";
+    EXPECT_EQ(sample.lost,
+              "CUPTI recorded no work for 1 of 2 calls; a time that leaves them out is "
+              "meaningless; run again");
+  }
+}
+
+/// Nothing of it is left for the next launch to report.
+TEST_F(OnGpu, MemoryThatCannotBeHadIsAFaultOfTheHarness) {
+  EXPECT_THROW(DeviceBuffer(std::uint64_t{1} << 50), NotMeasured);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 /// A kernel, a copy and a fill per call; in between, a copy that no call launched, and one that

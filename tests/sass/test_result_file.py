@@ -9,7 +9,6 @@ import written
 
 from claims.errors import InputError
 from claims.evidence import machines
-from claims.json_files import ROOT
 from claims.provenance import checkout
 from claims.results import load
 from plots.captions import machine_notes
@@ -58,9 +57,9 @@ def test_its_provenance_is_a_compilation(file):
 def test_the_commit_may_be_given_as_to_the_programs(file, monkeypatch, tmp_path):
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
     monkeypatch.delenv("REPROLAB_DIRTY", raising=False)
-    assert checkout(["sass"]) == ("a" * 40, True)
+    assert checkout() == ("a" * 40, True)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
-    assert checkout(["sass"]) == ("a" * 40, False)
+    assert checkout() == ("a" * 40, False)
     monkeypatch.setenv("REPROLAB_COMMIT", "nonsense")
     with pytest.raises(InputError, match=r"provenance.commit"):
         result_file.write(tmp_path / "x.json", [written.facts(test_facts.TABLE)], ["sass"], STARTED)
@@ -116,8 +115,3 @@ def test_the_schema_holds_both_kinds_of_file_apart(file, spoil, message):
     with pytest.raises(InputError) as error:
         load(file)
     assert str(error.value).startswith(f"{file}: {message}")
-
-
-def test_what_is_compiled_is_what_the_commit_is_compared_for():
-    for name in result_file.COMPILED:
-        assert (ROOT / name).exists()

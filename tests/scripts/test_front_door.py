@@ -163,41 +163,6 @@ def test_a_pass_may_be_read_off_the_code_by_python(checkout):
     assert done.stdout.startswith("facts: python -m sass facts\n<--x>\n")
 
 
-WRITES = """#!/bin/sh
-echo "$0" | sed 's|.*/||'
-[ $# -eq 0 ] || for last; do [ "$before" != --output ] || echo {} >"$last"; before=$last; done
-exit 1
-"""
-FAILS = "#!/bin/sh\nexit 1\n"
-
-
-@pytest.mark.parametrize(("text", "status"), [(WRITES, 1), (FAILS, 2)])
-def test_a_wrong_output_is_shown_with_what_comes_after_it(checkout, text, status):
-    """Where its file was written; else the program could not run, and nothing follows."""
-    passes = checkout / "experiments/mine/passes"
-    passes.write_text("one bench --x\ntwo verify --y\n")
-    program(checkout / "build/cpu/bin/bench", text)
-    program(checkout / "build/cpu/bin/verify", ECHO)
-    (checkout / "results/mine").mkdir(parents=True)
-    done = reproduce(checkout)
-    assert done.returncode == status
-    assert ("<--y>\n" in done.stdout) is (status == 1)
-    assert ("<render>\n" in done.stdout) is (status == 1)
-
-
-def test_a_wrong_output_of_the_check_ends_what_is_shown_without_a_gpu(checkout):
-    (checkout / "experiments/mine/passes").write_text("check verify --brief\nalone bench --x\n")
-    (checkout / "recorded/mine").mkdir(parents=True)
-    program(checkout / "build/cpu/bin/verify", FAILS)
-    done = make(checkout, "reproduce-mine", "RECORDED=recorded")
-    assert done.returncode == 2  # make's own
-    assert "<render>" not in done.stdout
-    program(checkout / "build/cpu/bin/verify", ECHO)
-    done = make(checkout, "reproduce-mine", "RECORDED=recorded")
-    assert done.returncode == 0
-    assert "<render>" in done.stdout
-
-
 def test_a_dry_run_that_is_off_is_none(checkout):
     for value in ("", "0", "no"):
         assert make(checkout, "verify", "FILE=x", f"DRY_RUN={value}").stdout == "<-->\n<x>\n"

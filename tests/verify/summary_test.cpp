@@ -21,7 +21,7 @@ TEST(Coverage, SaysWithWhatEachTensorWasCompared) {
             "checked: 3 of 10 tensors: 1 with stored outputs, 1 with what was quantized, 3 with "
             "kernels\n"
             "not checked: 2 tensors of FP4, 5 of BF16\n");
-  EXPECT_TRUE(summary.any_failure());
+  EXPECT_EQ(summary.status(), exit_wrong_output);
 }
 
 TEST(Coverage, WhatTheReferenceAloneDequantizedIsNotChecked) {
@@ -31,14 +31,22 @@ TEST(Coverage, WhatTheReferenceAloneDequantizedIsNotChecked) {
             "checked: 0 of 1 tensor\n"
             "not checked: 1 tensor of NF4, dequantized by the reference with nothing to compare "
             "with, which proves nothing\n");
-  EXPECT_FALSE(summary.any_failure());
+  EXPECT_EQ(summary.status(), exit_verified);
 }
 
 TEST(Coverage, AKernelThatFailsComparesNothing) {
   Summary summary;
   summary.add_tensor({nothing_stored, compared("k", Outcome::launch_failed)});
   EXPECT_TRUE(summary.coverage({}).starts_with("checked: 0 of 1 tensor\n"));
-  EXPECT_TRUE(summary.any_failure());
+  EXPECT_EQ(summary.status(), exit_wrong_output);
+}
+
+TEST(Status, ATensorThatTheHarnessLostIsNoWrongOutput) {
+  Summary summary;
+  summary.add_tensor({compared("reference"), compared("k", Outcome::not_measured)});
+  EXPECT_EQ(summary.status(), exit_not_measured);
+  summary.add_tensor({compared("reference"), compared("k", Outcome::mismatch)});
+  EXPECT_EQ(summary.status(), exit_wrong_output);
 }
 
 TEST(Outcomes, ReasonsOfADriverStayOnTheirLine) {

@@ -1,0 +1,14 @@
+// A fault of the harness itself: no kernel is to blame.
+#pragma once
+
+#include <stdexcept>
+
+namespace reprolab {
+
+/// Thrown if memory for the harness's own buffers runs out, or if CUPTI loses records or refuses a
+/// call. A row that is lost to it is not_measured.
+struct NotMeasured : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace reprolab
