@@ -1,5 +1,6 @@
 """Table 2's figures are looked at as objects; and the bytes of all figures are stable."""
 
+import copy
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import fixtures
+import made
 import pytest
 from looking import BANNER, lines_of, text_of
 from matplotlib.text import Text
@@ -78,15 +80,39 @@ def test_every_speed_up_lies_within_the_axes_and_the_papers_closes_the_legend(fi
         ys = [y for x in axes.lines for y in x.get_ydata()]
         assert bottom < min(ys) and max(ys) < top
     labels = [t.get_text() for t in figure.legends[0].get_texts()]
-    assert labels == ["ours (NVIDIA H200) with its interval", "paper (A100-80GB, 1410 MHz)"]
+    assert labels == ["shared_lut: tiles of 512 bytes", "paper (A100-80GB, 1410 MHz)"]
 
 
-def test_our_markers_are_the_verdicts_values(figures, run):
-    (ours,) = figures["speedup"].axes[2].containers
-    cells = [
-        v for v in run.decision("kernel-speedup").verdicts if v.cell.at["model"] == "qwen3-32b"
+def test_our_markers_are_the_verdicts_values_in_each_reading(tmp_path):
+    replay = fixtures.replay()
+    for row in [r for r in replay["records"] if r["kernel"] == "shared_lut"]:
+        in_weights = copy.deepcopy(row) | {"kernel": "shared_lut_tile512"}
+        in_weights["key"] += "_tile512"
+        made.set_times(in_weights, [40e3] * 3)
+        replay["records"].append(in_weights)
+    (tmp_path / "replay.json").write_text(json.dumps(replay))
+    (tmp_path / "shapes.json").write_text(json.dumps(fixtures.shapes()))
+    run = load_run("table2", tmp_path)
+    with house_style():
+        figure = speedup_figure(run)
+    subjects = ("shared_lut", "shared_lut_tile512")
+    labels = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert labels[:2] == [
+        f"{s}: tiles of 512 {u}" for s, u in zip(subjects, ("bytes", "weights"), strict=True)
     ]
-    assert list(ours.lines[0].get_ydata()) == [v.ours for v in cells[:-1]]
+    drawn = figure.axes[2].containers
+    assert len(drawn) == 2
+    for container, subject in zip(drawn, subjects, strict=True):
+        cells = [
+            v
+            for v in run.decision("kernel-speedup").verdicts
+            if v.cell.at["model"] == "qwen3-32b" and v.comparison.arguments["subject"] == subject
+        ]
+        assert list(container.lines[0].get_ydata()) == [v.ours for v in cells[:-1]]
+    (paper,) = lines_of(figure.axes[2], "paper")
+    looks = [(x.lines[0].get_color(), x.lines[0].get_marker()) for x in drawn]
+    looks.append((paper.get_markeredgecolor(), paper.get_marker()))
+    assert all(len(set(found)) == 3 for found in zip(*looks, strict=True))
 
 
 def test_a_declared_deviation_is_not_marked_where_the_output_is_exact(tmp_path):
