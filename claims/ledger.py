@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from claims import rules
+from claims import code, rules
 from claims.evidence import Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Source, command_of
 from claims.rules import Case, Finding, bind, unfit_is_input
@@ -22,6 +22,7 @@ class Verdict:
     interval: tuple[float, float] | None = None
     evidence: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
     awaits: str = ""  # the experiment that would measure what is missing
+    of_unknown_code: tuple[str, ...] = ()  # kernels with rows of several files
 
     @property
     def difference_percent(self) -> float | None:
@@ -106,4 +107,10 @@ def decide_cell(evidence: Evidence, source: Source, claim: Claim, cell: Cell) ->
         return Verdict(cell, rules.NOT_TESTED, str(nothing), awaits=awaits)
     except NotTestable as why:
         found = Finding(rules.NOT_TESTABLE, str(why))
-    return Verdict(cell, found.verdict, found.reason, found.ours, found.interval, tuple(case.used))
+    rows = evidence.rows(case.used)
+    if why_not := code.differing(rows):
+        found = Finding(rules.NOT_TESTABLE, why_not)
+    return Verdict(
+        *(cell, found.verdict, found.reason, found.ours, found.interval, tuple(case.used)),
+        of_unknown_code=code.unknown(rows),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from claims.code import unknown_note
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide
 from claims.printable import printable
@@ -53,6 +54,7 @@ def claims_table(name: str, title: str, decisions: Sequence[Decision], seen_from
         f"Over several cells: the range of their values. {INTERVAL_NOTE} Over several layers or "
         "comparisons: from the least to the greatest."
     )
+    notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
     return Table(name, title, COLUMNS, rows, data, notes)
 
 

@@ -16,8 +16,8 @@ namespace reprolab::profiling {
 
 /// The machine code of one source file for one architecture.
 struct MachineCode {
-  int capability = 0;     ///< 90 for sm_90; 0 of a cubin, which does not say it here.
-  std::string source{};   ///< As the build named it to the compiler; empty of a cubin.
+  int capability = 0;    ///< 90 for sm_90; 0 of a cubin, whose header is not asked.
+  std::string source{};  ///< From the root of the project; empty if it was not named, as in a cubin.
   std::string sha256{};
 };
 
