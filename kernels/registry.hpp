@@ -52,8 +52,9 @@ struct Kernel {
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
   std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
   Origin origin{};
-  /// What holds the code that `launch` runs, on a GPU of that compute capability (90): paths of this
-  /// project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file` alone.
+  /// What holds the code that `launch` runs, on a GPU of that compute capability (90): paths of
+  /// this project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file`
+  /// alone.
   std::function<std::vector<std::string>(int capability)> code_files{};
 };
 

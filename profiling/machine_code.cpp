@@ -91,8 +91,8 @@ std::string relocations(const Elf& cubin, const Elf64_Shdr& table) {
   std::vector<std::string> lines;
   for (std::uint64_t at = 0; at < content.size(); at += step) {
     const auto entry = read<Elf64_Rel>(content, at);
-    const auto symbol = read<Elf64_Sym>(cubin.content(symbols),
-                                        ELF64_R_SYM(entry.r_info) * sizeof(Elf64_Sym));
+    const auto symbol =
+        read<Elf64_Sym>(cubin.content(symbols), ELF64_R_SYM(entry.r_info) * sizeof(Elf64_Sym));
     const bool is_here = symbol.st_shndx != SHN_UNDEF && symbol.st_shndx < SHN_LORESERVE;
     const auto target =
         is_here ? kind_of(cubin.name(cubin.sections().at(symbol.st_shndx))) : std::string_view{};

@@ -2,9 +2,9 @@
 //
 // A digest is of what the GPU executes and reads as a constant: code, constant banks, initialised
 // global memory, sizes of shared memory, registers, and where addresses are put in. Comments, line
-// numbers, the order of functions and their names leave it alone (the names of what is in an unnamed
-// namespace hold a hash of the file's path). It does not cover what the host decides: grid, block
-// and dynamic shared memory of a launch.
+// numbers, the order of functions and their names leave it alone (the names of what is in an
+// unnamed namespace hold a hash of the file's path). It does not cover what the host decides: grid,
+// block and dynamic shared memory of a launch.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,9 @@ namespace reprolab::profiling {
 
 /// The machine code of one source file for one architecture.
 struct MachineCode {
-  int capability = 0;    ///< 90 for sm_90; 0 of a cubin, whose header is not asked.
-  std::string source{};  ///< From the root of the project; empty if it was not named, as in a cubin.
+  int capability = 0;  ///< 90 for sm_90; 0 of a cubin, whose header is not asked.
+  std::string
+      source{};  ///< From the root of the project; empty if it was not named, as in a cubin.
   std::string sha256{};
 };
 

@@ -39,7 +39,9 @@ def report(files: Sequence[Results]) -> list[str]:
     lines = [f"{n} recorded rows not compared: {why}" for why, n in found.not_compared.items()]
     old = len(found.outdated)
     head = f"{rows - silent} of {rows} recorded rows compared with this checkout's kernels: "
-    head += f"in {old} places the code is another now (measure them again)" if old else "none is old"
+    head += (
+        f"in {old} places the code is another now (measure them again)" if old else "none is old"
+    )
     return [*found.outdated, *[head] * (rows > silent), *lines]
 
 
@@ -77,9 +79,7 @@ def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
     return digest_now
 
 
-def compare(
-    files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str], str]
-) -> Compared:
+def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str], str]) -> Compared:
     found = Compared()
     for results in files:
         theirs, old = results.provenance["build"]["nvcc"], {}

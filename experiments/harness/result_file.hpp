@@ -75,7 +75,7 @@ struct Record {
   std::string key{};  ///< Unique in the file.
   VariantInfo variant{};
   std::optional<Code> code{};  ///< Null if it is not known.
-  nlohmann::json problem{};  ///< At least "name" and "family".
+  nlohmann::json problem{};    ///< At least "name" and "family".
   Outcome outcome = Outcome::not_verified;
   std::string reason{};
   /// Number of elements whose bits differ from the reference's; null if none, or if not compared.

@@ -20,8 +20,8 @@ static __global__ void add_offset(float* absmax, float offset, std::int64_t bloc
   if (block < blocks) absmax[block] = __fadd_rn(absmax[block], offset);
 }
 
-/// Memory for so many fp32 scales, which lives as long as the process. A launch that needs more than
-/// any before it on its stream allocates, and no other does: a kernel is verified on a problem
+/// Memory for so many fp32 scales, which lives as long as the process. A launch that needs more
+/// than any before it on its stream allocates, and no other does: a kernel is verified on a problem
 /// before it is timed on it, so a timed launch finds its memory.
 ///
 /// Each stream has its own, because launches on two of them may run at once. Memory that has become

@@ -73,8 +73,8 @@ TEST(MachineCode, WhatIsNoProgramIsRefusedByItsName) {
   };
   EXPECT_TRUE(ends(refused(folder.path() / "missing.so"), "missing.so: cannot be read"));
   EXPECT_TRUE(ends(refused(folder.write("short", "x")), "short: is cut short"));
-  EXPECT_TRUE(ends(refused(folder.write("text", std::string(100, 'x'))),
-                   "text: is no 64-bit ELF file"));
+  EXPECT_TRUE(
+      ends(refused(folder.write("text", std::string(100, 'x'))), "text: is no 64-bit ELF file"));
   // A program's table of sections is at its end.
   const std::string start = content_of("/proc/self/exe").substr(0, 4096);
   EXPECT_TRUE(ends(refused(folder.write("start", start)), "start: is cut short"));

@@ -143,9 +143,8 @@ TEST_F(OnGpuPeerLaunch, ACaptureThatWouldHaveToAllocateIsRefused) {
   const profiling::DeviceBuffer output(2 * tensor.expected.size());
   const profiling::Stream stream;
   cudaError_t refused = cudaSuccess;
-  const profiling::Graph empty(stream.get(), [&] {
-    refused = peer.launch(on_device.problem(output.data()), stream.get());
-  });
+  const profiling::Graph empty(
+      stream.get(), [&] { refused = peer.launch(on_device.problem(output.data()), stream.get()); });
   EXPECT_EQ(refused, cudaErrorStreamCaptureUnsupported);
   EXPECT_TRUE(calls.empty());
 }
