@@ -14,7 +14,7 @@ namespace {
 
 /// Some architecture that this program was built for: 90.
 int built_for() {
-  const auto found = profiling::machine_code_in("/proc/self/exe");
+  static const auto found = profiling::machine_code_in("/proc/self/exe");
   return found.empty() ? 0 : found.front().capability;
 }
 
