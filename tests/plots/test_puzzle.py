@@ -87,6 +87,7 @@ def test_numbers_by_hand(texts, mlps):
 def test_our_kernel_is_held_to_its_launches_one_by_one(mlps, write):
     ours = copy.deepcopy(row(mlps, "shared_lut"))
     ours |= {"kernel": "streaming", "key": f"{NAME}/streaming"}
+    ours["code"] = made.code_of("sm_90", "streaming")
     mlps["records"].append(ours)
     set_metric(mlps, "streaming", "kernel_time", [126000.0] * 5)
     alone = streaming_fixtures.shapes(nested=True)
