@@ -11,7 +11,7 @@ from claims.errors import InputError
 from claims.evidence import machines
 from claims.json_files import ROOT
 from claims.provenance import checkout
-from claims.results import load
+from claims.results import Code, load
 from plots.captions import machine_notes
 from plots.cli import main
 from sass import result_file
@@ -39,6 +39,7 @@ def test_it_is_read_as_any_other(file):
     record = results.find("sm_80", "written")
     assert (record.outcome, record.reason) == ("not_verified", result_file.NOTHING_RAN)
     assert record.problem["arch"] == "sm_80"
+    assert record.code == Code("sm_80", {"kernels/nf4/written.cu": "1" * 64})
     assert not record.timed and record.bandwidth is None
     assert record.metric("sass_index_per_weight.all").samples == (1,)
     assert record.metric("sass_registers").unit == "registers"
