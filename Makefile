@@ -181,10 +181,11 @@ triton: build/python ## Install the Triton compiler, and compile this project's 
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	$(LOCKED) scripts/dropin
 
-check: build/python ## Check formatting, generated tables, and every command and path in the documents
+check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
 	@scripts/check_format.sh
 	@scripts/python -m plots document --check
 	@scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md
+	@scripts/python -m sass recorded
 
 format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix

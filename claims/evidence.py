@@ -39,6 +39,11 @@ class Evidence:
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
 
+    def rows(self, used: Iterable[tuple[Path, str]]) -> list[tuple[Path, Record]]:
+        """The rows of these files and keys; a file without a key stands for its provenance."""
+        files = {results.file: results for results in self.results.values()}
+        return [(file, files[file].by_key[key]) for file, key in used if key]
+
 
 def age(results: Results) -> tuple[str, str]:
     """For sorting, oldest first; the name tells two files of one second apart."""

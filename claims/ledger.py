@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from claims import rules
+from claims import code, rules
 from claims.evidence import Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Comparison, Source, command_of
 from claims.rules import Case, Finding, Rule, bind, unfit_is_input
@@ -31,6 +31,7 @@ class Verdict:
     evidence: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
     awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
+    of_unknown_code: tuple[str, ...] = ()  # kernels with rows of several files
 
     @property
     def difference_percent(self) -> float | None:
@@ -139,6 +140,9 @@ def decide_cell(case: Case) -> Verdict:
         found = Finding(rules.NOT_TESTED, str(nothing))
     except NotTestable as why:
         found = Finding(rules.NOT_TESTABLE, str(why))
+    rows = case.evidence.rows(case.used)
+    if why_not := code.differing(rows):
+        found = Finding(rules.NOT_TESTABLE, why_not)
     elsewhere = is_elsewhere(case)
     if elsewhere and not awaits:
         said = f"a number of the source's {case.cell.gpu}, which only such a GPU can show"
@@ -147,7 +151,7 @@ def decide_cell(case: Case) -> Verdict:
     evidence = () if awaits else tuple(case.used)  # the rows of one half show nothing
     return Verdict(
         *(case.comparison, case.cell, found.verdict, found.reason, found.why, criterion),
-        *(found.ours, found.interval, evidence, awaits, elsewhere),
+        *(found.ours, found.interval, evidence, awaits, elsewhere, code.unknown(rows)),
     )
 
 

@@ -43,6 +43,14 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Code:
+    """What a row's kernel is made of: the digest of each file's code for one architecture."""
+
+    target: str  # sm_90
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Record:
     """One row: one kernel, or ceiling, on one problem."""
 
@@ -62,6 +70,7 @@ class Record:
     bytes_read: int
     bytes_moved: int  # read and written, once each
     sm_mhz: float | None  # while the samples ran; None without NVML
+    code: Code | None  # None: not known
 
     def metric(self, name: str) -> Metric | None:
         return self.metrics.get(name)
@@ -186,6 +195,10 @@ class Results:
     def find(self, problem: str, kernel: str) -> Record | None:
         return self._by_place.get((problem, kernel))
 
+    @cached_property
+    def by_key(self) -> dict[str, Record]:
+        return {r.key: r for r in self.records}
+
     def problems(self) -> list[dict[str, Any]]:
         """Distinct problems in the order of the file, with all that their rows say of them."""
         found: dict[str, dict[str, Any]] = {}
@@ -283,4 +296,5 @@ def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:
         bytes_read=value["bytes"]["read"],
         bytes_moved=value["bytes"]["read"] + value["bytes"]["written"],
         sm_mhz=value["clocks"]["sm_mhz_during"],
+        code=Code(**value["code"]) if value.get("code") else None,
     )

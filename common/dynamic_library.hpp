@@ -10,6 +10,12 @@
 
 namespace reprolab {
 
+/// The path of the loaded library or program that holds a function; "" if none does.
+inline std::string file_of(const void* function) {
+  Dl_info found{};
+  return dladdr(function, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
+}
+
 /// Never closes the library: the driver's libraries leave threads and exit handlers behind.
 class DynamicLibrary {
  public:

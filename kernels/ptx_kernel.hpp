@@ -58,7 +58,14 @@ Kernel<Problem> described(const PtxKernel& kernel) {
           .contract = {},
           .supports = {},
           .launch = {},
-          .origin = {Origin::Kind::compiler, kernel.compiler}};
+          .origin = {Origin::Kind::compiler, kernel.compiler},
+          .code_files = [variants = kernel.variants](int capability) {
+            std::vector<std::string> files;
+            const auto found = variants.find(capability);
+            if (found == variants.end()) return files;
+            for (const auto& [name, variant] : found->second) files.push_back(variant.file);
+            return files;
+          }};
 }
 
 }  // namespace reprolab

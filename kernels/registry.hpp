@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/origin.hpp"
 
@@ -51,6 +52,10 @@ struct Kernel {
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
   std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
   Origin origin{};
+  /// What holds the code that `launch` runs, on a GPU of that compute capability (90): paths of
+  /// this project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file`
+  /// alone.
+  std::function<std::vector<std::string>(int capability)> code_files{};
 };
 
 /// All kernels of a family, by name. Filled before main() by the kernels' own files.

@@ -2,6 +2,7 @@
 
 from matplotlib.figure import Figure
 
+from claims.code import differing
 from plots.counter_figures import instructions_figure, roofline_figure, stalls_figure
 from plots.counter_tables import full_table, on_largest, short_table
 from plots.counters_divergence import (
@@ -14,6 +15,7 @@ from plots.counters_latency import latency_figure, latency_table
 from plots.counters_sass import PASS as SASS
 from plots.counters_sass import facts_table
 from plots.experiments import Run
+from plots.neighbours import rows_of_both
 from plots.tables import Table
 
 NF4 = "Why NF4 kernels differ: counters on the largest layer"
@@ -21,7 +23,11 @@ TRANSPOSE = "Why transposes differ: counters"
 
 
 def sass_table(run: Run) -> Table:
-    return facts_table(run[SASS])
+    table, counted = facts_table(run[SASS]), run["nf4_counters"]
+    kernels = {r.kernel for r in run[SASS].records}
+    if why := differing(rows_of_both(kernels, counted, run["transpose_counters"], run[SASS])):
+        table.notes.append(f"Not of the code that ran: {why}.")
+    return table
 
 
 def highlights(run: Run) -> list[str]:

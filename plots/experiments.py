@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from claims.code import differing
 from claims.errors import InputError
 from claims.evidence import Evidence, collect, recorded_folder, result_files
 from claims.json_files import ROOT
@@ -101,6 +102,9 @@ def load_run(
                     f"{first.file} is of {say(first)}, but {other.file} of {say(other)}: "
                     "give two passes of one run"
                 )
+    ran = [(r.file, record) for r in passes.values() if r.gpu for record in r.records]
+    if why := differing(ran):
+        raise InputError(f"{first.file.parent}: {why}")
     machine = recorded_folder(first.file)
     if evidence is None:
         evidence = collect(result_files(machine) if machine else passes.values(), machine)

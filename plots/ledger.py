@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from claims.code import unknown_note
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.printable import printable
@@ -57,6 +58,7 @@ def claims_table(
         f"Over several cells: the range of their values. {INTERVAL_NOTE} What decided each claim, "
         "with its rows, is behind its name."
     )
+    notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
     return Table(name, title, COLUMNS, rows, data, notes)
 
 

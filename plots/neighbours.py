@@ -1,9 +1,10 @@
 """What separates two neighbours: under a table of times, the counters that differ most."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from claims.code import Place, differing, unknown, unknown_note
 from claims.counter_table import known
 from claims.evidence import recorded_folder
 from claims.json_files import ROOT
@@ -73,9 +74,14 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
     if counters is None:
         return []
     problem = largest(counters)["name"]
-    lines = []
+    lines, together = [], []
     for c in counted(counters, problem, None, family.baseline):
         if c.base and c.record.kernel in wanted:
+            rows = rows_of_both({c.record.kernel, family.baseline}, times, counters)
+            if why := differing(rows):
+                lines.append(f"{c.record.kernel}: not compared: {why}.")
+                continue
+            together += rows
             found = [f"{v.counter.title} {b.shown} -> {v.shown}" for b, v in changed_most(c)]
             lines.append(f"{c.record.kernel}: {'; '.join(found) or 'no counter differs'}.")
     if not lines:
@@ -84,7 +90,13 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
         f"What separates a kernel from {family.baseline}: the three counters that changed most, "
         f"{family.baseline} -> kernel, on {problem}, by {counters.name}, {whose(counters, times)}.",
         *lines,
+        *unknown_note(unknown(together)),
     ]
+
+
+def rows_of_both(kernels: Container[str], *several: Results) -> list[Place]:
+    """All rows of the kernels in the result files."""
+    return [(found.file, r) for found in several for r in found.records if r.kernel in kernels]
 
 
 def counters_for(times: Results) -> Results | None:

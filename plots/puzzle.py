@@ -1,12 +1,13 @@
 """Experiment puzzle: what there is to see of it."""
 
+from claims.code import differing, unknown, unknown_note
 from claims.puzzle import WALL_TIME
 from claims.results import KERNEL_TIME, Record
 from claims.stats import significant
 from plots import bandwidth
 from plots.captions import date, machine_notes
 from plots.experiments import Run
-from plots.neighbours import pass_for
+from plots.neighbours import pass_for, rows_of_both
 from plots.puzzle_figures import brief_figure, seconds_figure
 from plots.puzzle_rows import WARM_NOTE, in_seconds, mlps, puzzle_rows, wall
 from plots.puzzle_table import puzzle_table, short_table
@@ -73,11 +74,15 @@ def one_by_one(run: Run) -> list[str]:
     }
     if not set(shapes) <= times.keys():
         return []
+    both = rows_of_both({OURS}, run["mlps"], alone)
+    if why := differing(both):
+        return [f"{OURS} by graphs is not compared with launches one by one: {why}."]
     whole = sum(launches * times[shape] for shape in shapes)
     return [
         f"{OURS} by graphs takes {row.summary.median / whole:.3f} times as long as "
         f"{row.problem['launches']} launches one by one and cold, {whole / 1e6:.4f} s by "
-        f"{alone.experiment}/{alone.file.name}, {alone.gpu}, {date(alone)}."
+        f"{alone.experiment}/{alone.file.name}, {alone.gpu}, {date(alone)}.",
+        *unknown_note(unknown(both)),
     ]
 
 

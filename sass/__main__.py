@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 from claims.errors import InputError
+from claims.evidence import result_files
+from claims.json_files import ROOT
 from claims.printable import printable
 from claims.results import load
 from plots import console
 from plots.command_line import Parser, run
 from plots.counters_sass import facts_table
-from sass import cubin, kernels, tools, view
+from sass import cubin, kernels, outdated, tools, view
 from sass.code import measured_code, measured_codes
 from sass.facts import Facts
 from sass.result_file import EXPERIMENT, PASS, write
@@ -34,6 +36,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--arch", default="", help="this one alone")
     p.add_argument("--output", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=facts)
+
+    p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
+    p.add_argument("folder", type=Path, nargs="?", default=ROOT / "data/recorded")
+    p.set_defaults(run=recorded)
     return top
 
 
@@ -63,6 +69,12 @@ def facts(args: argparse.Namespace) -> int:
     written = load(args.output, EXPERIMENT, PASS)
     sys.stdout.write(console.render(facts_table(written)))
     print(f"All facts of each: {printable(str(args.output))}")
+    return 0
+
+
+def recorded(args: argparse.Namespace) -> int:
+    """A list and no failure: what is old can only be recorded again on its GPU."""
+    print("\n".join(map(printable, outdated.report(list(result_files(args.folder))))))
     return 0
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from claims.errors import InputError
-from sass import cubin, tools
+from sass import cubin, digests, tools
 from sass.flow import Flow, flow_of
 from sass.kernels import FAMILIES, Kernel
 from sass.parse import Function, parse
@@ -36,6 +36,7 @@ class Code:
     name: str  # as in C++, without namespaces and parameters
     function: Function
     resources: Resources
+    sha256: dict[str, str]  # as in result files, by the file that is compiled
 
     @cached_property
     def flow(self) -> Flow:
@@ -59,13 +60,16 @@ def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
     symbol = choose(kernel, names, wanted)
     disassemble = [tools.nvdisasm(), "--print-code", "--print-line-info-inline", file]
     function = parse(tools.output_of(disassemble), symbol)
-    return Code(kernel, arch, names[symbol], function, usage[symbol])
+    # Of PTX, its own digest: the driver makes the code that runs.
+    digest = digests.of(kernel.ptx[arch] if kernel.maker else file)
+    part = kernel.ptx[arch].name if kernel.maker else kernel.source_file
+    return Code(kernel, arch, names[symbol], function, usage[symbol], {part: digest})
 
 
 def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:
     """Of each kernel that has code of its own, for each architecture; on all cores."""
     wanted = [(kernel, arch) for arch in archs for kernel in kernels]
-    cubin.build_commands()  # once, before there are threads
+    cubin.build_commands(), digests.program()  # once, before there are threads
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(lambda one: measured_code(*one), wanted)
         return [code for code in found if code is not None]

@@ -44,20 +44,24 @@ def architectures() -> list[str]:
 @cache
 def build_commands() -> dict[Path, tuple[Path, list[str]]]:
     """The folder and the words of the command by which the build compiles each file."""
-    environment = os.environ | {"PRESET": PRESET, "ARCH": ""}
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:  # tests run in several processes
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            ["scripts/build"], cwd=ROOT, env=environment, capture_output=True, text=True
-        )
-    if done.returncode != 0:
-        raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
+    build()
     entries = json.loads((ROOT / f"build/{PRESET}/compile_commands.json").read_text())
     return {
         Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
         for entry in entries
     }
+
+
+def build(*targets: str) -> None:
+    """Builds the targets; without any, only configures."""
+    environment = os.environ | {"PRESET": PRESET, "ARCH": ""}
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = ["scripts/build", *targets]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
 
 
 def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
@@ -83,7 +87,10 @@ def compiled(source: Path, arch: str) -> Path:
     """The cubin of a file; compiled again only where the file, a header or the command changed."""
     folder, command = command_for(source, arch)
     name = f"{source.parent.name}-{source.stem}"
-    return made_by(command, folder, FOLDER / arch, name, [source, *headers()])
+    folders = ["common", "kernels"]
+    if source.relative_to(ROOT).parts[0] not in folders:
+        folders += ["experiments", "profiling"]
+    return made_by(command, folder, FOLDER / arch, name, [source, *headers(*folders)])
 
 
 def assembled(ptx: Path, arch: str) -> Path:
@@ -116,7 +123,7 @@ def made_by(
 
 
 @cache
-def headers() -> list[Path]:
-    """Every header that a kernel's file may include."""
-    found = [p for name in ("kernels", "common") for p in (ROOT / name).rglob("*")]
+def headers(*folders: str) -> list[Path]:
+    """Every header that a file may include which uses these folders alone."""
+    found = [p for name in folders for p in (ROOT / name).rglob("*")]
     return sorted(p for p in found if p.suffix in (".hpp", ".cuh"))

@@ -44,6 +44,7 @@ def record(facts: Facts) -> dict[str, Any]:
         "lineage": kernel.lineage,
         "source_file": kernel.source_file,
         "deviation": kernel.deviation,
+        "code": {"target": code.arch, "sha256": code.sha256},
         "problem": problem | {"function": code.name[:200]},
         "outcome": "not_verified",
         "reason": NOTHING_RAN,

@@ -126,7 +126,10 @@ void add(
                 .source_file = "profiling/ceiling_kernels.cuh",
                 .contract = {},
                 .supports = supports,
-                .launch = launch});
+                .launch = launch,
+                .code_files = [](int) -> std::vector<std::string> {
+                  return {"experiments/ceilings/" + std::string(Problem::family) + "_forms.cu"};
+                }});
 }
 
 /// Registers a form of the kernel that reads other bytes than it writes.

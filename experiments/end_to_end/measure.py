@@ -21,6 +21,7 @@ from claims import provenance
 from claims.end_to_end import NOTHING, PROFILE, TIMING, WALL_TIME
 from claims.errors import InputError
 from experiments.end_to_end import build, generate, parts, prompts, rows, ways
+from experiments.end_to_end.code import code_of
 from experiments.end_to_end.plan import (
     WARM_UP,
     Cell,
@@ -250,6 +251,7 @@ class Bench:
             moved = {"read": choices.tokens * read, "written": choices.tokens * written}
             measured["bytes"] = moved
         described = rows.described(row) | {"deviation": found.deviation}
+        described["code"] = code_of(row, self.gpu.facts()["compute_capability"])
         return parts.record(described, problem, **measured)
 
 

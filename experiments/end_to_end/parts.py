@@ -178,7 +178,7 @@ def span(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def record(row: Content, problem: Content, **measured: Any) -> Content:
-    """`row`: kernel, lineage, origin, source_file and deviation, as the schema has them;
+    """`row`: kernel, lineage, origin, source_file, deviation and code, as the schema has them;
     `measured`: outcome, and what else is known of it.
     """
     found = {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "common/plain_name.hpp"
+#include "experiments/harness/code.hpp"
 #include "experiments/harness/errors.hpp"
 #include "reference/compare.hpp"
 
@@ -162,6 +163,7 @@ int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
              const Machine& machine, const std::function<void(ResultFile&)>& measure) {
   reference::prove_comparison();
   if (!options.output.empty()) require_writable(options.output);
+  set_code_target(machine.gpu.at("compute_capability"));
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
   {
     // First, because it forks: the observer has a thread.

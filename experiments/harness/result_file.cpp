@@ -91,6 +91,14 @@ void from_json(const ordered_json& json, LaunchFacts& launch) {
   launch = {json.at("kernels_per_call"), json.at("kernels")};
 }
 
+void to_json(ordered_json& json, const Code& code) {
+  json = {{"target", code.target}, {"sha256", code.sha256}};
+}
+
+void from_json(const ordered_json& json, Code& code) {
+  code = {json.at("target"), json.at("sha256").get<std::map<std::string, std::string>>()};
+}
+
 void to_json(ordered_json& json, const Record& record) {
   const VariantInfo& variant = record.variant;
   json = {
@@ -102,6 +110,7 @@ void to_json(ordered_json& json, const Record& record) {
       {"source_file", variant.source_file},
       {"deviation",
        variant.deviation.empty() ? ordered_json(nullptr) : ordered_json(variant.deviation)},
+      {"code", or_null(record.code)},
       {"problem", record.problem},
       {"outcome", name(record.outcome)},
       {"reason", record.reason},
@@ -123,7 +132,9 @@ void from_json(const ordered_json& json, Record& record) {
                     {partner(kind_names, origin.at("kind").get<std::string>()), origin.at("maker")},
                     json.at("lineage"),
                     json.at("source_file"),
-                    json.at("deviation").is_null() ? "" : json.at("deviation").get<std::string>()};
+                    json.at("deviation").is_null() ? "" : json.at("deviation").get<std::string>(),
+                    {}};
+  get_unless_null(json.at("code"), record.code);
   record.problem = json.at("problem");
   record.outcome = partner(outcome_names, json.at("outcome").get<std::string>());
   record.reason = json.at("reason");

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -24,6 +26,8 @@ struct VariantInfo {
   std::string lineage;
   std::string source_file;
   std::string deviation{};  ///< Empty: the contract is bit-exact.
+  /// As Kernel::code_files; not in the file, where Record::code is.
+  std::function<std::vector<std::string>(int capability)> code_files{};
 
   bool is_ceiling() const { return origin.kind == Origin::Kind::ceiling; }
 };
@@ -53,6 +57,14 @@ struct LaunchFacts {
   std::vector<Kernel> kernels{};  ///< Each distinct kernel once.
 };
 
+/// The code that a row's kernel runs.
+struct Code {
+  std::string target;  ///< The architecture that it is for: "sm_90".
+  /// By file: of this project's CUDA files the digest of their machine code, of PTX that of its
+  /// text (profiling/machine_code.hpp), of a library that of its bytes.
+  std::map<std::string, std::string> sha256;
+};
+
 /// SM clock around one row's samples; null if it could not be read.
 struct RowClocks {
   std::optional<double> sm_mhz_before, sm_mhz_during, sm_mhz_after;
@@ -62,7 +74,8 @@ struct RowClocks {
 struct Record {
   std::string key{};  ///< Unique in the file.
   VariantInfo variant{};
-  nlohmann::json problem{};  ///< At least "name" and "family".
+  std::optional<Code> code{};  ///< Null if it is not known.
+  nlohmann::json problem{};    ///< At least "name" and "family".
   Outcome outcome = Outcome::not_verified;
   std::string reason{};
   /// Number of elements whose bits differ from the reference's; null if none, or if not compared.

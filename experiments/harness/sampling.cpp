@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/median.hpp"
+#include "experiments/harness/code.hpp"
 #include "experiments/harness/shuffle.hpp"
 
 namespace reprolab {
@@ -110,6 +111,7 @@ void withdraw(Record& record, const std::string& when, const Verification& why) 
 Row start_row(const std::string& problem, const VariantInfo& variant,
               const Verification& verified) {
   Row row{.record = {.key = problem + "/" + variant.name, .variant = variant}};
+  row.record.code = code_of(variant);
   row.record.outcome = verified.outcome;
   row.record.reason = verified.reason;
   if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;

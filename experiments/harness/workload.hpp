@@ -86,8 +86,8 @@ template <class Problem>
 std::vector<VariantInfo> registered_variants() {
   std::vector<VariantInfo> variants;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    variants.push_back(
-        {name, kernel.origin, kernel.lineage, kernel.source_file, kernel.contract.deviation});
+    variants.push_back({name, kernel.origin, kernel.lineage, kernel.source_file,
+                        kernel.contract.deviation, kernel.code_files});
   }
   return variants;
 }

@@ -231,12 +231,13 @@ class Replays {
     const Comparisons comparisons(stream.get());
     Replay replay(model, options_.format, layers, largest_batch, options_.pass.seed,
                   options_.pass.experiment, comparisons, stream.get());
-    measure(replay, model, layers, names, turn, rows);
+    measure(replay, model, layers, names, comparisons.state, turn, rows);
     return rows;
   }
 
   void measure(Replay& replay, const Model& model, std::int64_t layers,
-               const std::vector<std::string>& names, const Turn& turn, ModelRows& rows) {
+               const std::vector<std::string>& names, const DeviceState& state, const Turn& turn,
+               ModelRows& rows) {
     const bool timed = instrument_->kind() == profiling::InstrumentKind::activity;
     const SamplingPlan plan{.warmups = timed ? options_.protocol.warmup_passes : 0,
                             .samples = timed ? options_.protocol.profiled_passes : 1,
@@ -277,7 +278,7 @@ class Replays {
       Verification& last = verified[name];
       if (timed && may_be_timed(last.outcome)) {
         const Verification checked =
-            run_or_fail(variant(name), [&] { check_instruments(replay, name, rows); });
+            run_or_fail(variant(name), state, [&] { check_instruments(replay, name, rows); });
         if (checked.outcome != Outcome::not_verified) last = checked;
       }
       // Verifies every copy once more: measurements do not count if an output has become wrong.

@@ -135,6 +135,9 @@ std::string add_bitsandbytes_peer(const std::string& argument) {
       .launch = [library](const Problem& problem,
                           cudaStream_t stream) { return launch(library, problem, stream); },
       .origin = {Origin::Kind::peer, maker},
+      .code_files = [path = absolute.string()](int) -> std::vector<std::string> {
+        return {"kernels/nf4/bitsandbytes_peer.cu", path};
+      },
   });
   return name;
 }

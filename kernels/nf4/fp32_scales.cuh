@@ -1,12 +1,15 @@
 // Nested scales in two steps, as a library with a call for each needs them: memory for the fp32
-// scales between the two, and the offset. Source: Unsloth's fast_dequantize.
+// scales between the two, and the offset. Source: Unsloth's fast_dequantize, which keeps a buffer
+// for each device.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "kernels/nf4/problem.hpp"
 
@@ -17,31 +20,40 @@ static __global__ void add_offset(float* absmax, float offset, std::int64_t bloc
   if (block < blocks) absmax[block] = __fadd_rn(absmax[block], offset);
 }
 
-/// Where the scales of nested problems are kept between two launches on the current device. Its
-/// memory stays with it when the GPU is waited for, as Unsloth's and PyTorch's buffers do: the
-/// device's own pool would give it back to the driver, and every launch would pay for that.
-inline cudaError_t scale_pool(cudaMemPool_t& pool) {
+/// Memory for so many fp32 scales, which lives as long as the process. A launch that needs more
+/// than any before it on its stream allocates, and no other does: a kernel is verified on a problem
+/// before it is timed on it, so a timed launch finds its memory.
+///
+/// Each stream has its own, because launches on two of them may run at once. Memory that has become
+/// too small is kept, because a captured graph may still write to it: with sizes of powers of two,
+/// that is as much again at most.
+///
+/// cudaErrorStreamCaptureUnsupported where a capture would have to allocate: launch once outside.
+inline cudaError_t fp32_scales(std::int64_t count, cudaStream_t stream, float*& scales) {
+  struct Buffer {
+    float* memory = nullptr;
+    std::uint64_t count = 0;
+  };
   static std::mutex one_at_a_time;
-  static std::map<int, cudaMemPool_t> made;  // by device
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  if (const auto error = cudaGetDevice(&properties.location.id); error != cudaSuccess) return error;
+  static std::map<std::pair<int, cudaStream_t>, Buffer> buffers;  // by device and stream
+  int device = 0;
+  if (const auto error = cudaGetDevice(&device); error != cudaSuccess) return error;
   const std::lock_guard lock(one_at_a_time);
-  cudaMemPool_t& here = made[properties.location.id];
-  if (here == nullptr) {
-    cudaMemPool_t fresh = nullptr;
-    if (const auto error = cudaMemPoolCreate(&fresh, &properties); error != cudaSuccess) {
+  Buffer& buffer = buffers[{device, stream}];
+  if (const auto wanted = static_cast<std::uint64_t>(count); buffer.count < wanted) {
+    cudaStreamCaptureStatus capture{};
+    if (const auto error = cudaStreamIsCapturing(stream, &capture); error != cudaSuccess) {
       return error;
     }
-    std::uint64_t kept = UINT64_MAX;
-    if (const auto error = cudaMemPoolSetAttribute(fresh, cudaMemPoolAttrReleaseThreshold, &kept);
+    if (capture != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
+    Buffer larger{.count = std::bit_ceil(wanted)};
+    if (const auto error = cudaMalloc(&larger.memory, larger.count * sizeof(float));
         error != cudaSuccess) {
       return error;
     }
-    here = fresh;
+    buffer = larger;
   }
-  pool = here;
+  scales = buffer.memory;
   return cudaSuccess;
 }
 
@@ -51,18 +63,9 @@ template <class Launch>
 cudaError_t with_fp32_scales(const Problem& problem, cudaStream_t stream, Launch launch) {
   const std::int64_t blocks = (problem.n + problem.block_size - 1) / problem.block_size;
   if (blocks == 0) return cudaSuccess;
-  cudaMemPool_t pool = nullptr;
-  if (const auto error = scale_pool(pool); error != cudaSuccess) return error;
   float* absmax = nullptr;
-  // Within a stream capture this becomes a node of the graph, which keeps the memory.
-  if (const auto error = cudaMallocFromPoolAsync(reinterpret_cast<void**>(&absmax),
-                                                 blocks * sizeof(float), pool, stream);
-      error != cudaSuccess) {
-    return error;
-  }
-  const cudaError_t launched = launch(absmax, blocks);
-  const cudaError_t freed = cudaFreeAsync(absmax, stream);
-  return launched != cudaSuccess ? launched : freed;
+  if (const auto error = fp32_scales(blocks, stream, absmax); error != cudaSuccess) return error;
+  return launch(absmax, blocks);
 }
 
 }  // namespace reprolab::nf4

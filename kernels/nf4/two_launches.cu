@@ -43,6 +43,9 @@ const Register<Problem> registered{{
     .contract = {},
     .supports = supports_standard_table,
     .launch = launch,
+    .code_files = [](int) -> std::vector<std::string> {
+      return {"kernels/nf4/two_launches.cu", "kernels/nf4/streaming.cu"};
+    },
 }};
 
 }  // namespace

@@ -95,6 +95,9 @@ const Register<Problem> registered{{
     .launch = launch,
     .origin = {Origin::Kind::peer, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." +
                                        std::to_string(CUBLAS_VER_MINOR)},
+    .code_files = [](int) -> std::vector<std::string> {
+      return {file_of(reinterpret_cast<const void*>(cublas().sgeam))};
+    },
 }};
 
 }  // namespace

@@ -1,6 +1,7 @@
 """Result files made by hand, as data/results.schema.json describes them."""
 
 import copy
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ def metric(name: str, samples: list[float], unit: str = "us") -> dict[str, Any]:
     return {"name": name, "unit": unit, "samples": samples}
 
 
+def code_of(target: str, kernel: str, version: str = "") -> dict[str, Any]:
+    """Of a kernel's code, which changes with `version`."""
+    digest = hashlib.sha256(f"{kernel}{version}".encode()).hexdigest()
+    return {"target": target, "sha256": {f"{kernel}.cu": digest}}
+
+
 def record(problem: dict[str, Any], kernel: str, samples: list[float] = (), **changes: Any):
     """One row; `products`: times of the matrix products of the same passes."""
     n = problem.get("n", problem.get("weights", 0))
@@ -70,6 +77,7 @@ def record(problem: dict[str, Any], kernel: str, samples: list[float] = (), **ch
         "lineage": "ours",
         "source_file": f"kernels/{problem['family']}/{kernel}.cu",
         "deviation": None,
+        "code": code_of(problem.get("arch", "sm_90"), kernel),
         "problem": problem,
         "outcome": "bit_exact",
         "reason": "",

@@ -130,6 +130,19 @@ def test_shares_and_milliseconds_of_table_1_are_those_of_an_a100(factor, expecte
         assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(ours))
 
 
+def test_a_share_is_of_one_kernel():
+    found = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
+    for record in found[1]["records"]:
+        record["code"] = made.code_of("sm_90", record["kernel"], "edited")
+    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
+    assert (v.verdict, v.ours) == ("not_testable", None)
+    assert v.reason.startswith("rows of branch_tree are of two different kernels: ")
+    for record in found[1]["records"]:
+        del record["code"]  # recorded before there were digests
+    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
+    assert (v.verdict, v.of_unknown_code) == ("reproduced", (TREE,))
+
+
 @pytest.mark.parametrize("other", [{"tokens": 64}, {"prompts": "of another file"}])
 def test_a_share_is_of_one_kind_of_run(other):
     found = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))

@@ -155,5 +155,7 @@ def stand_ins(monkeypatch):
     # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
     monkeypatch.setitem(sys.modules, "dropin", drop_in())
+    code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
+    monkeypatch.setattr("experiments.end_to_end.measure.code_of", lambda row, gpu: code)
     monkeypatch.setattr(sizes, "known", lambda: SMALL)
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)

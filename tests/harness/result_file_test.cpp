@@ -36,7 +36,9 @@ Record full_record() {
                   {Origin::Kind::peer, "bitsandbytes 0.47.0"},
                   "paper, section V-A",
                   "kernels/nf4/bitsandbytes_peer.cu",
-                  "one scale per tile"},
+                  "one scale per tile",
+                  {}},
+      .code = Code{.target = "sm_90", .sha256 = {{"libbitsandbytes.so", std::string(64, 'a')}}},
       .problem = {{"name", "qwen3-32b/batch2/fp16/b64"},
                   {"family", "nf4"},
                   {"model", "qwen3-32b"},
@@ -74,6 +76,8 @@ constexpr const char* full_record_as_json = R"({
     "lineage": "paper, section V-A",
     "source_file": "kernels/nf4/bitsandbytes_peer.cu",
     "deviation": "one scale per tile",
+    "code": {"target": "sm_90", "sha256": {"libbitsandbytes.so":
+      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
     "problem": {"name": "qwen3-32b/batch2/fp16/b64", "family": "nf4", "model": "qwen3-32b",
                 "batch": 2, "layers": 64, "launches": 448, "weights": 31205621760,
                 "block_size": 64, "nested": false, "output": "fp16"},
@@ -131,7 +135,7 @@ TEST(Record, SurvivesTheWayThroughJson) {
 
 TEST(Record, WhatIsUnknownIsNullAndListsAreNeverMissing) {
   const json record = nlohmann::ordered_json(Record{});
-  for (const char* key : {"deviation", "mismatches", "launch"}) {
+  for (const char* key : {"deviation", "code", "mismatches", "launch"}) {
     EXPECT_TRUE(record.at(key).is_null()) << key;
   }
   EXPECT_EQ(record["metrics"], json::array());

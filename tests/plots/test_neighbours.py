@@ -56,6 +56,18 @@ def test_three_counters_with_both_numbers(notes):
     assert found[-1].startswith("Changed most: by the largest factor")
 
 
+def test_counters_of_another_kernel_explain_nothing(notes, counters):
+    for row in rows_of(counters, "shared_lut"):
+        row["code"]["sha256"] = {"shared_lut.cu": "0" * 64}
+    found = line_of(notes(["shared_lut"]))
+    assert found.startswith("shared_lut: not compared: rows of shared_lut are of two different")
+    for row in rows_of(counters, "shared_lut"):
+        del row["code"]  # recorded before there were digests
+    found = notes(["shared_lut"])
+    assert "branches" in line_of(found)
+    assert any("is not known of shared_lut: recorded before" in note for note in found)
+
+
 def test_warm_times_are_not_explained_by_cold_counters(notes, shapes):
     assert notes()
     for row in shapes["records"]:

@@ -100,6 +100,7 @@ def test_numbers_by_hand(texts, mlps):
 def test_our_kernel_is_held_to_its_launches_one_by_one(mlps, write):
     ours = copy.deepcopy(row(mlps, "shared_lut"))
     ours |= {"kernel": "streaming", "key": f"{NAME}/streaming"}
+    ours["code"] = made.code_of("sm_90", "streaming")
     mlps["records"].append(ours)
     set_metric(mlps, "streaming", "kernel_time", [126000.0] * 5)
     alone = streaming_fixtures.shapes(nested=True)
@@ -116,6 +117,20 @@ def test_our_kernel_is_held_to_its_launches_one_by_one(mlps, write):
         "streaming by graphs takes 0.933 times as long as 9000 launches one by one and cold, 0.1350"
     )
     assert said()[1].startswith(f"{start} s by streaming/shapes_nested.json")
+    of_then = copy.deepcopy(alone)
+    for record in of_then["records"]:
+        del record["code"]
+    write("run/streaming", of_then)
+    assert said()[1].startswith(start)
+    assert said()[2].startswith(
+        "Whether rows of one kernel from several files are of the same code"
+    )
+    for record in of_then["records"]:
+        record["code"] = made.code_of("sm_90", record["kernel"], "edited")
+    write("run/streaming", of_then)
+    assert said()[1].startswith(
+        "streaming by graphs is not compared with launches one by one: rows"
+    )
     alone["records"] = [r for r in alone["records"] if r["problem"]["rows"] != 4096]
     write("run/streaming", alone)
     assert len(said()) == 1

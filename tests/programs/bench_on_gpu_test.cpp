@@ -49,6 +49,7 @@ TEST_F(OnGpuResultFile, OfBenchHasEveryRow) {
   for (const json& record : file["records"]) {
     EXPECT_EQ(times_of(record), is_left_out(record) ? 0u : 2u) << record["key"];
     EXPECT_EQ(record["problem"]["n"], 64192) << record["key"];
+    EXPECT_TRUE(is_left_out(record) || record["code"].is_object()) << record["key"];
     EXPECT_EQ(record["problem"]["models"], json::array({"asked for"})) << record["key"];
   }
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"results.json"});

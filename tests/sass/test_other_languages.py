@@ -96,7 +96,7 @@ def test_a_row_says_who_compiled_it(put):
     code = written.facts("STG.E.128 [R2.64], R4\nEXIT").code
     assert record(Facts(code))["origin"] == {"kind": "project", "maker": ""}
     toy = kernels.in_other_languages(put(manifest()))["toy"]
-    row = record(Facts(type(code)(toy, "sm_80", "nf4", code.function, code.resources)))
+    row = record(Facts(type(code)(toy, "sm_80", "nf4", code.function, code.resources, {})))
     assert row["origin"] == {"kind": "compiler", "maker": MADE_BY}
     assert (row["key"], row["source_file"]) == ("sm_80/toy", "kernels/nf4/triton_lut.py")
 

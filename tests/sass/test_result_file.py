@@ -10,7 +10,7 @@ import written
 from claims.errors import InputError
 from claims.evidence import machines
 from claims.provenance import checkout
-from claims.results import load
+from claims.results import Code, load
 from plots.captions import machine_notes
 from plots.cli import main
 from sass import result_file
@@ -38,6 +38,7 @@ def test_it_is_read_as_any_other(file):
     record = results.find("sm_80", "written")
     assert (record.outcome, record.reason) == ("not_verified", result_file.NOTHING_RAN)
     assert record.problem["arch"] == "sm_80"
+    assert record.code == Code("sm_80", {"kernels/nf4/written.cu": "1" * 64})
     assert not record.timed and record.bandwidth is None
     assert record.metric("sass_index_per_weight.all").samples == (1,)
     assert record.metric("sass_registers").unit == "registers"

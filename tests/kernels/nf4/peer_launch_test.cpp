@@ -112,7 +112,44 @@ TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
   EXPECT_EQ(scales_seen, std::vector<float>(701, 2.0f + problem.nested.offset));
 }
 
-/// The scales' memory then belongs to the graph, so that it can be launched again and again.
+/// Each launch on a stream finds the memory for scales that an earlier one left there.
+TEST_F(OnGpuPeerLaunch, MemoryForScalesIsKeptByStream) {
+  const auto peer = add_recording_peer("peer_keeping", keep);
+  const Tensor tensor = make_row(64 * 700, 64, true);
+  const DeviceTensor on_device(tensor.quantized);
+  const profiling::DeviceBuffer output(2 * tensor.expected.size());
+  const profiling::Stream one, other;
+  Problem whole = on_device.problem(output.data()), part = whole;
+  part.n /= 4;
+  for (const Problem& problem : {part, whole, part, whole}) {
+    ASSERT_EQ(peer.launch(problem, one.get()), cudaSuccess);
+  }
+  ASSERT_EQ(peer.launch(whole, other.get()), cudaSuccess);
+  std::vector<const void*> scales;
+  for (const PeerCall& call : calls) {
+    if (call.kind == 's') scales.push_back(call.output);
+  }
+  ASSERT_EQ(scales.size(), 5u);
+  EXPECT_NE(scales[0], scales[1]);  // was too small, and may still be a graph's
+  EXPECT_EQ(scales[2], scales[1]);
+  EXPECT_EQ(scales[3], scales[1]);
+  EXPECT_NE(scales[4], scales[1]);
+}
+
+TEST_F(OnGpuPeerLaunch, ACaptureThatWouldHaveToAllocateIsRefused) {
+  const auto peer = add_recording_peer("peer_refusing", keep);
+  const Tensor tensor = make_row(64 * 700, 64, true);
+  const DeviceTensor on_device(tensor.quantized);
+  const profiling::DeviceBuffer output(2 * tensor.expected.size());
+  const profiling::Stream stream;
+  cudaError_t refused = cudaSuccess;
+  const profiling::Graph empty(
+      stream.get(), [&] { refused = peer.launch(on_device.problem(output.data()), stream.get()); });
+  EXPECT_EQ(refused, cudaErrorStreamCaptureUnsupported);
+  EXPECT_TRUE(calls.empty());
+}
+
+/// The graph has the scales' memory of its stream, so that it can be launched again and again.
 TEST_F(OnGpuPeerLaunch, NestedScalesCanBeCapturedInAGraph) {
   const auto peer = add_recording_peer("peer_captured", keep);
   const Tensor tensor = make_row(64 * 700, 64, true);
