@@ -60,7 +60,7 @@ def speedup_table(run: Run) -> Table:
         rows += [[str(v.cell.at["batch"]), *values(run, v), *times(run, v)] for v in verdicts]
     source = run.source
     notes = [
-        f"Reproduced if, declared beforehand: {decision.criterion}.",
+        f"Reproduced if {decision.criterion}.",
         "ms: median time of all dequantizations of one forward pass, over n passes; "
         "intervals, minima and bytes per SM cycle are in table2.csv. average: mean of a model's "
         f"rows and of their interval ends. {INTERVAL_NOTE}",
