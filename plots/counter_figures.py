@@ -71,9 +71,9 @@ def instructions_figure(families: Families, recorded: bool) -> Figure:
 
 def stalls_figure(families: Families, recorded: bool) -> Figure:
     notes = [
-        "Cycles that warps wait, of all warps together, divided by the instructions issued, by reason "
-        "(not selected: could have issued too); right of each bar their sum. Where a scheduler issues "
-        "in few cycles, that is more than the warps it holds. A long bar alone is no harm: a kernel "
+        "Cycles that warps wait, of all warps together, per issued instruction, by reason (not "
+        "selected: could have issued too); right of each bar their sum. Where few instructions are "
+        "issued, that is more than the warps of a scheduler. A long bar alone is no harm: a kernel "
         "that waits for memory only has many warps waiting."
     ]
     figure = bars_figure(families, stalls_of, recorded, notes)

@@ -239,8 +239,8 @@ DERIVED_NOTES = (
     "the resident warps are there to read.",
     "Theoretical occupancy: the warps of as many blocks as fit on an SM (occupancy calculator), of "
     "the warps that it can hold.",
-    "Main stalls: the three reasons for which warps wait longest, and the cycles that they do, of all "
-    "warps together, per issued instruction (unit: warps/issue).",
+    "Main stalls: the three reasons for which warps wait longest, and the cycles that they do, of "
+    "all warps together, per issued instruction (unit: warps/issue).",
 )
 
 
