@@ -71,13 +71,14 @@ def instructions_figure(families: Families, recorded: bool) -> Figure:
 
 def stalls_figure(families: Families, recorded: bool) -> Figure:
     notes = [
-        "Warps of a scheduler that wait when one of them issues, by reason (not selected: could "
-        "have issued too); right of each bar their sum. A long bar alone is no harm: a kernel "
+        "Cycles that warps wait, of all warps together, per issued instruction, by reason (not "
+        "selected: could have issued too); right of each bar their sum. Where few instructions are "
+        "issued, that is more than the warps of a scheduler. A long bar alone is no harm: a kernel "
         "that waits for memory only has many warps waiting."
     ]
     figure = bars_figure(families, stalls_of, recorded, notes)
     for axes in figure.axes:
-        axes.set_xlabel("warps waiting at each issue")
+        axes.set_xlabel("warp-cycles waited per issued instruction")
     return figure
 
 

@@ -45,9 +45,9 @@ CSV_COLUMNS = (
 ).split()
 TERMINAL_KERNELS = 5  # that fit beside the counters' names
 SHORT_NOTE = (
-    "In brackets: the change of a count against {baseline}. Main stall: the reason for which most "
-    "warps wait, and how many of a scheduler's do when one issues. All counters, on every problem, "
-    "with their changes: the table of all counters."
+    "In brackets: the change of a count against {baseline}. Main stall: the reason for which warps "
+    "wait longest, and the cycles that they do, of all warps together, per issued instruction. All "
+    "counters, on every problem, with their changes: the table of all counters."
 )
 CHANGE_NOTE = (
     "Beside or beneath a number its change against {baseline} on the same problem: in percent, of "

@@ -149,7 +149,7 @@ def calculated(counter, measured, needs, fact, formula, without="the row does no
 
 
 def main_stalls(measured: Values, most: int = 3) -> list[Value]:
-    """The reasons for which most warps wait."""
+    """The reasons for which warps wait longest."""
     found = [v for v in measured.values() if v.counter.group == STALLS and v.number]
     found = [v for v in found if v.counter.id not in NO_WAIT]
     return sorted(found, key=lambda v: -v.number)[:most]
@@ -239,7 +239,8 @@ DERIVED_NOTES = (
     "the resident warps are there to read.",
     "Theoretical occupancy: the warps of as many blocks as fit on an SM (occupancy calculator), of "
     "the warps that it can hold.",
-    "Main stalls: the three reasons for which most warps wait when one issues, and how many wait.",
+    "Main stalls: the three reasons for which warps wait longest, and the cycles that they do, of "
+    "all warps together, per issued instruction (unit: warps/issue).",
 )
 
 

@@ -14,7 +14,7 @@ import bitsandbytes
 import torch
 
 from claims.errors import InputError
-from experiments.end_to_end import build, checkpoint, plan, prompts, rows
+from experiments.end_to_end import build, checkpoint, plan, prompts, reference, rows
 from experiments.end_to_end.advice import FASTEST, OWN, Shape, Times, Way, each_way, shapes_of, text
 from experiments.end_to_end.progress import Line
 from plots.command_line import Parser, run
@@ -69,7 +69,8 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
             where = f"{done} of {len(counts)} shapes"
             line.show(done / len(counts), where, f"products with {shape.text} weights", True)
             weights = copies(gpu, shape)
-            refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
+            expected = reference.dequantized(*weights[0])
+            refused |= {k: why for k in kernels if (why := difference(k, *weights[0], expected))}
             kernels = [k for k in kernels if k not in refused]
             for what, size in sizes.items():
                 phases[what] |= times(gpu, shape, weights, size, ways(kernels))
@@ -95,10 +96,10 @@ def copies(gpu: Any, shape: Shape) -> list[tuple[torch.Tensor, Any]]:
     return [bitsandbytes.functional.quantize_4bit(weight, **how) for _ in range(max(2, count))]
 
 
-def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
-    """Empty where the kernel's output is bitsandbytes' own, bit for bit."""
+def difference(kernel: str, codes: torch.Tensor, state: Any, expected: torch.Tensor) -> str:
+    """Empty where the kernel's output is the reference's, bit for bit."""
     try:
-        wrong = rows.count_wrong(rows.under(kernel=kernel), codes, state)
+        wrong = rows.count_wrong(rows.under(kernel=kernel), codes, state, expected)
     except torch.OutOfMemoryError:  # is not the kernel's fault
         raise
     except (RuntimeError, ValueError) as error:

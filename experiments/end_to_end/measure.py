@@ -20,7 +20,7 @@ import torch
 from claims import provenance
 from claims.end_to_end import NOTHING, PROFILE, TIMING, WALL_TIME
 from claims.errors import InputError
-from experiments.end_to_end import build, generate, parts, prompts, rows, ways
+from experiments.end_to_end import build, generate, parts, prompts, reference, rows, ways
 from experiments.end_to_end.code import code_of
 from experiments.end_to_end.plan import (
     WARM_UP,
@@ -88,7 +88,7 @@ class Bench:
         self.gpu, self.name = gpu, ""
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
-        self.kinds: list[Any] = []  # a weight of each
+        self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and what is expected
 
     def load(self, cell: Cell, choices: Choices) -> None:
         if self.name == cell.model:
@@ -104,7 +104,10 @@ class Bench:
             self.model, self.tokenizer = build.from_checkpoint(cell.model, self.gpu.device)
         build.check(self.model, plain(cell.model))
         self.facts = build.facts(self.model, plain(cell.model))
-        self.kinds = build.kinds(self.model)
+        self.kinds = [
+            (weight, reference.dequantized(weight.data, weight.quant_state))
+            for weight in build.kinds(self.model)
+        ]
         self.name = cell.model
 
     def measure(
@@ -216,11 +219,12 @@ class Bench:
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
         """What is wrong, and how many weights, in one matrix of each kind that the model has."""
-        for weight in [] if row.kind == "installed" else self.kinds:
-            count = rows.count_wrong(rows.in_place(row), weight.data, weight.quant_state)
+        for weight, expected in self.kinds:
+            state = weight.quant_state
+            count = rows.count_wrong(rows.in_place(row), weight.data, state, expected)
             if count:
-                shape = " x ".join(map(str, weight.quant_state.shape))
-                return f"{count} weights of {shape} are not bitsandbytes' own", count
+                shape = " x ".join(map(str, state.shape))
+                return f"{count} weights of {shape} are not the reference's", count
         return None
 
     def too_little(self, cell: Cell, choices: Choices) -> str:

@@ -150,7 +150,7 @@ def command_of(commands: Sequence[list[str]]) -> list[str]:
     *others, found = commands
     if all(other == found for other in others):
         return found
-    chosen = [i for i, word in enumerate(found) if word in ("--model", "--batches", "--gpus")]
+    chosen = [i for i, word in enumerate(found) if word in ("--model", "--batches")]
     return [word for i, word in enumerate(found) if i not in chosen and i - 1 not in chosen]
 
 

@@ -33,13 +33,13 @@ def under(**given: Any) -> AbstractContextManager[Any]:
     return dropin.install(**given)
 
 
-def count_wrong(in_place: AbstractContextManager[Any], codes: torch.Tensor, state: Any) -> int:
-    """How many weights differ in some bit from those that bitsandbytes itself dequantizes."""
-    own = functional.dequantize_4bit(codes, state)
+def count_wrong(
+    in_place: AbstractContextManager[Any], codes: torch.Tensor, state: Any, expected: torch.Tensor
+) -> int:
+    """How many weights differ in some bit from those that are expected: reference.dequantized."""
     with in_place:
         found = functional.dequantize_4bit(codes, state)
-    bits = torch.int16 if own.element_size() == 2 else torch.int32
-    return int((own.view(bits) != found.view(bits)).sum())
+    return int((found.view(torch.int16).flatten() != expected.to(found.device)).sum())
 
 
 def check(chosen: Sequence[Row]) -> None:

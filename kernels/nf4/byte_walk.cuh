@@ -12,12 +12,21 @@
 
 namespace reprolab::nf4 {
 
-/// Thread blocks of Width x Rows threads. Thread (x, y) takes bytes x, x + Width, ... of row y.
-template <int Width, int Rows, int BytesPerThread>
+struct NothingHeld {
+  __device__ explicit NothingHeld(const float*) {}
+  __device__ void release(float*, bool) const {}
+};
+
+/// Thread blocks of Width x Rows threads. Thread (x, y) takes bytes x, x + Width, ... of row y,
+/// BytesAtOnce of them before it stores their weights. `Held_`: what it keeps in registers beside.
+template <int Width, int Rows, int BytesPerThread, int BytesAtOnce = BytesPerThread,
+          class Held_ = NothingHeld>
 struct ByteTile {
-  static constexpr int width = Width, rows = Rows, bytes_per_thread = BytesPerThread;
+  static constexpr int width = Width, rows = Rows;
+  static constexpr int bytes_per_thread = BytesPerThread, bytes_at_once = BytesAtOnce;
   static constexpr int row_bytes = Width * BytesPerThread;
   static constexpr int tile_bytes = Rows * row_bytes;
+  using Held = Held_;
 };
 
 /// Both weights of a byte in one 32-bit store.
@@ -34,32 +43,40 @@ __global__ void __launch_bounds__(Tile::width* Tile::rows)
     byte_walk(const std::uint8_t* __restrict__ codes, const ScaleReader scales,
               Out* __restrict__ output, const Index n) {
   const unsigned x = threadIdx.x, y = Tile::rows == 1 ? 0 : threadIdx.y;
-  __shared__ float table[16];
+  __shared__ alignas(16) float table[16];
   if (x < 16 && y == 0) table[x] = constant_table.entry[x];
   __syncthreads();
 
+  typename Tile::Held held(table);
+
   const Index first_byte =
       static_cast<Index>(blockIdx.x) * Tile::tile_bytes + y * Tile::row_bytes + x;
-  // All weights are ready before the first is stored, so that all loads are in flight together.
-  // Past the end the last byte is loaded, because branches would keep the loads apart.
-  float first[Tile::bytes_per_thread], second[Tile::bytes_per_thread];
 #pragma unroll
-  for (int i = 0; i < Tile::bytes_per_thread; ++i) {
-    const Index byte = min(first_byte + i * Tile::width, (n - 1) / 2);
-    const std::uint8_t packed_codes = codes[byte];
-    const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
-    first[i] = scaled(table[first_code(packed_codes)], scale);
-    second[i] = scaled(table[second_code(packed_codes)], scale);
-  }
+  for (int begin = 0; begin < Tile::bytes_per_thread; begin += Tile::bytes_at_once) {
+    // Keeps the loads of what comes later behind the stores of what came before.
+    if (begin > 0 && 2 * (first_byte + begin * Tile::width) >= n) return;
+    // Weights are ready before the first is stored, so that their loads are in flight together.
+    // Past the end the last byte is loaded, because branches would keep the loads apart.
+    float first[Tile::bytes_at_once], second[Tile::bytes_at_once];
 #pragma unroll
-  for (int i = 0; i < Tile::bytes_per_thread; ++i) {
-    const Index byte = first_byte + i * Tile::width;
-    if (2 * byte + 1 < n) {
-      Store::pair(output, byte, first[i], second[i]);
-    } else if (2 * byte < n) {  // the last byte of an odd length holds one weight
-      output[2 * byte] = round_to<Out>(first[i]);
+    for (int i = 0; i < Tile::bytes_at_once; ++i) {
+      const Index byte = min(first_byte + (begin + i) * Tile::width, (n - 1) / 2);
+      const std::uint8_t packed_codes = codes[byte];
+      const float scale = scales.at(2 * byte);  // block sizes are even: both weights share it
+      first[i] = scaled(table[first_code(packed_codes)], scale);
+      second[i] = scaled(table[second_code(packed_codes)], scale);
+    }
+#pragma unroll
+    for (int i = 0; i < Tile::bytes_at_once; ++i) {
+      const Index byte = first_byte + (begin + i) * Tile::width;
+      if (2 * byte + 1 < n) {
+        Store::pair(output, byte, first[i], second[i]);
+      } else if (2 * byte < n) {  // the last byte of an odd length holds one weight
+        output[2 * byte] = round_to<Out>(first[i]);
+      }
     }
   }
+  held.release(table, n == 0);
 }
 
 template <class Store, class Tile, class Index, class ScaleReader, class Out>

@@ -102,8 +102,17 @@ def test_a_kernel_with_a_wrong_bit_has_no_time(tmp_path, pass_name, kernel, wron
         row = found[kernel, way]
         assert (row.outcome, row.metrics) == ("mismatch", {})
         assert row.mismatches == wrong
-        assert row.reason == f"{wrong} weights of 128 x 128 are not bitsandbytes' own"
+        assert row.reason == f"{wrong} weights of 128 x 128 are not the reference's"
         assert found["streaming", way].outcome == "bit_exact"
+
+
+def test_a_wrong_bit_that_all_rows_have_is_seen(tmp_path, monkeypatch):
+    own = bitsandbytes.functional.dequantize_4bit
+    wrong = lambda *a, **k: on_cpu.last_bit(own(*a, **k))  # noqa: E731
+    monkeypatch.setattr(bitsandbytes.functional, "dequantize_4bit", wrong)
+    found = run(tmp_path, "qwen3-32b")
+    assert {row.outcome for row in found.values()} == {"mismatch"}
+    assert {row.mismatches for row in found.values()} == {169}
 
 
 def test_a_kernel_that_gives_other_tokens_later_has_no_time(tmp_path, monkeypatch):

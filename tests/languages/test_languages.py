@@ -300,6 +300,15 @@ def test_what_was_built_rounds_as_the_format_asks(language):
         assert ".local" not in text and "fma." not in text
 
 
+def test_only_one_form_that_was_built_stores_before_everything_is_loaded():
+    forms = {"mojo_packed_512": False, "mojo_packed_512_store_each": True}
+    for facts, ptx in built("mojo", "nf4"):
+        if facts["kernel"] in forms:
+            text = ptx.read_text()
+            is_after = text.rfind("ld.global") > text.find("st.global")
+            assert is_after == forms[facts["kernel"]], ptx.name
+
+
 @pytest.mark.parametrize("language", languages.LANGUAGES)
 def test_what_was_built_is_accepted_by_ptxas_without_spills(language, tmp_path):
     for _, ptx in built(language, "nf4"):

@@ -1,0 +1,29 @@
+# mojo_packed_512 in the order in which the words of the post come: a thread decodes a byte and
+# stores its two weights before it loads its second byte.
+#
+# Source: D. Robertson's post: its final kernel, each byte stored before the next is loaded, in
+#         Mojo; "calculate two weights, pack them into a 32-bit integer, and write once", unrolled
+#         by hand to two bytes per thread. That mojo_packed_512 loads both first is ours: the post
+#         leaves the order open.
+# Bound:  latency: nothing of the second byte is in flight while the first is waited for.
+# Launch: 512 threads for 2048 weights.
+# Alone:  make bench KERNEL=mojo_packed_512_store_each
+from decode import *
+from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx
+from std.utils import StaticTuple
+
+
+@export("nf4")
+@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](512))
+def packed_512_store_each(
+    codes: Bytes, table: Floats, absmax: Floats, scale_codes: Bytes, map: Floats, output: Weights,
+    n: Int32, shift: Int32, second_shift: Int32, offset: Float32,
+) abi("C"):
+    var entries = shared_table(table)
+    var scales = Scales(absmax, scale_codes, map, shift, second_shift, offset)
+    var first_byte = Int32(block_idx.x) * 1024 + Int32(thread_idx.x) // 128 * 256
+    first_byte += Int32(thread_idx.x) % 128
+    comptime for half in range(2):
+        var byte = first_byte + Int32(128 * half)
+        if 2 * byte < n:
+            write_pair(output, decoded_pair(codes, entries, scales.at(2 * byte), byte), byte, n)

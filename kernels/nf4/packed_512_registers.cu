@@ -1,0 +1,26 @@
+// packed_512 with the registers per thread that the post assumes: 37 to 40 from Ampere on, not 20.
+// Of the 64 warps of a multiprocessor, three blocks of 512 threads then fill 48, and a single block
+// of packed_1024_registers 32.
+//
+// Source: D. Robertson's post: "With high register pressure, you fit one block per SM, leaving you
+//         with 32 warps", and 512-thread blocks "allowing 3-4 blocks per SM". Its code is not known
+//         to need as many; the registers held are ours, so that what it says of them can be tried.
+// Bound:  latency, as in packed_512, with fewer warps to hide it.
+// Alone:  make bench KERNEL=packed_512_registers
+#include "kernels/nf4/byte_walk.cuh"
+#include "kernels/nf4/held_table.cuh"
+
+namespace reprolab::nf4 {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "packed_512_registers",
+    .lineage = "D. Robertson's post: 512 threads, with the registers that it assumes",
+    .source_file = "kernels/nf4/packed_512_registers.cu",
+    .contract = {},
+    .supports = supports_packed_stores,
+    .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2, 2, HeldTable>>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4
