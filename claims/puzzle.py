@@ -32,7 +32,11 @@ def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
     ours, reason = gain(case, slow, fast)
     verdict = rules.NOT_REPRODUCED if ours.high < 1 else rules.UNDECIDED
     verdict = rules.REPRODUCED if ours.low > 1 else verdict
-    return Finding(verdict, reason, ours.value, ours.interval)
+    seconds = [
+        median / 1e6 for kernel in (slow, fast) for median in case.medians(kernel, WALL_TIME)
+    ]
+    short = "{:.3f} s become {:.3f} s".format(*seconds)
+    return Finding(verdict, reason, ours.value, ours.interval, short)
 
 
 def gain(case: Case, slow: str, fast: str) -> tuple[Estimate, str]:
@@ -73,7 +77,7 @@ def gain_over_peer(
     peer = case.rows.measured(case.cell.at["library"], {}, WALL_TIME)
     ratio = stats.ratio(peer.summary_of(WALL_TIME), ours.summary_of(WALL_TIME))
     found = rules.judge(case, ratio, value, tolerance_percent)
-    rows, short = [peer, ours], ", ".join(map(in_seconds, (peer, ours)))
+    rows, short = [peer, ours], f"{ratio.value:.2f} x over {peer.kernel}"
     with suppress(NotTested, NotTestable):  # the same kernel in CUDA decides nothing
         rows.append(case.rows.measured(twin, {}, WALL_TIME))
     reason = ", ".join(map(in_seconds, rows)) + by_graphs(peer, ours)
@@ -126,13 +130,13 @@ def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Fin
         f"of the {span(held, 1)} warps that a multiprocessor of this {launches.results.gpu} holds, "
         f"there can be {' and '.join(words)} on average"
     )
-    short = " and ".join(f"{span(active[k])} warps of {k}" for k in fit) + " are resident"
+    short = f"{' and '.join(span(active[k]) for k in fit)} warps are resident"
     ours = stats.pool(resident)
     limited = all(100 * n <= most * all_ for n, all_ in zip(fit[slow], held, strict=True))
     if not limited:
         of_slow = [launch_of(launches.verified(slow, at)) for at in case.cell.places]
         registers = span([launch["registers"] for launch in of_slow], 1)
-        short = f"{registers} registers a thread of {slow} are not the pressure that it names"
+        short = f"{registers} registers per thread of {slow} limit no block"
         reason += f"; {short}"
         return Finding(rules.NOT_TESTABLE, reason, ours.value, ours.interval, short)
     verdict = rules.reproduced_if(all(ratio.low > 1 for ratio in resident))

@@ -76,9 +76,11 @@ def in_seconds(us: Summary | None) -> str:
 
 
 def brief(run: Run) -> list[Measured]:
-    """The fastest rows, the peers', Triton's, and what the post's claim is about."""
-    claimed = run.decision("mojo-1.07-1.84").claim.arguments
-    names = (claimed["fast"], claimed["twin"])
+    """The fastest rows, the peers', Triton's, and what the post's claim is about, as it may be
+    read.
+    """
+    claimed = [c.arguments for c in run.decision("mojo-1.07-1.84").claim.comparisons]
+    names = {given[name] for given in claimed for name in ("fast", "twin")}
     return [
         m
         for m in puzzle_rows(run)

@@ -11,7 +11,7 @@ BASELINE, SUBJECT, READER = "branch_tree", "shared_lut", "global_lut"
 OTHER_FILL, IMMEDIATES, CONSTANT = "shared_lut_cooperative", "shared_lut_immediates", "constant_lut"
 PER_LAYER, PAPERS_GPU, THIS_GPU = "layer all", "sm_80", "this GPU"
 INDEX, WHOLE = "the index computation", "all of the kernel"
-TREE, FILL = "the baseline's tree of literals", "literals that fill the table"
+TREE, FILL = "the baseline's tree", "literals that fill the table"
 OF_BYTES, OF_WEIGHTS = "tiles of 512 bytes", "tiles of 512 weights"
 CLAIMS = {
     "instructions-71": ((PAPERS_GPU, INDEX), (THIS_GPU, INDEX), (PER_LAYER, WHOLE)),

@@ -136,11 +136,11 @@ def test_a_share_is_of_one_kernel():
         record["code"] = made.code_of("sm_90", record["kernel"], "edited")
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
     assert (v.verdict, v.ours) == ("not_testable", None)
-    assert v.reason.startswith("rows of branch_tree are of two different kernels: ")
+    assert "rows of branch_tree are of two different kernels: " in v.reason
     for record in found[1]["records"]:
         del record["code"]  # recorded before there were digests
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
-    assert (v.verdict, v.of_unknown_code) == ("reproduced", (TREE,))
+    assert (v.verdict, v.ours, v.of_unknown_code) == ("not_testable", pytest.approx(37.4), (TREE,))
 
 
 @pytest.mark.parametrize("other", [{"tokens": 64}, {"prompts": "of another file"}])

@@ -44,13 +44,13 @@ RECORDED_AS = {
     "reproduced": """kernel-speedup end-to-end throughput larger-models amdahl instructions-71
         small-batches-gain-more seven-to-two compact-binary no-divergence smem-64-bytes token-exact
         batch-invariant broadcast-no-conflicts immediates-icache constant-broadcast more-ilp
-        plug-and-play two-bytes mojo-1.07-1.84 mojo-is-cuda-like swizzle batched""",
+        plug-and-play two-bytes threads-512 mojo-1.07-1.84 mojo-is-cuda-like swizzle batched""",
     "not_reproduced": """peak-at-32 occupancy-2-3 memory-bound single-thread-fill model-size
         shared-memory-makes-it memory-4x swizzle-conflicts""",
     "premise_false": """thirty-to-forty tables-agree latency-12-15 lut-traffic-64 constant-cache
         environment blocks-3-4 correct""",
     "undecided": "qmatmul-72",
-    "not_testable": """dequantization-overhead kernel-latency accuracy packed-stores threads-512
+    "not_testable": """dequantization-overhead kernel-latency accuracy packed-stores
         l2-explains-l4 seconds bandwidth lineage triton puzzle-target 84-percent speeds""",
 }
 

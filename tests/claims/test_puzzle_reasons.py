@@ -43,7 +43,8 @@ def occupied(fit=(4, 2), achieved=(90.0, 80.0), holds=64):
 
 def threads_512(*found):
     decided = made.decided(*found)
-    return decided["threads-512", ""], decided["threads-512", LAYER]
+    reading = "kernels as they compile"
+    return decided["threads-512", "", reading], decided["threads-512", LAYER, reading]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_the_reason_has_what_fits_and_what_is_there():
     assert threads_512(*occupied())[1].reason == (
         "of the 64 warps that a multiprocessor of this NVIDIA H200 holds, there can be 64 with "
         "packed_1024, of which 51.2 are there and 64 with packed_512, of which 57.6 are there on "
-        "average; 48 registers a thread of packed_1024 are not the pressure that it names"
+        "average; 48 registers per thread of packed_1024 limit no block"
     )
 
 

@@ -94,7 +94,7 @@ def test_the_recorded_run(run):
     text, files = run(RECORDED)
     assert set(files) == names_of("-h200")
     assert text.startswith("+--")
-    assert "| Recorded run of NVIDIA H200, 2026-11-22. Not measured on this machine. |" in text
+    assert "| Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. |" in text
     assert max(map(len, text.splitlines()[:-1])) <= 100
     assert f"{len(waiting())} claims: " in text
     ledger = files["claims-h200.md"]

@@ -96,7 +96,7 @@ def test_the_ledger_names_it_under_the_machines(file, tmp_path, capsys):
     assert main(["claims", "--results", str(tmp_path), "--output", str(tmp_path / "out")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "what was measured on NVIDIA H200" in shown
-    assert "counters, sass: compiled by nvcc 13.0.88 for 80, not run;" in shown
+    assert "counters/sass: compiled by nvcc 13.0.88 for 80, not run;" in shown
 
 
 SPOILED = [

@@ -132,7 +132,7 @@ def test_the_drop_in_is_built_for_all_that_nvcc_has_or_for_what_is_given(checkou
     ):
         done = make(checkout, "dropin", f"ARCH={arch}", PATH=path)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == f"dropin {asked} reprolab_nf4_dropin\n{built} {said}\n"
+        assert done.stdout == f"dropin {asked} reprolab_nf4_dropin code_digest\n{built} {said}\n"
     assert not list(checkout.rglob("injected"))
 
 
