@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from claims import rules, stats
-from claims.counters import issue_ns_per_weight
+from claims.arithmetic import issue_ns_per_weight
 from claims.evidence import NotTestable, NotTested
 from claims.published import Cell, Source, look_up
 from claims.results import KERNEL_TIME

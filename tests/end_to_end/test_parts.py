@@ -6,7 +6,7 @@ from experiments.end_to_end.plan import Cell
 
 def test_the_command_of_several_parts_measures_all_of_them():
     words = ["python", "-m", "e", "timing", "--peer", "a.so", "--output", "t.json", "--gpus", "2,3"]
-    one, other = ([*words, "--gpus", "2,3", "--model", name] for name in ("a", "b"))
+    one, other = ([*words, "--model", name] for name in ("a", "b"))
     assert parts.command_of([one, one]) == one
     assert parts.command_of([one, other]) == words
     assert parts.command_of([[*words, "--batches", "2"], words]) == words
