@@ -53,8 +53,10 @@ class PassClocks : public testing::Test {
   const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, any_gpu_{"FAKE_NVML_ANY_GPU", "1"},
       sm_{"FAKE_NVML_SM_MHZ", "1410"};
   /// Nothing that a real NVML could know.
-  const Machine machine_{
-      .gpu = {}, .pci_bus_id = "test-" + std::to_string(getpid()), .uuid = "", .free = {}};
+  const Machine machine_{.gpu = {{"compute_capability", "9.0"}},
+                         .pci_bus_id = "test-" + std::to_string(getpid()),
+                         .uuid = "",
+                         .free = {}};
   mutable std::string said_;
 };
 
