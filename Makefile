@@ -29,6 +29,8 @@ GPU_HALF := $(filter-out cpu asan,$(PRESET))
 export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),this machine has no GPU)
 # Empty where nothing can be measured.
 export MEASURE := $(GPU_HALF)
+# Of the user's shell, and not for ours.
+unexport CDPATH GLOBIGNORE BASH_ENV
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 

@@ -4,7 +4,6 @@ Runs in the virtual environment that has the compiler. Beside the PTX of each ke
 KERNEL.json, which experiments/harness/compiled_kernels.cpp reads.
 """
 
-import argparse
 import importlib
 import json
 import re
@@ -23,6 +22,7 @@ from languages.compiled import (
     kernel_file,
     variant_facts,
 )
+from plots.command_line import Parser
 
 LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 
@@ -109,7 +109,7 @@ def build_kernel(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="languages")
+    parser = Parser(prog="languages")
     parser.add_argument("language", choices=LANGUAGES)
     parser.add_argument("--arch", default="")
     parser.add_argument("--check", action="store_true", help="compile nothing; needs no compiler")

@@ -17,6 +17,14 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
+    def parse_known_args(self, args=None, namespace=None):
+        """argparse takes "--option=--" for an option without a value, and gives an empty list."""
+        given = sys.argv[1:] if args is None else list(args)
+        for word in given[: given.index("--")] if "--" in given else given:
+            if word.startswith("--") and word.endswith("=--"):
+                self.error(f"argument {word[:-3]}: '--' is no value")
+        return super().parse_known_args(given, namespace)
+
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
     """Calls what the parser has set as `run`; what is wrong for a user is one line and status 2.

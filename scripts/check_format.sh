@@ -2,6 +2,7 @@
 # Formatting of C++ (clang-format) and Python (ruff), by the versions in requirements.txt.
 # --fix writes; without it, anything unformatted is named and the exit status is 1.
 set -euo pipefail
+unset CDPATH GLOBIGNORE # they would change where cd goes, and what a pattern finds
 cd "$(dirname "$0")/.."
 
 # In an environment of its own: versions format differently, and a system's may be any.

@@ -1,11 +1,12 @@
 """What users hand to `make`: nothing of it is shell text, and faults are one line."""
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from front_door import ECHO, HOSTILE, make, own_environment, program, reproduce, run
+from front_door import ECHO, HOSTILE, ROOT, make, own_environment, program, reproduce, run
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -272,3 +273,33 @@ def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     while status.exists() and "(zombie)" not in status.read_text():
         assert time.monotonic() < ended, "the program runs on"
         time.sleep(0.01)
+
+
+def test_cdpath_leads_no_command_into_another_folder(checkout, tmp_path):
+    """`cd scripts/..` goes where CDPATH finds a folder scripts first."""
+    other = tmp_path / "other"
+    (other / "scripts").mkdir(parents=True)
+    (other / "build").mkdir()
+    (other / "build/kept").touch()
+    for arguments in (["clean"], ["sass", "KERNEL=x", "ARCH=90"]):
+        done = make(checkout, *arguments, CDPATH=str(other), GLOBIGNORE="*")
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+    assert (other / "build/kept").exists() and not (checkout / "build/cpu").exists()
+    done = run(checkout, "scripts/sass", CDPATH=str(other), KERNEL="x", ARCH="90")
+    assert done.stdout.startswith("<-m>\n<sass>\n<show>\n")
+
+
+def test_a_folder_for_temporary_files_is_no_command(checkout, tmp_path):
+    place = tmp_path / "x'; touch injected; '"
+    place.mkdir()
+    run(checkout, "scripts/deps", "build", TMPDIR=str(place))
+    assert not list(tmp_path.rglob("injected")) and not list(place.iterdir())
+
+
+@pytest.mark.parametrize("module", ["sass", "ncu", "plots", "languages"])
+def test_two_hyphens_are_no_value(module):
+    words = {"sass": ["facts", "--output=--"], "ncu": ["check", "--kernel=--"]}
+    words |= {"plots": ["claims", "--output=--"], "languages": ["mojo", "--arch=--", "--check"]}
+    done = run(ROOT, sys.executable, "-m", module, *words[module])
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("'--' is no value")
