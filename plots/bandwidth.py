@@ -1,13 +1,26 @@
 """Bandwidth per problem and kernel, for any family of kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
-from plots.tables import BEST, KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
+from plots.tables import (
+    BEST,
+    CODE,
+    NONE,
+    WORDS,
+    Cell,
+    Column,
+    Get,
+    Table,
+    at,
+    column,
+    data_of,
+    unseen,
+)
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
@@ -140,32 +153,27 @@ def describe(problem: dict[str, Any]) -> str:
     return f"{problem['name']}: {users}" if users else problem["name"]
 
 
-def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
-    """Every problem and kernel of a file; speed-ups where a baseline is named."""
-    columns = [KERNEL, *words("outcome"), *numbers("median us", "interval us")]
-    columns += [Column("min us", detail=bool(baseline)), *numbers("n", "GB/s", "B/cycle", "copy %")]
-    columns += numbers(*[f"over {baseline}"] * bool(baseline), wrap=len("9.99 (9.99-9.99)"))
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
-    for problem in results.problems():
-        rows.append(Group(describe(problem)))
-        for m in measure(results, problem["name"], baseline):
-            rows.append(display(m)[: len(columns)])
-            data.append({"problem": problem["name"]} | csv_row(m))
-    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE, BEST_NOTE]
-    notes += [RATIO_NOTE] * bool(baseline)
-    return Table(name, title, columns, rows, data, notes, machine_notes(results))
+def outcome_cell(m: Measured) -> Cell | str:
+    return "fastest ceiling" if m.record is m.ceiling and m.record.summary else m.outcome
 
 
-def display(m: Measured) -> list[Cell | str]:
-    r, s = m.record, m.record.summary
-    if s is None:
-        return [r.kernel, m.outcome, *[NONE] * 8]
-    outcome = "fastest ceiling" if r is m.ceiling else m.outcome
-    times = [significant(s.median), f"{significant(s.low)}-{significant(s.high)}"]
-    times += [significant(s.min), str(s.n)]
-    speeds = [speed_cell(m), cycle_text(m), share_text(m), over_text(m.ratio)]
-    return [r.kernel, outcome, *times, *speeds]
+def interval_text(m: Measured) -> str:
+    s = m.record.summary
+    return f"{significant(s.low)}-{significant(s.high)}" if s else NONE
+
+
+def speed_cell(m: Measured) -> Cell:
+    """GB/s: best, and with its footnotes."""
+    return Cell(NONE if m.gb_s is None else f"{m.gb_s:.0f}", m.marks, m.best)
+
+
+def cycle_text(m: Measured) -> str:
+    return CYCLE.cell(m)
+
+
+def share_text(m: Measured) -> str:
+    """The copy's bandwidth that a row reaches, in percent."""
+    return COPY_SHARE.cell(m)
 
 
 def over_text(found: Estimate | None) -> str:
@@ -177,39 +185,84 @@ def over_text(found: Estimate | None) -> str:
     return "{:.2f} ({:.2f}-{:.2f})".format(found.value, *found.interval)
 
 
-def speed_cell(m: Measured) -> Cell:
-    """GB/s: best, and with its footnotes."""
-    return Cell(NONE if m.gb_s is None else f"{m.gb_s:.0f}", m.marks, m.best)
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
-def cycle_text(m: Measured) -> str:
-    found = m.record.bytes_per_cycle
-    return NONE if found is None else significant(found, 3)
-
-
-def share_text(m: Measured) -> str:
-    """The copy's bandwidth that a row reaches, in percent."""
-    return NONE if m.of_copy is None else f"{100 * m.of_copy:.1f}"
-
-
-def time_columns(s: Summary | None, prefix: str = "") -> dict[str, object]:
+def time_data(of: Get, prefix: str = "") -> Column:
     """For a CSV: a summary in microseconds, empty where no time may be shown."""
-    values = (s.median, s.low, s.high, s.min) if s else (None,) * 4
-    names = (f"{prefix}{name}_us" for name in ("median", "low", "high", "min"))
-    return dict(zip(names, values, strict=True))
+
+    def end(name: str) -> Get:
+        return lambda row: getattr(of(row), name, None)
+
+    return unseen(**{f"{prefix}{name}_us": end(name) for name in ("median", "low", "high", "min")})
+
+
+# Of a Measured.
+NAME = Column(
+    "kernel",
+    at("record.kernel"),
+    {"kernel": at("record.kernel"), "origin": at("record.origin"), "maker": at("record.maker")},
+    **CODE,
+)
+OUTCOME = Column(
+    "outcome",
+    outcome_cell,
+    {"outcome": at("record.outcome"), "reason": lambda m: m.record.reason or m.record.deviation},
+    **WORDS,
+)
+MEDIAN = column("median us", "record.summary.median", significant, "median_us")
+INTERVAL = Column(
+    "interval us",
+    interval_text,
+    {"low_us": at("record.summary.low"), "high_us": at("record.summary.high")},
+)
+MIN = column("min us", "record.summary.min", significant, "min_us")
+SAMPLES = column("n", "record.summary.n", str, "n")
+BYTES = unseen(bytes="record.bytes_moved")
+GB_S = Column("GB/s", speed_cell, {"gb_per_s": at("gb_s")})
+CYCLE = column("B/cycle", "record.bytes_per_cycle", lambda b: significant(b, 3), "bytes_per_cycle")
+COPY_SHARE = column("copy %", "of_copy", percent, "share_of_copy")
+CEILING_SHARE = unseen(share_of_ceiling="of_ceiling")
+OVER = Column(
+    "over",
+    lambda m: over_text(m.ratio),
+    {
+        "speedup": at("ratio.value"),
+        "speedup_low": at("ratio.low"),
+        "speedup_high": at("ratio.high"),
+        "difference_seen": lambda m: int(m.ratio.differs_from_one) if m.ratio else None,
+    },
+    wrap=len("9.99 (9.99-9.99)"),
+)
+REST = unseen(
+    best=lambda m: int(m.best),
+    sm_mhz="record.sm_mhz",
+    sm_clock_is_lower=lambda m: int(bool(m.clock)),
+    source_file="record.source_file",
+)
+EVERYTHING = (NAME, OUTCOME, MEDIAN, INTERVAL, MIN, SAMPLES, BYTES, GB_S, CYCLE, COPY_SHARE)
+EVERYTHING = (*EVERYTHING, CEILING_SHARE, OVER, REST)
+PROBLEM = unseen(problem="record.problem.name")
+
+
+def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
+    """Every problem and kernel of a file; speed-ups where a baseline is named."""
+    shown = {MIN: replace(MIN, detail=bool(baseline))}
+    shown[OVER] = replace(OVER, name=f"over {baseline}", cell=OVER.cell if baseline else None)
+    columns = [PROBLEM, *(shown.get(c, c) for c in EVERYTHING)]
+    groups = {describe(p): measure(results, p["name"], baseline) for p in results.problems()}
+    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE, BEST_NOTE]
+    notes += [RATIO_NOTE] * bool(baseline)
+    return Table.of(name, title, columns, groups, notes, machine_notes(results))
 
 
 def csv_row(m: Measured) -> dict[str, object]:
     """What became of a row, its times, and what they come to."""
-    r, ends = m.record, (None,) * 4
-    found: dict[str, object] = {"kernel": r.kernel, "origin": r.origin, "maker": r.maker}
-    found |= {"outcome": r.outcome, "reason": r.reason or r.deviation} | time_columns(r.summary)
-    found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
-    found |= {"gb_per_s": m.gb_s, "bytes_per_cycle": r.bytes_per_cycle}
-    found |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
-    if m.ratio:
-        ends = (m.ratio.value, *m.ratio.interval, int(m.ratio.differs_from_one))
-    names = ("speedup", "speedup_low", "speedup_high", "difference_seen")
-    found |= dict(zip(names, ends, strict=True))
-    found |= {"best": int(m.best), "sm_mhz": r.sm_mhz, "sm_clock_is_lower": int(bool(m.clock))}
-    return found | {"source_file": r.source_file}
+    (found,) = data_of(EVERYTHING, [m])
+    return found
+
+
+def time_columns(s: Summary | None, prefix: str = "") -> dict[str, object]:
+    (found,) = data_of([time_data(lambda s: s, prefix)], [s])
+    return found

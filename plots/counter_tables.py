@@ -161,7 +161,7 @@ def full_table(
     every = [c for by_kernel in found.values() for c in by_kernel.values()]
     counters = {n: v.counter for c in every for n, v in c.values.items()}
     zero = {n for n in counters if all(is_zero(c.values.get(n)) for c in every)}
-    columns = [Column("counter", "l", wrap=12), Column("unit", "l", detail=True)]
+    columns = [Column("counter", align="l", wrap=12), Column("unit", align="l", detail=True)]
     for i, kernel in enumerate(kernels):
         columns.append(Column(kernel, wrap=1, detail=i >= TERMINAL_KERNELS))
     rows: list[Row | Group] = []
@@ -264,7 +264,7 @@ def csv_rows(c: Counted, family: Family) -> list[dict[str, object]]:
 def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table:
     """The counters that a user named, one row per kernel and counter."""
     family = family_of(results)
-    columns = [KERNEL, Column("counter", "l", wrap=1, code=True), *numbers("value")]
+    columns = [KERNEL, Column("counter", align="l", wrap=1, code=True), *numbers("value")]
     columns += numbers(f"over {family.baseline}") * bool(family.baseline) + words("unit")
     rows: list[Row | Group] = []
     data: list[dict[str, object]] = []

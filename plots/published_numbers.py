@@ -8,7 +8,7 @@ from claims.published import look_up
 from claims.stats import significant
 from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
 
-COLUMNS = [*words("claim", "of what"), Column("unit", "l")]
+COLUMNS = [*words("claim", "of what"), Column("unit", align="l")]
 COLUMNS += numbers("source", "ours", "interval", "difference")
 
 

@@ -8,8 +8,8 @@ from plots.bandwidth import Measured
 from plots.tables import NONE, Cell, Column, Row, numbers
 
 WINNER = [
-    Column("fastest form", "l", wrap=1, code=True),
-    Column("in the code", "l", wrap=1, code=True, detail=True),
+    Column("fastest form", align="l", wrap=1, code=True),
+    Column("in the code", align="l", wrap=1, code=True, detail=True),
     *numbers("GB/s (interval)", "copy %", "equal", "now GB/s", "now copy %", "gain %", wrap=1),
 ]
 

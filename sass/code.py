@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from claims.errors import InputError
 from sass import cubin, digests, tools
 from sass.flow import Flow, flow_of
 from sass.kernels import FAMILIES, Kernel
-from sass.parse import Function, parse
+from sass.parse import SECTION, Function, parse
 
 # From compute capability 9.0 on, cuobjdump counts what CUDA keeps for itself in each block.
 SYSTEM_SHARED, SYSTEM_SHARED_BYTES = b".nv.shared.reserved.0", 1024
@@ -58,12 +58,20 @@ def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
         return None
     names = dict(zip(usage, demangled(list(usage)), strict=True))
     symbol = choose(kernel, names, wanted)
-    disassemble = [tools.nvdisasm(), "--print-code", "--print-line-info-inline", file]
-    function = parse(tools.output_of(disassemble), symbol)
+    function = parse(listings_of(file)[symbol], symbol)
     # Of PTX, its own digest: the driver makes the code that runs.
     digest = digests.of(kernel.ptx[arch] if kernel.maker else file)
     part = kernel.ptx[arch].name if kernel.maker else kernel.source_file
     return Code(kernel, arch, names[symbol], function, usage[symbol], {part: digest})
+
+
+@lru_cache(maxsize=8)  # as many architectures of one file
+def listings_of(file: Path) -> dict[str, str]:
+    """What nvdisasm prints of a file, by the mangled name of each kernel."""
+    text = tools.output_of([tools.nvdisasm(), "--print-code", "--print-line-info-inline", file])
+    found = list(re.finditer(SECTION, text))
+    ends = [*(section.start() for section in found[1:]), len(text)]
+    return {s[1]: text[s.start() : end] for s, end in zip(found, ends, strict=True)}
 
 
 def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:

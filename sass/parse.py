@@ -9,7 +9,7 @@ from claims.errors import InputError
 
 INSTRUCTION_BYTES = 16  # since compute capability 7.0
 
-SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
+SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)", re.MULTILINE)
 LABEL = re.compile(r"(\S+):$")
 INSTRUCTION = re.compile(
     r"/\*(?P<address>[0-9a-f]{4,})\*/\s+"

@@ -29,7 +29,7 @@ KEPT = (  # what tables calculate with comes first, and is damaged
     "pipe_fp16",
     counters_fixtures.EXTRA,
 )
-EVERY = 100  # of the variants that have tables, one's figures are drawn too
+EVERY = 20  # of the variants that have tables, one's figures are drawn too
 
 
 def few(name):
@@ -93,4 +93,4 @@ def test_every_field(name, write):
             assert str(error).isprintable() and len(str(error)) < 1000, what
         except Exception as error:
             raise AssertionError(f"{name}: {what}") from error
-    assert refused > 1000 and shown > 100
+    assert refused > 1000 / damaged.SAMPLED and shown > 100 / damaged.SAMPLED

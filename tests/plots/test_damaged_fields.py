@@ -1,4 +1,6 @@
-"""Result files with one damaged field: all is as it should be, or an error of one line."""
+"""Result files with one damaged field: all is as it should be, or an error of one line.
+FUZZ=all tries every field in every way.
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +20,7 @@ from plots.output import table_files
 from plots.single_files import kernel_list
 from plots.tables import Table
 
-EVERY = 100  # of the variants that have tables, one's figures are drawn too
+EVERY = 20  # of the variants that have tables, one's figures are drawn too
 
 
 def tables_of(name: str, folder: Path) -> list[Table]:
@@ -63,7 +65,7 @@ def test_every_field(name, folder):
             assert str(error).isprintable() and len(str(error)) < 1000, what
         except Exception as error:
             raise AssertionError(f"{name}: {what}") from error
-    assert refused > 1000 and shown > 100
+    assert refused > 1000 / damaged.SAMPLED and shown > 100 / damaged.SAMPLED
 
 
 @pytest.mark.parametrize("experiment", names())
