@@ -13,7 +13,7 @@ highlights: sentences for the terminal and the page.
 """
 
 import argparse
-import importlib
+import importlib.util
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -70,8 +70,8 @@ def names() -> list[str]:
 
 def experiment(name: str) -> Any:
     """The module that knows the experiment."""
-    if not Path(__file__).with_name(f"{name}.py").exists():
-        raise InputError(f"experiments/{name} has a file passes, but there is no plots/{name}.py")
+    if importlib.util.find_spec(f"plots.{name}") is None:
+        raise InputError(f"experiments/{name} has a file passes, but there is no plots/{name}")
     return importlib.import_module(f"plots.{name}")
 
 

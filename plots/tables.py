@@ -172,7 +172,7 @@ class Table:
 def data_of(columns: Iterable[Column], rows: Iterable[Any]) -> list[dict[str, object]]:
     """The CSV's values of the rows."""
     getters = {key: get for c in columns for key, get in c.data.items()}
-    return [{key: get(row) for key, get in getters.items()} for row in rows]
+    return [{key: get(row) for key, get in getters.items()} for row in rows if getters]
 
 
 def cells(row: Row, footnotes: list[str]) -> Iterator[tuple[Cell, str]]:

@@ -13,7 +13,7 @@ from plots import ladder
 from plots.cli import main
 from plots.experiments import load_run
 from plots.figures import house_style
-from plots.ladder_steps import LADDERS
+from plots.ladder.steps import LADDERS
 
 LAYER = "28672x8192/fp16/b64"
 

@@ -1,10 +1,9 @@
 """Experiment ladder: what there is to see of it."""
 
 from plots.experiments import Run
-from plots.ladder_figures import sizes_figure, steps_figure
-from plots.ladder_sizes import sizes_table
-from plots.ladder_steps import LADDERS, rungs
-from plots.ladder_table import ladder_table
+from plots.ladder.figures import sizes_figure, steps_figure
+from plots.ladder.steps import LADDERS, rungs
+from plots.ladder.tables import sizes_table, steps_table
 
 
 def highlights(run: Run) -> list[str]:
@@ -30,7 +29,7 @@ PASSES = {
     "warm": ("nf4",),
 }
 WARM = ("warm",)
-TABLES = (ladder_table, sizes_table)
+TABLES = (steps_table, sizes_table)
 ON_TERMINAL = ("ladder", "sizes")
 SHORT_TABLE = HEADLINE = None
 FIGURES = {

@@ -13,7 +13,7 @@ from plots import figures as draw
 from plots import sample_figures as shared
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.ladder_steps import LADDERS, Rung, rungs
+from plots.ladder.steps import LADDERS, Rung, rungs
 
 LEAST_WITH_TEXT = 1.13  # the factor of a bar that holds its text
 FACTORS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)

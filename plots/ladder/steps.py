@@ -42,9 +42,11 @@ LADDERS = {
 class Rung:
     """One step, as far as it was measured."""
 
+    ladder: str
     step: Step
     measured: Measured | None
     instructions: Value | None  # per weight
+    instructions_before: Value | None  # of the step before
     launched: Record | None
     over_before: Estimate | None
     over_first: Estimate | None
@@ -74,7 +76,8 @@ def rungs(run: Run, ladder: str) -> list[Rung]:
         values = values_of(counters, counted, launched) if counted else {}
         over_first = compared(found[0].measured, this) if i else None
         over_before = compared(found[-1].measured, this) if i else None
-        found.append(Rung(step, this, values.get(INSTRUCTIONS), launched, over_before, over_first))
+        instructions = values.get(INSTRUCTIONS), found[-1].instructions if i else None
+        found.append(Rung(ladder, step, this, *instructions, launched, over_before, over_first))
     return found
 
 
