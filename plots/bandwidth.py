@@ -7,20 +7,7 @@ from typing import Any
 from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
-from plots.tables import (
-    BEST,
-    CODE,
-    NONE,
-    WORDS,
-    Cell,
-    Column,
-    Get,
-    Table,
-    at,
-    column,
-    data_of,
-    unseen,
-)
+from plots.tables import BEST, KERNEL, NONE, WORDS, Cell, Column, Noted, Table, Values
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
@@ -153,29 +140,6 @@ def describe(problem: dict[str, Any]) -> str:
     return f"{problem['name']}: {users}" if users else problem["name"]
 
 
-def outcome_cell(m: Measured) -> Cell | str:
-    return "fastest ceiling" if m.record is m.ceiling and m.record.summary else m.outcome
-
-
-def interval_text(m: Measured) -> str:
-    s = m.record.summary
-    return f"{significant(s.low)}-{significant(s.high)}" if s else NONE
-
-
-def speed_cell(m: Measured) -> Cell:
-    """GB/s: best, and with its footnotes."""
-    return Cell(NONE if m.gb_s is None else f"{m.gb_s:.0f}", m.marks, m.best)
-
-
-def cycle_text(m: Measured) -> str:
-    return CYCLE.cell(m)
-
-
-def share_text(m: Measured) -> str:
-    """The copy's bandwidth that a row reaches, in percent."""
-    return COPY_SHARE.cell(m)
-
-
 def over_text(found: Estimate | None) -> str:
     """A speed-up with its interval: '2.16 (2.15-2.17)'."""
     if found is None:
@@ -189,80 +153,76 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def time_data(of: Get, prefix: str = "") -> Column:
-    """For a CSV: a summary in microseconds, empty where no time may be shown."""
-
-    def end(name: str) -> Get:
-        return lambda row: getattr(of(row), name, None)
-
-    return unseen(**{f"{prefix}{name}_us": end(name) for name in ("median", "low", "high", "min")})
+def gb_text(gb_s: float) -> str:
+    return f"{gb_s:.0f}"
 
 
-# Of a Measured.
-NAME = Column(
-    "kernel",
-    at("record.kernel"),
-    {"kernel": at("record.kernel"), "origin": at("record.origin"), "maker": at("record.maker")},
-    **CODE,
-)
-OUTCOME = Column(
-    "outcome",
-    outcome_cell,
-    {"outcome": at("record.outcome"), "reason": lambda m: m.record.reason or m.record.deviation},
-    **WORDS,
-)
-MEDIAN = column("median us", "record.summary.median", significant, "median_us")
-INTERVAL = Column(
-    "interval us",
-    interval_text,
-    {"low_us": at("record.summary.low"), "high_us": at("record.summary.high")},
-)
-MIN = column("min us", "record.summary.min", significant, "min_us")
-SAMPLES = column("n", "record.summary.n", str, "n")
-BYTES = unseen(bytes="record.bytes_moved")
-GB_S = Column("GB/s", speed_cell, {"gb_per_s": at("gb_s")})
-CYCLE = column("B/cycle", "record.bytes_per_cycle", lambda b: significant(b, 3), "bytes_per_cycle")
-COPY_SHARE = column("copy %", "of_copy", percent, "share_of_copy")
-CEILING_SHARE = unseen(share_of_ceiling="of_ceiling")
-OVER = Column(
-    "over",
-    lambda m: over_text(m.ratio),
-    {
-        "speedup": at("ratio.value"),
-        "speedup_low": at("ratio.low"),
-        "speedup_high": at("ratio.high"),
-        "difference_seen": lambda m: int(m.ratio.differs_from_one) if m.ratio else None,
-    },
-    wrap=len("9.99 (9.99-9.99)"),
-)
-REST = unseen(
-    best=lambda m: int(m.best),
-    sm_mhz="record.sm_mhz",
-    sm_clock_is_lower=lambda m: int(bool(m.clock)),
-    source_file="record.source_file",
-)
-EVERYTHING = (NAME, OUTCOME, MEDIAN, INTERVAL, MIN, SAMPLES, BYTES, GB_S, CYCLE, COPY_SHARE)
-EVERYTHING = (*EVERYTHING, CEILING_SHARE, OVER, REST)
-PROBLEM = unseen(problem="record.problem.name")
+def cycle_text(bytes_per_cycle: float) -> str:
+    return significant(bytes_per_cycle, 3)
+
+
+def interval_text(low: float, high: float) -> str:
+    return f"{significant(low)}-{significant(high)}"
+
+
+# Of the values of a Measured.
+OUTCOME = Column("outcome", "outcome", **WORDS)
+MEDIAN = Column("median us", "median_us", significant)
+INTERVAL = Column("interval us", ("low_us", "high_us"), interval_text)
+MIN = Column("min us", "min_us", significant)
+SAMPLES = Column("n", "n")
+GB_S = Column("GB/s", "gb_per_s", gb_text)
+CYCLE = Column("B/cycle", "bytes_per_cycle", cycle_text)
+COPY_SHARE = Column("copy %", "share_of_copy", percent)
+
+
+def time_values(s: Summary | None, prefix: str = "") -> Values:
+    """A summary in microseconds, empty where no time may be shown."""
+    values = (s.median, s.low, s.high, s.min) if s else (None,) * 4
+    names = (f"{prefix}{name}_us" for name in ("median", "low", "high", "min"))
+    return dict(zip(names, values, strict=True))
+
+
+def estimate_values(name: str, found: Estimate | None) -> Values:
+    ends = (found.value, *found.interval) if found else (None,) * 3
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+
+
+def values_of(m: Measured) -> Values:
+    """What became of a row, its times, and what they come to."""
+    r, outcome = m.record, m.outcome
+    said = "fastest ceiling" if r is m.ceiling and r.summary else outcome.text
+    found: Values = {"kernel": r.kernel, "origin": r.origin, "maker": r.maker}
+    found |= {"outcome": Noted(r.outcome, outcome.notes, text=said)}
+    found |= {"reason": r.reason or r.deviation} | time_values(r.summary)
+    found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
+    found |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best), "bytes_per_cycle": r.bytes_per_cycle}
+    found |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
+    found |= estimate_values("speedup", m.ratio) | {"_over": m.ratio}
+    found |= {"difference_seen": int(m.ratio.differs_from_one) if m.ratio else None}
+    found |= {"best": int(m.best), "sm_mhz": r.sm_mhz, "sm_clock_is_lower": int(bool(m.clock))}
+    return found | {"source_file": r.source_file}
+
+
+def speed_or_outcome(m: Measured) -> Noted:
+    """GB/s; what became of the row where it has none."""
+    if m.gb_s is None:
+        return Noted(None, m.outcome.notes, text=m.outcome.text)
+    return Noted(m.gb_s, m.marks, m.best)
 
 
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
     """Every problem and kernel of a file; speed-ups where a baseline is named."""
-    shown = {MIN: replace(MIN, detail=bool(baseline))}
-    shown[OVER] = replace(OVER, name=f"over {baseline}", cell=OVER.cell if baseline else None)
-    columns = [PROBLEM, *(shown.get(c, c) for c in EVERYTHING)]
-    groups = {describe(p): measure(results, p["name"], baseline) for p in results.problems()}
+    columns = [KERNEL, OUTCOME, MEDIAN, INTERVAL, replace(MIN, detail=bool(baseline)), SAMPLES]
+    columns += [GB_S, CYCLE, COPY_SHARE]
+    width = len("9.99 (9.99-9.99)")
+    columns += [Column(f"over {baseline}", "_over", over_text, wrap=width)] * bool(baseline)
+    groups = {
+        describe(p): [
+            {"problem": p["name"]} | values_of(m) for m in measure(results, p["name"], baseline)
+        ]
+        for p in results.problems()
+    }
     notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE, BEST_NOTE]
     notes += [RATIO_NOTE] * bool(baseline)
     return Table.of(name, title, columns, groups, notes, machine_notes(results))
-
-
-def csv_row(m: Measured) -> dict[str, object]:
-    """What became of a row, its times, and what they come to."""
-    (found,) = data_of(EVERYTHING, [m])
-    return found
-
-
-def time_columns(s: Summary | None, prefix: str = "") -> dict[str, object]:
-    (found,) = data_of([time_data(lambda s: s, prefix)], [s])
-    return found

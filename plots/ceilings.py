@@ -1,6 +1,6 @@
 """Experiment ceilings: the fastest way to move so many bytes, of all forms that were swept."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 from claims.results import Results
 from claims.stats import significant
@@ -8,8 +8,8 @@ from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.sweeps import WINNER, winner_cells, winner_note
-from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers
+from plots.sweeps import WINNER, winner_note, winner_values
+from plots.tables import KERNEL, Column, Noted, Table, Values
 
 PASS = "sweep"
 # By family: what it moves, and the ceiling that is one of its forms.
@@ -30,49 +30,59 @@ def by_size(results: Results, family: str) -> dict[int, list[Measured]]:
 
 def winners_table(run: Run) -> Table:
     """One row per family and size: the fastest form, beside the ceiling as it is now."""
-    results = run[PASS]
-    columns = [*numbers("output MiB"), *WINNER]
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
+    groups: dict[str, list[Values]] = {}
+    data: list[Values] = []
     for family, (what, ceiling) in FAMILIES.items():
-        sizes = by_size(results, family)
-        rows += [Group(f"{what}; the ceiling is {ceiling}")] if sizes else []
-        for mib, found in sizes.items():
+        for mib, found in by_size(run[PASS], family).items():
             best = [m for m in found if m.best]
             now = next((m for m in found if m.record.kernel == ceiling), None)
-            rows.append([str(mib), *winner_cells(best, now)])
-            data += [{"output_mib": mib} | bandwidth.csv_row(m) for m in found]
+            group = groups.setdefault(f"{what}; the ceiling is {ceiling}", [])
+            group.append({"mib": mib} | winner_values(best, now))
+            data += [{"output_mib": mib} | bandwidth.values_of(m) for m in found]
     notes = [
         winner_note("the ceiling with the constants that are in profiling/ceilings.cu"),
         bandwidth.COPY_NOTE,
         "Every form at every size: the CSV file.",
     ]
-    title = "The fastest way to move so many bytes"
-    return Table("winners", title, columns, rows, data, notes, machine_notes(results))
+    title, columns = "The fastest way to move so many bytes", [Column("output MiB", "mib"), *WINNER]
+    table = Table.of("winners", title, columns, groups, notes, machine_notes(run[PASS]))
+    return replace(table, data=data)
 
 
 def forms_table(run: Run) -> Table:
     """The forms that come nearest to the fastest over all sizes: copy % at each."""
-    results = run[PASS]
-    swept = {family: by_size(results, family) for family in FAMILIES}
-    every = {family: found for family, found in swept.items() if found}
-    sizes = sorted({mib for found in every.values() for mib in found})
-    columns = [KERNEL, *numbers("of fastest %"), *numbers(*(f"{mib} MiB" for mib in sizes), wrap=1)]
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
-    for family, by_mib in every.items():
-        rows.append(Group(FAMILIES[family][0]))
-        found = ranking(by_mib)
-        for kernel, mean in list(found.items())[:SHOWN_FORMS]:
-            rows.append([kernel, f"{100 * mean:.1f}", *shares(by_mib, kernel, sizes)])
-        data += [{"kernel": kernel, "mean_of_fastest": mean} for kernel, mean in found.items()]
+    swept = {family: by_size(run[PASS], family) for family in FAMILIES}
+    sizes = sorted({mib for found in swept.values() for mib in found})
+    columns = [KERNEL, Column("of fastest %", "mean_of_fastest", bandwidth.percent)]
+    columns += [Column(f"{mib} MiB", f"_{mib}", bandwidth.percent, wrap=1) for mib in sizes]
+    groups: dict[str, list[Values]] = {}
+    data: list[Values] = []
+    for family, by_mib in swept.items():
+        found = [
+            {"kernel": kernel, "mean_of_fastest": mean} | shares(by_mib, kernel)
+            for kernel, mean in ranking(by_mib).items()
+        ]
+        data += found
+        if by_mib:
+            groups[FAMILIES[family][0]] = found[:SHOWN_FORMS]
     notes = [
         f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "
         "fastest %: bandwidth over that of the fastest form of a size, mean of the sizes.",
         f"By size: copy %. {bandwidth.COPY_NOTE}",
     ]
     title = "The forms that are near the fastest at every size"
-    return Table("forms", title, columns, rows, data, notes, machine_notes(results))
+    table = Table.of("forms", title, columns, groups, notes, machine_notes(run[PASS]))
+    return replace(table, data=data)
+
+
+def shares(found: dict[int, list[Measured]], kernel: str) -> Values:
+    """Of the copy's bandwidth, by size."""
+    return {
+        f"_{mib}": Noted(m.of_copy, m.clock, m.best)
+        for mib, rows in found.items()
+        for m in rows
+        if m.record.kernel == kernel
+    }
 
 
 def ranking(sizes: dict[int, list[Measured]]) -> dict[str, float]:
@@ -85,14 +95,6 @@ def ranking(sizes: dict[int, list[Measured]]) -> dict[str, float]:
             found.setdefault(m.record.kernel, []).append((m.gb_s or 0) / fastest)
     means = {k: sum(s) / len(s) for k, s in found.items() if len(s) == len(sizes)}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
-
-
-def shares(found: dict[int, list[Measured]], kernel: str, sizes: Sequence[int]) -> list[Cell | str]:
-    cells: list[Cell | str] = []
-    for mib in sizes:
-        m = next((m for m in found.get(mib, ()) if m.record.kernel == kernel), None)
-        cells.append(Cell(bandwidth.share_text(m), m.clock, m.best) if m else NONE)
-    return cells
 
 
 def highlights(run: Run) -> list[str]:

@@ -1,5 +1,7 @@
 """Divergence alone: the same kernels, shape and traffic, with codes in other orders."""
 
+from dataclasses import replace
+
 from matplotlib.figure import Figure
 
 from claims.errors import InputError
@@ -11,9 +13,11 @@ from plots import figures as draw
 from plots.bandwidth import Measured, measure
 from plots.captions import clock_warning, first_warning, machine_notes
 from plots.counter_tables import text_cell
-from plots.counter_values import FAMILIES, Values, derived_notes, values_of
+from plots.counter_values import FAMILIES, derived_notes
+from plots.counter_values import Values as Counts
+from plots.counter_values import values_of as counts_of
 from plots.experiments import Run
-from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
+from plots.tables import KERNEL, NONE, Column, Noted, Table, Values
 
 PASS, COUNTERS = "divergence", "divergence_counters"
 SHOWN = ("instructions_per_element", "threads_per_instruction", "divergent_targets")
@@ -54,22 +58,23 @@ def by_data(run: Run) -> ByData:
 def divergence_table(run: Run) -> Table:
     """One row per data set and kernel."""
     results, baseline = run[PASS], compared_kernels(run)[0]
-    columns = [KERNEL, *words("outcome"), *numbers("median us")]
-    columns += [Column("interval us", detail=True), *numbers("GB/s")]
-    columns += numbers(f"over {EQUAL}", f"{baseline} takes", wrap=1)
-    columns += numbers("instr. per weight", "threads per instr.", "divergent targets", wrap=1)
-    found = by_data(run)
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
-    for name, by_kernel in found.items():
-        rows.append(Group(f"{name}: {DATA[name]}"))
-        for m in by_kernel.values():
-            values, slower = counts(run, m.record), over_equal(found, m.record)
-            if not m.record.is_ceiling:
-                shown = [counter_cell(values, counter) for counter in SHOWN]
-                rows.append([*display(m, slower), *shown])
-            counted = {counter: counter_number(values, counter) for counter in SHOWN}
-            data.append(csv_row(name, m, slower) | counted)
+    columns = [
+        KERNEL,
+        bandwidth.OUTCOME,
+        bandwidth.MEDIAN,
+        replace(bandwidth.INTERVAL, detail=True),
+    ]
+    columns += [Column("GB/s", "gb_per_s", bandwidth.gb_text)]
+    columns += [Column(f"over {EQUAL}", "_over_equal", shown, wrap=1)]
+    columns += [Column(f"{baseline} takes", "_gain", wrap=1)]
+    heads = ("instr. per weight", "threads per instr.", "divergent targets")
+    columns += [Column(h, name, wrap=1) for h, name in zip(heads, SHOWN, strict=True)]
+    groups: dict[str, list[Values]] = {}
+    data: list[Values] = []
+    for name, by_kernel in by_data(run).items():
+        rows = [values_of(run, name, m) for m in by_kernel.values()]
+        groups[f"{name}: {DATA[name]}"] = [row for row in rows if row["origin"] != "ceiling"]
+        data += rows
     notes = [
         f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
         f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
@@ -83,22 +88,31 @@ def divergence_table(run: Run) -> Table:
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
-    return Table(PASS, title, columns, rows, data, notes, machine_notes(results))
+    table = Table.of(PASS, title, columns, groups, notes, machine_notes(results))
+    return replace(table, data=data)
 
 
-def counts(run: Run, record: Record) -> Values:
+def values_of(run: Run, data: str, m: Measured) -> Values:
+    slower, counters = over_equal(by_data(run), m.record), counts(run, m.record)
+    found = {"data": data} | bandwidth.values_of(m)
+    found |= {"outcome": Noted(m.record.outcome, m.outcome.notes, text=m.outcome.text)}
+    found |= {"gb_per_s": Noted(m.gb_s)} | bandwidth.estimate_values("over_equal", slower)
+    if m.record.summary:
+        gain = shown(m.ratio) if m.ratio else NONE
+        found |= {"_over_equal": slower}
+        found |= {"_gain": Noted(None, clock_warning(m.base, m.record), text=gain)}
+    for name in SHOWN:
+        value = counters.get(name)
+        shown_value = text_cell(value) if value else None
+        found[name] = value and Noted(value.number, shown_value.notes, text=shown_value.text)
+    return found
+
+
+def counts(run: Run, record: Record) -> Counts:
     """The counters of a row's kernel on the same codes."""
     counters = run[COUNTERS]
     found = counters.find(record.problem["name"], record.kernel)
-    return values_of(counters, found, None) if found else {}
-
-
-def counter_cell(values: Values, name: str) -> Cell | str:
-    return text_cell(values[name]) if name in values else NONE
-
-
-def counter_number(values: Values, name: str) -> float | None:
-    return values[name].number if name in values else None
+    return counts_of(counters, found, None) if found else {}
 
 
 def over_equal(found: ByData, record: Record) -> Estimate | None:
@@ -111,26 +125,8 @@ def over_equal(found: ByData, record: Record) -> Estimate | None:
     return ratio(record.times, reference.record.times)
 
 
-def display(m: Measured, slower: Estimate | None) -> Row:
-    s = m.record.summary
-    if s is None:
-        return [m.record.kernel, m.outcome, *[NONE] * 5]
-    interval = f"{significant(s.low)}-{significant(s.high)}"
-    gain = Cell(shown(m.ratio), clock_warning(m.base, m.record))
-    times = [significant(s.median), interval, f"{m.gb_s:.0f}"]
-    return [m.record.kernel, m.outcome, *times, shown(slower), gain]
-
-
-def shown(found: Estimate | None) -> str:
-    if found is None:
-        return NONE
+def shown(found: Estimate) -> str:
     return f"{found.value:.2f}" if found.differs_from_one else "no difference seen"
-
-
-def csv_row(data: str, m: Measured, slower: Estimate | None) -> dict[str, object]:
-    found: dict[str, object] = {"data": data} | bandwidth.csv_row(m)
-    ends = (slower.value, *slower.interval) if slower else (None,) * 3
-    return found | dict(zip(("over_equal", "over_equal_low", "over_equal_high"), ends, strict=True))
 
 
 def divergence_reading(run: Run) -> list[str]:

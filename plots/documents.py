@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from claims.printable import escaped
-from plots.tables import Cell, Group, Table, cells
+from plots.tables import Cell, Group, Table, cells, data_of
 
 WIDE_CELL = 40  # characters
 WIDE_GROUP = 80
@@ -91,8 +91,9 @@ def csv_text(table: Table) -> str:
             text = re.sub(f'([,;]"?){FORMULA}', r"\1'", line)
             out.write(f"# {text}\n")
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(map(csv_value, table.data[0] if table.data else []))
-    for row in table.data:
+    data = data_of(table.data)
+    rows.writerow(map(csv_value, data[0] if data else []))
+    for row in data:
         rows.writerow(map(csv_value, row.values()))
     return out.getvalue()
 

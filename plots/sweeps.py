@@ -4,13 +4,18 @@ from collections.abc import Sequence
 
 from claims.stats import INTERVAL_NOTE
 from plots import bandwidth
-from plots.bandwidth import Measured
-from plots.tables import NONE, Cell, Column, Row, numbers
+from plots.bandwidth import Measured, percent
+from plots.tables import CODE, Column, Noted, Values
 
 WINNER = [
-    Column("fastest form", align="l", wrap=1, code=True),
-    Column("in the code", align="l", wrap=1, code=True, detail=True),
-    *numbers("GB/s (interval)", "copy %", "equal", "now GB/s", "now copy %", "gain %", wrap=1),
+    Column("fastest form", "form", **CODE),
+    Column("in the code", "code", detail=True, **CODE),
+    Column("GB/s (interval)", "gb_s", wrap=1),
+    Column("copy %", "share_of_copy", percent, wrap=1),
+    Column("equal", "equal", wrap=1),
+    Column("now GB/s", "now_gb_s", bandwidth.gb_text, wrap=1),
+    Column("now copy %", "now_share_of_copy", percent, wrap=1),
+    Column("gain %", "gain", lambda gain: f"{100 * (gain - 1):+.1f}", wrap=1),
 ]
 
 
@@ -23,18 +28,13 @@ def winner_note(now: str) -> str:
     )
 
 
-def winner_cells(best: Sequence[Measured], now: Measured | None) -> Row:
+def winner_values(best: Sequence[Measured], now: Measured | None) -> Values:
     """`best`: the fastest form and those not told apart from it, by time."""
-    speed = NONE if now is None or now.gb_s is None else f"{now.gb_s:.0f}"
-    share = NONE if now is None else bandwidth.share_text(now)
+    found: Values = {"now_gb_s": now and now.gb_s, "now_share_of_copy": now and now.of_copy}
     if not best:
-        return [NONE, NONE, NONE, NONE, NONE, speed, share, NONE]
-    first = best[0]
-    e = first.record.speed
-    gain = bandwidth.share(first.record, now.record if now else None)
-    return [
-        *(first.record.kernel, first.record.lineage),
-        Cell(f"{e.value:.0f} ({e.low:.0f}-{e.high:.0f})", first.clock),
-        *(bandwidth.share_text(first), str(len(best) - 1), speed, share),
-        NONE if gain is None else f"{100 * (gain - 1):+.1f}",
-    ]
+        return found
+    first, e = best[0], best[0].record.speed
+    found |= {"form": first.record.kernel, "code": first.record.lineage, "equal": len(best) - 1}
+    speed = f"{e.value:.0f} ({e.low:.0f}-{e.high:.0f})"
+    found |= {"gb_s": Noted(e.value, first.clock, text=speed), "share_of_copy": first.of_copy}
+    return found | {"gain": bandwidth.share(first.record, now.record if now else None)}

@@ -4,85 +4,57 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-Get = Callable[[Any], Any]  # of one row
 
+@dataclass(frozen=True)
+class Noted:
+    """A value with what is shown beside it: footnotes, and whether it is the best of its group.
 
-@dataclass(frozen=True, eq=False)
-class Column:
-    """What a table shows of each row, and what its CSV says of it.
-
-    `cell` makes what is shown; without it, the CSV alone has the column. `data`: the CSV's columns
-    by name; without any, the CSV leaves it out. `align` is l or r; `wrap` lets the terminal break
-    cells that are longer; `code` is a kernel. A `detail` is shown in Markdown alone: terminals and
-    printed pages are too narrow for it.
+    `text` is shown instead of the value, such as why there is none.
     """
 
-    name: str = ""
-    cell: Get | None = None
-    data: Mapping[str, Get] = field(default_factory=dict)
+    value: object
+    notes: tuple[str, ...] = ()
+    best: bool = False
+    text: str = ""
+
+
+# One row's values by name. All are columns of the CSV, but those whose name begins with "_".
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is shown of each row: the value that it has by the name `of`, through `show`; of several
+    names, `show` is given as many values. None is shown as '-'.
+
+    `align` is l or r; `wrap` lets the terminal break cells that are longer; `code` is a kernel. A
+    `detail` is shown in Markdown alone: terminals and printed pages are too narrow for it.
+    """
+
+    name: str
+    of: str | tuple[str, ...] = ""
+    show: Callable[..., str] = str
     align: str = "r"
     wrap: int = 0  # characters that stay on a line in any case; 0: cells are never broken
     code: bool = False
     detail: bool = False
 
-
-def at(path: str) -> Get:
-    """Follows names of attributes and keys: at("record.summary.median"); None where one is None."""
-
-    def get(row: Any) -> Any:
-        for name in path.split(".") if path else ():
-            if row is None:
-                return None
-            row = row.get(name) if isinstance(row, Mapping) else getattr(row, name)
-        return row
-
-    return get
+    def cell(self, row: Values) -> "Cell | str":
+        names = (self.of,) if isinstance(self.of, str) else self.of
+        found = [row.get(name) for name in names]
+        noted = next((v for v in found if isinstance(v, Noted)), Noted(None))
+        values = [plain(value) for value in found]
+        text = noted.text or (NONE if None in values else self.show(*values))
+        return Cell(text, noted.notes, noted.best) if noted.notes or noted.best else text
 
 
-def getter(of: str | Get) -> Get:
-    return at(of) if isinstance(of, str) else of
-
-
-def column(
-    name: str, of: str | Get, show: Callable[[Any], "Cell | str"] = str, key: str = "", **style: Any
-) -> Column:
-    """One value: through `show` under its heading, '-' where it is None; in the CSV as `key`."""
-    get = getter(of)
-
-    def cell(row: Any) -> Cell | str:
-        found = get(row)
-        return NONE if found is None else show(found)
-
-    return Column(name, cell, {key: get} if key else {}, **style)
-
-
-def unseen(**data: str | Get) -> Column:
-    """Columns that only the CSV has."""
-    return Column(data={key: getter(of) for key, of in data.items()})
-
-
-def only_data(columns: Iterable[Column]) -> list[Column]:
-    return [replace(c, cell=None) for c in columns]
-
-
-def lifted(of: str | Get, columns: Iterable[Column]) -> list[Column]:
-    """The columns of what `of` finds in a row; '-' and nothing where that is None."""
-    inner = getter(of)
-
-    def through(get: Get | None, nothing: object) -> Get | None:
-        return get and (lambda row: nothing if (found := inner(row)) is None else get(found))
-
-    return [
-        replace(
-            c, cell=through(c.cell, NONE), data={k: through(g, None) for k, g in c.data.items()}
-        )
-        for c in columns
-    ]
+def plain(value: object) -> object:
+    return value.value if isinstance(value, Noted) else value
 
 
 def words(*names: str, detail: bool = False) -> list[Column]:
     """Columns of text, whose cells may be broken."""
-    return [Column(name, align="l", wrap=1, detail=detail) for name in names]
+    return [Column(name, detail=detail, **WORDS) for name in names]
 
 
 def numbers(*names: str, wrap: int = 0) -> list[Column]:
@@ -91,7 +63,7 @@ def numbers(*names: str, wrap: int = 0) -> list[Column]:
 
 WORDS = {"align": "l", "wrap": 1}  # the style of a column of text, whose cells may be broken
 CODE = {**WORDS, "code": True}
-KERNEL = Column("kernel", **CODE)
+KERNEL = Column("kernel", "kernel", **CODE)
 
 
 @dataclass(frozen=True)
@@ -120,13 +92,13 @@ Row = Sequence[Cell | str]
 
 @dataclass
 class Table:
-    """`data` is the CSV's: plain values by column, complete where the rows choose."""
+    """`data` is the CSV's: values by column, complete where the rows choose."""
 
     name: str  # of the files
     title: str
     columns: list[Column]
     rows: list[Row | Group]
-    data: list[dict[str, object]] = field(default_factory=list)
+    data: list[Values] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     provenance: list[str] = field(default_factory=list)
     banner: str = ""
@@ -137,18 +109,17 @@ class Table:
         name: str,
         title: str,
         columns: Sequence[Column],
-        groups: Mapping[str, Sequence[Any]],
+        groups: Mapping[str, Sequence[Values]],
         notes: Iterable[str] = (),
         provenance: Iterable[str] = (),
     ) -> "Table":
-        """From rows of any kind under their headings ('' for none), through the columns."""
-        shown = [c for c in columns if c.cell]
+        """From rows under their headings ('' for none)."""
         rows: list[Row | Group] = []
         for heading, members in groups.items():
             rows += [Group(heading)] * bool(heading)
-            rows += [[c.cell(member) for c in shown] for member in members]
-        data = data_of(columns, [member for members in groups.values() for member in members])
-        return cls(name, title, shown, rows, data, list(notes), list(dict.fromkeys(provenance)))
+            rows += [[column.cell(row) for column in columns] for row in members]
+        data = [row for members in groups.values() for row in members]
+        return cls(name, title, list(columns), rows, data, list(notes), unique(provenance))
 
     def footnotes(self) -> list[str]:
         """Every cell's notes, each once, in reading order; the number is the index plus one."""
@@ -169,10 +140,13 @@ class Table:
         return self.only(i for i, column in enumerate(self.columns) if not column.detail)
 
 
-def data_of(columns: Iterable[Column], rows: Iterable[Any]) -> list[dict[str, object]]:
-    """The CSV's values of the rows."""
-    getters = {key: get for c in columns for key, get in c.data.items()}
-    return [{key: get(row) for key, get in getters.items()} for row in rows if getters]
+def data_of(rows: Iterable[Values]) -> list[dict[str, object]]:
+    """What the CSV has of the rows: plain values, without those that are only shown."""
+    return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
 
 
 def cells(row: Row, footnotes: list[str]) -> Iterator[tuple[Cell, str]]:

@@ -42,7 +42,6 @@ LADDERS = {
 class Rung:
     """One step, as far as it was measured."""
 
-    ladder: str
     step: Step
     measured: Measured | None
     instructions: Value | None  # per weight
@@ -77,7 +76,7 @@ def rungs(run: Run, ladder: str) -> list[Rung]:
         over_first = compared(found[0].measured, this) if i else None
         over_before = compared(found[-1].measured, this) if i else None
         instructions = values.get(INSTRUCTIONS), found[-1].instructions if i else None
-        found.append(Rung(ladder, step, this, *instructions, launched, over_before, over_first))
+        found.append(Rung(step, this, *instructions, launched, over_before, over_first))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from math import ceil, prod
-from typing import Any
 
 from claims.errors import InputError
 from claims.results import COPY, Results
@@ -14,21 +13,7 @@ from plots.counter_values import change
 from plots.experiments import Run, one_problem
 from plots.ladder.figures import output_mib, size_text
 from plots.ladder.steps import LADDERS, Rung, rungs
-from plots.tables import (
-    CODE,
-    NONE,
-    WORDS,
-    Cell,
-    Column,
-    Get,
-    Table,
-    at,
-    column,
-    data_of,
-    lifted,
-    only_data,
-    unseen,
-)
+from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
 STEP_NOTE = (
     "Each step is compared with the one above it, which it differs from in one thing, but for how "
@@ -41,6 +26,13 @@ WEIGHTS_PER_WORD = 8  # of codes that a thread loads at once
 INSTRUCTIONS_NOTE = (
     "Instructions per weight: 32 x warp instructions / weights, and the change from the step above."
 )
+
+
+def times_text(found: Estimate) -> str:
+    """'2.16', or '~1.00' where the intervals of the two overlap."""
+    return ("" if found.differs_from_one else "~") + f"{found.value:.2f}"
+
+
 HEADS = {
     "cold": "cold: every launch finds its memory out of the cache",
     "warm": "warm: every launch is in the same memory, so that what fits is in the cache",
@@ -51,83 +43,71 @@ WARM_NOTE = (
 )
 
 
+COLUMNS = [
+    KERNEL,
+    Column("what changed", "change", **WORDS),
+    bandwidth.MEDIAN,
+    Column("step x", "_step", times_text),
+    Column("total x", "_total", times_text, wrap=1),
+    Column("instr. per weight", "instructions_per_weight", wrap=1),
+    replace(bandwidth.GB_S, wrap=1),
+    replace(bandwidth.COPY_SHARE, wrap=1),
+    Column("registers", "registers", wrap=1),
+]
+TIMED = (
+    "outcome reason median_us low_us high_us min_us n bytes gb_per_s bytes_per_cycle "
+    "share_of_copy share_of_ceiling sm_mhz source_file"
+).split()
+
+
 def steps_table(run: Run) -> Table:
     """One row per step, with what it changed and what that came to."""
     groups = {
-        f"{one_problem(run[ladder])}: {ladder} scales": rungs(run, ladder) for ladder in LADDERS
+        f"{one_problem(run[ladder])}: {ladder} scales": [
+            {"ladder": ladder} | values_of(rung, ladder) for rung in rungs(run, ladder)
+        ]
+        for ladder in LADDERS
     }
     notes = [STEP_NOTE, shape_note(run), INSTRUCTIONS_NOTE, bandwidth.GB_NOTE, bandwidth.COPY_NOTE]
     notes += [*ceiling_notes(run), nested_note(run), passes_note(run)]
     steps = LADDERS["plain"]
     title = f"From {steps[0].kernel} to {steps[-1].kernel}, one change at a time"
     provenance = [note for ladder in LADDERS for note in machine_notes(run[ladder])]
-    return Table.of("ladder", title, STEP_COLUMNS, groups, notes, provenance)
+    return Table.of("ladder", title, COLUMNS, groups, notes, provenance)
 
 
-def time_cell(rung: Rung) -> Cell | str:
-    """The median in us; what became of the row where it has none."""
-    if rung.measured is None:
-        return "not run"
-    summary = rung.measured.record.summary
-    return significant(summary.median) if summary else rung.measured.outcome
+def values_of(rung: Rung, ladder: str) -> Values:
+    found: Values = {"kernel": rung.step.kernel, "change": rung.step.change}
+    found |= {"instructions_per_weight": instructions(rung), "registers": registers(rung)}
+    found |= bandwidth.estimate_values("step_speedup", rung.over_before)
+    found |= bandwidth.estimate_values("over_first_speedup", rung.over_first)
+    row = bandwidth.values_of(rung.measured) if rung.measured else {}
+    found |= {name: row.get(name) for name in TIMED}
+    if not row:
+        found["median_us"] = Noted(None, text="not run")
+    elif rung.measured.record.summary is None:
+        outcome = rung.measured.outcome
+        found["median_us"] = Noted(None, outcome.notes, text=outcome.text)
+    timed = found["median_us"] is not None and not isinstance(found["median_us"], Noted)
+    steps = {"_step": rung.over_before, "_total": rung.over_first if ladder == "plain" else None}
+    return found | (steps if timed else {})
 
 
-def times_text(found: Estimate) -> str:
-    """'2.16', or '~1.00' where the intervals of the two overlap."""
-    return ("" if found.differs_from_one else "~") + f"{found.value:.2f}"
-
-
-def instructions_cell(rung: Rung) -> Cell | str:
-    """'6.65 (-46%)'"""
+def instructions(rung: Rung) -> Noted | None:
+    """Per weight: '6.65 (-46%)'."""
     value = rung.instructions
     if value is None:
-        return NONE
+        return None
     if value.number is None:
-        return Cell(NONE, (value.missing,))
-    number, changed = significant(value.number, 3), change(value, rung.instructions_before)
-    return f"{number} ({changed})" if changed else number
+        return Noted(None, (value.missing,))
+    shown, changed = significant(value.number, 3), change(value, rung.instructions_before)
+    return Noted(value.number, text=f"{shown} ({changed})" if changed else shown)
 
 
-def registers_text(rung: Rung) -> str:
+def registers(rung: Rung) -> str:
     """Of each kernel that a call launches: '16 + 29'."""
     kernels = rung.launched.launch if rung.launched else ()
     return " + ".join(str(kernel["registers"]) for kernel in kernels) or NONE
-
-
-def speedup(name: str, path: str, key: str, shown: Get, **style: Any) -> Column:
-    ends = {f"{key}_speedup{end}": f"{path}.{part}" for end, part in ENDS.items()}
-    return replace(column(name, shown, times_text, **style), data=unseen(**ends).data)
-
-
-ENDS = {"": "value", "_low": "low", "_high": "high"}
-TIMED = (bandwidth.OUTCOME, bandwidth.INTERVAL, bandwidth.MIN, bandwidth.SAMPLES, bandwidth.BYTES)
-TIMED = (*TIMED, bandwidth.CYCLE, bandwidth.CEILING_SHARE)
-(SPEED, SHARE) = lifted("measured", (bandwidth.GB_S, bandwidth.COPY_SHARE))
-STEP_COLUMNS = [
-    unseen(ladder="ladder"),
-    column("kernel", "step.kernel", str, "kernel", **CODE),
-    column("what changed", "step.change", str, "change", **WORDS),
-    Column("median us", time_cell, {"median_us": at("measured.record.summary.median")}),
-    speedup("step x", "over_before", "step", at("over_before")),
-    speedup(
-        "total x",
-        "over_first",
-        "over_first",
-        lambda rung: rung.over_first if rung.ladder == "plain" else None,
-        wrap=1,
-    ),
-    Column(
-        "instr. per weight",
-        instructions_cell,
-        {"instructions_per_weight": at("instructions.number")},
-        wrap=1,
-    ),
-    replace(SPEED, wrap=1),
-    replace(SHARE, wrap=1),
-    Column("registers", registers_text, {"registers": registers_text}, wrap=1),
-    *only_data(lifted("measured", TIMED)),
-    unseen(sm_mhz="measured.record.sm_mhz", source_file="measured.record.source_file"),
-]
 
 
 def shape_note(run: Run) -> str:
@@ -194,25 +174,33 @@ def by_size(results: Results) -> BySize:
 def sizes_table(run: Run) -> Table:
     """One row per size and one column per kernel; the CSV has every row in full."""
     found = {cache: by_size(run[cache]) for cache in HEADS}
-    records = [m.record for rows in reversed(found["cold"].values()) for m in rows.values()]
-    kernels = dict.fromkeys(r.kernel for r in records if not r.is_ceiling)  # fastest first
-    columns = [column("output", lambda row: row[0], size_text)]
-    columns += [
-        column(name, lambda row, kernel=kernel: row[1].get(kernel), speed_or_outcome, wrap=1)
-        for kernel, name in {**{k: k for k in kernels}, COPY: f"{COPY} (cudaMemcpy)"}.items()
+    kernels = compared_kernels(found["cold"])
+    columns = [Column("output", "output_mib", size_text)]
+    columns += [Column(name, name, bandwidth.gb_text, wrap=1) for name in kernels]
+    columns += [Column(f"{COPY} (cudaMemcpy)", COPY, bandwidth.gb_text, wrap=1)]
+    data = [
+        {"cache": cache, "output_mib": size, "problem": m.record.problem["name"]}
+        | bandwidth.values_of(m)
+        for cache, sizes in found.items()
+        for size, rows in sizes.items()
+        for m in rows.values()
     ]
-    groups = {HEADS[cache]: list(sizes.items()) for cache, sizes in found.items()}
+    groups = {HEADS[cache]: pivoted(sizes) for cache, sizes in found.items()}
     notes = [bandwidth.GB_NOTE, bandwidth.BEST_NOTE, WARM_NOTE]
     provenance = [note for cache in HEADS for note in machine_notes(run[cache])]
     title = "Bandwidth by the size of the output, GB/s"
-    table = Table.of("sizes", title, columns, groups, notes, provenance)
-    for cache, sizes in found.items():
-        for size, rows in sizes.items():
-            where = unseen(cache=lambda m, c=cache: c, output_mib=lambda m, s=size: s)
-            columns = [where, bandwidth.PROBLEM, *bandwidth.EVERYTHING]
-            table.data += data_of(columns, rows.values())
-    return table
+    return replace(Table.of("sizes", title, columns, groups, notes, provenance), data=data)
 
 
-def speed_or_outcome(m: Measured) -> Cell:
-    return m.outcome if m.gb_s is None else bandwidth.speed_cell(m)
+def pivoted(sizes: BySize) -> list[Values]:
+    """One row per size, with each kernel's bandwidth under its name."""
+    return [
+        {"output_mib": size} | {name: bandwidth.speed_or_outcome(m) for name, m in rows.items()}
+        for size, rows in sizes.items()
+    ]
+
+
+def compared_kernels(sizes: BySize) -> list[str]:
+    """The fastest on the largest output first."""
+    rows = [m.record for found in reversed(sizes.values()) for m in found.values()]
+    return list(dict.fromkeys(r.kernel for r in rows if not r.is_ceiling))

@@ -21,7 +21,7 @@ from plots.experiments import figure_files, load_run, names
 from plots.figures import encode, house_style
 from plots.output import write_files
 from plots.sample_figures import samples_figure
-from plots.table2_figures import speedup_figure
+from plots.table2.figures import speedup_figure
 
 
 @pytest.fixture(scope="module")

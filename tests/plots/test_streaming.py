@@ -163,7 +163,7 @@ def test_places_by_hand(texts, passes, said):
     assert any("at worst -60.0 % (1024x4096 at offset 2, nested), of 66." in x for x in said())
 
 
-def test_shapes_by_hand(texts, passes, said):
+def test_shapes_by_hand(texts, passes):
     for kernel, us in (
         ("streaming_256x4", 4.0),
         ("streaming_512x2", 4.0),
@@ -178,18 +178,6 @@ def test_shapes_by_hand(texts, passes, said):
     assert found[2:4] == ["`streaming_256x4`", "`StreamShape<256, 4>`"]
     assert found[4].startswith(f"{gb_s(ours, 4.0)} (")
     assert found[5:] == ["95.0", "1", gb_s(ours, 4.2), "90.5", "+5.0"]
-    assert any("most lost: 5.0 % (1024x4096, plain: streaming_256x4)" in x for x in said())
-
-
-def test_the_smallest_matrix_by_hand(passes, said):
-    for end, us in (("", 4.0), ("_nested", 4.2)):
-        problem = SMALL + "-nested" * bool(end)
-        for kernel, time in (("streaming", us), ("copy", 5.0), ("same_bytes", 3.8)):
-            made.set_times(row(passes, f"places{end}", problem, kernel), [time] * 11)
-    assert (
-        "1024x4096, of its fastest ceiling: 95.0 % of same_bytes with plain scales, "
-        "90.5 % of same_bytes with nested scales, which take 1.050 times as long."
-    ) in said()
 
 
 def test_the_sentences_by_hand(passes, said):
@@ -199,18 +187,12 @@ def test_the_sentences_by_hand(passes, said):
         made.set_times(row(passes, "layers", f"{problem}/fp16/b64", "branch_tree"), [380.0] * 21)
     made.set_times(row(passes, "layers", "8192x28672/fp16/b64", "copy"), [97.0] * 21)
     made.set_times(row(passes, "layers", "25600x5120/fp16/b64", "branch_tree"), [340.0] * 21)
-    for kernel, us in (("streaming", 10.0), (PEER, 12.0)):
-        made.set_times(row(passes, "layers", "1024x5120/fp16/b64", kernel), [us] * 21)
-    first, smaller, *others = said()
+    first, nested, places = said()
     assert "at least: 97.0 % of cudaMemcpy (8192x28672), 9" in first
     assert "3.40 times as fast as branch_tree (25600x5120)" in first
     assert f"times as fast as {PEER} (" in first
-    assert smaller.startswith("Smaller layers, at least: ")
-    assert f"1.20 times as fast as {PEER} (1024x5120)" in smaller
-    starts = ["Nested scales, layers of 58 million", "1024x4096, of its fastest ceiling: 9"]
-    starts += ["Block sizes, GB/s against those at 64: within 2", "bf16, GB/s against fp16: within"]
-    starts += ["Offsets and odd sizes, GB/s", "The shape chosen in kernels/nf4/streaming.cu"]
-    assert [x[: len(start)] for x, start in zip(others, starts, strict=True)] == starts
+    assert nested.startswith("Nested scales, layers of 58 million weights and more, at least: ")
+    assert places.startswith("Offsets and odd sizes, GB/s")
 
 
 def test_rows_that_failed_have_their_reason(texts, passes, said):

@@ -9,7 +9,7 @@ from claims.published import load_sources
 from plots import table2
 from plots.cli import main
 from plots.experiments import CLAIM_DETAILS, load_run
-from plots.table2_models import share
+from plots.table2.models import share
 
 CELL = "qwen3-32b/batch8/fp16/b64"
 SHAPE = "qwen3-32b.q/fp16/b64"

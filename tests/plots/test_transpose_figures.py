@@ -10,7 +10,7 @@ from looking import BANNER, lines_of, text_of
 from plots import transpose
 from plots.experiments import load_run
 from plots.figures import house_style
-from plots.transpose_figures import kernels_figure, sizes_figure
+from plots.transpose.figures import kernels_figure, sizes_figure
 
 
 def load(folder, matrix, sizes, recorded=True):

@@ -10,8 +10,8 @@ from looking import lines_of, markdown_row, rendered
 from plots import transpose
 from plots.experiments import load_run
 from plots.figures import house_style
-from plots.transpose_figures import kernels_figure
-from plots.transpose_languages import languages_table
+from plots.transpose.figures import kernels_figure
+from plots.transpose.matrix import languages_table
 
 BIG = "32768x32768"
 MAKER = transpose_fixtures.MAKER

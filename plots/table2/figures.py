@@ -9,11 +9,11 @@ from claims.published import AVERAGE
 from claims.rules import NOT_TESTED
 from claims.stats import INTERVAL_NOTE, Estimate, ratio
 from plots import figures as draw
-from plots import table2_models as models
 from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.table2_speedup import by_model, compared_kernels, reading_of, rows_of, title_of
+from plots.table2 import models
+from plots.table2.speedup import by_model, compared_kernels, reading_of, rows_of, title_of
 
 INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 # Colour and marker of each reading of the paper's text; orange and a diamond are the paper's own.

@@ -1,17 +1,17 @@
 """Per model: every kernel of the replay, and dequantization's share of the work."""
 
-from itertools import groupby
+from dataclasses import replace
 from typing import Any
 
 from claims.published import Cell as PublishedCell
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record
 from claims.stats import INTERVAL_NOTE, Summary, share_percent, significant
-from plots.bandwidth import Measured, csv_row, measure
+from plots.bandwidth import Measured, measure, values_of
 from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from plots.table2_speedup import compared_kernels
-from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
+from plots.table2.speedup import compared_kernels
+from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
 
 SHARE_CLAIM = "qmatmul-72"
 
@@ -61,19 +61,18 @@ def ranking(passes: ByModel) -> list[str]:
 
 def kernels_table(run: Run) -> Table:
     """Time per forward pass and speed-up at one batch; the CSV has every batch."""
-    passes = shown_passes(run)
-    rows: list[Row | Group] = []
+    passes, rows = shown_passes(run), []
     for kernel in ranking(passes):
-        found = [by_kernel.get(kernel) for by_kernel in passes.values()]
-        outcomes = [m.outcome for m in found if m]
-        texts = dict.fromkeys(outcome.text for outcome in outcomes)
-        remarks = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
-        cells = [time_and_speedup(m) if m else NONE for m in found]
-        cycles = [c for m in found if m and (c := m.record.bytes_per_cycle) is not None]
-        per_cycle = span(cycles) if cycles else NONE
-        rows.append([kernel, *cells, per_cycle, Cell(", ".join(texts), tuple(remarks))])
+        found = {model: m for model, by in passes.items() if (m := by.get(kernel))}
+        outcomes = [m.outcome for m in found.values()]
+        notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
+        texts = ", ".join(dict.fromkeys(outcome.text for outcome in outcomes))
+        cycles = [c for m in found.values() if (c := m.record.bytes_per_cycle) is not None]
+        row = {"kernel": kernel, "per_cycle": span(cycles) if cycles else None}
+        row |= {f"of {model}": time_and_speedup(m) for model, m in found.items()}
+        rows.append(row | {"outcome": Noted(texts, notes)})
     data = [
-        {"model": p["model"], "batch": p["batch"], **csv_row(m)}
+        {"model": p["model"], "batch": p["batch"], **values_of(m)}
         | {"product_median_us": s.median if (s := product(m.record)) else None}
         for p in replay_problems(run)
         for m in measure_pass(run, p)
@@ -90,24 +89,23 @@ def kernels_table(run: Run) -> Table:
         layers, resident = p["layers"], p.get("layers_resident", p["layers"])
         said = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
         notes += [said] * (resident < layers)
-    columns = [
-        KERNEL,
-        *numbers(*passes, wrap=len("99.99 (9.99x)")),
-        *numbers("B/cycle"),
-        *words("outcome"),
-    ]
+    columns = [KERNEL]
+    columns += [Column(m, f"of {m}", wrap=len("99.99 (9.99x)")) for m in passes]
+    columns += [Column("B/cycle", "per_cycle"), Column("outcome", "outcome", **WORDS)]
     title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
     notes += neighbour_notes(run["replay"])
-    return Table("kernels", title, columns, rows, data, notes, machine_notes(run["replay"]))
+    provenance = machine_notes(run["replay"])
+    table = Table.of("kernels", title, columns, {"": rows}, notes, provenance)
+    return replace(table, data=data)
 
 
-def time_and_speedup(m: Measured) -> Cell | str:
+def time_and_speedup(m: Measured) -> Noted:
     if m.record.summary is None:
-        return m.outcome.text
+        return Noted(None, text=m.outcome.text)
     text = significant(m.record.summary.median / 1e3)
     if m.ratio is not None:
         text += f" ({m.ratio.value:.2f}x)" if m.ratio.differs_from_one else " (no diff.)"
-    return Cell(text, m.marks)
+    return Noted(None, m.marks, text=text)
 
 
 def product(record: Record | None) -> Summary | None:
@@ -123,8 +121,8 @@ def share(record: Record | None) -> Summary | None:
     return share_percent(*(record.metrics[name].samples for name in (KERNEL_TIME, PRODUCT_TIME)))
 
 
-def share_columns(record: Record | None) -> dict[str, float | None]:
-    """For a CSV: both times and the share, empty where there is none."""
+def share_values(record: Record | None) -> Values:
+    """Both times and the share, empty where there is none."""
     names = ("dequantize_median_us", "products_median_us", "share_percent")
     names += ("share_low_percent", "share_high_percent", "n")
     s, products = share(record), product(record)
@@ -137,36 +135,38 @@ def share_columns(record: Record | None) -> dict[str, float | None]:
 def share_table(run: Run) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
     replay, kernels, cell = run["replay"], compared_kernels(run), papers_share(run)
-    columns = numbers("batch", "paper")
-    for kernel in kernels:
-        columns += numbers(f"{kernel} ms", "products ms", "share", "interval")
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
-    for model, problems in groupby(replay_problems(run), lambda p: p["model"]):
-        rows.append(Group(model))
-        for p in problems:
-            paper = cell.value if cell.at.items() <= p.items() else None
-            records = [replay.find(p["name"], kernel) for kernel in kernels]
-            found = next((s for r in records if (s := share(r))), None)
-            row: list[Cell | str] = [str(p["batch"]), NONE if paper is None else f"{paper:.1f} %"]
-            row += [cell for r in records for cell in share_cells(run, r)]
-            rows.append([*row, str(found.n) if found else NONE])
-            head = {"model": model, "batch": p["batch"], "paper_percent": paper}
-            for kernel, record in zip(kernels, records, strict=True):
-                data.append(head | {"kernel": kernel} | share_columns(record))
+    columns = [Column("batch", "batch"), Column("paper", "paper", lambda p: f"{p:.1f} %")]
+    for k in kernels:
+        columns += [Column(f"{k} ms", f"{k} us", in_ms), Column("products ms", f"{k} p", in_ms)]
+        columns += [Column("share", f"{k} %", lambda p: f"{p:.1f} %")]
+        columns += [Column("interval", (f"{k} low", f"{k} high"), "{:.1f}-{:.1f}".format)]
+    columns += [Column("n", "n")]
+    groups: dict[str, list[Values]] = {}
+    data: list[Values] = []
+    for p in replay_problems(run):
+        paper = cell.value if cell.at.items() <= p.items() else None
+        head = {"model": p["model"], "batch": p["batch"], "paper_percent": paper}
+        row: Values = {"batch": p["batch"], "paper": paper, "n": None}
+        for k in kernels:
+            record = replay.find(p["name"], k)
+            values = share_values(record)
+            data.append(head | {"kernel": k} | values)
+            names = (f"{k} us", f"{k} p", f"{k} %", f"{k} low", f"{k} high", "n")
+            n = row["n"]
+            row |= dict(zip(names, values.values(), strict=True))
+            row["n"] = n or row["n"]
+            if row[f"{k} us"] is None:
+                row[f"{k} us"] = Noted(None, outcome_notes(replay, record))
+        groups.setdefault(p["model"], []).append(row)
     notes = [
         "Share: dequantization over dequantization and matrix products of the same forward pass, "
         "median over the passes. Paper: section "
         f"{run.decision(SHARE_CLAIM).claim.section}, on {run.source.gpu}. {INTERVAL_NOTE}"
     ]
     title = "Dequantization's share of dequantize and multiply"
-    columns += numbers("n")
-    return Table("share", title, columns, rows, data, notes, machine_notes(replay))
+    table = Table.of("share", title, columns, groups, notes, machine_notes(replay))
+    return replace(table, data=data)
 
 
-def share_cells(run: Run, record: Record | None) -> list[Cell | str]:
-    dequantize, products, value, low, high, n = share_columns(record).values()
-    if n is None:
-        return [Cell(NONE, outcome_notes(run["replay"], record)), *[NONE] * 3]
-    times = [significant(time / 1e3) for time in (dequantize, products)]
-    return [*times, f"{value:.1f} %", f"{low:.1f}-{high:.1f}"]
+def in_ms(us: float) -> str:
+    return significant(us / 1e3)

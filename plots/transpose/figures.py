@@ -10,9 +10,14 @@ from plots import sample_figures as shared
 from plots.bandwidth import measure
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.transpose_languages import twin_of
-from plots.transpose_matrix import posts_matrix, published_gb_s, random_matrix, size_text
-from plots.transpose_sizes import ALIGNMENTS, alignment, left_out_note
+from plots.transpose.matrix import (
+    posts_matrix,
+    published_gb_s,
+    random_matrix,
+    size_text,
+    twin_of,
+)
+from plots.transpose.sizes import ALIGNMENTS, alignment, left_out_note
 
 STRESSED = ("column_walk", "tma_batched")  # the fastest, and the post's
 MARKED_SIZES = tuple(4**k for k in range(4, 9))

@@ -8,14 +8,13 @@ from claims.published import AVERAGE
 from claims.results import Record
 from claims.stats import INTERVAL_NOTE, significant
 from plots import ledger
-from plots.bandwidth import time_columns
+from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from plots.tables import NONE, Cell, Group, Row, Table, numbers, words
+from plots.tables import NONE, WORDS, Column, Noted, Table, Values
 
 CLAIM = "kernel-speedup"
-COMPARED = ("paper", "ours (interval)", "difference")
 
 
 def compared_kernels(run: Run) -> tuple[str, str]:
@@ -60,12 +59,20 @@ def reading_of(verdict: Verdict) -> str:
 def speedup_table(run: Run) -> Table:
     """Per reading, model and batch: the paper's value, ours, their difference and the verdict."""
     decision, replay, (baseline, _) = run.decision(CLAIM), run["replay"], compared_kernels(run)
-    columns = [*numbers("batch", *COMPARED), *words("verdict")]
-    columns += numbers(f"{baseline} ms", "its ms", "n")
-    rows: list[Row | Group] = []
-    for verdicts in by_model(run):
-        rows.append(Group(f"{reading_of(verdicts[0])}; {title_of(verdicts[0])}"))
-        rows += [[str(v.cell.at["batch"]), *values(run, v), *times(run, v)] for v in verdicts]
+    columns = [
+        Column("batch", "batch"),
+        Column("paper", "paper", PLAIN),
+        Column("ours (interval)", "ours"),
+        Column("difference", "difference_percent", DIFFERENCE),
+        Column("verdict", "verdict", **WORDS),
+        Column(f"{baseline} ms", "_baseline", in_ms),
+        Column("its ms", "_kernel", in_ms),
+        Column("n", "n"),
+    ]
+    groups = {
+        f"{reading_of(found[0])}; {title_of(found[0])}": [values(run, v) for v in found]
+        for found in by_model(run)
+    }
     source, subjects = run.source, list(dict.fromkeys(map(subject_of, decision.verdicts)))
     notes = [
         f"Reproduced if {decision.verdicts[0].criterion}; both readings of the paper's text are "
@@ -75,63 +82,52 @@ def speedup_table(run: Run) -> Table:
         f"rows and of their interval ends. {INTERVAL_NOTE}",
         f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz. {decision.claim.remark}.",
     ]
-    data = [csv_row(run, v) for v in decision.verdicts]
     title = f"Table II: speed-up over {baseline} in dequantization, per forward pass"
     notes += [*check_notes(replay), *neighbour_notes(replay, (baseline, *subjects))]
-    return Table("table2", title, columns, rows, data, notes, machine_notes(replay))
+    return Table.of("table2", title, columns, groups, notes, machine_notes(replay))
 
 
 def short_table(run: Run) -> Table:
     """The averages alone, one row per model, with every reading of the paper's text."""
     averages = [v for v in run.decision(CLAIM).verdicts if v.cell.at["batch"] == AVERAGE]
-    readings = list(dict.fromkeys(map(reading_of, averages)))
-    columns = [*words("model"), *numbers("paper")]
-    for reading in readings:
-        columns += [*numbers(reading, "difference"), *words("verdict")]
-    by_title: dict[str, list[Verdict]] = {}
+    columns = [Column("model", "model", **WORDS), Column("paper", "paper", PLAIN)]
+    for reading in dict.fromkeys(map(reading_of, averages)):
+        columns.append(Column(reading, f"ours {reading}"))
+        columns.append(Column("difference", f"difference_percent {reading}", DIFFERENCE))
+        columns.append(Column("verdict", f"verdict {reading}", **WORDS))
+    rows: dict[str, Values] = {}
     for v in averages:
-        by_title.setdefault(title_of(v), []).append(v)
-    rows: list[Row | Group] = [
-        [title, f"{found[0].cell.value:.2f}", *(c for v in found for c in values(run, v)[1:])]
-        for title, found in by_title.items()
-    ]
+        found = values(run, v)
+        row = rows.setdefault(title_of(v), {"model": title_of(v), "paper": found["paper"]})
+        shown = ("ours", "difference_percent", "verdict")
+        row |= {f"{name} {reading_of(v)}": found[name] for name in shown}
     title = f"Average speed-up over {compared_kernels(run)[0]}, over the batches"
-    return Table("short", title, columns, rows)
+    return Table.of("short", title, columns, {"": list(rows.values())})
 
 
-def values(run: Run, v: Verdict) -> list[Cell | str]:
-    """The paper's value, ours, the difference and the verdict."""
-    ours = NONE if v.ours is None else f"{v.ours:.2f}"
-    if v.interval:
-        ours += " ({:.2f}-{:.2f})".format(*v.interval)
-    change = v.difference_percent
-    return [
-        f"{v.cell.value:.2f}",
-        Cell(ours, clock_warning(*rows_of(run, v))),
-        NONE if change is None else f"{change:+.1f} %",
-        Cell(ledger.spell(v.verdict), (v.reason,) if v.verdict == "not_testable" else ()),
-    ]
+PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format
 
 
-def times(run: Run, v: Verdict) -> list[Cell | str]:
-    """Of the two kernels, in milliseconds, and the number of samples."""
-    found: list[Cell | str] = []
+def in_ms(us: float) -> str:
+    return significant(us / 1e3)
+
+
+def values(run: Run, v: Verdict) -> Values:
+    """The paper's value, ours, the difference and the verdict, and the times of both kernels."""
     records = rows_of(run, v)
-    for r in records:
-        why = Cell(NONE, outcome_notes(run["replay"], r))
-        found.append(significant(r.times.median / 1e3) if r and r.timed else why)
-    counts = [str(r.times.n) for r in records if r and r.timed]
-    return [*found, counts[-1] if counts else NONE]
-
-
-def csv_row(run: Run, v: Verdict) -> dict[str, object]:
+    ours = NONE if v.ours is None else f"{v.ours:.2f}"
+    ours += " ({:.2f}-{:.2f})".format(*v.interval) if v.interval else ""
+    why = (v.reason,) if v.verdict == "not_testable" else ()
     low, high = v.interval or (None, None)
-    found: dict[str, object] = {"reading": v.comparison.reading, "kernel": subject_of(v)}
-    found |= v.cell.at | {"paper": v.cell.value, "ours": v.ours}
+    found: Values = {"reading": v.comparison.reading, "kernel": subject_of(v)}
+    found |= v.cell.at | {"paper": v.cell.value}
+    found |= {"ours": Noted(v.ours, clock_warning(*records), text=ours)}
     found |= {"ours_low": low, "ours_high": high, "difference_percent": v.difference_percent}
-    found |= {"verdict": v.verdict, "reason": v.reason}
-    for name, r in zip(("baseline", "kernel"), rows_of(run, v), strict=True):
-        found |= time_columns(r.summary if r else None, f"{name}_")
+    found |= {"verdict": Noted(v.verdict, why, text=ledger.spell(v.verdict)), "reason": v.reason}
+    for name, r in zip(("baseline", "kernel"), records, strict=True):
+        found |= time_values(r.summary if r else None, f"{name}_")
         found |= {f"{name}_bytes_per_cycle": r.bytes_per_cycle if r else None}
-    n = times(run, v)[-1]
-    return found | {"n": None if n == NONE else n, "reproduced_if": v.criterion}
+        missing = Noted(None, outcome_notes(run["replay"], r))
+        found |= {f"_{name}": r.times.median if r and r.timed else missing}
+    counts = [r.times.n for r in records if r and r.timed]
+    return found | {"n": counts[-1] if counts else None, "reproduced_if": v.criterion}

@@ -1,6 +1,7 @@
 """Bandwidth against the size of a square matrix, by how the size is aligned."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from claims.errors import InputError
@@ -10,7 +11,7 @@ from plots.bandwidth import Measured, measure
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers
+from plots.tables import KERNEL, Column, Noted, Table, Values
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
 ALIGNMENTS = {64: "multiples of 64", 4: "other multiples of 4", 1: "not multiples of 4"}
@@ -48,24 +49,26 @@ def sizes_table(run: Run) -> Table:
     """GB/s, one row per size and one column per kernel; the CSV has every row in full."""
     results, sizes = run["sizes"], measure_sizes(run["sizes"])
     kernels = [*compared_kernels(sizes), COPY]
-    rows: list[Row | Group] = []
+    groups: dict[str, list[Values]] = {}
     for divisor, name in ALIGNMENTS.items():
-        found = {size: by_kernel for size, by_kernel in sizes.items() if alignment(size) == divisor}
-        rows += [Group(name)] * bool(found)
-        for size, by_kernel in found.items():
-            cells = [speed_cell(by_kernel.get(kernel)) for kernel in kernels]
-            rows.append([Cell(str(size), did_not_fit(by_kernel)), *cells])
+        for size, by_kernel in sizes.items():
+            if alignment(size) == divisor:
+                row = {"rows": Noted(size, did_not_fit(by_kernel), text=str(size))}
+                row |= {kernel: speed(m) for kernel, m in by_kernel.items()}
+                groups.setdefault(name, []).append(row)
     data = [
-        {"problem": m.record.problem["name"], **bandwidth.csv_row(m)}
+        {"problem": m.record.problem["name"], **bandwidth.values_of(m)}
         for by_kernel in sizes.values()
         for m in by_kernel.values()
     ]
     notes = [f"{bandwidth.GB_NOTE} Bytes per cycle of the SM clock: sizes.csv."]
     notes += [bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
     notes += [*check_notes(results), *neighbour_notes(results)]
-    columns = [*numbers("rows"), *numbers(*kernels, wrap=1)]
+    columns = [Column("rows", "rows")]
+    columns += [Column(kernel, kernel, bandwidth.gb_text, wrap=1) for kernel in kernels]
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
-    return Table("sizes", title, columns, rows, data, notes, machine_notes(results))
+    table = Table.of("sizes", title, columns, groups, notes, machine_notes(results))
+    return replace(table, data=data)
 
 
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
@@ -77,10 +80,11 @@ def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
     return (f"{records[0].problem['name']}: {'; '.join(reasons)}",)
 
 
-def speed_cell(m: Measured | None) -> Cell | str:
-    if m is None or (m.gb_s is None and m.record.outcome == "unsupported"):
-        return NONE
-    return m.outcome if m.gb_s is None else bandwidth.speed_cell(m)
+def speed(m: Measured) -> Noted | None:
+    """GB/s, or what became of it; what is not supported is left out."""
+    if m.gb_s is None and m.record.outcome == "unsupported":
+        return None
+    return bandwidth.speed_or_outcome(m)
 
 
 def left_out_note(results: Results) -> list[str]:
@@ -98,22 +102,28 @@ def sizes_summary(run: Run) -> Table:
         for divisor, name in ALIGNMENTS.items()
         if divisor != 64 and (group := [s for s in large if alignment(s) == divisor])
     }
-    columns = [KERNEL, *numbers(*map(str, shown), *ranges, wrap=1)]
-    rows: list[Row | Group] = [Group("% of the copy")]
-    data: list[dict[str, object]] = []
+    columns = [KERNEL, *(Column(str(name), str(name), wrap=1) for name in (*shown, *ranges))]
+    rows: list[Values] = []
+    data: list[Values] = []
     for kernel in compared_kernels(sizes):
         found = {s: by_kernel[kernel] for s, by_kernel in sizes.items() if kernel in by_kernel}
-        spans = [share_range([found[s] for s in g if s in found]) for g in ranges.values()]
-        rows.append([kernel, *(share_or_why(found.get(size)) for size in shown), *spans])
+        row: Values = {"kernel": kernel} | {str(s): share(m) for s, m in found.items()}
+        for name, group in ranges.items():
+            row[name] = share_range([found[s] for s in group if s in found])
+        rows.append(row)
         for s, m in found.items():
-            row = {"kernel": kernel, "rows": s, "alignment": ALIGNMENTS[alignment(s)]}
-            row |= {"gb_per_s": m.gb_s, "bytes_per_cycle": m.record.bytes_per_cycle}
-            data.append(row | {"share_of_copy": m.of_copy})
-    copies = [speed_cell(sizes[size].get(COPY)) for size in shown]
-    rows += [Group("the copy itself, GB/s"), [COPY, *copies, *[NONE] * len(ranges)]]
-    found = [sizes[size].get(COPY) for size in shown]
-    cycles = [bandwidth.cycle_text(m) if m else NONE for m in found]
-    rows += [Group("the copy itself, B/cycle"), [COPY, *cycles, *[NONE] * len(ranges)]]
+            values = {"kernel": kernel, "rows": s, "alignment": ALIGNMENTS[alignment(s)]}
+            values |= {"gb_per_s": m.gb_s, "bytes_per_cycle": m.record.bytes_per_cycle}
+            data.append(values | {"share_of_copy": m.of_copy})
+    copies = {size: m for size in shown if (m := sizes[size].get(COPY))}
+    copy: Values = {"kernel": COPY}
+    cycles = {str(s): m.record.bytes_per_cycle for s, m in copies.items()}
+    cycles = {s: None if c is None else bandwidth.cycle_text(c) for s, c in cycles.items()}
+    groups = {
+        "% of the copy": rows,
+        "the copy itself, GB/s": [copy | {str(s): shown_speed(m) for s, m in copies.items()}],
+        "the copy itself, B/cycle": [copy | cycles],
+    }
     notes = [bandwidth.COPY_NOTE, bandwidth.CYCLE_NOTE, bandwidth.BEST_NOTE]
     for name, group in ranges.items():
         listed = ", ".join(map(str, group))
@@ -121,22 +131,29 @@ def sizes_summary(run: Run) -> Table:
     notes += [f"Did not fit: {note}." for s in shown for note in did_not_fit(sizes[s])]
     notes += [NONE_NOTE, *left_out_note(results)]
     title = "Transpose of a square fp32 matrix by its number of rows: share of the copy"
-    return Table("sizes_summary", title, columns, rows, data, notes, machine_notes(results))
+    table = Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results))
+    return replace(table, data=data)
 
 
-def share_or_why(m: Measured | None) -> Cell | str:
+def shown_speed(m: Measured) -> Noted | None:
+    found = speed(m)
+    return found and replace(found, text=found.text or bandwidth.gb_text(m.gb_s))
+
+
+def share(m: Measured) -> Noted | None:
     """The share of the copy; where there is no time, what stands in its place."""
-    if m is None or m.of_copy is None:
-        return speed_cell(m) if m is None or m.gb_s is None else NONE
-    return Cell(bandwidth.share_text(m), m.marks, m.best)
+    if m.of_copy is None:
+        return speed(m) if m.gb_s is None else None
+    return Noted(m.of_copy, m.marks, m.best, text=bandwidth.percent(m.of_copy))
 
 
-def share_range(found: Sequence[Measured]) -> Cell | str:
+def share_range(found: Sequence[Measured]) -> Noted | None:
     """'81.2 (70.4-90.1)', in percent; an output that is wrong at one size comes first."""
     for m in found:
         if m.record.outcome in ("mismatch", "launch_failed"):
-            return m.outcome
+            return bandwidth.speed_or_outcome(m)
     shares = [100 * m.of_copy for m in found if m.of_copy is not None]
     if not shares:
-        return NONE
-    return f"{median(shares):.1f} ({min(shares):.1f}-{max(shares):.1f})"
+        return None
+    text = f"{median(shares):.1f} ({min(shares):.1f}-{max(shares):.1f})"
+    return Noted(median(shares), text=text)

@@ -1,7 +1,6 @@
 """What the passes of the experiment streaming measured, by what tells their problems apart."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from claims.errors import InputError
@@ -10,7 +9,7 @@ from claims.stats import difference_percent, significant
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.experiments import Run
-from plots.tables import NONE, Cell
+from plots.tables import Noted, Values
 
 OURS = "streaming"
 SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends
@@ -64,24 +63,16 @@ def change(m: Measured | None, base: Measured | None) -> float | None:
     return None if ours is None or theirs is None else difference_percent(ours, theirs)
 
 
-def change_text(percent: float | None) -> str:
-    return NONE if percent is None else f"{round(percent, 1) + 0.0:+.1f}"  # never -0.0
-
-
-def time_and_speed(m: Measured | None) -> list[Cell | str]:
-    """Median us and GB/s; what became of the row where it has no time."""
+def time_and_speed(m: Measured | None) -> Values:
+    """What is shown of a row: what became of it where it has no time."""
     if m is None:
-        return ["not run", NONE]
-    if m.record.summary is None:
-        return [m.outcome, NONE]
+        return {"us": Noted(None, text="not run")}
+    s, shares = m.record.summary, {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
+    if s is None:
+        return {"us": Noted(None, m.outcome.notes, text=m.outcome.text)} | shares
     remark = () if m.record.ranked else m.outcome.notes
-    time = Cell(significant(m.record.summary.median), remark)
-    return [time, replace(bandwidth.speed_cell(m), best=False)]
-
-
-def ceiling_text(m: Measured | None) -> str:
-    """The bandwidth of the fastest ceiling that a row reaches, in percent."""
-    return NONE if m is None or m.of_ceiling is None else f"{100 * m.of_ceiling:.1f}"
+    speed = Noted(m.gb_s, m.marks, text=bandwidth.gb_text(m.gb_s) if m.gb_s else "")
+    return {"us": Noted(s.median, remark, text=significant(s.median)), "gb_s": speed} | shares
 
 
 def untimed(run: Run) -> Iterator[str]:

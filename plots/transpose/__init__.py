@@ -5,10 +5,9 @@ from matplotlib.figure import Figure
 from plots import bandwidth
 from plots.experiments import Run
 from plots.sample_figures import samples_figure
-from plots.transpose_figures import kernels_figure, sizes_figure
-from plots.transpose_languages import languages_table
-from plots.transpose_matrix import matrix_table, random_matrix, short_table
-from plots.transpose_sizes import sizes_summary, sizes_table
+from plots.transpose.figures import kernels_figure, sizes_figure
+from plots.transpose.matrix import languages_table, matrix_table, random_matrix, short_table
+from plots.transpose.sizes import sizes_summary, sizes_table
 
 
 def highlights(run: Run) -> list[str]:

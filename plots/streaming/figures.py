@@ -6,8 +6,8 @@ from claims.results import Record
 from plots import figures as draw
 from plots import sample_figures as shared
 from plots.experiments import Run
-from plots.streaming_layers import BASES
-from plots.streaming_rows import OURS
+from plots.streaming.rows import OURS
+from plots.streaming.tables import BASES
 
 MARKED = (4, 8, 16, 32, 64, 128, 256)  # million weights
 

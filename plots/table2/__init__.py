@@ -1,23 +1,21 @@
 """Experiment table2: what there is to see of it."""
 
-from dataclasses import replace
-
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from claims.results import COPY, Results
 from claims.stats import INTERVAL_NOTE
 from plots import bandwidth
-from plots import table2_models as models
 from plots.bandwidth import measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.figures import add_caption
 from plots.neighbours import with_neighbours
 from plots.sample_figures import bandwidth_figure, samples_figure
-from plots.table2_figures import kernels_figure, share_figure, speedup_figure
-from plots.table2_speedup import compared_kernels, short_table, speedup_table
-from plots.tables import KERNEL, NONE, Group, Row, Table, numbers, words
+from plots.table2 import models
+from plots.table2.figures import kernels_figure, share_figure, speedup_figure
+from plots.table2.speedup import compared_kernels, short_table, speedup_table
+from plots.tables import CODE, WORDS, Column, Noted, Table
 
 
 def shapes_table(run: Run) -> Table:
@@ -29,33 +27,35 @@ def shapes_table(run: Run) -> Table:
 def shapes_summary(run: Run) -> Table:
     """One row per shape: baseline, the paper's kernel, the best kernel, and the copy."""
     shapes, (baseline, subject) = run["shapes"], compared_kernels(run)
-    columns = [*words("shape"), *numbers(f"{baseline} GB/s", f"{subject} GB/s")]
-    columns += [replace(KERNEL, name="best kernel")]
-    columns += numbers("GB/s", "B/cycle", "of copy", "copy GB/s")
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
+    columns = [
+        Column("shape", "_shape", **WORDS),
+        Column(f"{baseline} GB/s", "baseline_gb_s", bandwidth.gb_text),
+        Column(f"{subject} GB/s", "subject_gb_s", bandwidth.gb_text),
+        Column("best kernel", "best", **CODE),
+        Column("GB/s", "best_gb_s", bandwidth.gb_text),
+        Column("B/cycle", "best_bytes_per_cycle", bandwidth.cycle_text),
+        Column("of copy", "of_copy", lambda share: f"{100 * share:.1f} %"),
+        Column("copy GB/s", "copy_gb_s", bandwidth.gb_text),
+    ]
+    rows = []
     for problem in shapes.problems():
         by_name = {m.record.kernel: m for m in measure(shapes, problem["name"])}
         best = [m for m in by_name.values() if m.best]
-        names, first = ", ".join(m.record.kernel for m in best), best[0] if best else None
+        first = best[0] if best else None
         chosen = [*map(by_name.get, (baseline, subject, COPY)), first]
-        cells = [replace(bandwidth.speed_cell(m), best=False) if m else NONE for m in chosen]
-        of_copy, cycle = (first.of_copy, bandwidth.cycle_text(first)) if first else (None, NONE)
-        share = NONE if of_copy is None else f"{100 * of_copy:.1f} %"
-        head = [bandwidth.describe(problem), *cells[:2], names or NONE]
-        rows.append([*head, cells[3], cycle, share, cells[2]])
-        gb_s = [m.gb_s if m else None for m in chosen]
-        found = {"problem": problem["name"], "baseline_gb_s": gb_s[0], "subject_gb_s": gb_s[1]}
-        found |= {"best": names, "best_gb_s": gb_s[3]}
-        found |= {"best_bytes_per_cycle": first.record.bytes_per_cycle if first else None}
-        data.append(found | {"of_copy": of_copy, "copy_gb_s": gb_s[2]})
+        gb_s = [Noted(m.gb_s, m.marks) if m else None for m in chosen]
+        row = {"_shape": bandwidth.describe(problem), "problem": problem["name"]}
+        row |= {"baseline_gb_s": gb_s[0], "subject_gb_s": gb_s[1], "best_gb_s": gb_s[3]}
+        row |= {"best": ", ".join(m.record.kernel for m in best) or None}
+        row |= {"best_bytes_per_cycle": first.record.bytes_per_cycle if first else None}
+        rows.append(row | {"of_copy": first.of_copy if first else None, "copy_gb_s": gb_s[2]})
     title = "Bandwidth per distinct shape: baseline, the paper's kernel, and the best"
     notes = [
         "GB = 1e9 bytes, read and written once each, over the median. Best: lowest median of the "
         "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE,
         bandwidth.CYCLE_NOTE,
     ]
-    return Table("shapes_summary", title, columns, rows, data, notes, machine_notes(shapes))
+    return Table.of("shapes_summary", title, columns, {"": rows}, notes, machine_notes(shapes))
 
 
 def sample_panels(run: Run) -> list[tuple[Results, str, str]]:

@@ -12,7 +12,7 @@ from plots import figures as draw
 from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.puzzle_rows import COLUMNS, brief, published, puzzle_rows, wall
+from plots.puzzle.rows import COLUMNS, brief, published, puzzle_rows, wall
 
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
 POSTS_LOOKS = dict(zip(COLUMNS.values(), ((draw.ORANGE, "s"), (draw.GREEN, "^")), strict=True))

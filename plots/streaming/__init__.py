@@ -1,0 +1,109 @@
+"""Experiment streaming: what there is to see of it."""
+
+from collections.abc import Callable, Iterator
+
+from plots.bandwidth import compared
+from plots.experiments import Run
+from plots.streaming.figures import layers_figure
+from plots.streaming.rows import OURS, SCALES, Rows, change, place_text, shape_text, untimed
+from plots.streaming.tables import (
+    LARGE,
+    LARGE_NESTED,
+    aligned,
+    compared_with,
+    formats_table,
+    is_large,
+    layers,
+    nested_table,
+    places,
+    places_table,
+    plain_table,
+    shapes_table,
+)
+
+
+def highlights(run: Run) -> list[str]:
+    """The least that the large layers reach, the worst place, and what has no time."""
+    lines = [large_layers(run), nested_layers(run), worst_place(run), missing(run)]
+    return [line for line in lines if line]
+
+
+def large(run: Run, name: str) -> dict[str, Rows]:
+    """The large layers on which our kernel has a time."""
+    found = {shape_text(key): r for key, r in layers(run, name).items() if is_large(key, name)}
+    return {text: r for text, r in found.items() if OURS in r and r[OURS].record.ranked}
+
+
+def least(rows: dict[str, Rows], of: Callable[[Rows], float | None], what: str) -> Iterator[str]:
+    """'3.51 times as fast as branch_tree (36864x4608)', of what is there."""
+    found = {place: value for place, r in rows.items() if (value := of(r)) is not None}
+    if found:
+        where = min(found, key=found.__getitem__)
+        yield f"{what.format(found[where])} ({where})"
+
+
+def least_over(rows: dict[str, Rows], kernels: list[str]) -> Iterator[str]:
+    def over(kernel: str) -> Callable[[Rows], float | None]:
+        def value(r: Rows) -> float | None:
+            found = compared(r.get(kernel), r[OURS])
+            return found.value if found else None
+
+        return value
+
+    for kernel in kernels:
+        yield from least(rows, over(kernel), f"{{:.2f}} times as fast as {kernel}")
+
+
+def in_percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def large_layers(run: Run) -> str:
+    rows = large(run, "layers")
+    parts = [
+        *least(rows, lambda r: in_percent(r[OURS].of_copy), "{:.1f} % of cudaMemcpy"),
+        *least(rows, lambda r: in_percent(r[OURS].of_ceiling), "{:.1f} % of the fastest ceiling"),
+        *least_over(rows, compared_with(run, "layers")),
+    ]
+    limit = f"{LARGE / 1e6:.0f} million weights"
+    return f"Layers of {limit} and more, at least: {', '.join(parts)}." if parts else ""
+
+
+def nested_layers(run: Run) -> str:
+    parts = [*least_over(large(run, "layers_nested"), compared_with(run, "layers_nested"))]
+    limit = f"{LARGE_NESTED / 1e6:.0f} million weights"
+    said = f"Nested scales, layers of {limit} and more, at least: {', '.join(parts)}."
+    return said if parts else ""
+
+
+def worst_place(run: Run) -> str:
+    apart = {}
+    for end, scales in SCALES.items():
+        found = places(run, f"places{end}")
+        for key, m in found.items():
+            percent = change(m, found.get(aligned(key[:3])))
+            if key != aligned(key[:3]) and percent is not None:
+                apart[f"{place_text(key)}, {scales}"] = percent
+    if not apart:
+        return ""
+    where = min(apart, key=apart.__getitem__)
+    return (
+        f"Offsets and odd sizes, GB/s against the aligned matrix: at worst {apart[where]:+.1f} % "
+        f"({where}), of {len(apart)}."
+    )
+
+
+def missing(run: Run) -> str:
+    """Where there is nothing to say anything from."""
+    found = list(untimed(run))
+    more = f" ({len(found) - 1} more such rows.)" if len(found) > 1 else ""
+    return f"NO TIME of {OURS}: {found[0]}.{more}" if found else ""
+
+
+PASSES = {f"layers{end}": ("nf4",) for end in SCALES}
+PASSES |= {"formats": ("nf4",)}
+PASSES |= {f"{what}{end}": ("nf4",) for what in ("places", "shapes") for end in SCALES}
+TABLES = (plain_table, nested_table, formats_table, places_table, shapes_table)
+ON_TERMINAL = ("layers", "layers_nested", "formats", "places", "shapes")
+SHORT_TABLE = HEADLINE = None
+FIGURES = {"layers": ("Bandwidth of every layer, plain and nested scales", layers_figure)}
