@@ -38,7 +38,7 @@ def runs():
 
 
 def draw(runs, file, with_figures):
-    """All that is made of the source: its claims, its numbers, and the tables of its experiments."""
+    """All that is made of the source: claims, numbers, and the tables of its experiments."""
     runs, evidence = runs
     spoilt = load_source(file)
     sources = [spoilt if source.id == spoilt.id else source for source in load_sources()]

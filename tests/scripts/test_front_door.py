@@ -261,6 +261,19 @@ def test_a_second_make_waits_for_the_first(checkout):
     assert "waiting for another make in this folder\n" in "".join(err for _, err in ends)
 
 
+def test_nothing_is_removed_between_the_steps_of_another_make(checkout):
+    program(checkout / "scripts/build", "#!/bin/sh\ntouch started\nsleep 0.5\n")
+    command = ["make", "PRESET=cpu", "verify", "FILE=x"]
+    with subprocess.Popen(command, cwd=checkout, env=own_environment(), stdout=-1) as first:
+        while not (checkout / "started").exists():
+            time.sleep(0.01)
+        removed = make(checkout, "clean")
+        assert (first.communicate()[0], first.returncode) == (b"<-->\n<x>\n", 0)
+    said = "waiting for another make in this folder\n"
+    assert (removed.returncode, removed.stderr) == (0, said)
+    assert not (checkout / "build").exists()
+
+
 def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
     command = ["make", "PRESET=cpu", "reproduce-mine"]
