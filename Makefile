@@ -11,9 +11,11 @@ $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
 override QUICK := $(filter-out 0 no off false,$(QUICK))
-override RESULTS := $(or $(RESULTS),results)
+# A folder whose name begins with a hyphen is no option.
+folder = $(if $(filter -%,$(firstword $1)),./)$1
+override RESULTS := $(call folder,$(or $(RESULTS),results))
 # The recorded run that is shown where nothing can be measured.
-override RECORDED := $(or $(RECORDED),data/recorded/h200)
+override RECORDED := $(call folder,$(or $(RECORDED),data/recorded/h200))
 
 # The GPU half is built where there is a GPU and a compiler for it; PRESET=... decides otherwise.
 PRESETS := cpu gpu all-archs asan
@@ -30,7 +32,7 @@ export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves th
 # Empty where nothing can be measured.
 export MEASURE := $(GPU_HALF)
 # Of the user's shell, and not for ours.
-unexport CDPATH GLOBIGNORE BASH_ENV
+unexport CDPATH GLOBIGNORE BASH_ENV PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 
