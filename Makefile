@@ -11,9 +11,11 @@ $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
 override QUICK := $(filter-out 0 no off false,$(QUICK))
-override RESULTS := $(or $(RESULTS),results)
+# A folder whose name begins with a hyphen is no option.
+folder = $(if $(filter -%,$(firstword $1)),./)$1
+override RESULTS := $(call folder,$(or $(RESULTS),results))
 # The recorded run that is shown where nothing can be measured.
-override RECORDED := $(or $(RECORDED),data/recorded/h200)
+override RECORDED := $(call folder,$(or $(RECORDED),data/recorded/h200))
 
 # The GPU half is built where there is a GPU and a compiler for it; PRESET=... decides otherwise.
 PRESETS := cpu gpu all-archs asan
@@ -30,7 +32,7 @@ export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves th
 # Empty where nothing can be measured.
 export MEASURE := $(GPU_HALF)
 # Of the user's shell, and not for ours.
-unexport CDPATH GLOBIGNORE BASH_ENV
+unexport CDPATH GLOBIGNORE BASH_ENV PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 
@@ -38,13 +40,11 @@ JOBS := $(shell nproc)
 EXPERIMENTS := $(patsubst experiments/%/passes,%,$(wildcard experiments/*/passes))
 REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
-# Measuring and building beside each other would spoil both.
 .NOTPARALLEL:
-LOCKED := @scripts/locked
-
-.PHONY: help deps build test test-end_to_end test-sanitized verify list bench metrics profile profile-check \
+TARGETS := deps build test test-end_to_end test-sanitized verify list bench metrics profile profile-check \
   $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims sass mojo triton dropin \
   check format clean
+.PHONY: help $(TARGETS)
 
 help: ## List the targets
 	@$(foreach name,$(EXPERIMENTS),printf '  %-20s %s\n' reproduce-$(name) \
@@ -56,44 +56,53 @@ help: ## List the targets
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
 
+# One make at a time measures, builds, renders or removes: a target holds the lock from its first step to its last, by
+# a make inside of scripts/locked, which has what the user gave from the environment.
+ifndef REPROLAB_LOCKED
+STEPS := build/deps.stamp build/python build/end_to_end/python
+.PHONY: $(STEPS)
+$(TARGETS) $(STEPS):
+	@scripts/locked $(MAKE) $(MFLAGS) $@
+else
+
 deps: build/deps.stamp build/python ## Find what is needed, install what is missing (root) or name it
 	@:
 
 build/deps.stamp: scripts/deps scripts/probe/CMakeLists.txt
-	$(LOCKED) scripts/deps build
+	@scripts/deps build
 	@touch $@
 
 # Names the Python that claims/ and plots/ run in. Asked for anew where that one is gone.
 build/python: scripts/deps requirements.txt
-	$(LOCKED) scripts/deps python
+	@scripts/deps python
 ifneq ($(shell "$$(cat build/python 2>/dev/null)" -c 'print("works")' 2>/dev/null),works)
 .PHONY: build/python
 endif
 
 build: build/deps.stamp ## Configure and build everything this machine can
-	$(LOCKED) scripts/build all
+	@scripts/build all
 
 # Python's tests run file by file, because what those of one file share is made once.
 test: build build/python ## Run every test that this machine can
-	$(LOCKED) ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
-	$(LOCKED) scripts/python -m pytest -q -n $(JOBS) --dist loadfile
+	@ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
+	@scripts/python -m pytest -q -n $(JOBS) --dist loadfile
 	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
 
 test-end_to_end: build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)
-	$(LOCKED) "$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end tests/dropin
+	@"$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end tests/dropin
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan
-	$(LOCKED) ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
+	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
 verify: build/deps.stamp ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	@[ -n "$$FILE" ] || { echo "verify: say which: make verify FILE=model.safetensors, or its folder" >&2; exit 2; }
-	$(LOCKED) scripts/build verify
-	$(LOCKED) scripts/run verify -- "$$FILE"
+	@scripts/build verify
+	@scripts/run verify -- "$$FILE"
 
 list: build/deps.stamp $(if $(GPU_HALF),,build/python) ## List the kernels (without a GPU: those of the recorded runs)
 ifneq ($(GPU_HALF),)
-	$(LOCKED) scripts/build bench
+	@scripts/build bench
 	@"$$BIN/bench" --list
 else
 	@scripts/python -m plots list --recorded "$$RECORDED"
@@ -102,39 +111,39 @@ endif
 
 bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 ifneq ($(GPU_HALF),)
-	$(LOCKED) scripts/build bench
-	$(LOCKED) scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
+	@scripts/build bench
+	@scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
 	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
-	@[ -n "$$DRY_RUN" ] || scripts/locked scripts/python -m plots bench \
+	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench \
 	  --results "$$RESULTS/bench$${METRICS:+_counters}.json"
 else
 	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: make metrics CHIP=GA100 [METRICS='dram*']
-	$(LOCKED) scripts/build metrics
+	@scripts/build metrics
 	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
 profile: deps ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 ifneq ($(GPU_HALF),)
-	$(LOCKED) scripts/build bench
-	$(LOCKED) scripts/profile
+	@scripts/build bench
+	@scripts/profile
 else
 	@echo "profile: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
 ifneq ($(GPU_HALF),)
-	$(LOCKED) scripts/build bench
-	$(LOCKED) scripts/profile check
+	@scripts/build bench
+	@scripts/profile check
 else
 	@echo "profile-check: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 $(REPRODUCE): reproduce-%: deps
 	@programs=$$(scripts/reproduce $* --programs) && \
-	  { [ -z "$$programs" ] || scripts/locked scripts/build $$programs; }
-	$(LOCKED) scripts/reproduce $*
+	  { [ -z "$$programs" ] || scripts/build $$programs; }
+	@scripts/reproduce $*
 
 # One measurement feeds both: what one has measured, the other only shows.
 reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantization's share of generating text
@@ -144,7 +153,7 @@ reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and thr
 	@:
 
 build/end_to_end/python: build/python experiments/end_to_end/requirements.txt scripts/end_to_end
-	$(LOCKED) scripts/end_to_end
+	@scripts/end_to_end
 
 ifneq ($(GPU_HALF),)
 $(if $(DRY_RUN),,reproduce-end_to_end) $(if $(MODEL),advise): build/end_to_end/python dropin
@@ -153,35 +162,35 @@ endif
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
 ifneq ($(GPU_HALF),)
 	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
-	$(LOCKED) "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
+	@"$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 peer: build/python ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0
-	$(LOCKED) scripts/peer
+	@scripts/peer
 
 # Rendering never measures.
 render: build/python ## Render your own results again
-	$(LOCKED) scripts/render
+	@scripts/render
 
 render-recorded: build/python ## Render the recorded runs, under a banner that says whose they are
-	$(LOCKED) scripts/render --recorded
+	@scripts/render --recorded
 
 claims: build/python ## Decide every published claim from all that was recorded or measured here
-	$(LOCKED) scripts/render --claims
+	@scripts/render --claims
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
-	$(LOCKED) scripts/sass
+	@scripts/sass
 
 mojo: build/python ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
-	$(LOCKED) scripts/language mojo
+	@scripts/language mojo
 
 triton: build/python ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
-	$(LOCKED) scripts/language triton
+	@scripts/language triton
 
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
-	$(LOCKED) scripts/dropin
+	@scripts/dropin
 
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
 	@scripts/check_format.sh
@@ -193,4 +202,6 @@ format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
 clean: ## Remove builds (results stay)
-	$(LOCKED) rm -rf build
+	@rm -rf build
+
+endif

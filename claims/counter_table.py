@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
+from claims.errors import InputError
 from claims.json_files import ROOT, Schema, read_json
 
 TABLE = ROOT / "data/counters.json"
@@ -27,5 +28,9 @@ def known() -> dict[str, Counter]:
     """In the order of the file."""
     root = read_json(TABLE)
     SCHEMA.check(TABLE, root)
-    found = (Counter(**c | {"metrics": tuple(c["metrics"])}) for c in root["counters"])
-    return {counter.id: counter for counter in found}
+    found: dict[str, Counter] = {}
+    for c in root["counters"]:
+        if c["id"] in found:
+            raise InputError(f"{TABLE}: counters: id '{c['id']}' comes twice; rename or remove one")
+        found[c["id"]] = Counter(**c | {"metrics": tuple(c["metrics"])})
+    return found

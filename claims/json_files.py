@@ -92,14 +92,19 @@ class Schema:
 
     def check(self, file: Path, value: Any) -> None:
         """InputError naming file and field where `value`, the file's, is not as the schema says."""
-        version = self.definition["properties"].get("schema", {}).get("const")
-        if isinstance(value, dict) and value.get("schema", version) != version:
-            raise self.error(file, "schema", f"must be {version}, not {shown(value['schema'])}")
         try:
+            version = self.definition["properties"].get("schema", {}).get("const")
+            if isinstance(value, dict) and value.get("schema", version) != version:
+                raise self.error(file, "schema", f"must be {version}, not {shown(value['schema'])}")
             self.validate(value)
         except fastjsonschema.JsonSchemaValueException as error:
             where = shortened(error.name.removeprefix("data").removeprefix("."), 200)
             raise self.error(file, where or "the file", explain(error)) from None
+        except InputError:
+            raise
+        except Exception as error:  # whatever a wrong schema makes of the validator
+            what = shortened(f"{type(error).__name__}: {error}", 200)
+            raise InputError(f"{self.name}: is no JSON Schema ({what}); restore it") from error
 
     def error(self, file: Path, where: str, problem: str) -> InputError:
         return InputError(f"{file}: {where} {problem} (see {self.name})")

@@ -8,6 +8,7 @@ from typing import Any
 
 from claims.errors import InputError
 from claims.json_files import ROOT, Schema, read_json
+from claims.printable import shortened
 
 FOLDER = ROOT / "data/published"
 SCHEMA = Schema("published.schema.json")
@@ -115,9 +116,16 @@ class Source:
 
     def fact(self, name: str) -> Any:
         """Of the set-up; InputError where it lacks what tables show."""
-        if name not in self.setup:
-            raise InputError(f"{self.file}: setup has no '{name}', which tables show")
-        return self.setup[name]
+        return self._named("setup", self.setup, name)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Of its numbers; InputError where it lacks it."""
+        return self._named("tables", self.tables, name)
+
+    def _named(self, where: str, found: dict[str, Any], name: str) -> Any:
+        if name not in found:
+            raise InputError(f"{self.file}: {where} has no '{name}', which tables show")
+        return found[name]
 
     def every(self, name: str) -> list[Any]:
         """Every model, by our names, every batch or layer; empty where the source lists none."""
@@ -152,7 +160,22 @@ def load_source(file: Path) -> Source:
             raise InputError(f"{where} comes a second time")
         found = tuple(read_comparison(source, c, where) for c in value["comparisons"])
         claims[value["id"]] = Claim(**value | {"comparisons": found})
+    check_references(file, root)
     return replace(source, claims=tuple(claims.values()))
+
+
+def check_references(file: Path, root: dict[str, Any]) -> None:
+    """InputError where a number has no use or a name has no number, so that no view has to ask."""
+    tables, setup = root.get("tables", {}), root["setup"]
+    for path in root.get("without_cell", {}):
+        numbers_below(tables, path, f"{file}: without_cell")
+    for path in numbers_without_cell(root)[:1]:
+        raise InputError(f"{file}: tables: no cell compares '{path}': say why in without_cell")
+    for table, ours in setup.get("our_kernels", {}).items():
+        theirs = tables.get(table)
+        if wrong := sorted(ours.keys() ^ (theirs.keys() if isinstance(theirs, dict) else set())):
+            where = f"{file}: setup.our_kernels.{shortened(table)}"
+            raise InputError(f"{where} and tables do not both have '{shortened(wrong[0])}'")
 
 
 def read_comparison(source: Source, value: dict[str, Any], where: str) -> Comparison:

@@ -16,6 +16,7 @@ from typing import Any
 from claims import stats
 from claims.errors import InputError
 from claims.evidence import Evidence, NotTestable, NotTested, Rows
+from claims.printable import shortened
 from claims.published import Cell, Claim, Comparison, Source
 from claims.results import COPY, Record
 from claims.stats import Estimate, Summary, significant
@@ -144,7 +145,9 @@ def bind(
     if module.isidentifier() and importlib.util.find_spec(f"claims.{module}"):
         importlib.import_module(f"claims.{module}")
     if name not in RULES:
-        raise InputError(f"{where}: there is no rule '{name}'; there are {', '.join(RULES)}")
+        raise InputError(
+            f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"
+        )
     found = RULES[name]
     arguments = {k: v for k, v in comparison.arguments.items() if k != "pass"}
     if comparison.tolerance_percent is not None:

@@ -190,7 +190,7 @@ def by_group(counters: dict[str, Counter], left_out: set[str]) -> dict[str, list
     found: dict[str, list[Counter]] = {group: [] for group in (*groups, LAUNCH, ASKED_FOR)}
     for counter in counters.values():
         if counter.id not in left_out:
-            found[counter.group].append(counter)
+            found.setdefault(counter.group, []).append(counter)
     return {group: members for group, members in found.items() if members}
 
 

@@ -40,7 +40,7 @@ def cycles(record: Record) -> Summary | None:
 def published(run: Run) -> dict[str, float]:
     """The paper's cycles by our kernel."""
     ours = run.source.fact("our_kernels").get(PUBLISHED, {})
-    return {ours[name]: value for name, value in run.source.tables[PUBLISHED].items()}
+    return {kernel: run.source.table(PUBLISHED)[name] for name, kernel in ours.items()}
 
 
 def latency_table(run: Run) -> Table:

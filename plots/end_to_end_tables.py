@@ -5,6 +5,7 @@ from typing import Any
 
 from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
+from claims.published import look_up
 from claims.results import KERNEL_TIME, PRODUCT_TIME
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, difference_percent, significant
 from plots import ledger
@@ -20,6 +21,7 @@ from plots.end_to_end_rows import (
 from plots.experiments import Run
 from plots.tables import NONE, Cell, Group, Row, Table, numbers, words
 
+TABLE1 = "table1_qwen3_32b"
 OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
 QMATMUL, AGREE = "qmatmul-72", "tables-agree"
 WAYS_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
@@ -91,7 +93,7 @@ def per_model(run: Run, row_of: Callable[[Place], Row]) -> list[Row | Group]:
 def table1(run: Run) -> Table:
     """Dequantization's share of a generation, and its time; the paper has Qwen3-32B alone."""
     baseline, _ = compared(run)
-    papers = run.source.tables["table1_qwen3_32b"]
+    papers = run.source.table(TABLE1)
     data: list[dict[str, object]] = []
 
     def row(place: Place) -> Row:
@@ -209,13 +211,13 @@ def papers_name(run: Run, model: str) -> str:
 
 
 def papers_value(run: Run, place: Place, field: str) -> float | None:
-    rows = run.source.tables["figure4"].get(papers_name(run, place.model), {})
+    rows = run.source.table("figure4").get(papers_name(run, place.model), {})
     return rows.get(str(place.batch), {}).get(field)
 
 
 def papers_figure4(run: Run) -> Iterable[str]:
     """'qwen3-32b at batch 32: 283 to 368 tokens/s', as far as the text gives both ends."""
-    for model, rows in run.source.tables["figure4"].items():
+    for model, rows in run.source.table("figure4").items():
         for batch, found in rows.items():
             ends = [
                 f"{found[f'baseline_{unit}']:g} to {found[f'optimized_{unit}']:g} {word}"
@@ -293,18 +295,14 @@ def point_data(way: str, model: str, *point: Any) -> dict[str, object]:
 
 def papers_predictions(run: Run) -> Iterable[Point]:
     """Of Tables I and II, with what Figure 4 reports where the text says it."""
-    kernels = {int(b): v for b, v in of_qwen(run) if b.isdecimal()}
     reported = {v.cell.at["batch"]: v.cell.value for v in run.decision("amdahl").verdicts}
-    for text, row in run.source.tables["table1_qwen3_32b"].items():
+    for text, row in run.source.table(TABLE1).items():
         batch, share = int(text), row["overhead_percent"]
-        predicted = amdahl(share / 100, kernels[batch])
+        path = f"{KERNEL_SPEEDUP}/qwen3-32b/{batch}"
+        kernel = look_up(run.source.tables, path, str(run.source.file))
+        predicted = amdahl(share / 100, kernel)
         value = reported.get(batch)
-        yield batch, share, kernels[batch], predicted, Estimate(*[value] * 3) if value else None
-
-
-def of_qwen(run: Run) -> Iterable[tuple[str, float]]:
-    """Its Table II of the one model that its Table I has."""
-    return run.source.tables[KERNEL_SPEEDUP]["qwen3-32b"].items()
+        yield batch, share, kernel, predicted, Estimate(*[value] * 3) if value else None
 
 
 def qmatmul(run: Run) -> Table:

@@ -5,7 +5,6 @@ with a slash. Prints each fault with its line and exits 1.
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,19 +19,6 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z0-9][a-z0-9_-]*):", text, re.MULTILINE)) | experiments
 
 
-def tracked() -> set[str]:
-    """Files and folders of the project."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\n")
-    files = {name for name in listed if name}
-    return files | {str(parent) for name in files for parent in Path(name).parents}
-
-
 def command_faults(line: str, targets: set[str]) -> list[str]:
     return [
         f"the Makefile has no target '{target}'"
@@ -45,18 +31,18 @@ def looks_like_a_path(word: str) -> bool:
     return bool(re.fullmatch(r"[\w.-]+(/[\w.*{}<>-]+)+/?", word)) and not word.startswith("path/")
 
 
-def path_faults(word: str, here: Path, known: set[str]) -> list[str]:
+def path_faults(word: str, here: Path) -> list[str]:
     """`word`: a link's target, or a word in backticks that looks like a path of the project."""
     if any(mark in word for mark in "*{}<>") or word.startswith(MADE_BY_COMMANDS):
         return []
     for base in (here.parent, ROOT):
         target = (base / word.rstrip("/")).resolve()
-        if target.is_relative_to(ROOT) and str(target.relative_to(ROOT)) in known:
+        if target.is_relative_to(ROOT) and target.exists():
             return []
     return [f"there is no '{word}'"]
 
 
-def faults(path: Path, targets: set[str], known: set[str]) -> list[str]:
+def faults(path: Path, targets: set[str]) -> list[str]:
     found = []
     fence = ""
     for number, line in enumerate(path.read_text().split("\n"), 1):
@@ -78,16 +64,14 @@ def faults(path: Path, targets: set[str], known: set[str]) -> list[str]:
             words = [word for word in re.findall(r"`([^`\s]+)`", line) if looks_like_a_path(word)]
             for word in links + words:
                 if word:
-                    problems += path_faults(word, path, known)
+                    problems += path_faults(word, path)
         found += [f"{path.relative_to(ROOT)}:{number}: {problem}" for problem in problems]
     return found
 
 
 def main() -> int:
-    targets, known = make_targets(), tracked()
-    found = [
-        fault for name in sys.argv[1:] for fault in faults(Path(name).resolve(), targets, known)
-    ]
+    targets = make_targets()
+    found = [fault for name in sys.argv[1:] for fault in faults(Path(name).resolve(), targets)]
     for fault in found:
         print(fault)
     if not found:

@@ -19,8 +19,7 @@ example_kernel=docs/adding-a-kernel.md
 example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' "$example_kernel"; }
 
 python_folders='claims dropin experiments kernels languages ncu plots sass tests scripts'
-sources=$(git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.cu' '*.cuh' |
-  while read -r file; do [ ! -e "$file" ] || echo "$file"; done)
+sources=$(find common dropin experiments kernels profiling reference tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 if [ "${1:-}" = --fix ]; then
   "$tools/bin/clang-format" -i $sources
   "$tools/bin/ruff" format --quiet $python_folders

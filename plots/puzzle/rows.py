@@ -29,7 +29,7 @@ class Published:
 
 def published(run: Run) -> list[Published]:
     """Unsloth's and the post's own on each of the post's GPUs."""
-    results = run.source.tables.get("results", {})
+    results = run.source.table("results")
     return [
         Published(what, gpu, found[f"{name}_s"], found[f"{name}_gb_s"])
         for gpu, found in results.items()

@@ -242,5 +242,11 @@ def raw(name: str) -> dict[str, Any]:
     return json.loads((PUBLISHED / f"{name}.json").read_text())
 
 
+def only(source: dict[str, Any], claim: dict[str, Any]) -> None:
+    """The one claim, and no tables, whose every number needs a cell."""
+    source |= {"claims": [claim], "tables": {}, "without_cell": {}}
+    source["setup"].pop("our_kernels", None)
+
+
 def claim_in(source: dict[str, Any], name: str) -> dict[str, Any]:
     return next(claim for claim in source["claims"] if claim["id"] == name)

@@ -215,7 +215,7 @@ def test_a_claim_may_rest_on_files_of_several_experiments(monkeypatch, tmp_path)
     facts = {"experiment": "table2", "rule": "few_instructions", "arguments": arguments}
     facts |= {"direction": "statement", "scope": "any_gpu", "cells": [{"at": {}}]}
     claim["comparisons"] = [facts]
-    paper["claims"] = [claim]
+    made.only(paper, claim)
     (tmp_path / "paper.json").write_text(json.dumps(paper))
     source = load_source(tmp_path / "paper.json")
 
@@ -327,7 +327,7 @@ def test_one_of_two_models_that_stand_for_the_sources_is_enough(write):
     claim["comparisons"][0]["cells"] = [
         {"at": {"model": model, "batch": 8}, "value": 2.18} for model in ("gemma-27b", "qwen3-32b")
     ]
-    paper["claims"] = [claim]
+    made.only(paper, claim)
 
     def decision(models: list[str]) -> Decision:
         paper["setup"]["models"]["gemma-27b"] = models

@@ -5,6 +5,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ KEPT = {
     "transpose/matrix": ("32768x32768", "32768x32768/constant"),
     "transpose/sizes": ("1024x1024", "5000x5000", "1023x1023"),
 }
+ALL = os.environ.get("FUZZ") == "all"
 SAMPLED = 15
 COMPARED = ("branch_tree", "shared_lut")
 
@@ -67,15 +69,16 @@ def few(name: str) -> dict[str, Any]:
     return file
 
 
-def places(value: Any, path: Place = ()) -> Iterator[Place]:
-    """Every field, and of each list the first item; of records, the first and the last."""
+def places(value: Any, path: Place = (), every: bool = False) -> Iterator[Place]:
+    """Every field, and of each list the first item, or `every` one; of records, first and last."""
     yield path
     if isinstance(value, dict):
         for name, found in value.items():
-            yield from places(found, (*path, name))
+            yield from places(found, (*path, name), every)
     elif isinstance(value, list) and value:
-        for i in {0, len(value) - 1} if path == ("records",) else {0}:
-            yield from places(value[i], (*path, i))
+        ends = {0, len(value) - 1} if path == ("records",) else {0}
+        for i in range(len(value)) if every else ends:
+            yield from places(value[i], (*path, i), every)
 
 
 def parent_of(file: Any, path: Place) -> Any:
@@ -89,29 +92,38 @@ def damaged(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
     unless FUZZ=all asks for each.
     """
     rng = random.Random(1)
-    for found in every_damage(file):
-        if os.environ.get("FUZZ") == "all" or rng.randrange(SAMPLED) == 0:
-            yield found
+    every = chain.from_iterable(ways(file, path) for path in places(file))
+    return (found for found in every if ALL or rng.randrange(SAMPLED) == 0)
 
 
-def every_damage(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for path in places(file):
-        where = ".".join(map(str, path)) or "the file"
-        if not path:
-            yield from ((f"{where}: {what}", text) for what, text in ODD.items())
-            continue
-        spoilt = copy.deepcopy(file)
-        parent_of(spoilt, path)[path[-1]] = PLACE
-        text = json.dumps(spoilt)
-        for what, odd in ODD.items():
-            yield f"{where}: {what}", text.replace(f'"{PLACE}"', odd)
-        if isinstance(path[-1], str):
-            twice = f'"{path[-1]}": "{PLACE}"', f'"{path[-1]}": null, "{path[-1]}": null'
-            assert twice[0] in text
-            yield f"{where}: twice", text.replace(*twice)
-        spoilt = copy.deepcopy(file)
-        del parent_of(spoilt, path)[path[-1]]
-        yield f"{where}: left out", json.dumps(spoilt)
+def ways(file: dict[str, Any], path: Place) -> Iterator[tuple[str, str]]:
+    """The same of one field."""
+    where = ".".join(map(str, path)) or "the file"
+    if not path:
+        yield from ((f"{where}: {what}", text) for what, text in ODD.items())
+        return
+    spoilt = copy.deepcopy(file)
+    parent_of(spoilt, path)[path[-1]] = PLACE
+    text = json.dumps(spoilt)
+    for what, odd in ODD.items():
+        yield f"{where}: {what}", text.replace(f'"{PLACE}"', odd)
+    if isinstance(path[-1], str):
+        twice = f'"{path[-1]}": "{PLACE}"', f'"{path[-1]}": null, "{path[-1]}": null'
+        assert twice[0] in text
+        yield f"{where}: twice", text.replace(*twice)
+    spoilt = copy.deepcopy(file)
+    del parent_of(spoilt, path)[path[-1]]
+    yield f"{where}: left out", json.dumps(spoilt)
+
+
+def sampled(file: dict[str, Any], most: int) -> Iterator[tuple[str, str]]:
+    """One damage of each of some fields, always the same ones. FUZZ=all in the environment: every
+    damage of every field, which takes hours.
+    """
+    paths, rng = list(places(file, every=True)), random.Random(1)
+    for path in paths if ALL else rng.sample(paths, most):
+        found = list(ways(file, path))
+        yield from found if ALL else [rng.choice(found)]
 
 
 def write(folder: Path, name: str, text: str) -> None:

@@ -10,6 +10,8 @@ import made
 import pytest
 from looking import look
 
+from claims import counter_table
+from claims.counter_table import known
 from claims.errors import InputError
 from claims.results import load
 from plots.counter_figures import roofline_figure, stalls_figure
@@ -75,6 +77,32 @@ def metric_fields(file):
 
 def made_text(file, odd):
     return json.dumps(file).replace(f'"{damaged.PLACE}"', odd)
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Where data/counters.json is read from."""
+    monkeypatch.setattr(counter_table, "TABLE", tmp_path / "counters.json")
+    yield tmp_path / "counters.json"
+    known.cache_clear()
+
+
+def test_every_field_of_the_table_of_counters(write, table):
+    folder = write("counters", few("nf4_counters"), few("nf4_launches"))
+    root = json.loads((damaged.ROOT / "data/counters.json").read_text())
+    refused, shown = 0, 0
+    for what, text in damaged.sampled(root, 150):
+        table.write_text(text)
+        known.cache_clear()
+        try:
+            draw(folder, False)
+            shown += 1
+        except InputError as error:
+            refused += 1
+            assert str(error).startswith(f"{table}: ") and len(str(error)) < 1000, what
+        except Exception as error:
+            raise AssertionError(what) from error
+    assert refused and shown
 
 
 @pytest.mark.parametrize("name", ["nf4_counters", "nf4_launches"])

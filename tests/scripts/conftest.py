@@ -7,7 +7,7 @@ from front_door import ECHO, ROOT, program
 @pytest.fixture
 def checkout(tmp_path):
     """Makefile and scripts/, with programs that print their arguments and need no building."""
-    folder = tmp_path / "a checkout's folder; $(x)"
+    folder = tmp_path / "a checkout's folder, $(x)"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     for name in ("Makefile", "requirements.txt"):
         shutil.copy(ROOT / name, folder)

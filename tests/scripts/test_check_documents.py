@@ -29,7 +29,6 @@ def check(tmp_path):
     (tmp_path / "Makefile").write_text("test: build ## Run\ntest-my_own: test\n")
     (tmp_path / "docs/map.md").touch()
     (tmp_path / "experiments/mine/passes").touch()
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
 
     def run(text):
         (tmp_path / "README.md").write_text(text)

@@ -1,5 +1,6 @@
 """What users hand to `make`: nothing of it is shell text, and faults are one line."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -27,7 +28,8 @@ def test_what_is_given_to_sass_reaches_it_as_it_is(checkout, value):
     lines = "".join(f"<{word}>\n" for word in ["-m", "sass", "show", *wanted])
     assert (done.returncode, done.stdout) == (0, lines)
     done = make(checkout, "sass", f"RESULTS={value}")
-    assert done.stdout == f"<-m>\n<sass>\n<facts>\n<--output={value}/counters/sass.json>\n"
+    folder = "./" * value.startswith("-") + value
+    assert done.stdout == f"<-m>\n<sass>\n<facts>\n<--output={folder}/counters/sass.json>\n"
     assert not list(checkout.rglob("injected"))
 
 
@@ -261,6 +263,19 @@ def test_a_second_make_waits_for_the_first(checkout):
     assert "waiting for another make in this folder\n" in "".join(err for _, err in ends)
 
 
+def test_nothing_is_removed_between_the_steps_of_another_make(checkout):
+    program(checkout / "scripts/build", "#!/bin/sh\ntouch started\nsleep 0.5\n")
+    command = ["make", "PRESET=cpu", "verify", "FILE=x"]
+    with subprocess.Popen(command, cwd=checkout, env=own_environment(), stdout=-1) as first:
+        while not (checkout / "started").exists():
+            time.sleep(0.01)
+        removed = make(checkout, "clean")
+        assert (first.communicate()[0], first.returncode) == (b"<-->\n<x>\n", 0)
+    said = "waiting for another make in this folder\n"
+    assert (removed.returncode, removed.stderr) == (0, said)
+    assert not (checkout / "build").exists()
+
+
 def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
     command = ["make", "PRESET=cpu", "reproduce-mine"]
@@ -287,6 +302,57 @@ def test_cdpath_leads_no_command_into_another_folder(checkout, tmp_path):
     assert (other / "build/kept").exists() and not (checkout / "build/cpu").exists()
     done = run(checkout, "scripts/sass", CDPATH=str(other), KERNEL="x", ARCH="90")
     assert done.stdout.startswith("<-m>\n<sass>\n<show>\n")
+
+
+def test_our_modules_are_found_whatever_pythons_path(checkout):
+    shutil.copy(ROOT / "scripts/python", checkout / "scripts")
+    (checkout / "plots.py").write_text("print('found')")
+    assert make(checkout, "list", PYTHONSAFEPATH="1").stdout.startswith("found\n")
+    done = run(checkout, "scripts/python", "-m", "plots", PYTHONSAFEPATH="1")
+    assert (done.stdout, done.stderr) == ("found\n", "")
+
+
+def test_a_folder_whose_name_begins_with_a_hyphen_is_no_option(checkout):
+    (checkout / "-x/mine").mkdir(parents=True)
+    given = ["RESULTS=-x", "RECORDED=-x"]
+    wanted = "<--results>\n<./-x/mine>\n<--output>\n<./-x/mine"
+    for target in ("render", "render-recorded"):
+        assert wanted in make(checkout, target, *given).stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "given"),
+    [
+        (["scripts/render", "--recorded"], {"RECORDED": "a\x1b[31mb", "RESULTS": "x"}),
+        (["scripts/build"], {"ARCH": "a\x1b[31mb", "PRESET": "gpu"}),
+        (["scripts/peer"], {"VERSION": "a\x1b[31mb"}),
+        (["scripts/reproduce", "mine"], {"RECORDED": "a\x1b[31mb", "RESULTS": "x", "MEASURE": ""}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_terminal_is_told_nothing_by_what_is_given(checkout, script, given):
+    shutil.copy(ROOT / "scripts/build", checkout / "scripts")
+    (checkout / "experiments/mine/passes").write_text("alone bench\n")
+    done = run(checkout, *script, BIN="build/cpu/bin", PEER="", NO_GPU_WHY="why", **given)
+    assert done.returncode == 2
+    assert r"a\E[31mb" in done.stderr and done.stderr.rstrip("\n").isprintable()
+
+
+def test_a_folder_that_cannot_be_written_is_said(checkout):
+    (checkout / "build/deps.log").mkdir()
+    for what in ("build", "python"):
+        done = run(checkout, "scripts/deps", what)
+        said = "deps: cannot write build/deps.log: this folder must be writable\n"
+        assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.parametrize("character", '#";\\')
+def test_a_path_that_cmake_cannot_do_is_said(tmp_path, character):
+    (tmp_path / f"a{character}b/scripts").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/deps", tmp_path / f"a{character}b/scripts")
+    done = run(tmp_path / f"a{character}b", "scripts/deps", "build")
+    said = 'deps: CMake cannot build in a folder whose path has one of # " ; \\: rename it\n'
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_a_folder_for_temporary_files_is_no_command(checkout, tmp_path):
