@@ -4,6 +4,7 @@ import ctypes
 import math
 import subprocess
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -111,6 +112,85 @@ def test_a_second_install_is_an_error_and_a_second_undo_nothing(
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
 
 
+class While:
+    """What it wraps, and inside of the first call of that, the calls of another thread.
+
+    They are waited for as long as they can need if nothing keeps them from running.
+    """
+
+    def __init__(self, wrapped, *others):
+        self._wrapped, self._others, self.errors, self._thread = wrapped, others, [], None
+
+    def __call__(self, *given):
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._call_others)
+            self._thread.start()
+            self._thread.join(0.5)
+        return self._wrapped(*given)
+
+    def _call_others(self):
+        for other in self._others:
+            try:
+                other()
+            except dropin.DropinError as error:
+                self.errors.append(str(error))
+
+    def join(self):
+        self._thread.join()
+
+
+def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, called, monkeypatch):
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    before = dict(vars(native()))
+    second = While(dropin.Library.use, lambda: dropin.install(libraries["other"]))
+    monkeypatch.setattr(dropin.Library, "use", lambda *given: second(*given))
+    first = dropin.install(libraries["ours"])
+    second.join()
+    assert second.errors == [f"{libraries['ours']} is already installed; undo() that first"]
+    assert called(bitsandbytes.dequantize).startswith("ours ")
+    first.undo()
+    assert vars(native()) == before
+
+
+def test_an_undo_during_another_leaves_the_next_install_alone(libraries, put_bitsandbytes, called):
+    class Attributes(dict):
+        """Those of bitsandbytes' object, which undo() takes what is installed from."""
+
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    native().__dict__ = attributes = Attributes(vars(native()))
+    first = dropin.install(libraries["ours"])
+    others = While(attributes.pop, first.undo, lambda: dropin.install(libraries["other"]))
+    attributes.pop = others
+    first.undo()
+    others.join()
+    assert others.errors == []
+    for kind in ("fp16", "bf16"):
+        assert called(bitsandbytes.dequantize, kind).startswith("other ")
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_somebody_else_deleted_is_restored_too(
+    version, used_before, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    import bitsandbytes
+
+    if used_before:
+        called(bitsandbytes.dequantize)
+    before = dict(vars(native()))
+    for name in dropin.REPLACED:
+        installed = dropin.install(libraries["ours"])
+        delattr(native(), name)
+        installed.undo()
+        assert vars(native()) == before
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_of_ours_is_an_exception(version, libraries, put_bitsandbytes, called):
     put_bitsandbytes(version)
@@ -182,8 +262,15 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
     for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e"):
         wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
         assert why_not(libraries["ours"], kernel=kernel) == wanted
-    for library in (5, ["x"], "x\0y"):
+    for library in (5, ["x"], "x\0y", "x\ud800"):
         assert why_not(library) == f"library: give a file's path, not {library!r}"
+    (tmp_path / "loop.so").symlink_to(tmp_path / "loop.so")
+    assert why_not(tmp_path / "loop.so") == f"{tmp_path}/loop.so: no such file"
+    assert why_not(tmp_path / "two\nlines") == f"{tmp_path}/two\\nlines: no such file"
+    (tmp_path / "two\nlines").write_text("no library\n")
+    assert why_not(tmp_path / "two\nlines").startswith(f"{tmp_path}/two\\nlines: cannot be loaded")
+    cut = why_not(f"/{'x' * 5000}")
+    assert cut == f"/{'x' * 499}...{'x' * 386}: no such file"
     assert why_not("") == f"{Path.cwd()}: no such file"
     monkeypatch.setattr(dropin, "BUILT", tmp_path / "unbuilt.so")
     assert why_not() == f"{tmp_path}/unbuilt.so: no such file; run make dropin"
@@ -192,7 +279,7 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
 
 @pytest.mark.parametrize(
     "cextension",
-    ["lib = None", fake_bitsandbytes.NO_LIBRARY, fake_bitsandbytes.WRAPPED_CPU_LIBRARY],
+    ["lib = None", "lib = 5", fake_bitsandbytes.NO_LIBRARY, fake_bitsandbytes.WRAPPED_CPU_LIBRARY],
 )
 def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2", cextension)
@@ -203,13 +290,18 @@ def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries
     )
 
 
-def test_no_bitsandbytes_is_one_line(libraries, put_bitsandbytes):
-    put_bitsandbytes("0.50.2", "import torch_that_is_not_there")
+@pytest.mark.parametrize(
+    ("cextension", "why"),
+    [
+        ("import torch_that_is_not_there", "No module named 'torch_that_is_not_there'"),
+        ("", "module 'bitsandbytes.cextension' has no attribute 'lib'"),
+    ],
+)
+def test_no_bitsandbytes_is_one_line(cextension, why, libraries, put_bitsandbytes):
+    put_bitsandbytes("0.50.2", cextension + "\n")
     with pytest.raises(dropin.DropinError) as error:
         dropin.install(libraries["ours"])
-    assert str(error.value) == (
-        "bitsandbytes cannot be imported: No module named 'torch_that_is_not_there'"
-    )
+    assert str(error.value) == f"bitsandbytes cannot be imported: {why}"
 
 
 @pytest.mark.parametrize("folder", ["", "dropin"])  # the project, or what users put on their path
@@ -266,6 +358,23 @@ def test_products_of_enough_rows_dequantize(given, dequantizes, libraries, produ
     assert found == (("linear", x, "weight in fp16", "bias") if dequantizes else "own")
     assert others == ["own"] * 3
     assert products.matmul_4bit is own
+
+
+def test_a_product_that_others_deleted_is_restored(libraries, products):
+    own = products.matmul_4bit
+    with dropin.install(libraries["ours"], dequantize_from=1):
+        del products.matmul_4bit
+    assert products.matmul_4bit is own
+
+
+def test_a_bitsandbytes_without_such_a_product_is_one_line(libraries, products):
+    del products.matmul_4bit
+    dropin.Library(libraries["ours"]).use("tree")
+    with pytest.raises(dropin.DropinError) as error:
+        dropin.install(libraries["ours"], dequantize_from=1)
+    assert str(error.value) == "dequantize_from: this bitsandbytes has no matmul_4bit"
+    assert chosen(libraries["ours"]) == "tree"
+    assert dropin.REPLACED[0] not in vars(native())
 
 
 def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
