@@ -259,7 +259,7 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
         "run make dropin"
     )
     assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
-    for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e"):
+    for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e", "bäume"):
         wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
         assert why_not(libraries["ours"], kernel=kernel) == wanted
     for library in (5, ["x"], "x\0y", "x\ud800"):
@@ -324,40 +324,63 @@ def products(put_bitsandbytes, monkeypatch):
     import bitsandbytes.functional
 
     def own(A, B, quant_state, out=None, bias=None):
-        return "own"
+        return "own", out, bias
 
     linear = types.SimpleNamespace(linear=lambda *given: ("linear", *given))
     torch = types.ModuleType("torch")
     torch.nn = types.SimpleNamespace(functional=linear)
-    torch.is_grad_enabled = lambda: False
+    torch.is_grad_enabled = lambda: Activations.grad_enabled
     monkeypatch.setitem(sys.modules, "torch", torch)
     bitsandbytes.matmul_4bit = own
-    weight = types.SimpleNamespace(to=lambda dtype: f"weight in {dtype}")
-    bitsandbytes.functional.dequantize_4bit = lambda codes, state: weight
+    bitsandbytes.functional.dequantize_4bit = lambda codes, state: types.SimpleNamespace(
+        to=lambda dtype: f"{codes} in {dtype}"
+    )
     return bitsandbytes
 
 
 class Activations:
-    dtype, requires_grad = "fp16", False
+    dtype, requires_grad, grad_enabled = "fp16", False, False
 
     def __init__(self, *shape):
         self.shape, self.numel = shape, lambda: math.prod(shape)
+
+
+CODES = types.SimpleNamespace(data=types.SimpleNamespace(view=lambda *shape: f"codes {shape}"))
+NF4 = types.SimpleNamespace(quant_type="nf4")
 
 
 @pytest.mark.parametrize(
     ("given", "dequantizes"), [(None, False), (1, True), (6, True), (7, False)]
 )
 def test_products_of_enough_rows_dequantize(given, dequantizes, libraries, products):
-    codes = types.SimpleNamespace(data=types.SimpleNamespace(view=lambda *shape: "codes"))
     x, own = Activations(2, 3, 128), products.matmul_4bit
-    nf4, fp4 = (types.SimpleNamespace(quant_type=name) for name in ("nf4", "fp4"))
     with dropin.install(libraries["ours"], dequantize_from=given):
-        found = products.matmul_4bit(x, codes, quant_state=nf4, bias="bias")
-        others = [products.matmul_4bit(x, codes, quant_state=state) for state in (fp4, None)]
-        others += [products.matmul_4bit(x, codes, quant_state=nf4, out="here")]
-    assert found == (("linear", x, "weight in fp16", "bias") if dequantizes else "own")
-    assert others == ["own"] * 3
+        found = products.matmul_4bit(x, CODES, quant_state=NF4, bias="bias")
+    linear = ("linear", x, "codes (-1, 1) in fp16", "bias")
+    assert found == (linear if dequantizes else ("own", None, "bias"))
     assert products.matmul_4bit is own
+
+
+@pytest.mark.parametrize(
+    ("state", "out", "requires_grad", "grad_enabled", "dequantizes"),
+    [
+        (types.SimpleNamespace(quant_type="fp4"), None, False, False, False),
+        (types.SimpleNamespace(quant_type="nf4", packing_format_for_cpu=True), *[None] * 3, False),
+        (None, None, False, False, False),
+        (NF4, "here", False, False, False),
+        (NF4, None, True, True, False),
+        (NF4, None, True, False, True),
+        (NF4, None, False, True, True),
+    ],
+)
+def test_other_formats_outputs_and_training_stay_bitsandbytes_own(
+    state, out, requires_grad, grad_enabled, dequantizes, libraries, products, monkeypatch
+):
+    monkeypatch.setattr(Activations, "requires_grad", requires_grad)
+    monkeypatch.setattr(Activations, "grad_enabled", grad_enabled)
+    with dropin.install(libraries["ours"], dequantize_from=1):
+        found = products.matmul_4bit(Activations(2, 128), CODES, state, out=out, bias="bias")
+    assert (found[0] == "linear") if dequantizes else (found == ("own", out, "bias"))
 
 
 def test_a_product_that_others_deleted_is_restored(libraries, products):

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import types
 from collections import Counter
 from pathlib import Path
 
@@ -120,6 +121,7 @@ GOOD = {
 }
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
 NO_ADDRESSES = [2**64, 2**64 + 4096, -1, *NO_NUMBERS]
+
 NO_INTS = [2**31, 2**32, 2**32 + 64, -(2**31) - 1, 2**64, None, *NO_NUMBERS]
 
 
@@ -129,6 +131,8 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
     call(*good.values())
     call(**good)
     call(**good | {"A": 2**64 - 1})
+    with pytest.raises(dropin.DropinError, match=f"stream: give an address.* not {2**64}$"):
+        call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
     for parameter in good.keys() - {"offset"}:
         is_int64 = name in dropin.NESTED and parameter == "n"
         is_whole = is_int64 or parameter in ("blocksize", "blocksize2", "n")
