@@ -225,9 +225,12 @@ TEST(DropinKernels, AnswerWhenTheyAreChosenAndWhereTheySupportTheCall) {
   }
 }
 
-/// Chooses `good`, fails to choose `bad`, and launches.
+/// Chooses another kernel, then `good`, fails to choose `bad`, and launches.
 void choose_and_call(const char* good, const char* bad) {
-  if (reprolab_nf4_use(good) != 0 || reprolab_nf4_use(bad) == 0) std::exit(2);
+  if (reprolab_nf4_use("branch_tree") != 0 || reprolab_nf4_use(good) != 0 ||
+      reprolab_nf4_use(bad) == 0) {
+    std::exit(2);
+  }
   call_without_gpu({.name = "cdequantize_blockwise_fp16_nf4"}, good);
 }
 
