@@ -7,8 +7,13 @@
 Needs nothing but the standard library; install() imports bitsandbytes, which imports torch.
 """
 
+import contextlib
 import ctypes
 import importlib
+import operator
+import os
+import re
+import threading
 from os import PathLike
 from pathlib import Path
 
@@ -20,18 +25,56 @@ TEXTS = ("reprolab_nf4_kernels", "reprolab_nf4_build", "reprolab_nf4_error")
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 
 
-class Int(ctypes.c_int):
-    """An int of C that takes no number it would have to cut, as ctypes' own does."""
+class DropinError(RuntimeError):
+    """What is wrong, in one line that can be printed, however long or odd what was given is."""
 
-    @classmethod
-    def from_param(cls, value):
-        if isinstance(value, int) and not -(2**31) <= value < 2**31:
-            raise OverflowError(f"{value} does not fit into 32 bits")
-        return ctypes.c_int.from_param(value)
+    def __init__(self, message: str):
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+        super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
+
+
+def shown(value) -> str:
+    """For a message: a simple value itself; of all else, such as a tensor, its type."""
+    with contextlib.suppress(ValueError):  # a number with more digits than Python writes
+        if isinstance(value, (int, float, str, bytes, list, type(None))):
+            return repr(value)
+    return f"a value of type {type(value).__name__}"
+
+
+class Address:
+    """A parameter that is a pointer. ctypes itself would cut a number, and take a text's own."""
+
+    @staticmethod
+    def from_param(value, as_ctypes=ctypes.c_void_p.from_param):
+        if value is None or (type(value) is int and 0 <= value < 2**64):
+            return as_ctypes(value)
+        if hasattr(value, "_as_parameter_"):  # a stream of torch's
+            return Address.from_param(value._as_parameter_)
+        with contextlib.suppress(TypeError):
+            if not isinstance(value, (int, str, bytes)):
+                return as_ctypes(value)
+        raise TypeError(f"give an address, such as tensor.data_ptr(), not {shown(value)}")
+
+
+class Whole:
+    """A parameter that is a whole number of so many bits. ctypes itself would cut larger ones."""
+
+    def __init__(self, kind: type, bits: int):
+        self._kind, self._wanted = kind, f"a whole number of {bits} bits"
+        self._least, self._most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+    def from_param(self, value):
+        if isinstance(value, self._kind):
+            return value
+        with contextlib.suppress(TypeError):
+            number = operator.index(value)
+            if not isinstance(value, bool) and self._least <= number <= self._most:
+                return self._kind(number)
+        raise TypeError(f"give {self._wanted}, not {shown(value)}")
 
 
 # Parameters by name, as in reprolab_nf4.h.
-ADDRESS, INT = ctypes.c_void_p, Int
+ADDRESS, INT, INT64 = Address, Whole(ctypes.c_int, 32), Whole(ctypes.c_int64, 64)
 PLAIN_PARAMETERS = {
     "code": ADDRESS,
     "A": ADDRESS,
@@ -50,29 +93,29 @@ NESTED_PARAMETERS = {
     "out": ADDRESS,
     "blocksize": INT,
     "blocksize2": INT,
-    "n": ctypes.c_int64,
+    "n": INT64,
     "stream": ADDRESS,
 }
-
-
-class DropinError(RuntimeError):
-    """What is wrong, in one line."""
 
 
 class Library:
     """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
 
     They are attributes under their C names and take addresses and numbers, such as
-    `tensor.data_ptr()`. An error code of libreprolab_nf4.so becomes a DropinError, and a number
-    that C's int cannot hold a ctypes.ArgumentError; other libraries return nothing.
+    `tensor.data_ptr()`. Arguments that they cannot take are a DropinError, and so is an error code
+    of libreprolab_nf4.so; other libraries return nothing.
     """
 
     def __init__(self, path: str | PathLike | None = None):
         try:
-            self.path = Path(BUILT if path is None else path).resolve()
+            # Of a loop of links, which Path.resolve() raises, it makes a path that is no file.
+            self.path = Path(os.path.realpath(BUILT if path is None else path))
+            is_file = self.path.is_file()
         except (TypeError, ValueError):
-            raise DropinError(f"library: give a file's path, not {path!r}") from None
-        if not self.path.is_file():
+            raise DropinError(f"library: give a file's path, not {shown(path)}") from None
+        except OSError:  # too long a name
+            is_file = False
+        if not is_file:
             what_to_do = "; run make dropin" if path is None else ""
             raise DropinError(f"{self.path}: no such file{what_to_do}")
         try:
@@ -107,7 +150,19 @@ class Library:
             raise DropinError(f"{self.path}: exports no {name}") from error
         if self._is_ours:
             function.errcheck = self._check
-        return function
+
+        def call(*given, **by_name):
+            try:
+                return function(*given, **by_name)
+            except (ctypes.ArgumentError, TypeError) as error:
+                # ctypes puts "argument 2: TypeError: " before what is wrong with it.
+                place = re.match(r"argument (\d+): .*?: ", str(error))
+                why = str(error)
+                if place:
+                    why = f"{[*parameters][int(place[1]) - 1]}: {why[place.end() :]}"
+                raise DropinError(f"{name}: {why}") from None
+
+        return call
 
     def _check(self, error, function, arguments):
         if error != 0:
@@ -130,23 +185,24 @@ class Library:
             raise DropinError(f"{self.path}: has no choice of kernels")
         is_name = isinstance(kernel, str) and kernel.isascii() and kernel.isprintable()
         if kernel is not None and not is_name:
-            raise DropinError(f"kernel: give a name that kernels() lists, not {kernel!r}")
+            wanted = "give a name that kernels() lists"
+            raise DropinError(f"kernel: {wanted}, not {shown(kernel)}")
         self._use(None if kernel is None else kernel.encode())
+
+
+ABSENT = object()  # in the place of an attribute that was not there
 
 
 class Installed:
     """A library under bitsandbytes, until undo() or the end of a `with` block."""
 
-    def __init__(self, library: Library, native, dequantize_from: int | None):
-        self._library, self._native = library, native
-        # First: what this lacks is an error that has changed nothing.
-        self._package, self._multiply = importlib.import_module("bitsandbytes"), None
-        if dequantize_from is not None:
-            self._multiply = self._package.matmul_4bit
-            self._package.matmul_4bit = dequantizing(self._multiply, dequantize_from)
-        self._before = {name: vars(native)[name] for name in REPLACED if name in vars(native)}
-        for name in REPLACED:
-            setattr(native, name, getattr(library, name))
+    def __init__(self, library: Library, replacements: list):
+        self._library = library
+        self._before = [
+            (owner, name, vars(owner).get(name, ABSENT)) for owner, name, _ in replacements
+        ]
+        for owner, name, replacement in replacements:
+            vars(owner)[name] = replacement
 
     def use(self, kernel: str | None) -> None:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
@@ -159,14 +215,15 @@ class Installed:
     def undo(self) -> None:
         """Gives bitsandbytes its own functions back. Does nothing the second time."""
         global _installed
-        if _installed is not self:
-            return
-        for name in REPLACED:
-            delattr(self._native, name)
-        vars(self._native).update(self._before)
-        if self._multiply is not None:
-            self._package.matmul_4bit = self._multiply
-        _installed = None
+        with _lock:
+            if _installed is not self:
+                return
+            for owner, name, own in self._before:
+                if own is ABSENT:
+                    vars(owner).pop(name, None)  # somebody else may have deleted it
+                else:
+                    vars(owner)[name] = own
+            _installed = None
 
     def __enter__(self):
         return self
@@ -176,6 +233,7 @@ class Installed:
 
 
 _installed: Installed | None = None
+_lock = threading.RLock()  # of the line above and of what is replaced
 
 
 def install(
@@ -189,20 +247,29 @@ def install(
     will do, such as another version's libbitsandbytes_cuda*.so. `kernel` is one of its kernels();
     without it, the fastest. `dequantize_from`: products of at least so many rows (tokens) always
     dequantize their weights, as in bitsandbytes up to 0.49; without it, bitsandbytes chooses.
-    Raises DropinError, and then has changed nothing, also if a library is installed already.
+    Raises DropinError, and then has changed nothing, also if a library is installed already. May be
+    called from several threads at once, of which one succeeds.
     """
     global _installed
     if dequantize_from is not None and (type(dequantize_from) is not int or dequantize_from < 1):
         wanted = "give a number of rows, 1 at least"
-        raise DropinError(f"dequantize_from: {wanted}, not {dequantize_from!r}")
-    if _installed is not None:
-        raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
-    loaded = Library(library)
-    native = native_library()
-    if kernel is not None or loaded.kernels():
-        loaded.use(kernel)
-    _installed = Installed(loaded, native, dequantize_from)
-    return _installed
+        raise DropinError(f"dequantize_from: {wanted}, not {shown(dequantize_from)}")
+    # Before the lock: an import may wait for another thread's, which may wait for this lock.
+    loaded, native = Library(library), native_library()
+    with _lock:
+        if _installed is not None:
+            raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
+        replacements = [(native, name, getattr(loaded, name)) for name in REPLACED]
+        if dequantize_from is not None:
+            package = importlib.import_module("bitsandbytes")
+            if not hasattr(package, "matmul_4bit"):
+                raise DropinError("dequantize_from: this bitsandbytes has no matmul_4bit")
+            multiply = dequantizing(package.matmul_4bit, dequantize_from)
+            replacements.append((package, "matmul_4bit", multiply))
+        if kernel is not None or loaded.kernels():
+            loaded.use(kernel)
+        _installed = Installed(loaded, replacements)
+        return _installed
 
 
 def dequantizing(own, least_rows: int):
@@ -236,10 +303,10 @@ def native_library():
     """
     try:
         native = importlib.import_module("bitsandbytes.cextension").lib
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise DropinError(f"bitsandbytes cannot be imported: {error}") from error
-    library = native if isinstance(native, ctypes.CDLL) else vars(native or object).get("_lib")
     try:
+        library = native if isinstance(native, ctypes.CDLL) else vars(native).get("_lib")
         for name in REPLACED:
             library[name]  # looked up in a CDLL; an attribute would stay there
     except (TypeError, AttributeError) as error:

@@ -10,6 +10,7 @@
 //                              for `code`), one that is no multiple of its element's size, a block
 //                              size that is no power of two from 32 to 4096, n < 0, or the name of
 //                              a kernel that cannot be chosen
+//   801 (cudaErrorNotSupported)  more than 2^39 - 256 weights, which is what a grid has blocks for
 //   any other                  the launch failed: 35 without a driver or with one that is too old,
 //                              100 without a GPU, 209 for a GPU that the library was not built for
 // reprolab_nf4_error() has the message. With n == 0 pointers are not looked at and nothing is done.

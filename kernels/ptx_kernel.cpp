@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "kernels/grid.hpp"
+
 namespace reprolab {
 namespace {
 
@@ -46,7 +48,7 @@ Support LoadedPtx::supports(const std::string& variant) {
   return why_not.empty() ? Support::yes() : Support::no(why_not);
 }
 
-cudaError_t LoadedPtx::launch(const std::string& variant, unsigned blocks,
+cudaError_t LoadedPtx::launch(const std::string& variant, std::int64_t blocks,
                               std::span<void* const> arguments, cudaStream_t stream) {
   const int capability = compute_capability();
   const auto function = functions_.find({capability, variant});
@@ -56,8 +58,8 @@ cudaError_t LoadedPtx::launch(const std::string& variant, unsigned blocks,
   std::vector<void*> all(arguments.begin(), arguments.end());
   all.resize(all.size() + static_cast<std::size_t>(compiled.null_pointers), &null);
   return function->second.launch(ModuleDriver::installed(),
-                                 {blocks, kernel_.threads, compiled.shared_bytes}, all.data(),
-                                 stream);
+                                 {grid_of(blocks), kernel_.threads, compiled.shared_bytes},
+                                 all.data(), stream);
 }
 
 }  // namespace reprolab

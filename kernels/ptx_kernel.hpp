@@ -2,6 +2,7 @@
 // architecture and variant of a problem, and the launch of the one that the GPU takes.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -41,8 +42,8 @@ class LoadedPtx {
 
   /// Launches `blocks` blocks of the variant; `arguments[i]` points to argument i of the family's
   /// own.
-  cudaError_t launch(const std::string& variant, unsigned blocks, std::span<void* const> arguments,
-                     cudaStream_t stream);
+  cudaError_t launch(const std::string& variant, std::int64_t blocks,
+                     std::span<void* const> arguments, cudaStream_t stream);
 
  private:
   PtxKernel kernel_;

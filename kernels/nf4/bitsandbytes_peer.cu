@@ -36,8 +36,7 @@ cudaError_t dequantize_scales(const Library& library, const Problem& problem, fl
   const NestedScales& nested = problem.nested;
   library.to_fp32(nested.map, nested.codes, nested.absmax, absmax, nested.block_size,
                   static_cast<int>(blocks), stream);
-  add_offset<<<static_cast<unsigned>((blocks + 255) / 256), 256, 0, stream>>>(absmax, nested.offset,
-                                                                              blocks);
+  add_offset<<<grid_of(blocks_over(blocks, 256)), 256, 0, stream>>>(absmax, nested.offset, blocks);
   return cudaGetLastError();
 }
 

@@ -81,13 +81,11 @@ __global__ void __launch_bounds__(Tile::width* Tile::rows)
 
 template <class Store, class Tile, class Index, class ScaleReader, class Out>
 cudaError_t launch_bytes(const Problem& problem, cudaStream_t stream) {
-  const std::int64_t bytes = (problem.n + 1) / 2;
-  const std::int64_t tiles = (bytes + Tile::tile_bytes - 1) / Tile::tile_bytes;
+  const std::int64_t tiles = blocks_over(problem.n, 2 * Tile::tile_bytes);
   if (tiles == 0) return cudaSuccess;
-  byte_walk<Store, Tile, Index>
-      <<<static_cast<unsigned>(tiles), dim3(Tile::width, Tile::rows), 0, stream>>>(
-          problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
-          static_cast<Index>(problem.n));
+  byte_walk<Store, Tile, Index><<<grid_of(tiles), dim3(Tile::width, Tile::rows), 0, stream>>>(
+      problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
+      static_cast<Index>(problem.n));
   return cudaGetLastError();
 }
 

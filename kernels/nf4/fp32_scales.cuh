@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "kernels/grid.hpp"
 #include "kernels/nf4/problem.hpp"
 
 namespace reprolab::nf4 {
@@ -61,7 +62,7 @@ inline cudaError_t fp32_scales(std::int64_t count, cudaStream_t stream, float*& 
 /// both enqueue on `stream`.
 template <class Launch>
 cudaError_t with_fp32_scales(const Problem& problem, cudaStream_t stream, Launch launch) {
-  const std::int64_t blocks = (problem.n + problem.block_size - 1) / problem.block_size;
+  const std::int64_t blocks = blocks_over(problem.n, problem.block_size);
   if (blocks == 0) return cudaSuccess;
   float* absmax = nullptr;
   if (const auto error = fp32_scales(blocks, stream, absmax); error != cudaSuccess) return error;

@@ -76,9 +76,8 @@ class Loaded {
     float offset = nested.offset;
     void* const arguments[] = {&codes,  &table, &absmax, &scale_codes,  &map,
                                &output, &n,     &shift,  &second_shift, &offset};
-    const std::int64_t blocks =
-        (problem.n + kernel_.weights_per_block - 1) / kernel_.weights_per_block;
-    return ptx_.launch(variant_of(problem), static_cast<unsigned>(blocks), arguments, stream);
+    return ptx_.launch(variant_of(problem), blocks_over(problem.n, kernel_.weights_per_block),
+                       arguments, stream);
   }
 
  private:

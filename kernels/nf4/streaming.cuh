@@ -150,10 +150,9 @@ cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>&
                               cudaStream_t stream) {
   const Words<std::int64_t> tiles = cut.in_tiles_of(Shape::tile_words);
   const std::int64_t rest = problem.n - tiles.count * weights_per_word;
-  const std::int64_t blocks =
-      tiles.count / Shape::tile_words + (rest + Shape::threads - 1) / Shape::threads;
+  const std::int64_t blocks = tiles.count / Shape::tile_words + blocks_over(rest, Shape::threads);
   if (blocks == 0) return cudaSuccess;
-  streaming<Shape, Aligned><<<static_cast<unsigned>(blocks), Shape::threads, 0, stream>>>(
+  streaming<Shape, Aligned><<<grid_of(blocks), Shape::threads, 0, stream>>>(
       Words<Index>(tiles), problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
       static_cast<Index>(problem.n));
   return cudaGetLastError();

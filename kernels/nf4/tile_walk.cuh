@@ -84,9 +84,9 @@ __global__ void tile_walk(const std::uint8_t* codes, const ScaleReader scales, O
 
 template <class Decode, class Shape, class Index, class ScaleReader, class Out>
 cudaError_t launch_tiles(const Problem& problem, cudaStream_t stream) {
-  const std::int64_t tiles = (problem.n + Shape::tile_weights - 1) / Shape::tile_weights;
+  const std::int64_t tiles = blocks_over(problem.n, Shape::tile_weights);
   if (tiles == 0) return cudaSuccess;
-  tile_walk<Decode, Shape, Index><<<static_cast<unsigned>(tiles), Shape::threads, 0, stream>>>(
+  tile_walk<Decode, Shape, Index><<<grid_of(tiles), Shape::threads, 0, stream>>>(
       problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
       static_cast<Index>(problem.n));
   return cudaGetLastError();

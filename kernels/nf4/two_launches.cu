@@ -26,7 +26,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const auto streaming = kernel_named<Problem>("streaming").launch;
   if (!problem.is_nested()) return streaming(problem, stream);
   return with_fp32_scales(problem, stream, [&](float* absmax, std::int64_t blocks) {
-    const auto grid = static_cast<unsigned>((blocks + threads - 1) / threads);
+    const unsigned grid = grid_of(blocks_over(blocks, threads));
     decode_scales<<<grid, threads, 0, stream>>>(NestedScaleReader(problem), absmax, blocks);
     if (const auto error = cudaGetLastError(); error != cudaSuccess) return error;
     Problem plain = problem;

@@ -43,14 +43,13 @@ __global__ void __launch_bounds__(threads)
 }
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  const std::int64_t tile = std::int64_t{warps} * problem.block_size;
-  const std::int64_t tiles = (problem.n + tile - 1) / tile;
+  const std::int64_t tiles = blocks_over(problem.n, warps * problem.block_size);
   if (tiles == 0) return cudaSuccess;
   return with_problem_types(
       problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        warp_per_block<<<static_cast<unsigned>(tiles), threads, 0, stream>>>(
-            problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
-            static_cast<Index>(problem.n));
+        warp_per_block<<<grid_of(tiles), threads, 0, stream>>>(problem.codes, ScaleReader(problem),
+                                                               static_cast<Out*>(problem.output),
+                                                               static_cast<Index>(problem.n));
         return cudaGetLastError();
       });
 }

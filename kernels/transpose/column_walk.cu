@@ -66,7 +66,7 @@ const Register<Problem> registered{{
     .lineage = "ours",
     .source_file = "kernels/transpose/column_walk.cu",
     .contract = {},
-    .supports = supports_all,
+    .supports = supports_tiles,
     .launch = launch,
 }};
 

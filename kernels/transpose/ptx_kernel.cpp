@@ -14,7 +14,7 @@ void add_ptx_kernel(const PtxKernel& kernel) {
     return support.ok ? ptx->supports("fp32") : support;
   };
   row.launch = [ptx, swizzle = kernel.swizzle](const Problem& problem, cudaStream_t stream) {
-    const std::uint32_t tiles = tma_tiles(problem);
+    const std::int64_t tiles = tma_tiles(problem);
     if (tiles == 0) return cudaSuccess;
     TmaArguments arguments;
     const cudaError_t error = describe(problem, swizzle, arguments);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/grid.hpp"
 #include "kernels/transpose/problem.hpp"
 #include "kernels/transpose/shifted_window.hpp"
 
@@ -70,9 +71,10 @@ __global__ void __launch_bounds__(threads) shifted_window(Problem problem) {
 
 template <class Order, class Access>
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  const std::uint32_t blocks = windows_over(problem.rows) * tiles_over(problem.columns, columns);
+  const std::int64_t blocks =
+      std::int64_t{windows_over(problem.rows)} * tiles_over(problem.columns, columns);
   if (blocks == 0) return cudaSuccess;
-  shifted_window<Order, Access><<<blocks, threads, 0, stream>>>(problem);
+  shifted_window<Order, Access><<<grid_of(blocks), threads, 0, stream>>>(problem);
   return cudaGetLastError();
 }
 

@@ -3,12 +3,19 @@
 
 #include <cstdint>
 
+#include "kernels/grid.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 
 namespace reprolab::transpose {
 
-inline Support supports_all(const Problem&) { return Support::yes(); }
+/// Yes for every valid problem that a grid covers: no kernel's tiles are smaller than 32 x 32.
+inline Support supports_tiles(const Problem& problem) {
+  const std::int64_t down = blocks_over(problem.rows, 32),
+                     across = blocks_over(problem.columns, 32);
+  if (across == 0 || down <= most_blocks / across) return Support::yes();
+  return Support::no("a grid has blocks for 2^31 - 1 tiles of 32 x 32 at most");
+}
 
 /// Whether both matrices consist of aligned groups of 16 bytes.
 inline bool moves_in_float4s(const Problem& problem) {
@@ -20,7 +27,7 @@ inline bool moves_in_float4s(const Problem& problem) {
 }
 
 inline Support supports_float4s(const Problem& problem) {
-  if (moves_in_float4s(problem)) return Support::yes();
+  if (moves_in_float4s(problem)) return supports_tiles(problem);
   return Support::no(
       "needs rows and columns in multiples of 4, and rows that begin at multiples of 16 bytes");
 }

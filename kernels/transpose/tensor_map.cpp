@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/grid.hpp"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tile_order.hpp"
@@ -72,8 +73,8 @@ Support is_compiled_for_tma(const void* kernel) {
   return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
 }
 
-std::uint32_t tma_tiles(const Problem& problem) {
-  return tiles_over(problem.columns, tma_tile) * tiles_over(problem.rows, tma_tile);
+std::int64_t tma_tiles(const Problem& problem) {
+  return std::int64_t{tiles_over(problem.columns, tma_tile)} * tiles_over(problem.rows, tma_tile);
 }
 
 cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle, TmaArguments& arguments) {
@@ -88,13 +89,13 @@ cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle, TmaArgu
 
 cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,
                        const Problem& problem, cudaStream_t stream) {
-  const std::uint32_t tiles = tma_tiles(problem);
+  const std::int64_t tiles = tma_tiles(problem);
   if (tiles == 0) return cudaSuccess;
   TmaArguments arguments;
   if (const cudaError_t error = describe(problem, swizzle, arguments); error != cudaSuccess) {
     return error;
   }
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(tiles),
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(grid_of(tiles)),
                           dim3(static_cast<unsigned>(threads)), arguments.pointers().data(), 0,
                           stream);
 }

@@ -27,7 +27,7 @@ struct TmaArguments {
 };
 
 /// The number of tiles, which is that of blocks. 0: there is nothing to launch.
-std::uint32_t tma_tiles(const Problem& problem);
+std::int64_t tma_tiles(const Problem& problem);
 
 /// Fills the arguments for a problem that has tiles. Returns cudaErrorNotSupported if the driver
 /// has no tensor maps, and cudaErrorInvalidValue if it cannot describe the problem's matrices.

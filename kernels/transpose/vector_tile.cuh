@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/grid.hpp"
 #include "kernels/transpose/problem.hpp"
 #include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tile_order.hpp"
@@ -63,11 +64,11 @@ __global__ void __launch_bounds__(threads) vector_tile(Problem problem) {
 template <class Order, class Access, int tile_rows, int tile_columns, int threads,
           int unused_bytes = 0>
 cudaError_t launch_vector_tile(const Problem& problem, cudaStream_t stream) {
-  const std::uint32_t tiles =
-      tiles_over(problem.rows, tile_rows) * tiles_over(problem.columns, tile_columns);
+  const std::int64_t tiles =
+      std::int64_t{tiles_over(problem.rows, tile_rows)} * tiles_over(problem.columns, tile_columns);
   if (tiles == 0) return cudaSuccess;
   vector_tile<Order, Access, tile_rows, tile_columns, threads>
-      <<<tiles, threads, unused_bytes, stream>>>(problem);
+      <<<grid_of(tiles), threads, unused_bytes, stream>>>(problem);
   return cudaGetLastError();
 }
 

@@ -80,14 +80,17 @@ struct Call {
   const float* map = address<const float>();
   void* out = address();
   int block_size = 64, nested_block_size = 256;
-  int n = 1000;
+  std::int64_t n = 1000;
 
   int operator()() const {
+    const int short_n = static_cast<int>(n);
     if (name == "cdequantize_blockwise_fp16_nf4") {
-      return cdequantize_blockwise_fp16_nf4(nullptr, codes, absmax, out, block_size, n, nullptr);
+      return cdequantize_blockwise_fp16_nf4(nullptr, codes, absmax, out, block_size, short_n,
+                                            nullptr);
     }
     if (name == "cdequantize_blockwise_bf16_nf4") {
-      return cdequantize_blockwise_bf16_nf4(nullptr, codes, absmax, out, block_size, n, nullptr);
+      return cdequantize_blockwise_bf16_nf4(nullptr, codes, absmax, out, block_size, short_n,
+                                            nullptr);
     }
     const auto nested = name == "reprolab_nf4_dequantize_nested_fp16"
                             ? reprolab_nf4_dequantize_nested_fp16
@@ -145,6 +148,16 @@ TEST_P(DropinCalls, BlockSizesThatAreNoPowerOfTwoFrom32To4096AreRefused) {
 TEST_P(DropinCalls, NegativeLengthsAreRefused) {
   for (const int n : {-1, INT32_MIN}) {
     expect_refused(fmt::format("n is {}; give 0 or more", n), [&](Call& call) { call.n = n; });
+  }
+}
+
+TEST_P(DropinCalls, MoreWeightsThanAGridCoversAreRefused) {
+  if (!nested()) return;  // an int counts fewer
+  for (const std::int64_t n : {std::int64_t{1} << 39, std::int64_t{1} << 62, INT64_MAX}) {
+    EXPECT_EQ((Call{.name = GetParam(), .n = n}()), cudaErrorNotSupported);
+    EXPECT_EQ(
+        reprolab_nf4_error(),
+        GetParam() + std::string(": streaming: a grid has blocks for 2^39 - 256 weights at most"));
   }
 }
 
@@ -212,9 +225,12 @@ TEST(DropinKernels, AnswerWhenTheyAreChosenAndWhereTheySupportTheCall) {
   }
 }
 
-/// Chooses `good`, fails to choose `bad`, and launches.
+/// Chooses another kernel, then `good`, fails to choose `bad`, and launches.
 void choose_and_call(const char* good, const char* bad) {
-  if (reprolab_nf4_use(good) != 0 || reprolab_nf4_use(bad) == 0) std::exit(2);
+  if (reprolab_nf4_use("branch_tree") != 0 || reprolab_nf4_use(good) != 0 ||
+      reprolab_nf4_use(bad) == 0) {
+    std::exit(2);
+  }
   call_without_gpu({.name = "cdequantize_blockwise_fp16_nf4"}, good);
 }
 

@@ -1,10 +1,9 @@
 """install() under stand-ins for bitsandbytes, and undo()."""
 
 import ctypes
-import math
 import subprocess
 import sys
-import types
+import threading
 from pathlib import Path
 
 import fake_bitsandbytes
@@ -111,6 +110,85 @@ def test_a_second_install_is_an_error_and_a_second_undo_nothing(
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
 
 
+class While:
+    """What it wraps, and inside of the first call of that, the calls of another thread.
+
+    They are waited for as long as they can need if nothing keeps them from running.
+    """
+
+    def __init__(self, wrapped, *others):
+        self._wrapped, self._others, self.errors, self._thread = wrapped, others, [], None
+
+    def __call__(self, *given):
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._call_others)
+            self._thread.start()
+            self._thread.join(0.5)
+        return self._wrapped(*given)
+
+    def _call_others(self):
+        for other in self._others:
+            try:
+                other()
+            except dropin.DropinError as error:
+                self.errors.append(str(error))
+
+    def join(self):
+        self._thread.join()
+
+
+def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, called, monkeypatch):
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    before = dict(vars(native()))
+    second = While(dropin.Library.use, lambda: dropin.install(libraries["other"]))
+    monkeypatch.setattr(dropin.Library, "use", lambda *given: second(*given))
+    first = dropin.install(libraries["ours"])
+    second.join()
+    assert second.errors == [f"{libraries['ours']} is already installed; undo() that first"]
+    assert called(bitsandbytes.dequantize).startswith("ours ")
+    first.undo()
+    assert vars(native()) == before
+
+
+def test_an_undo_during_another_leaves_the_next_install_alone(libraries, put_bitsandbytes, called):
+    class Attributes(dict):
+        """Those of bitsandbytes' object, which undo() takes what is installed from."""
+
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    native().__dict__ = attributes = Attributes(vars(native()))
+    first = dropin.install(libraries["ours"])
+    others = While(attributes.pop, first.undo, lambda: dropin.install(libraries["other"]))
+    attributes.pop = others
+    first.undo()
+    others.join()
+    assert others.errors == []
+    for kind in ("fp16", "bf16"):
+        assert called(bitsandbytes.dequantize, kind).startswith("other ")
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_somebody_else_deleted_is_restored_too(
+    version, used_before, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    import bitsandbytes
+
+    if used_before:
+        called(bitsandbytes.dequantize)
+    before = dict(vars(native()))
+    for name in dropin.REPLACED:
+        installed = dropin.install(libraries["ours"])
+        delattr(native(), name)
+        installed.undo()
+        assert vars(native()) == before
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_of_ours_is_an_exception(version, libraries, put_bitsandbytes, called):
     put_bitsandbytes(version)
@@ -179,11 +257,18 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
         "run make dropin"
     )
     assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
-    for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e"):
+    for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e", "bäume"):
         wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
         assert why_not(libraries["ours"], kernel=kernel) == wanted
-    for library in (5, ["x"], "x\0y"):
+    for library in (5, ["x"], "x\0y", "x\ud800"):
         assert why_not(library) == f"library: give a file's path, not {library!r}"
+    (tmp_path / "loop.so").symlink_to(tmp_path / "loop.so")
+    assert why_not(tmp_path / "loop.so") == f"{tmp_path}/loop.so: no such file"
+    assert why_not(tmp_path / "two\nlines") == f"{tmp_path}/two\\nlines: no such file"
+    (tmp_path / "two\nlines").write_text("no library\n")
+    assert why_not(tmp_path / "two\nlines").startswith(f"{tmp_path}/two\\nlines: cannot be loaded")
+    cut = why_not(f"/{'x' * 5000}")
+    assert cut == f"/{'x' * 499}...{'x' * 386}: no such file"
     assert why_not("") == f"{Path.cwd()}: no such file"
     monkeypatch.setattr(dropin, "BUILT", tmp_path / "unbuilt.so")
     assert why_not() == f"{tmp_path}/unbuilt.so: no such file; run make dropin"
@@ -192,7 +277,7 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
 
 @pytest.mark.parametrize(
     "cextension",
-    ["lib = None", fake_bitsandbytes.NO_LIBRARY, fake_bitsandbytes.WRAPPED_CPU_LIBRARY],
+    ["lib = None", "lib = 5", fake_bitsandbytes.NO_LIBRARY, fake_bitsandbytes.WRAPPED_CPU_LIBRARY],
 )
 def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2", cextension)
@@ -203,13 +288,18 @@ def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries
     )
 
 
-def test_no_bitsandbytes_is_one_line(libraries, put_bitsandbytes):
-    put_bitsandbytes("0.50.2", "import torch_that_is_not_there")
+@pytest.mark.parametrize(
+    ("cextension", "why"),
+    [
+        ("import torch_that_is_not_there", "No module named 'torch_that_is_not_there'"),
+        ("", "module 'bitsandbytes.cextension' has no attribute 'lib'"),
+    ],
+)
+def test_no_bitsandbytes_is_one_line(cextension, why, libraries, put_bitsandbytes):
+    put_bitsandbytes("0.50.2", cextension + "\n")
     with pytest.raises(dropin.DropinError) as error:
         dropin.install(libraries["ours"])
-    assert str(error.value) == (
-        "bitsandbytes cannot be imported: No module named 'torch_that_is_not_there'"
-    )
+    assert str(error.value) == f"bitsandbytes cannot be imported: {why}"
 
 
 @pytest.mark.parametrize("folder", ["", "dropin"])  # the project, or what users put on their path
@@ -222,64 +312,3 @@ def test_importing_it_imports_the_standard_library_alone(folder, tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
-
-
-@pytest.fixture
-def products(put_bitsandbytes, monkeypatch):
-    """bitsandbytes with a product of its own, and as much of torch as another one takes."""
-    put_bitsandbytes("0.50.2")
-    import bitsandbytes
-    import bitsandbytes.functional
-
-    def own(A, B, quant_state, out=None, bias=None):
-        return "own"
-
-    linear = types.SimpleNamespace(linear=lambda *given: ("linear", *given))
-    torch = types.ModuleType("torch")
-    torch.nn = types.SimpleNamespace(functional=linear)
-    torch.is_grad_enabled = lambda: False
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    bitsandbytes.matmul_4bit = own
-    weight = types.SimpleNamespace(to=lambda dtype: f"weight in {dtype}")
-    bitsandbytes.functional.dequantize_4bit = lambda codes, state: weight
-    return bitsandbytes
-
-
-class Activations:
-    dtype, requires_grad = "fp16", False
-
-    def __init__(self, *shape):
-        self.shape, self.numel = shape, lambda: math.prod(shape)
-
-
-@pytest.mark.parametrize(
-    ("given", "dequantizes"), [(None, False), (1, True), (6, True), (7, False)]
-)
-def test_products_of_enough_rows_dequantize(given, dequantizes, libraries, products):
-    codes = types.SimpleNamespace(data=types.SimpleNamespace(view=lambda *shape: "codes"))
-    x, own = Activations(2, 3, 128), products.matmul_4bit
-    nf4, fp4 = (types.SimpleNamespace(quant_type=name) for name in ("nf4", "fp4"))
-    with dropin.install(libraries["ours"], dequantize_from=given):
-        found = products.matmul_4bit(x, codes, quant_state=nf4, bias="bias")
-        others = [products.matmul_4bit(x, codes, quant_state=state) for state in (fp4, None)]
-        others += [products.matmul_4bit(x, codes, quant_state=nf4, out="here")]
-    assert found == (("linear", x, "weight in fp16", "bias") if dequantizes else "own")
-    assert others == ["own"] * 3
-    assert products.matmul_4bit is own
-
-
-def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
-    with dropin.install(libraries["ours"]):
-        products.matmul_4bit = others = object()
-    assert products.matmul_4bit is others
-
-
-@pytest.mark.parametrize("given", [0, -1, 1.5, "2", True])
-def test_a_wrong_number_of_rows_is_one_line_and_changes_nothing(given, libraries, products):
-    own = products.matmul_4bit
-    with pytest.raises(dropin.DropinError) as error:
-        dropin.install(libraries["ours"], dequantize_from=given)
-    wanted = f"dequantize_from: give a number of rows, 1 at least, not {given!r}"
-    assert str(error.value) == wanted
-    assert products.matmul_4bit is own
-    dropin.install(libraries["ours"]).undo()  # nothing was left installed

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import types
 from collections import Counter
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def test_the_header_is_c_and_cpp(language):
 
 def test_the_functions_take_what_the_header_says():
     """Names, order and C types of the parameters."""
-    types = {"int": dropin.INT, "float": dropin.ctypes.c_float, "int64_t": dropin.ctypes.c_int64}
+    types = {"int": dropin.INT, "float": dropin.ctypes.c_float, "int64_t": dropin.INT64}
     found = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
@@ -111,10 +112,48 @@ def test_bad_arguments_of_the_nested_functions_are_exceptions(library, name):
     call(*(good | {"n": 0}).values())
 
 
-@pytest.mark.parametrize("size", ["blocksize", "n"])
-@pytest.mark.parametrize("value", [2**31, 2**32 + 64, -(2**31) - 1])
-def test_a_size_beyond_32_bits_is_never_cut(library, size, value):
-    good = {"code": None, "A": 1 << 40, "absmax": 1 << 41, "out": 1 << 42}
-    good |= {"blocksize": 64, "n": 0}
-    with pytest.raises(dropin.ctypes.ArgumentError, match=f"{value} does not fit into 32 bits"):
-        library.cdequantize_blockwise_fp16_nf4(*(good | {size: value}).values())
+GOOD = {
+    dropin.REPLACED[0]: {"code": None, "A": 0, "absmax": 0, "out": 0, "blocksize": 64, "n": 0},
+    dropin.NESTED[0]: {
+        **{"A": 0, "absmax_codes": 0, "code2": 0, "absmax2": 0, "offset": 0.5, "out": 0},
+        **{"blocksize": 64, "blocksize2": 256, "n": 0},
+    },
+}
+NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
+NO_ADDRESSES = [2**64, 2**64 + 4096, -1, *NO_NUMBERS]
+
+NO_INTS = [2**31, 2**32, 2**32 + 64, -(2**31) - 1, 2**64, None, *NO_NUMBERS]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name):
+    call, good = getattr(library, name), GOOD[name]
+    call(*good.values())
+    call(**good)
+    call(**good | {"A": 2**64 - 1})
+    with pytest.raises(dropin.DropinError, match=f"stream: give an address.* not {2**64}$"):
+        call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
+    for parameter in good.keys() - {"offset"}:
+        is_int64 = name in dropin.NESTED and parameter == "n"
+        is_whole = is_int64 or parameter in ("blocksize", "blocksize2", "n")
+        wanted = "an address, such as tensor.data_ptr()"
+        if is_whole:
+            wanted = f"a whole number of {64 if is_int64 else 32} bits"
+        values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if is_int64 else NO_INTS
+        for value in values if is_whole else NO_ADDRESSES:
+            with pytest.raises(dropin.DropinError) as error:
+                call(**good | {parameter: value})
+            is_simple = value is not object and value != 10**5000
+            shown = repr(value) if is_simple else f"a value of type {type(value).__name__}"
+            assert str(error.value) == f"{name}: {parameter}: give {wanted}, not {shown}"
+
+
+def test_offsets_and_missing_arguments_are_one_line_too(library):
+    name = dropin.NESTED[0]
+    for given, why in [
+        (GOOD[name] | {"offset": "1"}, "offset: wrong type"),
+        ({"A": 0}, "required argument 'absmax_codes' missing"),
+    ]:
+        with pytest.raises(dropin.DropinError) as error:
+            getattr(library, name)(**given)
+        assert str(error.value) == f"{name}: {why}"

@@ -84,7 +84,7 @@ Kernel<Problem> faulty(const char* name, Launch launch) {
           .lineage = "a test",
           .source_file = "tests/kernels/transpose/faulty_kernels.cu",
           .contract = {},
-          .supports = supports_all,
+          .supports = supports_tiles,
           .launch = launch};
 }
 
