@@ -157,7 +157,7 @@ TEST(Nf4, NeighboursOfTheMidpointsFallOnTheirSides) {
   }
 }
 
-TEST(Nf4, ATableOfTheCheckpointOverridesTheStandardOne) {
+TEST(Nf4, AnyTableIsTakenAsItIs) {
   Nf4Table table{};
   for (int code = 0; code < 16; ++code) table[code] = static_cast<float>(code);
   const std::vector<std::uint8_t> codes = {0x01, 0x9f};
