@@ -172,9 +172,8 @@ class BnbCheckpoint::Sorter {
   /// order.
   void require_nested_map(const StoredTensor& map, const std::string& weight) const {
     const auto values = shards_.read<float>(map);
-    const auto disorder = std::ranges::adjacent_find(values, std::not_fn(std::less<float>()));
-    if (disorder != values.end() || !std::isfinite(values.front()) ||
-        !std::isfinite(values.back())) {
+    const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+    if (!finite || std::ranges::adjacent_find(values, std::greater_equal()) != values.end()) {
       reject(map, weight,
              fmt::format("has a 'nested_quant_map' that is not finite numbers that ascend; {}",
                          save_again));

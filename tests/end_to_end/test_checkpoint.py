@@ -32,7 +32,8 @@ def content_of(data):
         return bytes(data)
     if isinstance(data, dict):
         data = [float(data["from"]) + i * data["step"] for i in range(data["count"])]
-    return np.array(data, dtype="<f4").tobytes()
+    with np.errstate(over="ignore"):
+        return np.array(data, dtype="<f4").tobytes()
 
 
 def safetensors(tensors):

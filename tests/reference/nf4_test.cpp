@@ -127,6 +127,18 @@ TEST(Nf4, ASubnormalScaleCountsAsZero) {
   EXPECT_EQ(single(0, subnormal, WeightType::bf16), 0x8000);
 }
 
+TEST(Nf4, SubnormalFactorsOfNormalProductsCountAsZero) {
+  const float subnormal = std::numeric_limits<float>::min() / 2;
+  Nf4Table table{};
+  const std::vector<std::uint8_t> codes(16);
+  std::vector<std::uint16_t> output(32);
+  for (const auto& [value, scale] : {std::pair(4.0f, subnormal), std::pair(subnormal, 4.0f)}) {
+    table.fill(value);
+    dequantize(codes, std::vector{scale}, table, 32, WeightType::bf16, output);
+    EXPECT_EQ(output[0], 0x0000) << value;
+  }
+}
+
 TEST(Nf4, SubnormalWeightsQuantizeAsZeros) {
   std::vector<std::uint16_t> weights(64, 0x0001);  // bf16 9.2e-41
   const Quantized zeros = quantized(weights, WeightType::bf16, 64);

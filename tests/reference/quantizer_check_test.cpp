@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "reference/normal_weights.hpp"
@@ -53,6 +54,24 @@ TEST_F(QuantizerCheckTest, ACodeForASubnormalIsExplained) {
   const QuantizerCheck check = check_quantizer(tensor_, source_);
   EXPECT_FALSE(check.wrong());
   EXPECT_EQ(check.from_subnormals, 1);
+}
+
+/// With that subnormal as its scale, another quantizer makes 0 of a zero, and not NaN.
+TEST_F(QuantizerCheckTest, ACodeForAZeroBesideASubnormalIsExplained) {
+  std::fill_n(source_.begin(), 64, 0);
+  source_[7] = 0x0001;
+  quantize(source_, tensor_.type, 64, tensor_.codes, tensor_.absmax);
+  tensor_.codes[0] = 0x77;
+  const QuantizerCheck check = check_quantizer(tensor_, source_);
+  EXPECT_FALSE(check.wrong());
+  EXPECT_EQ(check.from_subnormals, 2);
+}
+
+TEST_F(QuantizerCheckTest, ACodeInABlockOfZerosIsUnexplained) {
+  std::fill_n(source_.begin(), 64, 0);
+  quantize(source_, tensor_.type, 64, tensor_.codes, tensor_.absmax);
+  tensor_.codes[0] = 0x77;
+  EXPECT_EQ(check_quantizer(tensor_, source_).unexplained, 2);
 }
 
 int code_of(float scaled) {
