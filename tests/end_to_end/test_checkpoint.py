@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import struct
 
 import numpy as np
@@ -143,6 +144,12 @@ def test_shards_are_those_of_the_index(folder):
     assert len(checkpoint.read(folder)) == 1
     (folder / "model.safetensors.index.json").unlink()
     assert fault(folder) == "lacks model.safetensors; was it downloaded whole?"
+
+
+def test_an_index_longer_than_any_is_refused_unread(folder):
+    write(folder, {"index": "{}"})
+    os.truncate(folder / "model.safetensors.index.json", 100_000_001)
+    assert fault(folder).endswith("is no index: it has more than 100000000 bytes")
 
 
 def test_beside_model_safetensors_nothing_is_read(folder):

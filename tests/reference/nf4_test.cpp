@@ -148,6 +148,11 @@ TEST(Nf4, SubnormalWeightsQuantizeAsZeros) {
   EXPECT_EQ(quantized(weights, WeightType::bf16, 64).codes[0], 0xf7);
 }
 
+TEST(Nf4, ASubnormalReciprocalCountsAsZero) {
+  const std::vector<std::uint16_t> weights(64, 0x7f7f);  // the greatest number of bf16
+  EXPECT_EQ(quantized(weights, WeightType::bf16, 64).codes, std::vector<std::uint8_t>(32, 0x77));
+}
+
 TEST(Nf4, NanWeightsDoNotReachTheScale) {
   std::vector<std::uint16_t> weights(64, 0x3c00);  // fp16 1.0
   weights[5] = 0x7e00;
