@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <unordered_set>
 
@@ -114,12 +117,12 @@ class BnbCheckpoint::Sorter {
     const QuantState& state = info.state;
     const std::int64_t blocks = block_count(state.elements, state.block_size);
     require_codes(state_tensor, name, code_bytes(state.elements));
-    require(state_tensor, name, ".quant_map", "F32", 16);
+    require_map(require(state_tensor, name, ".quant_map", "F32", 16), name);
     require(state_tensor, name, ".absmax", state.nested ? "U8" : "F32", blocks);
     if (state.nested) {
       require(state_tensor, name, ".nested_absmax", "F32",
               block_count(blocks, state.nested_block_size));
-      require(state_tensor, name, ".nested_quant_map", "F32", 256);
+      require_nested_map(require(state_tensor, name, ".nested_quant_map", "F32", 256), name);
     }
     info.dequantized = companion(info, ".dequantized");
     info.source = companion(info, ".source");
@@ -138,8 +141,9 @@ class BnbCheckpoint::Sorter {
     }
   }
 
-  void require(const StoredTensor& state, const std::string& weight, std::string_view suffix,
-               std::string_view dtype, std::int64_t elements) {
+  const StoredTensor& require(const StoredTensor& state, const std::string& weight,
+                              std::string_view suffix, std::string_view dtype,
+                              std::int64_t elements) {
     const StoredTensor* found = find(weight, suffix);
     const std::string what = suffix.empty() ? "its codes" : quote_name(suffix.substr(1));
     if (found == nullptr) {
@@ -152,6 +156,28 @@ class BnbCheckpoint::Sorter {
                          found->info->elements, found->info->dtype, elements, dtype, save_again));
     }
     claim(found);
+    return *found;
+  }
+
+  /// bitsandbytes dequantizes with the values of NF4 whatever the map says, but multiplies vectors
+  /// with the map: with another one, no output is the right one.
+  void require_map(const StoredTensor& map, const std::string& weight) const {
+    constexpr auto nf4 = std::bit_cast<std::array<std::uint32_t, 16>>(standard_table);
+    if (!std::ranges::equal(shards_.read<std::uint32_t>(map), nf4)) {
+      reject(map, weight, fmt::format("has a 'quant_map' that is not that of NF4; {}", save_again));
+    }
+  }
+
+  /// bitsandbytes searches this map by halves when it quantizes, so it writes none in another
+  /// order.
+  void require_nested_map(const StoredTensor& map, const std::string& weight) const {
+    const auto values = shards_.read<float>(map);
+    const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+    if (!finite || std::ranges::adjacent_find(values, std::greater_equal()) != values.end()) {
+      reject(map, weight,
+             fmt::format("has a 'nested_quant_map' that is not finite numbers that ascend; {}",
+                         save_again));
+    }
   }
 
   const StoredTensor* companion(const QuantizedTensorInfo& info, std::string_view suffix) {
@@ -240,9 +266,9 @@ QuantizedTensor BnbCheckpoint::load(const QuantizedTensorInfo& info, int threads
                          .shape = info.state.shape,
                          .n = info.state.elements,
                          .block_size = info.state.block_size,
-                         .type = info.state.type};
+                         .type = info.state.type,
+                         .table = standard_table};
   tensor.codes = shards_.read<std::uint8_t>(*shards_.find(info.name));
-  std::ranges::copy(floats(".quant_map"), tensor.table.begin());
   if (!info.state.nested) {
     tensor.absmax = floats(".absmax");
     return tensor;

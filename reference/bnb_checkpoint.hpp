@@ -2,8 +2,8 @@
 // each in any file of the checkpoint:
 //   P                                     U8   [ceil(n / 2), 1]      codes
 //   P.absmax                              F32  [blocks], or U8 [blocks] when nested
-//   P.quant_map                           F32  [16]
-//   P.nested_absmax, P.nested_quant_map   F32  [ceil(blocks / nested_blocksize)], [256]
+//   P.quant_map                           F32  [16], the values of NF4
+//   P.nested_absmax, P.nested_quant_map   F32  [ceil(blocks / nested_blocksize)], [256] that ascend
 //   P.quant_state.bitsandbytes__nf4       U8   a JSON text
 // Test files also hold the bits that bitsandbytes returned, `P.dequantized`, and the weights that
 // it quantized, `P.source`; in both names a `.weight` at the end of P may be left out.
@@ -31,7 +31,7 @@ struct QuantizedTensor {
   std::int64_t n = 0;  ///< Number of weights.
   int block_size = 64;
   WeightType type = WeightType::fp16;  ///< Type of the dequantized weights.
-  Nf4Table table{};                    ///< The checkpoint's quant_map.
+  Nf4Table table{};                    ///< The values of the codes.
   std::vector<std::uint8_t> codes{};   ///< [code_bytes(n)]
   std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` if that is set.
   std::optional<NestedScales> nested{};  ///< The scales as stored, when doubly quantized.

@@ -13,7 +13,7 @@ namespace reprolab::reference {
 
 using Nf4Table = std::array<float, 16>;
 
-/// The values of the codes. A checkpoint's own `quant_map` overrides them for that checkpoint.
+/// The values of the codes, which a checkpoint has once more as `quant_map`.
 inline constexpr Nf4Table standard_table = {-1.0f,
                                             -0.6961928009986877f,
                                             -0.5250730514526367f,

@@ -18,8 +18,11 @@ using nlohmann::json;
 constexpr std::string_view infinity_word = "Infinity";
 constexpr std::string_view nan_word = "NaN";
 
-/// Python writes non-finite numbers as bare words, which are valid JSON only when quoted.
-std::string with_quoted_words(std::string_view text) {
+/// Python writes non-finite numbers as bare words, which are no JSON: here they become strings, or
+/// zeros.
+enum class Words { strings, zeros };
+
+std::string with_words_as(Words kind, std::string_view text) {
   std::string result;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size();) {
@@ -39,7 +42,7 @@ std::string with_quoted_words(std::string_view text) {
       result += c;
       ++i;
     } else {
-      result += fmt::format("\"{}\"", word);
+      result += kind == Words::zeros ? "0" : fmt::format("\"{}\"", word);
       i += word.size();
     }
   }
@@ -83,12 +86,16 @@ int parse_nested_block_size(const json& state) {
   return static_cast<int>(size);
 }
 
-float parse_offset(const json& value) {
+/// `numbers`: the state with zeros for words, which tell a word from a string.
+float parse_offset(const json& state, const json& numbers) {
+  if (!member(numbers, "nested_offset").is_number()) {
+    throw InvalidQuantState("has a nested_offset that is no number");
+  }
+  const json& value = member(state, "nested_offset");
   if (value == "Infinity") return std::numeric_limits<float>::infinity();
   if (value == "-Infinity") return -std::numeric_limits<float>::infinity();
   if (value == "NaN")
     throw InvalidQuantState("has a nested_offset of NaN, which makes every weight NaN");
-  if (!value.is_number()) throw InvalidQuantState("has a nested_offset that is no number");
   const auto offset = value.get<double>();
   if (std::abs(offset) > std::numeric_limits<float>::max()) {
     throw InvalidQuantState("has a nested_offset past the range of fp32");
@@ -110,9 +117,10 @@ void parse_shape(const json& value, QuantState& parsed) {
 }  // namespace
 
 QuantState parse_quant_state(std::string_view text) {
-  json state;
+  json state, numbers;
   try {
-    state = parse_strict_json(with_quoted_words(text), 3);
+    numbers = parse_strict_json(with_words_as(Words::zeros, text), 3);
+    state = parse_strict_json(with_words_as(Words::strings, text), 3);
   } catch (const InvalidJson& error) {
     throw InvalidQuantState(error.what());
   }
@@ -131,7 +139,7 @@ QuantState parse_quant_state(std::string_view text) {
   parsed.nested = state.contains("nested_blocksize") || state.contains("nested_offset");
   if (parsed.nested) {
     parsed.nested_block_size = parse_nested_block_size(state);
-    parsed.nested_offset = parse_offset(member(state, "nested_offset"));
+    parsed.nested_offset = parse_offset(state, numbers);
     if (const std::string type = text_member(state, "nested_dtype"); type != "float32") {
       throw InvalidQuantState(
           fmt::format("has the nested_dtype {}, not float32", quote_name(type)));

@@ -20,6 +20,7 @@ int code_of(float weight, float reciprocal) {
 
 bool reciprocal_explains(float weight, float absmax, int stored_code) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
+  if (absmax == 0 || absmax == infinity) return false;  // approximated without an error
   const float exact = 1.0f / absmax;
   return code_of(weight, std::nextafter(exact, 0.0f)) == stored_code ||
          code_of(weight, std::nextafter(exact, infinity)) == stored_code;

@@ -23,7 +23,7 @@ int open_regular(const std::filesystem::path& path) {
   int descriptor = -1;
   if (::stat(path.c_str(), &status) == 0) {
     require_regular(path, status);
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   }
   if (descriptor < 0) {
     reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));

@@ -85,7 +85,8 @@ class HeaderVisitor : public JsonVisitor {
 
   void whole_number(std::uint64_t value) override {
     if (depth_ == 3 && field_ == Field::shape && value <= INT64_MAX) {
-      add_dimension(static_cast<std::int64_t>(value));
+      const auto size = static_cast<std::int64_t>(value);
+      entry_.overflow |= __builtin_mul_overflow(entry_.elements, size, &entry_.elements);
     } else if (depth_ == 3 && field_ == Field::offsets) {
       if (entry_.offset_count < 2) entry_.offsets[entry_.offset_count] = value;
       ++entry_.offset_count;
@@ -107,9 +108,8 @@ class HeaderVisitor : public JsonVisitor {
     std::string_view dtype_fault = "has no 'dtype' in the header";
     std::string_view shape_fault = "has no 'shape' in the header";
     std::string_view offsets_fault = "has no 'data_offsets' in the header";
-    std::int64_t product = 1;  ///< Of the dimensions that are not 0.
+    std::int64_t elements = 1;  ///< The product of the dimensions.
     bool overflow = false;
-    bool empty = false;  ///< A dimension is 0.
     std::array<std::uint64_t, 2> offsets{};
     std::uint64_t offset_count = 0;
   };
@@ -124,14 +124,6 @@ class HeaderVisitor : public JsonVisitor {
       entry_.shape_fault = "has a shape that is not whole numbers from 0";
     } else if (depth_ >= 3 && field_ == Field::offsets) {
       entry_.offsets_fault = bad_offsets;
-    }
-  }
-
-  void add_dimension(std::int64_t size) {
-    if (size == 0) {
-      entry_.empty = true;
-    } else {
-      entry_.overflow |= __builtin_mul_overflow(entry_.product, size, &entry_.product);
     }
   }
 
@@ -157,8 +149,7 @@ class HeaderVisitor : public JsonVisitor {
       fail(fmt::format("has the unknown dtype {}", quote_name(entry_.dtype)));
     }
     require(entry_.shape_fault.empty(), entry_.shape_fault);
-    require(entry_.empty || !entry_.overflow, "has a shape whose product exceeds 64 bits");
-    const std::int64_t elements = entry_.empty ? 0 : entry_.product;
+    require(!entry_.overflow, "has a shape whose product exceeds 64 bits");
     require(entry_.offsets_fault.empty(), entry_.offsets_fault);
     require(entry_.offset_count == 2, bad_offsets);
     const auto [begin, end] = entry_.offsets;
@@ -168,7 +159,7 @@ class HeaderVisitor : public JsonVisitor {
                        data_bytes_));
     }
     std::int64_t bits = 0;
-    require(!__builtin_mul_overflow(elements, static_cast<std::int64_t>(dtype->bits), &bits),
+    require(!__builtin_mul_overflow(entry_.elements, static_cast<std::int64_t>(dtype->bits), &bits),
             "has more bytes than 64 bits can count");
     require(bits % 8 == 0, "does not fill whole bytes");
     const auto size_bytes = static_cast<std::uint64_t>(bits / 8);
@@ -176,7 +167,7 @@ class HeaderVisitor : public JsonVisitor {
       fail(fmt::format("needs {} bytes for its shape and dtype {}, but its data_offsets span {}",
                        size_bytes, dtype->name, end - begin));
     }
-    return {std::move(name_), dtype->name, elements, begin, size_bytes};
+    return {std::move(name_), dtype->name, entry_.elements, begin, size_bytes};
   }
 
   void require(bool condition, std::string_view fault) const {
@@ -198,6 +189,7 @@ class HeaderVisitor : public JsonVisitor {
 }  // namespace
 
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes) {
+  if (!text.starts_with('{')) throw InvalidJson("does not begin with '{'");
   HeaderVisitor visitor(data_bytes);
   read_strict_json(text, 4, visitor);
   return visitor.take_tensors();

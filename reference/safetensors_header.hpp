@@ -20,7 +20,8 @@ struct InvalidEntry : std::runtime_error {
 };
 
 /// The tensors in the order of the header, checked one by one; `offset_bytes` is relative to the
-/// start of the data, which are `data_bytes` long. One pass; needs memory in proportion to `text`.
+/// start of the data, which are `data_bytes` long. No blank may come before the object, as the
+/// format has it. One pass; needs memory in proportion to `text`.
 /// Throws InvalidJson, or InvalidEntry for the first entry that is wrong.
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes);
 

@@ -4,22 +4,22 @@ reference/bnb_checkpoint.hpp says what belongs to a quantized weight, and reads 
 tests/golden/damaged_checkpoints.json says where one of the two accepts what the other refuses.
 """
 
-import json
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from claims.errors import InputError
-from claims.json_files import read_json, shown, unique
+from claims.json_files import read_json, shown
 from claims.printable import printable
+from experiments.end_to_end.strict_json import strict_json
 
 LONGEST_HEADER = 100_000_000  # bytes, as the format says
 LONGEST_STATE = 65536  # bytes
+HEADER_DEPTH, STATE_DEPTH, INDEX_DEPTH = 4, 3, 16  # objects and lists inside each other
 # Of one element; what safetensors has.
 BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "I8": 8, "U8": 8, "F8_E4M3": 8}
 BITS |= {"F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16}
@@ -94,13 +94,14 @@ def gathered(folder: Path) -> dict[str, Tensor]:
     for file in files:
         for name, tensor in tensors_of(file):
             if name in tensors:
-                also = f"is also in {tensors[name].file.name}"
-                raise InputError(f"{file}: {name}: {also}; keep the files of one checkpoint alone")
+                also = f"{printable(name)}: is also in {printable(tensors[name].file.name)}"
+                where = printable(str(file))
+                raise InputError(f"{where}: {also}; keep the files of one checkpoint alone")
             tensors[name] = tensor
     for name, file in placed.items():
         if name not in tensors or tensors[name].file != file:
-            lacks = f"is not in {file.name}, where the index puts it"
-            raise InputError(f"{folder}: {name}: {lacks}; download the checkpoint again")
+            lacks = f"{printable(name)}: is not in {printable(file.name)}, where the index puts it"
+            raise InputError(f"{folder}: {lacks}; download the checkpoint again")
     return tensors
 
 
@@ -112,26 +113,39 @@ def shards(folder: Path) -> tuple[list[Path], dict[str, Path]]:
     placed: dict[str, Path] = {}
     files = [single]
     if index.is_file() and not single.is_file():
-        root = read_json(index)
-        names = root.get("weight_map") if isinstance(root, dict) else None
+        if index.stat().st_size > LONGEST_HEADER:
+            raise InputError(f"{index}: is no index: it has more than {LONGEST_HEADER} bytes")
+        try:
+            root = strict_json(index.read_bytes(), INDEX_DEPTH)
+        except ValueError as error:
+            raise InputError(f"{index}: {error}; download it again") from None
+        names = root.get("weight_map")
         files = list(names.values()) if isinstance(names, dict) else []
         if not files or not all(isinstance(name, str) for name in files):
             raise InputError(f"{index}: has no weight_map with files' names; download it again")
         for name in files:
             if not name or Path(name).is_absolute() or ".." in Path(name).parts:
-                outside = f"names '{name}', which is no file in its folder"
+                outside = f"names '{printable(name)}', which is no file in its folder"
                 raise InputError(f"{index}: {outside}; download it again")
         placed = {tensor: folder / name for tensor, name in names.items()}
         files = list(dict.fromkeys(placed.values()))
     for file in files:
-        if not file.is_file():
-            raise InputError(f"{folder}: lacks {file.name}; was it downloaded whole?")
+        if not is_file(file):
+            raise InputError(f"{folder}: lacks {printable(file.name)}; was it downloaded whole?")
     return files, placed
+
+
+def is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # the name is too long for any
+        return False
 
 
 def faulty(tensor: Tensor, weight: str, fault: str) -> InputError:
     """`tensor`: one that shows the fault."""
-    return InputError(f"{tensor.file}: {weight}: {fault}; save the checkpoint again")
+    where = f"{printable(str(tensor.file))}: {printable(weight)}"
+    return InputError(f"{where}: {fault}; save the checkpoint again")
 
 
 def weights(tensors: dict[str, Tensor]) -> list[str]:
@@ -140,7 +154,8 @@ def weights(tensors: dict[str, Tensor]) -> list[str]:
     for name, tensor in tensors.items():
         weight, is_state, kind = name.rpartition(STATE)
         if is_state and kind not in ("nf4", "fp4"):
-            raise faulty(tensor, weight, f"has a quant_state of the unknown type '{kind}'")
+            unknown = f"has a quant_state of the unknown type '{printable(kind)}'"
+            raise faulty(tensor, weight, unknown)
         if is_state and weight in kinds:
             raise faulty(tensor, weight, "has two quant_states, nf4 and fp4")
         if is_state:
@@ -149,7 +164,7 @@ def weights(tensors: dict[str, Tensor]) -> list[str]:
         weight, _, part = name.rpartition(".")
         codes = tensors.get(weight)
         of_nf4 = part in ("absmax", "quant_map") and (codes is None or codes.dtype == "U8")
-        if of_nf4 and weight not in kinds:
+        if weight and of_nf4 and weight not in kinds:
             raise faulty(tensor, weight, f"has {part}, but no quant_state")
     return [weight for weight, kind in kinds.items() if kind == "nf4"]
 
@@ -179,13 +194,13 @@ def layer(name: str, tensors: dict[str, Tensor]) -> Layer:
             raise faulty(there, name, f"its {part} is not {count} numbers of {dtype}")
         if dtype == "F32" and (fault := fault_of(part, np.frombuffer(there.read(), "<f4"))):
             raise faulty(there, name, f"its {part} {fault}")
-    return Layer(name, rows, columns, state["blocksize"], nested, state["dtype"])
+    return Layer(printable(name), rows, columns, state["blocksize"], nested, state["dtype"])
 
 
 def fault_of(part: str, values: np.ndarray) -> str:
     """What is wrong with the numbers of a map, or else with scales; empty where nothing is."""
     if part == "quant_map":
-        return "" if np.array_equal(values, NF4) else "is not that of NF4"
+        return "" if values.tobytes() == NF4.tobytes() else "is not that of NF4"
     if part == "nested_quant_map":
         ascend = np.isfinite(values).all() and (values[1:] > values[:-1]).all()
         return "" if ascend else "is not of finite numbers that ascend"
@@ -199,7 +214,7 @@ def power_of_two(least: int) -> Callable[[Any], bool]:
 
 
 def fits_fp32(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= FP32_MAX
+    return type(value) in (int, float) and abs(float(value)) <= FP32_MAX
 
 
 # Of each key that is needed: whether its value is sound, and what it should be.
@@ -220,12 +235,7 @@ def state_of(stored: Tensor) -> dict[str, Any]:
     """What a quant_state says; ValueError with what is wrong with it, to follow its name."""
     if stored.dtype != "U8" or stored.size > LONGEST_STATE:
         raise ValueError(f"is no text in U8 of at most {LONGEST_STATE} bytes")
-    try:
-        state = json.loads(stored.read().decode(), object_pairs_hook=unique)
-    except (ValueError, RecursionError):
-        raise ValueError("is not whole JSON with each name once") from None
-    if not isinstance(state, dict):
-        raise ValueError("is no JSON object")
+    state = strict_json(stored.read(), STATE_DEPTH, constant=float)
     nested = "nested_offset" in state or "nested_blocksize" in state
     for key, (sound, wanted) in (KEYS | NESTED if nested else KEYS).items():
         if key not in state:
@@ -236,10 +246,11 @@ def state_of(stored: Tensor) -> dict[str, Any]:
 
 
 def tensors_of(file: Path) -> Iterator[tuple[str, Tensor]]:
-    """The tensors with their names, fit to be shown; the file's size must be just theirs."""
+    """The tensors with their names; the file's size must be just theirs."""
 
     def damaged(why: str) -> InputError:
-        return InputError(f"{file}: is no whole safetensors file: {why}; download it again")
+        where = printable(str(file))
+        return InputError(f"{where}: is no whole safetensors file: {why}; download it again")
 
     size = file.stat().st_size
     with file.open("rb") as stream:
@@ -249,24 +260,24 @@ def tensors_of(file: Path) -> Iterator[tuple[str, Tensor]]:
             raise damaged("its header's length cannot be")
         text = stream.read(length)
     try:
-        header = json.loads(text.decode(), object_pairs_hook=unique)
-    except (ValueError, RecursionError):
-        raise damaged("its header is not whole JSON with each name once") from None
-    if not isinstance(header, dict):
-        raise damaged("its header is no JSON object")
+        if not text.startswith(b"{"):
+            raise ValueError("does not begin with '{'")
+        header = strict_json(text, HEADER_DEPTH)
+    except ValueError as error:
+        raise damaged(f"its header {error}") from None
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise damaged("its __metadata__ are not texts by name")
     spans = []
     for name, entry in header.items():
         try:
-            spans.append((*span_of(entry), printable(name), entry["dtype"]))
+            spans.append((*span_of(entry), name, entry["dtype"]))
         except ValueError as error:
             raise damaged(f"{printable(name)}: {error}") from None
     reached = 0
     for begin, end, name, dtype in sorted(spans):
         if begin != reached:
-            raise damaged(f"{name}: does not begin where the tensor before it ends")
+            raise damaged(f"{printable(name)}: does not begin where the tensor before it ends")
         reached = end
         yield name, Tensor(file, 8 + length + begin, end - begin, dtype)
     if 8 + length + reached != size:
@@ -283,7 +294,12 @@ def span_of(entry: Any) -> tuple[int, int]:
         raise ValueError("its shape is not whole numbers")
     if not whole(span, count=2):
         raise ValueError("its data_offsets are not two whole numbers")
-    if 8 * (span[1] - span[0]) != prod(shape) * BITS[dtype]:
+    product = 1
+    for size in shape:
+        product *= size
+        if product >= 2**63:  # all of it would take quadratic time
+            raise ValueError("its shape's product exceeds 64 bits")
+    if 8 * (span[1] - span[0]) != product * BITS[dtype]:
         raise ValueError("its data_offsets are not as far apart as its shape and dtype need")
     return span[0], span[1]
 

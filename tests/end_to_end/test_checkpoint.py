@@ -1,6 +1,8 @@
 """Checkpoints read without torch: what they hold, and one line for each fault."""
 
+import itertools
 import json
+import os
 import struct
 
 import numpy as np
@@ -31,7 +33,8 @@ def content_of(data):
         return bytes(data)
     if isinstance(data, dict):
         data = [float(data["from"]) + i * data["step"] for i in range(data["count"])]
-    return np.array(data, dtype="<f4").tobytes()
+    with np.errstate(over="ignore"):
+        return np.array(data, dtype="<f4").tobytes()
 
 
 def safetensors(tensors):
@@ -43,7 +46,7 @@ def safetensors(tensors):
         shape = [len(content)] if shape is None else shape
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": ends}
         behind += content
-    return whole_file(None, json.dumps(header), behind)
+    return whole_file(None, json.dumps(header, separators=(",", ":")), behind)
 
 
 def whole_file(length, header, data):
@@ -51,17 +54,24 @@ def whole_file(length, header, data):
     return struct.pack("<Q", len(text) if length is None else length) + text + data
 
 
+def replaced(text, old_and_new):
+    old, new = old_and_new
+    assert old in text
+    return text.replace(old, new, 1)
+
+
 def write(folder, case):
-    """The files of one case of the table."""
+    """The files of one case of the table, or of one of a sweep."""
     tensors = TABLE["bases"][case.get("base", "plain")] | case.get("put", {})
     if "state" in case:
-        old, new = case["state"]
-        text = tensors[STATE][2]
-        assert old in text
-        tensors[STATE] = ["U8", None, text.replace(old, new, 1)]
+        tensors[STATE] = ["U8", None, replaced(tensors[STATE][2], case["state"])]
     for name in case.get("remove", []):
         del tensors[name]
     content = safetensors(tensors)
+    if "header" in case:
+        end = 8 + struct.unpack("<Q", content[:8])[0]
+        header = replaced(content[8:end].decode(), case["header"])
+        content = whole_file(None, header, content[end:])
     if "file" in case:
         length, header, data_bytes = case["file"]
         content = whole_file(length, header, bytes(data_bytes))
@@ -102,6 +112,21 @@ def test_damaged_checkpoints(folder, case):
         assert [layer.name for layer in checkpoint.read(folder)] == ["layer.weight"]
 
 
+@pytest.mark.parametrize("sweep", TABLE["sweeps"], ids=lambda sweep: sweep["name"])
+def test_sweeps(folder, sweep):
+    taken = []
+    values = TABLE["values"] if sweep["by"] == "values" else sweep["by"]
+    for change in itertools.product(sweep["replace"], values):
+        new = replaced(sweep["text"], change) if "text" in sweep else change
+        write(folder, {"base": sweep["base"], sweep["of"]: new})
+        try:
+            checkpoint.read(folder)
+        except InputError:
+            continue
+        taken.append(list(change))
+    assert taken == sweep["accepts"]
+
+
 def test_layers(folder):
     nested = TABLE["bases"]["nested"].items()
     more = {name.replace("layer", "b"): part for name, part in nested if "layer" in name}
@@ -121,6 +146,12 @@ def test_shards_are_those_of_the_index(folder):
     assert fault(folder) == "lacks model.safetensors; was it downloaded whole?"
 
 
+def test_an_index_longer_than_any_is_refused_unread(folder):
+    write(folder, {"index": "{}"})
+    os.truncate(folder / "model.safetensors.index.json", 100_000_001)
+    assert fault(folder).endswith("is no index: it has more than 100000000 bytes")
+
+
 def test_beside_model_safetensors_nothing_is_read(folder):
     write(folder, {"beside": {"model.fp16.safetensors": PLAIN}})
     (folder / "model.safetensors.index.json").write_text('{"weight_map": {"t": "gone"}}')
@@ -129,12 +160,20 @@ def test_beside_model_safetensors_nothing_is_read(folder):
 
 
 def test_numbers_beyond_64_bits(folder):
-    huge = "9" * 4300
+    huge = "9" * 300
     header = f'{{"t":{{"dtype":"U8","shape":[{huge}],"data_offsets":[0,{huge}]}}}}'
     (folder / "model.safetensors").write_bytes(whole_file(None, header, b""))
     assert "t: its shape is not whole numbers" in fault(folder)
     write(folder, {"state": ["[3, 67]", f"[{huge}, 1]"]})
     assert len(fault(folder)) < 300
+
+
+def test_a_shape_of_very_many_dimensions(folder):
+    """Their product would have millions of digits."""
+    shape = ",".join(["9223372036854775807"] * 100_000)
+    header = f'{{"t":{{"dtype":"U8","shape":[{shape}],"data_offsets":[0,0]}}}}'
+    (folder / "model.safetensors").write_bytes(whole_file(None, header, b""))
+    assert "t: its shape's product exceeds 64 bits" in fault(folder)
 
 
 def test_every_type_of_a_tensor_has_its_size(folder):

@@ -55,6 +55,24 @@ TEST(NestedScales, NanAndInfiniteScalesGetCodeZero) {
   EXPECT_EQ(nested.absmax, std::vector<float>{0.0f});
 }
 
+TEST(NestedScales, SubnormalsCountAsZero) {
+  constexpr float least_normal = std::numeric_limits<float>::min();
+  NestedScales nested;
+  std::vector<float> absmax(1);
+  nested.codes = {0};
+  for (const auto& [value, scale] :
+       {std::pair(4.0f, least_normal / 2), std::pair(least_normal / 2, 4.0f)}) {
+    nested.map[0] = value;
+    nested.absmax = {scale};
+    dequantize_scales(nested, absmax);
+    EXPECT_EQ(absmax[0], 0.0f) << value;
+  }
+  ScaleMap map{};
+  for (int i = 0; i < 256; ++i) map[i] = static_cast<float>(i - 127) * least_normal;
+  EXPECT_EQ(quantize_scales(std::vector{0.0f, 1.0f}, map, 0.0f).codes[0], 128)
+      << "half of the least normal number is zero, so that there is a tie";
+}
+
 TEST(NestedScales, NoScalesAreNoWork) {
   const NestedScales nested = quantize_scales(std::vector<float>{});
   EXPECT_TRUE(nested.codes.empty() && nested.absmax.empty());

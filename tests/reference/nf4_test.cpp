@@ -127,6 +127,18 @@ TEST(Nf4, ASubnormalScaleCountsAsZero) {
   EXPECT_EQ(single(0, subnormal, WeightType::bf16), 0x8000);
 }
 
+TEST(Nf4, SubnormalFactorsOfNormalProductsCountAsZero) {
+  const float subnormal = std::numeric_limits<float>::min() / 2;
+  Nf4Table table{};
+  const std::vector<std::uint8_t> codes(16);
+  std::vector<std::uint16_t> output(32);
+  for (const auto& [value, scale] : {std::pair(4.0f, subnormal), std::pair(subnormal, 4.0f)}) {
+    table.fill(value);
+    dequantize(codes, std::vector{scale}, table, 32, WeightType::bf16, output);
+    EXPECT_EQ(output[0], 0x0000) << value;
+  }
+}
+
 TEST(Nf4, SubnormalWeightsQuantizeAsZeros) {
   std::vector<std::uint16_t> weights(64, 0x0001);  // bf16 9.2e-41
   const Quantized zeros = quantized(weights, WeightType::bf16, 64);
@@ -134,6 +146,11 @@ TEST(Nf4, SubnormalWeightsQuantizeAsZeros) {
   EXPECT_EQ(zeros.codes[0], 0x00);
   weights[0] = 0x0080;  // the least normal number: the others are 0, not 1/128 of it
   EXPECT_EQ(quantized(weights, WeightType::bf16, 64).codes[0], 0xf7);
+}
+
+TEST(Nf4, ASubnormalReciprocalCountsAsZero) {
+  const std::vector<std::uint16_t> weights(64, 0x7f7f);  // the greatest number of bf16
+  EXPECT_EQ(quantized(weights, WeightType::bf16, 64).codes, std::vector<std::uint8_t>(32, 0x77));
 }
 
 TEST(Nf4, NanWeightsDoNotReachTheScale) {
@@ -157,7 +174,7 @@ TEST(Nf4, NeighboursOfTheMidpointsFallOnTheirSides) {
   }
 }
 
-TEST(Nf4, ATableOfTheCheckpointOverridesTheStandardOne) {
+TEST(Nf4, AnyTableIsTakenAsItIs) {
   Nf4Table table{};
   for (int code = 0; code < 16; ++code) table[code] = static_cast<float>(code);
   const std::vector<std::uint8_t> codes = {0x01, 0x9f};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "reference/normal_weights.hpp"
@@ -53,6 +54,38 @@ TEST_F(QuantizerCheckTest, ACodeForASubnormalIsExplained) {
   const QuantizerCheck check = check_quantizer(tensor_, source_);
   EXPECT_FALSE(check.wrong());
   EXPECT_EQ(check.from_subnormals, 1);
+}
+
+/// With that subnormal as its scale, another quantizer makes 0 of a zero, and not NaN.
+TEST_F(QuantizerCheckTest, ACodeForAZeroBesideASubnormalIsExplained) {
+  std::fill_n(source_.begin(), 64, 0);
+  source_[7] = 0x0001;
+  quantize(source_, tensor_.type, 64, tensor_.codes, tensor_.absmax);
+  tensor_.codes[0] = 0x77;
+  const QuantizerCheck check = check_quantizer(tensor_, source_);
+  EXPECT_FALSE(check.wrong());
+  EXPECT_EQ(check.from_subnormals, 2);
+}
+
+/// Of zero and infinity, every reciprocal is exact.
+TEST_F(QuantizerCheckTest, ACodeInABlockOfZerosOrInfinitiesIsUnexplained) {
+  for (const auto& [weight, codes] : {std::pair(0x0000, 0x77), std::pair(0x7f80, 0xff)}) {
+    std::fill_n(source_.begin(), 64, static_cast<std::uint16_t>(weight));
+    quantize(source_, tensor_.type, 64, tensor_.codes, tensor_.absmax);
+    tensor_.codes[0] = static_cast<std::uint8_t>(codes);
+    EXPECT_EQ(check_quantizer(tensor_, source_).unexplained, 2) << weight;
+  }
+}
+
+TEST_F(QuantizerCheckTest, WrongNestedScalesAreCounted) {
+  NestedScales& nested = tensor_.nested.emplace(quantize_scales(tensor_.absmax));
+  EXPECT_TRUE(check_quantizer(tensor_, source_).equal());
+  nested.codes[5] ^= 1;
+  nested.absmax[0] *= 2;
+  EXPECT_EQ(check_quantizer(tensor_, source_).scales, 2);
+  nested = quantize_scales(tensor_.absmax);
+  nested.block_size = 128;
+  EXPECT_EQ(check_quantizer(tensor_, source_).scales, 64) << "bitsandbytes has groups of 256";
 }
 
 int code_of(float scaled) {

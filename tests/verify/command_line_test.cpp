@@ -251,6 +251,15 @@ TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
   EXPECT_NE(result.out.find("  reference  mismatch 2\n"), std::string::npos) << result.out;
 }
 
+TEST_F(VerifyProgram, AMismatchInTheFirstOfTwoTensorsIsTheResult) {
+  auto tensors = two_mismatches("a", "b");
+  tensor_named(tensors, "b.dequantized").data[0] ^= 1;
+  const Finished result = run(file(tensors));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("  reference  bit_exact 1  mismatch 1\n"), std::string::npos)
+      << result.out;
+}
+
 TEST_F(VerifyProgram, NoTwoTensorsShareADump) {
   const auto dump = folder_.path() / "dump";
   run(file(two_mismatches("a/b", "a_b")) + " --dump " + dump.string());

@@ -57,13 +57,24 @@ void put(const Json& given, Tensors& tensors) {
   }
 }
 
-void replace_state(const Json& old_and_new, Tensors& tensors) {
+std::string replaced(std::string text, const Json& old_and_new) {
   const std::string old = old_and_new.at(0);
+  const std::size_t at = text.find(old);
+  if (at == std::string::npos) throw std::logic_error("no " + old + " in " + text);
+  return text.replace(at, old.size(), old_and_new.at(1).get<std::string>());
+}
+
+void replace_state(const Json& old_and_new, Tensors& tensors) {
   BuilderTensor& state = tensor_named(tensors, state_name);
-  const std::size_t at = state.data.find(old);
-  if (at == std::string::npos) throw std::logic_error("no " + old + " in " + state.data);
-  state.data.replace(at, old.size(), old_and_new.at(1).get<std::string>());
+  state.data = replaced(state.data, old_and_new);
   state.shape = {static_cast<std::int64_t>(state.data.size())};
+}
+
+std::string with_header_replaced(const std::string& bytes, const Json& old_and_new) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return safetensors_bytes(replaced(bytes.substr(8, length), old_and_new),
+                           bytes.substr(8 + length));
 }
 
 /// The bytes of the case's model.safetensors.
@@ -83,6 +94,7 @@ std::string model_of(const Json& entry) {
   if (entry.contains("state")) replace_state(entry.at("state"), tensors);
   for (const auto& name : entry.value("remove", Json::array())) remove_tensor(tensors, name);
   std::string bytes = safetensors_bytes(tensors);
+  if (entry.contains("header")) bytes = with_header_replaced(bytes, entry.at("header"));
   bytes.resize(bytes.size() - std::min(bytes.size(), entry.value("cut", std::size_t{0})));
   return bytes;
 }
@@ -139,16 +151,40 @@ TEST_P(DamagedCheckpoint, GetsOneLineThatNamesTheFault) {
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const Json& entry : table().at("cases")) all.push_back({entry});
-  return all;
+class Sweep : public testing::TestWithParam<Case> {};
+
+TEST_P(Sweep, TakesWhatTheTableSays) {
+  const Json& sweep = GetParam().entry;
+  const TemporaryFolder folder;
+  Json accepted = Json::array();
+  const Json& by = sweep.at("by") == "values" ? table().at("values") : sweep.at("by");
+  for (const Json& old : sweep.at("replace")) {
+    for (const Json& value : by) {
+      const Json change = {old, value};
+      write(folder, {{"base", sweep.at("base")},
+                     {sweep.at("of"),
+                      sweep.contains("text") ? Json(replaced(sweep.at("text"), change)) : change}});
+      if (refusal(folder.path()).empty()) accepted.push_back(change);
+    }
+  }
+  Json expected = sweep.at("accepts");
+  const Json more = sweep.value("accepts_cpp", Json::array());
+  expected.insert(expected.end(), more.begin(), more.end());
+  EXPECT_EQ(accepted, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, DamagedCheckpoint, testing::ValuesIn(cases()),
-                         [](const auto& info) {
-                           return info.param.entry.at("name").template get<std::string>();
-                         });
+std::vector<Case> all(const char* kind) {
+  std::vector<Case> cases;
+  for (const Json& entry : table().at(kind)) cases.push_back({entry});
+  return cases;
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return info.param.entry.at("name");
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, DamagedCheckpoint, testing::ValuesIn(all("cases")), name_of);
+INSTANTIATE_TEST_SUITE_P(Table, Sweep, testing::ValuesIn(all("sweeps")), name_of);
 
 }  // namespace
 }  // namespace reprolab::reference

@@ -32,5 +32,12 @@ TEST(LateNotice, PrintsItsLineDuringTheWork) {
   EXPECT_EQ(std::string(line.data(), bytes), "still at it\n");
 }
 
+TEST(Progress, SaysEachTenthOnceWhereThereIsNoTerminal) {
+  testing::internal::CaptureStderr();
+  Progress progress(100, true);
+  for (int i = 0; i < 5; ++i) progress.advance(5);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verify: 10 % done\nverify: 20 % done\n");
+}
+
 }  // namespace
 }  // namespace reprolab::verify

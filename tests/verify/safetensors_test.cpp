@@ -1,6 +1,7 @@
 // A valid file is read back exactly as it was written.
 #include "reference/shard_set.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -80,6 +81,21 @@ TEST_F(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
   EXPECT_THROW(BnbCheckpoint({folder_.path()}), InvalidFile) << "a FIFO in a folder";
   std::filesystem::rename(fifo, folder_.path() / "model.safetensors.index.json");
   EXPECT_THROW(BnbCheckpoint({folder_.path()}), InvalidFile) << "a FIFO as the index";
+}
+
+/// What was a regular file may be a FIFO by the time it is opened, and a program may be started
+/// while it is open.
+TEST_F(Safetensors, AnOpenFileIsNeverWaitedForNorInherited) {
+  const RegularFile file(folder_.write("a", "b"));
+  int found = 0;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0 || FileIdentity(status) != file.identity()) continue;
+    ++found;
+    EXPECT_NE(::fcntl(descriptor, F_GETFL) & O_NONBLOCK, 0);
+    EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
+  }
+  EXPECT_EQ(found, 1);
 }
 
 class SoundCheckpoint : public testing::TestWithParam<bool> {};

@@ -144,6 +144,22 @@ TEST_F(Shards, OneFileOfASetIsSaidToLackTheOthers) {
   EXPECT_TRUE(refusal({file(of(3))}).ends_with(give_folder)) << "its name says that it is a part";
 }
 
+TEST_F(Shards, FilesOfOtherKindsBesideItAreNoPartsOfASet) {
+  Tensors tensors = valid_tensors();
+  remove_tensor(tensors, "layer.weight");
+  folder_.write("notes.txt", "not a tensor");
+  EXPECT_TRUE(refusal({folder_.write("a.safetensors", safetensors_bytes(tensors))})
+                  .ends_with("; save the checkpoint again with bitsandbytes"));
+}
+
+TEST_F(Shards, AnIndexLongerThanAnyIsRefusedUnread) {
+  folder_.write("model.safetensors.index.json", "{}");
+  fs::resize_file(index(), 100'000'001);
+  EXPECT_EQ(refusal({index()}), at("model.safetensors.index.json") +
+                                    "has 100000001 bytes, more than the 100000000 of the greatest "
+                                    "index; give a .safetensors file or its folder");
+}
+
 TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
   Tensors tensors = small_model();
   remove_tensor(tensors, "layers.1.weight.nested_absmax");
@@ -184,11 +200,12 @@ TEST_F(Shards, TensorsOfOtherKindsAreCounted) {
     tensors.push_back({layer + ".weight_format", "U8", {}, "r"});
   }
   tensors.push_back({"other.SCB", "F32", {1}, "abcd"});
+  tensors.push_back({"other.weight", "BF16", {1}, "ab"});
   write_shards(folder_, tensors, 50);
   const BnbCheckpoint checkpoint({folder_.path()});
   EXPECT_EQ(verified(checkpoint), 2);
   EXPECT_EQ(describe(checkpoint.other_tensors()),
-            "2 tensors of FP4, 3 of LLM.int8(), 2 of BF16, 1 of F32");
+            "2 tensors of FP4, 3 of LLM.int8(), 3 of BF16, 1 of F32");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace reprolab::verify {
 namespace {
 
@@ -47,6 +49,26 @@ TEST(Status, ATensorThatTheHarnessLostIsNoWrongOutput) {
   EXPECT_EQ(summary.status(), exit_not_measured);
   summary.add_tensor({compared("reference"), compared("k", Outcome::mismatch)});
   EXPECT_EQ(summary.status(), exit_wrong_output);
+}
+
+/// In whatever order they come, in one tensor or in several, the worst decides.
+TEST(Status, NothingThatFollowsUndoesAFailure) {
+  std::vector<Outcome> outcomes = {Outcome::bit_exact, Outcome::mismatch, Outcome::not_measured};
+  do {
+    Summary several;
+    std::vector<Note> notes;
+    ExitStatus worst = exit_verified;
+    for (const Outcome outcome : outcomes) {
+      notes.push_back(compared("k", outcome));
+      several.add_tensor({notes.back()});
+      if (outcome == Outcome::mismatch) worst = exit_wrong_output;
+      if (outcome == Outcome::not_measured && worst == exit_verified) worst = exit_not_measured;
+      EXPECT_EQ(several.status(), worst);
+    }
+    Summary one;
+    one.add_tensor(notes);
+    EXPECT_EQ(one.status(), exit_wrong_output);
+  } while (std::ranges::next_permutation(outcomes).found);
 }
 
 TEST(Outcomes, ReasonsOfADriverStayOnTheirLine) {
