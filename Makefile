@@ -43,7 +43,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list bench metrics profile profile-check \
   $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims sass mojo triton dropin \
-  check format clean
+  lock check format clean
 .PHONY: help $(TARGETS)
 
 help: ## List the targets
@@ -73,7 +73,7 @@ build/deps.stamp: scripts/deps scripts/probe/CMakeLists.txt
 	@touch $@
 
 # Names the Python that claims/ and plots/ run in. Asked for anew where that one is gone.
-build/python: scripts/deps requirements.txt
+build/python: scripts/deps requirements.lock
 	@scripts/deps python
 ifneq ($(shell "$$(cat build/python 2>/dev/null)" -c 'print("works")' 2>/dev/null),works)
 .PHONY: build/python
@@ -152,7 +152,7 @@ reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantiz
 reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and throughput
 	@:
 
-build/end_to_end/python: build/python experiments/end_to_end/requirements.txt scripts/end_to_end
+build/end_to_end/python: build/python experiments/end_to_end/requirements.lock scripts/end_to_end
 	@scripts/end_to_end
 
 ifneq ($(GPU_HALF),)
@@ -192,10 +192,14 @@ triton: build/python ## Install the Triton compiler, and compile this project's 
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	@scripts/dropin
 
+lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
+	@scripts/lock
+
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
 	@scripts/check_format.sh
 	@scripts/python -m plots document --check
 	@scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md
+	@scripts/lock --check
 	@scripts/python -m sass recorded
 
 format: ## Format the C++ and Python files

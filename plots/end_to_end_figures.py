@@ -140,7 +140,7 @@ def share_figure(run: Run) -> Figure:
         for kernel in compared(run):
             look = styles.get(kernel, {}) | {"label": kernel}
             curve(axes, of_model(run, model), lambda p, k=kernel: p.share(k), **look)
-        cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at["model"] == model]
+        cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
         if cells:
             xs, ys = [c.at["batch"] for c in cells], [c.value for c in cells]
             look = PAPERS | {"markeredgecolor": draw.BLACK}

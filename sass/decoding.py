@@ -41,8 +41,8 @@ class Decoding:
         code = {i.address: i for i in self.flow.instructions(self.region.blocks)}
         multiplications = {address for address, i in code.items() if i.name in PRODUCTS}
         products = multiplications - dataflow.leading_to(multiplications)
-        if len(products) < 2:
-            return []  # what all products share could not be told from what one has
+        if not products:
+            return []
         shared = frozenset.intersection(*(dataflow.sources[p] for p in products))
         loads = {address for address, i in code.items() if is_load(i)}
         entries = {source for p in products for source in dataflow.sources[p] - shared}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting of C++ (clang-format) and Python (ruff), by the versions in requirements.txt.
+# Formatting of C++ (clang-format) and Python (ruff), by the versions in requirements.lock.
 # --fix writes; without it, anything unformatted is named and the exit status is 1.
 set -euo pipefail
 unset CDPATH GLOBIGNORE # they would change where cd goes, and what a pattern finds
@@ -10,8 +10,8 @@ tools=build/format-tools
 if [ ! -x "$tools/bin/ruff" ] || [ ! -x "$tools/bin/clang-format" ]; then
   mkdir -p build
   python3 -m venv "$tools"
-  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check \
-    $(grep -E '^(ruff|clang-format)==' requirements.txt)
+  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+    -r <(awk '/^[a-z]/ { on = /^(ruff|clang-format)==/ } on' requirements.lock)
 fi
 
 # The documents' example kernel is C++ too: what a newcomer copies must pass.

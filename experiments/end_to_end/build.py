@@ -89,8 +89,9 @@ def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
 def downloaded(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
+    wanted, (repository, _, revision) = ["*.json", "*.safetensors", "*.model"], name.partition("@")
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.model"]))
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=wanted))
     except Exception as error:
         raise InputError(f"{name}: cannot be downloaded: {first_line(error)}") from None
 

@@ -75,8 +75,8 @@ class Cell:
 
 
 def plain(model: str) -> str:
-    """A checkpoint's name for files and tables: of its folder, or its last part on the hub. None
-    has that of a model with random weights.
+    """A checkpoint's name for files and tables: of its folder, or its last part on the hub and the
+    revision that was given. None has that of a model with random weights.
     """
     name = re.sub(r"[^\w.-]+", "-", Path(model).name.lower())[:80] or "checkpoint"
     is_taken = name in sizes.known() and model != name
@@ -98,12 +98,12 @@ def choose(
     models = [name for found in ours for name in (found[:1] if quick else found)]
     models = [model] if model else models
     for name in models:
-        is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name)
+        is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", name)
         if name not in sizes.known() and not Path(name).is_dir() and not is_hub:
             listed = ", ".join(sizes.known())
             raise InputError(
-                f"MODEL: there is no folder '{name}'; give a checkpoint's, owner/name of one on "
-                f"the hub, or one of {listed}"
+                f"MODEL: there is no folder '{name}'; give a checkpoint's, owner/name or "
+                f"owner/name@revision of one on the hub, or one of {listed}"
             )
     every = PAPER.setup["batches"]
     found = Choices(

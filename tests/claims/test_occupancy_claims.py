@@ -34,7 +34,10 @@ def test_what_fits_on_an_a100(threads, registers, shared_bytes, blocks):
         (512, 16, 64, 2),  # threads
         (1024, 16, 64, 1),
         (512, 128, 0, 1),  # registers
+        (513, 16, 64, 1),  # a warp of one thread
+        (160, 80, 0, 4),  # registers of each quarter: 6 warps, not 25 of all together
         (32, 16, 0, 16),  # blocks
+        (32, 16, 64, 16),
         (32, 16, 4096, 16),
         (32, 16, 4097, 15),  # 256 bytes more
     ],

@@ -239,6 +239,21 @@ def test_a_cache_that_no_mlp_or_every_mlp_fits_tells_nothing(l2_bytes):
     assert here.verdict == "not_testable"
 
 
+def test_an_mlp_as_large_as_the_cache_fits():
+    rows = [row(TILED, 1.0), row(WARPS, 0.95, (0.9, 0.9, 1.02))]
+    of_2048x8192 = (123331584000 + 478150656000) // 1000 * 4 // 19
+    found = made.decided(puzzle(*rows, gpu="NVIDIA L4", l2_bytes=of_2048x8192))
+    assert found["l2-explains-l4", "L4"].verdict == "reproduced"
+
+
+@pytest.mark.parametrize("ratio", [0.98, 1.02])
+def test_an_order_within_the_intervals_is_undecided(ratio):
+    rows = [row(TILED, 1.0), row(WARPS, ratio)]
+    rows[0]["metrics"][0]["samples"] = [8e5, 9e5, 1e6, 1.1e6, 1.2e6]
+    found = made.decided(puzzle(*rows, gpu="Tesla T4"))["l2-explains-l4", "T4"]
+    assert (found.verdict, found.ours) == ("undecided", pytest.approx(ratio))
+
+
 def test_another_gpu_says_what_it_saw():
     for found, gpu in zip(flip("NVIDIA H200", H200_L2, 1.1), ("T4", "L4"), strict=True):
         assert (found.verdict, found.elsewhere) == ("not_testable", True)

@@ -77,6 +77,7 @@ def test_choices_are_taken_as_given(tmp_path):
         ({"model": "nothing"}, "MODEL: there is no folder 'nothing'; give a checkpoint's"),
         ({"batches": "2,x"}, "BATCHES: give numbers such as 2,8,64, not '2,x'"),
         ({"model": "../typo"}, "MODEL: there is no folder '../typo'; give a checkpoint's"),
+        ({"model": "a/b@"}, "MODEL: there is no folder 'a/b@'; give a checkpoint's"),
         ({"model": ".a/b"}, "MODEL: there is no folder '.a/b'; give a checkpoint's"),
         ({"batches": ","}, "BATCHES: give numbers such as 2,8,64, not ','"),
         ({"tokens": ","}, "TOKENS: give one number, not ','"),
@@ -134,4 +135,8 @@ def test_several_gpus_share_the_minutes():
 def test_a_checkpoints_name_is_fit_for_files():
     assert plan.plain("some/where/My Model.v2") == "my-model.v2"
     assert plan.plain("unsloth/Qwen3-8B-bnb-4bit") == "qwen3-8b-bnb-4bit"
+    assert plan.plain("unsloth/Qwen3-8B-bnb-4bit@a1b2c3") == "qwen3-8b-bnb-4bit-a1b2c3"
+    assert choose(model="unsloth/Qwen3-8B-bnb-4bit@v1.0").models == (
+        "unsloth/Qwen3-8B-bnb-4bit@v1.0",
+    )
     assert Cell("timing", "a/B", 2).name == "b.timing.batch2"

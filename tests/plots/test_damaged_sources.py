@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import damaged
+import made
 import pytest
 from looking import look
 
@@ -53,6 +54,13 @@ def draw(runs, file, with_figures):
             for _, figure in experiment(name).FIGURES.values() if with_figures else ():
                 figure(again)
     look({Path(f"{table.name}.md"): markdown(table).encode() for table in tables})
+
+
+def test_a_share_of_no_model_is_not_drawn(runs, tmp_path):
+    root = made.raw("paper")
+    del made.claim_in(root, "dequantization-overhead")["comparisons"][0]["cells"][0]["at"]["model"]
+    damaged.write(tmp_path, "paper", json.dumps(root))
+    draw(runs, tmp_path / "paper.json", True)
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.json")))

@@ -1,5 +1,7 @@
 """What separates two neighbours: which counters are named, and whose they are."""
 
+import copy
+
 import counters_fixtures
 import pytest
 from looking import rendered
@@ -108,8 +110,25 @@ def test_kernels_that_do_not_differ(notes, counters):
     for row, base in zip(
         rows_of(counters, "shared_lut"), rows_of(counters, "branch_tree"), strict=True
     ):
-        row["metrics"] = base["metrics"]
+        row["metrics"] = copy.deepcopy(base["metrics"])
     assert line_of(notes()) == "shared_lut: no counter differs."
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "changed", "named"),
+    [
+        ("warp_instructions", 1, 1.06, True),  # from 5 % on
+        ("warp_instructions", 1, 1.04, False),
+        ("pipe_lsu", 0, 0.0006, True),  # with 1 % of the instructions added to both
+        ("pipe_lsu", 0, 0.0004, False),
+    ],
+)
+def test_from_where_on_a_counter_differs(notes, counters, name, share, changed, named):
+    test_kernels_that_do_not_differ(notes, counters)
+    for kernel, part in (("branch_tree", share), ("shared_lut", changed)):
+        set_counter(counters, kernel, "warp_instructions", 4e8)
+        set_counter(counters, kernel, name, part * 4e8)
+    assert (line_of(notes()) != "shared_lut: no counter differs.") == named
 
 
 def test_a_missing_counter_is_passed_over(notes, counters):

@@ -190,6 +190,13 @@ def test_a_code_may_be_loaded_in_the_trip_before():
     assert written.facts(text).index == Ways(2, 2, 2)
 
 
+def test_a_scale_may_be_a_product_itself():
+    """It goes into the products, and is none of them."""
+    scale = "LDG.E R12, [R14.64]\nFMUL.FTZ R9, R12, R13\n"
+    text = TABLE.replace("FMUL.FTZ R3, R3, R9", scale + "FMUL.FTZ R3, R3, R9")
+    assert written.facts(text).index == Ways(2, 2, 2)
+
+
 def test_an_address_that_needs_two_registers_is_two_instructions():
     text = TABLE.replace(
         "LDS R5, [R5.X4+0x10]",

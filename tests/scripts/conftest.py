@@ -9,7 +9,7 @@ def checkout(tmp_path):
     """Makefile and scripts/, with programs that print their arguments and need no building."""
     folder = tmp_path / "a checkout's folder, $(x)"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
-    for name in ("Makefile", "requirements.txt"):
+    for name in ("Makefile", "requirements.txt", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     (folder / "experiments/mine").mkdir(parents=True)
     (folder / "experiments/mine/passes").write_text("check verify {peers} --brief\n")

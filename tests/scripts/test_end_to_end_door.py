@@ -34,7 +34,7 @@ def test_table_1_and_figure_4_are_one_run(checkout):
     folder = checkout / "experiments/end_to_end"
     folder.mkdir()
     (folder / "passes").write_text("timing python -m experiments.end_to_end timing\n")
-    (folder / "requirements.txt").touch()
+    (folder / "requirements.lock").touch()
     for target in ("reproduce-table1", "reproduce-figure4"):
         done = make(checkout, target, "RECORDED=nowhere")
         assert done.returncode == 2
@@ -55,7 +55,7 @@ def test_advise_needs_a_gpu(checkout):
 def advising(checkout):
     """A checkout whose programs say what they are given, as on a machine with a GPU."""
     (checkout / "experiments/end_to_end").mkdir()
-    (checkout / "experiments/end_to_end/requirements.txt").touch()
+    (checkout / "experiments/end_to_end/requirements.lock").touch()
     program(checkout / "echo", ECHO)
     names = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
     program(checkout / "scripts/end_to_end", f"#!/bin/sh\n{names}\n")
@@ -85,6 +85,7 @@ def test_a_dry_run_of_the_experiment_builds_nothing(advising):
 def test_the_python_with_torch_is_one_that_is_there_or_an_environment_of_its_own(checkout):
     (checkout / "experiments/end_to_end").mkdir()
     (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
+    (checkout / "experiments/end_to_end/requirements.lock").touch()
     tools = checkout / "tools"
     tools.mkdir()
     path = f"{tools}:{os.environ['PATH']}"

@@ -35,18 +35,18 @@ def handed_on(language, arch=""):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_pinned_compiler_is_installed_once(door, language):
-    folder, pins = door / f"build/languages/{language}", door / f"languages/{language}.txt"
+    folder, pins = door / f"build/languages/{language}", door / f"languages/{language}.lock"
     done = make(door, language, "ARCH=90")
     assert (done.returncode, done.stdout) == (0, handed_on(language, "90"))
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"{language}: installing ") and "==" in said
     assert said.endswith(f" into build/languages/{language}")
-    assert (
-        (door / f"build/{language}.log").read_text().endswith(f"<-r>\n<languages/{language}.txt>\n")
-    )
+    installed = f"<--require-hashes>\n<-r>\n<languages/{language}.lock>\n"
+    assert (door / f"build/{language}.log").read_text().endswith(installed)
     assert (folder / "installed").read_text() == pins.read_text()
     done = make(door, language)
     assert (done.returncode, done.stdout, done.stderr) == (0, handed_on(language), "")
+    pins.with_suffix(".txt").write_text("compiler==2\n")
     pins.write_text("compiler==2\n")
     done = make(door, language)
     wanted = f"{language}: installing compiler==2 into build/languages/{language}\n"

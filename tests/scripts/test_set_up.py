@@ -54,6 +54,17 @@ def test_no_network_is_one_line(checkout):
 WITHOUT_READERS = 'case "$*" in *nvidia-cuda*|*"-m venv"*) echo "no network" >&2; exit 1;; esac'
 
 
+@pytest.mark.parametrize("missing", ["", "torch==2.11.1", "to==1"])
+def test_a_lock_has_what_its_list_pins(checkout, missing):
+    for folder in ("languages", "experiments/end_to_end"):
+        shutil.copytree(ROOT / folder, checkout / folder)
+    with (checkout / "experiments/end_to_end/requirements.txt").open("a") as file:
+        file.write(f"{missing}\n" * bool(missing))
+    done = run(checkout, "scripts/lock", "--check")
+    said = f"lock: experiments/end_to_end/requirements.lock lacks {missing}; run make lock\n"
+    assert (done.returncode, done.stderr) == ((1, said) if missing else (0, ""))
+
+
 def test_the_readers_of_nvccs_code_come_from_the_toolkit_or_the_requirements(checkout, monkeypatch):
     readers = ("nvcc", "nvdisasm", "cuobjdump")
     path = [
