@@ -50,6 +50,7 @@ INDEPENDENT = [
     "plots/tables.py",
     "pyproject.toml",
     "requirements.txt",
+    "requirements.lock",
     "scripts/render",
     "tests/claims/made.py",
 ]

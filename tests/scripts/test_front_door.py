@@ -296,9 +296,8 @@ def test_cdpath_leads_no_command_into_another_folder(checkout, tmp_path):
     (other / "scripts").mkdir(parents=True)
     (other / "build").mkdir()
     (other / "build/kept").touch()
-    for arguments in (["clean"], ["sass", "KERNEL=x", "ARCH=90"]):
-        done = make(checkout, *arguments, CDPATH=str(other), GLOBIGNORE="*")
-        assert (done.returncode, done.stderr) == (0, ""), arguments
+    done = make(checkout, "clean", CDPATH=str(other), GLOBIGNORE="*")
+    assert (done.returncode, done.stderr) == (0, "")
     assert (other / "build/kept").exists() and not (checkout / "build/cpu").exists()
     done = run(checkout, "scripts/sass", CDPATH=str(other), KERNEL="x", ARCH="90")
     assert done.stdout.startswith("<-m>\n<sass>\n<show>\n")
