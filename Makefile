@@ -9,6 +9,13 @@ GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FU
   MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERSION
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
+# What was given by another name would be of no effect.
+UNKNOWN := $(subst ',,$(firstword $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))))
+ifneq ($(UNKNOWN),)
+  NEAREST := $(shell python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
+    '$(UNKNOWN)' $(GIVEN) 2>/dev/null)
+  $(error $(UNKNOWN): no such variable$(if $(NEAREST),; did you mean $(NEAREST)?,) (make help lists them))
+endif
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
 override QUICK := $(filter-out 0 no off false,$(QUICK))
 # A folder whose name begins with a hyphen is no option.

@@ -311,6 +311,20 @@ def test_our_modules_are_found_whatever_pythons_path(checkout):
     assert (done.stdout, done.stderr) == ("found\n", "")
 
 
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ("DRYRUN=1", "DRYRUN: no such variable; did you mean DRY_RUN? (make help lists them)"),
+        ("resluts=x", "resluts: no such variable; did you mean RESULTS? (make help lists them)"),
+        ("x'y=1", "xy: no such variable (make help lists them)"),
+    ],
+)
+def test_a_variable_that_there_is_none_of_is_an_error(checkout, given, said):
+    done = make(checkout, "clean", given)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+    assert make(checkout, "help", "DRY_RUN=1").returncode == 0
+
+
 def test_a_folder_whose_name_begins_with_a_hyphen_is_no_option(checkout):
     (checkout / "-x/mine").mkdir(parents=True)
     given = ["RESULTS=-x", "RECORDED=-x"]
