@@ -49,6 +49,7 @@ INDEPENDENT = [
     "ncu/tool.py",
     "plots/tables.py",
     "pyproject.toml",
+    "requirements.lock",
     "requirements.txt",
     "requirements.lock",
     "scripts/render",
