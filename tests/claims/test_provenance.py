@@ -51,7 +51,6 @@ INDEPENDENT = [
     "pyproject.toml",
     "requirements.lock",
     "requirements.txt",
-    "requirements.lock",
     "scripts/render",
     "tests/claims/made.py",
 ]
