@@ -134,7 +134,7 @@ int dequantize_nested(const char* function, OutputType type, const unsigned char
 std::string choices(const char* separator) {
   std::string names;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    if (kernel.contract.bit_exact()) names += (names.empty() ? "" : separator) + name;
+    if (is_bit_exact(kernel)) names += (names.empty() ? "" : separator) + name;
   }
   return names;
 }
@@ -175,7 +175,7 @@ int reprolab_nf4_dequantize_nested_bf16(const unsigned char* A, const unsigned c
 int reprolab_nf4_use(const char* kernel) {
   const auto& kernels = reprolab::Registry<Problem>::instance().kernels();
   const auto found = kernel == nullptr ? kernels.end() : kernels.find(kernel);
-  if (kernel != nullptr && (found == kernels.end() || !found->second.contract.bit_exact())) {
+  if (kernel != nullptr && (found == kernels.end() || !is_bit_exact(found->second))) {
     const char* why = found == kernels.end() ? "there is none of that name" : "it is not bit-exact";
     return fail(cudaErrorInvalidValue, "reprolab_nf4_use: '" + reprolab::printable(kernel) +
                                            "': " + why + "; choose one of " + choices(", "));

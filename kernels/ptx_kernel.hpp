@@ -56,7 +56,7 @@ Kernel<Problem> described(const PtxKernel& kernel) {
   return {.name = kernel.name,
           .lineage = kernel.lineage,
           .source_file = kernel.source_file,
-          .contract = {},
+          .contract = BitExact{},
           .supports = {},
           .launch = {},
           .origin = {Origin::Kind::compiler, kernel.compiler},

@@ -11,9 +11,11 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/origin.hpp"
+#include "kernels/promise.hpp"
 
 namespace reprolab {
 
@@ -26,19 +28,40 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-/// What a kernel promises about the bits of its output.
+/// Every bit of the output is the reference's.
+struct BitExact {};
+
+/// The output differs from the reference's in a known way.
 template <class Problem>
-struct Contract {
-  /// Empty: bit-exact with the reference. Otherwise what differs, and why, in one sentence.
-  std::string deviation;
+struct DeclaredDeviation {
+  std::string text;  ///< What differs, and why, in one sentence.
 
-  /// For a deviation: writes to elements [begin, end) of `host.output` exactly the bits that the
-  /// kernel is declared to produce (all pointers of `host` are host memory). Elements that it does
-  /// not write are those that the kernel is declared to leave unwritten.
-  void (*emulate)(const Problem& host, std::int64_t begin, std::int64_t end) = nullptr;
-
-  bool bit_exact() const { return deviation.empty(); }
+  /// Writes to elements [begin, end) of `host.output` exactly the bits that the kernel is declared
+  /// to produce (all pointers of `host` are host memory). Elements that it does not write are those
+  /// that the kernel is declared to leave unwritten.
+  void (*expected_output)(const Problem& host, std::int64_t begin, std::int64_t end);
 };
+
+/// Every element lies in the interval that the family's reference proves for it: of families whose
+/// kernels may round in an order of their own.
+struct WithinBound {
+  std::string text;  ///< What the kernel rounds, and in which order, in one sentence.
+};
+
+/// What a kernel promises about its output.
+template <class Problem>
+using Contract = std::variant<BitExact, DeclaredDeviation<Problem>, WithinBound>;
+
+template <class Problem>
+Promise promise_of(const Contract<Problem>& contract) {
+  if (const auto* declared = std::get_if<DeclaredDeviation<Problem>>(&contract)) {
+    return {Promise::Kind::declared_deviation, declared->text};
+  }
+  if (const auto* bound = std::get_if<WithinBound>(&contract)) {
+    return {Promise::Kind::within_bound, bound->text};
+  }
+  return {};
+}
 
 /// One kernel of a family. `Problem` is the family's plain struct of device views.
 template <class Problem>
@@ -46,7 +69,7 @@ struct Kernel {
   std::string name;         ///< The kernel's one idea, in snake_case; unique within the family.
   std::string lineage;      ///< Where it comes from: paper section, post, release.
   std::string source_file;  ///< Path from the root of the project.
-  Contract<Problem> contract;
+  Contract<Problem> contract{};
   /// Whether `launch` may be called with a problem; a problem that it rejects is never launched.
   std::function<Support(const Problem&)> supports;
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
@@ -57,6 +80,11 @@ struct Kernel {
   /// alone.
   std::function<std::vector<std::string>(int capability)> code_files{};
 };
+
+template <class Problem>
+bool is_bit_exact(const Kernel<Problem>& kernel) {
+  return std::holds_alternative<BitExact>(kernel.contract);
+}
 
 /// All kernels of a family, by name. Filled before main() by the kernels' own files.
 template <class Problem>
@@ -87,6 +115,12 @@ class Registry {
 template <class Problem>
 const Kernel<Problem>& kernel_named(const std::string& name) {
   return Registry<Problem>::instance().kernels().at(name);
+}
+
+/// The deviation that a kernel declares. Throws std::bad_variant_access if it declares none.
+template <class Problem>
+const DeclaredDeviation<Problem>& declared_deviation(const std::string& name) {
+  return std::get<DeclaredDeviation<Problem>>(kernel_named<Problem>(name).contract);
 }
 
 /// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file.

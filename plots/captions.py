@@ -171,7 +171,8 @@ def first_warning(warnings: Sequence[str]) -> list[str]:
 
 
 def outcome_words(record: Record) -> str:
-    words = {"bit_exact": "bit-exact", "deviation_as_declared": "declared deviation"}
+    words = {"bit_exact": "bit-exact", "within_bound": "within its bound"}
+    words |= {"deviation_as_declared": "declared deviation"}
     plain = words.get(record.outcome, record.outcome.replace("_", " "))
     return "ceiling" if record.is_ceiling else plain
 

@@ -20,42 +20,44 @@ namespace {
 
 constexpr std::int64_t chunk_elements = 1 << 18;
 
+/// `low` and `high` are one array where every bit is given.
 template <class Element>
-Comparison compare_chunk(const Element* expected, const Element* actual, std::int64_t first,
-                         std::int64_t last) {
+Comparison compare_chunk(const Element* low, const Element* high, const Element* actual,
+                         std::int64_t first, std::int64_t last) {
   using Bits = std::conditional_t<sizeof(Element) == 2, std::uint16_t, std::uint32_t>;
   Comparison result;
   const auto bytes = static_cast<std::size_t>(last - first) * sizeof(Element);
-  if (std::memcmp(expected + first, actual + first, bytes) == 0) return result;
+  if (low == high && std::memcmp(low + first, actual + first, bytes) == 0) return result;
   for (std::int64_t i = first; i < last; ++i) {
-    const auto wanted = std::bit_cast<Bits>(expected[i]), found = std::bit_cast<Bits>(actual[i]);
-    if (wanted == found) continue;
+    const auto from = std::bit_cast<Bits>(low[i]), to = std::bit_cast<Bits>(high[i]);
+    const auto found = std::bit_cast<Bits>(actual[i]);
+    if (is_within(from, to, found)) continue;
     if (result.mismatches++ == 0) result.first_mismatch = i;
-    result.most_ulps = std::max(result.most_ulps, distance_in_ulps(wanted, found));
+    result.most_ulps = std::max(result.most_ulps, distance_outside(from, to, found));
   }
   return result;
 }
 
 template <class Element>
-Comparison compare_all(const Element* expected, std::size_t expected_size, const Element* actual,
-                       std::size_t actual_size, int threads) {
-  if (expected_size != actual_size) {
+Comparison compare_all(std::span<const Element> low, std::span<const Element> high,
+                       std::span<const Element> actual, int threads) {
+  if (low.size() != actual.size() || high.size() != actual.size()) {
     throw std::invalid_argument(fmt::format("cannot compare {} elements with {}; pass both in full",
-                                            expected_size, actual_size));
+                                            low.size(), actual.size()));
   }
   Comparison total;
   std::mutex mutex;
-  parallel_for(static_cast<std::int64_t>(expected_size), chunk_elements, threads,
-               [&](auto first, auto last) {
-                 const Comparison chunk = compare_chunk(expected, actual, first, last);
-                 if (chunk.equal()) return;
-                 const std::scoped_lock lock(mutex);
-                 total.mismatches += chunk.mismatches;
-                 if (total.first_mismatch < 0 || chunk.first_mismatch < total.first_mismatch) {
-                   total.first_mismatch = chunk.first_mismatch;
-                 }
-                 total.most_ulps = std::max(total.most_ulps, chunk.most_ulps);
-               });
+  parallel_for(
+      static_cast<std::int64_t>(low.size()), chunk_elements, threads, [&](auto first, auto last) {
+        const Comparison chunk = compare_chunk(low.data(), high.data(), actual.data(), first, last);
+        if (chunk.equal()) return;
+        const std::scoped_lock lock(mutex);
+        total.mismatches += chunk.mismatches;
+        if (total.first_mismatch < 0 || chunk.first_mismatch < total.first_mismatch) {
+          total.first_mismatch = chunk.first_mismatch;
+        }
+        total.most_ulps = std::max(total.most_ulps, chunk.most_ulps);
+      });
   return total;
 }
 
@@ -73,6 +75,37 @@ void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, 
         fault, index, expected.size(), ulps, found.mismatches, found.first_mismatch,
         found.most_ulps));
   }
+}
+
+/// Tests the comparison with an interval around one element: both ends are within, and what lies
+/// one step beyond them, or is a NaN or of the other sign, is not.
+template <class Bits>
+void prove_interval(const std::vector<Bits>& middle, std::int64_t index, Bits nan, Bits sign,
+                    int threads) {
+  const auto element = static_cast<Bits>(middle[index] & ~sign);
+  auto low = middle, high = middle, actual = middle;
+  low[index] = static_cast<Bits>(element - 2u);
+  high[index] = static_cast<Bits>(element + 2u);
+  const auto check = [&](Bits planted, bool within) {
+    actual[index] = planted;
+    const Comparison found = compare_within(std::span<const Bits>(low), high, actual, threads);
+    if (found.equal() != within || (!within && found.first_mismatch != index)) {
+      throw std::logic_error(fmt::format(
+          "the comparison is broken: {:#x} is {}seen from {:#x} to {:#x}; no result of this build "
+          "can be believed",
+          planted, within ? "not " : "", low[index], high[index]));
+    }
+  };
+  for (const unsigned in : {0u, 1u, 2u, 3u, 4u}) check(static_cast<Bits>(low[index] + in), true);
+  for (const Bits out : {static_cast<Bits>(low[index] - 1u), static_cast<Bits>(high[index] + 1u),
+                         nan, static_cast<Bits>(element ^ sign)}) {
+    check(out, false);
+  }
+  // Around zero: from a negative number to a positive one.
+  low[index] = static_cast<Bits>(sign + 2u);
+  high[index] = Bits{2};
+  for (const Bits in : {Bits{0}, sign, Bits{2}, static_cast<Bits>(sign + 2u)}) check(in, true);
+  for (const Bits out : {Bits{3}, static_cast<Bits>(sign + 3u), nan}) check(out, false);
 }
 
 /// Tests the comparison on elements with the given bits for NaN, -0.0 and usual values.
@@ -99,23 +132,34 @@ void prove(Bits nan, Bits negative_zero, Bits one, int threads) {
     with_zero[index] = 0;
     require_found(with_zero, with_zero, index, "a -0.0", negative_zero, 0, threads);
   }
+  prove_interval<Bits>(expected, chunk_elements, nan, negative_zero, threads);
 }
 
 }  // namespace
 
 Comparison compare_bits(std::span<const std::uint16_t> expected,
                         std::span<const std::uint16_t> actual, int threads) {
-  return compare_all(expected.data(), expected.size(), actual.data(), actual.size(), threads);
+  return compare_all(expected, expected, actual, threads);
 }
 
 Comparison compare_bits(std::span<const std::uint32_t> expected,
                         std::span<const std::uint32_t> actual, int threads) {
-  return compare_all(expected.data(), expected.size(), actual.data(), actual.size(), threads);
+  return compare_all(expected, expected, actual, threads);
+}
+
+Comparison compare_within(std::span<const std::uint16_t> low, std::span<const std::uint16_t> high,
+                          std::span<const std::uint16_t> actual, int threads) {
+  return compare_all(low, high, actual, threads);
+}
+
+Comparison compare_within(std::span<const std::uint32_t> low, std::span<const std::uint32_t> high,
+                          std::span<const std::uint32_t> actual, int threads) {
+  return compare_all(low, high, actual, threads);
 }
 
 Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
                         int threads) {
-  return compare_all(expected.data(), expected.size(), actual.data(), actual.size(), threads);
+  return compare_all(expected, expected, actual, threads);
 }
 
 void prove_comparison(int threads) {

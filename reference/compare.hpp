@@ -1,4 +1,5 @@
-// Bitwise comparison of outputs, so that NaN equals itself and -0.0 differs from 0.0.
+// Comparison of outputs by their bits, so that NaN equals itself and -0.0 differs from 0.0: with
+// the bits that each element must have, or with the interval that it must lie in.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,21 @@ Comparison compare_bits(std::span<const std::uint16_t> expected,
 Comparison compare_bits(std::span<const std::uint32_t> expected,
                         std::span<const std::uint32_t> actual, int threads = 0);
 
+/// Whether each element lies from `low` to `high`, in the order of numbers (reference/ulps.hpp).
+Comparison compare_within(std::span<const std::uint16_t> low, std::span<const std::uint16_t> high,
+                          std::span<const std::uint16_t> actual, int threads = 0);
+Comparison compare_within(std::span<const std::uint32_t> low, std::span<const std::uint32_t> high,
+                          std::span<const std::uint32_t> actual, int threads = 0);
+
 /// Compares fp32 elements by their bits.
 Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
                         int threads = 0);
 
 /// Tests the comparison: in arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a
 /// -0.0 for a 0.0 and an unwritten element, at the first and last elements and at the boundaries
-/// between threads, and throws std::logic_error if the comparison misses one, reports one that does
-/// not exist or gives a wrong distance. Every program that verifies calls this first.
+/// between threads, and of intervals a value beyond either end; throws std::logic_error if the
+/// comparison misses one, reports one that does not exist or gives a wrong distance. Every program
+/// that verifies calls this first.
 void prove_comparison(int threads = 0);
 
 }  // namespace reprolab::reference

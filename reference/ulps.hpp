@@ -29,4 +29,25 @@ constexpr std::uint32_t distance_in_ulps(std::uint32_t a, std::uint32_t b) {
   return distance_in_ulps<std::uint32_t>(a, b, 0x7f800000);
 }
 
+/// The bits as an integer in the order of the numbers: -0.0 comes before 0.0, and NaNs lie beyond
+/// the infinities.
+template <class Bits>
+constexpr Bits in_order(Bits bits) {
+  constexpr auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  return static_cast<Bits>((bits & sign) != 0 ? ~bits : bits | sign);
+}
+
+/// Whether `actual` lies from `low` to `high`, both included; where the two are the same, whether
+/// it has the same bits.
+template <class Bits>
+constexpr bool is_within(Bits low, Bits high, Bits actual) {
+  return in_order(low) <= in_order(actual) && in_order(actual) <= in_order(high);
+}
+
+/// From the nearer end of an interval that `actual` lies outside of.
+template <class Bits>
+constexpr std::uint32_t distance_outside(Bits low, Bits high, Bits actual) {
+  return distance_in_ulps(in_order(actual) < in_order(low) ? low : high, actual);
+}
+
 }  // namespace reprolab::reference

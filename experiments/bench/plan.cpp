@@ -135,9 +135,10 @@ void print_kernels(const std::vector<Group>& groups) {
     fmt::print("{}\n", group.family);
     for (const auto& kernel : group.kernels) {
       fmt::print("  {:<24} {:<52} {}\n", kernel.name, kernel.lineage, kernel.source_file);
-      if (!kernel.deviation.empty()) {
-        fmt::print("  {:<24} declared deviation: {}\n", "", kernel.deviation);
-      }
+      if (kernel.promise.text.empty()) continue;
+      fmt::print("  {:<24} {}: {}\n", "",
+                 kernel.promise.deviates() ? "declared deviation" : "within a bound",
+                 kernel.promise.text);
     }
     for (const auto& line : family_of(group).absent()) fmt::print("  {}\n", line);
   }

@@ -124,7 +124,7 @@ void add(
   registry.add({.name = name,
                 .lineage = code,
                 .source_file = "profiling/ceiling_kernels.cuh",
-                .contract = {},
+                .contract = BitExact{},
                 .supports = supports,
                 .launch = launch,
                 .code_files = [](int) -> std::vector<std::string> {

@@ -61,7 +61,7 @@ class TrafficWorkload : public Workload {
                                      cudaMemcpyDeviceToDevice, stream),
                      "writing the expected output");
   }
-  void emulate(const std::string& kernel, std::span<std::byte>) const override {
+  void write_declared(const std::string& kernel, std::span<std::byte>) const override {
     throw std::logic_error(kernel + ": no form of the sweep declares a deviation");
   }
   std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,

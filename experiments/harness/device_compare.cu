@@ -27,14 +27,16 @@ struct Mismatches {
   }
 };
 
-/// Compares elements [begin, end) one by one; without `expected`, every bit must be set (poison).
+/// Compares elements [begin, end) one by one; without `low`, every bit must be set (poison).
 template <class Bits>
-__device__ void compare_elements(const Bits* expected, const Bits* actual, std::int64_t begin,
-                                 std::int64_t end, Mismatches& found) {
+__device__ void compare_elements(const Bits* low, const Bits* high, const Bits* actual,
+                                 std::int64_t begin, std::int64_t end, Mismatches& found) {
+  constexpr auto poison = static_cast<Bits>(~Bits{0});
   for (std::int64_t i = begin; i < end; ++i) {
-    const Bits wanted = expected == nullptr ? static_cast<Bits>(~Bits{0}) : expected[i];
-    const Bits written = actual[i];
-    if (wanted != written) found.add(i, reference::distance_in_ulps(wanted, written));
+    const Bits from = low == nullptr ? poison : low[i], to = low == nullptr ? poison : high[i];
+    if (!reference::is_within(from, to, actual[i])) {
+      found.add(i, reference::distance_outside(from, to, actual[i]));
+    }
   }
 }
 
@@ -42,7 +44,7 @@ __device__ void compare_elements(const Bits* expected, const Bits* actual, std::
 /// groups are not compared element by element.
 template <class Bits>
 __global__ void __launch_bounds__(threads)
-    count_mismatches(const Bits* expected, const Bits* actual, std::int64_t elements,
+    count_mismatches(const Bits* low, const Bits* high, const Bits* actual, std::int64_t elements,
                      std::int64_t stride, bool aligned, unsigned long long* mismatches,
                      unsigned long long* first, std::uint32_t* most_ulps) {
   constexpr std::int64_t per_group = group_bytes / sizeof(Bits);
@@ -56,11 +58,11 @@ __global__ void __launch_bounds__(threads)
     const std::int64_t end = min(begin + per_group, elements);
     if (aligned && end == begin + per_group) {
       const uint4 b = reinterpret_cast<const uint4*>(actual)[group];
-      const uint4 a = expected == nullptr ? make_uint4(~0u, ~0u, ~0u, ~0u)
-                                          : reinterpret_cast<const uint4*>(expected)[group];
+      const uint4 a = low == nullptr ? make_uint4(~0u, ~0u, ~0u, ~0u)
+                                     : reinterpret_cast<const uint4*>(low)[group];
       if (((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0) continue;
     }
-    compare_elements(expected, actual, begin, end, found);
+    compare_elements(low, high, actual, begin, end, found);
   }
   if (found.count != 0) {
     atomicAdd(mismatches, found.count);
@@ -88,36 +90,40 @@ void DeviceComparison::reset() const {
                    "starting a comparison");
 }
 
-void DeviceComparison::enqueue(const void* expected, const void* actual, std::int64_t elements,
+void DeviceComparison::enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
                                int element_bytes) const {
   compare_every(1, expected, actual, elements, element_bytes);
 }
 
-void DeviceComparison::enqueue_spot_check(const void* expected, const void* actual,
+void DeviceComparison::enqueue_spot_check(ExpectedOutput expected, const void* actual,
                                           std::int64_t elements, int element_bytes) const {
   const std::int64_t groups = elements * element_bytes / group_bytes;
   compare_every(std::max<std::int64_t>(1, (groups + most_spots - 1) / most_spots), expected, actual,
                 elements, element_bytes);
 }
 
-void DeviceComparison::compare_every(std::int64_t stride, const void* expected, const void* actual,
-                                     std::int64_t elements, int element_bytes) const {
+template <class Bits>
+void DeviceComparison::launch(unsigned blocks, std::int64_t stride, ExpectedOutput expected,
+                              const void* actual, std::int64_t elements) const {
+  const bool aligned = is_aligned(expected.low) && is_aligned(actual);
+  auto* const found = found_.as<Found>();
+  count_mismatches<<<blocks, threads, 0, stream_>>>(
+      static_cast<const Bits*>(expected.low), static_cast<const Bits*>(expected.high),
+      static_cast<const Bits*>(actual), elements, stride, aligned, &found->mismatches,
+      &found->first, &found->most_ulps);
+}
+
+void DeviceComparison::compare_every(std::int64_t stride, ExpectedOutput expected,
+                                     const void* actual, std::int64_t elements,
+                                     int element_bytes) const {
   if (elements == 0) return;
   const std::int64_t per_block = stride * threads * (group_bytes / std::max(1, element_bytes));
   const auto blocks = static_cast<unsigned>(
       std::clamp<std::int64_t>((elements + per_block - 1) / per_block, 1, most_blocks_));
-  const bool aligned = is_aligned(expected) && is_aligned(actual);
-  auto* count = &found_.as<Found>()->mismatches;
-  auto* first = &found_.as<Found>()->first;
-  auto* most_ulps = &found_.as<Found>()->most_ulps;
   if (element_bytes == 2) {
-    count_mismatches<<<blocks, threads, 0, stream_>>>(
-        static_cast<const std::uint16_t*>(expected), static_cast<const std::uint16_t*>(actual),
-        elements, stride, aligned, count, first, most_ulps);
+    launch<std::uint16_t>(blocks, stride, expected, actual, elements);
   } else if (element_bytes == 4) {
-    count_mismatches<<<blocks, threads, 0, stream_>>>(
-        static_cast<const std::uint32_t*>(expected), static_cast<const std::uint32_t*>(actual),
-        elements, stride, aligned, count, first, most_ulps);
+    launch<std::uint32_t>(blocks, stride, expected, actual, elements);
   } else {
     throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
   }
@@ -178,6 +184,23 @@ void DeviceComparison::prove(const Faults<Bits>& faults) const {
     must_find("an unwritten element", at, static_cast<Bits>(~Bits{0}), reference::no_distance);
   }
   must_find("a -0.0 for a 0.0", 0, faults.negative_zero, 0);
+  // From two steps below to two above: both ends are within, and nothing beyond them.
+  const std::vector<Bits> middle(n, 0x0100), low(n, 0x00fe), high(n, 0x0102);
+  const profiling::DeviceBuffer upper(n * bytes);
+  upload(expected, low.data(), n * bytes);
+  upload(upper, high.data(), n * bytes);
+  upload(actual, middle.data(), n * bytes);
+  for (const unsigned planted : {0x00fdu, 0x00feu, 0x0102u, 0x0104u, 0xffffffffu}) {
+    const auto element = static_cast<Bits>(planted);
+    upload(actual, &element, bytes, bytes * (n - 1));
+    const auto found = compare({expected.data(), upper.data()}, actual.data(), n, bytes);
+    const bool within = planted == 0x00fe || planted == 0x0102;
+    const std::uint32_t ulps = planted == 0x00fd ? 1 : planted == 0x0104 ? 2 : 0xffffffffu;
+    if (found.equal() != within || (!within && found.most_ulps != ulps)) {
+      throw std::logic_error("self-test: the device comparison mistakes the ends of an interval");
+    }
+  }
+  upload(expected, sound.data(), n * bytes);
   // Of many faults, in every thread, the farthest counts: one is 4 ULPs away, all others are 1.
   std::vector<Bits> changed = sound;
   for (Bits& element : changed) element ^= 1u;

@@ -1,5 +1,5 @@
-// Bitwise comparison of outputs on the device: of every launch's output, which would take longer to
-// copy back than the experiment lasts, and of outputs that are too large for a host.
+// Comparison of outputs on the device: of every launch's output, which would take longer to copy
+// back than the experiment lasts, and of outputs that are too large for a host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,21 +16,31 @@ namespace reprolab {
 /// so that an unwritten element is never mistaken for a written one.
 inline constexpr int poison_byte = 0xff;
 
+/// What an output is compared with, in device memory: each element lies from `low` to `high`, in
+/// the order of numbers (reference/ulps.hpp).
+struct ExpectedOutput {
+  /// Every bit is given; null for poison everywhere.
+  ExpectedOutput(const void* bits) : low(bits), high(bits) {}
+  ExpectedOutput(const void* low_ends, const void* high_ends) : low(low_ends), high(high_ends) {}
+
+  const void* low;
+  const void* high;
+};
+
 class DeviceComparison {
  public:
-  /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, for both
-  /// sizes of elements, and throws std::logic_error unless each is found, at its distance in ULPs.
-  /// All work runs on `stream`.
+  /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, and values
+  /// beyond the ends of an interval, for both sizes of elements, and throws std::logic_error unless
+  /// each is found, at its distance in ULPs. All work runs on `stream`.
   explicit DeviceComparison(cudaStream_t stream);
 
-  /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory; `expected`
-  /// may be null for poison everywhere.
-  void enqueue(const void* expected, const void* actual, std::int64_t elements,
+  /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory.
+  void enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
                int element_bytes) const;
 
   /// Enqueues a comparison that takes no time: of 16 bytes in each of at most 16384 places, evenly
   /// spread over the arrays, the last bytes included.
-  void enqueue_spot_check(const void* expected, const void* actual, std::int64_t elements,
+  void enqueue_spot_check(ExpectedOutput expected, const void* actual, std::int64_t elements,
                           int element_bytes) const;
 
   /// Waits for the comparisons enqueued since the last call. Returns the number of mismatches of
@@ -38,7 +48,7 @@ class DeviceComparison {
   reference::Comparison collect() const;
 
   /// enqueue() and collect() in one call.
-  reference::Comparison compare(const void* expected, const void* actual, std::int64_t elements,
+  reference::Comparison compare(ExpectedOutput expected, const void* actual, std::int64_t elements,
                                 int element_bytes) const {
     enqueue(expected, actual, elements, element_bytes);
     return collect();
@@ -54,8 +64,11 @@ class DeviceComparison {
   struct Faults {
     Bits nan, negative_zero;
   };
-  void compare_every(std::int64_t stride, const void* expected, const void* actual,
+  void compare_every(std::int64_t stride, ExpectedOutput expected, const void* actual,
                      std::int64_t elements, int element_bytes) const;
+  template <class Bits>
+  void launch(unsigned blocks, std::int64_t stride, ExpectedOutput expected, const void* actual,
+              std::int64_t elements) const;
   void reset() const;
   void prove();
   template <class Bits>

@@ -9,6 +9,7 @@ namespace reprolab {
 
 enum class Outcome {
   bit_exact,              ///< Every bit of the output equals the reference.
+  within_bound,           ///< Every element lies in the interval that the reference proves.
   deviation_as_declared,  ///< Differs from the reference exactly as its contract says.
   mismatch,               ///< Differs otherwise. The row gets no time.
   launch_failed,          ///< The launch or the kernel failed, or broke a rule for launches.
@@ -17,8 +18,9 @@ enum class Outcome {
   not_verified,           ///< Nothing to compare with (ceilings).
 };
 
-inline constexpr std::array<std::pair<Outcome, std::string_view>, 7> outcome_names = {{
+inline constexpr std::array<std::pair<Outcome, std::string_view>, 8> outcome_names = {{
     {Outcome::bit_exact, "bit_exact"},
+    {Outcome::within_bound, "within_bound"},
     {Outcome::deviation_as_declared, "deviation_as_declared"},
     {Outcome::mismatch, "mismatch"},
     {Outcome::launch_failed, "launch_failed"},
@@ -36,16 +38,18 @@ constexpr std::string_view name(Outcome outcome) {
 
 /// Whether a kernel's row with this outcome gets a time.
 constexpr bool may_be_timed(Outcome outcome) {
-  return outcome == Outcome::bit_exact || outcome == Outcome::deviation_as_declared;
+  return outcome == Outcome::bit_exact || outcome == Outcome::within_bound ||
+         outcome == Outcome::deviation_as_declared;
 }
 
 constexpr bool is_failure(Outcome outcome) {
   return outcome == Outcome::mismatch || outcome == Outcome::launch_failed;
 }
 
-/// 0: all that was selected is bit-exact or deviates as declared (or is unsupported, with its
-/// reason). 1: an output was wrong or a launch failed. 2: wrong usage, bad input, nothing selected.
-/// 3: nothing was seen to be wrong, but the harness failed and something could not be measured.
+/// 0: all that was selected is bit-exact, within its bound, or deviates as declared (or is
+/// unsupported, with its reason). 1: an output was wrong or a launch failed. 2: wrong usage, bad
+/// input, nothing selected. 3: nothing was seen to be wrong, but the harness failed and something
+/// could not be measured.
 enum ExitStatus { exit_verified = 0, exit_wrong_output = 1, exit_usage = 2, exit_not_measured = 3 };
 
 }  // namespace reprolab

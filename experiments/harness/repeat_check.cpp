@@ -1,10 +1,6 @@
 #include "experiments/harness/repeat_check.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-
-#include "experiments/harness/device_compare.hpp"
 
 namespace reprolab {
 
@@ -19,7 +15,8 @@ void RepeatCheck::around(int launch, int slot, void* output, std::uint64_t bytes
   if (launch != chosen_) return enqueue();
   slot_ = slot;
   bytes_ = std::min(bytes, most_bytes);
-  offset_ = place_ % (bytes - bytes_ + 1);
+  const std::uint64_t step = bytes % 4 == 0 ? 4 : 2;  // whole elements, of 2 or 4 bytes
+  offset_ = place_ % ((bytes - bytes_) / step + 1) * step;
   auto* const place = static_cast<std::byte*>(output) + offset_;
   profiling::check(cudaMemsetAsync(place, poison_byte, bytes_, stream), "poisoning a few bytes");
   enqueue();
@@ -27,14 +24,15 @@ void RepeatCheck::around(int launch, int slot, void* output, std::uint64_t bytes
                    "saving a few bytes");
 }
 
-bool RepeatCheck::written_again(const void* expected) const {
-  std::array<std::byte, most_bytes> wanted{}, actual{};
-  profiling::check(cudaMemcpy(wanted.data(), static_cast<const std::byte*>(expected) + offset_,
-                              bytes_, cudaMemcpyDeviceToHost),
-                   "reading a few bytes");
-  profiling::check(cudaMemcpy(actual.data(), saved_.data(), bytes_, cudaMemcpyDeviceToHost),
-                   "reading a few bytes");
-  return wanted == actual;
+bool RepeatCheck::written_again(ExpectedOutput expected, int element_bytes,
+                                const DeviceComparison& comparison) const {
+  const auto at_place = [this](const void* array) {
+    return static_cast<const std::byte*>(array) + offset_;
+  };
+  return comparison
+      .compare({at_place(expected.low), at_place(expected.high)}, saved_.data(),
+               static_cast<std::int64_t>(bytes_) / element_bytes, element_bytes)
+      .equal();
 }
 
 }  // namespace reprolab

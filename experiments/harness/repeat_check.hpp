@@ -9,6 +9,7 @@
 #include <functional>
 #include <random>
 
+#include "experiments/harness/device_compare.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab {
@@ -29,8 +30,9 @@ class RepeatCheck {
 
   /// The slot of the chosen launch; negative if none was chosen or enqueued.
   int slot() const { return chosen_ < 0 ? -1 : slot_; }
-  /// Whether the chosen launch wrote there what `expected`, in device memory, holds. Waits.
-  bool written_again(const void* expected) const;
+  /// Whether the chosen launch wrote there what is expected of the whole output. Waits.
+  bool written_again(ExpectedOutput expected, int element_bytes,
+                     const DeviceComparison& comparison) const;
 
  private:
   static constexpr std::uint64_t most_bytes = 256;

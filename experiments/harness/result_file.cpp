@@ -108,8 +108,10 @@ void to_json(ordered_json& json, const Record& record) {
        {{"kind", partner(kind_names, variant.origin.kind)}, {"maker", variant.origin.maker}}},
       {"lineage", variant.lineage},
       {"source_file", variant.source_file},
-      {"deviation",
-       variant.deviation.empty() ? ordered_json(nullptr) : ordered_json(variant.deviation)},
+      {"deviation", variant.promise.deviates() ? ordered_json(variant.promise.text) : nullptr},
+      {"bound", variant.promise.kind == Promise::Kind::within_bound
+                    ? ordered_json(variant.promise.text)
+                    : nullptr},
       {"code", or_null(record.code)},
       {"problem", record.problem},
       {"outcome", name(record.outcome)},
@@ -125,6 +127,14 @@ void to_json(ordered_json& json, const Record& record) {
   };
 }
 
+Promise promise_from(const ordered_json& json) {
+  if (!json.at("deviation").is_null()) {
+    return {Promise::Kind::declared_deviation, json.at("deviation")};
+  }
+  if (!json.at("bound").is_null()) return {Promise::Kind::within_bound, json.at("bound")};
+  return {};
+}
+
 void from_json(const ordered_json& json, Record& record) {
   const auto& origin = json.at("origin");
   record.key = json.at("key");
@@ -132,7 +142,7 @@ void from_json(const ordered_json& json, Record& record) {
                     {partner(kind_names, origin.at("kind").get<std::string>()), origin.at("maker")},
                     json.at("lineage"),
                     json.at("source_file"),
-                    json.at("deviation").is_null() ? "" : json.at("deviation").get<std::string>(),
+                    promise_from(json),
                     {}};
   get_unless_null(json.at("code"), record.code);
   record.problem = json.at("problem");

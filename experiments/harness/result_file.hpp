@@ -14,6 +14,7 @@
 
 #include "experiments/harness/outcome.hpp"
 #include "kernels/origin.hpp"
+#include "kernels/promise.hpp"
 
 namespace reprolab {
 
@@ -25,7 +26,7 @@ struct VariantInfo {
   Origin origin;
   std::string lineage;
   std::string source_file;
-  std::string deviation{};  ///< Empty: the contract is bit-exact.
+  Promise promise{};
   /// As Kernel::code_files; not in the file, where Record::code is.
   std::function<std::vector<std::string>(int capability)> code_files{};
 

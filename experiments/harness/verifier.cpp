@@ -94,13 +94,15 @@ Verification with_records(Verification written, const profiling::Sample& sample)
   return written;
 }
 
-reference::Comparison compare_on_host(std::span<const std::byte> expected,
+reference::Comparison compare_on_host(std::span<const std::byte> low,
+                                      std::span<const std::byte> high,
                                       std::span<const std::byte> actual, int element_bytes) {
+  using std::uint16_t, std::uint32_t;
   if (element_bytes == 2) {
-    return reference::compare_bits(as<std::uint16_t>(expected), as<std::uint16_t>(actual));
+    return reference::compare_within(as<uint16_t>(low), as<uint16_t>(high), as<uint16_t>(actual));
   }
   if (element_bytes == 4) {
-    return reference::compare_bits(as<std::uint32_t>(expected), as<std::uint32_t>(actual));
+    return reference::compare_within(as<uint32_t>(low), as<uint32_t>(high), as<uint32_t>(actual));
   }
   throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
 }
@@ -120,13 +122,18 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
   for (int matrix = 0; matrix < workload.matrices(); ++matrix) {
     expected_.emplace_back(workload.facts().output_bytes());
     workload.write_expected(matrix, expected_.back().data(), stream);
+    if (!workload.is_bounded()) continue;
+    upper_.emplace_back(workload.facts().output_bytes());
+    workload.write_expected_upper(matrix, upper_.back().data(), stream);
   }
   protect_memory();
 }
 
 void Verifier::protect_memory() {
   std::vector<ProtectedMemory::Region> regions;
-  for (const auto& expected : expected_) regions.push_back({expected.data(), expected.bytes()});
+  for (const auto* arrays : {&expected_, &upper_}) {
+    for (const auto& array : *arrays) regions.push_back({array.data(), array.bytes()});
+  }
   for (int slot = 0; slot < workload_.slots(); ++slot) {
     regions.push_back({workload_.input(slot).data(), workload_.input(slot).size()});
     auto* const guard =
@@ -149,7 +156,7 @@ std::vector<int> Verifier::touched(Launches launches) const {
 
 /// Whether a slot's output can be judged: a declared output is made only for matrix 0.
 bool Verifier::judges(const VariantInfo& variant, int slot) const {
-  return variant.deviation.empty() || workload_.matrix_of(slot) == 0;
+  return !variant.promise.deviates() || workload_.matrix_of(slot) == 0;
 }
 
 void Verifier::poison(Launches launches) const {
@@ -237,8 +244,13 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
   if (const Support support = workload_.supports(variant.name); !support.ok) {
     return {Outcome::unsupported, support.reason, {}};
   }
+  const bool bounded = variant.promise.kind == Promise::Kind::within_bound;
+  if (bounded != workload_.is_bounded() && !variant.promise.deviates()) {
+    throw std::logic_error(variant.name + (bounded ? ": this family proves no bound"
+                                                   : ": in this family a kernel is WithinBound"));
+  }
   const bool on_host = workload_.expected().size() == workload_.facts().output_bytes();
-  if (!on_host && !variant.deviation.empty()) {
+  if (!on_host && variant.promise.deviates()) {
     return {Outcome::unsupported,
             "its declared output is computed on the host, for which this problem is too large",
             {}};
@@ -257,21 +269,35 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
   return judged;
 }
 
+/// What a kernel's output is when it is as its contract says; `equals_reference`: of a declared
+/// one.
+Outcome kept(const Promise& promise, bool equals_reference) {
+  switch (promise.kind) {
+    case Promise::Kind::within_bound:
+      return Outcome::within_bound;
+    case Promise::Kind::declared_deviation:
+      return equals_reference ? Outcome::bit_exact : Outcome::deviation_as_declared;
+    default:
+      return Outcome::bit_exact;
+  }
+}
+
 Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const auto actual = bring_back(workload_.output(0));
   const auto expected = workload_.expected();
   const int element_bytes = workload_.facts().element_bytes;
-  const auto from_reference = compare_on_host(expected, actual, element_bytes);
+  const auto from_reference =
+      compare_on_host(expected, workload_.expected_upper(), actual, element_bytes);
   const auto describe = [&](const reference::Comparison& found, std::span<const std::byte> wanted) {
     return workload_.describe(0, found, bits_of(wanted, found.first_mismatch, element_bytes),
                               bits_of(actual, found.first_mismatch, element_bytes));
   };
-  if (variant.deviation.empty()) {
-    if (from_reference.equal()) return {Outcome::bit_exact};
+  if (!variant.promise.deviates()) {
+    if (from_reference.equal()) return {kept(variant.promise, true)};
     return {Outcome::mismatch, describe(from_reference, expected), from_reference};
   }
   const auto declared = wanted(variant);
-  const auto from_declared = compare_on_host(declared, actual, element_bytes);
+  const auto from_declared = compare_on_host(declared, declared, actual, element_bytes);
   if (!from_declared.equal()) {
     return {Outcome::mismatch,
             "does not deviate as declared: " + describe(from_declared, declared)};
@@ -298,8 +324,7 @@ Verification Verifier::judge_slots(const VariantInfo& variant, Launches launches
   if (slots.empty()) return {};
   for (const int slot : slots) enqueue_judgement(variant, slot);
   if (comparison_.collect().equal()) {
-    return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact
-                                                           : Outcome::deviation_as_declared};
+    return {kept(variant.promise, equals_reference_)};
   }
   for (const int slot : slots) {
     Verification one = judge(variant, workload_.matrix_of(slot), workload_.output(slot));
@@ -313,33 +338,37 @@ Verification Verifier::judge_slots(const VariantInfo& variant, Launches launches
 
 Verification Verifier::judge(const VariantInfo& variant, int matrix, const void* output) {
   const ProblemFacts& facts = workload_.facts();
-  const void* wanted_bits = wanted_on_device(variant, matrix);
-  const auto found = comparison_.compare(wanted_bits, output, facts.elements, facts.element_bytes);
+  const ExpectedOutput wanted = wanted_on_device(variant, matrix);
+  const auto found = comparison_.compare(wanted, output, facts.elements, facts.element_bytes);
   if (!found.equal()) {
     return {Outcome::mismatch,
-            workload_.describe(matrix, found, device_bits(wanted_bits, found.first_mismatch),
+            workload_.describe(matrix, found, device_bits(wanted.low, found.first_mismatch),
                                device_bits(output, found.first_mismatch)),
-            variant.deviation.empty() ? found : reference::Comparison{}};
+            variant.promise.deviates() ? reference::Comparison{} : found};
   }
-  return {variant.deviation.empty() || equals_reference_ ? Outcome::bit_exact
-                                                         : Outcome::deviation_as_declared};
+  return {kept(variant.promise, equals_reference_)};
 }
 
 Verification Verifier::judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat) {
   if (repeat.slot() < 0 || !judges(variant, repeat.slot())) return {};
-  if (repeat.written_again(wanted_on_device(variant, workload_.matrix_of(repeat.slot()))))
-    return {};
+  const ExpectedOutput wanted = wanted_on_device(variant, workload_.matrix_of(repeat.slot()));
+  if (repeat.written_again(wanted, workload_.facts().element_bytes, comparison_)) return {};
   return {Outcome::mismatch,
           "a launch did not write its whole output again, which an earlier one had written"};
 }
 
 void Verifier::enqueue_comparison(int matrix, const void* output) const {
-  comparison_.enqueue(expected_.at(static_cast<std::size_t>(matrix)).data(), output,
-                      workload_.facts().elements, workload_.facts().element_bytes);
+  comparison_.enqueue(reference_output(matrix), output, workload_.facts().elements,
+                      workload_.facts().element_bytes);
 }
 
-const void* Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
-  if (variant.deviation.empty()) return expected_.at(static_cast<std::size_t>(matrix)).data();
+ExpectedOutput Verifier::reference_output(int matrix) const {
+  const auto at = static_cast<std::size_t>(matrix);
+  return {expected_.at(at).data(), upper_.empty() ? expected_.at(at).data() : upper_.at(at).data()};
+}
+
+ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
+  if (!variant.promise.deviates()) return reference_output(matrix);
   if (matrix != 0) throw std::logic_error(variant.name + " is declared for matrix 0 alone");
   const auto bits = wanted(variant);
   if (declared_on_device_.bytes() == 0) {
@@ -349,7 +378,7 @@ const void* Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
         "copying a declared output to the GPU");
     // If the declared output equals the reference's, the kernel is simply right.
     equals_reference_ = comparison_
-                            .compare(expected_[0].data(), declared_on_device_.data(),
+                            .compare(reference_output(0), declared_on_device_.data(),
                                      workload_.facts().elements, workload_.facts().element_bytes)
                             .equal();
   }
@@ -357,10 +386,10 @@ const void* Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
 }
 
 std::span<const std::byte> Verifier::wanted(const VariantInfo& variant) {
-  if (variant.deviation.empty()) return workload_.expected();
+  if (!variant.promise.deviates()) return workload_.expected();
   if (declared_by_ != variant.name) {
     declared_.assign(workload_.facts().output_bytes(), static_cast<std::byte>(poison_byte));
-    workload_.emulate(variant.name, declared_);
+    workload_.write_declared(variant.name, declared_);
     declared_by_ = variant.name;
     declared_on_device_ = {};
   }

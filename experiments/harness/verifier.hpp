@@ -107,7 +107,8 @@ class Verifier {
   void enqueue_judgement(const VariantInfo& variant, int slot);
   void enqueue_spot_check(const VariantInfo& variant, int slot);
   Verification judge_slots(const VariantInfo& variant, Launches launches);
-  const void* wanted_on_device(const VariantInfo& variant, int matrix);
+  ExpectedOutput reference_output(int matrix) const;
+  ExpectedOutput wanted_on_device(const VariantInfo& variant, int matrix);
   std::span<const std::byte> wanted(const VariantInfo& variant);
   std::span<const std::byte> bring_back(const void* output);
   std::uint32_t device_bits(const void* array, std::int64_t index) const;
@@ -118,7 +119,8 @@ class Verifier {
   const DeviceComparison& comparison_;
   const DeviceComparison& beside_;
   const DeviceState& state_;
-  std::vector<profiling::DeviceBuffer> expected_;  ///< Indexed by matrix.
+  /// Indexed by matrix; the upper ends only of a workload that is bounded.
+  std::vector<profiling::DeviceBuffer> expected_, upper_;
   std::optional<ProtectedMemory> protected_;
   RepeatCheck repeat_;
   std::vector<std::byte> actual_;  ///< The output that was copied back last.
@@ -137,8 +139,9 @@ Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sampl
 /// recorded may speak against it, too.
 Verification with_records(Verification written, const profiling::Sample& sample);
 
-/// Bitwise comparison on the host of elements of 2 or 4 bytes.
-reference::Comparison compare_on_host(std::span<const std::byte> expected,
+/// Comparison on the host of elements of 2 or 4 bytes, each from `low` to `high`.
+reference::Comparison compare_on_host(std::span<const std::byte> low,
+                                      std::span<const std::byte> high,
                                       std::span<const std::byte> actual, int element_bytes);
 
 }  // namespace reprolab

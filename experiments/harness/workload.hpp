@@ -68,8 +68,15 @@ class Workload {
   virtual std::span<const std::byte> expected() const = 0;
   /// Writes the reference's output for a matrix to device memory.
   virtual void write_expected(int matrix, void* to, cudaStream_t stream) const = 0;
+  /// Whether outputs lie in an interval, because kernels may round in an order of their own. Then
+  /// expected() and write_expected() give its lower ends, and these two its upper ones.
+  virtual bool is_bounded() const { return false; }
+  virtual std::span<const std::byte> expected_upper() const { return expected(); }
+  virtual void write_expected_upper(int matrix, void* to, cudaStream_t stream) const {
+    write_expected(matrix, to, stream);
+  }
   /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
-  virtual void emulate(const std::string& kernel, std::span<std::byte> output) const = 0;
+  virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;
   /// One line about a comparison that found a mismatch; the bits are those of the first mismatch.
   virtual std::string describe(int matrix, const reference::Comparison& found,
                                std::uint32_t expected, std::uint32_t actual) const = 0;
@@ -87,7 +94,7 @@ std::vector<VariantInfo> registered_variants() {
   std::vector<VariantInfo> variants;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
     variants.push_back({name, kernel.origin, kernel.lineage, kernel.source_file,
-                        kernel.contract.deviation, kernel.code_files});
+                        promise_of(kernel.contract), kernel.code_files});
   }
   return variants;
 }

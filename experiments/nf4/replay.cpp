@@ -223,7 +223,7 @@ Verification Replay::verify(const VariantInfo& kernel, profiling::Instrument& in
 Verification Replay::verify_copies(const VariantInfo& kernel) {
   bool deviates = false;
   for (const Resident& resident : resident_) {
-    if (!kernel.deviation.empty() && resident.matrix != 0) continue;  // declared only for matrix 0
+    if (kernel.promise.deviates() && resident.matrix != 0) continue;  // declared only for matrix 0
     poison(resident);
     const Verification ran = run_or_fail(kernel, comparisons_.state, [&] {
       dequantize(kernel, resident);
@@ -248,7 +248,7 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
   const profiling::NvtxRange range(experiment_, kernel.name,
                                    fmt::format("{}.batch{}", model_.id, batch));
   std::set<std::int64_t> compared;
-  while (kernel.deviation.empty() &&
+  while (!kernel.promise.deviates() &&
          std::ssize(compared) < std::min<std::int64_t>(spot_checks, model_.launches())) {
     compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
   }

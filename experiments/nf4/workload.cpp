@@ -87,14 +87,12 @@ void Nf4Workload::write_expected(int matrix, void* to, cudaStream_t stream) cons
       "copying the reference's output to the GPU");
 }
 
-void Nf4Workload::emulate(const std::string& kernel, std::span<std::byte> output) const {
-  const auto emulate = kernel_named<Problem>(kernel).contract.emulate;
-  if (emulate == nullptr) {
-    throw std::logic_error(kernel + ": declares a deviation without emulating it");
-  }
+void Nf4Workload::write_declared(const std::string& kernel, std::span<std::byte> output) const {
+  const auto& declared = declared_deviation<Problem>(kernel);
   const Problem host = host_problem(tensors_[0].quantized, output.data());
-  reference::parallel_for(host.n, 1 << 20, 0,
-                          [&](std::int64_t begin, std::int64_t end) { emulate(host, begin, end); });
+  reference::parallel_for(host.n, 1 << 20, 0, [&](std::int64_t begin, std::int64_t end) {
+    declared.expected_output(host, begin, end);
+  });
 }
 
 std::string Nf4Workload::describe(int matrix, const reference::Comparison& found,

@@ -204,7 +204,7 @@ Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
   if (variant.is_ceiling()) return all;
   for (int slot = 0; slot < matrices_per_mlp; ++slot) {
     const int matrix = part.workload->matrix_of(slot);
-    if (!variant.deviation.empty() && matrix != 0) continue;  // declared only for matrix 0
+    if (variant.promise.deviates() && matrix != 0) continue;  // declared only for matrix 0
     Verification one = part.verifier->judge(variant, matrix, part.workload->output(slot));
     if (!may_be_timed(one.outcome)) {
       one.reason = fmt::format("{}.{}: {}", part.mlp.name(),

@@ -73,7 +73,7 @@ Register<Problem> shape() {
   return Register<Problem>{{.name = name,
                             .lineage = code + ">",
                             .source_file = "experiments/streaming/shapes.cu",
-                            .contract = {},
+                            .contract = BitExact{},
                             .supports = supports,
                             .launch = launch<Shape>}};
 }

@@ -107,15 +107,15 @@ void TransposeWorkload::write_expected(int matrix, void* to, cudaStream_t stream
                    "copying the reference's output to the GPU");
 }
 
-void TransposeWorkload::emulate(const std::string& kernel, std::span<std::byte> output) const {
-  const auto emulate = kernel_named<Problem>(kernel).contract.emulate;
-  if (emulate == nullptr || !on_host_) {
-    throw std::logic_error(kernel + ": no declared output to make here");
-  }
+void TransposeWorkload::write_declared(const std::string& kernel,
+                                       std::span<std::byte> output) const {
+  if (!on_host_) throw std::logic_error(kernel + ": no declared output to make here");
+  const auto& declared = declared_deviation<Problem>(kernel);
   const Problem host = problem_of(spec_, reinterpret_cast<const float*>(on_host_->input.data()),
                                   reinterpret_cast<float*>(output.data()));
-  reference::parallel_for(facts_.elements, 1 << 20, 0,
-                          [&](std::int64_t begin, std::int64_t end) { emulate(host, begin, end); });
+  reference::parallel_for(facts_.elements, 1 << 20, 0, [&](std::int64_t begin, std::int64_t end) {
+    declared.expected_output(host, begin, end);
+  });
 }
 
 std::string TransposeWorkload::describe(int, const reference::Comparison& found,

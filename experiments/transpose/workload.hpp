@@ -25,7 +25,7 @@ class TransposeWorkload : public Workload {
   std::span<const std::byte> input(int slot) const override;
   std::span<const std::byte> expected() const override;
   void write_expected(int matrix, void* to, cudaStream_t stream) const override;
-  void emulate(const std::string& kernel, std::span<std::byte> output) const override;
+  void write_declared(const std::string& kernel, std::span<std::byte> output) const override;
   std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
                        std::uint32_t actual) const override;
 

@@ -129,7 +129,7 @@ std::string add_bitsandbytes_peer(const std::string& argument) {
       .name = name,
       .lineage = maker + ", " + printable(absolute.filename().string()),
       .source_file = "kernels/nf4/bitsandbytes_peer.cu",
-      .contract = {},
+      .contract = BitExact{},
       .supports = [library](const Problem& problem) { return supports(library, problem); },
       .launch = [library](const Problem& problem,
                           cudaStream_t stream) { return launch(library, problem, stream); },

@@ -6,7 +6,7 @@
 // Bound:  latency, as in packed_512.
 // Alone:  make bench KERNEL=packed_512_as_published
 #include "kernels/nf4/byte_walk.cuh"
-#include "kernels/nf4/emulation.hpp"
+#include "kernels/nf4/expected_output.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -22,8 +22,8 @@ struct FusedNestedScaleReader : NestedScaleReader {
   }
 };
 
-void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
-  emulate_with(host, begin, end, [&](std::int64_t i) {
+void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) {
+  write_expected(host, begin, end, [&](std::int64_t i) {
     return host_scale(host, i / host.block_size, fused_nested_scale);
   });
 }
@@ -32,9 +32,10 @@ const Register<Problem> registered{{
     .name = "packed_512_as_published",
     .lineage = "D. Robertson's post: its final kernel",
     .source_file = "kernels/nf4/packed_512_as_published.cu",
-    .contract = {.deviation =
-                     "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",
-                 .emulate = emulate},
+    .contract =
+        DeclaredDeviation<Problem>{
+            "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",
+            expected_output},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2>, FusedNestedScaleReader>,
 }};

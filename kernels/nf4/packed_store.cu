@@ -12,7 +12,7 @@ const Register<Problem> registered{{
     .name = "packed_store",
     .lineage = "D. Robertson's post: packed 32-bit stores",
     .source_file = "kernels/nf4/packed_store.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore>,
 }};

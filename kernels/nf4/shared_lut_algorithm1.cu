@@ -4,7 +4,7 @@
 // Source: paper, Algorithm 1, with the tile of 512 weights of section IV-F.
 // Bound:  as in shared_lut_tile512. Its output is wrong unless one quantization block fills a tile.
 // Alone:  make bench KERNEL=shared_lut_algorithm1
-#include "kernels/nf4/emulation.hpp"
+#include "kernels/nf4/expected_output.hpp"
 #include "kernels/nf4/shared_lut.cuh"
 #include "kernels/nf4/tile_walk.cuh"
 
@@ -26,8 +26,8 @@ Support supports(const Problem& problem) {
   return supports_standard_table(problem);
 }
 
-void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
-  emulate_with(host, begin, end, [&](std::int64_t i) {
+void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) {
+  write_expected(host, begin, end, [&](std::int64_t i) {
     return host_scale(host, i / Shape::tile_weights, nested_scale);
   });
 }
@@ -36,9 +36,9 @@ const Register<Problem> registered{{
     .name = "shared_lut_algorithm1",
     .lineage = "paper, Algorithm 1 as printed",
     .source_file = "kernels/nf4/shared_lut_algorithm1.cu",
-    .contract = {.deviation = "line 12 of Algorithm 1 takes one scale, absmax[blockIdx], for each "
-                              "tile of 512 weights",
-                 .emulate = emulate},
+    .contract = DeclaredDeviation<Problem>{"line 12 of Algorithm 1 takes one scale, "
+                                           "absmax[blockIdx], for each tile of 512 weights",
+                                           expected_output},
     .supports = supports,
     .launch = launch_tile_walk<SharedLut, Shape>,
 }};

@@ -47,7 +47,7 @@ const Register<Problem> registered{{
     .name = "streaming",
     .lineage = "ours",
     .source_file = "kernels/nf4/streaming.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,
 }};

@@ -40,7 +40,7 @@ const Register<Problem> registered{{
     .name = "two_launches",
     .lineage = "ours: nested scales as in Unsloth's two calls",
     .source_file = "kernels/nf4/two_launches.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,
     .code_files = [](int) -> std::vector<std::string> {

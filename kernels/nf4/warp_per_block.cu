@@ -58,7 +58,7 @@ const Register<Problem> registered{{
     .name = "warp_per_block",
     .lineage = "D. Robertson's post: a warp per block of 64",
     .source_file = "kernels/nf4/warp_per_block.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch,
 }};

@@ -45,7 +45,7 @@ const Register<Problem> registered{{
     .name = "weight_per_thread",
     .lineage = "D. Robertson's post: one weight per thread",
     .source_file = "kernels/nf4/weight_per_thread.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,
 }};

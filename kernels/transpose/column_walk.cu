@@ -65,7 +65,7 @@ const Register<Problem> registered{{
     .name = "column_walk",
     .lineage = "ours",
     .source_file = "kernels/transpose/column_walk.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_tiles,
     .launch = launch,
 }};

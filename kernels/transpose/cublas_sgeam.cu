@@ -90,7 +90,7 @@ const Register<Problem> registered{{
     .name = "cublas_sgeam",
     .lineage = "cuBLAS, cublasSgeam",
     .source_file = "kernels/transpose/cublas_sgeam.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports,
     .launch = launch,
     .origin = {Origin::Kind::peer, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." +

@@ -30,7 +30,7 @@ const Register<Problem> registered{{
     .name = "tma_batched",
     .lineage = "Veitner's transpose post, batched, as in his CUDA",
     .source_file = "kernels/transpose/tma_batched.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_tma<tma_batched>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

@@ -36,7 +36,7 @@ float loaded(const Problem& host, Element tile_start, int place) {
   return host.input[in_row * host.in_stride + in_column];
 }
 
-void emulate(const Problem& host, std::int64_t begin, std::int64_t end) {
+void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) {
   // For each place of the stored tile, the place of the loaded tile that ends there (all tiles
   // alike).
   int from[tma_tile * tma_tile] = {};
@@ -61,9 +61,10 @@ const Register<Problem> registered{{
     .name = "tma_batched_as_published",
     .lineage = "Veitner's transpose post, batched, as in its Mojo",
     .source_file = "kernels/transpose/tma_batched_as_published.cu",
-    .contract = {.deviation = "wrong on non-constant data, as published: of each tile's 32 rows "
-                              "only the first 4 are read",
-                 .emulate = emulate},
+    .contract =
+        DeclaredDeviation<Problem>{"wrong on non-constant data, as published: of each tile's 32 "
+                                   "rows only the first 4 are read",
+                                   expected_output},
     .supports = supports_tma<tma_batched_as_published>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

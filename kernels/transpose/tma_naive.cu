@@ -27,7 +27,7 @@ const Register<Problem> registered{{
     .name = "tma_naive",
     .lineage = "Veitner's transpose post, naive approach",
     .source_file = "kernels/transpose/tma_naive.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_tma<tma_naive>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

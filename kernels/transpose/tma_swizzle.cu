@@ -28,7 +28,7 @@ const Register<Problem> registered{{
     .name = "tma_swizzle",
     .lineage = "Veitner's transpose post, swizzling",
     .source_file = "kernels/transpose/tma_swizzle.cu",
-    .contract = {},
+    .contract = BitExact{},
     .supports = supports_tma<tma_swizzle>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

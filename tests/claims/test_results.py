@@ -45,8 +45,8 @@ CASES = [
     (lambda r: first(r).pop("outcome"), "records[0] lacks 'outcome'"),
     (
         lambda r: first(r).update(outcome="fine"),
-        "records[0].outcome must be one of bit_exact, deviation_as_declared, mismatch, "
-        'launch_failed, unsupported, not_measured, not_verified, not "fine"',
+        "records[0].outcome must be one of bit_exact, within_bound, deviation_as_declared, "
+        'mismatch, launch_failed, unsupported, not_measured, not_verified, not "fine"',
     ),
     (
         lambda r: first(r)["origin"].update(kind="kernel"),
@@ -74,6 +74,10 @@ CASES = [
     ),
     (lambda r: first(r)["problem"].pop("layers"), "records[0].problem lacks 'layers'"),
     (lambda r: first(r).update(mismatches=5), "records[0].mismatches must be null, not 5"),
+    (
+        lambda r: first(r).update(outcome="within_bound", bound=None),
+        "records[0].bound must be string, not null",
+    ),
     (
         lambda r: first(r).update(outcome="deviation_as_declared"),
         "records[0].deviation must be string, not null",
@@ -293,6 +297,7 @@ def test_a_record_has_its_metrics_by_name(file):
     ("changes", "timed", "ranked"),
     [
         ({}, True, True),
+        ({"outcome": "within_bound", "bound": "sums in another order"}, True, True),
         ({"outcome": "deviation_as_declared", "deviation": "wrong scale"}, True, False),
         ({"deviation": "wrong where scales are nested"}, True, True),
         ({"outcome": "not_verified"}, False, False),

@@ -28,7 +28,7 @@ T* address(std::uintptr_t off = 0) {
 std::vector<std::string> exact_kernels() {
   std::vector<std::string> names;
   for (const VariantInfo& kernel : registered_kernels()) {
-    if (kernel.deviation.empty()) names.push_back(kernel.name);
+    if (!kernel.promise.deviates()) names.push_back(kernel.name);
   }
   return names;
 }

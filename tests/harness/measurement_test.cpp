@@ -102,7 +102,8 @@ class Interfering : public profiling::Instrument {
 TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
   const std::uint32_t a[3] = {1, 2, 3}, b[3] = {1, 2, 0x10003};
   const auto compare = [&](int bytes) {
-    return compare_on_host(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)), bytes);
+    const auto expected = std::as_bytes(std::span(a));
+    return compare_on_host(expected, expected, std::as_bytes(std::span(b)), bytes);
   };
   EXPECT_EQ(compare(4).first_mismatch, 2);
   EXPECT_EQ(compare(2).first_mismatch, 5);

@@ -36,7 +36,7 @@ Record full_record() {
                   {Origin::Kind::peer, "bitsandbytes 0.47.0"},
                   "paper, section V-A",
                   "kernels/nf4/bitsandbytes_peer.cu",
-                  "one scale per tile",
+                  {Promise::Kind::declared_deviation, "one scale per tile"},
                   {}},
       .code = Code{.target = "sm_90", .sha256 = {{"libbitsandbytes.so", std::string(64, 'a')}}},
       .problem = {{"name", "qwen3-32b/batch2/fp16/b64"},
@@ -76,6 +76,7 @@ constexpr const char* full_record_as_json = R"({
     "lineage": "paper, section V-A",
     "source_file": "kernels/nf4/bitsandbytes_peer.cu",
     "deviation": "one scale per tile",
+    "bound": null,
     "code": {"target": "sm_90", "sha256": {"libbitsandbytes.so":
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
     "problem": {"name": "qwen3-32b/batch2/fp16/b64", "family": "nf4", "model": "qwen3-32b",

@@ -19,6 +19,7 @@ struct ToySpec {
   int element_bytes = 4;
   bool on_host = true;     ///< Whether the host has the reference's output.
   std::int64_t fault = 0;  ///< The element that the wrong kernels change.
+  int bound = 0;           ///< So many steps above and below are right, too; 0: the bits are given.
 
   std::uint64_t bytes() const {
     return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
@@ -35,7 +36,8 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
 }
 
 /// Kernels that only compute: "right"; "wrong", which changes element `fault`; "wrong_in_slot_2",
-/// wrong only there; "silent", which writes nothing; "fails"; "unsupported"; "keeps_first_input"
+/// wrong only there; "at_bound" and "beyond_bound", which change it by as many steps as are allowed
+/// and by one more; "silent", which writes nothing; "fails"; "unsupported"; "keeps_first_input"
 /// and "keeps_first_output"; "remembers", which writes again what it wrote for an input's pointer;
 /// "right_once", wrong from its third launch on. Kernels that break the
 /// rules: "own_stream"; "forks", whose own stream waits for the given one but not the other way
@@ -47,12 +49,9 @@ class ToyWorkload : public Workload {
 
   ToyWorkload(const ToySpec& spec, int slots) : spec_(spec), facts_(facts_of(spec)) {
     for (int matrix = 0; matrix < std::min(slots, distinct_matrices); ++matrix) {
-      auto& wanted = wanted_.emplace_back();
-      for (std::int64_t i = 0; i < spec.elements; ++i) {
-        const std::uint32_t bits = wanted_bits(i, matrix);
-        const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
-        wanted.insert(wanted.end(), bytes, bytes + spec.element_bytes);
-      }
+      wanted_.push_back(made(matrix, 0));
+      lower_.push_back(made(matrix, -spec.bound));
+      upper_.push_back(made(matrix, spec.bound));
     }
     for (int slot = 0; slot < slots; ++slot) {
       inputs_.emplace_back(aligned(spec.bytes()));
@@ -106,6 +105,12 @@ class ToyWorkload : public Workload {
     const cudaStream_t on = elsewhere ? own_.get() : stream;
     const cudaError_t copied = cudaMemcpyAsync(output(to), inputs_[at(from)].data(), spec_.bytes(),
                                                cudaMemcpyDeviceToDevice, on);
+    if (kernel == "at_bound" || kernel == "beyond_bound") {
+      const int steps = spec_.bound + (kernel == "beyond_bound");
+      return cudaMemsetAsync(
+          static_cast<std::byte*>(output(slot)) + spec_.fault * spec_.element_bytes,
+          static_cast<int>(wanted_bits(spec_.fault, matrix_of(slot)) & 0xffu) + steps, 1, on);
+    }
     const bool spoils = kernel == "wrong" || (kernel == "wrong_in_slot_2" && slot == 2) ||
                         (kernel == "right_once" && launches_ > 2);
     if (!spoils || copied != cudaSuccess) return copied;
@@ -117,16 +122,19 @@ class ToyWorkload : public Workload {
   std::span<const std::byte> input(int slot) const override {
     return {inputs_[at(slot)].as<std::byte>(), inputs_[at(slot)].bytes()};
   }
-  std::span<const std::byte> expected() const override {
-    return spec_.on_host ? std::span<const std::byte>(wanted_[0]) : std::span<const std::byte>{};
+  std::span<const std::byte> expected() const override { return on_host(lower_[0]); }
+  std::span<const std::byte> expected_upper() const override {
+    return is_bounded() ? on_host(upper_[0]) : expected();
   }
+  bool is_bounded() const override { return spec_.bound != 0; }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
-    profiling::check(cudaMemcpyAsync(to, wanted_[at(matrix)].data(), spec_.bytes(),
-                                     cudaMemcpyHostToDevice, stream),
-                     "writing a toy's reference");
+    write(lower_[at(matrix)], to, stream);
+  }
+  void write_expected_upper(int matrix, void* to, cudaStream_t stream) const override {
+    write(upper_[at(matrix)], to, stream);
   }
   /// Every deviating kernel declares the output of "wrong".
-  void emulate(const std::string&, std::span<std::byte> output) const override {
+  void write_declared(const std::string&, std::span<std::byte> output) const override {
     std::ranges::copy(wanted_[0], output.begin());
     std::memset(output.data() + spec_.fault * spec_.element_bytes, spoilt_byte,
                 static_cast<std::size_t>(spec_.element_bytes));
@@ -145,12 +153,29 @@ class ToyWorkload : public Workload {
                        "filling a toy");
     }
   }
+  std::vector<std::byte> made(int matrix, int steps) const {
+    std::vector<std::byte> array;
+    for (std::int64_t i = 0; i < spec_.elements; ++i) {
+      const std::uint32_t bits = wanted_bits(i, matrix) + static_cast<std::uint32_t>(steps);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
+      array.insert(array.end(), bytes, bytes + spec_.element_bytes);
+    }
+    return array;
+  }
+  std::span<const std::byte> on_host(const std::vector<std::byte>& array) const {
+    return spec_.on_host ? std::span<const std::byte>(array) : std::span<const std::byte>{};
+  }
+  void write(const std::vector<std::byte>& array, void* to, cudaStream_t stream) const {
+    profiling::check(
+        cudaMemcpyAsync(to, array.data(), spec_.bytes(), cudaMemcpyHostToDevice, stream),
+        "writing a toy's reference");
+  }
   static std::size_t at(int slot) { return static_cast<std::size_t>(slot); }
   static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
   ToySpec spec_;
   ProblemFacts facts_;
-  std::vector<std::vector<std::byte>> wanted_;  ///< Indexed by matrix.
+  std::vector<std::vector<std::byte>> wanted_, lower_, upper_;  ///< Indexed by matrix.
   std::vector<profiling::DeviceBuffer> inputs_, outputs_;
   profiling::Stream own_{cudaStreamNonBlocking};
   mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by slot.
@@ -158,8 +183,16 @@ class ToyWorkload : public Workload {
   mutable int launches_ = 0;
 };
 
-inline VariantInfo toy_kernel(const std::string& name, const std::string& deviation = "") {
-  return {name, {}, "a toy", "tests/harness/toy_workload.hpp", deviation};
+inline VariantInfo toy_kernel(const std::string& name, Promise promise = {}) {
+  return {name, {}, "a toy", "tests/harness/toy_workload.hpp", std::move(promise)};
+}
+
+inline VariantInfo deviating_toy(const std::string& name, const std::string& deviation) {
+  return toy_kernel(name, {Promise::Kind::declared_deviation, deviation});
+}
+
+inline VariantInfo bounded_toy(const std::string& name) {
+  return toy_kernel(name, {Promise::Kind::within_bound, "sums in an order of its own"});
 }
 
 }  // namespace reprolab

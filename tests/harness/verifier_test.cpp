@@ -198,8 +198,8 @@ TEST_F(OnGpuVerifier, AKernelThatWritesAnythingButItsOutputFalls) {
 /// A kernel's declared output is made on the host.
 TEST_F(OnGpuVerifier, ADeviationIsJudgedWhereTheHostHasTheReferenceAlone) {
   for_each_spec([](const ToySpec& spec) {
-    const Verification deviates = verify(spec, toy_kernel("wrong", "spoils an element"));
-    const Verification right = verify(spec, toy_kernel("right", "spoils an element"));
+    const Verification deviates = verify(spec, deviating_toy("wrong", "spoils an element"));
+    const Verification right = verify(spec, deviating_toy("right", "spoils an element"));
     if (!spec.on_host) {
       EXPECT_EQ(name(deviates.outcome), "unsupported");
       EXPECT_EQ(deviates.reason,
@@ -217,6 +217,32 @@ TEST_F(OnGpuVerifier, ADeviationIsJudgedWhereTheHostHasTheReferenceAlone) {
                     "expected {:#x}, actual {:#x}",
                     of_width(ToyWorkload::spoilt_bits, spec), ToyWorkload(spec, 1).wanted_bits(0)));
   });
+}
+
+TEST_F(OnGpuVerifier, ABoundHoldsUpToItsEndsAndNotBeyondThem) {
+  for_each_spec([](ToySpec spec) {
+    spec.bound = 3;
+    for (const std::int64_t fault : {std::int64_t{10}, elements - 7}) {
+      spec.fault = fault;
+      for (const char* kernel : {"right", "at_bound"}) {
+        EXPECT_EQ(name(verify(spec, bounded_toy(kernel)).outcome), "within_bound") << kernel;
+      }
+      const Verification beyond = verify(spec, bounded_toy("beyond_bound"));
+      EXPECT_EQ(name(beyond.outcome), "mismatch");
+      EXPECT_EQ(beyond.found.first_mismatch, fault);
+      EXPECT_EQ(beyond.found.most_ulps, 1u);
+    }
+    for (const char* kernel : {"wrong", "silent", "keeps_first_output", "right_once"}) {
+      EXPECT_EQ(name(verify(spec, bounded_toy(kernel)).outcome), "mismatch") << kernel;
+    }
+  });
+}
+
+TEST_F(OnGpuVerifier, ABoundIsTheFamilysOrNobodys) {
+  EXPECT_EQ(message_of<std::logic_error>([] { verify({}, bounded_toy("right")); }),
+            "right: this family proves no bound");
+  EXPECT_EQ(message_of<std::logic_error>([] { verify({.bound = 1}, toy_kernel("right")); }),
+            "right: in this family a kernel is WithinBound");
 }
 
 TEST_F(OnGpuVerifier, RefusesAReferenceOfAnotherSize) {

@@ -17,7 +17,7 @@ Kernel<Toy> toy(const std::string& name) {
   return {.name = name,
           .lineage = "a test",
           .source_file = "tests/kernels/registry_test.cpp",
-          .contract = {},
+          .contract = BitExact{},
           .supports = [](const Toy&) { return Support::yes(); },
           .launch = [](const Toy&, cudaStream_t) { return cudaSuccess; }};
 }

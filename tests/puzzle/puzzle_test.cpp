@@ -69,7 +69,7 @@ TEST_F(OnGpuPuzzle, EveryKernelIsVerifiedBeforeAndInBothWays) {
   puzzle_->exchange();
   for (Row& row : rows) {
     SCOPED_TRACE(row.kernel());
-    const auto& deviation = row.record.variant.deviation;
+    const auto& deviation = row.record.variant.promise.text;
     const Outcome expected =
         deviation.empty() ? Outcome::bit_exact : Outcome::deviation_as_declared;
     EXPECT_EQ(name(row.record.outcome), name(expected)) << row.record.reason;

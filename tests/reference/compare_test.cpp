@@ -11,6 +11,8 @@
 namespace reprolab::reference {
 namespace {
 
+constexpr std::uint16_t fp16_infinity = 0x7c00, bf16_infinity = 0x7f80;
+constexpr std::uint32_t fp32_infinity = 0x7f800000;
 constexpr std::int64_t seam = 1 << 18;  // a boundary between chunks of the comparison
 constexpr std::int64_t n = 3 * seam + 17;
 
@@ -73,6 +75,33 @@ TEST(Compare, NanEqualsTheSameNanAndNoOther) {
   EXPECT_FALSE(compare_bits(std::vector<float>{0.0f}, std::vector<float>{-0.0f}).equal());
 }
 
+template <class Bits>
+void expect_intervals(Bits sign, Bits one, Bits infinity) {
+  const auto bits = [](std::uint32_t value) { return static_cast<Bits>(value); };
+  const std::vector<Bits> rising = {
+      bits(~Bits{0}), bits(sign | infinity), bits(sign | one), bits(sign | 1), sign, 0, 1, one,
+      infinity,       bits(infinity + 1)};
+  for (std::size_t low = 0; low < rising.size(); ++low) {
+    for (std::size_t high = low; high < rising.size(); ++high) {
+      for (std::size_t at = 0; at < rising.size(); ++at) {
+        EXPECT_EQ(is_within(rising[low], rising[high], rising[at]), low <= at && at <= high);
+      }
+    }
+  }
+  EXPECT_EQ(distance_outside(one, bits(one + 2), bits(one + 5)), 3u);
+  EXPECT_EQ(distance_outside(one, bits(one + 2), bits(one - 4)), 4u);
+}
+
+TEST(Compare, AnIntervalHasAllNumbersFromItsLowerEndToItsUpper) {
+  expect_intervals<std::uint16_t>(0x8000, 0x3c00, fp16_infinity);
+  expect_intervals<std::uint32_t>(0x80000000, 0x3f800000, fp32_infinity);
+  const std::vector<std::uint16_t> low = {0x3c00, 0x8002}, high = {0x3c04, 0x0001};
+  EXPECT_TRUE(compare_within(low, high, std::vector<std::uint16_t>{0x3c04, 0x0000}).equal());
+  const auto found = compare_within(low, high, std::vector<std::uint16_t>{0x3c06, 0x8003});
+  EXPECT_EQ(found.mismatches, 2);
+  EXPECT_EQ(found.most_ulps, 2u);
+}
+
 TEST(Compare, EmptyArraysAreEqual) {
   const Comparison found =
       compare_bits(std::span<const std::uint16_t>(), std::span<const std::uint16_t>());
@@ -90,9 +119,6 @@ TEST(Compare, DifferentLengthsAreRefused) {
     EXPECT_STREQ(error.what(), "cannot compare 3 elements with 4; pass both in full");
   }
 }
-
-constexpr std::uint16_t fp16_infinity = 0x7c00, bf16_infinity = 0x7f80;
-constexpr std::uint32_t fp32_infinity = 0x7f800000;
 
 template <class Bits>
 struct Pair {

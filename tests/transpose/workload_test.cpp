@@ -130,7 +130,7 @@ TEST_F(OnGpuTranspose, EveryKernelEndsAsItPromises) {
       SCOPED_TRACE(kernel.name + " on " + spec.name() + ": " + found.reason);
       if (!workload.supports(kernel.name).ok) {
         EXPECT_EQ(name(found.outcome), "unsupported");
-      } else if (kernel.deviation.empty()) {
+      } else if (!kernel.promise.deviates()) {
         EXPECT_EQ(name(found.outcome), "bit_exact");
       } else {
         EXPECT_TRUE(may_be_timed(found.outcome)) << name(found.outcome);
@@ -154,7 +154,7 @@ TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   tiled.name = "tiled";
   EXPECT_EQ(name(verifier.verify(tiled, *bench.instrument).outcome), "bit_exact");
   for (const auto& kernel : registered_variants<Problem>()) {
-    if (kernel.deviation.empty() || !workload.supports(kernel.name).ok) continue;
+    if (!kernel.promise.deviates() || !workload.supports(kernel.name).ok) continue;
     const Verification found = verifier.verify(kernel, *bench.instrument);
     EXPECT_EQ(name(found.outcome), "unsupported") << kernel.name;
     EXPECT_EQ(found.reason,

@@ -20,23 +20,23 @@ std::vector<std::uint16_t> algorithm1_output(const reference::QuantizedTensor& t
   return reference::dequantize(printed);
 }
 
-std::vector<std::uint16_t> emulated(const Tensor& tensor, std::int64_t piece) {
-  const auto emulate = kernel_named<Problem>("shared_lut_algorithm1").contract.emulate;
+std::vector<std::uint16_t> declared(const Tensor& tensor, std::int64_t piece) {
+  const auto write = declared_deviation<Problem>("shared_lut_algorithm1").expected_output;
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xcdcd);
   const Problem host = host_problem(tensor.quantized, output.data());
   for (std::int64_t at = 0; at < host.n; at += piece) {
-    emulate(host, at, std::min(host.n, at + piece));
+    write(host, at, std::min(host.n, at + piece));
   }
   return output;
 }
 
-TEST(Algorithm1Emulation, IsTheReferenceWithOneScaleATile) {
+TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATile) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const bool nested : {false, true}) {
       for (const int block_size : {32, 64, 128, 256, 512}) {
         for (const std::int64_t n : {1, 511, 512, 513, 1025, 65537}) {
           const Tensor tensor = make_row(n, block_size, nested, type);
-          EXPECT_EQ(emulated(tensor, n), algorithm1_output(tensor.quantized))
+          EXPECT_EQ(declared(tensor, n), algorithm1_output(tensor.quantized))
               << name(type) << ", block size " << block_size << ", " << n << " weights";
         }
       }
@@ -44,19 +44,19 @@ TEST(Algorithm1Emulation, IsTheReferenceWithOneScaleATile) {
   }
 }
 
-TEST(Algorithm1Emulation, WritesOnlyTheElementsAskedFor) {
+TEST(Algorithm1Declared, WritesOnlyTheElementsAskedFor) {
   const Tensor tensor = make_row(5000);
-  EXPECT_EQ(emulated(tensor, 7), emulated(tensor, 5000));
+  EXPECT_EQ(declared(tensor, 7), declared(tensor, 5000));
   std::vector<std::uint16_t> output(5000, 0xcdcd);
-  kernel_named<Problem>("shared_lut_algorithm1")
-      .contract.emulate(host_problem(tensor.quantized, output.data()), 100, 101);
+  declared_deviation<Problem>("shared_lut_algorithm1")
+      .expected_output(host_problem(tensor.quantized, output.data()), 100, 101);
   EXPECT_EQ(std::ranges::count(output, 0xcdcd), 4999);
 }
 
-TEST(Algorithm1Emulation, IsExactWhereATileIsOneBlockAndWrongWhereItIsNot) {
+TEST(Algorithm1Declared, IsExactWhereATileIsOneBlockAndWrongWhereItIsNot) {
   const Tensor one_block = make_row(65537, 512), eight_blocks = make_row(65537, 64);
-  EXPECT_EQ(emulated(one_block, 65537), one_block.expected);
-  EXPECT_NE(emulated(eight_blocks, 65537), eight_blocks.expected);
+  EXPECT_EQ(declared(one_block, 65537), one_block.expected);
+  EXPECT_NE(declared(eight_blocks, 65537), eight_blocks.expected);
 }
 
 }  // namespace

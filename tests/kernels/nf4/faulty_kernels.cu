@@ -93,7 +93,7 @@ struct SkipsFirst : Sound {
   __device__ static bool skips(std::int64_t i, std::int64_t) { return i % 64 == 0; }
 };
 
-void emulate_skips_first(const Problem& host, std::int64_t begin, std::int64_t end) {
+void without_first(const Problem& host, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     if (i % 64 == 0) continue;
     const std::uint8_t byte = host.codes[i / 2];
@@ -122,8 +122,8 @@ Kernel<Problem> faulty(const char* name, Launch launch, const Contract<Problem>&
           .launch = launch};
 }
 
-const Contract<Problem> declares_skipping{"the first weight of each block of 64 stays unwritten",
-                                          emulate_skips_first};
+const Contract<Problem> declares_skipping = DeclaredDeviation<Problem>{
+    "the first weight of each block of 64 stays unwritten", without_first};
 
 const Register<Problem> kernels[] = {
     Register<Problem>(faulty("test_sound", launch<Sound>)),

@@ -27,7 +27,7 @@ std::vector<std::uint16_t> with_fused_scales(const reference::QuantizedTensor& t
   return reference::dequantize(plain);
 }
 
-TEST(FusedScalesEmulation, IsTheReferenceWithScalesRoundedOnce) {
+TEST(FusedScalesDeclared, IsTheReferenceWithScalesRoundedOnce) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const int block_size : block_sizes) {
       for (const std::int64_t n : lengths) {
@@ -39,7 +39,7 @@ TEST(FusedScalesEmulation, IsTheReferenceWithScalesRoundedOnce) {
   }
 }
 
-TEST(FusedScalesEmulation, IsExactForPlainScales) {
+TEST(FusedScalesDeclared, IsExactForPlainScales) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const int block_size : block_sizes) {
       const Tensor tensor = make_row(65537, block_size, false, type);
@@ -51,7 +51,7 @@ TEST(FusedScalesEmulation, IsExactForPlainScales) {
 /// One unit in the last place, in about 5 of a million fp16 outputs and fewer bf16 ones: how many
 /// depends on the data. In bf16 it is none where many scales are equal, as those of 16-bit weights
 /// are.
-TEST(FusedScalesEmulation, IsWrongByOneUnitInAFewWeightsForNestedScales) {
+TEST(FusedScalesDeclared, IsWrongByOneUnitInAFewWeightsForNestedScales) {
   Tensor tensor = make_tensor({.rows = 4096, .columns = 4096, .nested = true}, 3);
   auto& nested = *tensor.quantized.nested;
   for (std::size_t group = 0; group < nested.absmax.size(); ++group) {

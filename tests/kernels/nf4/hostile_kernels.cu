@@ -199,7 +199,7 @@ Kernel<Problem> hostile(const char* name, Launch launch) {
   return {.name = name,
           .lineage = "a test",
           .source_file = "tests/kernels/nf4/hostile_kernels.cu",
-          .contract = {},
+          .contract = BitExact{},
           .supports = plain_fp16_only,
           .launch = launch};
 }

@@ -105,7 +105,7 @@ TEST(PeerNames, ThatOfTheUserWins) {
   EXPECT_EQ(peer.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
   EXPECT_EQ(peer.source_file, "kernels/nf4/bitsandbytes_peer.cu");
   EXPECT_EQ(peer.origin.kind, Origin::Kind::peer);
-  EXPECT_TRUE(peer.contract.bit_exact());
+  EXPECT_TRUE(is_bit_exact(peer));
 }
 
 TEST(PeerNames, ThatOfTheWheelsVersionWhereItsMetadataLieBesideTheLibrary) {

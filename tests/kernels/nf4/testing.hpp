@@ -47,8 +47,8 @@ inline ProblemFacts facts_of(const Tensor& tensor) {
 /// What `kernel` is declared to write for `tensor`; elements that it does not write are poison.
 inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, const Tensor& tensor) {
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
-  kernel_named<Problem>(kernel.name)
-      .contract.emulate(host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
+  declared_deviation<Problem>(kernel.name)
+      .expected_output(host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
   return output;
 }
 
@@ -57,7 +57,7 @@ inline Outcome promised(const VariantInfo& kernel, const Tensor& tensor) {
   if (!kernel_named<Problem>(kernel.name).supports(host_problem(tensor.quantized, nullptr)).ok) {
     return Outcome::unsupported;
   }
-  if (kernel.deviation.empty()) return Outcome::bit_exact;
+  if (!kernel.promise.deviates()) return Outcome::bit_exact;
   // Compares bits, so that NaN equals itself.
   return declared_output(kernel, tensor) == tensor.expected ? Outcome::bit_exact
                                                             : Outcome::deviation_as_declared;

@@ -83,7 +83,7 @@ Kernel<Problem> faulty(const char* name, Launch launch) {
   return {.name = name,
           .lineage = "a test",
           .source_file = "tests/kernels/transpose/faulty_kernels.cu",
-          .contract = {},
+          .contract = BitExact{},
           .supports = supports_tiles,
           .launch = launch};
 }

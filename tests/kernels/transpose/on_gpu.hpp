@@ -36,7 +36,7 @@ inline void require_compiled_kernels() {
 inline std::vector<VariantInfo> kernels_that(bool deviate) {
   auto kernels = registered_variants<Problem>();
   std::erase_if(kernels,
-                [&](const VariantInfo& kernel) { return kernel.deviation.empty() == deviate; });
+                [&](const VariantInfo& kernel) { return !kernel.promise.deviates() == deviate; });
   return kernels;
 }
 inline std::vector<VariantInfo> exact_kernels() { return kernels_that(false); }

@@ -68,7 +68,7 @@ TEST_P(OnGpuDeviatingTranspose, DeviatesAsDeclaredOnRandomData) {
 /// 128 of each tile's 32 x 32 elements are right; this holds for the one kernel that deviates.
 TEST_P(OnGpuDeviatingTranspose, SaysThatSevenElementsInEightAreWrong) {
   if (GetParam().name != "tma_batched_as_published") {
-    GTEST_SKIP() << "NOT TESTED, no expectation for: " << GetParam().deviation;
+    GTEST_SKIP() << "NOT TESTED, no expectation for: " << GetParam().promise.text;
   }
   const Proof proof;
   EXPECT_TRUE(begins(verify(proof, {.rows = 128, .columns = 96}).reason,

@@ -11,7 +11,7 @@ TEST(DocumentedExample, RegistersUnderTheNameOfItsFile) {
   EXPECT_EQ(kernels[0].name, "my_kernel");
   EXPECT_EQ(kernels[0].source_file, "kernels/nf4/my_kernel.cu");
   EXPECT_EQ(kernels[0].origin.kind, Origin::Kind::project);
-  EXPECT_EQ(kernels[0].deviation, "");
+  EXPECT_EQ(kernels[0].promise.text, "");
   EXPECT_FALSE(kernels[0].lineage.empty());
 }
 

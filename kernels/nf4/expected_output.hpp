@@ -11,7 +11,7 @@ namespace reprolab::nf4 {
 
 /// Writes elements [begin, end) of `host.output`; `scale_of(i)` is the scale of weight i.
 template <class ScaleOf>
-void emulate_with(const Problem& host, std::int64_t begin, std::int64_t end, ScaleOf scale_of) {
+void write_expected(const Problem& host, std::int64_t begin, std::int64_t end, ScaleOf scale_of) {
   const auto write_as = [&](auto* output) {
     using Out = std::remove_pointer_t<decltype(output)>;
     for (std::int64_t i = begin; i < end; ++i) {
