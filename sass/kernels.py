@@ -43,6 +43,7 @@ FAMILIES = {
     "transpose": Family("element", 4, ("DownColumns<2",), "fp32"),
 }
 OTHER_LANGUAGES = ROOT / "build/ptx"  # languages/__main__.py says what is there
+DEVIATION = "DeclaredDeviation<Problem>{"
 STRING = r'"(?:[^"\\]|\\.)*"'
 
 
@@ -67,8 +68,8 @@ def registered() -> dict[str, Kernel]:
     for family in FAMILIES:
         for source in sorted((ROOT / "kernels" / family).glob("*.cu")):
             text = read_text(source)
-            if literal(text, "name") == source.stem:
-                lineage, deviation = literal(text, "lineage"), literal(text, "deviation")
+            if literal(text, ".name =") == source.stem:
+                lineage, deviation = literal(text, ".lineage ="), literal(text, DEVIATION)
                 found[source.stem] = Kernel(source.stem, family, source, lineage, deviation or None)
     return found
 
@@ -102,9 +103,9 @@ def known() -> dict[str, Kernel]:
     return registered() | in_other_languages()
 
 
-def literal(text: str, name: str) -> str:
-    """The string that `.name = "..." "..."` assigns; empty where nothing does."""
-    found = re.search(rf"\.{name}\s*=\s*((?:{STRING}\s*)+)", text)
+def literal(text: str, before: str) -> str:
+    """The string, in one part or several, that stands behind `before`; empty where none does."""
+    found = re.search(rf"{re.escape(before)}\s*((?:{STRING}\s*)+)", text)
     parts = re.findall(STRING, found[1]) if found else []
     return "".join(re.sub(r"\\(.)", r"\1", part[1:-1]) for part in parts)
 

@@ -195,18 +195,6 @@ def test_the_sentences_by_hand(passes, said):
     assert places.startswith("Offsets and odd sizes, GB/s")
 
 
-def test_a_choice_is_right_unless_it_is_seen_to_be_slower(passes, said):
-    ours = []
-    for found in (passes[name]["records"] for name in ("shapes", "shapes_nested")):
-        forms = [row for row in found if row["kernel"].startswith("streaming")]
-        for form in forms:
-            made.set_times(form, [10.0] * 21)
-        ours += [row for row in forms if row["kernel"] == "streaming"]
-    made.set_times(ours[0], [9.0] * 10 + [10.1] + [11.0] * 10)  # not told apart
-    made.set_times(ours[1], [10.4] * 21)
-    assert f"in {len(ours) - 1} of {len(ours)} cases; most lost: 4.0 % (" in said()[-1]
-
-
 def test_rows_that_failed_have_their_reason(texts, passes, said):
     refused = "its rows are not aligned"
     made.fail(row(passes, "layers", LARGE), "mismatch")

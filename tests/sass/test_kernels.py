@@ -27,9 +27,9 @@ def test_a_kernel_is_a_file_that_registers_its_own_name():
 
 
 def test_a_literal_may_have_several_parts():
-    text = '.name = "a", .contract = {.deviation = "line \\"12\\" "\n   "takes one",'
-    assert literal(text, "deviation") == 'line "12" takes one'
-    assert literal(text, "lineage") == ""
+    text = '.name = "a", .contract = DeclaredDeviation<Problem>{\n"line \\"12\\" "\n   "takes one",'
+    assert literal(text, kernels.DEVIATION) == 'line "12" takes one'
+    assert literal(text, ".lineage =") == ""
 
 
 def test_an_unknown_kernel_is_one_line():
