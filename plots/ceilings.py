@@ -1,7 +1,5 @@
 """Experiment ceilings: the fastest way to move so many bytes, of all forms that were swept."""
 
-from dataclasses import replace
-
 from claims.results import Results
 from claims.stats import significant
 from plots import bandwidth
@@ -45,8 +43,7 @@ def winners_table(run: Run) -> Table:
         "Every form at every size: the CSV file.",
     ]
     title, columns = "The fastest way to move so many bytes", [Column("output MiB", "mib"), *WINNER]
-    table = Table.of("winners", title, columns, groups, notes, machine_notes(run[PASS]))
-    return replace(table, data=data)
+    return Table.of("winners", title, columns, groups, notes, machine_notes(run[PASS]), data)
 
 
 def forms_table(run: Run) -> Table:
@@ -71,8 +68,7 @@ def forms_table(run: Run) -> Table:
         f"By size: copy %. {bandwidth.COPY_NOTE}",
     ]
     title = "The forms that are near the fastest at every size"
-    table = Table.of("forms", title, columns, groups, notes, machine_notes(run[PASS]))
-    return replace(table, data=data)
+    return Table.of("forms", title, columns, groups, notes, machine_notes(run[PASS]), data)
 
 
 def shares(found: dict[int, list[Measured]], kernel: str) -> Values:

@@ -88,8 +88,7 @@ def divergence_table(run: Run) -> Table:
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
-    table = Table.of(PASS, title, columns, groups, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), data)
 
 
 def values_of(run: Run, data: str, m: Measured) -> Values:

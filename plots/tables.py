@@ -112,14 +112,16 @@ class Table:
         groups: Mapping[str, Sequence[Values]],
         notes: Iterable[str] = (),
         provenance: Iterable[str] = (),
+        data: Iterable[Values] | None = None,
     ) -> "Table":
-        """From rows under their headings ('' for none)."""
+        """From rows under their headings ('' for none); `data` where the CSV has other rows."""
         rows: list[Row | Group] = []
         for heading, members in groups.items():
             rows += [Group(heading)] * bool(heading)
             rows += [[column.cell(row) for column in columns] for row in members]
-        data = [row for members in groups.values() for row in members]
-        return cls(name, title, list(columns), rows, data, list(notes), unique(provenance))
+        if data is None:
+            data = (row for members in groups.values() for row in members)
+        return cls(name, title, list(columns), rows, list(data), list(notes), unique(provenance))
 
     def footnotes(self) -> list[str]:
         """Every cell's notes, each once, in reading order; the number is the index plus one."""

@@ -45,8 +45,8 @@ def puzzle_table(run: Run) -> Table:
     for m in rows:
         groups.setdefault(standing(run, m), []).append(values_of(m))
     title, notes = f"Unsloth's NF4 puzzle: {one_problem(results)}, {rows_gb(rows)}", notes_of(run)
-    table = Table.of("puzzle", title, COLUMNS, groups, notes, machine_notes(results))
-    return replace(table, data=[values_of(m) for m in rows])
+    data = [values_of(m) for m in rows]
+    return Table.of("puzzle", title, COLUMNS, groups, notes, machine_notes(results), data)
 
 
 def rows_gb(rows: list[Measured]) -> str:
@@ -143,8 +143,7 @@ def mlps_table(run: Run) -> Table:
         WARM_NOTE,
     ]
     title = "One launch in each MLP of the puzzle, timed as published and by graphs"
-    table = Table.of("mlps", title, columns, {"": rows}, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of("mlps", title, columns, {"": rows}, notes, machine_notes(results), data)
 
 
 def brief_us(us: float) -> str:

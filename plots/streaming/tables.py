@@ -3,7 +3,6 @@ and the shape that is the fastest at a size.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from claims.results import Results
 from claims.stats import Estimate, ratio
@@ -123,8 +122,7 @@ def layers_table(run: Run, name: str) -> Table:
     scales = "nested scales, in one kernel" if nested else "plain scales"
     title = f"{OURS} on every layer of the paper's models: {scales}"
     shown = {text: rows for text, rows in groups.items() if rows}
-    table = Table.of(name, title, columns, shown, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of(name, title, columns, shown, notes, machine_notes(results), data)
 
 
 def over(base: Measured | None, m: Measured | None) -> Noted:
@@ -184,8 +182,7 @@ def formats_table(run: Run) -> Table:
     data = [described(m, "block_size", "output") | values_of(m) for m in found.values()]
     notes = [bandwidth.GB_NOTE, "Against: difference in GB/s. Fewer scales are fewer bytes."]
     title = f"{OURS} by block size and output type"
-    table = Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]))
-    return replace(table, data=data)
+    return Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]), data)
 
 
 def places_table(run: Run) -> Table:
@@ -208,7 +205,7 @@ def places_table(run: Run) -> Table:
     provenance = [note for end in SCALES for note in machine_notes(run[f"places{end}"])]
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
     notes = [PLACES_NOTE, bandwidth.GB_NOTE]
-    return replace(Table.of("places", title, columns, groups, notes, provenance), data=data)
+    return Table.of("places", title, columns, groups, notes, provenance, data)
 
 
 def aligned(of_shape: Key) -> Key:
@@ -256,4 +253,4 @@ def shapes_table(run: Run) -> Table:
     provenance = [note for end in SCALES for note in machine_notes(run[f"shapes{end}"])]
     title = "The fastest shape of the streaming kernel by size"
     columns += WINNER
-    return replace(Table.of("shapes", title, columns, groups, notes, provenance), data=data)
+    return Table.of("shapes", title, columns, groups, notes, provenance, data)

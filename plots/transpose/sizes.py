@@ -67,8 +67,7 @@ def sizes_table(run: Run) -> Table:
     columns = [Column("rows", "rows")]
     columns += [Column(kernel, kernel, bandwidth.gb_text, wrap=1) for kernel in kernels]
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
-    table = Table.of("sizes", title, columns, groups, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of("sizes", title, columns, groups, notes, machine_notes(results), data)
 
 
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
@@ -131,8 +130,7 @@ def sizes_summary(run: Run) -> Table:
     notes += [f"Did not fit: {note}." for s in shown for note in did_not_fit(sizes[s])]
     notes += [NONE_NOTE, *left_out_note(results)]
     title = "Transpose of a square fp32 matrix by its number of rows: share of the copy"
-    table = Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results), data)
 
 
 def shown_speed(m: Measured) -> Noted | None:

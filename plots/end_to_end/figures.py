@@ -1,6 +1,6 @@
 """Figures of generated text: over the batches, one panel per model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,7 +10,7 @@ from claims.end_to_end import EAGER, GRAPH, WALL_TIME
 from claims.stats import INTERVAL_NOTE, Estimate
 from plots import figures as draw
 from plots.captions import clock_warning, first_warning
-from plots.end_to_end_rows import (
+from plots.end_to_end.rows import (
     OURS,
     STEP,
     Place,
@@ -19,8 +19,9 @@ from plots.end_to_end_rows import (
     of_model,
     places,
 )
-from plots.end_to_end_tables import OVERHEAD, our_point, papers_predictions, papers_value
+from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
+from plots.tables import Values, plain
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 PAPERS = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
@@ -196,12 +197,11 @@ def amdahl_figure(run: Run) -> Figure:
     """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
     figure = draw.new_figure(5.6, 4.4)
     axes = figure.subplots()
-    baseline, subject = compared(run)
-    ways = ((EAGER, "", draw.SKY, "o"), (GRAPH, STEP, draw.BLUE, "s"))
+    _, subject = compared(run)
+    ways = ((EAGER, draw.SKY, "o"), (GRAPH, draw.BLUE, "s"))
     drawn: list[float] = []
-    for way, part, colour, marker in ways:
-        points = [our_point(p, baseline, subject, part)[3:] for p in places(run, way)]
-        points = [(x, y) for x, y in points if x and y]
+    for way, colour, marker in ways:
+        points = both_known([our_prediction(run, place) for place in places(run, way)])
         if points:
             xs, found = zip(*points, strict=True)
             label = f"ours, {way} ({run['timing'].gpu})"
@@ -209,7 +209,7 @@ def amdahl_figure(run: Run) -> Figure:
             ends = [[y.value - y.low for y in found], [y.high - y.value for y in found]]
             axes.errorbar(xs, [y.value for y in found], yerr=ends, **look)
             drawn += [*xs, *(y.value for y in found)]
-    theirs = [(x, y.value) for *_, x, y in papers_predictions(run) if x and y]
+    theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
     look = PAPERS | {"markeredgecolor": draw.ORANGE, "gid": "paper"}
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
     draw.mark(axes, *zip(*theirs, strict=True), "*", label=label, **look)
@@ -225,3 +225,8 @@ def amdahl_figure(run: Run) -> Figure:
     ]
     draw.add_caption(figure, run["timing"], notes, run.recorded)
     return figure
+
+
+def both_known(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
+    found = [(row["predicted"], plain(row["_measured"])) for row in predictions]
+    return [(predicted, measured) for predicted, measured in found if predicted and measured]
