@@ -109,18 +109,19 @@ class Table:
         name: str,
         title: str,
         columns: Sequence[Column],
-        groups: Mapping[str, Sequence[Values]],
+        groups: Mapping[str, Sequence[Values]] | Sequence[tuple[str, Sequence[Values]]],
         notes: Iterable[str] = (),
         provenance: Iterable[str] = (),
         data: Iterable[Values] | None = None,
     ) -> "Table":
         """From rows under their headings ('' for none); `data` where the CSV has other rows."""
+        pairs = list(groups.items() if isinstance(groups, Mapping) else groups)
         rows: list[Row | Group] = []
-        for heading, members in groups.items():
+        for heading, members in pairs:
             rows += [Group(heading)] * bool(heading)
             rows += [[column.cell(row) for column in columns] for row in members]
         if data is None:
-            data = (row for members in groups.values() for row in members)
+            data = (row for _, members in pairs for row in members)
         return cls(name, title, list(columns), rows, list(data), list(notes), unique(provenance))
 
     def footnotes(self) -> list[str]:
