@@ -7,15 +7,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Noted:
-    """A value with what is shown beside it: footnotes, and whether it is the best of its group.
-
-    `text` is shown instead of the value, such as why there is none.
+    """A value with what is shown beside it: footnotes, whether it is the best of its group, and a
+    link. `text` is shown instead of the value, such as why there is none.
     """
 
     value: object
     notes: tuple[str, ...] = ()
     best: bool = False
     text: str = ""
+    link: str = ""  # to a file, followed in Markdown alone
+    anchor: str = ""  # of a heading in it
 
 
 # One row's values by name. All are columns of the CSV, but those whose name begins with "_".
@@ -32,7 +33,7 @@ class Column:
     """
 
     name: str
-    of: str | tuple[str, ...] = ""
+    of: str | tuple[str, ...]
     show: Callable[..., str] = str
     align: str = "r"
     wrap: int = 0  # characters that stay on a line in any case; 0: cells are never broken
@@ -45,20 +46,12 @@ class Column:
         noted = next((v for v in found if isinstance(v, Noted)), Noted(None))
         values = [plain(value) for value in found]
         text = noted.text or (NONE if None in values else self.show(*values))
-        return Cell(text, noted.notes, noted.best) if noted.notes or noted.best else text
+        cell = Cell(text, noted.notes, noted.best, noted.link, noted.anchor)
+        return text if cell == Cell(text) else cell
 
 
 def plain(value: object) -> object:
     return value.value if isinstance(value, Noted) else value
-
-
-def words(*names: str, detail: bool = False) -> list[Column]:
-    """Columns of text, whose cells may be broken."""
-    return [Column(name, detail=detail, **WORDS) for name in names]
-
-
-def numbers(*names: str, wrap: int = 0) -> list[Column]:
-    return [Column(name, wrap=wrap) for name in names]
 
 
 WORDS = {"align": "l", "wrap": 1}  # the style of a column of text, whose cells may be broken
@@ -68,13 +61,13 @@ KERNEL = Column("kernel", "kernel", **CODE)
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, the footnotes it carries, whether it is the best of its group, and a link."""
+    """What a row shows in a column: a text, and what `Noted` says of it."""
 
     text: str
     notes: tuple[str, ...] = ()
     best: bool = False
-    link: str = ""  # to a file, followed in Markdown alone
-    anchor: str = ""  # of a heading in it
+    link: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True)

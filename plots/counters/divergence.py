@@ -92,8 +92,8 @@ def divergence_table(run: Run) -> Table:
 def values_of(run: Run, data: str, m: Measured) -> Values:
     slower = over_equal(by_data(run), m.record)
     found = {"data": data} | bandwidth.values_of(m)
-    found |= {"outcome": Noted(m.record.outcome, m.outcome.notes, text=m.outcome.text)}
-    found |= {"gb_per_s": Noted(m.gb_s)} | bandwidth.estimate_values("over_equal", slower)
+    found |= {"outcome": m.outcome, "gb_per_s": m.gb_s}
+    found |= bandwidth.estimate_values("over_equal", slower)
     if m.record.summary:
         gain = times(m.ratio) if m.ratio else NONE
         found |= {"_over_equal": slower}

@@ -86,8 +86,7 @@ def values_of(rung: Rung, ladder: str) -> Values:
     if not row:
         found["median_us"] = Noted(None, text="not run")
     elif rung.measured.record.summary is None:
-        outcome = rung.measured.outcome
-        found["median_us"] = Noted(None, outcome.notes, text=outcome.text)
+        found["median_us"] = rung.measured.no_number
     timed = found["median_us"] is not None and not isinstance(found["median_us"], Noted)
     steps = {"_step": rung.over_before, "_total": rung.over_first if ladder == "plain" else None}
     return found | (steps if timed else {})

@@ -25,7 +25,7 @@ from plots.streaming.rows import (
     time_and_speed,
 )
 from plots.sweeps import WINNER, winner_note, winner_values
-from plots.tables import WORDS, Column, Noted, Table, Values, numbers
+from plots.tables import WORDS, Column, Noted, Table, Values
 
 LARGE = 100_000_000  # weights from which on bandwidth alone should count
 LARGE_NESTED = 58_000_000  # weights from which on nested scales should cost nothing
@@ -128,7 +128,7 @@ def layers_table(run: Run, name: str) -> Table:
 def over(base: Measured | None, m: Measured | None) -> Noted:
     """The speed-up; what became of the other kernel where it has no time."""
     if base is not None and not base.record.ranked:
-        return Noted(None, base.outcome.notes, text=base.outcome.text)
+        return base.no_number
     return Noted(None, text=bandwidth.over_text(compared(base, m)))
 
 
@@ -168,9 +168,8 @@ def beside(names: Iterable[str], against: str) -> list[Column]:
 def formats_table(run: Run) -> Table:
     """One row per shape and block size."""
     found = formats(run)
-    columns = [*numbers("block size"), *beside(TYPES, f"against {BLOCK_SIZE} %")]
-    columns[0] = Column("block size", "block_size")
-    columns += [Column("bf16 against fp16 %", "types", signed)]
+    columns = [Column("block size", "block_size"), *beside(TYPES, f"against {BLOCK_SIZE} %")]
+    columns.append(Column("bf16 against fp16 %", "types", signed))
     groups: dict[str, list[Values]] = {}
     for key in dict.fromkeys(key[:4] for key in found):
         row: Values = {"block_size": key[3]}

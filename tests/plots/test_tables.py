@@ -7,21 +7,26 @@ import pytest
 
 from plots.console import WIDTH, box, render
 from plots.documents import csv_text, latex, latex_escape, markdown, markdown_escape
-from plots.tables import KERNEL, Cell, Column, Group, Table, numbers, words
+from plots.tables import KERNEL, WORDS, Cell, Column, Group, Noted, Table
 
 NASTY = r"a_b 50% {x} $y$ #1 & <c> ~d ^e | back\slash"
 
 
+def column(name, **style):
+    """Of a value with the heading's name."""
+    return Column(name, name, **style)
+
+
 @pytest.fixture
 def table() -> Table:
-    columns = [KERNEL, *numbers("GB/s"), *words("why", detail=True)]
-    rows = [
-        Group("shape_1"),
-        ["one", Cell("12", ("late", "cold")), Cell("a row", link="r.json")],
-        ["two", Cell("13", ("cold",), best=True), "-"],
-    ]
-    data = [{"kernel": "one", "gb_s": 12.345678}, {"kernel": "two, and more", "gb_s": None}]
-    return Table("t", "Title", columns, rows, data, ["A note."], ["From here."], "Recorded.")
+    columns = [KERNEL, Column("GB/s", "gb_s", "{:.0f}".format)]
+    columns.append(Column("why", "_why", detail=True, **WORDS))
+    one = {"kernel": "one", "gb_s": Noted(12.345678, ("late", "cold"))}
+    one |= {"_why": Noted(0, text="a row", link="r.json")}
+    two = {"kernel": "two", "gb_s": Noted(None, ("cold",), best=True, text="13")}
+    table = Table.of("t", "Title", columns, {"shape_1": [one, two]}, ["A note."], ["From here."])
+    table.banner = "Recorded."
+    return table
 
 
 def test_console(table):
@@ -55,8 +60,8 @@ def test_markdown(table):
 def test_csv(table):
     text = csv_text(table)
     head = "# Title\n# Recorded.\n# A note.\n# From here.\n"
-    assert text == head + 'kernel,gb_s\none,12.3457\n"two, and more",\n'
-    assert list(csv.reader(io.StringIO(text.removeprefix(head))))[2] == ["two, and more", ""]
+    assert text == head + "kernel,gb_s\none,12.3457\ntwo,\n"
+    assert list(csv.reader(io.StringIO(text.removeprefix(head))))[2] == ["two", ""]
 
 
 def test_latex(table):
@@ -161,14 +166,14 @@ def test_csv_texts_are_no_formulas_and_numbers_stay_numbers(table):
 
 
 def test_console_never_wider_than_its_width():
-    columns = [*words("kernel", "reason"), *numbers("x")]
+    columns = [column("kernel", **WORDS), column("reason", **WORDS), column("x")]
     rows = [["k" * 130, "word " * 60, "1"], ["shared_lut", "no", "2"]]
     text = render(Table("t", "T " * 40, columns, rows, notes=["n " * 90]))
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
 def test_console_breaks_cells_only_as_far_as_they_may_be():
-    columns = [*words("text"), Column("verdict", "l", wrap=len("not reproduced"))]
+    columns = [column("text", **WORDS), column("verdict", align="l", wrap=len("not reproduced"))]
     rows = [["word " * 40, "not reproduced in 3 of 28 cells"]]
     lines = render(Table("t", "T", columns, rows)).splitlines()
     assert lines[4].endswith("  not reproduced") or lines[4].endswith(" in 3 of 28 cells")
@@ -179,7 +184,7 @@ def test_box():
 
 
 def test_console_breaks_names_behind_underscores_after_all_else():
-    columns = [KERNEL, *words("outcome"), *numbers("GB/s")]
+    columns = [KERNEL, column("outcome", **WORDS), column("GB/s")]
     names = ["tma_batched_as_published", "column_walk", "x" * 15]
     rows = [[name, "declared deviation", "9" * 68] for name in names]
     body = render(Table("t", "T", columns, rows)).splitlines()[4:-1]
