@@ -10,7 +10,6 @@ from plots.bandwidth import measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.figures import add_caption
-from plots.neighbours import with_neighbours
 from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
@@ -20,8 +19,7 @@ from plots.tables import CODE, WORDS, Column, Noted, Table
 
 def shapes_table(run: Run) -> Table:
     title, shapes = "Bandwidth per distinct shape", run["shapes"]
-    table = bandwidth.bandwidth_table(shapes, "shapes", title, compared_kernels(run)[0])
-    return with_neighbours(table, shapes)
+    return bandwidth.bandwidth_table(shapes, "shapes", title, compared_kernels(run)[0])
 
 
 def shapes_summary(run: Run) -> Table:
