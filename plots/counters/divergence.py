@@ -173,7 +173,7 @@ def divergence_figure(run: Run) -> Figure:
     warnings: list[str] = []
     width = 0.8 / max(1, len(kernels))
     for k, kernel in enumerate(kernels):
-        colour = draw.SERIES[k % len(draw.SERIES)][0]
+        colour = draw.colour(kernel)
         for place, (data, rows) in enumerate(found.items()):
             m = rows.get(kernel)
             if m is None or not m.record.ranked:

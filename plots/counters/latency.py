@@ -24,6 +24,7 @@ STORES = (
     "thread can store again. shared_store_to_load is a store and the load that reads it back."
 )
 CHANGED = "Its first part was changed when the numbers were known."
+CYCLES = [digit * power for power in (1, 10, 100, 1000) for digit in (1, 2, 5)]  # marked
 PLACES = (
     "global_l2_one_line stays in one line, another in each sample, so that its interval shows how "
     "far lines lie from the SM; global_l2 averages over them. global_dram enters another 2 MiB "
@@ -105,20 +106,12 @@ def latency_figure(run: Run) -> Figure:
         (value, row) for row, (r, _) in enumerate(timed) if (value := published(run).get(r.kernel))
     ]
     if papers:
-        look = {
-            "markerfacecolor": "none",
-            "markersize": 11,
-            "markeredgecolor": draw.ORANGE,
-            "gid": "paper",
-        }
-        draw.mark(axes, *zip(*papers, strict=True), "D", label=f"paper ({run.source.gpu})", **look)
-    if timed:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    else:
+        label = f"paper ({run.source.gpu})"
+        draw.mark(axes, *zip(*papers, strict=True), label=label, gid="paper")
+    if not timed:
         draw.annotate_empty(axes, "no row was measured: see the table")
     draw.kernel_rows(axes, [r.kernel for r, _ in timed])
-    axes.set_xlabel("cycles per step")
+    draw.logarithmic(axes.xaxis, CYCLES, "cycles per step")
     draw.legend_above(figure, [axes], last="paper")
     draw.add_caption(figure, run[PASS], [STORES, INTERVAL_NOTE], run.recorded)
     return figure
