@@ -13,7 +13,7 @@ from claims.results import Record, Results
 from ncu.report import Launch, Value, shown
 from plots import console
 from plots.output import write_files
-from plots.tables import WORDS, Column, Table
+from plots.tables import WORDS, Column, Origin, Table
 
 SCHEMA = "reprolab-ncu-agreement/1"
 PERCENT = 1.0  # of our value
@@ -129,7 +129,7 @@ def table(found: Sequence[Agreement], provenance: str) -> Table:
     ]
     title = "Nsight Compute against our own counters"
     notes = ["Difference: of ncu from our nearest sample.", RULE]
-    return Table.of("ncu", title, columns, groups, notes, [provenance])
+    return Table.of("ncu", title, columns, groups, notes, [Origin(provenance)])
 
 
 def origin(ours: Results, version: str) -> str:
@@ -137,7 +137,7 @@ def origin(ours: Results, version: str) -> str:
     dirty = ", changed" if where["dirty"] else ""
     return (
         f"{ours.gpu}, driver {where['gpu']['driver']}, CUDA {where['gpu']['cuda_runtime']}; ncu "
-        f"{version}; {where['started'][:10]}; commit {commit}{dirty}."
+        f"{version}; {where['started'][:10]}; commit {commit}{dirty}"
     )
 
 

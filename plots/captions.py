@@ -6,6 +6,7 @@ from typing import Any
 
 from claims.results import Check, Record, Results
 from claims.stats import is_within, significant
+from plots.tables import Origin
 
 CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
 LOCK_PERCENT = 1  # further from its lock, a clock was not held
@@ -92,10 +93,10 @@ def machine(results: Results) -> list[str]:
     ]
 
 
-def machine_notes(results: Results) -> list[str]:
+def machine_notes(results: Results) -> list[Origin]:
     """The lines under a table: the machine and its clocks, then where the numbers come from."""
     command = in_words(results.provenance["argv"])
-    return [f"{'; '.join(machine(results))}.", f"From {results.name}: {command}."]
+    return [Origin("; ".join(machine(results))), Origin(f"From {results.name}", command)]
 
 
 def in_words(value: Any, within: bool = False) -> str:

@@ -154,7 +154,8 @@ def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table
         notes = [note for r in run.passes.values() for note in machine_notes(r)]
         claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
         tables.append(claims)
-    return [replace(table, banner=banner(run.first) if run.recorded else "") for table in tables]
+    said = banner(run.first) if run.recorded else ""
+    return [replace(table, experiment=name, banner=said) for table in tables]
 
 
 def figure_files(

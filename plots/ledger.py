@@ -16,7 +16,7 @@ from claims.stats import INTERVAL_NOTE, significant
 from plots import claim_details, console, published_numbers
 from plots.captions import banner, machine
 from plots.output import table_files, write_files
-from plots.tables import NONE, WORDS, Column, Noted, Table, Values
+from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -210,7 +210,7 @@ def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) 
     passes: dict[str, list[str]] = {}
     for r in evidence.results.values():
         passes.setdefault("; ".join(machine(r)), []).append(f"{r.experiment}/{r.pass_name}")
-    table.provenance = [f"{', '.join(names)}: {text}." for text, names in passes.items()]
+    table.provenance = [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
     return table
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,16 @@ class Group:
     text: str
 
 
+class Origin(NamedTuple):
+    """Where numbers come from."""
+
+    text: str  # without a full stop
+    command: str = ""  # that made them; too long for a printed page
+
+    def said(self, with_command: bool) -> str:
+        return f"{self.text}: {self.command}." if with_command and self.command else f"{self.text}."
+
+
 BEST = "{best}"  # in notes, where each writer says how it shows best cells
 NONE = "-"  # in the place of a value that there is not
 
@@ -93,8 +103,9 @@ class Table:
     rows: list[Row | Group]
     data: list[Values] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    provenance: list[str] = field(default_factory=list)
+    provenance: list[Origin] = field(default_factory=list)
     banner: str = ""
+    experiment: str = ""  # that it is of
 
     @classmethod
     def of(
@@ -104,7 +115,7 @@ class Table:
         columns: Sequence[Column],
         groups: Mapping[str, Sequence[Values]] | Sequence[tuple[str, Sequence[Values]]],
         notes: Iterable[str] = (),
-        provenance: Iterable[str] = (),
+        provenance: Iterable[Origin] = (),
         data: Iterable[Values] | None = None,
     ) -> "Table":
         """From rows under their headings ('' for none); `data` where the CSV has other rows."""
@@ -115,16 +126,19 @@ class Table:
             rows += [[column.cell(row) for column in columns] for row in members]
         if data is None:
             data = (row for _, members in pairs for row in members)
-        return cls(name, title, list(columns), rows, list(data), list(notes), unique(provenance))
+        return cls(
+            name, title, list(columns), rows, list(data), list(notes), [*dict.fromkeys(provenance)]
+        )
 
     def footnotes(self) -> list[str]:
         """Every cell's notes, each once, in reading order; the number is the index plus one."""
         found = [cell for row in self.rows if not isinstance(row, Group) for cell in row]
         return list(dict.fromkeys(n for c in found if isinstance(c, Cell) for n in c.notes))
 
-    def notes_saying(self, best: str) -> list[str]:
+    def notes_saying(self, best: str, with_commands: bool = True) -> list[str]:
         """Notes and provenance for a writer that shows best cells so: 'in bold'."""
-        return [*(note.replace(BEST, best) for note in self.notes), *self.provenance]
+        notes = [note.replace(BEST, best) for note in self.notes]
+        return [*notes, *(origin.said(with_commands) for origin in self.provenance)]
 
     def only(self, kept: Iterable[int]) -> "Table":
         """The columns of these places alone."""
@@ -139,10 +153,6 @@ class Table:
 def data_of(rows: Iterable[Values]) -> list[dict[str, object]]:
     """What the CSV has of the rows: plain values, without those that are only shown."""
     return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
-
-
-def unique(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 def cells(row: Row, footnotes: list[str]) -> Iterator[tuple[Cell, str]]:

@@ -12,7 +12,7 @@ from plots.bandwidth import estimate_values
 from plots.captions import machine_notes
 from plots.end_to_end.rows import STEP, Place, both, compared, models, of_model, places, scaled
 from plots.experiments import Run
-from plots.tables import WORDS, Column, Noted, Table, Values
+from plots.tables import WORDS, Column, Noted, Origin, Table, Values
 
 TABLE1 = "table1_qwen3_32b"
 OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
@@ -22,7 +22,7 @@ BATCH = Column("batch", "batch")
 WHOLE, TENTHS, HUNDREDTHS = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 
 
-def provenance(run: Run) -> list[str]:
+def provenance(run: Run) -> list[Origin]:
     return [note for name in ("timing", "profile") for note in machine_notes(run[name])]
 
 

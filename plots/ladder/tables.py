@@ -188,7 +188,7 @@ def sizes_table(run: Run) -> Table:
     notes = [bandwidth.GB_NOTE, bandwidth.BEST_NOTE, WARM_NOTE]
     provenance = [note for cache in HEADS for note in machine_notes(run[cache])]
     title = "Bandwidth by the size of the output, GB/s"
-    return replace(Table.of("sizes", title, columns, groups, notes, provenance), data=data)
+    return Table.of("sizes", title, columns, groups, notes, provenance, data)
 
 
 def pivoted(sizes: BySize) -> list[Values]:
