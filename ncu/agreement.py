@@ -13,8 +13,7 @@ from claims.results import Record, Results
 from ncu.report import Launch, Value, shown
 from plots import console
 from plots.output import write_files
-from plots.tables import NONE, Group, Row, Table, words
-from plots.tables import numbers as number_columns
+from plots.tables import WORDS, Column, Origin, Table
 
 SCHEMA = "reprolab-ncu-agreement/1"
 PERCENT = 1.0  # of our value
@@ -105,20 +104,32 @@ def compare(record: Record, found: Sequence[Launch]) -> Agreement:
 
 
 def table(found: Sequence[Agreement], provenance: str) -> Table:
-    rows: list[Row | Group] = []
-    for agreement in found:
-        rows.append(Group(agreement.record.place))
-        for row in agreement.rows:
-            low, high = min(row.ours), max(row.ours)
-            ours = shown(low) if low == high else f"{shown(low)}-{shown(high)}"
-            percent = row.difference_percent
-            difference = NONE if percent is None else f"{percent:+.2f} %"
-            title = f"{row.counter.title} ({row.counter.unit})"
-            rows.append([title, ours, shown(row.ncu.value), difference, row.verdict])
-    columns = [*words("counter"), *number_columns("ours", "ncu", "difference"), *words("verdict")]
+    columns = [
+        Column("counter", "counter", **WORDS),
+        Column("ours", "ours", lambda values: "-".join(dict.fromkeys(map(shown, values)))),
+        Column("ncu", "ncu", shown),
+        Column("difference", "difference", "{:+.2f} %".format),
+        Column("verdict", "verdict", **WORDS),
+    ]
+    groups = [
+        (
+            agreement.record.place,
+            [
+                {
+                    "counter": f"{row.counter.title} ({row.counter.unit})",
+                    "ours": (min(row.ours), max(row.ours)),
+                    "ncu": row.ncu.value,
+                    "difference": row.difference_percent,
+                    "verdict": row.verdict,
+                }
+                for row in agreement.rows
+            ],
+        )
+        for agreement in found
+    ]
     title = "Nsight Compute against our own counters"
     notes = ["Difference: of ncu from our nearest sample.", RULE]
-    return Table("ncu", title, columns, rows, notes=notes, provenance=[provenance])
+    return Table.of("ncu", title, columns, groups, notes, [Origin(provenance)])
 
 
 def origin(ours: Results, version: str) -> str:
@@ -126,7 +137,7 @@ def origin(ours: Results, version: str) -> str:
     dirty = ", changed" if where["dirty"] else ""
     return (
         f"{ours.gpu}, driver {where['gpu']['driver']}, CUDA {where['gpu']['cuda_runtime']}; ncu "
-        f"{version}; {where['started'][:10]}; commit {commit}{dirty}."
+        f"{version}; {where['started'][:10]}; commit {commit}{dirty}"
     )
 
 

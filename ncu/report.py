@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from claims.counter_table import known
 from claims.errors import InputError
 from claims.stats import significant
-from plots.tables import NONE, Group, Row, Table, words
-from plots.tables import numbers as number_columns
+from plots.tables import WORDS, Column, Table, Values
 
 KERNEL_NAME, FIRST_COLUMN = "Kernel Name", "ID"
 PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -81,16 +80,15 @@ def shown(value: float) -> str:
 
 def table(title: str, found: Sequence[Launch], notes: Sequence[str]) -> Table:
     """One row per counter that the report has, one column per launch."""
-    rows: list[Row | Group] = []
-    group = ""
+    heads = ["value"] if len(found) == 1 else [f"launch {i + 1}" for i in range(len(found))]
+    groups: dict[str, list[Values]] = {}
     for counter in known().values():
         values = [launch.values.get(counter.id) for launch in found]
-        if not any(values):
-            continue
-        if counter.group != group:
-            rows.append(Group(group := counter.group))
-        numbers = [shown(value.value) if value else NONE for value in values]
-        rows.append([counter.title, *numbers, counter.unit, counter.meaning])
-    heads = ["value"] if len(found) == 1 else [f"launch {i + 1}" for i in range(len(found))]
-    columns = [*words("counter"), *number_columns(*heads), *words("unit", "meaning")]
-    return Table("profile", title, columns, rows, notes=list(notes))
+        if any(values):
+            row = {"counter": counter.title, "unit": counter.unit, "meaning": counter.meaning}
+            row |= {head: v.value for head, v in zip(heads, values, strict=True) if v}
+            groups.setdefault(counter.group, []).append(row)
+    columns = [Column("counter", "counter", **WORDS)]
+    columns += [Column(head, head, shown) for head in heads]
+    columns += [Column(name, name, **WORDS) for name in ("unit", "meaning")]
+    return Table.of("profile", title, columns, groups, notes)

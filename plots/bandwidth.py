@@ -7,7 +7,7 @@ from typing import Any
 from claims.results import COPY, Record, Results
 from claims.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
-from plots.tables import BEST, KERNEL, NONE, WORDS, Cell, Column, Noted, Table, Values
+from plots.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
@@ -51,9 +51,15 @@ class Measured:
     clock: tuple[str, ...]  # a footnote where the SM clock was lower than beside it
 
     @property
-    def outcome(self) -> Cell:
+    def outcome(self) -> Noted:
         """What became of the row, in words, with the footnote that this needs."""
-        return Cell(outcome_words(self.record), outcome_notes(self.results, self.record))
+        r = self.record
+        return Noted(r.outcome, outcome_notes(self.results, r), text=outcome_words(r))
+
+    @property
+    def no_number(self) -> Noted:
+        """The same, in the place of a number that there is not."""
+        return replace(self.outcome, value=None)
 
     @property
     def gb_s(self) -> float | None:
@@ -191,10 +197,10 @@ def estimate_values(name: str, found: Estimate | None) -> Values:
 def values_of(m: Measured) -> Values:
     """What became of a row, its times, and what they come to."""
     r, outcome = m.record, m.outcome
-    said = "fastest ceiling" if r is m.ceiling and r.summary else outcome.text
+    if r is m.ceiling and r.summary:
+        outcome = replace(outcome, text="fastest ceiling")
     found: Values = {"kernel": r.kernel, "origin": r.origin, "maker": r.maker}
-    found |= {"outcome": Noted(r.outcome, outcome.notes, text=said)}
-    found |= {"reason": r.reason or r.deviation} | time_values(r.summary)
+    found |= {"outcome": outcome, "reason": r.reason or r.deviation} | time_values(r.summary)
     found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
     found |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best), "bytes_per_cycle": r.bytes_per_cycle}
     found |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
@@ -206,9 +212,7 @@ def values_of(m: Measured) -> Values:
 
 def speed_or_outcome(m: Measured) -> Noted:
     """GB/s; what became of the row where it has none."""
-    if m.gb_s is None:
-        return Noted(None, m.outcome.notes, text=m.outcome.text)
-    return Noted(m.gb_s, m.marks, m.best)
+    return m.no_number if m.gb_s is None else Noted(m.gb_s, m.marks, m.best)
 
 
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:

@@ -1,23 +1,15 @@
 """What stands beside every table and figure: machine, clocks, provenance, warnings."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from claims.results import Check, Record, Results
 from claims.stats import is_within, significant
+from plots.tables import Origin
 
 CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
 LOCK_PERCENT = 1  # further from its lock, a clock was not held
-# What a wrong row's reason tells, once for each of its matrices: '2048x8192 fp16: 215 of 16777216
-# weights differ, by at most 1 ULP'.
-DIFFERING = re.compile(
-    r"(\w{1,40} \w{1,40}: )?(\d{1,18}) of ([1-9]\d{0,17}) (\w+) differ"
-    r"(, by at most \d{1,5} ULPs?|, in the sign of zeros alone)?"
-)
-# How it ended in older files, which tell the first difference alone.
-ULPS = re.compile(r", (\d{1,5} ULPs?) apart$")
 
 
 def banner(results: Results) -> str:
@@ -101,10 +93,10 @@ def machine(results: Results) -> list[str]:
     ]
 
 
-def machine_notes(results: Results) -> list[str]:
+def machine_notes(results: Results) -> list[Origin]:
     """The lines under a table: the machine and its clocks, then where the numbers come from."""
     command = in_words(results.provenance["argv"])
-    return [f"{'; '.join(machine(results))}.", f"From {results.name}: {command}."]
+    return [Origin("; ".join(machine(results))), Origin(f"From {results.name}", command)]
 
 
 def in_words(value: Any, within: bool = False) -> str:
@@ -183,28 +175,14 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
         return ()
     text = record.reason
     if record.timed and record.outcome == "deviation_as_declared":
-        text = f"left out of rankings: {record.deviation}{differing(results, record.kernel)}"
+        text = f"left out of rankings: {record.deviation}{at_worst(results, record.kernel)}"
     elif not record.timed and not text:
         text = "no samples were taken" if record.outcome == "bit_exact" else "no reason given"
     return (f"{record.kernel}: {text}",) if text else ()
 
 
-def differing(results: Results, kernel: str) -> str:
-    """'; 91.0-91.1 % of the weights differ', over all rows of a kernel, as far as they say so;
-    where that would be 0.0 %, the counts of the row with the largest share, one for each of its
-    matrices: '; 215 of 16,777,216 weights differ, by at most 1 ULP'.
-    """
-    reasons = [r.reason for r in results.records if r.kernel == kernel]
-    found = {reason: told for reason in reasons if (told := list(DIFFERING.finditer(reason)))}
-    shares = {reason: [100 * int(m[2]) / int(m[3]) for m in told] for reason, told in found.items()}
-    if not shares:
-        return ""
-    most = max(shares, key=lambda reason: max(shares[reason]))
-    if span([max(shares[most])], 1) != "0.0":
-        things = found[most][0][4]
-        return f"; {span([s for row in shares.values() for s in row], 1)} % of the {things} differ"
-    first = f", the first by {m[1]}" if (m := ULPS.search(most)) else ""
-    return "".join(
-        f"; {where or ''}{int(count):,} of {int(of):,} {things} differ{by or first}"
-        for where, count, of, things, by in (m.groups() for m in found[most])
-    )
+def at_worst(results: Results, kernel: str) -> str:
+    """'; at worst: 215 of 16777216 weights differ', of all rows of a kernel that deviate."""
+    rows = [r for r in results.records if r.kernel == kernel and r.deviates and r.reason]
+    worst = max(rows, key=lambda r: r.mismatches or 0, default=None)
+    return f"; at worst: {worst.reason.partition('; first at ')[0]}" if worst else ""

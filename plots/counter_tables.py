@@ -1,6 +1,8 @@
-"""Tables of hardware counters: a short one with a row per kernel, and one with every counter."""
+"""Tables of counters: a short one with a row per kernel, one with every counter, and one of what
+the compiler made of each kernel.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -8,22 +10,24 @@ from typing import Any
 from claims.counter_table import Counter, known
 from claims.results import Record, Results
 from claims.stats import difference_percent
-from plots.bandwidth import describe
+from plots.bandwidth import describe, gb_text
 from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.counter_values import (
     ASKED_FOR,
+    FAMILIES,
     LAUNCH,
+    Counts,
     Family,
     Value,
-    Values,
     change,
+    counts_of,
     derived_notes,
     family_of,
     main_stalls,
+    short,
     stall_name,
-    values_of,
 )
-from plots.tables import KERNEL, NONE, Cell, Column, Group, Row, Table, numbers, words
+from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
 # Of the short table: counter and heading. The long one has them all.
 SHORT = {
@@ -65,8 +69,8 @@ class Counted:
 
     record: Record
     launched: Record | None  # the same row in a pass with times and launches
-    values: Values
-    base: Values | None  # the baseline's; None for the baseline itself, or without one
+    values: Counts
+    base: Counts | None  # the baseline's; None for the baseline itself, or without one
 
     def change(self, name: str) -> str:
         return change(self.values[name], self.base.get(name)) if self.base else ""
@@ -88,7 +92,7 @@ def counted(
     """
     records = [r for r in results.records if r.problem["name"] == problem and not r.is_ceiling]
     launched = {r.kernel: launches.find(problem, r.kernel) if launches else None for r in records}
-    values = {r.kernel: values_of(results, r, launched[r.kernel]) for r in records}
+    values = {r.kernel: counts_of(results, r, launched[r.kernel]) for r in records}
 
     def place(record: Record) -> tuple[bool, bool, bool, float, str]:
         timed = launched[record.kernel]
@@ -117,23 +121,38 @@ def short_table(results: Results, launches: Results | None, name: str, title: st
     """One row per kernel, with the counters that tell most; of one family's problems."""
     family = family_of(results)
     heads = short_heads(family)
-    columns = [KERNEL, *numbers(*["GB/s"] * bool(launches))]
-    columns += [*numbers(*heads.values(), wrap=1), *words("main stall")]
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
-    for problem in results.problems():
-        rows.append(Group(describe(problem)))
-        for c in counted(results, problem["name"], launches, family.baseline):
-            shown = [short_cell(c, counter) for counter in heads]
-            speed = [speed_text(c)] * bool(launches)
-            rows.append([name_cell(results, c), *speed, *shown, main_stall(c)])
-            data += csv_rows(c, family)
+    columns = [KERNEL, *[Column("GB/s", "_gb_per_s", gb_text)] * bool(launches)]
+    columns += [Column(head, name, wrap=1) for name, head in heads.items()]
+    columns.append(Column("main stall", "_main_stall", **WORDS))
+    found = on_problems(results, launches)
+    groups = {
+        heading: [short_row(results, c, heads) for c in rows] for heading, rows in found.items()
+    }
+    data = [row for rows in found.values() for c in rows for row in rows_by_counter(results, c)]
     notes = [NO_TIME_NOTE, *[SHORT_NOTE.format(baseline=family.baseline)] * bool(family.baseline)]
     notes += derived_notes(family)[:1]
     if launches:
         notes.append(f"GB/s: of {launches.name}, a run with times and without counters.")
-    provenance = machine_notes(results)
-    return Table(name, title, columns, rows, data, notes, provenance)
+    return Table.of(name, title, columns, groups, notes, machine_notes(results), data)
+
+
+def on_problems(results: Results, launches: Results | None) -> dict[str, list[Counted]]:
+    baseline = family_of(results).baseline
+    return {
+        describe(p): counted(results, p["name"], launches, baseline) for p in results.problems()
+    }
+
+
+def short_row(results: Results, c: Counted, heads: Iterable[str]) -> Values:
+    """Changes of counts alone: of percentages, both numbers stand in one column."""
+    speed = c.launched.bandwidth if c.launched else None
+    found: Values = {"kernel": kernel_of(results, c), "_gb_per_s": speed and speed.value}
+    for name in heads:
+        is_count = name in c.values and c.values[name].counter.unit != "%"
+        found[name] = shown(c, name, changed=is_count)
+    stalls = [f"{stall_name(value)} {value.number:.1f}" for value in main_stalls(c.values, 1)]
+    why = shown(c, "main_stalls", changed=False)
+    return found | {"_main_stall": Noted(None, text=stalls[0]) if stalls else why}
 
 
 def short_heads(family: Family) -> dict[str, str]:
@@ -149,39 +168,37 @@ def full_table(
     """One row per counter, one column per kernel, on every problem; `first`: kernels that stand
     beside the baseline. Counters that are zero in every row share a note.
     """
-    family, problems = family_of(results), results.problems()
-    found = {
-        p["name"]: {
-            c.record.kernel: c for c in counted(results, p["name"], launches, family.baseline)
-        }
-        for p in sorted(problems, key=lambda p: -p.get("n", 0))
-    }
-    kernels = list(dict.fromkeys(k for by_kernel in found.values() for k in by_kernel))
+    family = family_of(results)
+    of_problems = on_problems(results, launches)
+    from_largest = sorted(results.problems(), key=lambda p: -p.get("n", 0))
+    every = [c for problem in from_largest for c in of_problems[describe(problem)]]
+    kernels = list(dict.fromkeys(c.record.kernel for c in every))
     kernels.sort(key=lambda k: (k != family.baseline, k not in first))
-    every = [c for by_kernel in found.values() for c in by_kernel.values()]
     counters = {n: v.counter for c in every for n, v in c.values.items()}
     zero = {n for n in counters if all(is_zero(c.values.get(n)) for c in every)}
-    columns = [Column("counter", align="l", wrap=12), Column("unit", align="l", detail=True)]
+    columns = [Column("counter", "counter", align="l", wrap=12)]
+    columns.append(Column("unit", "unit", align="l", detail=True))
     for i, kernel in enumerate(kernels):
-        columns.append(Column(kernel, wrap=1, detail=i >= TERMINAL_KERNELS))
-    rows: list[Row | Group] = []
-    for p in problems:
-        by_kernel = found[p["name"]]
-        rows.append(Group(describe(p)))
-        outcomes = [outcome_cell(results, by_kernel.get(k)) for k in kernels]
-        rows.append(["output", NONE, *outcomes])
+        columns.append(Column(kernel, f"of {kernel}", wrap=1, detail=i >= TERMINAL_KERNELS))
+    groups: list[tuple[str, list[Values]]] = []
+    for heading, rows in of_problems.items():
+        outcomes = {f"of {c.record.kernel}": outcome_of(results, c) for c in rows}
+        groups.append((heading, [{"counter": "output"} | outcomes]))
         for group, members in by_group(counters, zero).items():
-            rows.append(Group(group))
-            for counter in members:
-                cells = [counter_cell(by_kernel.get(k), counter.id) for k in kernels]
-                rows.append([counter.title, counter.unit or NONE, *cells])
-    data = [row for c in every for row in csv_rows(c, family)]
+            groups.append((group, [across(counter, rows) for counter in members]))
+    data = [row for c in every for row in rows_by_counter(results, c)]
     notes = [NO_TIME_NOTE, CHANGE_NOTE.format(baseline=family.baseline), *derived_notes(family)]
     if zero:
         titles = "; ".join(c.title for n, c in counters.items() if n in zero)
         notes.append(f"Zero in every row, and left out above: {titles}.")
     notes.append("Counter by counter with minimum, maximum and number of samples: the CSV file.")
-    return Table(name, title, columns, rows, data, notes, machine_notes(results))
+    return Table.of(name, title, columns, groups, notes, machine_notes(results), data)
+
+
+def across(counter: Counter, rows: Sequence[Counted]) -> Values:
+    """One counter of every kernel."""
+    found = {f"of {c.record.kernel}": shown(c, counter.id) for c in rows}
+    return {"counter": counter.title, "unit": counter.unit or None} | found
 
 
 def by_group(counters: dict[str, Counter], left_out: set[str]) -> dict[str, list[Counter]]:
@@ -198,55 +215,34 @@ def is_zero(value: Value | None) -> bool:
     return value is None or (value.number == 0 and not value.missing)
 
 
-def name_cell(results: Results, c: Counted) -> Cell:
+def kernel_of(results: Results, c: Counted) -> Noted:
     """The kernel, with a footnote where its output is not bit-exact."""
     r = c.record
     if r.outcome == "deviation_as_declared":
-        return Cell(r.kernel, (f"{r.kernel}: its output deviates as declared: {r.deviation}",))
-    return Cell(r.kernel, () if r.outcome == "bit_exact" else outcome_notes(results, r))
+        notes = (f"{r.kernel}: its output deviates as declared: {r.deviation}",)
+    else:
+        notes = () if r.outcome == "bit_exact" else outcome_notes(results, r)
+    return Noted(r.kernel, notes)
 
 
-def short_cell(c: Counted, name: str) -> Cell | str:
-    """Changes of counts alone: of percentages, both numbers stand in one column."""
-    is_count = name in c.values and c.values[name].counter.unit != "%"
-    return with_change(c, name) if is_count else counter_cell(c, name, changed=False)
+def outcome_of(results: Results, c: Counted) -> Noted:
+    return replace(kernel_of(results, c), text=outcome_words(c.record))
 
 
-def main_stall(c: Counted) -> Cell | str:
-    for value in main_stalls(c.values, 1):
-        return f"{stall_name(value)} {value.number:.1f}"
-    return counter_cell(c, "main_stalls", changed=False)
+def shown(c: Counted, name: str, changed: bool = True) -> Noted | None:
+    """'193 M (-59%)', or why there is none."""
+    value = c.values.get(name)
+    if value is None:
+        return None
+    change = c.change(name) if changed else ""
+    text = value.shown + f" ({change})" * bool(change)
+    return Noted(value.number, (value.missing,) * bool(value.missing), text=text)
 
 
-def outcome_cell(results: Results, c: Counted | None) -> Cell | str:
-    return Cell(outcome_words(c.record), name_cell(results, c).notes) if c else NONE
-
-
-def counter_cell(c: Counted | None, name: str, changed: bool = True) -> Cell | str:
-    if c is None or name not in c.values:
-        return NONE
-    return with_change(c, name) if changed else text_cell(c.values[name])
-
-
-def with_change(c: Counted, name: str) -> Cell | str:
-    """'193 M (-59%)', or what stands in the place of a missing value."""
-    cell, changed = text_cell(c.values[name]), c.change(name)
-    return replace(cell, text=f"{cell.text} ({changed})") if changed else cell
-
-
-def text_cell(value: Value) -> Cell:
-    return Cell(value.shown, (value.missing,) if value.missing else ())
-
-
-def speed_text(c: Counted) -> str:
-    found = c.launched.bandwidth if c.launched else None
-    return f"{found.value:.0f}" if found else NONE
-
-
-def csv_rows(c: Counted, family: Family) -> list[dict[str, object]]:
+def rows_by_counter(results: Results, c: Counted) -> list[Values]:
     """One row per counter; one row with the reason where nothing was counted."""
-    r = c.record
-    head: dict[str, object] = {"problem": r.problem["name"], "kernel": r.kernel}
+    r, baseline = c.record, family_of(results).baseline
+    head: Values = {"problem": r.problem["name"], "kernel": kernel_of(results, c)}
     head |= {"outcome": r.outcome, "reason": r.reason or r.deviation}
     rows = []
     for value in c.values.values():
@@ -255,30 +251,112 @@ def csv_rows(c: Counted, family: Family) -> list[dict[str, object]]:
         row = head | {"counter": counter.id, "group": counter.group, "title": counter.title}
         row |= {"unit": counter.unit, "value": value.text if value.number is None else value.number}
         row |= {"min": s.min if s else None, "max": s.max if s else None, "n": s.n if s else None}
-        row |= {"baseline": family.baseline, "baseline_value": base.number if base else None}
-        row |= {"change_percent": c.change_percent(counter.id)}
-        rows.append(row | {"missing": value.missing})
+        row |= {"baseline": baseline, "baseline_value": base.number if base else None}
+        row |= {"change_percent": c.change_percent(counter.id), "missing": value.missing}
+        row |= {"_shown": shown(c, counter.id, changed=False)}
+        rows.append(row | {"_change": c.change(counter.id) or None})
     return rows or [head | dict.fromkeys(CSV_COLUMNS)]
 
 
 def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table:
     """The counters that a user named, one row per kernel and counter."""
-    family = family_of(results)
-    columns = [KERNEL, Column("counter", align="l", wrap=1, code=True), *numbers("value")]
-    columns += numbers(f"over {family.baseline}") * bool(family.baseline) + words("unit")
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
-    for problem in results.problems():
-        rows.append(Group(describe(problem)))
-        for name in names:
-            for c in counted(results, problem["name"], None, family.baseline):
-                if name not in c.values:
-                    rows.append([name_cell(results, c), name, NONE, *[NONE] * (len(columns) - 3)])
-                    continue
-                value = c.values[name]
-                over = [c.change(name) or NONE] * bool(family.baseline)
-                unit = value.counter.unit or NONE
-                rows.append([name_cell(results, c), name, text_cell(value), *over, unit])
-                data += [row for row in csv_rows(c, family) if row["counter"] == name]
-    notes = [NO_TIME_NOTE]
-    return Table("asked_for", title, columns, rows, data, notes, machine_notes(results))
+    baseline = family_of(results).baseline
+    columns = [KERNEL, Column("counter", "counter", align="l", wrap=1, code=True)]
+    columns.append(Column("value", "_shown"))
+    columns += [Column(f"over {baseline}", "_change")] * bool(baseline)
+    columns.append(Column("unit", "unit", lambda unit: unit or NONE, **WORDS))
+    groups: dict[str, list[Values]] = {}
+    for heading, found in on_problems(results, None).items():
+        rows = [(c, {row["counter"]: row for row in rows_by_counter(results, c)}) for c in found]
+        groups[heading] = [
+            by_counter.get(name, {"kernel": kernel_of(results, c), "counter": name})
+            for name in names
+            for c, by_counter in rows
+        ]
+    data = [row for rows in groups.values() for row in rows if "value" in row]
+    return Table.of(
+        "asked_for", title, columns, groups, [NO_TIME_NOTE], machine_notes(results), data
+    )
+
+
+WAY_NOTE = (
+    "Instructions are per weight (of a transpose: element), counted in the loop that stores the "
+    "output, or in the whole kernel where it has none: on the shortest and on the longest way of a "
+    "thread, then (in all) those of every way, which a warp runs whose threads take them all. "
+    "Index: those that make an address in the table, or a choice, of a code. Look-ups: reads of "
+    "the table."
+)
+BRANCH_NOTE = (
+    "Branches: conditional ones in the loop, in brackets those not seen to be uniform. Nothing was "
+    "run: these facts hold on every machine."
+)
+PREFIX = "sass_"
+
+
+def facts_table(results: Results) -> Table:
+    """What the compiler made of the kernels: one row per kernel in a group per architecture; the
+    CSV has every fact.
+    """
+    columns = [KERNEL, Column("instr.", "instructions"), Column("in all", "instructions_in_all")]
+    columns += [Column("index", "index"), Column("look-ups", "look_ups")]
+    columns += [Column("registers", "registers"), Column("code bytes", "code_bytes", wrap=1)]
+    columns.append(Column("branches", "branches", wrap=1))
+    groups: dict[str, list[Values]] = {}
+    data: list[Values] = []
+    for arch in dict.fromkeys(map(arch_of, results.records)):
+        records = [r for r in results.records if arch_of(r) == arch]
+        groups[arch] = [facts_in_short(record) for record in records]
+        data += [row for record in records for row in rows_by_fact(record)]
+    title, notes = "What the compiler made of the kernels", [WAY_NOTE, BRANCH_NOTE]
+    return Table.of("sass", title, columns, groups, notes, machine_notes(results), data)
+
+
+def arch_of(record: Record) -> str:
+    return record.problem.get("arch", record.problem["name"])
+
+
+def facts_in_short(record: Record) -> Values:
+    family = FAMILIES.get(record.problem["family"])
+    per = f"per_{family.element if family else 'element'}"
+    found = {
+        "kernel": record.kernel,
+        "instructions_in_all": fact(record, f"instructions_{per}.all"),
+    }
+    found |= {name: ways(record, f"{name}_{per}") for name in ("instructions", "index", "look_ups")}
+    found |= {name: fact(record, name) for name in ("registers", "code_bytes")}
+    branches, diverging = (number(record, f"branches{end}") for end in ("", "_may_diverge"))
+    if branches is not None:
+        text = f"{branches:g}" + (f" ({diverging:g})" if diverging else "")
+        found["branches"] = Noted(branches, text=text)
+    return found
+
+
+def number(record: Record, name: str) -> float | None:
+    found = record.metric(PREFIX + name)
+    return found.summary.median if found and found.summary else None
+
+
+def fact(record: Record, name: str) -> Noted | None:
+    """With the reason as a footnote where there is none."""
+    value, found = number(record, name), record.metric(PREFIX + name)
+    if value is None:
+        return Noted(None, (found.missing,)) if found else None
+    return Noted(value, text=f"{value:g}" if value >= 1000 else short(value))
+
+
+def ways(record: Record, name: str) -> Noted | None:
+    """'35.19-37.19': the shortest and the longest way."""
+    least, most = number(record, f"{name}.least"), number(record, f"{name}.most")
+    if least is None or most in (None, least):
+        return fact(record, f"{name}.least")
+    return Noted(least, text=f"{short(least)}-{short(most)}")
+
+
+def rows_by_fact(record: Record) -> list[Values]:
+    head = {"arch": arch_of(record), "kernel": record.kernel, "family": record.problem["family"]}
+    rows = []
+    for name, found in record.metrics.items():
+        value = found.summary.median if found.summary else None
+        row = head | {"fact": name.removeprefix(PREFIX), "unit": found.unit, "value": value}
+        rows.append(row | {"missing": found.missing, "function": record.problem.get("function")})
+    return rows

@@ -63,10 +63,10 @@ class Value:
         return f"{self.number:.1f}" if self.counter.unit == "%" else short(self.number)
 
 
-Values = dict[str, Value]  # by the counter's id
+Counts = dict[str, Value]  # by the counter's id
 
 
-def values_of(results: Results, record: Record, launched: Record | None) -> Values:
+def counts_of(results: Results, record: Record, launched: Record | None) -> Counts:
     """All that is known of a row: what follows from counters, its launch, then every counter.
 
     `launched`: the same kernel and problem in a pass that saw its launch. Empty where the output is
@@ -79,7 +79,7 @@ def values_of(results: Results, record: Record, launched: Record | None) -> Valu
     return {v.counter.id: v for v in added} | in_order(measured)
 
 
-def in_order(measured: Values) -> Values:
+def in_order(measured: Counts) -> Counts:
     """As data/counters.json has them; then those that the user asked for."""
     names = [name for name in known() if name in measured]
     return {name: measured[name] for name in [*names, *(n for n in measured if n not in known())]}
@@ -94,7 +94,7 @@ def of_metric(record: Record, name: str) -> Value:
 
 
 def following(
-    results: Results, record: Record, measured: Values, launched: Record | None
+    results: Results, record: Record, measured: Counts, launched: Record | None
 ) -> Iterator[Value]:
     """What is calculated from several counters: `derived_notes` has the formulas."""
     element = family_of(results).element
@@ -148,7 +148,7 @@ def calculated(counter, measured, needs, fact, formula, without="the row does no
     return Value(counter, number)
 
 
-def main_stalls(measured: Values, most: int = 3) -> list[Value]:
+def main_stalls(measured: Counts, most: int = 3) -> list[Value]:
     """The reasons for which warps wait longest."""
     found = [v for v in measured.values() if v.counter.group == STALLS and v.number]
     found = [v for v in found if v.counter.id not in NO_WAIT]

@@ -1,7 +1,7 @@
-"""The experiments that can be rendered: each folder with a file `passes`, by the module here that
-has its name. A further experiment is such a folder and such a module; no list names it.
+"""The experiments that can be rendered: each folder with a file `passes`, by the folder here that
+has its name. A further experiment is two such folders; no list names it.
 
-The module says what there is to see, each time as a function of a `Run`:
+The folder says what there is to see, each time as a function of a `Run`:
 PASSES: the names of its result files, each with the families of the problems in it. TABLES: the
 functions that make its tables (None where there is nothing for one), of which a terminal shows
 those named in ON_TERMINAL. FIGURES: by the file's name, a caption and the function that draws it.
@@ -13,7 +13,7 @@ highlights: sentences for the terminal and the page.
 """
 
 import argparse
-import importlib.util
+import importlib
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -69,9 +69,9 @@ def names() -> list[str]:
 
 
 def experiment(name: str) -> Any:
-    """The module that knows the experiment."""
-    if importlib.util.find_spec(f"plots.{name}") is None:
-        raise InputError(f"experiments/{name} has a file passes, but there is no plots/{name}")
+    """The folder that knows the experiment."""
+    if not Path(__file__).with_name(name).joinpath("__init__.py").exists():
+        raise InputError(f"experiments/{name} has a file passes, but there is no plots/{name}/")
     return importlib.import_module(f"plots.{name}")
 
 
@@ -154,7 +154,8 @@ def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table
         notes = [note for r in run.passes.values() for note in machine_notes(r)]
         claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
         tables.append(claims)
-    return [replace(table, banner=banner(run.first) if run.recorded else "") for table in tables]
+    said = banner(run.first) if run.recorded else ""
+    return [replace(table, experiment=name, banner=said) for table in tables]
 
 
 def figure_files(

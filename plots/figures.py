@@ -3,6 +3,7 @@
 import io
 import textwrap
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,12 +33,44 @@ METADATA = {
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, AMBER, BROWN = "#56B4E9", "#E69F00", "#8C510A"
 GREY, BLACK = "#6B6B6B", "#000000"  # for ceilings
+WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # of Paul Tol's
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
-LINES = ("-", "--", "-.", ":", "-", "--", "-.")
-SERIES = list(zip(COLOURS, "os^DvPX", LINES, strict=True))  # colour, marker and line
+MARKERS = "os^DvPX"  # where a colour is a kernel's, these tell models or other things apart
+LINES = ("-", "--", "-.", ":")
+
+# A kernel has one colour and marker in all figures. These have them by what they are: ours, the
+# baseline, what a paper or post is about, other people's, and ceilings.
+LOOKS = {
+    **dict.fromkeys(("streaming", "column_walk"), (BLUE, "o")),
+    **dict.fromkeys(("branch_tree", "tma_naive"), (ORANGE, "s")),
+    **dict.fromkeys(("shared_lut", "tma_batched"), (GREEN, "^")),
+    **dict.fromkeys(("bitsandbytes_0.47.0", "cublas_sgeam"), (PINK, "D")),
+    "bitsandbytes_0.50.2": (PINK, "v"),
+    "copy": (BLACK, "None"),
+    "copy_kernel": (BLACK, "x"),
+    "same_bytes": (GREY, "None"),
+    "read_only": (GREY, "<"),
+    "write_only": (GREY, ">"),
+}
+# The others, in the order in which they get theirs; one that is not here, by its name alone.
+OTHERS = """
+constant_lut global_lut packed_512 packed_store scalar_store shared_lut_algorithm1
+shared_lut_cooperative shared_lut_immediates shared_lut_tile512 two_launches warp_shuffle_lut
+wide_store wide_store_hints wide_store_unrolled packed_1024 packed_1024_registers
+packed_512_as_published packed_512_registers packed_512_store_each tiled_packed triton_lut
+warp_per_block weight_per_thread mojo_packed_512 mojo_packed_512_store_each mojo_tiled_2d
+mojo_warp_per_block column_walk_plain_reads column_walk_six_blocks tiled tma_swizzle
+tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma_naive
+mojo_tma_swizzle
+""".split()
+OTHER_COLOURS, OTHER_MARKERS = (SKY, AMBER, BROWN, WINE, INDIGO, OLIVE), "vPXd<>hp"
+PUBLISHED = {"color": BLACK, "markerfacecolor": "none", "markersize": 10}
+PUBLISHED_MARKERS = "*P"
 
 DEVIATES = " \u2020"  # behind a kernel's name; tables mark the best rows with *
 DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
+PAGE = 9  # inches; the height of a printed page, without its margins
+MANY_ROWS = 24  # whose names are smaller
 CAPTION_SIZE = 7.5
 CAPTION_LINE_INCHES = 0.148
 CHARACTERS_PER_INCH = 17  # of the caption's font, on average
@@ -65,12 +98,29 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def look(kernel: str) -> dict[str, Any]:
+    """Its colour, marker and line."""
+    if kernel in LOOKS:
+        colour, marker = LOOKS[kernel]
+        return {"color": colour, "marker": marker, "linestyle": "-"}
+    known = kernel in OTHERS
+    place = OTHERS.index(kernel) if known else zlib.crc32(kernel.encode("utf-8", "replace"))
+    colours, markers = len(OTHER_COLOURS), len(OTHER_MARKERS)
+    marker = OTHER_MARKERS[(place + place // colours) % markers]  # so that all pairs come
+    line = LINES[place % len(LINES)]
+    return {"color": OTHER_COLOURS[place % colours], "marker": marker, "linestyle": line}
+
+
+def colour(kernel: str) -> str:
+    return look(kernel)["color"]
+
+
 def add_caption(
     figure: Figure, results: Results, notes: Sequence[str] = (), recorded: bool = False
 ) -> None:
     """Put machine, clocks and notes at the bottom, and the recorded run's banner over them.
 
-    The figure grows by just the height that this takes.
+    The figure grows by just the height that this takes, as far as it then fits a page.
     """
     width, height = figure.get_size_inches()
     lines: list[str] = []
@@ -79,7 +129,7 @@ def add_caption(
     for paragraph in [sentence, *notes]:
         lines += textwrap.wrap(paragraph, int(width * CHARACTERS_PER_INCH))
     strip = (len(lines) + recorded) * CAPTION_LINE_INCHES + 0.16
-    height += strip
+    height = min(height + strip, PAGE)
     figure.set_size_inches(width, height)
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
@@ -111,25 +161,33 @@ def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
 
 
 def logarithmic(
-    axis: Axis, ticks: Sequence[float], text: Callable[[float], str] = "{:g}".format
+    axis: Axis, ticks: Sequence[float], label: str, text: Callable[[float], str] = "{:g}".format
 ) -> None:
-    """Marked at `ticks` alone."""
+    """Marked at `ticks` alone; the label, where the axis has one, says that it is logarithmic."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: text(value))
+    axis.set_label_text(f"{label}, logarithmic" if label else "")
 
 
 def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:
     """One kernel per row, the first at the top."""
-    axes.set_yticks(range(len(labels)), labels)
+    size = {"fontsize": 7} if len(labels) > MANY_ROWS else {}
+    axes.set_yticks(range(len(labels)), labels, **size)
     axes.set_ylim(max(len(labels), 1) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
 
 
-def mark(axes: Axes, xs: Sequence[float], ys: Sequence[float], marker: str, **look: Any) -> None:
-    """Published values: markers without a line."""
-    axes.plot(xs, ys, linestyle="none", marker=marker, zorder=5, **look)
+def mark(axes: Axes, xs: Sequence[float], ys: Sequence[float], which: int = 0, **look: Any) -> None:
+    """Published values: markers without a line; `which` where there are several sets of them."""
+    style = PUBLISHED | {"linestyle": "none", "marker": PUBLISHED_MARKERS[which], "zorder": 5}
+    axes.plot(xs, ys, **style | look)
+
+
+def explain(axes: Axes, label: str, **look: Any) -> None:
+    """A line in the legend for what is drawn in several kernels' colours."""
+    axes.plot([], [], **{"color": BLACK, "linestyle": "none", "label": label} | look)
 
 
 def write_right(axes: Axes, row: float, text: str) -> None:

@@ -16,10 +16,15 @@ from claims.stats import INTERVAL_NOTE, significant
 from plots import claim_details, console, published_numbers
 from plots.captions import banner, machine
 from plots.output import table_files, write_files
-from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
+from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values
 
-COLUMNS = [*words("claim", "verdict, and why"), *numbers("source", "ours", wrap=9)]
-COLUMNS += [Column("difference", wrap=10)]
+COLUMNS = [
+    Column("claim", "claim", **WORDS),
+    Column("verdict, and why", "verdict", **WORDS),
+    Column("source", "source", wrap=9),
+    Column("ours", "ours", wrap=9),
+    Column("difference", "difference", wrap=10),
+]
 SEVERAL = 2  # reasons that are given in full, the first and the last
 
 
@@ -40,10 +45,11 @@ def claims_table(
     """One row per claim, by source; the CSV has one per cell. `details`: the page they link to;
     the evidence of the CSV begins at the folder `seen_from`.
     """
-    rows: list[Row | Group] = []
+    groups: list[tuple[str, list[Values]]] = []
     waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
     for source, found in groupby(decisions, lambda d: d.source):
-        rows.append(Group(f"{source.author}: {source.title} ({source.reference})"))
+        rows: list[Values] = []
+        groups.append((f"{source.author}: {source.title} ({source.reference})", rows))
         for d in found:
             rows.append(claim_row(d, details))
             if d.verdict == NOT_TESTED:
@@ -59,10 +65,10 @@ def claims_table(
         "with its rows, is behind its name."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
-    return Table(name, title, COLUMNS, rows, data, notes)
+    return Table.of(name, title, COLUMNS, groups, notes, data=data)
 
 
-def claim_row(d: Decision, details: str) -> Row:
+def claim_row(d: Decision, details: str) -> Values:
     """What the claim says, and in two sentences what became of it."""
     readings = [found for found in d.readings.values() if verdict_on(found) == d.verdict]
     counted = [v for verdicts in readings for v in counted_in(verdicts)]
@@ -72,13 +78,14 @@ def claim_row(d: Decision, details: str) -> Row:
     if len(counted) == 1 and counted[0].interval:
         ours += " ({}-{})".format(*map(rounded, counted[0].interval))
     here = [v.difference_percent for v in counted if not v.elsewhere]
-    return [
-        Cell(f"{d.claim.id}: {d.claim.text}", link=details, anchor=claim_details.anchor(d)),
-        in_two_sentences(d),
-        value_range([v.cell.value for v in counted], unit, quoted),
-        ours,
-        value_range(here, "%", "{:+.1f}".format),
-    ]
+    text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
+    return {
+        "claim": Noted(d.claim.id, text=text, link=details, anchor=anchor),
+        "verdict": in_two_sentences(d),
+        "source": value_range([v.cell.value for v in counted], unit, quoted),
+        "ours": ours,
+        "difference": value_range(here, "%", "{:+.1f}".format),
+    }
 
 
 def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -176,9 +183,9 @@ def value_range(values: Sequence[float | None], unit: str, show: Callable[[float
     return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
 
 
-def csv_row(d: Decision, v: Verdict, seen_from: Path) -> dict[str, object]:
+def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     claim, test, (low, high) = d.claim, v.comparison, v.interval or (None, None)
-    found: dict[str, object] = {"source": d.source.id, "claim": claim.id, "section": claim.section}
+    found: Values = {"source": d.source.id, "claim": claim.id, "section": claim.section}
     found |= {"text": claim.text, "remark": claim.remark, "reading": test.reading}
     found |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
     found |= {"only_on": v.cell.gpu, "unit": test.unit}
@@ -203,7 +210,7 @@ def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) 
     passes: dict[str, list[str]] = {}
     for r in evidence.results.values():
         passes.setdefault("; ".join(machine(r)), []).append(f"{r.experiment}/{r.pass_name}")
-    table.provenance = [f"{', '.join(names)}: {text}." for text, names in passes.items()]
+    table.provenance = [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
     return table
 
 

@@ -1,6 +1,6 @@
 """What separates two neighbours: under a table of times, the counters that differ most."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,32 +40,22 @@ AGAIN = (
     "issue_utilisation",
 )
 RULE = (
-    "Changed most: by the largest factor, once {floor} % of the baseline's warp instructions (of "
-    "sectors and bytes: of its sectors and bytes; of rates: {percent:g} points, {threads:g} thread "
-    "or sector) is added to both numbers, so that small counts do not win. Left out are cycles, "
-    "stalls and utilisation, which follow from the time, and what says another counter again."
+    "By the largest factor, small counts aside; without cycles, stalls and utilisation, which "
+    "follow from the time."
 )
 
 
-def with_neighbours(table: Table, times: Results, variants: Iterable[str] | None = None) -> Table:
+def with_neighbours(table: Table, times: Results) -> Table:
     """The table with a note per variant; as it is where no counters of the same GPU are at hand."""
-    return replace(table, notes=[*table.notes, *neighbour_notes(times, variants)])
+    return replace(table, notes=[*table.notes, *neighbour_notes(times)])
 
 
-def neighbour_notes(times: Results, variants: Iterable[str] | None = None) -> list[str]:
-    """One sentence per variant of the family's baseline; `variants`: these alone. None of warm
-    rows: what is counted is cold.
+def neighbour_notes(times: Results) -> list[str]:
+    """One sentence per variant of the family's baseline; none of warm rows: what is counted is
+    cold.
     """
-    timed = {r.kernel for r in times.records if r.timed and not r.is_warm}
-    wanted = timed & set(variants) if variants is not None else timed
-    found = [notes_of(family, wanted) for family in by_family(times)]
-    notes = [note for notes in found for note in notes]
-    floors = {
-        "floor": FLOOR_PERCENT,
-        "percent": RATE_FLOORS["%"],
-        "threads": RATE_FLOORS["threads"],
-    }
-    return [*notes, RULE.format(**floors)] if notes else []
+    wanted = {r.kernel for r in times.records if r.timed and not r.is_warm}
+    return [note for family in by_family(times) for note in notes_of(family, wanted)]
 
 
 def notes_of(times: Results, wanted: set[str]) -> list[str]:
@@ -88,7 +78,8 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
         return []
     return [
         f"What separates a kernel from {family.baseline}: the three counters that changed most, "
-        f"{family.baseline} -> kernel, on {problem}, by {counters.name}, {whose(counters, times)}.",
+        f"{family.baseline} -> kernel, on {problem}, by {counters.name}, {whose(counters, times)}. "
+        f"{RULE}",
         *lines,
         *unknown_note(unknown(together)),
     ]

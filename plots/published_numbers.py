@@ -6,32 +6,40 @@ from itertools import groupby
 from claims.ledger import Decision, Verdict
 from claims.published import look_up
 from claims.stats import significant
-from plots.tables import NONE, Cell, Column, Group, Row, Table, numbers, words
+from plots.tables import WORDS, Column, Noted, Table, Values
 
-COLUMNS = [*words("claim", "of what"), Column("unit", align="l")]
-COLUMNS += numbers("source", "ours", "interval", "difference")
+
+def rounded(value: float) -> str:
+    return significant(value, 3)
+
+
+COLUMNS = [
+    Column("claim", "claim", **WORDS),
+    Column("of what", "of_what", **WORDS),
+    Column("unit", "unit", align="l"),
+    Column("source", "source_value", "{:g}".format),
+    Column("ours", "our_value", rounded),
+    Column("interval", ("our_low", "our_high"), lambda *ends: "-".join(map(rounded, ends))),
+    Column("difference", "difference_percent", "{:+.1f} %".format),
+    Column("verdict", "verdict", **WORDS),
+]
 
 
 def table(name: str, decisions: Sequence[Decision]) -> Table:
     """One row per number; those that nothing is compared with come last, with the reason."""
-    rows: list[Row | Group] = []
-    data: list[dict[str, object]] = []
+    groups: list[tuple[str, list[Values]]] = []
     for source, found in groupby(decisions, lambda d: d.source):
-        rows.append(Group(f"{source.author} ({source.reference}), on {source.gpu}"))
-        for d in found:
-            for v in (v for v in d.verdicts if v.cell.value is not None):
-                rows.append(row(d, v))
-                data.append(csv_row(d, v))
-        if source.without_cell:
-            rows.append(Group("Of the same, compared with nothing:"))
-        for path, why in source.without_cell.items():
-            for number, value in below(source.tables, path):
-                rows.append([number, why, "", f"{value:g}", NONE, NONE, NONE, NONE])
-                data.append(dict.fromkeys(csv_row_names()) | without(source.id, number, value, why))
-    columns = [*COLUMNS, *words("verdict")]
+        rows = [row(d, v) for d in found for v in d.verdicts if v.cell.value is not None]
+        groups.append((f"{source.author} ({source.reference}), on {source.gpu}", rows))
+        without = [
+            row_without(source.id, number, value, why)
+            for path, why in source.without_cell.items()
+            for number, value in below(source.tables, path)
+        ]
+        groups += [("Of the same, compared with nothing:", without)] * bool(source.without_cell)
     title = "All published numbers, beside ours"
     note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
-    return Table(name, title, columns, rows, data, [note])
+    return Table.of(name, title, COLUMNS, groups, [note])
 
 
 def below(tables: dict, path: str) -> list[tuple[str, float]]:
@@ -43,34 +51,18 @@ def below(tables: dict, path: str) -> list[tuple[str, float]]:
     return [pair for name in found for pair in below(tables, f"{path}/{name}")]
 
 
-def row(d: Decision, v: Verdict) -> Row:
-    ends = "{}-{}".format(*(significant(end, 3) for end in v.interval)) if v.interval else NONE
-    change = v.difference_percent
-    verdict = v.verdict.replace("_", " ")
-    return [
-        *(d.claim.id, of_what(v), v.comparison.unit, f"{v.cell.value:g}"),
-        NONE if v.ours is None else significant(v.ours, 3),
-        ends,
-        NONE if change is None else f"{change:+.1f} %",
-        Cell(f"{verdict} ({v.cell.gpu} only)" if v.elsewhere else verdict),
-    ]
+def row(d: Decision, v: Verdict) -> Values:
+    (low, high), test = v.interval or (None, None), v.comparison
+    of_what = ", ".join(filter(None, (v.cell.text, test.reading)))
+    said = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
+    found: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
+    found |= {"unit": test.unit, "source_value": v.cell.value, "our_value": v.ours}
+    found |= {"our_low": low, "our_high": high, "difference_percent": v.difference_percent}
+    return found | {"only_on": v.cell.gpu, "verdict": Noted(v.verdict, text=said), "why": v.why}
 
 
-def of_what(v: Verdict) -> str:
-    return ", ".join(filter(None, (v.cell.text, v.comparison.reading)))
-
-
-def csv_row_names() -> list[str]:
-    names = "source claim of_what unit source_value our_value our_low our_high difference_percent"
-    return [*names.split(), "only_on", "verdict", "why"]
-
-
-def csv_row(d: Decision, v: Verdict) -> dict[str, object]:
-    low, high = v.interval or (None, None)
-    values = (d.source.id, d.claim.id, of_what(v), v.comparison.unit, v.cell.value, v.ours, low)
-    values += (high, v.difference_percent, v.cell.gpu, v.verdict, v.why)
-    return dict(zip(csv_row_names(), values, strict=True))
-
-
-def without(source: str, number: str, value: float, why: str) -> dict[str, object]:
-    return {"source": source, "claim": "", "of_what": number, "source_value": value, "why": why}
+def row_without(source: str, number: str, value: float, why: str) -> Values:
+    found: Values = {"source": source, "claim": Noted("", text=number)}
+    found |= {"of_what": Noted(number, text=why), "unit": "", "source_value": value}
+    none = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "verdict")
+    return found | dict.fromkeys(none) | {"why": why}

@@ -12,6 +12,7 @@ from claims.stats import INTERVAL_NOTE, significant
 from plots import figures as draw
 
 SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does nothing else
+MILLION_WEIGHTS = (4, 8, 16, 32, 64, 128, 256)  # that axes are marked at
 BANDWIDTH_LABEL = "bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)"
 
 # Samples further from their median than so many of the widest interval, and so many percent, would
@@ -54,26 +55,18 @@ def bandwidth_curves(records: Iterable[Record], size: Callable[[Record], float])
 def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Each curve's look, in the legend's order: as the eye meets them at the right edge.
 
-    The `stressed` kernels get the first colours and the thick lines.
+    The `stressed` kernels get the thick lines.
     """
     last = {name: max(points) for name, points in series.items()}  # at the largest size
     names = sorted(series, key=lambda name: last[name], reverse=True)
     names.sort(key=lambda name: (name != COPY, name != SAME_BYTES, -last[name][1]))
-    others = [name for name in names if name not in (COPY, SAME_BYTES, *stressed)]
-    places = {name: k for k, name in enumerate([*stressed, *others])}
-    same_bytes = {"label": "same bytes, nothing else", "linewidth": 1.6, "linestyle": (0, (4, 2))}
-    found: dict[str, dict[str, Any]] = {
-        COPY: {"color": draw.BLACK, "linewidth": 2.2, "label": "copy (cudaMemcpy)"},
-        SAME_BYTES: same_bytes | {"color": draw.GREY},
-    }
-    for name, place in places.items():
-        # Past the seventh kernel colours come again, with hollow markers.
-        colour, marker, line = draw.SERIES[place % len(draw.SERIES)]
-        face = "white" if place >= len(draw.SERIES) else colour
-        look = {"color": colour, "marker": marker, "linestyle": line, "markerfacecolor": face}
-        width, height = (2, 4) if name in stressed else (1.2, 3)
-        found[name] = look | {"linewidth": width, "zorder": height, "label": name}
-    return {name: found[name] for name in names}
+    widths = {name: {"linewidth": 1.2, "zorder": 3, "label": name} for name in names}
+    for name in stressed:
+        widths[name] = {"linewidth": 2, "zorder": 4, "label": name}
+    widths[COPY] = {"linewidth": 2.2, "label": "copy (cudaMemcpy)"}
+    widths[SAME_BYTES] = {"linewidth": 1.6, "linestyle": (0, (4, 2))}
+    widths[SAME_BYTES] |= {"label": "same bytes, nothing else"}
+    return {name: draw.look(name) | widths[name] for name in names}
 
 
 def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, Any]]) -> None:
@@ -130,7 +123,7 @@ def strips(axes: Axes, records: list[Record], names: list[str]) -> bool:
         distance = [off_median(r, v) for v in r.metrics[KERNEL_TIME].samples]
         step = 0.56 / max(1, s.n - 1)
         ys = [row - 0.28 * (s.n > 1) + step * i for i in range(s.n)]
-        colour = draw.GREY if r.is_ceiling else draw.BLUE
+        colour = draw.colour(r.kernel)
         left, right = boxes[r.kernel]
         axes.barh(row, right - left, 0.74, left, color=colour, alpha=0.22, linewidth=0)
         axes.plot([0, 0], [row - 0.37, row + 0.37], color=draw.BLACK, linewidth=1.2)

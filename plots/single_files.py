@@ -14,7 +14,7 @@ from plots.captions import banner
 from plots.counter_tables import asked_for_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
 from plots.neighbours import with_neighbours
-from plots.tables import Cell, Group, Row, Table, words
+from plots.tables import WORDS, Column, Noted, Table
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -77,10 +77,21 @@ def kernel_list(files: list[Results]) -> Table:
     for record in [r for results in files for r in results.records if not r.is_ceiling]:
         if record.source_file.startswith("kernels/"):
             found.setdefault(record.kernel, record)
-    rows: list[Row | Group] = []
-    for name, record in sorted(found.items()):
-        deviates = Cell("declared deviation", (record.deviation or "",))
-        contract = deviates if record.deviation else "bit-exact"
-        rows.append([name, record.lineage, contract, record.source_file])
-    columns = words("kernel", "lineage", "contract", "source file")
-    return Table("list", f"{len(rows)} kernels", columns, rows)
+    columns = [
+        Column("kernel", "kernel", **WORDS),
+        Column("lineage", "lineage", **WORDS),
+        Column("contract", "contract", **WORDS),
+        Column("source file", "source_file", **WORDS),
+    ]
+    rows = [
+        {
+            "kernel": name,
+            "lineage": record.lineage,
+            "contract": Noted("declared deviation", (record.deviation,))
+            if record.deviation
+            else "bit-exact",
+            "source_file": record.source_file,
+        }
+        for name, record in sorted(found.items())
+    ]
+    return Table.of("list", f"{len(rows)} kernels", columns, {"": rows})

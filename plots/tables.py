@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
 class Noted:
-    """A value with what is shown beside it: footnotes, and whether it is the best of its group.
-
-    `text` is shown instead of the value, such as why there is none.
+    """A value with what is shown beside it: footnotes, whether it is the best of its group, and a
+    link. `text` is shown instead of the value, such as why there is none.
     """
 
     value: object
     notes: tuple[str, ...] = ()
     best: bool = False
     text: str = ""
+    link: str = ""  # to a file, followed in Markdown alone
+    anchor: str = ""  # of a heading in it
 
 
 # One row's values by name. All are columns of the CSV, but those whose name begins with "_".
@@ -32,7 +33,7 @@ class Column:
     """
 
     name: str
-    of: str | tuple[str, ...] = ""
+    of: str | tuple[str, ...]
     show: Callable[..., str] = str
     align: str = "r"
     wrap: int = 0  # characters that stay on a line in any case; 0: cells are never broken
@@ -45,20 +46,12 @@ class Column:
         noted = next((v for v in found if isinstance(v, Noted)), Noted(None))
         values = [plain(value) for value in found]
         text = noted.text or (NONE if None in values else self.show(*values))
-        return Cell(text, noted.notes, noted.best) if noted.notes or noted.best else text
+        cell = Cell(text, noted.notes, noted.best, noted.link, noted.anchor)
+        return text if cell == Cell(text) else cell
 
 
 def plain(value: object) -> object:
     return value.value if isinstance(value, Noted) else value
-
-
-def words(*names: str, detail: bool = False) -> list[Column]:
-    """Columns of text, whose cells may be broken."""
-    return [Column(name, detail=detail, **WORDS) for name in names]
-
-
-def numbers(*names: str, wrap: int = 0) -> list[Column]:
-    return [Column(name, wrap=wrap) for name in names]
 
 
 WORDS = {"align": "l", "wrap": 1}  # the style of a column of text, whose cells may be broken
@@ -68,13 +61,13 @@ KERNEL = Column("kernel", "kernel", **CODE)
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, the footnotes it carries, whether it is the best of its group, and a link."""
+    """What a row shows in a column: a text, and what `Noted` says of it."""
 
     text: str
     notes: tuple[str, ...] = ()
     best: bool = False
-    link: str = ""  # to a file, followed in Markdown alone
-    anchor: str = ""  # of a heading in it
+    link: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +75,16 @@ class Group:
     """A heading over the rows that follow."""
 
     text: str
+
+
+class Origin(NamedTuple):
+    """Where numbers come from."""
+
+    text: str  # without a full stop
+    command: str = ""  # that made them; too long for a printed page
+
+    def said(self, with_command: bool) -> str:
+        return f"{self.text}: {self.command}." if with_command and self.command else f"{self.text}."
 
 
 BEST = "{best}"  # in notes, where each writer says how it shows best cells
@@ -100,8 +103,9 @@ class Table:
     rows: list[Row | Group]
     data: list[Values] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    provenance: list[str] = field(default_factory=list)
+    provenance: list[Origin] = field(default_factory=list)
     banner: str = ""
+    experiment: str = ""  # that it is of
 
     @classmethod
     def of(
@@ -109,26 +113,32 @@ class Table:
         name: str,
         title: str,
         columns: Sequence[Column],
-        groups: Mapping[str, Sequence[Values]],
+        groups: Mapping[str, Sequence[Values]] | Sequence[tuple[str, Sequence[Values]]],
         notes: Iterable[str] = (),
-        provenance: Iterable[str] = (),
+        provenance: Iterable[Origin] = (),
+        data: Iterable[Values] | None = None,
     ) -> "Table":
-        """From rows under their headings ('' for none)."""
+        """From rows under their headings ('' for none); `data` where the CSV has other rows."""
+        pairs = list(groups.items() if isinstance(groups, Mapping) else groups)
         rows: list[Row | Group] = []
-        for heading, members in groups.items():
+        for heading, members in pairs:
             rows += [Group(heading)] * bool(heading)
             rows += [[column.cell(row) for column in columns] for row in members]
-        data = [row for members in groups.values() for row in members]
-        return cls(name, title, list(columns), rows, data, list(notes), unique(provenance))
+        if data is None:
+            data = (row for _, members in pairs for row in members)
+        return cls(
+            name, title, list(columns), rows, list(data), list(notes), [*dict.fromkeys(provenance)]
+        )
 
     def footnotes(self) -> list[str]:
         """Every cell's notes, each once, in reading order; the number is the index plus one."""
         found = [cell for row in self.rows if not isinstance(row, Group) for cell in row]
         return list(dict.fromkeys(n for c in found if isinstance(c, Cell) for n in c.notes))
 
-    def notes_saying(self, best: str) -> list[str]:
+    def notes_saying(self, best: str, with_commands: bool = True) -> list[str]:
         """Notes and provenance for a writer that shows best cells so: 'in bold'."""
-        return [*(note.replace(BEST, best) for note in self.notes), *self.provenance]
+        notes = [note.replace(BEST, best) for note in self.notes]
+        return [*notes, *(origin.said(with_commands) for origin in self.provenance)]
 
     def only(self, kept: Iterable[int]) -> "Table":
         """The columns of these places alone."""
@@ -143,10 +153,6 @@ class Table:
 def data_of(rows: Iterable[Values]) -> list[dict[str, object]]:
     """What the CSV has of the rows: plain values, without those that are only shown."""
     return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
-
-
-def unique(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 def cells(row: Row, footnotes: list[str]) -> Iterator[tuple[Cell, str]]:

@@ -15,7 +15,7 @@ from claims.printable import printable
 from claims.results import load
 from plots import console
 from plots.command_line import Parser, run
-from plots.counters_sass import facts_table
+from plots.counter_tables import facts_table
 from sass import cubin, kernels, outdated, tools, view
 from sass.code import measured_code, measured_codes
 from sass.facts import Facts

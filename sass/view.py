@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from claims.printable import printable, shortened
-from plots.tables import NONE, Column, Table, words
-from plots.tables import numbers as number_columns
+from plots.tables import NONE, WORDS, Column, Table
 from sass.facts import Facts
 from sass.flow import Block
 from sass.kernels import FAMILIES
@@ -26,14 +25,16 @@ def tables(facts: Facts) -> list[Table]:
     rows = []
     for base, found in groupby(measures(facts), lambda m: m.name.partition(".")[0]):
         ways = list(found)
-        rows.append([base.replace("_", " "), values_text(ways), ways[0].meaning])
-    columns = [*words("fact"), *number_columns("value"), *words("of what")]
+        meaning = ways[0].meaning
+        rows.append({"fact": base.replace("_", " "), "value": values_text(ways), "of": meaning})
+    columns = [Column("fact", "fact", **WORDS), Column("value", "value")]
+    columns.append(Column("of what", "of", **WORDS))
     note = (
         "a-b (c): a and b on the shortest and the longest way of one thread, c in all of the code, "
         "as a warp runs it whose threads between them take every way. "
         "Index: every instruction that works on a code until the table is read, or an entry chosen."
     )
-    return [Table("facts", title, columns, rows, notes=[note]), lines_table(facts)]
+    return [Table.of("facts", title, columns, {"": rows}, [note]), lines_table(facts)]
 
 
 def values_text(ways: list[Measure]) -> str:
@@ -63,13 +64,18 @@ def lines_table(facts: Facts) -> Table:
         here = [address for address, found in frames.items() if found == frame]
         index = sum(address in facts.decoding.index for address in here)
         look_ups = sum(address in facts.decoding.look_ups for address in here)
-        numbers = [str(n) if n else NONE for n in (count, index, look_ups)]
-        rows.append([place(frame), *numbers, shortened(source_line(frame))])
-    columns = [Column("line", "l"), *number_columns("instructions", "index", "look-ups", wrap=5)]
-    columns += words("source")
+        row = {"line": place(frame), "count": count, "index": index or None}
+        rows.append(row | {"look_ups": look_ups or None, "source": shortened(source_line(frame))})
+    columns = [
+        Column("line", "line", align="l"),
+        Column("instructions", "count", wrap=5),
+        Column("index", "index", wrap=5),
+        Column("look-ups", "look_ups", wrap=5),
+        Column("source", "source", **WORDS),
+    ]
     title = f"Instructions of {region_name(facts)} by the kernel's lines"
     note = "The compiler's line table: an instruction without a line counts for the one before it."
-    return Table("lines", title, columns, rows, notes=[note])
+    return Table.of("lines", title, columns, {"": rows}, [note])
 
 
 def listing(facts: Facts) -> Iterator[str]:

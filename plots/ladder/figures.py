@@ -39,9 +39,8 @@ def steps_figure(run: Run) -> Figure:
         for label in factors.get_yticklabels():
             label.set_fontsize(8)
         factors.set_title(f"{ladder} scales, over {steps[0].step.kernel}", loc="left")
-    scale_factors(panels[0][0], found["plain"] + found["nested"])
+    scale_factors(panels[:, 0], found["plain"] + found["nested"])
     panels[0][1].set_xlim(left=0)
-    panels[-1][0].set_xlabel("times as fast as the first step, logarithmic")
     panels[-1][1].set_xlabel("instructions per weight")
     draw.legend_above(figure, [axes for axes, _ in panels], columns=3, last="fastest ceiling")
     every = [rung.measured.record for steps in found.values() for rung in steps if rung.measured]
@@ -71,11 +70,11 @@ def draw_factors(axes: Axes, steps: Sequence[Rung], ceiling: tuple[str, float] |
             draw.write_right(axes, row, "no time: see the table")
             continue
         if row == 0:
-            axes.plot([1], [row], "o", color=draw.BLUE, gid=rung.step.kernel)
+            axes.plot([1], [row], "o", color=draw.BLACK, gid=rung.step.kernel)
             continue
         faster = factor >= reached
-        look = {"color": draw.BLUE, "label": "faster"}
-        look = look if faster else {"color": draw.ORANGE, "label": "slower"}
+        look = {"color": draw.GREY, "label": "faster"}
+        look = look if faster else {"color": "#B0B0B0", "label": "slower"}
         axes.barh(row, factor - reached, 0.62, reached, gid=rung.step.kernel, **look)
         axes.plot([reached, reached], [row - 1, row + 0.31], color=draw.GREY, linewidth=0.8)
         if rung.over_before is not None:
@@ -107,16 +106,15 @@ def write_factor(
         axes.annotate(f"x{value:.2f}", (low if before else high, row), **look)
 
 
-def scale_factors(axes: Axes, steps: Sequence[Rung]) -> None:
+def scale_factors(panels: Sequence[Axes], steps: Sequence[Rung]) -> None:
     """One logarithmic axis from a little below the slowest step on."""
-    found = [rung.factor for rung in steps if rung.factor]
-    ends = [
-        *found,
-        *[line.get_xdata()[0] for line in axes.lines if line.get_gid() == "ceiling"],
-        1.2,
-    ]
-    axes.set_xlim(min([*ends, 1.0]) / 1.06, max(ends) * 1.06)
-    draw.logarithmic(axes.xaxis, FACTORS)
+    lines = [line for line in panels[0].lines if line.get_gid() == "ceiling"]
+    ends = [rung.factor for rung in steps if rung.factor]
+    ends += [*(line.get_xdata()[0] for line in lines), 1.2]
+    panels[0].set_xlim(min([*ends, 1.0]) / 1.06, max(ends) * 1.06)
+    for axes in panels[:-1]:
+        draw.logarithmic(axes.xaxis, FACTORS, "")
+    draw.logarithmic(panels[-1].xaxis, FACTORS, "times as fast as the first step")
 
 
 def draw_instructions(axes: Axes, steps: Sequence[Rung]) -> None:
@@ -125,7 +123,7 @@ def draw_instructions(axes: Axes, steps: Sequence[Rung]) -> None:
         if number is None:
             draw.write_right(axes, row, "not counted")
             continue
-        axes.barh(row, number, 0.62, color=draw.SKY, gid=rung.step.kernel)
+        axes.barh(row, number, 0.62, color="#B0B0B0", gid=rung.step.kernel)
         draw.write_right(axes, row, significant(number, 3))
 
 
@@ -138,8 +136,7 @@ def sizes_figure(run: Run) -> Figure:
     figure = shared.bandwidth_figure(panels, output_mib, STRESSED)
     l2_mib = run["cold"].provenance["gpu"]["l2_bytes"] / 2**20
     for axes, records in zip(figure.axes, panels.values(), strict=True):
-        draw.logarithmic(axes.xaxis, MARKED_MIB, size_text)
-        axes.set_xlabel("size of the output")
+        draw.logarithmic(axes.xaxis, MARKED_MIB, "size of the output", size_text)
         of_all = [r.bytes_moved / (2 * r.problem["n"]) for r in records]
         if of_all:
             axes.axvline(l2_mib / max(of_all), color=draw.GREY, linestyle=":", gid="l2")

@@ -6,7 +6,7 @@ from claims.errors import InputError
 from claims.results import Record
 from claims.stats import Estimate
 from plots.bandwidth import Measured, compared, measure
-from plots.counter_values import Value, values_of
+from plots.counter_values import Value, counts_of
 from plots.experiments import Run, one_problem
 
 INSTRUCTIONS = "instructions_per_element"
@@ -72,7 +72,7 @@ def rungs(run: Run, ladder: str) -> list[Rung]:
     for i, step in enumerate(LADDERS[ladder]):
         this, launched = by_kernel.get(step.kernel), launches.find(problem, step.kernel)
         counted = counters.find(problem, step.kernel)
-        values = values_of(counters, counted, launched) if counted else {}
+        values = counts_of(counters, counted, launched) if counted else {}
         over_first = compared(found[0].measured, this) if i else None
         over_before = compared(found[-1].measured, this) if i else None
         instructions = values.get(INSTRUCTIONS), found[-1].instructions if i else None

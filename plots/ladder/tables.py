@@ -86,8 +86,7 @@ def values_of(rung: Rung, ladder: str) -> Values:
     if not row:
         found["median_us"] = Noted(None, text="not run")
     elif rung.measured.record.summary is None:
-        outcome = rung.measured.outcome
-        found["median_us"] = Noted(None, outcome.notes, text=outcome.text)
+        found["median_us"] = rung.measured.no_number
     timed = found["median_us"] is not None and not isinstance(found["median_us"], Noted)
     steps = {"_step": rung.over_before, "_total": rung.over_first if ladder == "plain" else None}
     return found | (steps if timed else {})
@@ -189,7 +188,7 @@ def sizes_table(run: Run) -> Table:
     notes = [bandwidth.GB_NOTE, bandwidth.BEST_NOTE, WARM_NOTE]
     provenance = [note for cache in HEADS for note in machine_notes(run[cache])]
     title = "Bandwidth by the size of the output, GB/s"
-    return replace(Table.of("sizes", title, columns, groups, notes, provenance), data=data)
+    return Table.of("sizes", title, columns, groups, notes, provenance, data)
 
 
 def pivoted(sizes: BySize) -> list[Values]:

@@ -15,7 +15,6 @@ from plots.experiments import Run
 from plots.puzzle.rows import COLUMNS, brief, published, puzzle_rows, wall
 
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
-POSTS_LOOKS = dict(zip(COLUMNS.values(), ((draw.ORANGE, "s"), (draw.GREEN, "^")), strict=True))
 
 
 def seconds_figure(run: Run) -> Figure:
@@ -33,11 +32,11 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
     figure = draw.new_figure(8.4, 1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     axes = figure.subplots()
-    for what, (colour, marker) in POSTS_LOOKS.items():
+    for which, what in enumerate(COLUMNS.values()):
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
         if found:
-            look = {"color": colour, "label": f"published: {what}", "gid": what}
-            draw.mark(axes, *zip(*found, strict=True), marker, **look)
+            look = {"label": f"published: {what}", "gid": what}
+            draw.mark(axes, *zip(*found, strict=True), which, **look)
     for row, m in enumerate(shown, len(gpus)):
         draw_row(axes, row, m.record)
     best = bandwidth.ceiling([m.record for m in puzzle_rows(run)])
@@ -49,8 +48,9 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
         draw.annotate_empty(axes, "no timed row", 0.15)
     labels = [m.record.kernel + draw.DEVIATES * bool(m.record.deviation) for m in shown]
     draw.kernel_rows(axes, [*(f"the post's {gpu}" for gpu in gpus), *labels])
-    axes.set_xlabel("seconds, logarithmic")
-    draw.logarithmic(axes.xaxis, SECONDS)
+    draw.logarithmic(axes.xaxis, SECONDS, "seconds")
+    draw.explain(axes, "timed as published", marker="o", markerfacecolor="white")
+    draw.explain(axes, "by graphs", marker="o")
     draw.legend_above(figure, [axes], columns=3, last="published")
     notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
     if any(m.record.deviation for m in shown):
@@ -61,13 +61,11 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
 
 
 def draw_row(axes: Axes, row: int, record: Record) -> None:
-    ways = (("timed as published", wall(record), draw.SKY, "D"),)
-    ways += (("by graphs", record.summary, draw.BLUE, "o"),)
-    for label, us, colour, marker in ways:
-        if us is None:
-            continue
-        ends = [[(us.median - us.low) / 1e6], [(us.high - us.median) / 1e6]]
-        look = {"fmt": marker, "color": colour, "capsize": 3, "markersize": 6}
-        axes.errorbar(us.median / 1e6, row, xerr=ends, label=label, **look)
+    """As published hollow, by graphs filled."""
+    look = draw.look(record.kernel) | {"linestyle": "none", "capsize": 3, "markersize": 6}
+    for us, face in ((wall(record), "white"), (record.summary, look["color"])):
+        if us is not None:
+            ends = [[(us.median - us.low) / 1e6], [(us.high - us.median) / 1e6]]
+            axes.errorbar(us.median / 1e6, row, xerr=ends, markerfacecolor=face, **look)
     if record.summary is not None:
         draw.write_right(axes, row, f"{significant(record.summary.median / 1e6)} s")

@@ -7,7 +7,7 @@ from claims.results import KERNEL_TIME, Record
 from claims.stats import INTERVAL_NOTE, gb_per_s, significant
 from plots import bandwidth
 from plots.bandwidth import Measured
-from plots.captions import machine_notes, outcome_words
+from plots.captions import machine_notes
 from plots.experiments import Run, one_problem
 from plots.puzzle.rows import (
     WARM_NOTE,
@@ -45,8 +45,8 @@ def puzzle_table(run: Run) -> Table:
     for m in rows:
         groups.setdefault(standing(run, m), []).append(values_of(m))
     title, notes = f"Unsloth's NF4 puzzle: {one_problem(results)}, {rows_gb(rows)}", notes_of(run)
-    table = Table.of("puzzle", title, COLUMNS, groups, notes, machine_notes(results))
-    return replace(table, data=[values_of(m) for m in rows])
+    data = [values_of(m) for m in rows]
+    return Table.of("puzzle", title, COLUMNS, groups, notes, machine_notes(results), data)
 
 
 def rows_gb(rows: list[Measured]) -> str:
@@ -71,8 +71,7 @@ def standing(run: Run, m: Measured) -> str:
 def values_of(m: Measured) -> Values:
     us, found, why = wall(m.record), bandwidth.values_of(m), why_no_graph(m.record)
     notes = (f"{m.record.kernel}: no time by graphs: {why}",) if why else m.outcome.notes
-    text = outcome_words(m.record) if why else m.outcome.text
-    found |= {"outcome": Noted(m.record.outcome, notes, text=text), "no_graph": why}
+    found |= {"outcome": replace(m.outcome, notes=notes), "no_graph": why}
     found |= {"gb_per_s": Noted(m.gb_s)} | bandwidth.time_values(us, "as_published_")
     gb_s = gb_per_s(m.record.bytes_moved, us).value if us else None
     graphs = Noted(None, m.marks, m.best, text=in_seconds(m.record.summary))
@@ -143,8 +142,7 @@ def mlps_table(run: Run) -> Table:
         WARM_NOTE,
     ]
     title = "One launch in each MLP of the puzzle, timed as published and by graphs"
-    table = Table.of("mlps", title, columns, {"": rows}, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of("mlps", title, columns, {"": rows}, notes, machine_notes(results), data)
 
 
 def brief_us(us: float) -> str:

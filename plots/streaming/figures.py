@@ -9,8 +9,6 @@ from plots.experiments import Run
 from plots.streaming.rows import OURS
 from plots.streaming.tables import BASES
 
-MARKED = (4, 8, 16, 32, 64, 128, 256)  # million weights
-
 
 def layers_figure(run: Run) -> Figure:
     """GB/s against the size of the layer, under the ceilings."""
@@ -20,8 +18,7 @@ def layers_figure(run: Run) -> Figure:
     }
     figure = shared.bandwidth_figure(panels, million_weights, (OURS, BASES["layers"][0]))
     for axes in figure.axes:
-        draw.logarithmic(axes.xaxis, MARKED)
-        axes.set_xlabel("million weights, logarithmic")
+        draw.logarithmic(axes.xaxis, shared.MILLION_WEIGHTS, "weights (millions)")
     notes = ["Each layer of the paper's models once. Medians; intervals: the tables."]
     draw.add_caption(figure, run["layers"], notes, run.recorded)
     return figure

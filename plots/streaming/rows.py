@@ -69,7 +69,7 @@ def time_and_speed(m: Measured | None) -> Values:
         return {"us": Noted(None, text="not run")}
     s, shares = m.record.summary, {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
     if s is None:
-        return {"us": Noted(None, m.outcome.notes, text=m.outcome.text)} | shares
+        return {"us": m.no_number} | shares
     remark = () if m.record.ranked else m.outcome.notes
     speed = Noted(m.gb_s, m.marks, text=bandwidth.gb_text(m.gb_s) if m.gb_s else "")
     return {"us": Noted(s.median, remark, text=significant(s.median)), "gb_s": speed} | shares

@@ -3,7 +3,6 @@ and the shape that is the fastest at a size.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from claims.results import Results
 from claims.stats import Estimate, ratio
@@ -26,7 +25,7 @@ from plots.streaming.rows import (
     time_and_speed,
 )
 from plots.sweeps import WINNER, winner_note, winner_values
-from plots.tables import WORDS, Column, Noted, Table, Values, numbers
+from plots.tables import WORDS, Column, Noted, Table, Values
 
 LARGE = 100_000_000  # weights from which on bandwidth alone should count
 LARGE_NESTED = 58_000_000  # weights from which on nested scales should cost nothing
@@ -123,14 +122,13 @@ def layers_table(run: Run, name: str) -> Table:
     scales = "nested scales, in one kernel" if nested else "plain scales"
     title = f"{OURS} on every layer of the paper's models: {scales}"
     shown = {text: rows for text, rows in groups.items() if rows}
-    table = Table.of(name, title, columns, shown, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of(name, title, columns, shown, notes, machine_notes(results), data)
 
 
 def over(base: Measured | None, m: Measured | None) -> Noted:
     """The speed-up; what became of the other kernel where it has no time."""
     if base is not None and not base.record.ranked:
-        return Noted(None, base.outcome.notes, text=base.outcome.text)
+        return base.no_number
     return Noted(None, text=bandwidth.over_text(compared(base, m)))
 
 
@@ -170,9 +168,8 @@ def beside(names: Iterable[str], against: str) -> list[Column]:
 def formats_table(run: Run) -> Table:
     """One row per shape and block size."""
     found = formats(run)
-    columns = [*numbers("block size"), *beside(TYPES, f"against {BLOCK_SIZE} %")]
-    columns[0] = Column("block size", "block_size")
-    columns += [Column("bf16 against fp16 %", "types", signed)]
+    columns = [Column("block size", "block_size"), *beside(TYPES, f"against {BLOCK_SIZE} %")]
+    columns.append(Column("bf16 against fp16 %", "types", signed))
     groups: dict[str, list[Values]] = {}
     for key in dict.fromkeys(key[:4] for key in found):
         row: Values = {"block_size": key[3]}
@@ -184,8 +181,7 @@ def formats_table(run: Run) -> Table:
     data = [described(m, "block_size", "output") | values_of(m) for m in found.values()]
     notes = [bandwidth.GB_NOTE, "Against: difference in GB/s. Fewer scales are fewer bytes."]
     title = f"{OURS} by block size and output type"
-    table = Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]))
-    return replace(table, data=data)
+    return Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]), data)
 
 
 def places_table(run: Run) -> Table:
@@ -208,7 +204,7 @@ def places_table(run: Run) -> Table:
     provenance = [note for end in SCALES for note in machine_notes(run[f"places{end}"])]
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
     notes = [PLACES_NOTE, bandwidth.GB_NOTE]
-    return replace(Table.of("places", title, columns, groups, notes, provenance), data=data)
+    return Table.of("places", title, columns, groups, notes, provenance, data)
 
 
 def aligned(of_shape: Key) -> Key:
@@ -256,4 +252,4 @@ def shapes_table(run: Run) -> Table:
     provenance = [note for end in SCALES for note in machine_notes(run[f"shapes{end}"])]
     title = "The fastest shape of the streaming kernel by size"
     columns += WINNER
-    return replace(Table.of("shapes", title, columns, groups, notes, provenance), data=data)
+    return Table.of("shapes", title, columns, groups, notes, provenance, data)

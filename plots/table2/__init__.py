@@ -1,7 +1,6 @@
 """Experiment table2: what there is to see of it."""
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from claims.results import COPY, Results
 from claims.stats import INTERVAL_NOTE
@@ -9,9 +8,8 @@ from plots import bandwidth
 from plots.bandwidth import measure
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.figures import add_caption
-from plots.neighbours import with_neighbours
-from plots.sample_figures import bandwidth_figure, samples_figure
+from plots.figures import add_caption, logarithmic
+from plots.sample_figures import MILLION_WEIGHTS, bandwidth_figure, samples_figure
 from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
 from plots.table2.speedup import compared_kernels, short_table, speedup_table
@@ -20,8 +18,7 @@ from plots.tables import CODE, WORDS, Column, Noted, Table
 
 def shapes_table(run: Run) -> Table:
     title, shapes = "Bandwidth per distinct shape", run["shapes"]
-    table = bandwidth.bandwidth_table(shapes, "shapes", title, compared_kernels(run)[0])
-    return with_neighbours(table, shapes)
+    return bandwidth.bandwidth_table(shapes, "shapes", title, compared_kernels(run)[0])
 
 
 def shapes_summary(run: Run) -> Table:
@@ -94,11 +91,7 @@ def shapes_figure(run: Run) -> Figure:
     panels = {"": list(shapes.records)}
     figure = bandwidth_figure(panels, lambda r: r.problem["n"] / 1e6, kernels)
     (axes,) = figure.axes
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    axes.set_xlabel("weights (millions)")
+    logarithmic(axes.xaxis, MILLION_WEIGHTS, "weights (millions)")
     add_caption(figure, shapes, recorded=run.recorded)
     return figure
 

@@ -13,11 +13,16 @@ from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
 from plots.table2 import models
-from plots.table2.speedup import by_model, compared_kernels, reading_of, rows_of, title_of
+from plots.table2.speedup import (
+    by_model,
+    compared_kernels,
+    reading_of,
+    rows_of,
+    subject_of,
+    title_of,
+)
 
 INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
-# Colour and marker of each reading of the paper's text; orange and a diamond are the paper's own.
-READINGS = ((draw.BLUE, "o"), (draw.GREEN, "s"))
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 
 
@@ -60,8 +65,7 @@ def draw_papers(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
     source, places = run.source, range(len(verdicts))
     papers = [v.cell.value for v in verdicts]
     label = f"paper ({source.gpu}, {source.fact('sm_clock_mhz')} MHz)"
-    look = {"markerfacecolor": "white", "markeredgecolor": draw.ORANGE, "markeredgewidth": 1.5}
-    draw.mark(axes, [x - 0.14 for x in places], papers, "D", label=label, gid="paper", **look)
+    draw.mark(axes, [x - 0.2 for x in places], papers, label=label, gid="paper")
     model = title_of(verdicts[0]).replace(" (", "\n(")
     axes.set_title(model if "\n" in model else model + "\n")
     axes.set_xticks(list(places), [str(v.cell.at["batch"]) for v in verdicts])
@@ -73,13 +77,12 @@ def draw_papers(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
 def draw_ours(axes: Axes, run: Run, verdicts: list[Verdict], k: int) -> None:
     """The k-th reading, at the right of each batch's place."""
     ours = [
-        (x + 0.14, Estimate(v.ours, *(v.interval or (v.ours, v.ours))))
+        (x + 0.2, Estimate(v.ours, *(v.interval or (v.ours, v.ours))))
         for x, v in enumerate(verdicts)
         if v.ours is not None
     ]
     if ours:
-        colour, marker = READINGS[k]
-        look = {"color": colour, "fmt": marker, "capsize": 3}
+        look = draw.look(subject_of(verdicts[0])) | {"linestyle": "none", "capsize": 3}
         xs, values = zip(*ours, strict=True)
         whiskers(axes, xs, values, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
     elif k == 0:
@@ -115,13 +118,15 @@ def kernels_figure(run: Run) -> Figure:
                 continue
             m, e = passes[model][kernel], found[model]
             warnings += clock_warning(m.base, m.record)
-            colour, marker, _ = draw.SERIES[k % len(draw.SERIES)]
+            colour = draw.colour(kernel)
             look = {"markerfacecolor": "white" if deviates else colour, "markersize": 4.4}
-            look |= {"fmt": marker, "color": colour, "capsize": 2, "label": model}
+            look |= {"fmt": marker_of(k), "color": colour, "capsize": 2}
             y = row + (k - (len(passes) - 1) / 2) * 0.19
             axes.errorbar(e.value, y, xerr=[[e.value - e.low], [e.high - e.value]], **look)
     if not speed_ups:
         draw.annotate_empty(axes, f"nothing to compare with {baseline}")
+    for k, model in enumerate(passes):
+        draw.explain(axes, model, marker=marker_of(k))
     draw.kernel_rows(axes, labels)
     axes.set_xlim(left=0)
     what = f"speed-up over {baseline} in dequantization per forward pass"
@@ -130,6 +135,11 @@ def kernels_figure(run: Run) -> Figure:
     notes = [INTERVAL_BARS, *first_warning(warnings)]
     draw.add_caption(figure, run["replay"], notes, run.recorded)
     return figure
+
+
+def marker_of(k: int) -> str:
+    """Of the k-th model, in the kernels' colours."""
+    return draw.MARKERS[k % len(draw.MARKERS)]
 
 
 def compared(m: Measured | None) -> Estimate | None:
@@ -143,9 +153,9 @@ def shade_papers(axes: Axes, run: Run) -> None:
     """The range of the paper's speed-ups, over all models and batches."""
     values = [v.cell.value for readings in cells_by_model(run) for v in readings[0]]
     low, high = min(values), max(values)
-    axes.axvspan(low, high, color=draw.ORANGE, alpha=0.18, linewidth=0, gid="paper")
+    axes.axvspan(low, high, color=draw.GREY, alpha=0.25, linewidth=0, gid="paper")
     text = f"paper's {compared_kernels(run)[1]}: {low:.2f}-{high:.2f}"
-    look = {"transform": axes.get_xaxis_transform(), "fontsize": 8, "color": "#A04000"}
+    look = {"transform": axes.get_xaxis_transform(), "fontsize": 8, "color": draw.GREY}
     axes.text((low + high) / 2, 1.01, text, ha="center", va="bottom", **look)
 
 
@@ -164,23 +174,21 @@ def share_figure(run: Run) -> Figure:
             points += [(p["batch"], found.estimate)] if found else []
         for k, (model, points) in enumerate(curves.items()):
             if points:
-                colour, marker, line = draw.SERIES[k % len(draw.SERIES)]
-                look = {"color": colour, "fmt": marker, "linestyle": line}
+                line = draw.LINES[k % len(draw.LINES)]
+                look = {"color": draw.colour(kernel), "fmt": marker_of(k), "linestyle": line}
                 xs, values = zip(*points, strict=True)
-                whiskers(axes, xs, values, capsize=2, label=model, **look)
+                whiskers(axes, xs, values, capsize=2, **look)
+                look |= {"color": draw.BLACK, "marker": look.pop("fmt")}
+                draw.explain(axes, model, **look)
         if not any(curves.values()):
             draw.annotate_empty(axes, "no time: see the table")
         axes.set_title(kernel)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(batches, [str(batch) for batch in batches])
-        axes.minorticks_off()
-        axes.set_xlabel("batch (sequences)")
+        draw.logarithmic(axes.xaxis, batches, "batch (sequences)")
         axes.set_xlim(min(batches, default=1) / 1.3, max(batches, default=2) * 1.3)
         axes.set_ylim(0, 100)
         axes.yaxis.set_major_locator(MultipleLocator(20))
-    look = {"markersize": 15, "markerfacecolor": "none", "markeredgecolor": draw.BLACK}
     label = f"paper, {paper.model} at batch {paper.at['batch']} ({run.source.gpu})"
-    draw.mark(panels[0], [paper.at["batch"]], [paper.value], "*", label=label, gid="paper", **look)
+    draw.mark(panels[0], [paper.at["batch"]], [paper.value], label=label, gid="paper")
     panels[0].set_ylabel("dequantization's share of\ndequantize and multiply (%)")
     draw.legend_above(figure, panels, columns=3, last="paper")
     draw.add_caption(figure, replay, [INTERVAL_BARS], run.recorded)

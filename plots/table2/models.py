@@ -1,6 +1,5 @@
 """Per model: every kernel of the replay, and dequantization's share of the work."""
 
-from dataclasses import replace
 from typing import Any
 
 from claims.published import Cell as PublishedCell
@@ -95,8 +94,7 @@ def kernels_table(run: Run) -> Table:
     title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
     notes += neighbour_notes(run["replay"])
     provenance = machine_notes(run["replay"])
-    table = Table.of("kernels", title, columns, {"": rows}, notes, provenance)
-    return replace(table, data=data)
+    return Table.of("kernels", title, columns, {"": rows}, notes, provenance, data)
 
 
 def time_and_speedup(m: Measured) -> Noted:
@@ -164,8 +162,7 @@ def share_table(run: Run) -> Table:
         f"{run.decision(SHARE_CLAIM).claim.section}, on {run.source.gpu}. {INTERVAL_NOTE}"
     ]
     title = "Dequantization's share of dequantize and multiply"
-    table = Table.of("share", title, columns, groups, notes, machine_notes(replay))
-    return replace(table, data=data)
+    return Table.of("share", title, columns, groups, notes, machine_notes(replay), data)
 
 
 def in_ms(us: float) -> str:

@@ -11,7 +11,6 @@ from plots import ledger
 from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.experiments import Run
-from plots.neighbours import neighbour_notes
 from plots.tables import NONE, WORDS, Column, Noted, Table, Values
 
 CLAIM = "kernel-speedup"
@@ -73,7 +72,7 @@ def speedup_table(run: Run) -> Table:
         f"{reading_of(found[0])}; {title_of(found[0])}": [values(run, v) for v in found]
         for found in by_model(run)
     }
-    source, subjects = run.source, list(dict.fromkeys(map(subject_of, decision.verdicts)))
+    source = run.source
     notes = [
         f"Reproduced if {decision.verdicts[0].criterion}; both readings of the paper's text are "
         "shown.",
@@ -83,7 +82,7 @@ def speedup_table(run: Run) -> Table:
         f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz. {decision.claim.remark}.",
     ]
     title = f"Table II: speed-up over {baseline} in dequantization, per forward pass"
-    notes += [*check_notes(replay), *neighbour_notes(replay, (baseline, *subjects))]
+    notes += check_notes(replay)
     return Table.of("table2", title, columns, groups, notes, machine_notes(replay))
 
 

@@ -21,8 +21,7 @@ from plots.transpose.sizes import ALIGNMENTS, alignment, left_out_note
 
 STRESSED = ("column_walk", "tma_batched")  # the fastest, and the post's
 MARKED_SIZES = tuple(4**k for k in range(4, 9))
-# Colour, marker, and how far off the row.
-LOOKS = {"CUDA": (draw.ORANGE, "D", -0.17), "Mojo": (draw.GREEN, "^", 0.17)}
+SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo
 
 
 def kernels_figure(run: Run) -> Figure:
@@ -39,7 +38,7 @@ def kernels_figure(run: Run) -> Figure:
     figure = draw.new_figure(8.4, 1.5 + 0.36 * max(3, len(rows)))
     axes = figure.subplots()
     for row, record in enumerate(rows):
-        draw_bar(axes, row, record, results.gpu)
+        draw_bar(axes, row, record)
     draw_published(axes, [r.kernel for r in rows], run)
     copy = results.find(problem["name"], COPY)
     draw_limits(axes, copy, results.peak_gb_s)
@@ -78,15 +77,14 @@ def label(record: Record) -> str:
     return f"{record.kernel}\n({remark})"
 
 
-def draw_bar(axes: Axes, row: int, record: Record, gpu: str) -> None:
+def draw_bar(axes: Axes, row: int, record: Record) -> None:
     found = record.bandwidth
     if found is None:
         return
-    is_mojo = record.origin == "compiler"
-    edge = draw.SKY if is_mojo else draw.BLUE
-    look = {"color": "white", "hatch": "////", "label": "measured, wrong on random data"}
+    edge = draw.colour(record.kernel)
+    look = {"color": "white", "hatch": "////", "label": "wrong on random data"}
     if record.ranked:
-        look = {"color": edge, "label": f"measured{' in Mojo' * is_mojo} ({gpu})"}
+        look = {"color": edge}
     gid = "measured" if record.ranked else "deviation"
     axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
     ends = [[found.value - found.low], [found.high - found.value]]
@@ -96,13 +94,13 @@ def draw_bar(axes: Axes, row: int, record: Record, gpu: str) -> None:
 
 
 def draw_published(axes: Axes, kernels: list[str], run: Run) -> None:
-    for language, values in published_gb_s(run).items():
-        colour, marker, shift = LOOKS[language]
+    for which, (language, values) in enumerate(published_gb_s(run).items()):
+        shift = SHIFTS[which]
         found = [(values[k], row + shift) for row, k in enumerate(kernels) if k in values]
         if found:
-            look = {"markersize": 8, "markerfacecolor": colour, "markeredgecolor": "white"}
-            look |= {"label": f"post, {language} ({run.source.gpu})", "gid": language}
-            draw.mark(axes, *zip(*found, strict=True), marker, **look)
+            look = {"label": f"post, {language} ({run.source.gpu})", "gid": language}
+            look["markerfacecolor"] = "white"  # on a bar
+            draw.mark(axes, *zip(*found, strict=True), which, **look)
 
 
 def draw_limits(axes: Axes, copy: Record | None, peak: float | None) -> None:
@@ -128,7 +126,6 @@ def sizes_figure(run: Run) -> Figure:
     drawn = [r.problem["rows"] for r in [r for r in records if r.timed] or records]
     for axes in figure.axes:
         axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
-        draw.logarithmic(axes.xaxis, MARKED_SIZES)
-        axes.set_xlabel("rows of the square matrix")
+        draw.logarithmic(axes.xaxis, MARKED_SIZES, "rows of the square matrix")
     draw.add_caption(figure, results, left_out_note(results), run.recorded)
     return figure

@@ -2,6 +2,7 @@
 and the kernels in Mojo beside their counterparts in CUDA.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from claims.errors import InputError
@@ -167,7 +168,7 @@ def posts_check(constant: Measured | None) -> Noted:
 def our_check(m: Measured) -> Noted:
     wrong, elements = m.record.mismatches, m.record.problem["n"]
     if m.record.outcome not in ("mismatch", "deviation_as_declared"):
-        return Noted(wrong, m.outcome.notes, text=m.outcome.text)
+        return replace(m.outcome, value=wrong)
     text = "differs" if wrong is None else f"{wrong:,} of {elements:,} wrong"
     return Noted(wrong, m.outcome.notes, text=text)
 
@@ -248,7 +249,7 @@ def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:
         "_over": found,
         **dict(zip(names, ends, strict=True)),
         "post_mojo_over_cuda": posts_ratio(run, cuda.record.kernel),
-        "outcome": Noted(r.outcome, mojo.outcome.notes, text=mojo.outcome.text),
+        "outcome": mojo.outcome,
         "reason": r.reason or r.deviation,
     }
 

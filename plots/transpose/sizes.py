@@ -10,7 +10,6 @@ from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
-from plots.neighbours import neighbour_notes
 from plots.tables import KERNEL, Column, Noted, Table, Values
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
@@ -63,12 +62,11 @@ def sizes_table(run: Run) -> Table:
     ]
     notes = [f"{bandwidth.GB_NOTE} Bytes per cycle of the SM clock: sizes.csv."]
     notes += [bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
-    notes += [*check_notes(results), *neighbour_notes(results)]
+    notes += check_notes(results)
     columns = [Column("rows", "rows")]
     columns += [Column(kernel, kernel, bandwidth.gb_text, wrap=1) for kernel in kernels]
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
-    table = Table.of("sizes", title, columns, groups, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of("sizes", title, columns, groups, notes, machine_notes(results), data)
 
 
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
@@ -131,8 +129,7 @@ def sizes_summary(run: Run) -> Table:
     notes += [f"Did not fit: {note}." for s in shown for note in did_not_fit(sizes[s])]
     notes += [NONE_NOTE, *left_out_note(results)]
     title = "Transpose of a square fp32 matrix by its number of rows: share of the copy"
-    table = Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results), data)
 
 
 def shown_speed(m: Measured) -> Noted | None:

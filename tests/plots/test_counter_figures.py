@@ -8,7 +8,7 @@ import pytest
 from looking import lines_of, text_of
 
 from plots import counters
-from plots.counter_figures import PART_COLOURS, part_colours, spread
+from plots.counters.figures import PART_COLOURS, part_colours, spread
 from plots.experiments import load_run
 from plots.figures import house_style
 

@@ -12,7 +12,7 @@ from claims.counter_table import Counter
 from claims.published import load_sources
 from plots.cli import main
 from plots.counter_values import FAMILIES, Value, change, short
-from plots.counters_divergence import counters_reading, divergence_reading
+from plots.counters.divergence import counters_reading, divergence_reading
 from plots.experiments import load_run
 
 LAYER = "28672x8192/fp16/b64"

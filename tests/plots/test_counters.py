@@ -7,7 +7,7 @@ from looking import lines_of, markdown_row, rendered, text_of
 
 from plots import counters
 from plots.cli import main
-from plots.counters_divergence import divergence_reading
+from plots.counters.divergence import divergence_reading
 from plots.experiments import CLAIM_DETAILS, load_run
 from plots.figures import house_style
 

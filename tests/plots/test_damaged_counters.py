@@ -14,9 +14,9 @@ from claims import counter_table
 from claims.counter_table import known
 from claims.errors import InputError
 from claims.results import load
-from plots.counter_figures import roofline_figure, stalls_figure
 from plots.counter_tables import asked_for_table, full_table, short_table
 from plots.counter_values import by_family
+from plots.counters.figures import roofline_figure, stalls_figure
 from plots.figures import house_style
 from plots.neighbours import neighbour_notes
 from plots.output import table_files

@@ -18,7 +18,16 @@ from claims.json_files import ROOT
 from claims.results import load
 from plots import table2
 from plots.experiments import figure_files, load_run, names
-from plots.figures import encode, house_style
+from plots.figures import (
+    LOOKS,
+    OTHERS,
+    PAGE,
+    add_caption,
+    encode,
+    house_style,
+    look,
+    new_figure,
+)
 from plots.output import write_files
 from plots.sample_figures import samples_figure
 from plots.table2.figures import speedup_figure
@@ -43,7 +52,9 @@ def test_units_on_every_axis(figures):
     units = ("(x)", "(%)", "(sequences)", "(millions)", "(GB/s, 1 GB = 1e9 bytes)")
     for name, figure in figures.items():
         for i, axes in enumerate(figure.axes):
-            assert axes.get_xlabel().endswith(units), name
+            label, ends = axes.get_xlabel(), ", logarithmic"
+            assert label.endswith(ends) == (axes.get_xscale() == "log"), name
+            assert label.removesuffix(ends).endswith(units), name
             kernels_on_y = name in ("kernels", "samples")
             if i == 0 and not kernels_on_y:
                 assert axes.get_ylabel().endswith(units), name
@@ -145,6 +156,28 @@ def test_kernels_keep_their_looks_apart(figures):
     lines = [x for x in figures["bandwidth"].axes[0].lines if x.get_marker() != "None"]
     looks = {(x.get_color(), x.get_marker(), x.get_markerfacecolor()) for x in lines}
     assert len(lines) == len(looks) == 7
+
+
+@pytest.mark.parametrize("family", ["nf4", "transpose"])
+def test_every_recorded_kernel_has_a_look_of_its_own(family):
+    counters = load(ROOT / f"data/recorded/h200/counters/{family}_counters.json")
+    kernels = {r.kernel for r in counters.records}
+    looks = {(look(k)["color"], look(k)["marker"]) for k in kernels}
+    assert len(looks) == len(kernels) > 10
+
+
+def test_a_kernel_without_a_place_has_the_same_look_each_time(figures):
+    assert "packed_512_new" not in OTHERS
+    assert look("packed_512_new") == look("packed_512_new") != look("packed_512_newer")
+    (ours,) = [x for x in figures["bandwidth"].axes[0].lines if x.get_gid() == "streaming"]
+    assert (ours.get_color(), ours.get_marker()) == LOOKS["streaming"]
+
+
+def test_no_figure_is_taller_than_a_page(run):
+    with house_style():
+        figure = new_figure(7, 30)
+        add_caption(figure, run.first, ["A note."] * 9, True)
+    assert figure.get_size_inches()[1] == PAGE
 
 
 def test_samples_mark_what_is_not_ranked(figures):
@@ -291,7 +324,7 @@ def test_png_resolution(figures):
     assert int.from_bytes(data[place : place + 4], "big") * 0.0254 >= 149.9
 
 
-def test_every_folder_with_passes_has_a_module():
+def test_every_folder_with_passes_has_one_here():
     assert {"table2", "transpose"} <= set(names())
     for name in names():
-        assert (ROOT / f"plots/{name}").exists() or (ROOT / f"plots/{name}.py").exists()
+        assert (ROOT / f"plots/{name}/__init__.py").exists()

@@ -51,8 +51,8 @@ def test_its_provenance_is_a_compilation(file):
     assert (found["instrument"], found["started"]) == ("sass", "2026-11-20T08:00:00Z")
     assert found["build"]["architectures"] == "80"
     (first, second) = machine_notes(load(file))
-    assert first.startswith("compiled by nvcc 13.0.88 for 80, not run; 2026-11-20; commit ")
-    assert second == "From sass.json: sass facts --output=x."
+    assert first.text.startswith("compiled by nvcc 13.0.88 for 80, not run; 2026-11-20; commit ")
+    assert second == ("From sass.json", "sass facts --output=x")
 
 
 def test_the_commit_may_be_given_as_to_the_programs(file, monkeypatch, tmp_path):

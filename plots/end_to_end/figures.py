@@ -1,6 +1,6 @@
 """Figures of generated text: over the batches, one panel per model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,7 +10,7 @@ from claims.end_to_end import EAGER, GRAPH, WALL_TIME
 from claims.stats import INTERVAL_NOTE, Estimate
 from plots import figures as draw
 from plots.captions import clock_warning, first_warning
-from plots.end_to_end_rows import (
+from plots.end_to_end.rows import (
     OURS,
     STEP,
     Place,
@@ -19,20 +19,24 @@ from plots.end_to_end_rows import (
     of_model,
     places,
 )
-from plots.end_to_end_tables import OVERHEAD, our_point, papers_predictions, papers_value
+from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
+from plots.tables import Values, plain
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
-PAPERS = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
+# Of one kernel in both ways.
+FACES: dict[str, dict[str, Any]] = {
+    EAGER: {"markerfacecolor": "white", "linestyle": "--"},
+    GRAPH: {},
+}
 Value = Callable[[Place], Estimate | None]
 
 
 def looks(run: Run) -> dict[str, dict[str, Any]]:
     """One for each kernel, the same in all figures."""
-    names = list(dict.fromkeys(kernel for place in places(run) for kernel in place.kernels))
-    series = zip(names, draw.SERIES * 9, strict=False)
-    return {name: {"color": c, "marker": m, "linestyle": line} for name, (c, m, line) in series}
+    names = dict.fromkeys(kernel for place in places(run) for kernel in place.kernels)
+    return {name: draw.look(name) for name in names}
 
 
 def curve(axes: Axes, shown: Sequence[Place], value: Value, **look: Any) -> None:
@@ -52,9 +56,9 @@ def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axe
     batches = sorted({place.batch for place in places(run)})
     for column, name in enumerate(names):
         grid[0][column].set_title(name)
-        grid[-1][column].set_xlabel("batch (sequences)")
     for axes in grid.flat:
-        draw.logarithmic(axes.xaxis, batches)
+        is_last = axes in grid[-1]
+        draw.logarithmic(axes.xaxis, batches, "batch (sequences)" * is_last)
         axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
     return figure, grid.tolist()
 
@@ -84,7 +88,8 @@ def figure4(run: Run) -> Figure:
     figure, grid = panels_of(run, 3, 7.4)
     styles, (baseline, subject) = looks(run), compared(run)
     for column, model in enumerate(models(run)):
-        draw.logarithmic(grid[1][column].yaxis, SECONDS)
+        is_first = column == 0
+        draw.logarithmic(grid[1][column].yaxis, SECONDS, "seconds per\ngeneration" * is_first)
         shown = of_model(run, model)
         for kernel, look in styles.items():
             values = (gain_of(baseline, kernel), seconds_of(kernel), curve_of_speed(kernel))
@@ -93,15 +98,14 @@ def figure4(run: Run) -> Figure:
                     curve(grid[row][column], shown, value, label=kernel, **look)
         grid[0][column].axhline(1, color=draw.BLACK, linewidth=1)
         for kernel, run_name in ((baseline, "baseline"), (subject, "optimized")):
-            look = PAPERS | {"markeredgecolor": styles.get(kernel, {}).get("color", draw.GREY)}
-            look |= {"label": f"paper's {kernel} ({run.source.gpu})", "gid": "paper"}
+            look = {"color": draw.colour(kernel), "gid": "paper"}
+            look |= {"label": f"paper's {kernel} ({run.source.gpu})"}
             fields = [(f"{run_name}_s",), (f"{run_name}_tokens_per_s",)]
             fields.insert(0, ("speedup", "speedup_latency") if kernel == subject else ())
             for row, names in enumerate(fields):
                 if points := papers_points(run, model, *names):
-                    draw.mark(grid[row][column], *points, "*", **look)
+                    draw.mark(grid[row][column], *points, **look)
     grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
-    grid[1][0].set_ylabel("seconds per generation,\nlogarithmic")
     grid[2][0].set_ylabel("tokens per second")
     tokens = ", ".join(str(n) for n in dict.fromkeys(p.tokens for p in places(run)))
     notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
@@ -143,9 +147,8 @@ def share_figure(run: Run) -> Figure:
         cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
         if cells:
             xs, ys = [c.at["batch"] for c in cells], [c.value for c in cells]
-            look = PAPERS | {"markeredgecolor": draw.BLACK}
             label = f"paper's baseline ({run.source.gpu})"
-            draw.mark(axes, xs, ys, "*", label=label, gid="paper", **look)
+            draw.mark(axes, xs, ys, label=label, gid="paper")
     grid[0][0].set_ylabel("dequantization's share\nof a generation (%)")
     finish(run, figure, grid, [f"Eager. {BARS}"])
     return figure
@@ -181,8 +184,8 @@ def newest_figure(run: Run) -> Figure:
     figure, grid = panels_of(run, 1, 3.4)
     for axes, model in zip(grid[0], models(run), strict=True):
         axes.axhline(1, color=draw.BLACK, linewidth=1)
-        for way, (colour, marker) in {EAGER: (draw.SKY, "o"), GRAPH: (draw.BLUE, "s")}.items():
-            look = {"color": colour, "marker": marker, "label": way}
+        for way in (EAGER, GRAPH):
+            look = draw.look(OURS) | FACES[way] | {"label": way}
             value = lambda p: p.gain(p.installed, OURS, WALL_TIME + STEP)  # noqa: E731
             curve(axes, of_model(run, model, way), value, **look)
     own = next((p.installed for p in places(run)), None) or "bitsandbytes"
@@ -196,23 +199,21 @@ def amdahl_figure(run: Run) -> Figure:
     """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
     figure = draw.new_figure(5.6, 4.4)
     axes = figure.subplots()
-    baseline, subject = compared(run)
-    ways = ((EAGER, "", draw.SKY, "o"), (GRAPH, STEP, draw.BLUE, "s"))
+    _, subject = compared(run)
     drawn: list[float] = []
-    for way, part, colour, marker in ways:
-        points = [our_point(p, baseline, subject, part)[3:] for p in places(run, way)]
-        points = [(x, y) for x, y in points if x and y]
+    for way in (EAGER, GRAPH):
+        points = both_known([our_prediction(run, place) for place in places(run, way)])
         if points:
             xs, found = zip(*points, strict=True)
             label = f"ours, {way} ({run['timing'].gpu})"
-            look = {"color": colour, "label": label, "gid": way, "fmt": marker, "capsize": 2}
+            look = draw.look(subject) | FACES[way] | {"linestyle": "none"}
+            look |= {"label": label, "gid": way, "capsize": 2}
             ends = [[y.value - y.low for y in found], [y.high - y.value for y in found]]
             axes.errorbar(xs, [y.value for y in found], yerr=ends, **look)
             drawn += [*xs, *(y.value for y in found)]
-    theirs = [(x, y.value) for *_, x, y in papers_predictions(run) if x and y]
-    look = PAPERS | {"markeredgecolor": draw.ORANGE, "gid": "paper"}
+    theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
-    draw.mark(axes, *zip(*theirs, strict=True), "*", label=label, **look)
+    draw.mark(axes, *zip(*theirs, strict=True), label=label, gid="paper")
     drawn += [value for point in theirs for value in point]
     ends = [min(drawn) - 0.05, max(drawn) + 0.05]
     axes.plot(ends, ends, color=draw.BLACK, linewidth=1, label="as predicted")
@@ -225,3 +226,8 @@ def amdahl_figure(run: Run) -> Figure:
     ]
     draw.add_caption(figure, run["timing"], notes, run.recorded)
     return figure
+
+
+def both_known(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
+    found = [(row["predicted"], plain(row["_measured"])) for row in predictions]
+    return [(predicted, measured) for predicted, measured in found if predicted and measured]

@@ -1,9 +1,6 @@
-"""Experiment ceilings: the fastest way to move so many bytes, of all forms that were swept."""
-
-from dataclasses import replace
+"""The fastest way to move so many bytes, of all forms that were swept."""
 
 from claims.results import Results
-from claims.stats import significant
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
@@ -45,8 +42,7 @@ def winners_table(run: Run) -> Table:
         "Every form at every size: the CSV file.",
     ]
     title, columns = "The fastest way to move so many bytes", [Column("output MiB", "mib"), *WINNER]
-    table = Table.of("winners", title, columns, groups, notes, machine_notes(run[PASS]))
-    return replace(table, data=data)
+    return Table.of("winners", title, columns, groups, notes, machine_notes(run[PASS]), data)
 
 
 def forms_table(run: Run) -> Table:
@@ -71,8 +67,7 @@ def forms_table(run: Run) -> Table:
         f"By size: copy %. {bandwidth.COPY_NOTE}",
     ]
     title = "The forms that are near the fastest at every size"
-    table = Table.of("forms", title, columns, groups, notes, machine_notes(run[PASS]))
-    return replace(table, data=data)
+    return Table.of("forms", title, columns, groups, notes, machine_notes(run[PASS]), data)
 
 
 def shares(found: dict[int, list[Measured]], kernel: str) -> Values:
@@ -95,24 +90,3 @@ def ranking(sizes: dict[int, list[Measured]]) -> dict[str, float]:
             found.setdefault(m.record.kernel, []).append((m.gb_s or 0) / fastest)
     means = {k: sum(s) / len(s) for k, s in found.items() if len(s) == len(sizes)}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
-
-
-def highlights(run: Run) -> list[str]:
-    """The one form of each family that does best over all sizes."""
-    lines = []
-    for family, (what, ceiling) in FAMILIES.items():
-        for kernel, mean in list(ranking(by_size(run[PASS], family)).items())[:1]:
-            record = next(r for r in run[PASS].records if r.kernel == kernel)
-            lines.append(
-                f"{what}. Best over all sizes: {kernel}, {significant(100 * mean, 3)} % of the "
-                f"fastest on average; as a line of {ceiling}'s sizes in profiling/ceilings.cu: "
-                f"{record.lineage}."
-            )
-    return lines
-
-
-PASSES = {PASS: tuple(FAMILIES)}
-TABLES = (winners_table, forms_table)
-ON_TERMINAL = ("winners", "forms")
-SHORT_TABLE = HEADLINE = None
-FIGURES: dict = {}

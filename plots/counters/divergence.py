@@ -12,10 +12,8 @@ from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured, measure
 from plots.captions import clock_warning, first_warning, machine_notes
-from plots.counter_tables import text_cell
-from plots.counter_values import FAMILIES, derived_notes
-from plots.counter_values import Values as Counts
-from plots.counter_values import values_of as counts_of
+from plots.counter_tables import Counted, shown
+from plots.counter_values import FAMILIES, Counts, counts_of, derived_notes
 from plots.experiments import Run
 from plots.tables import KERNEL, NONE, Column, Noted, Table, Values
 
@@ -65,7 +63,7 @@ def divergence_table(run: Run) -> Table:
         replace(bandwidth.INTERVAL, detail=True),
     ]
     columns += [Column("GB/s", "gb_per_s", bandwidth.gb_text)]
-    columns += [Column(f"over {EQUAL}", "_over_equal", shown, wrap=1)]
+    columns += [Column(f"over {EQUAL}", "_over_equal", times, wrap=1)]
     columns += [Column(f"{baseline} takes", "_gain", wrap=1)]
     heads = ("instr. per weight", "threads per instr.", "divergent targets")
     columns += [Column(h, name, wrap=1) for h, name in zip(heads, SHOWN, strict=True)]
@@ -88,24 +86,20 @@ def divergence_table(run: Run) -> Table:
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
-    table = Table.of(PASS, title, columns, groups, notes, machine_notes(results))
-    return replace(table, data=data)
+    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), data)
 
 
 def values_of(run: Run, data: str, m: Measured) -> Values:
-    slower, counters = over_equal(by_data(run), m.record), counts(run, m.record)
+    slower = over_equal(by_data(run), m.record)
     found = {"data": data} | bandwidth.values_of(m)
-    found |= {"outcome": Noted(m.record.outcome, m.outcome.notes, text=m.outcome.text)}
-    found |= {"gb_per_s": Noted(m.gb_s)} | bandwidth.estimate_values("over_equal", slower)
+    found |= {"outcome": m.outcome, "gb_per_s": m.gb_s}
+    found |= bandwidth.estimate_values("over_equal", slower)
     if m.record.summary:
-        gain = shown(m.ratio) if m.ratio else NONE
+        gain = times(m.ratio) if m.ratio else NONE
         found |= {"_over_equal": slower}
         found |= {"_gain": Noted(None, clock_warning(m.base, m.record), text=gain)}
-    for name in SHOWN:
-        value = counters.get(name)
-        shown_value = text_cell(value) if value else None
-        found[name] = value and Noted(value.number, shown_value.notes, text=shown_value.text)
-    return found
+    counted = Counted(m.record, None, counts(run, m.record), None)
+    return found | {name: shown(counted, name) for name in SHOWN}
 
 
 def counts(run: Run, record: Record) -> Counts:
@@ -125,7 +119,7 @@ def over_equal(found: ByData, record: Record) -> Estimate | None:
     return ratio(record.times, reference.record.times)
 
 
-def shown(found: Estimate) -> str:
+def times(found: Estimate) -> str:
     return f"{found.value:.2f}" if found.differs_from_one else "no difference seen"
 
 
@@ -179,7 +173,7 @@ def divergence_figure(run: Run) -> Figure:
     warnings: list[str] = []
     width = 0.8 / max(1, len(kernels))
     for k, kernel in enumerate(kernels):
-        colour = draw.SERIES[k % len(draw.SERIES)][0]
+        colour = draw.colour(kernel)
         for place, (data, rows) in enumerate(found.items()):
             m = rows.get(kernel)
             if m is None or not m.record.ranked:

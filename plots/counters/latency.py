@@ -9,7 +9,7 @@ from plots import figures as draw
 from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.experiments import Run
 from plots.ledger import spell
-from plots.tables import KERNEL, NONE, Cell, Group, Row, Table, numbers, words
+from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
 PASS = METRIC = "latency"
 CLAIM = "latency-12-15"
@@ -24,6 +24,7 @@ STORES = (
     "thread can store again. shared_store_to_load is a store and the load that reads it back."
 )
 CHANGED = "Its first part was changed when the numbers were known."
+CYCLES = [digit * power for power in (1, 10, 100, 1000) for digit in (1, 2, 5)]  # marked
 PLACES = (
     "global_l2_one_line stays in one line, another in each sample, so that its interval shows how "
     "far lines lie from the SM; global_l2 averages over them. global_dram enters another 2 MiB "
@@ -46,52 +47,49 @@ def published(run: Run) -> dict[str, float]:
 def latency_table(run: Run) -> Table:
     """One row per memory, then the ratios that the claim is about."""
     results, decision = run[PASS], run.decision(CLAIM)
-    columns = [KERNEL, *words("one step", detail=True)]
-    columns += numbers(f"paper ({run.source.gpu})", "ours (interval)", "difference", "ns", wrap=1)
-    columns += words("verdict")
-    rows: list[Row | Group] = [Group("Cycles per step")]
-    rows += [cycles_row(run, record) for record in results.records]
-    rows += [Group("Ratios of cycles"), *(ratio_row(v) for v in decision.verdicts)]
-    data = [csv_row(run, record) for record in results.records]
+    columns = [
+        KERNEL,
+        Column("one step", "what", detail=True, **WORDS),
+        Column(f"paper ({run.source.gpu})", "paper_cycles", "{:g}".format, wrap=1),
+        Column("ours (interval)", "median_cycles", wrap=1),
+        Column("difference", "_difference", "{:+.0f} %".format, wrap=1),
+        Column("ns", "_ns", lambda ns: significant(ns, 3), wrap=1),
+        Column("verdict", "_verdict", spell, **WORDS),
+    ]
+    rows = [cycles_row(run, record) for record in results.records]
+    groups = {"Cycles per step": rows, "Ratios of cycles": list(map(ratio_row, decision.verdicts))}
     steps = max(record.problem["timed_steps"] for record in results.records)
     notes = [METHOD.format(steps=steps), STORES, PLACES]
     notes.append(f"ns: at the SM clock seen with the samples. {INTERVAL_NOTE}")
     notes.append(f"Reproduced if {decision.verdicts[0].criterion}. {CHANGED}")
     title = "Latency of memory, by one dependent access after another"
-    return Table(PASS, title, columns, rows, data, notes, machine_notes(results))
+    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), rows)
 
 
-def cycles_row(run: Run, record: Record) -> list[Cell | str]:
+def cycles_row(run: Run, record: Record) -> Values:
     s, paper = cycles(record), published(run).get(record.kernel)
-    quoted = NONE if paper is None else f"{paper:g}"
-    if s is None:
-        why = Cell(outcome_words(record), outcome_notes(run[PASS], record))
-        return [record.kernel, record.problem["what"], quoted, why, NONE, NONE, NONE]
-    ours = f"{s.median:.1f} ({s.low:.1f}-{s.high:.1f})"
-    change = NONE if paper is None else f"{difference_percent(s.median, paper):+.0f} %"
-    ns = significant(1e3 * s.median / record.sm_mhz, 3) if record.sm_mhz else NONE
-    return [record.kernel, record.problem["what"], quoted, ours, change, ns, NONE]
-
-
-def ratio_row(v: Verdict) -> list[Cell | str]:
-    paper = NONE if v.cell.value is None else f"{v.cell.value:.1f}"
-    ours = NONE if v.ours is None else f"{v.ours:.2f}"
-    ours += " ({:.2f}-{:.2f})".format(*v.interval) if v.interval else ""
-    change = NONE if v.difference_percent is None else f"{v.difference_percent:+.0f} %"
-    what = "{slow} / {fast}".format(**v.cell.at)
-    return [what, NONE, paper, ours, change, NONE, Cell(spell(v.verdict), (v.reason,))]
-
-
-def csv_row(run: Run, record: Record) -> dict[str, object]:
-    s = cycles(record)
-    found: dict[str, object] = {"kernel": record.kernel, "what": record.problem["what"]}
+    found: Values = {"kernel": record.kernel, "what": record.problem["what"]}
     found |= {"outcome": record.outcome, "reason": record.reason}
     values = (s.median, s.low, s.high, s.min, s.max, s.n) if s else (None,) * 6
     names = ("median", "low", "high", "min", "max")
     found |= dict(zip([*(f"{name}_cycles" for name in names), "n"], values, strict=True))
-    found |= {"paper_cycles": published(run).get(record.kernel), "sm_mhz": record.sm_mhz}
-    places = ("nodes", "memory_bytes", "timed_steps")
-    return found | {name: record.problem.get(name) for name in places}
+    found |= {"paper_cycles": paper, "sm_mhz": record.sm_mhz}
+    found |= {name: record.problem.get(name) for name in ("nodes", "memory_bytes", "timed_steps")}
+    if s is None:
+        notes = outcome_notes(run[PASS], record)
+        return found | {"median_cycles": Noted(None, notes, text=outcome_words(record))}
+    found["median_cycles"] = Noted(s.median, text=f"{s.median:.1f} ({s.low:.1f}-{s.high:.1f})")
+    found["_difference"] = None if paper is None else difference_percent(s.median, paper)
+    return found | {"_ns": 1e3 * s.median / record.sm_mhz if record.sm_mhz else None}
+
+
+def ratio_row(v: Verdict) -> Values:
+    ours = NONE if v.ours is None else f"{v.ours:.2f}"
+    ours += " ({:.2f}-{:.2f})".format(*v.interval) if v.interval else ""
+    paper = None if v.cell.value is None else Noted(v.cell.value, text=f"{v.cell.value:.1f}")
+    found: Values = {"kernel": "{slow} / {fast}".format(**v.cell.at), "paper_cycles": paper}
+    found |= {"median_cycles": Noted(v.ours, text=ours), "_difference": v.difference_percent}
+    return found | {"_verdict": Noted(v.verdict, (v.reason,))}
 
 
 def latency_figure(run: Run) -> Figure:
@@ -108,20 +106,12 @@ def latency_figure(run: Run) -> Figure:
         (value, row) for row, (r, _) in enumerate(timed) if (value := published(run).get(r.kernel))
     ]
     if papers:
-        look = {
-            "markerfacecolor": "none",
-            "markersize": 11,
-            "markeredgecolor": draw.ORANGE,
-            "gid": "paper",
-        }
-        draw.mark(axes, *zip(*papers, strict=True), "D", label=f"paper ({run.source.gpu})", **look)
-    if timed:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    else:
+        label = f"paper ({run.source.gpu})"
+        draw.mark(axes, *zip(*papers, strict=True), label=label, gid="paper")
+    if not timed:
         draw.annotate_empty(axes, "no row was measured: see the table")
     draw.kernel_rows(axes, [r.kernel for r, _ in timed])
-    axes.set_xlabel("cycles per step")
+    draw.logarithmic(axes.xaxis, CYCLES, "cycles per step")
     draw.legend_above(figure, [axes], last="paper")
     draw.add_caption(figure, run[PASS], [STORES, INTERVAL_NOTE], run.recorded)
     return figure

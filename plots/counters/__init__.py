@@ -3,17 +3,15 @@
 from matplotlib.figure import Figure
 
 from claims.code import differing
-from plots.counter_figures import instructions_figure, roofline_figure, stalls_figure
-from plots.counter_tables import full_table, on_largest, short_table
-from plots.counters_divergence import (
+from plots.counter_tables import facts_table, full_table, on_largest, short_table
+from plots.counters.divergence import (
     compared_kernels,
     divergence_figure,
     divergence_reading,
     divergence_table,
 )
-from plots.counters_latency import latency_figure, latency_table
-from plots.counters_sass import PASS as SASS
-from plots.counters_sass import facts_table
+from plots.counters.figures import instructions_figure, roofline_figure, stalls_figure
+from plots.counters.latency import latency_figure, latency_table
 from plots.experiments import Run
 from plots.neighbours import rows_of_both
 from plots.tables import Table
@@ -23,9 +21,9 @@ TRANSPOSE = "Why transposes differ: counters"
 
 
 def sass_table(run: Run) -> Table:
-    table, counted = facts_table(run[SASS]), run["nf4_counters"]
-    kernels = {r.kernel for r in run[SASS].records}
-    if why := differing(rows_of_both(kernels, counted, run["transpose_counters"], run[SASS])):
+    table, counted = facts_table(run["sass"]), run["nf4_counters"]
+    kernels = {r.kernel for r in run["sass"].records}
+    if why := differing(rows_of_both(kernels, counted, run["transpose_counters"], run["sass"])):
         table.notes.append(f"Not of the code that ran: {why}.")
     return table
 

@@ -24,7 +24,7 @@ Families = dict[str, tuple[Results, Results, *tuple[Results, ...]]]
 Parts = dict[str, float]  # of one bar, by what it is
 
 # Of the parts that are told apart; the rest is 'other'. Beyond the seven of all figures Paul Tol's.
-PART_COLOURS = (*draw.COLOURS, "#F0E442", "#882255", "#44AA99")
+PART_COLOURS = (*draw.COLOURS, "#F0E442", draw.WINE, "#44AA99")
 LEAST_SHARE = 0.01  # of a bar; less is not seen
 OTHER = "other"
 SCHEDULERS = 4  # of an SM, each issues one warp instruction per cycle (Volta and newer)
@@ -90,8 +90,8 @@ def bars_figure(
     found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
     colours = part_colours([bar for bars in found.values() for bar in bars])
     lengths = [max(3, len(rows)) for rows in panels.values()]
-    figure = draw.new_figure(8, 1.5 * len(panels) + 0.24 * sum(lengths))
-    all_axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=lengths)[:, 0]
+    figure = draw.new_figure(1 + 4.5 * len(panels), 1.4 + 0.19 * max(lengths))
+    all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
         bars = [gathered(bar, colours) for bar in found[title]]
         stack(axes, rows, bars, colours)
@@ -184,7 +184,7 @@ def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
         xs = [limit / 1e9 / top * 0.9 * 1.005**k for k in range(2000)]
         xs = [x for x in xs if x <= right] or [right]
         ys = [limit / 1e9 / x for x in xs]
-        look = {"color": draw.ORANGE, "linestyle": "--", "gid": "issue"}
+        look = {"color": draw.GREY, "linestyle": "--", "gid": "issue"}
         axes.plot(xs, ys, label="issue limit", **look)
         notes.append(
             f"Issue limit: {sms} SMs x {SCHEDULERS} warp instructions per cycle x {mhz:.0f} MHz, "
@@ -225,10 +225,10 @@ def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]], ste
     top = axes.get_ylim()[1]
     ordered = sorted(points.items(), key=lambda item: item[1][1])
     heights = spread([y / top for _, (_, y, _) in ordered], step)
-    for i, ((kernel, (x, y, c)), height) in enumerate(zip(ordered, heights, strict=True)):
-        colour, marker, _ = draw.SERIES[i % len(draw.SERIES)]
-        face = "white" if c.record.deviates or i >= len(draw.SERIES) else colour
-        look = {"color": colour, "marker": marker, "markerfacecolor": face, "linestyle": "none"}
+    for (kernel, (x, y, c)), height in zip(ordered, heights, strict=True):
+        look = draw.look(kernel) | {"linestyle": "none"}
+        colour = look["color"]
+        look |= {"markerfacecolor": "white" if c.record.deviates else colour}
         axes.plot([x], [y], gid=kernel, zorder=4, **look)
         line = {"arrowstyle": "-", "color": draw.GREY, "linewidth": 0.5, "relpos": (0, 0.5)}
         line |= {"shrinkA": 0, "shrinkB": 3}

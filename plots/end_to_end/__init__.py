@@ -1,10 +1,9 @@
 """Experiment end_to_end: what there is to see of it."""
 
 from claims.end_to_end import GRAPH, WALL_TIME
-from plots import end_to_end_figures as figures
-from plots import end_to_end_tables as tables
-from plots.end_to_end_rows import OURS, STEP, compared, places
-from plots.end_to_end_steps import newest, steps
+from plots.end_to_end import figures, tables
+from plots.end_to_end.rows import OURS, STEP, compared, places
+from plots.end_to_end.steps import newest, steps
 from plots.experiments import Run
 
 

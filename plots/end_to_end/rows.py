@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claims.end_to_end import EAGER, INSTALLED, NOTHING, WALL_TIME, amdahl, percent_of
+from claims.end_to_end import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME, amdahl, percent_of
 from claims.errors import InputError
 from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
 from claims.stats import Estimate, Summary, ratio, share_percent
@@ -145,3 +145,13 @@ def compared(run: Run) -> tuple[str, str]:
     """The baseline and the paper's kernel, as the claim on Figure 4 names them."""
     arguments = run.decision("end-to-end").claim.arguments
     return arguments["baseline"], arguments["subject"]
+
+
+def both(run: Run, eager: Place) -> list[Place]:
+    """The place, and the same in a graph where there is one."""
+    return [eager, *[p for p in places(run, GRAPH) if p.at == eager.at][:1]]
+
+
+def scaled(found: Summary | None, us: float) -> float | None:
+    """A median in units of so many microseconds."""
+    return found and found.median / us
