@@ -79,24 +79,16 @@ def whole(table: Table, lines: list[list[str]], in_parts: bool) -> list[int]:
     ]
 
 
-def column_widths(
-    table: Table,
-    heads: list[str],
-    body: list[list[str]],
-    width: int = WIDTH,
-    least: int | None = NARROWEST,
-) -> list[int]:
-    """Natural widths; the widest of the columns that may wrap give way until the line fits: to the
-    longest words, then to `least`, where words are broken.
-    """
+def column_widths(table: Table, heads: list[str], body: list[list[str]]) -> list[int]:
+    """Natural widths; the widest of the columns that may wrap give way until the line fits."""
     widths = []
     for i, head in enumerate(heads):
         words = max(len(word) for word in head.split(" "))
         widths.append(max([words, *(len(row[i]) for row in body)]))
-    limit = width - len(GAP) * (len(widths) - 1)
+    limit = WIDTH - len(GAP) * (len(widths) - 1)
     lines = [heads, *body]
-    at_last = [] if least is None else [[least] * len(heads)]
-    for floors in (whole(table, lines, False), whole(table, lines, True), *at_last):
+    narrowest = [NARROWEST] * len(heads)  # at last, anything is broken
+    for floors in (whole(table, lines, False), whole(table, lines, True), narrowest):
         while sum(widths) > limit:
             wide = [i for i, c in enumerate(table.columns) if c.wrap and widths[i] > floors[i]]
             if not wide:

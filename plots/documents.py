@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from claims.printable import escaped
-from plots.console import GAP, column_widths, console_row
+from plots.console import GAP, console_row, whole
 from plots.tables import Cell, Column, Group, Table, cells, data_of
 
 LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in the line of an article, and less
@@ -23,6 +23,7 @@ LATEX |= {"\u201c": r"\textquotedblleft{}", "\u201d": r"\textquotedblright{}"}
 LATEX |= {"\u2020": r"\textdagger{}", "\u2022": r"\textbullet{}", "\u2212": "$-$"}
 LATEX |= {"\u00d7": r"$\times$", "\u2264": r"$\leq$", "\u2265": r"$\geq$", "\u2248": r"$\approx$"}
 LATEX |= {c: f"{{{c}}}" for c in "[]*"}  # behind \\ at the end of a row, they would be its options
+BREAKS = re.compile("([_/]|(?<=[a-z])-)")  # behind which LaTeX breaks a word
 # What a spreadsheet calculates, or runs, unless an apostrophe stands before it.
 FORMULA = "(?=[=+@\uff1d\uff0b\uff0d\uff20-])"
 LATIN_1 = 255  # beyond it, few characters are known to every LaTeX
@@ -110,16 +111,23 @@ def label(name: str) -> str:
 
 
 def latex_layout(table: Table, footnotes: list[str]) -> tuple[str, list[float]]:
-    """The largest font that breaks no number, and each column's part of the line."""
+    """The largest font that breaks no word, and each column's part of the line: what its longest
+    word needs, and of the rest the more, the longer its texts.
+    """
     # Counted in letters as wide as a digit: capitals, m and w are wider.
     heads = [re.sub("([A-Zmw])", r"\1\1", column.name) for column in table.columns]
     body = [console_row(row, footnotes) for row in table.rows if not isinstance(row, Group)]
-    heads, *body = [[re.sub("([_/])", r"\1 ", text) for text in row] for row in [heads, *body]]
+    heads, *body = [[BREAKS.sub(r"\1 ", text) for text in row] for row in (heads, *body)]
+    least = whole(table, [heads, *body], in_parts=True)
+    texts = [max([w, *(len(row[i]) for row in body)]) for i, w in enumerate(least)]
+    least = [w if c.wrap else t for c, w, t in zip(table.columns, least, texts, strict=True)]
     for font, line in LATEX_FONTS.items():  # noqa: B007
-        widths = column_widths(table, heads, body, line, None)
-        if sum(widths) + len(GAP) * (len(widths) - 1) <= line:
+        rest = line - len(GAP) * (len(least) - 1) - sum(least)
+        if rest >= 0:
             break
-    needed = [width + 1.5 for width in widths]  # with the space between columns
+    longer = [text - width for text, width in zip(texts, least, strict=True)]
+    part = min(1.0, max(0, rest) / max(1, sum(longer)))
+    needed = [width + part * more + 1.5 for width, more in zip(least, longer, strict=True)]
     return font, [0.999 * width / sum(needed) for width in needed]
 
 

@@ -125,6 +125,7 @@ def test_every_claim_with_its_text_and_why_in_markdown_terminal_and_latex(record
     rows = ledger_rows(recorded["claims.md"])
     assert len(rows) == len(waiting())
     terminal = "".join(recorded["claims.txt"].split())
+    latex = recorded["claims.tex"].replace(r"\allowbreak{}", "")
     for (_, claim), row in zip(waiting(), rows, strict=True):
         assert plain(row[0]) == f"{claim.id}: {claim.text}"
         remark = f" {claim.remark}." if claim.remark else ""
@@ -133,9 +134,9 @@ def test_every_claim_with_its_text_and_why_in_markdown_terminal_and_latex(record
         verdict = re.split("[:,]| in ", why.removesuffix(remark))[0].lower()
         assert verdict in map(spell, VERDICTS), claim.id
         assert ":" in why.removesuffix(remark), claim.id  # a reason follows the verdict
-        assert latex_escape(f"{claim.id}: {claim.text}") in recorded["claims.tex"]
+        assert latex_escape(f"{claim.id}: {claim.text}") in latex
         for text in (why, *map(plain, row[2:])):
-            assert latex_escape(text) in recorded["claims.tex"], claim.id
+            assert latex_escape(text) in latex, claim.id
         wrapped = "".join(f"{claim.id}:".split())
         assert wrapped in terminal, claim.id
     head = ["claim", "verdict, and why", "source", "ours", "difference"]
