@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERSION
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 # What was given by another name would be of no effect.
@@ -18,6 +18,7 @@ ifneq ($(UNKNOWN),)
 endif
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
 override QUICK := $(filter-out 0 no off false,$(QUICK))
+override VERBOSE := $(filter-out 0 no off false,$(VERBOSE))
 # A folder whose name begins with a hyphen is no option.
 folder = $(if $(filter -%,$(firstword $1)),./)$1
 override RESULTS := $(call folder,$(or $(RESULTS),results))
@@ -59,7 +60,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9_-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
-	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum"
+	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1"
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
 

@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--results", help="folder of its result files", **folder)
     p.add_argument("--output", help="folder for tables and figures", **folder)
     p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
+    p.add_argument("--verbose", action="store_true", help="show the main tables too")
     p.set_defaults(run=experiments.render)
 
     p = commands.add_parser("claims", help="decide every claim from all result files there are")

@@ -17,7 +17,7 @@ from plots.captions import banner, in_words, machine
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_code, markdown_escape, markdown_link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
-from plots.ledger import count_line, machine_table, verdict_sentence
+from plots.ledger import count_line, headline, machine_table
 from plots.output import write_files
 
 BEGIN = re.compile(r"^<!-- begin generated: (\S+) -->\n", re.MULTILINE)
@@ -155,7 +155,7 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
                     on = markdown_escape("; ".join(machine(shown.first)))
                     parts.append(f"{title} <sub>{on}.</sub>\n{rows}")
                     d = shown.decision(experiment(name).HEADLINE)
-                    said = f"{d.claim.text}: {verdict_sentence(d)}."
+                    said = headline(d)
                     parts.append(markdown_escape(said[0].upper() + said[1:]) + "\n")
                 path = relative(found.folder / name / "README.md", seen_from)
                 links.append(markdown_link(f"every table and figure of {name}", path))

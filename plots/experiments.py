@@ -31,10 +31,11 @@ from claims.results import Results, load
 from plots import claim_details, console
 from plots.captions import banner, commit, driver, machine_notes
 from plots.figures import FORMATS, encode, house_style
-from plots.ledger import claims_table, count_line
+from plots.ledger import claims_table, count_line, headline
 from plots.output import table_files, write_files
 from plots.tables import Table
 
+FINDINGS = 3  # sentences on the terminal
 CLAIM_DETAILS = "claim-details.md"
 
 
@@ -171,7 +172,9 @@ def figure_files(
 
 
 def render(args: argparse.Namespace) -> int:
-    """Every table and figure to a folder, the main ones to the terminal too."""
+    """Every table and figure to a folder; what they come to on the terminal, in about ten lines, or
+    with the main tables.
+    """
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)
     files = table_files(tables, args.output) | figure_files(args.name, run, args.output)
@@ -180,8 +183,13 @@ def render(args: argparse.Namespace) -> int:
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
     write_files(files)
     parts = [console.box(banner(run.first))] if run.recorded else []
-    parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
-    lines = [*module.highlights(run), *closing_lines(run, args.output)]
+    lines = [headline(run.decision(module.HEADLINE))] if module.HEADLINE else []
+    if args.verbose:
+        parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
+    lines += module.highlights(run)[: None if args.verbose else FINDINGS]
+    lines += closing_lines(run, args.output)
+    if not args.verbose:
+        lines[-1] += " (VERBOSE=1 shows the tables here)"
     parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
     sys.stdout.write("\n".join(parts) + "\n")
     return 0

@@ -100,6 +100,11 @@ def in_two_sentences(d: Decision) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}.{remark}"
 
 
+def headline(d: Decision) -> str:
+    """What is claimed, and what became of it."""
+    return f"{d.claim.text}: {verdict_sentence(d)}."
+
+
 def verdict_sentence(d: Decision) -> str:
     """The verdict in every reading of the claim, and why; without a full stop."""
     said: dict[str, list[str]] = {}  # what became of it -> the readings of which that holds

@@ -11,6 +11,8 @@ from plots.experiments import CLAIM_DETAILS, all_tables, load_run
 from plots.output import WRITERS
 
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")
+# Behind an experiment's name: what a recorded run in the folder run comes to, its tables too.
+IN_FULL = ("--results", "run", "--output", "out", "--recorded", "--verbose")
 BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
 
 

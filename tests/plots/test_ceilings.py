@@ -3,7 +3,7 @@
 import ceilings_fixtures
 import made
 import pytest
-from looking import BANNER, markdown_row, rendered
+from looking import BANNER, IN_FULL, markdown_row, rendered
 
 from plots import ceilings
 from plots.cli import main
@@ -35,7 +35,7 @@ def test_render(write, capsys, monkeypatch, tmp_path):
     sizes = ceilings_fixtures.ALL_SIZES_MIB
     write("run", ceilings_fixtures.sweep(sizes))
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "ceilings", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "ceilings", *IN_FULL]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100

@@ -68,7 +68,7 @@ def test_golden(texts, golden, name):
 def test_render(passes, write, capsys, monkeypatch, tmp_path):
     write("run", *passes.values())
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "counters", "--results", "run", "--output", "out"]) == 0
+    assert main(["render", "counters", "--results", "run", "--output", "out", "--verbose"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100
     for title in (

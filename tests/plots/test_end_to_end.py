@@ -5,7 +5,7 @@ import copy
 import end_to_end_fixtures
 import made
 import pytest
-from looking import BANNER, lines_of, look, markdown_row, rendered, text_of
+from looking import BANNER, IN_FULL, lines_of, look, markdown_row, rendered, text_of
 
 from plots import end_to_end
 from plots.cli import main
@@ -69,7 +69,7 @@ def test_every_table_in_every_format_can_be_read(texts, tmp_path):
 def test_render(passes, write, capsys, monkeypatch, tmp_path):
     write("run", *passes)
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "end_to_end", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "end_to_end", *IN_FULL]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100

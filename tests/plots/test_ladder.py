@@ -5,7 +5,7 @@ import re
 import ladder_fixtures
 import made
 import pytest
-from looking import BANNER, line, lines_of, markdown_row, rendered, text_of
+from looking import BANNER, IN_FULL, line, lines_of, markdown_row, rendered, text_of
 
 from claims.errors import InputError
 from claims.json_files import ROOT
@@ -54,7 +54,7 @@ def test_golden(texts, golden, name):
 def test_render(passes, write, capsys, monkeypatch, tmp_path):
     write("run", *passes.values())
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "ladder", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "ladder", *IN_FULL]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100

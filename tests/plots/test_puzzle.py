@@ -6,7 +6,7 @@ import made
 import puzzle_fixtures
 import pytest
 import streaming_fixtures
-from looking import BANNER, lines_of, markdown_row, rendered, text_of
+from looking import BANNER, IN_FULL, lines_of, markdown_row, rendered, text_of
 
 from plots import puzzle
 from plots.cli import main
@@ -46,7 +46,7 @@ def test_what_was_not_measured_is_no_wrong_output(mlps, write, capsys, monkeypat
     made.fail(row(mlps, "shared_lut"), "not_measured", "CUPTI dropped 3 records")
     write("run", mlps)
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "puzzle", "--results", "run", "--output", "out"]) == 0
+    assert main(["render", "puzzle", "--results", "run", "--output", "out", "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "WRONG OUTPUT, hence no time: broken_lut (1 rows)." in text
     line = "NOT MEASURED, by no fault of the kernel; run again: shared_lut (1 rows)."
@@ -62,7 +62,7 @@ def test_golden(texts, golden, name):
 def test_render(mlps, write, capsys, monkeypatch, tmp_path):
     write("run", mlps)
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "puzzle", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "puzzle", *IN_FULL]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100

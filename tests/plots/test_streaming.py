@@ -3,7 +3,7 @@
 import made
 import pytest
 import streaming_fixtures
-from looking import BANNER, line, lines_of, look, markdown_row, rendered, text_of
+from looking import BANNER, IN_FULL, line, lines_of, look, markdown_row, rendered, text_of
 
 from claims.errors import InputError
 from claims.json_files import ROOT
@@ -58,7 +58,7 @@ def test_golden(texts, golden, name):
 def test_render(write, capsys, monkeypatch, tmp_path, peers):
     write("run", *streaming_fixtures.whole_run(peers).values())
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "streaming", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "streaming", *IN_FULL]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100

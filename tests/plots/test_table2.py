@@ -3,7 +3,7 @@
 import fixtures
 import made
 import pytest
-from looking import BANNER, line, markdown_row, rendered
+from looking import BANNER, IN_FULL, line, markdown_row, rendered
 
 from claims.published import load_sources
 from plots import table2
@@ -31,7 +31,7 @@ def test_golden(texts, golden, name):
 def test_render(replay, shapes, write, capsys, monkeypatch, tmp_path):
     write("run", replay, shapes)
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "table2", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "table2", *IN_FULL]) == 0
     text = capsys.readouterr().out
     bearing = [c for s in load_sources() for c in s.claims if "table2" in c.experiments]
     assert text.splitlines()[1] == f"| {BANNER} |"
@@ -351,6 +351,18 @@ def test_a_failed_check_is_named_on_the_terminal(replay, shapes, write, capsys, 
     folder = write("run", replay, shapes)
     assert main(["render", "table2", "--results", str(folder), "--output", str(folder)]) == 0
     assert "INSTRUMENT CHECK FAILED, see the notes of the tables: b." in capsys.readouterr().out
+
+
+def test_the_terminal_answers_in_a_few_lines(replay, shapes, write, capsys, monkeypatch):
+    monkeypatch.setattr(table2, "FIGURES", {})
+    folder = write("run", replay, shapes)
+    assert main(["render", "table2", "--results", str(folder), "--output", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("2.0-2.2x on the dequantization kernel: ")
+    assert len(lines) < 15 and not any("---" in line for line in lines)
+    assert any(line.startswith("Fastest for qwen3-32b") for line in lines)
+    assert any(" claims: " in line for line in lines)
+    assert "VERBOSE=1 shows the tables here" in " ".join(" ".join(lines[-2:]).split())
 
 
 def test_a_remark_on_a_timed_row_is_shown(texts, shapes):

@@ -3,7 +3,7 @@
 import made
 import pytest
 import transpose_fixtures
-from looking import BANNER, line, markdown_row, rendered
+from looking import BANNER, IN_FULL, line, markdown_row, rendered
 
 from plots import transpose
 from plots.cli import main
@@ -43,7 +43,7 @@ def test_golden(texts, golden, name):
 def test_render(matrix, sizes, write, capsys, monkeypatch, tmp_path):
     write("run", matrix, sizes)
     monkeypatch.chdir(tmp_path)
-    assert main(["render", "transpose", "--results", "run", "--output", "out", "--recorded"]) == 0
+    assert main(["render", "transpose", *IN_FULL]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1] == f"| {BANNER} |"
     assert max(map(len, text.splitlines())) <= 100
