@@ -155,6 +155,11 @@ def over_text(found: Estimate | None) -> str:
     return "{:.2f} ({:.2f}-{:.2f})".format(found.value, *found.interval)
 
 
+def times_text(found: Estimate, digits: int = 2) -> str:
+    """'2.16', or '~1.00' where the intervals of the two overlap."""
+    return ("" if found.differs_from_one else "~") + f"{found.value:.{digits}f}"
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 

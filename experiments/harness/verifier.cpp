@@ -68,6 +68,19 @@ bool is_bad(const Verification& written) {
   return written.outcome != Outcome::not_verified && !may_be_timed(written.outcome);
 }
 
+/// What a kernel's output is when it is as its contract says; `equals_reference`: of a declared
+/// one.
+Outcome kept(const Promise& promise, bool equals_reference) {
+  switch (promise.kind) {
+    case Promise::Kind::within_bound:
+      return Outcome::within_bound;
+    case Promise::Kind::declared_deviation:
+      return equals_reference ? Outcome::bit_exact : Outcome::deviation_as_declared;
+    default:
+      return Outcome::bit_exact;
+  }
+}
+
 }  // namespace
 
 Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sample) {
@@ -267,19 +280,6 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
     if (written != Outcome::not_verified && written != judged.outcome) judged = sampled.written;
   }
   return judged;
-}
-
-/// What a kernel's output is when it is as its contract says; `equals_reference`: of a declared
-/// one.
-Outcome kept(const Promise& promise, bool equals_reference) {
-  switch (promise.kind) {
-    case Promise::Kind::within_bound:
-      return Outcome::within_bound;
-    case Promise::Kind::declared_deviation:
-      return equals_reference ? Outcome::bit_exact : Outcome::deviation_as_declared;
-    default:
-      return Outcome::bit_exact;
-  }
 }
 
 Verification Verifier::judge_on_host(const VariantInfo& variant) {

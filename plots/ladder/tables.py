@@ -5,7 +5,7 @@ from math import ceil, prod
 
 from claims.errors import InputError
 from claims.results import COPY, Results
-from claims.stats import Estimate, significant
+from claims.stats import significant
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
@@ -28,11 +28,6 @@ INSTRUCTIONS_NOTE = (
 )
 
 
-def times_text(found: Estimate) -> str:
-    """'2.16', or '~1.00' where the intervals of the two overlap."""
-    return ("" if found.differs_from_one else "~") + f"{found.value:.2f}"
-
-
 HEADS = {
     "cold": "cold: every launch finds its memory out of the cache",
     "warm": "warm: every launch is in the same memory, so that what fits is in the cache",
@@ -47,8 +42,8 @@ COLUMNS = [
     KERNEL,
     Column("what changed", "change", **WORDS),
     bandwidth.MEDIAN,
-    Column("step x", "_step", times_text),
-    Column("total x", "_total", times_text, wrap=1),
+    Column("step x", "_step", bandwidth.times_text),
+    Column("total x", "_total", bandwidth.times_text, wrap=1),
     Column("instr. per weight", "instructions_per_weight", wrap=1),
     replace(bandwidth.GB_S, wrap=1),
     replace(bandwidth.COPY_SHARE, wrap=1),

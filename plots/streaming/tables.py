@@ -55,7 +55,7 @@ def millions(weights: int) -> str:
 
 
 def times_as_long(found: Estimate) -> str:
-    return ("" if found.differs_from_one else "~") + f"{found.value:.3f}"
+    return bandwidth.times_text(found, 3)
 
 
 def signed(percent: float) -> str:

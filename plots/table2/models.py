@@ -9,7 +9,7 @@ from plots.bandwidth import Measured, measure, values_of
 from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from plots.table2.speedup import compared_kernels
+from plots.table2.speedup import compared_kernels, in_ms
 from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
 
 SHARE_CLAIM = "qmatmul-72"
@@ -163,7 +163,3 @@ def share_table(run: Run) -> Table:
     ]
     title = "Dequantization's share of dequantize and multiply"
     return Table.of("share", title, columns, groups, notes, machine_notes(replay), data)
-
-
-def in_ms(us: float) -> str:
-    return significant(us / 1e3)
