@@ -6,7 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION \
+  $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 # What was given by another name would be of no effect.
@@ -44,12 +45,12 @@ unexport CDPATH GLOBIGNORE BASH_ENV PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 
-# A folder with a file `passes` is an experiment: docs/adding-an-experiment.md.
-EXPERIMENTS := $(patsubst experiments/%/passes,%,$(wildcard experiments/*/passes))
+# A folder with an experiment.toml is an experiment: docs/adding-an-experiment.md.
+EXPERIMENTS := $(patsubst experiments/%/experiment.toml,%,$(wildcard experiments/*/experiment.toml))
 REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 .NOTPARALLEL:
-TARGETS := deps build test test-end_to_end test-sanitized verify list bench metrics profile profile-check \
+TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
   $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims sass mojo triton dropin \
   lock check format clean
 .PHONY: help $(TARGETS)
@@ -60,12 +61,14 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9_-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
-	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1"
+	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that"
+	@echo "             write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)"
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
 
-# One make at a time measures, builds, renders or removes: a target holds the lock from its first step to its last, by
-# a make inside of scripts/locked, which has what the user gave from the environment.
+# One make at a time builds, renders or removes: a target holds the lock from its first step to its last, by a make
+# inside of scripts/locked, which has what the user gave from the environment; or until it runs what it built, by
+# scripts/beside.
 ifndef REPROLAB_LOCKED
 STEPS := build/deps.stamp build/python build/end_to_end/python
 .PHONY: $(STEPS)
@@ -90,14 +93,11 @@ endif
 build: build/deps.stamp ## Configure and build everything this machine can
 	@scripts/build all
 
-# Python's tests run file by file, because what those of one file share is made once.
-test: build build/python ## Run every test that this machine can
-	@ctest --test-dir build/$(PRESET) -j$(JOBS) --output-on-failure --progress
-	@scripts/python -m pytest -q -n $(JOBS) --dist loadfile
-	@$(if $(and $(HAS_GPU),$(GPU_HALF)),,echo "GPU TESTS SKIPPED: $(NO_GPU_WHY). Nothing above ran a kernel.")
+test: $(if $(KERNEL),build/deps.stamp,build build/python) ## Run every test that this machine can; of one kernel: make test KERNEL=name
+	@scripts/test
 
 test-end_to_end: build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)
-	@"$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end tests/dropin
+	@scripts/beside "$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end tests/dropin
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan
@@ -106,7 +106,7 @@ test-sanitized: ## The tests of the CPU half under AddressSanitizer
 verify: build/deps.stamp ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	@[ -n "$$FILE" ] || { echo "verify: say which: make verify FILE=model.safetensors, or its folder" >&2; exit 2; }
 	@scripts/build verify
-	@scripts/run verify -- "$$FILE"
+	@scripts/beside scripts/run verify -- "$$FILE"
 
 list: build/deps.stamp $(if $(GPU_HALF),,build/python) ## List the kernels (without a GPU: those of the recorded runs)
 ifneq ($(GPU_HALF),)
@@ -117,10 +117,14 @@ else
 	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 
+describe: build/deps.stamp build/python ## Write what families and kernels are to data/families.json (needs nvcc, no GPU)
+	@scripts/build bench bench_ceilings latency puzzle
+	@scripts/python -m records.families "$$BIN"
+
 bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 ifneq ($(GPU_HALF),)
 	@scripts/build bench
-	@scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
+	@scripts/beside scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
 	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
 	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench \
 	  --results "$$RESULTS/bench$${METRICS:+_counters}.json"
@@ -135,7 +139,7 @@ metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: mak
 profile: deps ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 ifneq ($(GPU_HALF),)
 	@scripts/build bench
-	@scripts/profile
+	@scripts/beside scripts/profile
 else
 	@echo "profile: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
 endif
@@ -143,15 +147,14 @@ endif
 profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
 ifneq ($(GPU_HALF),)
 	@scripts/build bench
-	@scripts/profile check
+	@scripts/beside scripts/profile check
 else
 	@echo "profile-check: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 $(REPRODUCE): reproduce-%: deps
-	@programs=$$(scripts/reproduce $* --programs) && \
-	  { [ -z "$$programs" ] || scripts/build $$programs; }
-	@scripts/reproduce $*
+	@programs=$$(scripts/python -m experiments programs $*) && { [ -z "$$programs" ] || scripts/build $$programs; }
+	@source scripts/given && scripts/beside scripts/python -m experiments reproduce $* "$${peers[@]}"
 
 # One measurement feeds both: what one has measured, the other only shows.
 reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantization's share of generating text
@@ -170,7 +173,7 @@ endif
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
 ifneq ($(GPU_HALF),)
 	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
-	@"$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
+	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
@@ -206,7 +209,7 @@ lock: ## Resolve the Python packages again, after a change to what is pinned (ne
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
 	@scripts/check_format.sh
 	@scripts/python -m plots document --check
-	@scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md
+	@scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md programs/*/README.md
 	@scripts/lock --check
 	@scripts/python -m sass recorded
 
@@ -214,6 +217,8 @@ format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
 clean: ## Remove builds (results stay)
+	@source scripts/waiting && for folder in build/*/; do \
+	  [ ! -d "$$folder" ] || { exec {built}<"$$folder" && wait_for $$built "another make in this folder"; }; done
 	@rm -rf build
 
 endif

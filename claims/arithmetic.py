@@ -1,8 +1,8 @@
 """What counts taken here say of the source's GPU, which need not be at hand."""
 
-from claims.results import Record
 from claims.rules import Case, Finding, quotients, reproduced_if
-from claims.stats import significant
+from records.results import Record
+from records.stats import significant
 
 
 def bound_by_arithmetic(case: Case, baseline: str) -> Finding:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from claims import stats
 from claims.arithmetic import bound_by_arithmetic
 from claims.evidence import NotTestable, NotTested
 from claims.occupancy import LAUNCHES, WARP
-from claims.results import Record
 from claims.rules import (
     NOT_TESTABLE,
     PREMISE_FALSE,
@@ -21,7 +19,9 @@ from claims.rules import (
     quotients,
     rule,
 )
-from claims.stats import Summary, significant, span
+from records import stats
+from records.results import Record
+from records.stats import Summary, significant, span
 
 ENTRIES = 16  # of the table
 STALL = "stall_"  # begins the counters of warps by what they wait for, at each issue
@@ -371,7 +371,7 @@ def constant_broadcast(case: Case, *, kernel: str, metric: str, mixed: str) -> F
 
 @rule("a judgement, beside which stands what the compiler of {kernel} makes of ten plain lines")
 def judgement_of_a_compiler(case: Case, *, kernel: str, weight_bytes: float) -> Finding:
-    """Of a kernel that says nothing of widths and has no loop that could be unrolled by hand."""
+    """What a compiler made of a kernel that names no widths and has no loop to unroll by hand."""
     arch, what = case.cell.at["arch"], case.cell.at["what"]
     fact = PATHS[what]
     try:

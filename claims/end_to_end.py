@@ -6,17 +6,18 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from claims import rules, stats
+from claims import rules
 from claims.arithmetic import issue_ns_per_weight
 from claims.evidence import NotTestable, NotTested
 from claims.published import Cell, Source, look_up
-from claims.results import KERNEL_TIME
 from claims.rules import Case, Finding, rule
-from claims.stats import Estimate, Summary
+from records import stats
+from records.results import KERNEL_TIME, Record
+from records.stats import Estimate, Summary
 
 WALL_TIME = "wall_time"  # of a whole generation
 TIMING, PROFILE = "timing", "profile"  # the passes: with latencies, and with kernels' times
-EAGER, GRAPH = "eager", "graph"  # the ways of decoding
+EAGER, GRAPH = "eager", "graph"  # the decode modes: `way` in result files
 NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
 INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 KERNEL_SPEEDUP = "table2"  # the source's table of the kernel's speed-ups
@@ -33,8 +34,13 @@ def percent_of(part: Summary, whole: Summary) -> Estimate:
     return Estimate(100 * found.value, 100 * found.low, 100 * found.high)
 
 
+def generated(row: Record) -> int:
+    """New tokens for each prompt that were generated and compared; the others follow from them."""
+    return row.problem.get("generated", row.problem["tokens"])
+
+
 def dequantization(case: Case, kernel: str) -> Summary:
-    """Of one generation, in us; of the same prompts and as many tokens as its latency."""
+    """Dequantization in one generation, in us; with the prompts and tokens of its latency."""
     (at,) = case.cell.places
     timed = case.rows.measured(kernel, at, WALL_TIME).problem
     same = dict(at) | {name: timed[name] for name in ("tokens", "prompts")}
@@ -57,7 +63,7 @@ def share_of_latency(case: Case, *, value: float, tolerance_percent: float, kern
 
 @rule(rules.WITHIN)
 def total_latency(case: Case, *, value: float, tolerance_percent: float, kernel: str) -> Finding:
-    """Of all dequantizations of a generation, in ms; the number of tokens decides it."""
+    """The latency of all dequantizations of a generation, in ms; the tokens' number decides it."""
     (at,) = case.cell.places
     ms = dequantization(case, kernel).estimate.scaled(1e-3)
     found = rules.judge(case, ms, value, tolerance_percent)
@@ -257,7 +263,7 @@ def tables_agree(
 
 @rule(rules.WITHIN)
 def size_in_memory(case: Case, *, value: float, tolerance_percent: float, kernel: str) -> Finding:
-    """Of the model as bitsandbytes holds it, or with two bytes for each parameter, in GB; or how
+    """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
     many times smaller the one is than the other.
     """
     rows, at = case.rows, {"model": case.cell.at["model"]}
@@ -280,13 +286,13 @@ def tokens_equal(case: Case, *, kernel: str) -> Finding:
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
-    tokens = sum(row.problem["batch"] * row.problem["tokens"] for row in rows)
+    tokens = sum(row.problem["batch"] * generated(row) for row in rows)
     return Finding(rules.REPRODUCED, f"{tokens} tokens, in each generation of {len(rows)} batches")
 
 
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
 def ran_unconverted(case: Case, *, kernel: str) -> Finding:
-    """Of every model that ran: nothing but the kernel was exchanged under transformers."""
+    """That every model ran: nothing but the kernel was exchanged under transformers."""
     rows = [r for r in case.rows.results.records if r.kernel == kernel]
     if not rows:
         raise NotTested(f"{kernel} did not run")

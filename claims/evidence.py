@@ -6,10 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from claims.errors import InputError
-from claims.json_files import read_json
 from claims.published import describe
-from claims.results import SCHEMA, Record, Results, parse
+from records.errors import InputError
+from records.json_files import read_json
+from records.results import SCHEMA, Record, Results, parse
 
 
 class NotTested(Exception):
@@ -35,7 +35,7 @@ class Evidence:
 
     @property
     def newest(self) -> Results | None:
-        """Of those that ran on the machine."""
+        """The newest of those that ran on the machine."""
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from claims import code, rules
+from claims import rules
 from claims.evidence import Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Comparison, Source, command_of
 from claims.rules import Case, Finding, Rule, bind, unfit_is_input
-from claims.stats import difference_percent
+from records import code
+from records.stats import difference_percent
 
-# Of a claim that can be read in several ways: the first that one of its readings has.
+# The verdict of a claim with several readings is the first of these that one of them has.
 OF_READINGS = (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_TESTED, rules.NOT_TESTABLE)
 OF_READINGS += (rules.PREMISE_FALSE, rules.NOT_REPRODUCED)
 

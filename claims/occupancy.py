@@ -8,7 +8,6 @@ registers and shared memory are given out: the toolkit's cuda_occupancy.h.
 from dataclasses import dataclass
 
 from claims.evidence import NotTestable, NotTested
-from claims.results import Record
 from claims.rules import (
     PREMISE_FALSE,
     REPRODUCED,
@@ -18,7 +17,8 @@ from claims.rules import (
     reproduced_if,
     rule,
 )
-from claims.stats import span
+from records.results import Record
+from records.stats import span
 
 LAUNCHES = "counters/nf4_launches"  # the pass with times and launch facts
 WARP = 32  # threads
@@ -26,7 +26,7 @@ WARP = 32  # threads
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """Of 65536 registers and 4 schedulers."""
+    """A multiprocessor of 65536 registers and 4 schedulers."""
 
     gpu: str  # one that has it, with its article
     warps: int

@@ -6,9 +6,10 @@ from itertools import chain, product, starmap
 from pathlib import Path
 from typing import Any
 
-from claims.errors import InputError
-from claims.json_files import ROOT, Schema, read_json
-from claims.printable import shortened
+from records.errors import InputError
+from records.families import in_cuda
+from records.json_files import ROOT, Schema, read_json
+from records.printable import shortened
 
 FOLDER = ROOT / "data/published"
 SCHEMA = Schema("published.schema.json")
@@ -69,7 +70,7 @@ class Claim:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Of its first comparison's rule."""
+        """The arguments of its first comparison's rule."""
         return self.comparisons[0].arguments
 
     @property
@@ -115,11 +116,11 @@ class Source:
         return self.setup.get("models", {})
 
     def fact(self, name: str) -> Any:
-        """Of the set-up; InputError where it lacks what tables show."""
+        """A field of the set-up; InputError where it lacks what tables show."""
         return self._named("setup", self.setup, name)
 
     def table(self, name: str) -> dict[str, Any]:
-        """Of its numbers; InputError where it lacks it."""
+        """A table of its numbers; InputError where it lacks it."""
         return self._named("tables", self.tables, name)
 
     def _named(self, where: str, found: dict[str, Any], name: str) -> Any:
@@ -176,6 +177,13 @@ def check_references(file: Path, root: dict[str, Any]) -> None:
         if wrong := sorted(ours.keys() ^ (theirs.keys() if isinstance(theirs, dict) else set())):
             where = f"{file}: setup.our_kernels.{shortened(table)}"
             raise InputError(f"{where} and tables do not both have '{shortened(wrong[0])}'")
+    for table, own in setup.get("own_language", {}).items():
+        for name, kernel in own.items():
+            try:
+                in_cuda(kernel)
+            except InputError as error:
+                where = f"{file}: setup.own_language.{shortened(table)}.{shortened(name)}"
+                raise InputError(f"{where}: {error}") from None
 
 
 def read_comparison(source: Source, value: dict[str, Any], where: str) -> Comparison:

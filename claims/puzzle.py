@@ -1,17 +1,18 @@
 """Rules of one claim alone, for the claims that experiment puzzle decides."""
 
 import math
-import re
 from contextlib import suppress
 from dataclasses import replace
 
-from claims import rules, stats
+from claims import rules
 from claims.evidence import NotTestable, NotTested, Rows
 from claims.occupancy import LAUNCHES, WARP, launch_of
 from claims.published import Cell
-from claims.results import KERNEL_TIME, Record
 from claims.rules import Case, Finding, rule
-from claims.stats import Estimate, significant, span
+from records import stats
+from records.families import in_cuda
+from records.results import KERNEL_TIME, Record, Results
+from records.stats import Estimate, significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
 COUNTERS = "counters/nf4_counters"  # beside LAUNCHES: the same kernels, each layer alone
@@ -67,10 +68,8 @@ def each_library(case: Case) -> list[Cell]:
 
 
 @rule("timed as published, " + rules.WITHIN, split=each_library)
-def gain_over_peer(
-    case: Case, *, value: float, tolerance_percent: float, fast: str, twin: str
-) -> Finding:
-    """Over Unsloth's way with one bitsandbytes of the user's; `twin`: in CUDA, beside."""
+def gain_over_peer(case: Case, *, value: float, tolerance_percent: float, fast: str) -> Finding:
+    """Over Unsloth's way with one bitsandbytes of the user's."""
     ours = case.rows.measured(fast, {}, WALL_TIME)
     if "library" not in case.cell.at:
         raise NotTested("no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so")
@@ -79,14 +78,14 @@ def gain_over_peer(
     found = rules.judge(case, ratio, value, tolerance_percent)
     rows, short = [peer, ours], f"{ratio.value:.2f} x over {peer.kernel}"
     with suppress(NotTested, NotTestable):  # the same kernel in CUDA decides nothing
-        rows.append(case.rows.measured(twin, {}, WALL_TIME))
+        rows.append(case.rows.measured(in_cuda(fast), {}, WALL_TIME))
     reason = ", ".join(map(in_seconds, rows)) + by_graphs(peer, ours)
     return replace(found, reason=f"{reason}; {found.reason}", short=short)
 
 
 @rule("timed as published, " + rules.WITHIN, split=each_library)
 def seconds_of_library(case: Case, *, value: float, tolerance_percent: float) -> Finding:
-    """Of Unsloth's way with a bitsandbytes of the user's."""
+    """Seconds of Unsloth's code with a bitsandbytes of the user's."""
     if "library" not in case.cell.at:
         raise NotTested("no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so")
     return in_its_unit(case, case.cell.at["library"], value, tolerance_percent)
@@ -164,7 +163,7 @@ def turned_by_the_cache(case: Case, *, value: float, over: str, under: str) -> F
     ours = stats.ratio(*(row.summary_of(WALL_TIME) for row in rows))
     cache_bytes = case.rows.results.provenance["gpu"]["l2_bytes"]
     cached, others, shown = [], [], []
-    for name, size in mlps_bytes(rows[0]).items():
+    for name, size in mlps_bytes(case.rows.results, rows[0]).items():
         metric = f"{WALL_TIME}.{name}"
         both = (case.rows.measured(kernel, {}, metric) for kernel in (over, under))
         found = stats.ratio(*(row.summary_of(metric) for row in both))
@@ -183,9 +182,8 @@ def turned_by_the_cache(case: Case, *, value: float, over: str, under: str) -> F
     return Finding(verdict, reason, ours.value, ours.interval)
 
 
-def mlps_bytes(row: Record) -> dict[str, float]:
+def mlps_bytes(results: Results, row: Record) -> dict[str, float]:
     """What one iteration moves of each MLP, again in every iteration: {"2048x8192": 126.6e6}."""
-    named = (re.fullmatch(rf"{WALL_TIME}\.([1-9]\d*)x([1-9]\d*)", name) for name in row.metrics)
-    sizes = {f"{m[1]}x{m[2]}": int(m[1]) * int(m[2]) for m in named if m}
-    per_iteration = row.bytes_moved / row.problem["iterations"]
-    return {name: per_iteration * size / sum(sizes.values()) for name, size in sizes.items()}
+    found = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in row.metrics]
+    per_weight = row.bytes_moved / row.problem["iterations"] / sum(p.weights for p in found)
+    return {p.name: per_weight * p.weights for p in found}

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from claims import stats
-from claims.errors import InputError
 from claims.evidence import Evidence, NotTestable, NotTested, Rows
-from claims.printable import shortened
 from claims.published import Cell, Claim, Comparison, Source
-from claims.results import COPY, Record
-from claims.stats import Estimate, Summary, significant
+from records import stats
+from records.errors import InputError
+from records.printable import shortened
+from records.results import COPY, Record
+from records.stats import Estimate, Summary, significant
 
 # On a claim as a whole: the first of these that one of its cells has.
 VERDICTS = (
@@ -49,7 +49,7 @@ class Case:
         return self.rows_of(self.comparison.arguments["pass"])
 
     def rows_of(self, name: str) -> Rows:
-        """Of a pass of the comparison's experiment, or of another's: 'counters/nf4'."""
+        """The records of a pass of the comparison's experiment, or of another's: 'counters/nf4'."""
         experiment, pass_name = [self.comparison.experiment, *name.split("/")][-2:]
         results = self.evidence.results.get((experiment, pass_name))
         if results is None:
@@ -59,7 +59,7 @@ class Case:
         return Rows(results, conditions[0] | conditions[1], self.used)
 
     def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
-        """Of the kernel's samples at every place that the cell stands for."""
+        """Summaries of the kernel's samples at every place that the cell stands for."""
         rows = self.rows_of(pass_name) if pass_name else self.rows
         measured = [rows.measured(kernel, at, metric) for at in self.cell.places]
         return [row.summary_of(metric) for row in measured]
@@ -68,7 +68,7 @@ class Case:
         return [summary.median for summary in self.summaries(kernel, metric)]
 
     def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """Of two kernels at every place that the cell stands for."""
+        """Ratios of two kernels at every place that the cell stands for."""
         both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
         return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
 
@@ -83,7 +83,7 @@ class Case:
         return self.compiled_row(kernel, arch, fact).summary_of(f"sass_{fact}").median
 
     def compiled_row(self, kernel: str, arch: str, fact: str) -> Record:
-        """Of the kernel's code for an architecture; THIS_GPU stands for that of the newest run."""
+        """The row of a kernel's code for an architecture; THIS_GPU is that of the newest run."""
         if arch == THIS_GPU:
             newest = self.evidence.newest
             if newest is None:
@@ -296,7 +296,7 @@ def speed_within(
 def share_of_peak_within(
     case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str
 ) -> Finding:
-    """Of what the GPU can do in theory, in percent; a declared deviation is no hindrance."""
+    """The share of the GPU's theoretical peak, in percent; a declared deviation is no hindrance."""
     (at,) = case.cell.places
     row = case.rows.measured(kernel, at, metric, may_deviate=True)
     peak = case.rows.results.peak_gb_s

@@ -5,10 +5,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from claims import rules, stats
+from claims import rules
 from claims.evidence import NotTestable, NotTested
-from claims.results import Record
 from claims.rules import Case, Finding, rule
+from records import stats
+from records.families import in_cuda
+from records.results import Record
 
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 
@@ -25,13 +27,12 @@ def same_task(
     value: float,
     tolerance_percent: float,
     metric: str,
-    cuda: str,
-    rebuilt: str,
     mojo: str,
     published: str,
 ) -> Finding:
-    """`rebuilt` has in CUDA the indices that `published` has in Mojo; `mojo` has right ones."""
+    """`mojo` has right indices, `published` the source's own."""
     (at,) = case.cell.places
+    cuda, rebuilt = in_cuda(mojo), in_cuda(published)
     if not ran(case, mojo):
         return without_mojo(case, metric, cuda, rebuilt)
     ours = case.rows.measured(mojo, at, metric)
@@ -86,9 +87,8 @@ def wrong_elements(row: Record) -> str:
     "in Mojo, or without it in CUDA, the source's check passes, and on random data every bit "
     "equals the reference"
 )
-def own_check(case: Case, *, kernel: str, twin: str) -> Finding:
-    """`twin`: the same kernel in CUDA."""
-    found, _ = in_own_language(case, partial(checked, case), {"kernel": kernel}, {"kernel": twin})
+def own_check(case: Case, *, kernel: str) -> Finding:
+    found, _ = in_own_language(case, partial(checked, case), kernel=kernel)
     return found
 
 
@@ -114,12 +114,11 @@ IN_EITHER = "in Mojo, or without it in CUDA, "
 
 @rule(IN_EITHER + rules.WITHIN)
 def share_of_peak(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str, twin: str
+    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str
 ) -> Finding:
-    """`twin`: the same kernel in CUDA."""
     needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
     decide = partial(rules.share_of_peak_within, case, **needed)
-    found, _ = in_own_language(case, decide, {"kernel": kernel}, {"kernel": twin})
+    found, _ = in_own_language(case, decide, kernel=kernel)
     return found
 
 
@@ -132,14 +131,10 @@ def one_round_each(
     rounds: str,
     kernel: str,
     beside: str,
-    twin: str,
-    beside_twin: str,
 ) -> Finding:
-    """The twins are the same kernels in CUDA."""
     needed = {"tolerance_percent": tolerance_percent, "accesses": accesses, "rounds": rounds}
     decide = partial(rules.one_round_each, case, **needed)
-    ours = ({"kernel": k, "beside": b} for k, b in ((kernel, beside), (twin, beside_twin)))
-    found, _ = in_own_language(case, decide, *ours)
+    found, _ = in_own_language(case, decide, kernel=kernel, beside=beside)
     return found
 
 
@@ -152,17 +147,14 @@ def gain(
     metric: str,
     slow: str,
     fast: str,
-    slow_twin: str,
-    fast_twin: str,
     counters: str = "",
 ) -> Finding:
-    """The twins are the same kernels in CUDA. Decided by times; a pass of `counters`, where it was
-    taken, says how much is under way at once.
+    """Decided by times; a pass of `counters`, where it was taken, says how much is under way at
+    once.
     """
     needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
     decide = partial(rules.gain_in_speed, case, **needed)
-    mojo, cuda = {"slow": slow, "fast": fast}, {"slow": slow_twin, "fast": fast_twin}
-    found, decided = in_own_language(case, decide, mojo, cuda)
+    found, decided = in_own_language(case, decide, slow=slow, fast=fast)
     if not counters:
         return found
     try:
@@ -178,11 +170,12 @@ def gain(
 
 
 def in_own_language(
-    case: Case, decide: Callable[..., Finding], mojo: dict[str, str], cuda: dict[str, str]
+    case: Case, decide: Callable[..., Finding], **mojo: str
 ) -> tuple[Finding, dict[str, str]]:
-    """With the kernels that decided. The post's numbers are Mojo's: CUDA stands beside them, and
-    decides only where Mojo was not run.
+    """With the kernels that decided. The post's numbers are Mojo's: the counterparts in CUDA stand
+    beside them, and decide only where Mojo was not run.
     """
+    cuda = {name: in_cuda(kernel) for name, kernel in mojo.items()}
     if not ran(case, *mojo.values()):
         found = decide(**cuda)
         return replace(found, reason=f"Mojo itself was not run; in CUDA: {found.reason}"), cuda
@@ -198,7 +191,7 @@ def in_own_language(
 def speed(
     case: Case, *, value: float, tolerance_percent: float, metric: str, counterparts: str
 ) -> Finding:
-    """Of the kernel that stands for the source's; `counterparts`: its table, and the language.
+    """Speed of the kernel that stands for the source's; `counterparts`: its table and language.
 
     A cell names the source's kernel; setup.our_kernels and setup.own_language say which is ours.
     """
@@ -208,7 +201,7 @@ def speed(
     case = replace(case, cell=replace(case.cell, places=({"data": "random"},)))
     needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
     decide = partial(rules.speed_within, case, **needed)
-    found, _ = in_own_language(case, decide, {"kernel": own}, {"kernel": cuda})
+    found, _ = in_own_language(case, decide, kernel=own)
     return found
 
 

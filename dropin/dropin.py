@@ -108,7 +108,7 @@ class Library:
 
     def __init__(self, path: str | PathLike | None = None):
         try:
-            # Of a loop of links, which Path.resolve() raises, it makes a path that is no file.
+            # A loop of links, which Path.resolve() raises, becomes a path that is no file.
             self.path = Path(os.path.realpath(BUILT if path is None else path))
             is_file = self.path.is_file()
         except (TypeError, ValueError):

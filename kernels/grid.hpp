@@ -7,17 +7,17 @@
 namespace reprolab {
 
 /// CUDA C++ Programming Guide, compute capabilities: the x dimension of a grid.
-inline constexpr std::int64_t most_blocks = (std::int64_t{1} << 31) - 1;
+inline constexpr std::int64_t max_blocks = (std::int64_t{1} << 31) - 1;
 
 /// Number of blocks that cover `count` elements, `per_block` each.
 constexpr std::int64_t blocks_over(std::int64_t count, std::int64_t per_block) {
   return count / per_block + (count % per_block != 0 ? 1 : 0);
 }
 
-/// The grid of so many blocks. `supports` refuses a problem with more than `most_blocks`; here it
+/// The grid of so many blocks. `supports` refuses a problem with more than `max_blocks`; here it
 /// stays one too large, which no launch accepts, and is not cut to a smaller one.
 constexpr unsigned grid_of(std::int64_t blocks) {
-  return static_cast<unsigned>(std::min(blocks, most_blocks + 1));
+  return static_cast<unsigned>(std::min(blocks, max_blocks + 1));
 }
 
 }  // namespace reprolab

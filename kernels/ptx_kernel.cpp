@@ -35,7 +35,7 @@ Support LoadedPtx::supports(const std::string& variant) {
   const auto function = functions_.find({capability, variant});
   if (function == functions_.end()) {
     const std::string arch = std::to_string(capability);
-    return Support::no("is not compiled for sm_" + arch + "; make " + kernel_.make_target +
+    return Support::no("is not compiled for sm_" + arch + "; make " + kernel_.language +
                        " ARCH=" + arch);
   }
   // Makes the device's context current, into which the driver loads.

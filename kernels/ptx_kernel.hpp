@@ -25,7 +25,8 @@ inline constexpr int max_null_pointers = 4;
 struct PtxKernel {
   std::string name, lineage, source_file;
   std::string compiler;     ///< With its version.
-  std::string make_target;  ///< What `make` builds it with.
+  std::string language;     ///< What `make` builds it with.
+  std::string counterpart;  ///< As Kernel::counterpart.
   unsigned threads = 0;     ///< In a block.
   /// By compute capability (90) and by the family's name of the variant.
   std::map<int, std::map<std::string, PtxVariant>> variants;
@@ -60,13 +61,16 @@ Kernel<Problem> described(const PtxKernel& kernel) {
           .supports = {},
           .launch = {},
           .origin = {Origin::Kind::compiler, kernel.compiler},
-          .code_files = [variants = kernel.variants](int capability) {
-            std::vector<std::string> files;
-            const auto found = variants.find(capability);
-            if (found == variants.end()) return files;
-            for (const auto& [name, variant] : found->second) files.push_back(variant.file);
-            return files;
-          }};
+          .code_files =
+              [variants = kernel.variants](int capability) {
+                std::vector<std::string> files;
+                const auto found = variants.find(capability);
+                if (found == variants.end()) return files;
+                for (const auto& [name, variant] : found->second) files.push_back(variant.file);
+                return files;
+              },
+          .language = kernel.language,
+          .counterpart = kernel.counterpart};
 }
 
 }  // namespace reprolab

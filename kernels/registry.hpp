@@ -79,6 +79,9 @@ struct Kernel {
   /// this project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file`
   /// alone.
   std::function<std::vector<std::string>(int capability)> code_files{};
+  std::string language = "cuda";
+  /// The kernel in CUDA that this one, in another language, is; empty: none.
+  std::string counterpart{};
 };
 
 template <class Problem>

@@ -1,7 +1,7 @@
 """python -m languages LANGUAGE [--arch 90]: compiles the language's kernels to build/ptx/sm_90/.
 
 Runs in the virtual environment that has the compiler. Beside the PTX of each kernel lies
-KERNEL.json, which experiments/harness/compiled_kernels.cpp reads.
+KERNEL.json, which harness/compiled_kernels.cpp reads.
 """
 
 import importlib
@@ -22,7 +22,7 @@ from languages.compiled import (
     kernel_file,
     variant_facts,
 )
-from plots.command_line import Parser
+from records.command_line import Parser
 
 LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 

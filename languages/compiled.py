@@ -23,6 +23,7 @@ class Family:
     parameters: tuple[int, ...]  # the size of each, in bytes
     head: dict[str, str]  # lines of a kernel's first comment: key, and pattern with named facts
     as_written: str  # those lines, as an error says them
+    needs_counterpart: bool = False  # a kernel in CUDA, whose contract a kernel has
     least_arch: int = 0
     older_lack: str = ""
 
@@ -42,10 +43,10 @@ FAMILIES = {
         {
             "Launch": r"(?P<threads>\d+) threads for a tile of 32 x 32"
             r"(?: swizzled by (?P<swizzle_bytes>\d+) bytes)?\.",
-            "Twin": r"(?P<twin>\w+)",
         },
         "'# Launch: <n> threads for a tile of 32 x 32[ swizzled by <n> bytes].' and "
-        "'# Twin:   <kernel in CUDA>'",
+        "'# Counterpart: <kernel in CUDA>'",
+        needs_counterpart=True,
         least_arch=90,
         older_lack="tensor maps",
     ),
@@ -75,6 +76,9 @@ def kernel_file(path: Path, family: Family) -> KernelFile:
     lines = [rf"^# {key}: +{form}$" for key, form in family.head.items()]
     found = [re.search(line, head, re.MULTILINE) for line in lines]
     source = re.search(r"^# Source: ([^;\n]+)", head, re.MULTILINE)
+    counterpart = re.search(r"^# Counterpart: (?P<counterpart>\w+)$", head, re.MULTILINE)
+    if counterpart or family.needs_counterpart:
+        found.append(counterpart)
     if not source or not all(found):
         raise LanguageError(
             f"{path}: its first comment needs '# Source: <where from>' and {family.as_written}"

@@ -1,6 +1,6 @@
 """`python -m plots`."""
 
-from plots import interruption
+from records import interruption
 
 
 def run() -> int:

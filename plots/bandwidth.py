@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from claims.results import COPY, Record, Results
-from claims.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
 from plots.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.results import COPY, Record, Results
+from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
@@ -89,7 +89,7 @@ class Measured:
 
 
 def share(record: Record, of: Record | None) -> float | None:
-    """Of another row's bandwidth."""
+    """The share of another row's bandwidth."""
     if record.bandwidth is None or of is None or of.bandwidth is None:
         return None
     return record.bandwidth.value / of.bandwidth.value
@@ -103,7 +103,7 @@ def compared(base: Measured | None, m: Measured | None) -> Estimate | None:
 
 
 def ceiling(records: Sequence[Record]) -> Record | None:
-    """Of one problem: the fastest of the ceilings that read and write, as its kernels do."""
+    """The fastest ceiling of one problem that reads and writes, as its kernels do."""
     found = [
         r for r in records if r.is_ceiling and r.bandwidth and 0 < r.bytes_read < r.bytes_moved
     ]
@@ -176,7 +176,7 @@ def interval_text(low: float, high: float) -> str:
     return f"{significant(low)}-{significant(high)}"
 
 
-# Of the values of a Measured.
+# Columns of a Measured's values.
 OUTCOME = Column("outcome", "outcome", **WORDS)
 MEDIAN = Column("median us", "median_us", significant)
 INTERVAL = Column("interval us", ("low_us", "high_us"), interval_text)
@@ -222,8 +222,9 @@ def speed_or_outcome(m: Measured) -> Noted:
 
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
     """Every problem and kernel of a file; speed-ups where a baseline is named."""
+    moves = any(r.bytes_moved for r in results.records)
     columns = [KERNEL, OUTCOME, MEDIAN, INTERVAL, replace(MIN, detail=bool(baseline)), SAMPLES]
-    columns += [GB_S, CYCLE, COPY_SHARE]
+    columns += [GB_S, CYCLE, COPY_SHARE] * moves
     width = len("9.99 (9.99-9.99)")
     columns += [Column(f"over {baseline}", "_over", over_text, wrap=width)] * bool(baseline)
     groups = {
@@ -232,6 +233,6 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
         ]
         for p in results.problems()
     }
-    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE, BEST_NOTE]
-    notes += [RATIO_NOTE] * bool(baseline)
+    notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE] * moves
+    notes += [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
     return Table.of(name, title, columns, groups, notes, machine_notes(results))

@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from claims.results import Check, Record, Results
-from claims.stats import is_within, significant
 from plots.tables import Origin
+from records.results import Check, Record, Results
+from records.stats import is_within, significant
 
 CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
 LOCK_PERCENT = 1  # further from its lock, a clock was not held
@@ -182,7 +182,10 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
 
 
 def at_worst(results: Results, kernel: str) -> str:
-    """'; at worst: 215 of 16777216 weights differ', of all rows of a kernel that deviate."""
+    """'; at worst: 910 of 1000 weights differ', of all rows of a kernel that deviate."""
     rows = [r for r in results.records if r.kernel == kernel and r.deviates and r.reason]
     worst = max(rows, key=lambda r: r.mismatches or 0, default=None)
-    return f"; at worst: {worst.reason.partition('; first at ')[0]}" if worst else ""
+    if worst is None or worst.mismatches is None or "n" not in worst.problem:
+        return f"; at worst: {worst.reason}" if worst else ""
+    element = results.family_of(worst).element
+    return f"; at worst: {worst.mismatches} of {worst.problem['n']} {element}s differ"

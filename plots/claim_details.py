@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
-from claims.printable import printable
 from claims.published import NAMED_GPU
 from claims.rules import DIRECTIONS
-from claims.stats import significant
 from plots.documents import markdown_code, markdown_escape, markdown_link
+from records.printable import printable
+from records.stats import significant
 
 
 def anchor(d: Decision) -> str:
-    """Of the claim's heading, as GitHub makes it."""
+    """The anchor of the claim's heading, as GitHub makes it."""
     return re.sub(r"[^a-z0-9-]", "", d.claim.id)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plots import document, experiments, ledger, single_files
-from plots.command_line import Parser, run
+from records.command_line import Parser, run
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,29 +7,27 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-from claims.counter_table import Counter, known
-from claims.results import Record, Results
-from claims.stats import difference_percent
 from plots.bandwidth import describe, gb_text
 from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.counter_values import (
     ASKED_FOR,
-    FAMILIES,
     LAUNCH,
     Counts,
-    Family,
     Value,
     change,
     counts_of,
     derived_notes,
-    family_of,
     main_stalls,
     short,
     stall_name,
 )
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.counter_table import Counter, known
+from records.families import Family
+from records.results import Record, Results
+from records.stats import difference_percent
 
-# Of the short table: counter and heading. The long one has them all.
+# The short table's counters and headings. The long one has them all.
 SHORT = {
     "instructions_per_element": "instr. per {element}",
     "threads_per_instruction": "threads per instr.",
@@ -119,7 +117,7 @@ def on_largest(results: Results) -> Results:
 
 def short_table(results: Results, launches: Results | None, name: str, title: str) -> Table:
     """One row per kernel, with the counters that tell most; of one family's problems."""
-    family = family_of(results)
+    family = results.family
     heads = short_heads(family)
     columns = [KERNEL, *[Column("GB/s", "_gb_per_s", gb_text)] * bool(launches)]
     columns += [Column(head, name, wrap=1) for name, head in heads.items()]
@@ -137,7 +135,7 @@ def short_table(results: Results, launches: Results | None, name: str, title: st
 
 
 def on_problems(results: Results, launches: Results | None) -> dict[str, list[Counted]]:
-    baseline = family_of(results).baseline
+    baseline = results.family.baseline
     return {
         describe(p): counted(results, p["name"], launches, baseline) for p in results.problems()
     }
@@ -168,7 +166,7 @@ def full_table(
     """One row per counter, one column per kernel, on every problem; `first`: kernels that stand
     beside the baseline. Counters that are zero in every row share a note.
     """
-    family = family_of(results)
+    family = results.family
     of_problems = on_problems(results, launches)
     from_largest = sorted(results.problems(), key=lambda p: -p.get("n", 0))
     every = [c for problem in from_largest for c in of_problems[describe(problem)]]
@@ -241,7 +239,7 @@ def shown(c: Counted, name: str, changed: bool = True) -> Noted | None:
 
 def rows_by_counter(results: Results, c: Counted) -> list[Values]:
     """One row per counter; one row with the reason where nothing was counted."""
-    r, baseline = c.record, family_of(results).baseline
+    r, baseline = c.record, results.family.baseline
     head: Values = {"problem": r.problem["name"], "kernel": kernel_of(results, c)}
     head |= {"outcome": r.outcome, "reason": r.reason or r.deviation}
     rows = []
@@ -260,7 +258,7 @@ def rows_by_counter(results: Results, c: Counted) -> list[Values]:
 
 def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table:
     """The counters that a user named, one row per kernel and counter."""
-    baseline = family_of(results).baseline
+    baseline = results.family.baseline
     columns = [KERNEL, Column("counter", "counter", align="l", wrap=1, code=True)]
     columns.append(Column("value", "_shown"))
     columns += [Column(f"over {baseline}", "_change")] * bool(baseline)
@@ -305,7 +303,7 @@ def facts_table(results: Results) -> Table:
     data: list[Values] = []
     for arch in dict.fromkeys(map(arch_of, results.records)):
         records = [r for r in results.records if arch_of(r) == arch]
-        groups[arch] = [facts_in_short(record) for record in records]
+        groups[arch] = [facts_in_short(r, results.family_of(r)) for r in records]
         data += [row for record in records for row in rows_by_fact(record)]
     title, notes = "What the compiler made of the kernels", [WAY_NOTE, BRANCH_NOTE]
     return Table.of("sass", title, columns, groups, notes, machine_notes(results), data)
@@ -315,9 +313,8 @@ def arch_of(record: Record) -> str:
     return record.problem.get("arch", record.problem["name"])
 
 
-def facts_in_short(record: Record) -> Values:
-    family = FAMILIES.get(record.problem["family"])
-    per = f"per_{family.element if family else 'element'}"
+def facts_in_short(record: Record, family: Family) -> Values:
+    per = f"per_{family.element}"
     found = {
         "kernel": record.kernel,
         "instructions_in_all": fact(record, f"instructions_{per}.all"),

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from claims.counter_table import Counter, known
 from claims.counters import NO_WAIT
 from claims.occupancy import WARP
-from claims.results import Record, Results
-from claims.stats import Summary, difference_percent, significant
 from plots.tables import NONE
+from records.counter_table import Counter, known
+from records.families import Family
+from records.results import Record, Results
+from records.stats import Summary, difference_percent, significant
 
 ASKED_FOR = "asked for by METRICS"
 PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json
@@ -17,26 +18,6 @@ PARTS_OF_FMA = ("pipe_fmaheavy", "pipe_fmalite")  # counted in pipe_fma too
 LAUNCH = "launch"
 MOST_WARPS = 1000  # more than any SM can hold
 MANY_FOLD = 10  # from here on a change is a factor rather than a percentage
-
-
-@dataclass(frozen=True)
-class Family:
-    """What its kernels are compared with, and what an instruction is counted per."""
-
-    name: str
-    element: str
-    baseline: str
-
-
-FAMILIES = {
-    "nf4": Family("nf4", "weight", "branch_tree"),
-    "transpose": Family("transpose", "element", "tma_naive"),  # the post's first kernel
-}
-
-
-def family_of(results: Results) -> Family:
-    name = results.records[0].problem["family"]
-    return FAMILIES.get(name, Family(name, "element", ""))
 
 
 def by_family(results: Results) -> list[Results]:
@@ -48,7 +29,7 @@ def by_family(results: Results) -> list[Results]:
 
 @dataclass(frozen=True)
 class Value:
-    """Of one counter in one row: a number, a text for people, or why there is neither."""
+    """One counter's value in one row: a number, a text for people, or why there is neither."""
 
     counter: Counter
     number: float | None = None
@@ -97,7 +78,7 @@ def following(
     results: Results, record: Record, measured: Counts, launched: Record | None
 ) -> Iterator[Value]:
     """What is calculated from several counters: `derived_notes` has the formulas."""
-    element = family_of(results).element
+    element = results.family.element
     per = Counter("instructions_per_element", "instructions", f"instructions per {element}", "")
     yield calculated(per, measured, ("warp_instructions",), record.problem.get("n"), per_element)
     flight = Counter("bytes_in_flight", "occupancy and issue", "bytes in flight", "bytes")

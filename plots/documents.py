@@ -4,12 +4,13 @@ import csv
 import io
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from claims.printable import escaped
-from plots.console import GAP, console_row, whole
+from plots.console import GAP, console_row, render, whole
 from plots.tables import Cell, Column, Group, Table, cells, data_of
+from records.printable import escaped
 
 LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in the line of an article, and less
 
@@ -176,3 +177,20 @@ def latex(table: Table) -> str:
     notes += map(latex_escape, table.notes_saying("in bold", with_commands=False))
     lines += [note + r"\par" for note in notes]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+WRITERS: dict[str, Callable[[Table], str]] = {
+    "txt": render,
+    "md": markdown,
+    "csv": csv_text,
+    "tex": latex,
+}
+
+
+def table_files(tables: Sequence[Table], directory: Path) -> dict[Path, bytes]:
+    """Each table in every format, as UTF-8 with plain newlines."""
+    return {
+        directory / f"{table.name}.{suffix}": write(table).encode("utf-8")
+        for table in tables
+        for suffix, write in WRITERS.items()
+    }

@@ -1,39 +1,38 @@
-"""The experiments that can be rendered: each folder with a file `passes`, by the folder here that
-has its name. A further experiment is two such folders; no list names it.
+"""The experiments as they are rendered: what experiments/<name>/experiment.toml says of the passes,
+and what plots/<name>/, where there is such a folder, says that there is to see.
 
-The folder says what there is to see, each time as a function of a `Run`:
-PASSES: the names of its result files, each with the families of the problems in it. TABLES: the
-functions that make its tables (None where there is nothing for one), of which a terminal shows
-those named in ON_TERMINAL. FIGURES: by the file's name, a caption and the function that draws it.
-COMPILED, where there is one: the passes that are of compiled code and ran on no GPU. WARM, where
-there is one: the passes whose rows are warm; those of all others are cold. SHORT_TABLE: makes a few
-rows for README; None where it shows none. An experiment that decides no claim has no table of
-claims.
-highlights: sentences for the terminal and the page.
+The folder names, each time as a function of a `Run`: TABLES, the functions that make its tables
+(None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
+the file's name a caption and the function that draws it; highlights, sentences for the terminal and
+the page; and for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about. What
+it does not name is as plots/default_view.py has it.
 """
 
 import argparse
 import importlib
+import importlib.util
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from claims.code import differing
-from claims.errors import InputError
 from claims.evidence import Evidence, collect, recorded_folder, result_files
-from claims.json_files import ROOT
 from claims.ledger import Decision, decide
-from claims.printable import printable
 from claims.published import Source, load_sources
-from claims.results import Results, load
-from plots import claim_details, console
+from experiments import declared
+from plots import claim_details, console, default_view
 from plots.captions import banner, commit, driver, machine_notes
+from plots.documents import table_files
 from plots.figures import FORMATS, encode, house_style
 from plots.ledger import claims_table, count_line, headline
-from plots.output import table_files, write_files
 from plots.tables import Table
+from records.code import differing
+from records.errors import InputError
+from records.output import write_files
+from records.printable import printable
+from records.results import Results, load
 
 FINDINGS = 3  # sentences on the terminal
 CLAIM_DETAILS = "claim-details.md"
@@ -65,15 +64,15 @@ class Run:
         return found[claim]
 
 
-def names() -> list[str]:
-    return sorted(file.parent.name for file in (ROOT / "experiments").glob("*/passes"))
+names = declared.names
 
 
 def experiment(name: str) -> Any:
-    """The folder that knows the experiment."""
-    if not Path(__file__).with_name(name).joinpath("__init__.py").exists():
-        raise InputError(f"experiments/{name} has a file passes, but there is no plots/{name}/")
-    return importlib.import_module(f"plots.{name}")
+    """What there is to see of it."""
+    view = default_view.of(declared.experiment(name))
+    if importlib.util.find_spec(f"plots.{name}"):
+        view |= vars(importlib.import_module(f"plots.{name}"))
+    return SimpleNamespace(**view)
 
 
 def load_run(
@@ -84,12 +83,12 @@ def load_run(
     Claims are decided by `evidence`; where it is not given, by all that is in the machine's folder
     of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
     """
-    passes, module = {}, experiment(name)
-    for p, families in module.PASSES.items():
+    passes = {}
+    for p, step in declared.experiment(name).passes.items():
         passes[p] = load(folder / f"{p}.json", name, p)
-        require_family(passes[p], families)
-        require_cache(passes[p], p in getattr(module, "WARM", ()))
-        if passes[p].gpu is None and p not in getattr(module, "COMPILED", ()):
+        require_family(passes[p], step.families)
+        require_cache(passes[p], step.warm)
+        if passes[p].gpu is None and not step.compiled:
             raise InputError(
                 f"{passes[p].file}: nothing ran, but times or counters are needed here"
             )
@@ -121,9 +120,11 @@ def sources(results: Results) -> str:
 
 
 def require_family(results: Results, wanted: tuple[str, ...]) -> None:
-    """InputError unless every problem is of a family whose fields the tables rely on."""
+    """InputError unless every problem is of a family whose fields the tables rely on; if none is
+    wanted, they rely on no family's.
+    """
     for i, record in enumerate(results.records):
-        if (family := record.problem["family"]) not in wanted:
+        if (family := record.problem["family"]) not in wanted and wanted:
             where, names = f"{results.file}: records[{i}].problem.family", "' or '".join(wanted)
             raise InputError(f"{where} is '{family}', but '{names}' is needed here")
 
@@ -148,7 +149,7 @@ def require_cache(results: Results, warm: bool) -> None:
 def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table]:
     """The experiment's own tables, then its claims, with links to the page of their details."""
     made = [make(run) for make in experiment(name).TABLES]
-    tables = [table for table in made if table is not None]
+    tables = [t for found in made for t in (found if isinstance(found, list) else [found]) if t]
     if run.decisions:
         title = f"Claims that experiment {name} bears on"
         claims = claims_table("claims", title, run.decisions, details, seen_from)

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from claims.results import Results
 from plots.captions import banner, machine
+from records.results import Results
 
 FORMATS = ("pdf", "png", "svg")
 DPI = 200
@@ -69,11 +69,12 @@ PUBLISHED_MARKERS = "*P"
 
 DEVIATES = " \u2020"  # behind a kernel's name; tables mark the best rows with *
 DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
-PAGE = 9  # inches; the height of a printed page, without its margins
+# Inches: two columns of a paper side by side, and the height of its page without margins.
+WIDTH, PAGE = 7.0, 9.0
 MANY_ROWS = 24  # whose names are smaller
-CAPTION_SIZE = 7.5
-CAPTION_LINE_INCHES = 0.148
-CHARACTERS_PER_INCH = 17  # of the caption's font, on average
+CAPTION_SIZE = 6.5
+CAPTION_LINE_INCHES = 0.128
+CHARACTERS_PER_INCH = 20.5  # of the caption's font, on average
 
 
 @contextmanager
@@ -90,10 +91,10 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure in inches that needs no display."""
+def new_figure(height: float) -> Figure:
+    """A figure as wide as a page, its height in inches, that needs no display."""
     engine = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
-    figure = Figure(figsize=(width, height), layout=engine)
+    figure = Figure(figsize=(WIDTH, height), layout=engine)
     FigureCanvasAgg(figure)
     return figure
 
@@ -120,27 +121,41 @@ def add_caption(
 ) -> None:
     """Put machine, clocks and notes at the bottom, and the recorded run's banner over them.
 
-    The figure grows by just the height that this takes, as far as it then fits a page.
+    The figure grows by just the height that this takes, as far as it then fits a page. A label that
+    several panels have below them is written once.
     """
-    width, height = figure.get_size_inches()
+    share_label([axes for axes in figure.axes if axes.get_xlabel()])
+    height = figure.get_size_inches()[1]
     lines: list[str] = []
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
     sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
     for paragraph in [sentence, *notes]:
-        lines += textwrap.wrap(paragraph, int(width * CHARACTERS_PER_INCH))
+        lines += textwrap.wrap(paragraph, int(WIDTH * CHARACTERS_PER_INCH))
     strip = (len(lines) + recorded) * CAPTION_LINE_INCHES + 0.16
     height = min(height + strip, PAGE)
-    figure.set_size_inches(width, height)
+    figure.set_size_inches(WIDTH, height)
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(rect=(0, strip / height, 1, 1 - strip / height))
     style: dict[str, Any] = {"fontsize": CAPTION_SIZE, "color": "#333333", "linespacing": 1.35}
     style |= {"va": "bottom"}
-    left, bottom = 0.1 / width, 0.06 / height
+    left, bottom = 0.1 / WIDTH, 0.06 / height
     figure.text(left, bottom, "\n".join(lines).replace("\u00a0", " "), gid="caption", **style)
     if recorded:
         above = bottom + (len(lines) * CAPTION_LINE_INCHES + 0.02) / height
         figure.text(left, above, banner(results), weight="bold", gid="banner", **style)
+
+
+def share_label(panels: Sequence[Axes]) -> None:
+    """What all panels, side by side, have as the label below them stands once, in the middle."""
+    labels = {axes.get_xlabel() for axes in panels}
+    if len(panels) < 2 or len(labels) > 1:
+        return
+    for axes in panels:
+        axes.set_xlabel(" ")  # keeps the room
+    middle = panels[(len(panels) - 1) // 2]
+    x = 1.1 if len(panels) % 2 == 0 else 0.5
+    middle.set_xlabel(labels.pop(), x=x).set_in_layout(False)
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
@@ -173,7 +188,7 @@ def logarithmic(
 
 def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:
     """One kernel per row, the first at the top."""
-    size = {"fontsize": 7} if len(labels) > MANY_ROWS else {}
+    size = {"fontsize": 6} if len(labels) > MANY_ROWS else {}
     axes.set_yticks(range(len(labels)), labels, **size)
     axes.set_ylim(max(len(labels), 1) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
@@ -193,7 +208,7 @@ def explain(axes: Axes, label: str, **look: Any) -> None:
 def write_right(axes: Axes, row: float, text: str) -> None:
     """A value at the right of a row, outside of the axes."""
     place = {"xycoords": ("axes fraction", "data"), "va": "center"}
-    axes.annotate(text, (1.02, row), fontsize=8, color="#333333", **place)
+    axes.annotate(text, (1.02, row), fontsize=7, color="#333333", **place)
 
 
 def encode(figure: Figure, kind: str) -> bytes:

@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from claims.code import unknown_note
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
-from claims.printable import printable
 from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
-from claims.stats import INTERVAL_NOTE, significant
 from plots import claim_details, console, published_numbers
 from plots.captions import banner, machine
-from plots.output import table_files, write_files
+from plots.documents import table_files
 from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values
+from records.code import unknown_note
+from records.output import write_files
+from records.printable import printable
+from records.stats import INTERVAL_NOTE, significant
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),

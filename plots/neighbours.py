@@ -4,15 +4,15 @@ from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
-from claims.code import Place, differing, unknown, unknown_note
-from claims.counter_table import known
 from claims.evidence import recorded_folder
-from claims.json_files import ROOT
-from claims.results import Results, load
 from plots.captions import date
 from plots.counter_tables import Counted, counted, largest
-from plots.counter_values import FAMILIES, Value, by_family, family_of
+from plots.counter_values import Value, by_family
 from plots.tables import Table
+from records.code import Place, differing, unknown, unknown_note
+from records.counter_table import known
+from records.json_files import ROOT
+from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded"
 EXPERIMENT = "counters"
@@ -59,8 +59,8 @@ def neighbour_notes(times: Results) -> list[str]:
 
 
 def notes_of(times: Results, wanted: set[str]) -> list[str]:
-    """Of one family."""
-    family, counters = family_of(times), counters_for(times)
+    """The sentences of one family."""
+    family, counters = times.family, counters_for(times)
     if counters is None:
         return []
     problem = largest(counters)["name"]
@@ -91,9 +91,9 @@ def rows_of_both(kernels: Container[str], *several: Results) -> list[Place]:
 
 
 def counters_for(times: Results) -> Results | None:
-    """Of the same family; None where none are at hand."""
-    family = family_of(times).name
-    return pass_for(times, EXPERIMENT, f"{family}_counters") if family in FAMILIES else None
+    """A run of counters of the same family; None where none are at hand."""
+    family = times.family
+    return pass_for(times, EXPERIMENT, f"{family.name}_counters") if family.baseline else None
 
 
 def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:

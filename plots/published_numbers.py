@@ -5,8 +5,8 @@ from itertools import groupby
 
 from claims.ledger import Decision, Verdict
 from claims.published import look_up
-from claims.stats import significant
 from plots.tables import WORDS, Column, Noted, Table, Values
+from records.stats import significant
 
 
 def rounded(value: float) -> str:

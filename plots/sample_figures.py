@@ -7,9 +7,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.results import COPY, KERNEL_TIME, Record, Results
-from claims.stats import INTERVAL_NOTE, significant
 from plots import figures as draw
+from records.results import COPY, KERNEL_TIME, Record, Results
+from records.stats import INTERVAL_NOTE, significant
 
 SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does nothing else
 MILLION_WEIGHTS = (4, 8, 16, 32, 64, 128, 256)  # that axes are marked at
@@ -32,7 +32,7 @@ def bandwidth_figure(
     """
     series = [bandwidth_curves(records, size) for records in panels.values()]
     every = bandwidth_curves([r for records in panels.values() for r in records], size)
-    figure = draw.new_figure(3.2 + 2.6 * max(2, len(panels)), 4.2)
+    figure = draw.new_figure(4.2)
     all_axes = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
     draw_curves(list(zip(all_axes, series, strict=True)), looks(every, stressed))
     for axes, title in zip(all_axes, panels, strict=True):
@@ -70,7 +70,7 @@ def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]
 
 
 def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, Any]]) -> None:
-    """Every panel's curves, and one legend for all of them at the right."""
+    """Every panel's curves, and one legend: at the right, or above where panels are many."""
     handles = {}
     for axes, series in panels:
         for name, style in styles.items():
@@ -81,7 +81,10 @@ def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, A
             draw.annotate_empty(axes, "no timed row")
     if handles:
         ordered = [handles[name] for name in styles if name in handles]
-        panels[0][0].figure.legend(handles=ordered, loc="outside right center")
+        where = {"loc": "outside right center"}
+        if len(panels) > 2:
+            where = {"loc": "outside upper center", "ncols": 4}
+        panels[0][0].figure.legend(handles=ordered, **where)
 
 
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
@@ -90,12 +93,12 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     rows = [sorted(records, key=lambda r: r.times.median) for records in timed]
     # One order for all panels, the first one's, so that the names stand once.
     names = list(dict.fromkeys(r.kernel for records in rows for r in records))
-    figure = draw.new_figure(max(6.5, 1.6 + 2.9 * len(panels)), 1.0 + 0.27 * max(4, len(names)))
+    figure = draw.new_figure(1.0 + 0.27 * max(4, len(names)))
     all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     far = False
     for axes, records, (_, _, title) in zip(all_axes, rows, panels, strict=True):
         far |= strips(axes, records, names)
-        axes.set_title(title)
+        axes.set_title(title, fontsize=7.5)
     deviating = {r.kernel for records in rows for r in records if r.deviates}
     labels = [name + draw.DEVIATES * (name in deviating) for name in names]
     for axes in all_axes:

@@ -4,10 +4,7 @@ import argparse
 import re
 import sys
 
-from claims.counter_table import COUNTERS, known
-from claims.errors import InputError
 from claims.evidence import recorded_folder, result_files
-from claims.results import Record, Results, load
 from plots import console
 from plots.bandwidth import bandwidth_table
 from plots.captions import banner
@@ -15,6 +12,9 @@ from plots.counter_tables import asked_for_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
 from plots.neighbours import with_neighbours
 from plots.tables import WORDS, Column, Noted, Table
+from records.counter_table import COUNTERS, known
+from records.errors import InputError
+from records.results import Record, Results, load
 
 
 def bench(args: argparse.Namespace) -> int:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from claims.stats import INTERVAL_NOTE
 from plots import bandwidth
 from plots.bandwidth import Measured, percent
 from plots.tables import CODE, Column, Noted, Values
+from records.stats import INTERVAL_NOTE
 
 WINNER = [
     Column("fastest form", "form", **CODE),

@@ -27,7 +27,7 @@ inline unsigned grid_of(std::uint64_t blocks, std::uint64_t bytes) {
                               " bytes need more blocks than a grid holds; pass fewer");
 }
 
-/// Of a form: full blocks, and for the rest of the bytes blocks of one element per thread.
+/// A form's blocks: full ones, and for the rest of the bytes blocks of one element per thread.
 template <class Form>
 unsigned blocks_of(std::uint64_t bytes) {
   constexpr std::uint64_t row = Form::threads * element_bytes;
@@ -310,10 +310,10 @@ __global__ void __launch_bounds__(Form::threads)
 template <class Form>
 cudaError_t launch_mixing(const Traffic& traffic, cudaStream_t stream) {
   // Where little or nothing is written, there are blocks enough to read.
-  constexpr std::uint64_t most_read = Form::threads * 8 * element_bytes;
+  constexpr std::uint64_t max_read = Form::threads * 8 * element_bytes;
   const unsigned blocks =
       std::max(blocks_of<Form>(traffic.write_bytes),
-               grid_of(ceil_div(traffic.read_bytes, most_read), traffic.read_bytes));
+               grid_of(ceil_div(traffic.read_bytes, max_read), traffic.read_bytes));
   if (blocks == 0) return cudaSuccess;
   const std::uint64_t elements = traffic.read_bytes / element_bytes;
   const std::uint64_t in_second = Form::streams == 2 ? elements / 9 : 0;

@@ -8,8 +8,8 @@ namespace reprolab::profiling {
 namespace {
 
 // Volatile, so that each iteration reads host memory again. The sleep keeps the bus free.
-__global__ void hold_stream(const volatile int* released, volatile int* expired,
-                            std::uint64_t patience_ns) {
+__global__ void blocking_kernel(const volatile int* released, volatile int* expired,
+                                std::uint64_t patience_ns) {
   const std::uint64_t start_ns = global_timer_ns();
   while (*released == 0) {
     if (global_timer_ns() - start_ns > patience_ns) {
@@ -32,15 +32,15 @@ BatchTime EventTimer::time(const Batch& batch, cudaStream_t stream) {
   released.store(0);
   expired.store(0);
 
-  hold_stream<<<1, 1, 0, stream>>>(&hold.released, &hold.expired,
-                                   static_cast<std::uint64_t>(patience_.count()));
+  blocking_kernel<<<1, 1, 0, stream>>>(&hold.released, &hold.expired,
+                                       static_cast<std::uint64_t>(patience_.count()));
   check(cudaGetLastError(), "launching the kernel that holds the stream");
   try {
     start_.record(stream);
     batch.enqueue(stream);
     end_.record(stream);
     if (batch.after_stop) batch.after_stop(stream);
-    if (batch.while_held) batch.while_held();
+    if (batch.while_blocked) batch.while_blocked();
   } catch (...) {
     released.store(1);
     cudaStreamSynchronize(stream);  // the next batch must find the hold unused

@@ -13,14 +13,14 @@ namespace reprolab::profiling {
 /// The most calls that are enqueued while a stream is held: its queue takes some 1000 entries, of
 /// which a call may need three (a library's two kernels for nested scales, and the offset added in
 /// between), and what checks the launches needs some.
-inline constexpr int most_held_launches = 300;
+inline constexpr int max_blocked_launches = 300;
 
 /// The work that is launched between the two events, and callbacks around it.
 struct Batch {
   std::function<void(cudaStream_t)> enqueue;
   /// Called when everything is enqueued and the stream is still held: the GPU has not started any
   /// of the work launched on it. May be empty.
-  std::function<void()> while_held{};
+  std::function<void()> while_blocked{};
   /// Enqueues work that follows directly after the stop event. May be empty.
   std::function<void(cudaStream_t)> after_stop{};
 };

@@ -7,7 +7,7 @@ namespace {
 
 /// Ends the capture however `enqueue` ends, so that the stream can be used again.
 cudaGraph_t capture(cudaStream_t stream, const std::function<void()>& enqueue) {
-  // Of this thread alone: NVML and CUPTI may call CUDA in others.
+  // This thread alone: NVML and CUPTI may call CUDA in others.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
   cudaGraph_t graph = nullptr;
   try {

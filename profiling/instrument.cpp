@@ -162,7 +162,7 @@ std::optional<BatchTime> Instrument::run(const Work& work, const Call& call, cud
   if (work.held) {
     if (!timer_) timer_ = std::make_unique<EventTimer>();
     Batch batch{.enqueue = enqueue};  // what the harness does around it counts nowhere
-    if (work.while_held) batch.while_held = [&] { call("", work.while_held); };
+    if (work.while_blocked) batch.while_blocked = [&] { call("", work.while_blocked); };
     if (work.after_stop) {
       batch.after_stop = [&](cudaStream_t on) { call("", [&] { work.after_stop(on); }); };
     }

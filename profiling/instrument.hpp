@@ -39,7 +39,7 @@ struct Work {
   std::function<void(cudaStream_t, const Call&)> enqueue;
   /// Whether the stream is held until everything is enqueued; needs room in the stream's queue.
   bool held = false;
-  std::function<void()> while_held{};              ///< See Batch.
+  std::function<void()> while_blocked{};           ///< See Batch.
   std::function<void(cudaStream_t)> after_stop{};  ///< See Batch.
 };
 

@@ -22,7 +22,7 @@ static_assert(timed_steps % unroll == 0 && unroll % ring_nodes == 0);
 /// so that the walk ends at another node than it began.
 constexpr int links_read_again = ring_nodes + 3;
 
-__constant__ std::uint32_t constant_memory[most_on_chip_bytes / sizeof(std::uint32_t)];
+__constant__ std::uint32_t constant_memory[max_on_chip_bytes / sizeof(std::uint32_t)];
 
 // Volatile assembler, in this order as it stands: the compiler may neither move nor remove it.
 
@@ -125,7 +125,7 @@ __device__ std::uint64_t store_cycles(std::uint32_t& at) {
 template <Step step>
 __global__ void walk_shared(const std::uint32_t* offsets, std::uint32_t bytes, std::uint32_t start,
                             Walked* walked) {
-  __shared__ std::uint32_t memory[most_on_chip_bytes / sizeof(std::uint32_t)];
+  __shared__ std::uint32_t memory[max_on_chip_bytes / sizeof(std::uint32_t)];
   const auto base = static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
 #pragma unroll 1
   for (unsigned i = 0; i < bytes / sizeof(std::uint32_t); ++i) memory[i] = base + offsets[i];
@@ -159,9 +159,9 @@ void require_sound(Step step, std::span<const Link> links, std::uint32_t bytes) 
     refuse(std::to_string(links.size()) + " links; a step that stores needs " +
            std::to_string(ring_nodes));
   }
-  if (!is_global(step) && bytes > most_on_chip_bytes) {
+  if (!is_global(step) && bytes > max_on_chip_bytes) {
     refuse(std::to_string(bytes) + " bytes; this memory holds " +
-           std::to_string(most_on_chip_bytes));
+           std::to_string(max_on_chip_bytes));
   }
   const std::uint32_t node = node_bytes(step);
   for (const Link& link : links) {

@@ -32,7 +32,7 @@ inline constexpr std::int64_t timed_steps = 16384;
 /// that what it stores comes from no memory.
 inline constexpr std::uint32_t ring_nodes = 8;
 /// Most bytes of a chain in shared or constant memory.
-inline constexpr std::uint32_t most_on_chip_bytes = 2048;
+inline constexpr std::uint32_t max_on_chip_bytes = 2048;
 
 /// A node and the node that it leads to: byte offsets in the chain's memory.
 struct Link {

@@ -107,7 +107,7 @@ std::string relocations(const Elf& cubin, const Elf64_Shdr& table) {
   return all;
 }
 
-/// Of every section a line; sorted, because ptxas orders sections by names that hold hashes.
+/// A line for every section; sorted, because ptxas orders sections by names that hold hashes.
 std::string digest_of(const Elf& cubin) {
   std::vector<std::string> lines;
   for (const auto& section : cubin.sections()) {

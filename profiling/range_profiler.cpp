@@ -8,7 +8,7 @@
 namespace reprolab::profiling {
 namespace {
 
-constexpr std::size_t most_ranges = 16;
+constexpr std::size_t max_ranges = 16;
 
 }  // namespace
 
@@ -98,8 +98,8 @@ class RangeProfiler::Session {
     size.pRangeProfilerObject = profiler_;
     size.pMetricNames = names.data();
     size.numMetrics = names.size();
-    size.maxNumOfRanges = most_ranges;
-    size.maxNumRangeTreeNodes = most_ranges;
+    size.maxNumOfRanges = max_ranges;
+    size.maxNumRangeTreeNodes = max_ranges;
     cupti_.check(cupti_.get_counter_data_size_(&size), "cuptiRangeProfilerGetCounterDataSize");
     std::vector<std::uint8_t> image(size.counterDataSize);
     CUpti_RangeProfiler_CounterDataImage_Initialize_Params params{};
@@ -123,7 +123,7 @@ class RangeProfiler::Session {
     params.pCounterDataImage = image.data();
     params.range = each ? CUPTI_AutoRange : CUPTI_UserRange;
     params.replayMode = each ? CUPTI_KernelReplay : CUPTI_UserReplay;
-    params.maxRangesPerPass = most_ranges;
+    params.maxRangesPerPass = max_ranges;
     params.numNestingLevels = 1;
     params.minNestingLevel = 1;
     params.passIndex = 0;

@@ -33,7 +33,7 @@ Comparison compare_chunk(const Element* low, const Element* high, const Element*
     const auto found = std::bit_cast<Bits>(actual[i]);
     if (is_within(from, to, found)) continue;
     if (result.mismatches++ == 0) result.first_mismatch = i;
-    result.most_ulps = std::max(result.most_ulps, distance_outside(from, to, found));
+    result.max_ulps = std::max(result.max_ulps, distance_outside(from, to, found));
   }
   return result;
 }
@@ -56,7 +56,7 @@ Comparison compare_all(std::span<const Element> low, std::span<const Element> hi
         if (total.first_mismatch < 0 || chunk.first_mismatch < total.first_mismatch) {
           total.first_mismatch = chunk.first_mismatch;
         }
-        total.most_ulps = std::max(total.most_ulps, chunk.most_ulps);
+        total.max_ulps = std::max(total.max_ulps, chunk.max_ulps);
       });
   return total;
 }
@@ -68,20 +68,20 @@ void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, 
                    std::string_view fault, Bits planted, std::uint32_t ulps, int threads) {
   actual[index] = planted;
   const Comparison found = compare_bits(std::span<const Bits>(expected), actual, threads);
-  if (found.mismatches != 1 || found.first_mismatch != index || found.most_ulps != ulps) {
+  if (found.mismatches != 1 || found.first_mismatch != index || found.max_ulps != ulps) {
     throw std::logic_error(fmt::format(
         "the comparison is broken: {} planted at element {} of {}, {} ULPs away, gave {} "
         "mismatches, first {}, at most {} ULPs away; no result of this build can be believed",
         fault, index, expected.size(), ulps, found.mismatches, found.first_mismatch,
-        found.most_ulps));
+        found.max_ulps));
   }
 }
 
 /// Tests the comparison with an interval around one element: both ends are within, and what lies
 /// one step beyond them, or is a NaN or of the other sign, is not.
 template <class Bits>
-void prove_interval(const std::vector<Bits>& middle, std::int64_t index, Bits nan, Bits sign,
-                    int threads) {
+void self_test_interval(const std::vector<Bits>& middle, std::int64_t index, Bits nan, Bits sign,
+                        int threads) {
   const auto element = static_cast<Bits>(middle[index] & ~sign);
   auto low = middle, high = middle, actual = middle;
   low[index] = static_cast<Bits>(element - 2u);
@@ -110,7 +110,7 @@ void prove_interval(const std::vector<Bits>& middle, std::int64_t index, Bits na
 
 /// Tests the comparison on elements with the given bits for NaN, -0.0 and usual values.
 template <class Bits>
-void prove(Bits nan, Bits negative_zero, Bits one, int threads) {
+void self_test(Bits nan, Bits negative_zero, Bits one, int threads) {
   const std::int64_t n = 2 * chunk_elements + 3;
   std::vector<Bits> expected(n);
   for (std::int64_t i = 0; i < n; ++i) expected[i] = static_cast<Bits>(one + i % 509);
@@ -132,7 +132,7 @@ void prove(Bits nan, Bits negative_zero, Bits one, int threads) {
     with_zero[index] = 0;
     require_found(with_zero, with_zero, index, "a -0.0", negative_zero, 0, threads);
   }
-  prove_interval<Bits>(expected, chunk_elements, nan, negative_zero, threads);
+  self_test_interval<Bits>(expected, chunk_elements, nan, negative_zero, threads);
 }
 
 }  // namespace
@@ -162,9 +162,9 @@ Comparison compare_bits(std::span<const float> expected, std::span<const float> 
   return compare_all(expected, expected, actual, threads);
 }
 
-void prove_comparison(int threads) {
-  prove<std::uint16_t>(0x7fff, 0x8000, 0x3c00, threads);
-  prove<std::uint32_t>(0x7fffffff, 0x80000000, 0x3f800000, threads);
+void self_test_comparison(int threads) {
+  self_test<std::uint16_t>(0x7fff, 0x8000, 0x3c00, threads);
+  self_test<std::uint32_t>(0x7fffffff, 0x80000000, 0x3f800000, threads);
 }
 
 }  // namespace reprolab::reference

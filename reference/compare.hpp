@@ -10,9 +10,9 @@ namespace reprolab::reference {
 struct Comparison {
   std::int64_t mismatches = 0;
   std::int64_t first_mismatch = -1;  ///< Element index; -1 when there is none.
-  /// Of all mismatches, by the width of the elements (reference/ulps.hpp); no_distance if one of
-  /// them has a NaN. Says nothing where the elements are no floating-point numbers.
-  std::uint32_t most_ulps = 0;
+  /// The largest of all mismatches, by the width of the elements (reference/ulps.hpp); no_distance
+  /// if one of them has a NaN. Says nothing where the elements are no floating-point numbers.
+  std::uint32_t max_ulps = 0;
 
   bool equal() const { return mismatches == 0; }
 };
@@ -37,6 +37,6 @@ Comparison compare_bits(std::span<const float> expected, std::span<const float> 
 /// between threads, and of intervals a value beyond either end; throws std::logic_error if the
 /// comparison misses one, reports one that does not exist or gives a wrong distance. Every program
 /// that verifies calls this first.
-void prove_comparison(int threads = 0);
+void self_test_comparison(int threads = 0);
 
 }  // namespace reprolab::reference

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "reference/compare.hpp"
-#include "reference/nf4.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::reference {
 

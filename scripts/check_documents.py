@@ -15,7 +15,7 @@ MADE_BY_COMMANDS = ("build/", "results/", ".venv/")  # there only after a comman
 def make_targets() -> set[str]:
     """The targets that the Makefile spells out, and one for each experiment."""
     text = (ROOT / "Makefile").read_text()
-    experiments = {f"reproduce-{file.parent.name}" for file in ROOT.glob("experiments/*/passes")}
+    experiments = {f"reproduce-{file.parent.name}" for file in ROOT.glob("experiments/*/*.toml")}
     return set(re.findall(r"^([a-z0-9][a-z0-9_-]*):", text, re.MULTILINE)) | experiments
 
 

@@ -18,19 +18,19 @@ fi
 example_kernel=docs/adding-a-kernel.md
 example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' "$example_kernel"; }
 
-python_folders='claims dropin experiments kernels languages ncu plots sass tests scripts'
-sources=$(find common dropin experiments kernels profiling reference tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
+sources=$(find . \( -path ./build -o -path ./results -o -path './.?*' \) -prune -o \
+  \( -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' \) -print)
 if [ "${1:-}" = --fix ]; then
   "$tools/bin/clang-format" -i $sources
-  "$tools/bin/ruff" format --quiet $python_folders
-  "$tools/bin/ruff" check --quiet --fix $python_folders
+  "$tools/bin/ruff" format --quiet .
+  "$tools/bin/ruff" check --quiet --fix .
 else
   "$tools/bin/clang-format" --dry-run -Werror $sources
   if ! diff <(example) <(example | "$tools/bin/clang-format" --assume-filename=x.cu); then
     echo "format: the example in $example_kernel is not formatted (above: it, then how it should be)" >&2
     exit 1
   fi
-  "$tools/bin/ruff" format --check --quiet $python_folders
-  "$tools/bin/ruff" check --quiet $python_folders
+  "$tools/bin/ruff" format --check --quiet .
+  "$tools/bin/ruff" check --quiet .
   echo "format: $(wc -w <<<"$sources") C++ files and the Python files are as they should be"
 fi

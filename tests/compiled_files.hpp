@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/harness/compiled_kernels.hpp"
+#include "harness/compiled_kernels.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/text.hpp"

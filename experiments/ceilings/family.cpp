@@ -1,6 +1,6 @@
 // The sweep's families: ways to copy, and ways to move the bytes of a dequantization and of a
 // transposition.
-#include "experiments/harness/family.hpp"
+#include "harness/family.hpp"
 
 #include "experiments/ceilings/workload.hpp"
 
@@ -10,7 +10,14 @@ namespace {
 template <class Problem>
 class TrafficFamily : public Family {
  public:
-  std::string name() const override { return Problem::family; }
+  const FamilyFacts& facts() const override {
+    static const FamilyFacts of_problem{.name = Problem::family,
+                                        .element = "word",
+                                        .types = {{"uint32", 4}},
+                                        .moves = Problem::moves,
+                                        .baseline = Problem::ceiling};
+    return of_problem;
+  }
   void add_options(CLI::App&) override {}
   void configure() override {}
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }

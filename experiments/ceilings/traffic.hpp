@@ -13,6 +13,8 @@ using profiling::ceilings::Traffic;
 /// As many bytes are read as written: the output is the input.
 struct Copy : Traffic {
   static constexpr const char* family = "copy";
+  static constexpr const char* ceiling = "copy_kernel";  ///< Of harness/ceilings.hpp.
+  static constexpr const char* moves = "Copies: as much read as written";
   static constexpr std::uint64_t read_of(std::uint64_t write_bytes) { return write_bytes; }
 };
 
@@ -29,11 +31,16 @@ struct Mixture : Traffic {
 /// written, 8 of them codes.
 struct Mixed : Mixture<9> {
   static constexpr const char* family = "mixed";
+  static constexpr const char* ceiling = "same_bytes";
+  static constexpr const char* moves = "A dequantization's bytes: 9 read for 32 written";
 };
 
 /// As many bytes read as written, but not at the same places: those of a transposition.
 struct Even : Mixture<32> {
   static constexpr const char* family = "even";
+  static constexpr const char* ceiling = "same_bytes";
+  static constexpr const char* moves =
+      "A transposition's bytes: as much read as written, elsewhere";
 };
 
 /// Output sizes of the sweep, from a small matrix to far above the size of a cache, closest where

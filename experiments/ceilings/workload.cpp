@@ -29,9 +29,9 @@ ProblemFacts describe_problem(std::uint64_t write_bytes) {
 template <class Problem>
 class TrafficWorkload : public Workload {
  public:
-  TrafficWorkload(std::uint64_t write_bytes, int slots)
+  TrafficWorkload(std::uint64_t write_bytes, int buffer_sets)
       : facts_(describe_problem<Problem>(write_bytes)) {
-    for (int slot = 0; slot < slots; ++slot) {
+    for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
       const auto& input = inputs_.emplace_back(facts_.bytes_read + distinct_matrices * step_bytes);
       profiling::ceilings::write_only(input.data(), input.bytes(), nullptr);
       outputs_.emplace_back(write_bytes + guard_bytes);
@@ -40,16 +40,19 @@ class TrafficWorkload : public Workload {
   }
 
   const ProblemFacts& facts() const override { return facts_; }
-  int slots() const override { return static_cast<int>(outputs_.size()); }
+  int buffer_sets() const override { return static_cast<int>(outputs_.size()); }
   Support supports(const std::string& kernel) const override {
     return kernel_named<Problem>(kernel).supports(problem(0));
   }
-  cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override {
-    return kernel_named<Problem>(kernel).launch(problem(slot), stream);
+  cudaError_t launch(const std::string& kernel, int buffer_set,
+                     cudaStream_t stream) const override {
+    return kernel_named<Problem>(kernel).launch(problem(buffer_set), stream);
   }
-  void* output(int slot) const override { return outputs_[static_cast<std::size_t>(slot)].data(); }
-  std::span<const std::byte> input(int slot) const override {
-    const auto& buffer = inputs_[static_cast<std::size_t>(slot)];
+  void* output(int buffer_set) const override {
+    return outputs_[static_cast<std::size_t>(buffer_set)].data();
+  }
+  std::span<const std::byte> input(int buffer_set) const override {
+    const auto& buffer = inputs_[static_cast<std::size_t>(buffer_set)];
     return {buffer.as<std::byte>(), buffer.bytes()};
   }
   std::span<const std::byte> expected() const override { return {}; }
@@ -73,15 +76,15 @@ class TrafficWorkload : public Workload {
 
  private:
   void fill_inputs() override {}  // content() goes on to the other matrix
-  const std::uint8_t* content(int slot, int matrix) const {
-    const auto& buffer = inputs_[static_cast<std::size_t>(slot)];
+  const std::uint8_t* content(int buffer_set, int matrix) const {
+    const auto& buffer = inputs_[static_cast<std::size_t>(buffer_set)];
     return buffer.template as<std::uint8_t>() + static_cast<std::uint64_t>(matrix) * step_bytes;
   }
-  Problem problem(int slot) const {
+  Problem problem(int buffer_set) const {
     Problem problem{};
-    problem.from = content(slot, matrix_of(slot));
+    problem.from = content(buffer_set, matrix_of(buffer_set));
     problem.read_bytes = facts_.bytes_read;
-    problem.to = static_cast<std::uint8_t*>(output(slot));
+    problem.to = static_cast<std::uint8_t*>(output(buffer_set));
     problem.write_bytes = facts_.bytes_written;
     return problem;
   }
@@ -96,13 +99,13 @@ template <class Problem>
 PlannedProblem plan(std::uint64_t write_bytes) {
   const ProblemFacts facts = describe_problem<Problem>(write_bytes);
   return {.facts = facts,
-          .slot_device_bytes = facts.bytes_read + facts.bytes_written + guard_bytes,
+          .buffer_set_device_bytes = facts.bytes_read + facts.bytes_written + guard_bytes,
           .supports =
               [](const std::string& kernel) {
                 return kernel_named<Problem>(kernel).supports(Problem{});
               },
-          .prepare = [write_bytes](int slots, std::uint64_t) -> std::unique_ptr<Workload> {
-            return std::make_unique<TrafficWorkload<Problem>>(write_bytes, slots);
+          .prepare = [write_bytes](int buffer_sets, std::uint64_t) -> std::unique_ptr<Workload> {
+            return std::make_unique<TrafficWorkload<Problem>>(write_bytes, buffer_sets);
           }};
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/ceilings/traffic.hpp"
-#include "experiments/harness/family.hpp"
+#include "harness/family.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab::ceilings {

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dropin
-from claims.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
-from claims.json_files import ROOT
-from claims.provenance import checkout
-from experiments.end_to_end import checkpoint, deal, parts, plan, prompts
+from claims.end_to_end import EAGER, GRAPH
+from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule
+from experiments.end_to_end.machine import free_bytes, gpu_name, own_cpus
 from experiments.end_to_end.plan import Cell, Choices
-from plots import interruption
-from plots.command_line import Parser, run
+from records import interruption, result_file
+from records.command_line import Parser, run
+from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
+from records.json_files import ROOT
+from records.progress import Line
+from records.provenance import checkout
 
 PYTHON = ROOT / "build/end_to_end/python"  # names the one that has torch
 
@@ -59,12 +62,13 @@ def measure(args: argparse.Namespace) -> int:
     )
     check(choices)
     gpus = visible(plan.numbers("GPUS", args.gpus, "0,1") or (0,))
-    output = args.output or Path(f"results/{parts.EXPERIMENT}/{args.pass_name}.json")
+    output = args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)
-    run_name = parts.run_of(choices, installed())
-    files = {cell: parts.file_of(output, cell, run_name) for cell in every}
-    todo = [cell for cell in every if not parts.is_done(parts.read(files[cell]), commit, gpu)]
+    run_name = partial_results.run_of(choices, installed())
+    files = {cell: partial_results.file_of(output, cell, run_name) for cell in every}
+    found = {cell: partial_results.read(files[cell]) for cell in every}
+    todo = [cell for cell in every if not partial_results.is_done(found[cell], commit, gpu)]
     print(describe(choices, args.pass_name, every, todo, len(gpus)))
     free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
     if free and (what := too_large(choices, todo, min(free))):
@@ -75,10 +79,10 @@ def measure(args: argparse.Namespace) -> int:
     faults, status = [], 0
     if todo:
         faults, status = measure_cells(choices, todo, files, gpus, argv, commit, output)
-    found = list(parts.belonging(output, files.values(), run_name, commit))
+    found = list(partial_results.belonging(output, files.values(), run_name, commit))
     if found:
-        parts.write(output, parts.join(found))
-    outcomes = {r["outcome"] for part in found for r in part["records"]}
+        result_file.write(output, partial_results.join(found))
+    outcomes = {r["outcome"] for partial in found for r in partial["records"]}
     if "not_measured" in outcomes and not status:
         status = NOT_MEASURED
     if outcomes & {"mismatch", "launch_failed"} and status != USAGE:
@@ -103,16 +107,17 @@ def measure_cells(
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
     command = [python, "-m", "experiments.end_to_end.measure"]
     log = output.parent / f"{output.stem}.log"
-    dealer = deal.Dealer(
+    scheduler = schedule.Scheduler(
         choices,
         todo,
-        start=lambda gpu: deal.Process(command, gpu, log),
-        job_of=lambda cell: deal.job(cell, choices, files[cell], argv, commit),
-        progress=deal.Progress(choices, todo, len(gpus)),
+        start=lambda gpu: schedule.Process(command, gpu, log),
+        job_of=lambda cell: schedule.job(cell, choices, files[cell], argv, commit),
+        line=Line(plan.total_seconds(choices, todo, len(gpus))),
+        cpus=own_cpus(),
     )
-    dealer.run(gpus)
-    faults = [f"{fault} (log: {log})" for fault in dealer.said()]
-    return faults, (NOT_MEASURED if dealer.broke else USAGE) if faults else 0
+    scheduler.run(gpus)
+    faults = [f"{fault} (log: {log})" for fault in scheduler.said()]
+    return faults, (NOT_MEASURED if scheduler.broke else USAGE) if faults else 0
 
 
 def check(choices: Choices) -> None:
@@ -141,13 +146,16 @@ def describe(
     minutes = round(plan.total_seconds(choices, todo, gpus) / 60) or 1
     needs = [n for cell in todo if (n := plan.bytes_needed(choices, cell))]
     memory = f", up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
+    eager, graph = (choices.generated(pass_name, mode) for mode in (EAGER, GRAPH))
+    where = "an H200" if gpus == 1 else f"{gpus} H200s"
     lines = [
         f"{pass_name}: {', '.join(map(plan.plain, choices.models))} at batch "
-        f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens",
+        f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
+        f"{eager} are generated eager and {graph} in a graph",
         f"  rows: {rows}; {plan.WARM_UP} generation of each to warm up, "
         f"{choices.samples(pass_name)} measured; prompts: {choices.prompts.text}",
         f"  {len(every) - len(todo)} of {len(every)} cells are there; "
-        + (f"the others: about {minutes} min on an H200{memory}" if todo else "nothing to measure"),
+        + (f"the others: about {minutes} min on {where}{memory}" if todo else "nothing to measure"),
     ]
     return "\n".join(lines)
 
@@ -169,7 +177,7 @@ def visible(numbers: Sequence[int]) -> list[str]:
 
 def installed() -> str:
     """What the Python that has torch has beside it; empty where there is none."""
-    code = "from experiments.end_to_end import parts; print(parts.made_with())"
+    code = "from experiments.end_to_end import partial_results as p; print(p.made_with())"
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         return ""
@@ -178,28 +186,6 @@ def installed() -> str:
     except OSError:
         return ""
     return done.stdout.strip()
-
-
-def gpu_name(number: str) -> str:
-    """Empty where the driver does not say."""
-    return asked(number, "name")
-
-
-def free_bytes(number: str) -> int | None:
-    """Of the GPU's memory; None where the driver does not say."""
-    mebibytes = asked(number, "memory.free")
-    return int(mebibytes) << 20 if mebibytes.isdecimal() else None
-
-
-def asked(number: str, field: str) -> str:
-    """What the driver's own program says of a GPU; empty where it says nothing."""
-    command = ["nvidia-smi", f"--id={number}", f"--query-gpu={field}"]
-    command += ["--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 if __name__ == "__main__":

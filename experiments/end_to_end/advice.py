@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from claims.json_files import ROOT
-from claims.stats import Estimate, Summary, ratio, summarize
 from experiments.end_to_end.checkpoint import Layer
+from records.json_files import ROOT
+from records.stats import Estimate, Summary, ratio, summarize
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """What lies under bitsandbytes, and whether all its products dequantize."""
 
     kernel: str = ""  # bitsandbytes' own
     dequantizes: bool = False
 
 
-OWN = Way()  # as it is installed
+OWN = Variant()  # as it is installed
 FASTEST = "streaming"  # which dropin.install() takes by itself
 LEAST_GAIN = 1.01  # what is less changes from run to run
 
@@ -43,53 +43,55 @@ def shapes_of(layers: Sequence[Layer]) -> dict[Shape, int]:
     return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
 
 
-Times = dict[tuple[Way, Shape], list[float]]  # of one product, in us
+Times = dict[tuple[Variant, Shape], list[float]]  # of one product, in us
 
 
-def of_model(times: Times, counts: dict[Shape, int], way: Way) -> Summary:
+def of_model(times: Times, counts: dict[Shape, int], variant: Variant) -> Summary:
     """All products of a forward pass in ms, sample by sample."""
-    parts = [[n * us / 1e3 for us in times[way, shape]] for shape, n in counts.items()]
+    parts = [[n * us / 1e3 for us in times[variant, shape]] for shape, n in counts.items()]
     return summarize([sum(sample) for sample in zip(*parts, strict=True)])
 
 
-def gain(times: Times, counts: dict[Shape, int], way: Way, over: Way = OWN) -> Estimate:
-    return ratio(of_model(times, counts, over), of_model(times, counts, way))
+def gain(times: Times, counts: dict[Shape, int], variant: Variant, over: Variant = OWN) -> Estimate:
+    return ratio(of_model(times, counts, over), of_model(times, counts, variant))
 
 
-def gains(times: Times, counts: dict[Shape, int], way: Way, over: Way = OWN) -> bool:
-    return gain(times, counts, way, over).low > LEAST_GAIN
+def gains(times: Times, counts: dict[Shape, int], variant: Variant, over: Variant = OWN) -> bool:
+    return gain(times, counts, variant, over).low > LEAST_GAIN
 
 
-def fastest(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Way:
-    """Of the ways in which bitsandbytes chooses which products dequantize: with the kernel that is
-    installed without a name, unless another gains something over it.
+def fastest(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Variant:
+    """Of the variants in which bitsandbytes chooses which products dequantize: that with the kernel
+    that is installed without a name, unless another gains something over it.
     """
-    usual = Way(FASTEST)
-    found = min(each_way(kernels), key=lambda way: of_model(times, counts, way).median)
+    usual = Variant(FASTEST)
+    found = min(variants_of(kernels), key=lambda variant: of_model(times, counts, variant).median)
     return found if FASTEST not in kernels or gains(times, counts, found, usual) else usual
 
 
-def line(what: str, times: Times, counts: dict[Shape, int], way: Way) -> str:
+def line(what: str, times: Times, counts: dict[Shape, int], variant: Variant) -> str:
     """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
-    own, ours = (of_model(times, counts, each).median for each in (OWN, way))
-    found = gain(times, counts, way)
+    own, ours = (of_model(times, counts, each).median for each in (OWN, variant))
+    found = gain(times, counts, variant)
     said = f"{found.value:.2f} x ({found.low:.2f}-{found.high:.2f})"
     said = said if found.differs_from_one else "no difference seen"
     return f"  {what}: {own:.2f} -> {ours:.2f} ms, {said}"
 
 
-def dequantizing(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Way | None:
+def dequantizing(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Variant | None:
     """All products dequantizing with our fastest kernel, if that beats bitsandbytes' own choice."""
-    way = Way(FASTEST, True)
-    if FASTEST not in kernels or all(way != measured for measured, _ in times):
+    variant = Variant(FASTEST, True)
+    if FASTEST not in kernels or all(variant != measured for measured, _ in times):
         return None
-    wins = all(gains(times, counts, way, over) for over in (OWN, fastest(times, counts, kernels)))
-    return way if wins else None
+    wins = all(
+        gains(times, counts, variant, over) for over in (OWN, fastest(times, counts, kernels))
+    )
+    return variant if wins else None
 
 
-def each_way(kernels: Sequence[str]) -> list[Way]:
+def variants_of(kernels: Sequence[str]) -> list[Variant]:
     """bitsandbytes chooses which products dequantize."""
-    return [Way(kernel) for kernel in kernels]
+    return [Variant(kernel) for kernel in kernels]
 
 
 def text(
@@ -115,18 +117,19 @@ def text(
     # Where a step gains nothing, the prompt still may.
     step, prompt = phases
     best = {what: fastest(times, counts, kernels) for what, times in phases.items()}
-    way = best[step] if gains(phases[step], counts, best[step]) else best[prompt]
+    variant = best[step] if gains(phases[step], counts, best[step]) else best[prompt]
     lines += [
-        f"All quantized products of a forward pass, {own} -> with {way.kernel}, on the GPU alone:"
+        f"All quantized products of a forward pass, {own} -> with {variant.kernel}, "
+        "on the GPU alone:"
     ]
-    lines += [line(what, times, counts, way) for what, times in phases.items()]
-    if fuses and not gains(phases[step], counts, way):
+    lines += [line(what, times, counts, variant) for what, times in phases.items()]
+    if fuses and not gains(phases[step], counts, variant):
         lines += [
             f"  {own} multiplies a few rows right from the codes, which no kernel here speeds up."
         ]
     installs = []
-    if any(gains(times, counts, way) for times in phases.values()):
-        kernel = "" if way == Way(FASTEST) else f'kernel="{way.kernel}"'
+    if any(gains(times, counts, variant) for times in phases.values()):
+        kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}"'
         installs += [f"dropin.install({kernel})"]
     if other := dequantizing(phases[step], counts, kernels):
         lines += [

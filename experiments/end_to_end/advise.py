@@ -13,11 +13,20 @@ from typing import Any
 import bitsandbytes
 import torch
 
-from claims.errors import InputError
 from experiments.end_to_end import build, checkpoint, plan, prompts, reference, rows
-from experiments.end_to_end.advice import FASTEST, OWN, Shape, Times, Way, each_way, shapes_of, text
-from experiments.end_to_end.progress import Line
-from plots.command_line import Parser, run
+from experiments.end_to_end.advice import (
+    FASTEST,
+    OWN,
+    Shape,
+    Times,
+    Variant,
+    shapes_of,
+    text,
+    variants_of,
+)
+from records.command_line import Parser, run
+from records.errors import InputError
+from records.progress import Line
 
 SAMPLES = 7
 CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
@@ -73,17 +82,17 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
             refused |= {k: why for k in kernels if (why := difference(k, *weights[0], expected))}
             kernels = [k for k in kernels if k not in refused]
             for what, size in sizes.items():
-                phases[what] |= times(gpu, shape, weights, size, ways(kernels))
+                phases[what] |= times(gpu, shape, weights, size, variants(kernels))
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
     return text(name, own, batch, counts, phases, kernels, refused, rows.can_fuse())
 
 
-def ways(kernels: list[str]) -> list[Way]:
+def variants(kernels: list[str]) -> list[Variant]:
     """What is compared with bitsandbytes as it is installed."""
-    dequantizing = [Way(FASTEST, True)] * (rows.can_fuse() and FASTEST in kernels)
-    return each_way(kernels) + dequantizing
+    dequantizing = [Variant(FASTEST, True)] * (rows.can_fuse() and FASTEST in kernels)
+    return variants_of(kernels) + dequantizing
 
 
 def copies(gpu: Any, shape: Shape) -> list[tuple[torch.Tensor, Any]]:
@@ -107,25 +116,25 @@ def difference(kernel: str, codes: torch.Tensor, state: Any, expected: torch.Ten
     return f"{wrong} of {state.shape.numel()} weights differ" if wrong else ""
 
 
-def times(gpu: Any, shape: Shape, weights: list[Any], size: int, compared: list[Way]) -> Times:
-    """Of one product, in us; all ways in turn, so often."""
+def times(gpu: Any, shape: Shape, weights: list[Any], size: int, compared: list[Variant]) -> Times:
+    """Of one product, in us; all variants in turn, so often."""
     x = torch.ones((size, shape.columns), dtype=weights[0][1].dtype, device=gpu.device)
 
     def products() -> None:
         for codes, state in weights:
             bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
 
-    replays: dict[Way, Callable[[], None]] = {}
+    replays: dict[Variant, Callable[[], None]] = {}
     pool = gpu.new_pool()
-    for way in (OWN, *compared):
-        given = {"kernel": way.kernel, "dequantize_from": 1 if way.dequantizes else None}
-        with torch.no_grad(), nullcontext() if way == OWN else rows.under(**given):
-            replays[way] = gpu.capture(products, pool)
-    found: Times = {(way, shape): [] for way in replays}
+    for variant in (OWN, *compared):
+        given = {"kernel": variant.kernel, "dequantize_from": 1 if variant.dequantizes else None}
+        with torch.no_grad(), nullcontext() if variant == OWN else rows.under(**given):
+            replays[variant] = gpu.capture(products, pool)
+    found: Times = {(variant, shape): [] for variant in replays}
     often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(replays[OWN], 1)))
     for _ in range(SAMPLES):
-        for way, replay in replays.items():
-            found[way, shape].append(gpu.time_us(replay, often) / often / len(weights))
+        for variant, replay in replays.items():
+            found[variant, shape].append(gpu.time_us(replay, often) / often / len(weights))
     return found
 
 

@@ -10,9 +10,9 @@ import torch
 import transformers
 from torch import nn
 
-from claims.errors import InputError
 from experiments.end_to_end import checkpoint
 from experiments.end_to_end.sizes import BLOCK_SIZE, Model
+from records.errors import InputError
 
 SCALE = 0.02  # of the random weights, as transformers initializes them
 LINEAR = nn.Linear

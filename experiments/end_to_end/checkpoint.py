@@ -1,7 +1,8 @@
 """What a folder with a 4-bit checkpoint holds, read without torch; one line where it is faulty.
 
-reference/bnb_checkpoint.hpp says what belongs to a quantized weight, and reads it for `verify`;
-tests/golden/damaged_checkpoints.json says where one of the two accepts what the other refuses.
+reference/checkpoint/bnb_checkpoint.hpp says what belongs to a quantized weight, and reads it for
+`verify`; tests/golden/damaged_checkpoints.json says where one of the two accepts what the other
+refuses.
 """
 
 import struct
@@ -12,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from claims.errors import InputError
-from claims.json_files import read_json, shown
-from claims.printable import printable
 from experiments.end_to_end.strict_json import strict_json
+from records.errors import InputError
+from records.json_files import read_json, shown
+from records.printable import printable
 
 LONGEST_HEADER = 100_000_000  # bytes, as the format says
 LONGEST_STATE = 65536  # bytes

@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from claims.errors import InputError
 from dropin.dropin import BUILT, native_library
-from experiments.end_to_end.parts import content_of
+from experiments.end_to_end.partial_results import content_of
 from experiments.end_to_end.plan import Row
+from records.errors import InputError
 
 DIGESTS = BUILT.parent / "bin/code_digest"
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from claims.errors import InputError
+from records.errors import InputError
 
 ALIGNED = 8  # tokens: attention kernels want a mask's rows aligned
 
@@ -19,7 +19,7 @@ class Batch:
 
     ids: torch.Tensor
     mask: torch.Tensor
-    tokens: int  # new ones for each prompt
+    tokens: int  # new ones for each prompt in a whole generation
 
     @property
     def longest(self) -> int:
@@ -65,16 +65,16 @@ class Steps(transformers.StoppingCriteria):
 
 
 @torch.no_grad()
-def eager(model: Any, batch: Batch, gpu: Any, marks: bool = False) -> Generated:
+def eager(model: Any, batch: Batch, gpu: Any, tokens: int, marks: bool = False) -> Generated:
     """transformers' own generate, with the cache that it takes by default."""
     how = transformers.GenerationConfig(
-        max_new_tokens=batch.tokens,
-        min_new_tokens=batch.tokens,
+        max_new_tokens=tokens,
+        min_new_tokens=tokens,
         do_sample=False,
         pad_token_id=0,
         disable_compile=True,
     )
-    steps = Steps(gpu, batch.tokens, marks)
+    steps = Steps(gpu, tokens, marks)
     gpu.synchronize()
     started = time.perf_counter()
     found = model.generate(
@@ -86,9 +86,9 @@ def eager(model: Any, batch: Batch, gpu: Any, marks: bool = False) -> Generated:
     gpu.synchronize()
     wall = time.perf_counter() - started
     new = found[:, batch.longest :].tolist()
-    if len(steps.times) != 2 or any(len(row) != batch.tokens for row in new):
-        raise InputError(f"transformers generated {steps.calls} tokens, not {batch.tokens}")
-    step = (steps.times[1] - steps.times[0]) / (batch.tokens - 1)
+    if len(steps.times) != 2 or any(len(row) != tokens for row in new):
+        raise InputError(f"transformers generated {steps.calls} tokens, not {tokens}")
+    step = (steps.times[1] - steps.times[0]) / (tokens - 1)
     return Generated(new, wall * 1e6, step * 1e6)
 
 
@@ -154,15 +154,19 @@ class StaticDecoder:
         """The step as a graph, with the kernels that are in place now."""
         return self.gpu.capture(self.step, self.pool, before=self.prefill)
 
-    def generate(self, replay: Callable[[], None]) -> Generated:
-        steps = self.batch.tokens - 1
+    def generate(self, replay: Callable[[], None], tokens: int) -> Generated:
+        """So many new tokens, and the time of a whole generation: every replay is of the same
+        work, attention over all of the cache.
+        """
+        steps = tokens - 1
         self.gpu.synchronize()
         started = time.perf_counter()
         self.prefill()
         step_us = self.gpu.time_us(replay, steps) / steps
         wall = time.perf_counter() - started
         self.require_written(steps)
-        return Generated(self.tokens.tolist(), wall * 1e6, step_us)
+        missing_us = (self.batch.tokens - tokens) * step_us
+        return Generated(self.tokens[:, :tokens].tolist(), wall * 1e6 + missing_us, step_us)
 
     def require_written(self, steps: int) -> None:
         """Every step has a place of its own in the cache; a graph may keep that of its capture.

@@ -4,15 +4,14 @@ a CPU, where the tests run it.
 
 import ctypes
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
 
-from claims.errors import InputError
-from experiments.end_to_end.parts import span
 from experiments.end_to_end.protocol import Launch
+from records.errors import InputError
 
 # By bit, as the programs name them (profiling/nvml.cpp).
 THROTTLE_REASONS = (
@@ -171,6 +170,14 @@ class Gpu:
         on_gpu = [e for e in events if e.device_type() == torch.autograd.DeviceType.CUDA]
         on_gpu = [e for e in on_gpu if not e.is_user_annotation()]
         return found, [Launch(e.name(), e.start_ns(), e.end_ns()) for e in on_gpu]
+
+
+def span(values: Sequence[float]) -> dict[str, float] | None:
+    """Least, middle and greatest of what a sensor said; None where it said nothing."""
+    found = sorted(values)
+    if not found:
+        return None
+    return {"min": found[0], "median": found[len(found) // 2], "max": found[-1]}
 
 
 def cuda_driver() -> str:

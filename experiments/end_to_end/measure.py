@@ -1,91 +1,38 @@
 """The process that measures, one for each GPU. Jobs come in on standard input, a line of JSON each,
-and what it does goes out on standard output in the same form; deal.py is at the other end.
-
-The rows of a cell are interleaved: a generation of each, in an order shuffled with a seed, over and
-over.
+and what it does goes out on standard output in the same form; schedule.py is at the other end.
 """
 
 import json
 import os
-import random
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from claims import provenance
-from claims.end_to_end import NOTHING, PROFILE, TIMING, WALL_TIME
-from claims.errors import InputError
-from experiments.end_to_end import build, generate, parts, prompts, reference, rows, ways
+from claims.end_to_end import PROFILE, TIMING
+from experiments.end_to_end import build, generate, partial_results, prompts, reference, rows
 from experiments.end_to_end.code import code_of
-from experiments.end_to_end.plan import (
-    WARM_UP,
-    Cell,
-    Choices,
-    Row,
-    bytes_needed,
-    plain,
-    size_of,
-)
+from experiments.end_to_end.host import Host
+from experiments.end_to_end.modes import MODES
+from experiments.end_to_end.plan import Cell, Choices, Row, bytes_needed, plain, size_of
 from experiments.end_to_end.prompts import Prompts
-from experiments.end_to_end.protocol import (
-    Exactness,
-    RecordsLost,
-    Tokens,
-    count_different,
-    distinct,
-)
+from experiments.end_to_end.rounds import Measured, Report, Rounds
 from experiments.end_to_end.sizes import BLOCK_SIZE
+from records import provenance, result_file
+from records.errors import InputError
 
-WAYS = (ways.Eager, ways.Graph)
-Way = ways.Eager | ways.Graph
-Report = Callable[[dict[str, Any]], None]
 INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
-
-
-@dataclass
-class Measured:
-    """What came of a row so far; one that has failed is not run again."""
-
-    outcome: str = "bit_exact"
-    reason: str = ""
-    mismatches: int | None = None
-    difference: str = ""  # of its tokens from the baseline's, which no deviation allows
-    deviation: str | None = None
-    samples: dict[str, list[float]] = field(default_factory=dict)
-    sm_mhz: list[float] = field(default_factory=list)
-
-    @property
-    def failed(self) -> bool:
-        return self.outcome not in ("bit_exact", "deviation_as_declared")
-
-    def fail(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
-        self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
-
-    def metrics(self) -> list[dict[str, Any]]:
-        found = []
-        for name, values in {} if self.failed else self.samples.items():
-            told = {"samples": [round(value, 3) for value in values]}
-            if not all(values):
-                told = {"missing": NOTHING}
-            found.append({"name": name, "unit": "us", **told})
-        return found
-
-    def clocks(self) -> dict[str, float | None]:
-        mhz = self.sm_mhz
-        ends = (mhz[0], sorted(mhz)[len(mhz) // 2], mhz[-1]) if mhz else (None, None, None)
-        return dict(zip(("sm_mhz_before", "sm_mhz_during", "sm_mhz_after"), ends, strict=True))
 
 
 class Bench:
     """The GPU of this process, and the model that lies on it."""
 
-    def __init__(self, gpu: Any):
-        self.gpu, self.name = gpu, ""
+    def __init__(self, gpu: Any, host: Host):
+        self.gpu, self.host, self.name = gpu, host, ""
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
         self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and what is expected
@@ -118,26 +65,21 @@ class Bench:
         try:
             self.load(cell, choices)
             batch = self.batch(cell, choices)
-            for way_class in WAYS:
+            for name, mode_class in MODES.items():
                 try:
-                    way = way_class(self.model, batch, self.gpu)
-                except InputError as why:  # other ways may do
-                    refused = Measured()
-                    refused.fail("unsupported", str(why))
-                    found[way_class.name] = dict.fromkeys(choices.rows, refused)
+                    mode = mode_class(self.model, batch, self.gpu)
+                except InputError as why:  # the other mode may do
+                    found[name] = dict.fromkeys(choices.rows, Measured("unsupported", str(why)))
                     continue
-                found[way.name] = self.measure_way(way, cell, choices, failed, report)
-                del way
+                found[name] = Rounds(self, mode, cell, choices, failed, report).run()
+                del mode
                 self.gpu.forget()
         except torch.OutOfMemoryError:
+            why = self.too_little(cell, choices)
             if self.name != cell.model and size_of(cell.model) is None:
-                raise InputError(
-                    f"not testable on this GPU: {self.too_little(cell, choices)}"
-                ) from None
-            too_little = Measured()
-            too_little.fail("unsupported", self.too_little(cell, choices))
-            for way_class in WAYS:
-                found.setdefault(way_class.name, dict.fromkeys(choices.rows, too_little))
+                raise InputError(f"not testable on this GPU: {why}") from None
+            for name in MODES:
+                found.setdefault(name, dict.fromkeys(choices.rows, Measured("unsupported", why)))
         every = ((name, row, m) for name, by_row in found.items() for row, m in by_row.items())
         return [self.record(cell, choices, *measured) for measured in every]
 
@@ -147,75 +89,6 @@ class Bench:
         tokenize = (lambda text: tokenizer(text)["input_ids"]) if tokenizer else None
         chosen = prompts.tokens_of(choices.prompts, cell.batch, vocab, choices.seed, tokenize)
         return generate.batch_of(chosen, choices.tokens, self.gpu.device)
-
-    def measure_way(
-        self,
-        way: Way,
-        cell: Cell,
-        choices: Choices,
-        failed: dict[str, str],
-        report: Report,
-    ) -> dict[Row, Measured]:
-        found = {row: Measured() for row in choices.rows}
-        learned: dict[Row, Any] = {}
-
-        def run(row: Row) -> tuple[Tokens, dict[str, float]]:
-            if cell.pass_name == PROFILE:
-                return ways.profiled(way, row, *learned[row])
-            generated = way.run(row)
-            self.gpu.sensors.read()
-            times = {WALL_TIME: generated.wall_us, f"{WALL_TIME}.step": generated.step_us}
-            return generated.tokens, times
-
-        def prepare(row: Row) -> None:
-            if row.kernel in failed:
-                found[row].fail("launch_failed", failed[row.kernel])
-            elif wrong := self.wrong_weights(row):
-                found[row].fail("mismatch", *wrong)
-            elif why := way.prepare(row):
-                found[row].fail("unsupported", why)
-            elif cell.pass_name == PROFILE:
-                learned[row] = ways.learn(way, row)
-
-        baseline = choices.rows[0]
-        exact = Exactness(again=lambda: run(baseline)[0])
-        turns = turns_of(choices, cell, way.name)
-        for done, (row, warms_up) in enumerate(turns):
-            part = (WAYS.index(type(way)) + done / len(turns)) / len(WAYS)
-            report({"row": row.kernel, "way": way.name, "part": part})
-            try:
-                if done < len(choices.rows):  # its first turn
-                    prepare(row)
-                if not found[row].failed and found[baseline].failed and not exact.outputs:
-                    fail_with(found[row], baseline, found[baseline])
-                if found[row].failed:
-                    continue
-                tokens, values = run(row)
-                if row == baseline:
-                    exact.admit(tokens)
-                judge(found[row], row, exact, tokens)
-            except InputError as why:
-                found[row].fail("unsupported", str(why))
-            except RecordsLost as lost:
-                found[row].fail("not_measured", str(lost))
-            except torch.OutOfMemoryError:
-                if not done:  # nothing fits at all
-                    raise
-                found[row].fail("not_measured", self.too_little(cell, choices))
-                self.gpu.forget()
-            clock = self.gpu.sensors.sm_mhz
-            if not warms_up and not found[row].failed:
-                for name, value in values.items():
-                    found[row].samples.setdefault(name, []).append(value)
-                found[row].sm_mhz += [clock] if clock else []
-        report({"row": "", "way": way.name, "part": part})  # what follows is no row's
-        for measured in found.values():
-            # The baseline may have been seen to vary since.
-            if measured.difference:
-                blame(measured, exact)
-            elif exact.varies and measured.outcome == "bit_exact":
-                measured.reason += f"; {exact.remark}"
-        return found
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
         """What is wrong, and how many weights, in one matrix of each kind that the model has."""
@@ -236,7 +109,7 @@ class Bench:
         return f"out of memory: {needs}, the GPU has {there / 1e9:.0f} GB"
 
     def record(
-        self, cell: Cell, choices: Choices, way: str, row: Row, found: Measured
+        self, cell: Cell, choices: Choices, mode: str, row: Row, found: Measured
     ) -> dict[str, Any]:
         known = size_of(cell.model)
         facts = dict(self.facts) if self.name == cell.model else {"model": plain(cell.model)}
@@ -244,11 +117,15 @@ class Bench:
             sizes = {"layers": known.layers, "launches": known.launches}
             facts |= sizes | {"weights": known.nf4_weights}
             facts |= {"block_size": BLOCK_SIZE, "nested": False, "output": "fp16"}
-        problem = {"name": f"{facts['model']}/batch{cell.batch}/{way}", "family": parts.FAMILY}
-        problem |= facts | {"batch": cell.batch, "way": way, "tokens": choices.tokens}
+        family = partial_results.FAMILY
+        problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": family}
+        problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
+        problem |= {"generated": choices.generated(cell.pass_name, mode)}
         problem |= {"prompts": choices.prompts.text}
         measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
         measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
+        if cell.pass_name == TIMING:
+            measured["disturbed"] = asdict(found.disturbed)
         # Where bitsandbytes chooses, nothing says how often it dequantized.
         if "kernel_time" in found.samples and not found.failed and not rows.may_fuse(row):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
@@ -256,75 +133,26 @@ class Bench:
             measured["bytes"] = moved
         described = rows.described(row) | {"deviation": found.deviation}
         described["code"] = code_of(row, self.gpu.facts()["compute_capability"])
-        return parts.record(described, problem, **measured)
-
-
-def turns_of(choices: Choices, cell: Cell, way: str) -> list[tuple[Row, bool]]:
-    """The rows in the order of their generations, and whether one only warms up."""
-    rng = random.Random(f"{choices.seed}/{cell.name}/{way}")
-    turns = [(row, True) for _ in range(WARM_UP) for row in choices.rows]
-    for _ in range(choices.samples(cell.pass_name)):
-        turns += [(row, False) for row in rng.sample(choices.rows, len(choices.rows))]
-    return turns
-
-
-def fail_with(found: Measured, baseline: Row, failed: Measured) -> None:
-    """Where the baseline never gave tokens, there is nothing to compare with."""
-    outcome = "not_measured" if failed.outcome == "not_measured" else "unsupported"
-    found.fail(outcome, f"{baseline.kernel}: {failed.reason}")
-
-
-def judge(found: Measured, row: Row, exact: Exactness, tokens: Tokens) -> None:
-    """Other tokens than the baseline's are wrong, but where bitsandbytes sums in its own order, or
-    where the baseline's own vary.
-    """
-    may_differ = rows.may_fuse(row)
-    difference = exact.difference(tokens) if may_differ else exact.compare(tokens)
-    if not difference:
-        compared = f"{sum(map(len, tokens))} tokens compared each time, {distinct(tokens)} distinct"
-        found.reason = found.reason or compared
-        return
-    count = count_different(tokens, exact.outputs[0])
-    if may_differ:
-        found.outcome, found.deviation = "deviation_as_declared", rows.FUSED
-        found.reason, found.mismatches = difference, count
-    else:
-        found.difference, found.mismatches = difference, count
-        blame(found, exact)
-
-
-def blame(found: Measured, exact: Exactness) -> None:
-    """Who made a difference of tokens shows only where the baseline repeats itself."""
-    if exact.varies:
-        found.fail("not_verified", f"{found.difference}; {exact.remark}", found.mismatches)
-    else:
-        itself = "run against itself, the baseline does not differ"
-        found.fail("mismatch", f"{found.difference}; {itself}", found.mismatches)
+        return result_file.record(described, problem, **measured)
 
 
 def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
     import dropin
 
-    commit, dirty = job["commit"]
     nvcc, architectures = dropin.Library().built()
-    return {
-        "started": provenance.utc(started),
-        "runtime_s": round(time.time() - started, 1),
-        "argv": job["argv"],
-        "commit": commit,
-        "dirty": dirty,
-        "instrument": INSTRUMENTS[job["cell"]["pass_name"]],
-        "seed": job["choices"]["seed"],
-        "build": {
-            "compiler": parts.made_with(),
-            "nvcc": nvcc,
-            "type": "installed",
-            "architectures": architectures,
-        },
-        "host": provenance.host(),
-        "gpu": gpu.facts(),
-        "clocks": gpu.sensors.clocks(),
-    }
+    made_with = partial_results.made_with()
+    build = {"compiler": made_with, "nvcc": nvcc, "type": "installed"}
+    build["architectures"] = architectures
+    return provenance.of_run(
+        started,
+        job["argv"],
+        INSTRUMENTS[job["cell"]["pass_name"]],
+        build,
+        sources=job["commit"],
+        seed=job["choices"]["seed"],
+        gpu=gpu.facts(),
+        clocks=gpu.sensors.clocks(),
+    )
 
 
 def chosen(job: dict[str, Any]) -> Choices:
@@ -342,17 +170,19 @@ def chosen(job: dict[str, Any]) -> Choices:
     )
 
 
-def serve(jobs: Iterator[str], report: Report, gpu: Any) -> None:
+def serve(jobs: Iterator[str], report: Report, gpu: Any, host: Host) -> None:
     """Each job ends with a line that has `ended`: empty, or what was wrong with what was given."""
-    bench = Bench(gpu)
+    bench = Bench(gpu, host)
     for line in jobs:
         job, started = json.loads(line), time.time()
         cell, choices = Cell(**job["cell"]), chosen(job)
         try:
             rows.check(choices.rows)
             records = bench.measure(cell, choices, job["failed"], report)
-            content = parts.content(cell.pass_name, origin(gpu, job, started), records)
-            parts.write(Path(job["file"]), content)
+            found = result_file.content(
+                partial_results.EXPERIMENT, cell.pass_name, origin(gpu, job, started), records
+            )
+            result_file.write(Path(job["file"]), found)
         except InputError as error:
             report({"ended": str(error)})
         else:
@@ -360,7 +190,7 @@ def serve(jobs: Iterator[str], report: Report, gpu: Any) -> None:
 
 
 def main() -> None:
-    # What libraries print is not to come between the lines for deal.py.
+    # What libraries print is not to come between the lines for schedule.py.
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     build.quiet()
@@ -371,7 +201,7 @@ def main() -> None:
 
     gpu = Gpu()
     report({"ready": True})  # there is such a GPU: if the process dies now, it is another's fault
-    serve(sys.stdin, report, gpu)
+    serve(sys.stdin, report, gpu, Host())
 
 
 if __name__ == "__main__":

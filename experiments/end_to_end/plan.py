@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claims.end_to_end import INSTALLED, PROFILE, TIMING
-from claims.errors import InputError
+from claims.end_to_end import EAGER, INSTALLED, PROFILE, TIMING
 from claims.published import FOLDER, load_source
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
 from experiments.end_to_end.sizes import Model
+from records.errors import InputError
 
 PAPER = load_source(FOLDER / "paper.json")
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
@@ -20,10 +20,11 @@ TOKENS, QUICK_TOKENS = 32, 4
 SAMPLES = PAPER.fact("profiled_passes")  # generations per row, timed and profiled
 QUICK_PROFILED = 1
 WARM_UP = PAPER.fact("warmup_passes")
-GRAPH_STEPS = 8  # of a graph that are profiled at a time: one replay is like the other
-START_S = 40  # of a process, with its model
-OF_EAGER = 0.7  # a graph's step beside one of the host's
-PROFILER = 2.1  # how much longer a generation takes under it, with reading what it recorded
+# New tokens of a generation whose decoding steps are alike, so that the first of them show all.
+SHORT = {TIMING: 8, PROFILE: 4}
+START_S = 20  # of a process, with its model
+OF_EAGER = 0.9  # a graph's step beside one of the host's
+RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading what it recorded
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,15 @@ class Choices:
 
     def samples(self, pass_name: str) -> int:
         return self.timed if pass_name == TIMING else self.profiled
+
+    def short(self, pass_name: str) -> int:
+        """New tokens of a generation that is not made as a whole."""
+        return min(SHORT[pass_name], self.tokens)
+
+    def generated(self, pass_name: str, mode: str) -> int:
+        """New tokens of each measured generation: all, where the host's time is in every step."""
+        whole = pass_name == TIMING and mode == EAGER
+        return self.tokens if whole else self.short(pass_name)
 
 
 @dataclass(frozen=True)
@@ -180,15 +190,22 @@ def size_of(model: str) -> Model | None:
 
 
 def seconds(choices: Choices, cell: Cell) -> float:
-    """About how long a cell takes on an H200, without its process's start."""
+    """About how long a cell takes on an H200, without its process's start and without samples that
+    are repeated.
+    """
     model = size_of(cell.model)
-    step = model.step_s(cell.batch) if model else 0.05
-    generations = WARM_UP + choices.samples(cell.pass_name)
-    eager = choices.tokens * generations
+    step, prompt = (model.step_s(cell.batch), model.prompt_s(cell.batch)) if model else (0.1, 0.3)
+    rows, samples = len(choices.rows), choices.samples(cell.pass_name)
+    short = choices.short(cell.pass_name) - 1  # steps
+    eager = choices.generated(cell.pass_name, EAGER) - 1
+    # The baseline warms up with a whole generation; a graph when it is captured.
+    steps = eager + short * (rows - 1) + samples * rows * eager
+    steps += OF_EAGER * rows * (2 + samples * short)
+    found = prompt * rows * (WARM_UP + samples + 2 + samples) + step * steps
     if cell.pass_name == PROFILE:
-        graph = GRAPH_STEPS * choices.profiled + 8
-        return len(choices.rows) * step * PROFILER * (eager + OF_EAGER * graph)
-    return len(choices.rows) * step * (eager + OF_EAGER * choices.tokens * generations + 4)
+        recorded = rows * samples * (1 + 2 * short)
+        found += recorded * RECORDING_S * (model.layers if model else 64)
+    return found
 
 
 def total_seconds(choices: Choices, todo: Sequence[Cell], gpus: int = 1) -> float:

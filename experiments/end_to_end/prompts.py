@@ -14,8 +14,8 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from claims.errors import InputError
-from claims.json_files import read_text
+from records.errors import InputError
+from records.json_files import read_text
 
 MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one

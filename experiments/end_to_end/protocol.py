@@ -42,13 +42,13 @@ def busy_ns(launches: Iterable[Launch]) -> int:
 
 def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
     """What ran before each mark, in the order of the stream; what comes after the last is left."""
-    parts: list[list[Launch]] = [[]]
+    found: list[list[Launch]] = [[]]
     for x in sorted(launches, key=lambda x: x.start_ns):
         if x.name == mark:
-            parts.append([])
+            found.append([])
         else:
-            parts[-1].append(x)
-    return parts[:-1]
+            found[-1].append(x)
+    return found[:-1]
 
 
 def products(launches: Sequence[Launch], names: Names) -> list[Launch]:
@@ -62,50 +62,55 @@ def products(launches: Sequence[Launch], names: Names) -> list[Launch]:
     return found
 
 
-def microseconds(part: Sequence[Launch], names: Names) -> dict[str, float]:
+def microseconds(forward: Sequence[Launch], names: Names) -> dict[str, float]:
     """kernel_time: of dequantizations; product_time: of the products of their outputs; busy_time:
     of everything on the GPU.
     """
-    dequantized = [x for x in part if x.name in names.dequantize]
-    found = {"kernel_time": dequantized, "product_time": products(part, names)}
+    dequantized = [x for x in forward if x.name in names.dequantize]
+    found = {"kernel_time": dequantized, "product_time": products(forward, names)}
     times = {name: sum(x.end_ns - x.start_ns for x in xs) / 1e3 for name, xs in found.items()}
-    return times | {"busy_time": busy_ns(part) / 1e3}
+    return times | {"busy_time": busy_ns(forward) / 1e3}
 
 
 def require_all(
-    parts: Sequence[Sequence[Launch]], passes: int, per_pass: int | None, names: Names
+    passes: Sequence[Sequence[Launch]], count: int, per_pass: int | None, names: Names
 ) -> None:
     """RecordsLost unless there are so many passes, with so many dequantizations in each."""
-    if len(parts) != passes:
-        raise RecordsLost(f"CUPTI recorded {len(parts)} of {passes} forward passes")
-    for part in parts if per_pass is not None else ():
-        count = sum(x.name in names.dequantize for x in part)
-        if count != per_pass:
-            raise RecordsLost(f"CUPTI recorded {count} of {per_pass} dequantizations of a pass")
+    if len(passes) != count:
+        raise RecordsLost(f"CUPTI recorded {len(passes)} of {count} forward passes")
+    for forward in passes if per_pass is not None else ():
+        found = sum(x.name in names.dequantize for x in forward)
+        if found != per_pass:
+            raise RecordsLost(f"CUPTI recorded {found} of {per_pass} dequantizations of a pass")
 
 
 def profile(
     launches: Sequence[Launch],
     mark: str,
     names: Names,
-    passes: int,
+    count: int,
     per_pass: int | None,
-    starts_with_prompt: bool,
+    tokens: int = 0,
 ) -> dict[str, float]:
-    """One sample of each metric, in us; those that end in .step are means over decoding steps."""
-    parts = split(launches, mark)
-    require_all(parts, passes, per_pass, names)
-    times = [microseconds(part, names) for part in parts]
-    found = {}
-    if starts_with_prompt:
-        found |= {name: sum(t[name] for t in times) for name in times[0]}
-        times = times[1:]
-    return found | {f"{name}.step": sum(t[name] for t in times) / len(times) for name in times[0]}
+    """One sample of each metric, in us, from so many forward passes; those that end in .step are
+    means over decoding steps.
+
+    With `tokens`, the first pass is the prompt's, and the metrics of a generation of so many tokens
+    are there as well: a step is like the other, so that they follow from a few.
+    """
+    passes = split(launches, mark)
+    require_all(passes, count, per_pass, names)
+    times = [microseconds(forward, names) for forward in passes]
+    prompt, steps = (times[0], times[1:]) if tokens else ({}, times)
+    means = {name: sum(t[name] for t in steps) / len(steps) for name in times[0]}
+    found = {name: us + (tokens - 1) * means[name] for name, us in prompt.items()}
+    return found | {f"{name}.step": us for name, us in means.items()}
 
 
 def count_different(ours: Tokens, theirs: Tokens) -> int:
+    """As far as ours go, which may be the first tokens of as long a generation as theirs."""
     pairs = zip(ours, theirs, strict=True)
-    return sum(a != b for x, y in pairs for a, b in zip(x, y, strict=True))
+    return sum(a != b for x, y in pairs for a, b in zip(x, y, strict=False))
 
 
 @dataclass
@@ -143,18 +148,17 @@ class Exactness:
             self.outputs.append(found)
 
     def difference(self, tokens: Tokens) -> str:
-        """Empty where they are the baseline's first; else what is different."""
+        """Empty where they begin as the baseline's first; else what is different."""
         if not self.outputs:
             self.outputs.append(plain_tokens(self.again()))
-        tokens, theirs = plain_tokens(tokens), self.outputs[0]
-        if tokens == theirs:
-            return ""
+        theirs = self.outputs[0]
         count = count_different(tokens, theirs)
+        if not count:
+            return ""
         places = ((i, j) for i, row in enumerate(tokens) for j in range(len(row)))
         i, j = next((i, j) for i, j in places if tokens[i][j] != theirs[i][j])
-        total = sum(map(len, theirs))
         return (
-            f"{count} of {total} tokens differ; first in sequence {i}, token {j}: "
+            f"{count} of {sum(map(len, tokens))} tokens differ; first in sequence {i}, token {j}: "
             f"expected {theirs[i][j]}, actual {tokens[i][j]}"
         )
 

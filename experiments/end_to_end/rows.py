@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from bitsandbytes import functional
 
-from claims.errors import InputError
 from experiments.end_to_end.plan import Row, version_of
+from records.errors import InputError
 
 FUSED = (
     "bitsandbytes itself chooses for each product whether to dequantize or to multiply right from "

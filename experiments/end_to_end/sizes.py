@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from claims.json_files import ROOT, read_json
+from records.json_files import ROOT, read_json
 
 FOLDER = ROOT / "data/models"
 BLOCK_SIZE = 64  # of the weights that are made here
@@ -78,9 +78,12 @@ class Model:
         return int(weights + 2 * largest + cache_bytes + activations + logits + SPARE_BYTES)
 
     def step_s(self, batch: int) -> float:
-        """About one forward pass on an H200: the mean over the kernels that are compared."""
-        billions = self.nf4_weights / 1e9
-        return 0.8 * (0.062 + (0.0021 + 0.001 * batch / 64) * billions)
+        """About one decoding step on an H200: the mean over the kernels that are compared."""
+        return 0.025 + (0.0018 + 0.0005 * batch / 64) * self.nf4_weights / 1e9
+
+    def prompt_s(self, batch: int) -> float:
+        """About the prompts' pass, with the first token."""
+        return self.step_s(batch) + 0.022 * batch / 64 * self.nf4_weights / 1e9
 
 
 @cache

@@ -1,11 +1,11 @@
-"""JSON from files that are not trusted: what reference/strict_json.cpp takes, and no more."""
+"""JSON from files that are not trusted: as reference/checkpoint/strict_json.cpp takes it."""
 
 import json
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from claims.json_files import unique
+from records.json_files import unique
 
 LONGEST_NUMBER = 1000  # characters
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "common/median.hpp"
-#include "experiments/harness/ceilings.hpp"
-#include "experiments/harness/errors.hpp"
-#include "experiments/harness/family.hpp"
-#include "experiments/harness/pass.hpp"
-#include "experiments/nf4/compiled_kernels.hpp"
-#include "experiments/nf4/options.hpp"
 #include "experiments/puzzle/puzzle.hpp"
+#include "harness/ceilings.hpp"
+#include "harness/errors.hpp"
+#include "harness/family.hpp"
+#include "harness/nf4/compiled_kernels.hpp"
+#include "harness/nf4/options.hpp"
+#include "harness/pass.hpp"
 #include "profiling/machine.hpp"
 
 namespace reprolab::puzzle {
@@ -24,6 +24,21 @@ struct Options {
   int samples = 5;
   std::vector<std::string> peers;
 };
+
+/// Its kernels are nf4's.
+const FamilyFacts puzzle_facts{
+    .name = "puzzle",
+    .element = "weight",
+    .types = {{"fp16", 2}, {"bf16", 2}},
+    .moves = "codes and scales read, weights written, each byte of each call once",
+    .parts =
+        [] {
+          std::vector<FamilyFacts::Part> parts;
+          for (const Mlp& mlp : mlps) parts.push_back({mlp.name(), mlp.hidden, mlp.intermediate});
+          return parts;
+        }(),
+};
+const RegisterFamily registered(puzzle_facts);
 
 double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 
@@ -118,13 +133,13 @@ const VariantInfo& variant_named(const std::vector<VariantInfo>& variants,
 /// Tries in a process of its own whose launches can be captured: a library that meets an error in a
 /// capture may end its process.
 NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels) {
-  const auto serve = [&](const Worker::Json& request, const Turn& turn) -> Worker::Json {
+  const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     NotCapturable found;
     for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
-      turn.begin(kernel);
+      watchdog.begin(kernel);
       const auto why = why_not_capturable(variant_named(kernels, kernel));
       if (!why.empty()) found[kernel] = why;
-      turn.end();
+      watchdog.end();
     }
     return found;
   };
@@ -132,7 +147,7 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
   const auto answer = worker.ask({{"name", "a trial capture"}}, names_of(kernels));
   NotCapturable found;
   if (!answer.json.is_null()) found = answer.json.get<NotCapturable>();
-  for (const auto& [kernel, reason, outcome] : answer.fallen) {
+  for (const auto& [kernel, reason, outcome] : answer.crashed) {
     if (is_failure(outcome)) found[kernel] = reason;
   }
   return found;
@@ -143,15 +158,15 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
   const bool timed = options.pass.instrument != profiling::InstrumentKind::none;
   const NotCapturable not_capturable = timed ? try_captures(options, kernels) : NotCapturable{};
   const auto variant = [&](const std::string& kernel) { return variant_named(kernels, kernel); };
-  const auto serve = [&](const Worker::Json& request, const Turn& turn) -> Worker::Json {
+  const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Puzzle puzzle(options.facts, options.pass.seed, options.pass.experiment, not_capturable);
     std::vector<Row> rows;
     for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
-      turn.begin(kernel);
+      watchdog.begin(kernel);
       const Verification verified = puzzle.verify(variant(kernel), *instrument);
       rows.push_back(start_row(options.facts.name(), variant(kernel), verified));
-      turn.end();
+      watchdog.end();
     }
     if (timed) {
       for (const auto& ceiling : ceilings()) {
@@ -163,7 +178,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
       puzzle.exchange();
       puzzle.show_progress(std::ranges::count_if(rows, &Row::timed) * options.samples);
       take_samples(rows, puzzle, *instrument,
-                   {.samples = options.samples, .seed = options.pass.seed}, turn);
+                   {.samples = options.samples, .seed = options.pass.seed}, watchdog);
     }
     std::vector<Record> records;
     for (Row& row : rows) records.push_back(std::move(row.record));
@@ -173,7 +188,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
   const auto answer = worker.ask({{"name", options.facts.name()}}, names_of(kernels));
   std::vector<Record> records;
   if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
-  for (const auto& [kernel, reason, outcome] : answer.fallen) {
+  for (const auto& [kernel, reason, outcome] : answer.crashed) {
     Row row = start_row(options.facts.name(), variant(kernel), {outcome, reason, {}});
     describe(row.record, options.facts);
     records.push_back(std::move(row.record));
@@ -194,7 +209,6 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   nf4::add_peer_option(app, options.peers);
   if (const auto status = parse(app, argc, argv)) return *status;
-  require_known_pass(options.pass);
   using profiling::InstrumentKind;
   if (options.pass.instrument != InstrumentKind::events &&
       options.pass.instrument != InstrumentKind::none) {
@@ -203,6 +217,7 @@ int run(int argc, char** argv) {
   }
   nf4::load_compiled_kernels();
   nf4::load_peers(options.peers);
+  if (options.pass.describe) return print_description();
   const auto kernels = nf4::select_kernels(options.pass.kernel);
   refuse_names_of_ceilings(kernels);
   if (options.pass.dry_run) return dry_run(options, kernels);

@@ -9,7 +9,7 @@
 namespace reprolab::puzzle {
 namespace {
 
-constexpr int most_iterations_per_graph = 100;  // 300 nodes, or a few times that for a peer
+constexpr int max_iterations_per_graph = 100;  // 300 nodes, or a few times that for a peer
 
 }  // namespace
 
@@ -66,7 +66,7 @@ std::uint64_t RunFacts::bytes_written() const {
 }
 
 int iterations_per_graph(int iterations) {
-  int most = std::min(iterations, most_iterations_per_graph);
+  int most = std::min(iterations, max_iterations_per_graph);
   while (iterations % most != 0) --most;
   return most;
 }

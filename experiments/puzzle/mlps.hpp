@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/nf4/tensor.hpp"
+#include "harness/nf4/tensor.hpp"
 #include "reference/compare.hpp"
 
 namespace reprolab::puzzle {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "experiments/harness/ceilings.hpp"
+#include "harness/ceilings.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab::puzzle {
@@ -110,11 +110,11 @@ void Puzzle::exchange() {
   }
 }
 
-void Puzzle::launch(const Part& part, const VariantInfo& variant, int slot) const {
+void Puzzle::launch(const Part& part, const VariantInfo& variant, int buffer_set) const {
   if (variant.is_ceiling()) {
-    ceiling_named(variant.name).launch(*part.workload, slot, stream_.get());
+    ceiling_named(variant.name).launch(*part.workload, buffer_set, stream_.get());
   } else {
-    require_launched(part.workload->launch(variant.name, slot, stream_.get()));
+    require_launched(part.workload->launch(variant.name, buffer_set, stream_.get()));
   }
 }
 
@@ -130,10 +130,11 @@ void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bo
   const std::uint64_t bytes = part.workload->facts().output_bytes();
   if (checked) repeat_.choose(times * matrices_per_mlp);
   for (int i = 0; i < times * matrices_per_mlp; ++i) {
-    const int slot = i % matrices_per_mlp;
-    const auto launch_it = [&] { launch(part, variant, slot); };
+    const int buffer_set = i % matrices_per_mlp;
+    const auto launch_it = [&] { launch(part, variant, buffer_set); };
     if (checked) {
-      repeat_.around(i, slot, part.workload->output(slot), bytes, stream_.get(), launch_it);
+      repeat_.around(i, buffer_set, part.workload->output(buffer_set), bytes, stream_.get(),
+                     launch_it);
     } else {
       launch_it();
     }
@@ -198,17 +199,17 @@ double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Grap
 Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
   for (const Part& any : parts_) {
     if (!any.verifier->protected_memory_changed()) continue;
-    throw Fallen(variant.name, "changed memory that is not its output");
+    throw KernelCrashed(variant.name, "changed memory that is not its output");
   }
   Verification all;
   if (variant.is_ceiling()) return all;
-  for (int slot = 0; slot < matrices_per_mlp; ++slot) {
-    const int matrix = part.workload->matrix_of(slot);
+  for (int buffer_set = 0; buffer_set < matrices_per_mlp; ++buffer_set) {
+    const int matrix = part.workload->matrix_of(buffer_set);
     if (variant.promise.deviates() && matrix != 0) continue;  // declared only for matrix 0
-    Verification one = part.verifier->judge(variant, matrix, part.workload->output(slot));
+    Verification one = part.verifier->judge(variant, matrix, part.workload->output(buffer_set));
     if (!may_be_timed(one.outcome)) {
       one.reason = fmt::format("{}.{}: {}", part.mlp.name(),
-                               matrix_names[static_cast<std::size_t>(slot)], one.reason);
+                               matrix_names[static_cast<std::size_t>(buffer_set)], one.reason);
       return one;
     }
     all.outcome = worse(all.outcome, one.outcome);

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/harness/repeat_check.hpp"
-#include "experiments/harness/sampling.hpp"
-#include "experiments/nf4/workload.hpp"
 #include "experiments/puzzle/mlps.hpp"
+#include "harness/nf4/workload.hpp"
+#include "harness/repeat_check.hpp"
+#include "harness/sampling.hpp"
 #include "profiling/graph.hpp"
 #include "profiling/sm_clock_probe.hpp"
 
@@ -30,8 +30,8 @@ using NotCapturable = std::map<std::string, std::string>;
 Support supports_all(const std::string& kernel);
 
 /// Launches a kernel on a small matrix, then captures the same launch in a graph. Returns why that
-/// cannot be done; empty if it can, or if the kernel does not support such a matrix. Throws Fallen
-/// if the device does not survive it.
+/// cannot be done; empty if it can, or if the kernel does not support such a matrix. Throws
+/// KernelCrashed if the device does not survive it.
 std::string why_not_capturable(const VariantInfo& kernel);
 
 /// A bar on stderr, if that is a terminal.
@@ -70,7 +70,7 @@ class Puzzle : public Subject {
   std::optional<double> sm_mhz() override;
 
  private:
-  /// One MLP: a slot of the workload for each of its matrices.
+  /// One MLP: a buffer set of the workload for each of its matrices.
   struct Part {
     Mlp mlp;
     std::unique_ptr<nf4::Nf4Workload> workload;
@@ -82,7 +82,7 @@ class Puzzle : public Subject {
     std::unique_ptr<profiling::Graph> plain{}, checked{};
   };
 
-  void launch(const Part& part, const VariantInfo& variant, int slot) const;
+  void launch(const Part& part, const VariantInfo& variant, int buffer_set) const;
   void iterate(const Part& part, const VariantInfo& variant, int times, bool checked,
                const std::function<void()>& after_each);
   double wall_us(const Part& part, const VariantInfo& variant);

@@ -7,6 +7,7 @@
 #         an H200, which has more multiprocessors at a higher clock.
 # Bound:  latency: two bytes per thread are few loads in flight.
 # Launch: 512 threads for 2048 weights.
+# Counterpart: packed_512
 # Alone:  make bench KERNEL=mojo_packed_512
 from decode import *
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx

@@ -7,6 +7,7 @@
 #         leaves the order open.
 # Bound:  latency: nothing of the second byte is in flight while the first is waited for.
 # Launch: 512 threads for 2048 weights.
+# Counterpart: packed_512_store_each
 # Alone:  make bench KERNEL=mojo_packed_512_store_each
 from decode import *
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx

@@ -4,6 +4,7 @@
 #         tensor.
 # Bound:  latency: a thread waits for one byte and its scale, and has no other work.
 # Launch: 1024 threads for 2048 weights.
+# Counterpart: tiled_packed
 # Alone:  make bench KERNEL=mojo_tiled_2d
 from decode import *
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx

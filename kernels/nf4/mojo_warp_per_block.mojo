@@ -4,6 +4,7 @@
 #         blocks may have 32 weights.
 # Bound:  latency: one byte per thread, and a shuffle for its scale.
 # Launch: 256 threads for 512 weights.
+# Counterpart: warp_per_block
 # Alone:  make bench KERNEL=mojo_warp_per_block
 from decode import *
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, lane_id, thread_idx

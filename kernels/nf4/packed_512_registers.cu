@@ -1,5 +1,5 @@
 // packed_512 with the registers per thread that the post assumes: 37 to 40 from Ampere on, not 20.
-// Of the 64 warps of a multiprocessor, three blocks of 512 threads then fill 48, and a single block
+// Three blocks of 512 threads then fill 48 of a multiprocessor's 64 warps, and a single block
 // of packed_1024_registers 32.
 //
 // Source: D. Robertson's post: "With high register pressure, you fit one block per SM, leaving you

@@ -34,7 +34,7 @@ struct StagedScales<PlainScaleReader, Aligned> {
   __device__ static float value(const Storage&, const PlainScaleReader&, Loaded loaded) {
     return loaded;
   }
-  /// Of all threads together: asks L2 for the scales of `weights` from `first` on, out of `n`.
+  /// All threads together ask L2 for the scales of `weights` from `first` on, out of `n`.
   template <int Threads, class Index>
   __device__ static void prefetch(const PlainScaleReader& scales, Index first, unsigned weights,
                                   Index n) {

@@ -21,7 +21,7 @@ namespace {
 /// Large ones want blocks that come and go. Nothing was measured on other architectures, which get
 /// the same.
 struct Choice {
-  std::int64_t most_weights;
+  std::int64_t max_weights;
   cudaError_t (*launch)(const Problem&, cudaStream_t);
 };
 using Small = NothingAhead<64, 4>;
@@ -39,7 +39,7 @@ constexpr Choice choices[] = {
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const Choice* choice = choices;
-  while (problem.n > choice->most_weights) ++choice;
+  while (problem.n > choice->max_weights) ++choice;
   return choice->launch(problem, stream);
 }
 

@@ -13,7 +13,7 @@
 namespace reprolab::nf4 {
 
 /// What a grid covers if a block takes 256 weights. Every kernel's block takes as many or more.
-inline constexpr std::int64_t most_weights = 256 * most_blocks;
+inline constexpr std::int64_t max_weights = 256 * max_blocks;
 
 /// Yes for every valid problem that a grid covers and whose table is the standard one, bit for bit:
 /// the published kernels have that table in their code and never read a checkpoint's `quant_map`.
@@ -21,7 +21,7 @@ inline Support supports_standard_table(const Problem& problem) {
   const auto bits = [](const auto& table) {
     return std::bit_cast<std::array<std::uint32_t, 16>>(table);
   };
-  if (problem.n > most_weights) {
+  if (problem.n > max_weights) {
     return Support::no("a grid has blocks for 2^39 - 256 weights at most");
   }
   if (bits(problem.table) != bits(standard_table())) {

@@ -10,7 +10,7 @@
 
 namespace reprolab::nf4 {
 
-inline constexpr int fewest_per_block = 32;  ///< Weights that share a scale.
+inline constexpr int min_per_block = 32;  ///< Weights that share a scale.
 
 /// `count` words from weight `first` on, the first of which begins a cache line of the output, so
 /// that a warp writes whole ones. Fewer than 96 weights, at both ends together, are in none.
@@ -57,7 +57,7 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
   words.shift =
       static_cast<unsigned>((begin() - aligned_begin()) * 8 +
                             static_cast<std::uintptr_t>(words.first) % 2 * bits_per_weight);
-  const int apart = problem.block_size > fewest_per_block ? weights_per_word : fewest_per_block;
+  const int apart = problem.block_size > min_per_block ? weights_per_word : min_per_block;
   words.are_aligned = words.shift == 0 && words.first % apart == 0 &&
                       reinterpret_cast<std::uintptr_t>(problem.nested.map) % line_bytes == 0;
   const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;

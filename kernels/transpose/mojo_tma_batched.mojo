@@ -5,7 +5,7 @@
 #         and mojo_tma_batched_as_published has the post's own.
 # Bound:  memory, and latency: load, exchange and store of a tile follow one another.
 # Launch: 128 threads for a tile of 32 x 32 swizzled by 128 bytes.
-# Twin:   tma_batched
+# Counterpart: tma_batched
 # Alone:  make bench KERNEL=mojo_tma_batched
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
 from std.utils import StaticTuple

@@ -5,7 +5,7 @@
 #         (simveit/efficient_transpose_mojo, transpose_swizzle_batched.mojo).
 # Bound:  as mojo_tma_batched: it moves the same number of bytes.
 # Launch: 128 threads for a tile of 32 x 32 swizzled by 128 bytes.
-# Twin:   tma_batched_as_published
+# Counterpart: tma_batched_as_published
 # Alone:  make bench KERNEL=mojo_tma_batched_as_published
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
 from std.utils import StaticTuple

@@ -5,7 +5,7 @@
 #         in one.
 # Bound:  32-way bank conflicts in shared memory.
 # Launch: 1024 threads for a tile of 32 x 32.
-# Twin:   tma_naive
+# Counterpart: tma_naive
 # Alone:  make bench KERNEL=mojo_tma_naive
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
 from std.utils import StaticTuple

@@ -6,7 +6,7 @@
 # Bound:  shared memory and instruction issue: 4-way bank conflicts remain, and each thread moves
 #         one element.
 # Launch: 1024 threads for a tile of 32 x 32 swizzled by 128 bytes.
-# Twin:   tma_swizzle
+# Counterpart: tma_swizzle
 # Alone:  make bench KERNEL=mojo_tma_swizzle
 from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
 from std.utils import StaticTuple

@@ -8,7 +8,7 @@ namespace reprolab::transpose {
 void add_ptx_kernel(const PtxKernel& kernel) {
   const auto ptx = std::make_shared<LoadedPtx>(kernel);
   Kernel<Problem> row = described<Problem>(kernel);
-  row.contract = kernel_named<Problem>(kernel.twin).contract;
+  row.contract = kernel_named<Problem>(kernel.counterpart).contract;
   row.supports = [ptx](const Problem& problem) {
     const Support support = tma_support(problem);
     return support.ok ? ptx->supports("fp32") : support;

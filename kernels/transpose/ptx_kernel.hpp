@@ -10,12 +10,10 @@ namespace reprolab::transpose {
 /// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it.
 struct PtxKernel : reprolab::PtxKernel {
   CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;  ///< Of both maps.
-  /// The kernel in CUDA with the same tiles and indices, which promises the same bits.
-  std::string twin;
 };
 
-/// Registers the kernel, with the contract of its twin, which must be registered. Its PTX is loaded
-/// when it is first asked whether it supports a problem.
+/// Registers the kernel, with the contract of its counterpart, which has the same tiles and indices
+/// and must be registered. Its PTX is loaded when it is first asked whether it supports a problem.
 void add_ptx_kernel(const PtxKernel& kernel);
 
 }  // namespace reprolab::transpose

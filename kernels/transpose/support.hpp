@@ -13,7 +13,7 @@ namespace reprolab::transpose {
 inline Support supports_tiles(const Problem& problem) {
   const std::int64_t down = blocks_over(problem.rows, 32),
                      across = blocks_over(problem.columns, 32);
-  if (across == 0 || down <= most_blocks / across) return Support::yes();
+  if (across == 0 || down <= max_blocks / across) return Support::yes();
   return Support::no("a grid has blocks for 2^31 - 1 tiles of 32 x 32 at most");
 }
 

@@ -36,8 +36,8 @@ struct DownColumns {
       const std::uint32_t left = block - in_turns;
       return {left % rows, spacing * at_once + left / rows};
     }
-    const std::uint32_t turn = block / at_once;
-    return {turn % rows, turn / rows + block % at_once * spacing};
+    const std::uint32_t watchdog = block / at_once;
+    return {watchdog % rows, watchdog / rows + block % at_once * spacing};
   }
 };
 

@@ -1,20 +1,15 @@
 """The fastest way to move so many bytes, of all forms that were swept."""
 
-from claims.results import Results
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.sweeps import WINNER, winner_note, winner_values
 from plots.tables import KERNEL, Column, Noted, Table, Values
+from records.results import Results
 
 PASS = "sweep"
-# By family: what it moves, and the ceiling that is one of its forms.
-FAMILIES = {
-    "copy": ("Copies: as much read as written", "copy_kernel"),
-    "mixed": ("A dequantization's bytes: 9 read for 32 written", "same_bytes"),
-    "even": ("A transposition's bytes: as much read as written, elsewhere", "same_bytes"),
-}
+FAMILIES = ("copy", "mixed", "even")  # whose baseline is the ceiling that is one of their forms
 SHOWN_FORMS = 12
 
 
@@ -29,11 +24,12 @@ def winners_table(run: Run) -> Table:
     """One row per family and size: the fastest form, beside the ceiling as it is now."""
     groups: dict[str, list[Values]] = {}
     data: list[Values] = []
-    for family, (what, ceiling) in FAMILIES.items():
+    for family in FAMILIES:
+        of = run[PASS].families[family]
         for mib, found in by_size(run[PASS], family).items():
             best = [m for m in found if m.best]
-            now = next((m for m in found if m.record.kernel == ceiling), None)
-            group = groups.setdefault(f"{what}; the ceiling is {ceiling}", [])
+            now = next((m for m in found if m.record.kernel == of.baseline), None)
+            group = groups.setdefault(f"{of.moves}; the ceiling is {of.baseline}", [])
             group.append({"mib": mib} | winner_values(best, now))
             data += [{"output_mib": mib} | bandwidth.values_of(m) for m in found]
     notes = [
@@ -60,7 +56,7 @@ def forms_table(run: Run) -> Table:
         ]
         data += found
         if by_mib:
-            groups[FAMILIES[family][0]] = found[:SHOWN_FORMS]
+            groups[run[PASS].families[family].moves] = found[:SHOWN_FORMS]
     notes = [
         f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "
         "fastest %: bandwidth over that of the fastest form of a size, mean of the sizes.",
@@ -71,7 +67,7 @@ def forms_table(run: Run) -> Table:
 
 
 def shares(found: dict[int, list[Measured]], kernel: str) -> Values:
-    """Of the copy's bandwidth, by size."""
+    """Share of the copy's bandwidth, by size."""
     return {
         f"_{mib}": Noted(m.of_copy, m.clock, m.best)
         for mib, rows in found.items()

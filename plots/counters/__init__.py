@@ -2,7 +2,6 @@
 
 from matplotlib.figure import Figure
 
-from claims.code import differing
 from plots.counter_tables import facts_table, full_table, on_largest, short_table
 from plots.counters.divergence import (
     compared_kernels,
@@ -15,6 +14,7 @@ from plots.counters.latency import latency_figure, latency_table
 from plots.experiments import Run
 from plots.neighbours import rows_of_both
 from plots.tables import Table
+from records.code import differing
 
 NF4 = "Why NF4 kernels differ: counters on the largest layer"
 TRANSPOSE = "Why transposes differ: counters"
@@ -73,17 +73,6 @@ def roofline(run: Run) -> Figure:
     return roofline_figure(families(run), run.recorded)
 
 
-PASSES = {
-    "latency": ("latency",),
-    "nf4_launches": ("nf4",),
-    "nf4_counters": ("nf4",),
-    "transpose_launches": ("transpose",),
-    "transpose_counters": ("transpose",),
-    "divergence": ("nf4",),
-    "divergence_counters": ("nf4",),
-    "sass": ("nf4", "transpose"),
-}
-COMPILED = ("sass",)
 TABLES = (
     nf4_short,
     transpose_short,
@@ -94,7 +83,6 @@ TABLES = (
     transpose_full,
 )
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
-SHORT_TABLE = HEADLINE = None
 FIGURES = {
     "instructions": ("Instructions per weight and element, by pipe", instructions),
     "stalls": ("What warps wait for", stalls),

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from claims.errors import InputError
 from claims.occupancy import WARP
-from claims.results import Record
-from claims.stats import INTERVAL_NOTE, Estimate, ratio, significant
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured, measure
 from plots.captions import clock_warning, first_warning, machine_notes
 from plots.counter_tables import Counted, shown
-from plots.counter_values import FAMILIES, Counts, counts_of, derived_notes
+from plots.counter_values import Counts, counts_of, derived_notes
 from plots.experiments import Run
 from plots.tables import KERNEL, NONE, Column, Noted, Table, Values
+from records.errors import InputError
+from records.results import Record
+from records.stats import INTERVAL_NOTE, Estimate, ratio, significant
 
 PASS, COUNTERS = "divergence", "divergence_counters"
 SHOWN = ("instructions_per_element", "threads_per_instruction", "divergent_targets")
@@ -79,7 +79,7 @@ def divergence_table(run: Run) -> Table:
         "Every row reads and writes equally many bytes, and its output is compared in full. "
         "constant_lut does not branch: its table is read once for each different code of a warp.",
         bandwidth.GB_NOTE,
-        f"{derived_notes(FAMILIES['nf4'])[0]} Threads: that are active in an instruction, of "
+        f"{derived_notes(run[COUNTERS].family)[0]} Threads: that are active in an instruction, of "
         f"{WARP}. Divergent targets: branches that parted a warp. The counters are of "
         f"{run[COUNTERS].name}, a run without times.",
         *divergence_reading(run),
@@ -168,7 +168,7 @@ def divergence_figure(run: Run) -> Figure:
     kernels = [k for k in compared_kernels(run) if k in kernels] + sorted(
         set(kernels) - set(compared_kernels(run))
     )
-    figure = draw.new_figure(7.5, 3.4)
+    figure = draw.new_figure(3.4)
     axes = figure.subplots()
     warnings: list[str] = []
     width = 0.8 / max(1, len(kernels))

@@ -7,8 +7,6 @@ from statistics import median
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.results import COPY, Results
-from claims.stats import significant
 from plots import figures as draw
 from plots.counter_tables import Counted, counted, largest
 from plots.counter_values import (
@@ -16,14 +14,15 @@ from plots.counter_values import (
     PIPES,
     STALLS,
     WARP,
-    family_of,
 )
+from records.results import COPY, Results
+from records.stats import significant
 
 # By panel: counters, times with launches, and further passes of the run that may have the copy.
 Families = dict[str, tuple[Results, Results, *tuple[Results, ...]]]
 Parts = dict[str, float]  # of one bar, by what it is
 
-# Of the parts that are told apart; the rest is 'other'. Beyond the seven of all figures Paul Tol's.
+# Colours of the parts told apart; the rest is 'other'. Beyond all figures' seven Paul Tol's.
 PART_COLOURS = (*draw.COLOURS, "#F0E442", draw.WINE, "#44AA99")
 LEAST_SHARE = 0.01  # of a bar; less is not seen
 OTHER = "other"
@@ -34,7 +33,7 @@ LABEL_STEP = 0.19  # inches between the names of two dots
 def rows_of(passes: Sequence[Results]) -> list[Counted]:
     """The kernels on the largest problem, the baseline first, then from fast to slow."""
     counters, launches, *_ = passes
-    baseline = family_of(counters).baseline
+    baseline = counters.family.baseline
     return counted(counters, largest(counters)["name"], launches, baseline)
 
 
@@ -65,7 +64,7 @@ def instructions_figure(families: Families, recorded: bool) -> Figure:
         "bar their sum. other: small pipes, and instructions of no pipe that is counted."
     ])  # fmt: skip
     for axes, (counters, *_) in zip(figure.axes, families.values(), strict=True):
-        axes.set_xlabel(f"instructions per {family_of(counters).element}")
+        axes.set_xlabel(f"instructions per {counters.family.element}")
     return figure
 
 
@@ -79,6 +78,7 @@ def stalls_figure(families: Families, recorded: bool) -> Figure:
     figure = bars_figure(families, stalls_of, recorded, notes)
     for axes in figure.axes:
         axes.set_xlabel("warp-cycles waited per issued instruction")
+    draw.share_label(figure.axes)
     return figure
 
 
@@ -90,13 +90,13 @@ def bars_figure(
     found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
     colours = part_colours([bar for bars in found.values() for bar in bars])
     lengths = [max(3, len(rows)) for rows in panels.values()]
-    figure = draw.new_figure(1 + 4.5 * len(panels), 1.4 + 0.19 * max(lengths))
+    figure = draw.new_figure(1.4 + 0.19 * max(lengths))
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
         bars = [gathered(bar, colours) for bar in found[title]]
         stack(axes, rows, bars, colours)
         problem = largest(families[title][0])["name"]
-        axes.set_title(f"{title}, {problem}", loc="left")
+        axes.set_title(f"{title},\n{problem}", loc="left")
     draw.legend_above(figure, all_axes, last=OTHER)
     draw.add_caption(figure, next(iter(families.values()))[0], notes, recorded)
     return figure
@@ -138,12 +138,12 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
     """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
     names = max(len(rows_of(passes)) for passes in families.values())
     height = max(3.0, LABEL_STEP * names)
-    figure = draw.new_figure(10, 1.4 + height)
+    figure = draw.new_figure(1.4 + height)
     all_axes = figure.subplots(1, len(families), squeeze=False)[0]
     notes = []
     for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
         notes += [f"{title}: {note}" for note in roofline(axes, passes, LABEL_STEP / height)]
-        axes.set_title(f"{title}, {largest(passes[0])['name']}")
+        axes.set_title(f"{title},\n{largest(passes[0])['name']}")
     all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
     draw.legend_above(figure, all_axes)
     deviates = any(r.deviates for passes in families.values() for r in passes[1].records)
@@ -234,7 +234,7 @@ def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]], ste
         line |= {"shrinkA": 0, "shrinkB": 3}
         place = {"xytext": (1.02, height), "textcoords": "axes fraction", "va": "center"}
         name = kernel + draw.DEVIATES * c.record.deviates
-        axes.annotate(name, (x, y), fontsize=8, color=colour, arrowprops=line, **place)
+        axes.annotate(name, (x, y), fontsize=7, color=colour, arrowprops=line, **place)
 
 
 def spread(heights: list[float], step: float) -> list[float]:

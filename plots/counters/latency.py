@@ -3,13 +3,13 @@
 from matplotlib.figure import Figure
 
 from claims.ledger import Verdict
-from claims.results import Record
-from claims.stats import INTERVAL_NOTE, Summary, difference_percent, significant
 from plots import figures as draw
 from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.experiments import Run
 from plots.ledger import spell
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.results import Record
+from records.stats import INTERVAL_NOTE, Summary, difference_percent, significant
 
 PASS = METRIC = "latency"
 CLAIM = "latency-12-15"
@@ -95,7 +95,7 @@ def ratio_row(v: Verdict) -> Values:
 def latency_figure(run: Run) -> Figure:
     """Ours with its interval and the paper's value, one memory per row."""
     timed = [(r, s) for r in run[PASS].records if (s := cycles(r))]
-    figure = draw.new_figure(7.5, 1.4 + 0.3 * max(3, len(timed)))
+    figure = draw.new_figure(1.4 + 0.3 * max(3, len(timed)))
     axes = figure.subplots()
     for row, (_, s) in enumerate(timed):
         label = f"ours ({run[PASS].gpu}) with its interval"

@@ -21,7 +21,6 @@ def highlights(run: Run) -> list[str]:
     return lines
 
 
-PASSES = {"timing": ("end_to_end",), "profile": ("end_to_end",)}
 TABLES = (
     tables.table1,
     tables.figure4,
@@ -31,7 +30,6 @@ TABLES = (
     tables.qmatmul,
 )
 ON_TERMINAL = ("table1", "figure4", "newest")
-SHORT_TABLE = HEADLINE = None
 FIGURES = {
     "figure4": ("Latency and throughput, ours and the paper's points", figures.figure4),
     "share": ("Dequantization's share of a generation", figures.share_figure),

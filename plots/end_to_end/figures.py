@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from claims.end_to_end import EAGER, GRAPH, WALL_TIME
-from claims.stats import INTERVAL_NOTE, Estimate
 from plots import figures as draw
 from plots.captions import clock_warning, first_warning
 from plots.end_to_end.rows import (
@@ -22,10 +21,11 @@ from plots.end_to_end.rows import (
 from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
 from plots.tables import Values, plain
+from records.stats import INTERVAL_NOTE, Estimate
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
-# Of one kernel in both ways.
+# Of one kernel in both decode modes.
 FACES: dict[str, dict[str, Any]] = {
     EAGER: {"markerfacecolor": "white", "linestyle": "--"},
     GRAPH: {},
@@ -51,7 +51,7 @@ def curve(axes: Axes, shown: Sequence[Place], value: Value, **look: Any) -> None
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
     """A column for each model, with batches along it."""
     names = models(run)
-    figure = draw.new_figure(1.6 + 2.6 * max(2, len(names)), height)
+    figure = draw.new_figure(height)
     grid = figure.subplots(rows, len(names), squeeze=False, sharex=True)
     batches = sorted({place.batch for place in places(run)})
     for column, name in enumerate(names):
@@ -160,10 +160,10 @@ def graph_figure(run: Run) -> Figure:
     styles, (baseline, _) = looks(run), compared(run)
     lines = {EAGER: (0, (2, 2)), GRAPH: "-"}
     for column, model in enumerate(models(run)):
-        for way, line in lines.items():
-            shown = of_model(run, model, way)
+        for mode, line in lines.items():
+            shown = of_model(run, model, mode)
             for kernel, look in styles.items():
-                look = look | {"linestyle": line, "label": f"{kernel}, {way}"}
+                look = look | {"linestyle": line, "label": f"{kernel}, {mode}"}
                 if kernel != baseline:
                     curve(grid[0][column], shown, step_gain(baseline, kernel), **look)
                 curve(grid[1][column], shown, lambda p, k=kernel: p.idle_percent(k), **look)
@@ -184,10 +184,10 @@ def newest_figure(run: Run) -> Figure:
     figure, grid = panels_of(run, 1, 3.4)
     for axes, model in zip(grid[0], models(run), strict=True):
         axes.axhline(1, color=draw.BLACK, linewidth=1)
-        for way in (EAGER, GRAPH):
-            look = draw.look(OURS) | FACES[way] | {"label": way}
+        for mode in (EAGER, GRAPH):
+            look = draw.look(OURS) | FACES[mode] | {"label": mode}
             value = lambda p: p.gain(p.installed, OURS, WALL_TIME + STEP)  # noqa: E731
-            curve(axes, of_model(run, model, way), value, **look)
+            curve(axes, of_model(run, model, mode), value, **look)
     own = next((p.installed for p in places(run)), None) or "bitsandbytes"
     grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
     note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
@@ -197,17 +197,17 @@ def newest_figure(run: Run) -> Figure:
 
 def amdahl_figure(run: Run) -> Figure:
     """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
-    figure = draw.new_figure(5.6, 4.4)
+    figure = draw.new_figure(4.4)
     axes = figure.subplots()
     _, subject = compared(run)
     drawn: list[float] = []
-    for way in (EAGER, GRAPH):
-        points = both_known([our_prediction(run, place) for place in places(run, way)])
+    for mode in (EAGER, GRAPH):
+        points = both_known([our_prediction(run, place) for place in places(run, mode)])
         if points:
             xs, found = zip(*points, strict=True)
-            label = f"ours, {way} ({run['timing'].gpu})"
-            look = draw.look(subject) | FACES[way] | {"linestyle": "none"}
-            look |= {"label": label, "gid": way, "capsize": 2}
+            label = f"ours, {mode} ({run['timing'].gpu})"
+            look = draw.look(subject) | FACES[mode] | {"linestyle": "none"}
+            look |= {"label": label, "gid": mode, "capsize": 2}
             ends = [[y.value - y.low for y in found], [y.high - y.value for y in found]]
             axes.errorbar(xs, [y.value for y in found], yerr=ends, **look)
             drawn += [*xs, *(y.value for y in found)]

@@ -1,4 +1,4 @@
-"""What was measured of generated text, place by place: a model at a batch, in one way of decoding.
+"""What was measured of generated text, place by place: a model at a batch, in one decode mode.
 
 A time of one step is a mean over the decoding steps of a generation; of samples, the median.
 """
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from claims.end_to_end import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME, amdahl, percent_of
-from claims.errors import InputError
-from claims.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
-from claims.stats import Estimate, Summary, ratio, share_percent
 from plots.experiments import Run
+from records.errors import InputError
+from records.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
+from records.stats import Estimate, Summary, ratio, share_percent
 
 BUSY_TIME = "busy_time"
 STEP = ".step"
@@ -20,11 +20,11 @@ OURS = "streaming"  # the kernel that is compared with the newest bitsandbytes
 
 @dataclass(frozen=True)
 class Place:
-    """The rows of a model at a batch, in one way; by kernel."""
+    """The rows of a model at a batch, in one decode mode; by kernel."""
 
     model: str
     batch: int
-    way: str
+    mode: str
     tokens: int
     timing: dict[str, Record]
     profile: dict[str, Record]
@@ -72,7 +72,7 @@ class Place:
         return Estimate(*(count / time for time in (us.median, us.high, us.low)))
 
     def idle_percent(self, kernel: str) -> Estimate | None:
-        """Of a decoding step, in which the GPU runs nothing: eager, it waits for the host. 0 where
+        """The part of a step in which the GPU runs nothing: eager, it waits for the host. 0 where
         what ran, taken in the pass under the profiler, adds up to more than the step.
         """
         found = self.busy_percent(kernel)
@@ -81,12 +81,12 @@ class Place:
         return Estimate(*(max(0, 100 - end) for end in (found.value, found.high, found.low)))
 
     def busy_percent(self, kernel: str) -> Estimate | None:
-        """Of a decoding step, what ran on the GPU; more than 100 where recording made it longer."""
+        """The part of a step that ran on the GPU; more than 100 where recording made it longer."""
         busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
         return percent_of(busy, wall) if busy and wall else None
 
     def share(self, kernel: str, part: str = "") -> Estimate | None:
-        """Of dequantization in a generation, or with STEP in a decoding step, in percent."""
+        """Dequantization's share of a generation, or with STEP of a decoding step, in percent."""
         dequantize = self.time(kernel, KERNEL_TIME + part)
         wall = self.time(kernel, WALL_TIME + part)
         return percent_of(dequantize, wall) if dequantize and wall else None
@@ -116,16 +116,16 @@ class Place:
 
 
 def by_kernel(results: Results, problem: Mapping[str, Any]) -> dict[str, Record]:
-    """Of the same prompts and as many tokens: the passes may be of two runs."""
+    """The rows of the same prompts and as many tokens, by kernel: the passes may be of two runs."""
     same = {name: problem[name] for name in ("name", "tokens", "prompts")}
     return {r.kernel: r for r in results.records if same.items() <= r.problem.items()}
 
 
-def places(run: Run, way: str = EAGER) -> Iterator[Place]:
-    """Every place of one way, in the order of the file."""
+def places(run: Run, mode: str = EAGER) -> Iterator[Place]:
+    """Every place of one mode, in the order of the file."""
     for problem in run["timing"].problems():
-        if problem["way"] == way:
-            facts = (problem["model"], problem["batch"], way, problem["tokens"])
+        if problem["way"] == mode:
+            facts = (problem["model"], problem["batch"], mode, problem["tokens"])
             rows = (by_kernel(run[name], problem) for name in ("timing", "profile"))
             yield Place(*facts, *rows)
 
@@ -137,8 +137,8 @@ def models(run: Run) -> list[str]:
     return found
 
 
-def of_model(run: Run, model: str, way: str = EAGER) -> list[Place]:
-    return sorted((p for p in places(run, way) if p.model == model), key=lambda p: p.batch)
+def of_model(run: Run, model: str, mode: str = EAGER) -> list[Place]:
+    return sorted((p for p in places(run, mode) if p.model == model), key=lambda p: p.batch)
 
 
 def compared(run: Run) -> tuple[str, str]:

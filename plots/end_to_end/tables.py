@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterable
 from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
 from claims.published import look_up
-from claims.results import KERNEL_TIME, PRODUCT_TIME
-from claims.stats import INTERVAL_NOTE, Estimate, difference_percent, significant
 from plots import ledger
 from plots.bandwidth import estimate_values
 from plots.captions import machine_notes
 from plots.end_to_end.rows import STEP, Place, both, compared, models, of_model, places, scaled
 from plots.experiments import Run
 from plots.tables import WORDS, Column, Noted, Origin, Table, Values
+from records.results import KERNEL_TIME, PRODUCT_TIME
+from records.stats import INTERVAL_NOTE, Estimate, difference_percent, significant
 
 TABLE1 = "table1_qwen3_32b"
 OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
 QMATMUL, AGREE = "qmatmul-72", "tables-agree"
-WAYS_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
+MODES_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
 BATCH = Column("batch", "batch")
 WHOLE, TENTHS, HUNDREDTHS = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 
@@ -46,7 +46,7 @@ def side_by_side(rows: Values) -> Values:
 
 
 def shown_together(groups: dict[str, list[Values]]) -> tuple[dict[str, list[Values]], list[Values]]:
-    """Of places with several rows each: one row per place to be shown, and all rows."""
+    """Places with several rows each: one row per place to be shown, and all rows."""
     shown = {name: [side_by_side(rows) for rows in places] for name, places in groups.items()}
     return shown, [row for places in groups.values() for rows in places for row in rows.values()]
 
@@ -175,7 +175,7 @@ PAPERS_FIELDS = ("baseline_s", "optimized_s", "baseline_tokens_per_s", "optimize
 
 
 def papers_name(run: Run, model: str) -> str:
-    """Of the model, in the paper's tables; empty where it has none."""
+    """The model's name in the paper's tables; empty where it has none."""
     return next((name for name, ours in run.source.models.items() if model in ours), "")
 
 
@@ -202,20 +202,20 @@ def amdahl_table(run: Run) -> Table:
     baseline, subject = compared(run)
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
     rows = {paper: [{EAGER: found} for found in papers_predictions(run)]}
-    rows |= per_model(run, lambda eager: {p.way: our_prediction(run, p) for p in both(run, eager)})
+    rows |= per_model(run, lambda eager: {p.mode: our_prediction(run, p) for p in both(run, eager)})
     groups, data = shown_together(rows)
     columns = [Column("batch", f"{EAGER} batch")]
-    for way in (EAGER, GRAPH):
+    for mode in (EAGER, GRAPH):
         columns += [
-            Column(f"{way}: share %", f"{way} share_percent", TENTHS),
-            Column("kernel x", f"{way} kernel_speedup", HUNDREDTHS),
-            Column("predicted x", f"{way} predicted", HUNDREDTHS),
-            Column("measured x (interval)", f"{way} _measured", with_interval(2)),
+            Column(f"{mode}: share %", f"{mode} share_percent", TENTHS),
+            Column("kernel x", f"{mode} kernel_speedup", HUNDREDTHS),
+            Column("predicted x", f"{mode} predicted", HUNDREDTHS),
+            Column("measured x (interval)", f"{mode} _measured", with_interval(2)),
         ]
     notes = [
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
-        f"measured than predicted. {WAYS_NOTE}"
+        f"measured than predicted. {MODES_NOTE}"
     ]
     title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
     return Table.of("amdahl", title, columns, groups, notes, provenance(run), data)
@@ -223,10 +223,10 @@ def amdahl_table(run: Run) -> Table:
 
 def our_prediction(run: Run, place: Place) -> Values:
     """Eager, of a generation; in a graph, of a decoding step."""
-    (baseline, subject), part = compared(run), STEP * (place.way == GRAPH)
+    (baseline, subject), part = compared(run), STEP * (place.mode == GRAPH)
     share = place.share(baseline, part)
     kernel = place.gain(baseline, subject, KERNEL_TIME + part)
-    found = {"way": place.way} | place.at | {"share_percent": share and share.value}
+    found = {"way": place.mode} | place.at | {"share_percent": share and share.value}
     found |= {"kernel_speedup": kernel and kernel.value}
     found |= {"predicted": place.predicted(baseline, subject, part)}
     measured = place.gain(baseline, subject, WALL_TIME + part)
@@ -234,7 +234,7 @@ def our_prediction(run: Run, place: Place) -> Values:
 
 
 def papers_predictions(run: Run) -> Iterable[Values]:
-    """Of Tables I and II, with what Figure 4 reports where the text says it."""
+    """Tables I and II side by side, with what Figure 4 reports where the text says it."""
     reported = {v.cell.at["batch"]: v.cell.value for v in run.decision("amdahl").verdicts}
     for text, row in run.source.table(TABLE1).items():
         batch, share = int(text), row["overhead_percent"]

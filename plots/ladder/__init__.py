@@ -2,7 +2,7 @@
 
 from plots.experiments import Run
 from plots.ladder.figures import sizes_figure, steps_figure
-from plots.ladder.steps import LADDERS, rungs
+from plots.ladder.steps import LADDERS, step_results
 from plots.ladder.tables import sizes_table, steps_table
 
 
@@ -10,11 +10,11 @@ def highlights(run: Run) -> list[str]:
     """The product of the steps, as far as all of them have a time."""
     lines = []
     for ladder in LADDERS:
-        steps = rungs(run, ladder)
+        steps = step_results(run, ladder)
         last = steps[-1]
-        if last.over_first is None or any(rung.over_before is None for rung in steps[1:]):
+        if last.over_first is None or any(result.over_before is None for result in steps[1:]):
             continue
-        parts = [f"{rung.step.kernel} {rung.over_before.value:.2f}" for rung in steps[1:]]
+        parts = [f"{result.step.kernel} {result.over_before.value:.2f}" for result in steps[1:]]
         product = f" = {' x '.join(parts)}" * (len(parts) > 1)
         lines.append(
             f"With {ladder} scales, {last.step.kernel} is {last.over_first.value:.2f} times as "
@@ -23,15 +23,8 @@ def highlights(run: Run) -> list[str]:
     return lines
 
 
-PASSES = {
-    **{f"{ladder}{end}": ("nf4",) for ladder in LADDERS for end in ("", "_counters", "_launches")},
-    "cold": ("nf4",),
-    "warm": ("nf4",),
-}
-WARM = ("warm",)
 TABLES = (steps_table, sizes_table)
 ON_TERMINAL = ("ladder", "sizes")
-SHORT_TABLE = HEADLINE = None
 FIGURES = {
     "steps": ("Speed-up step by step, and instructions per weight", steps_figure),
     "sizes": ("Bandwidth by the size of the output, cold and warm", sizes_figure),

@@ -7,13 +7,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.results import COPY, Record
-from claims.stats import significant
 from plots import figures as draw
 from plots import sample_figures as shared
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.ladder.steps import LADDERS, Rung, rungs
+from plots.ladder.steps import LADDERS, StepResult, step_results
+from records.results import COPY, Record
+from records.stats import significant
 
 LEAST_WITH_TEXT = 1.13  # the factor of a bar that holds its text
 FACTORS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)
@@ -25,25 +25,27 @@ def steps_figure(run: Run) -> Figure:
     """A waterfall of factors on a logarithmic axis, so that equal factors are equally long; beside
     it the instructions per weight. The nested step has an axis of its own below.
     """
-    found = {ladder: rungs(run, ladder) for ladder in LADDERS}
+    found = {ladder: step_results(run, ladder) for ladder in LADDERS}
     heights = [len(steps) + 0.6 for steps in found.values()]
-    figure = draw.new_figure(9.6, 1.3 + 0.42 * sum(heights))
+    figure = draw.new_figure(1.3 + 0.42 * sum(heights))
     ratios = {"height_ratios": heights, "width_ratios": (2.1, 1)}
     panels = figure.subplots(len(found), 2, gridspec_kw=ratios, sharex="col", squeeze=False)
     for (factors, instructions), (ladder, steps) in zip(panels, found.items(), strict=True):
         draw_factors(factors, steps, ceiling_of(steps))
         draw_instructions(instructions, steps)
-        labels = [f"{rung.step.change}\n{rung.step.kernel}" for rung in steps]
+        labels = [f"{result.step.change}\n{result.step.kernel}" for result in steps]
         draw.kernel_rows(factors, labels)
         draw.kernel_rows(instructions, [""] * len(steps))
         for label in factors.get_yticklabels():
-            label.set_fontsize(8)
+            label.set_fontsize(7)
         factors.set_title(f"{ladder} scales, over {steps[0].step.kernel}", loc="left")
     scale_factors(panels[:, 0], found["plain"] + found["nested"])
     panels[0][1].set_xlim(left=0)
     panels[-1][1].set_xlabel("instructions per weight")
     draw.legend_above(figure, [axes for axes, _ in panels], columns=3, last="fastest ceiling")
-    every = [rung.measured.record for steps in found.values() for rung in steps if rung.measured]
+    every = [
+        result.measured.record for steps in found.values() for result in steps if result.measured
+    ]
     notes = [
         "A bar goes from the speed of the step above to that of its own, and has their factor; "
         "right of the row: what the steps so far come to."
@@ -53,7 +55,7 @@ def steps_figure(run: Run) -> Figure:
     return figure
 
 
-def ceiling_of(steps: Sequence[Rung]) -> tuple[str, float] | None:
+def ceiling_of(steps: Sequence[StepResult]) -> tuple[str, float] | None:
     """The fastest ceiling, and how many times the first step's bandwidth it has."""
     first = steps[0].measured
     if first is None or not first.record.ranked or not first.ceiling or not first.of_ceiling:
@@ -61,24 +63,26 @@ def ceiling_of(steps: Sequence[Rung]) -> tuple[str, float] | None:
     return first.ceiling.kernel, 1 / first.of_ceiling
 
 
-def draw_factors(axes: Axes, steps: Sequence[Rung], ceiling: tuple[str, float] | None) -> None:
+def draw_factors(
+    axes: Axes, steps: Sequence[StepResult], ceiling: tuple[str, float] | None
+) -> None:
     name, limit = ceiling or ("", None)
     reached = 1.0  # by the last step that has a time
-    for row, rung in enumerate(steps):
-        factor = rung.factor
+    for row, result in enumerate(steps):
+        factor = result.factor
         if factor is None:
             draw.write_right(axes, row, "no time: see the table")
             continue
         if row == 0:
-            axes.plot([1], [row], "o", color=draw.BLACK, gid=rung.step.kernel)
+            axes.plot([1], [row], "o", color=draw.BLACK, gid=result.step.kernel)
             continue
         faster = factor >= reached
         look = {"color": draw.GREY, "label": "faster"}
         look = look if faster else {"color": "#B0B0B0", "label": "slower"}
-        axes.barh(row, factor - reached, 0.62, reached, gid=rung.step.kernel, **look)
+        axes.barh(row, factor - reached, 0.62, reached, gid=result.step.kernel, **look)
         axes.plot([reached, reached], [row - 1, row + 0.31], color=draw.GREY, linewidth=0.8)
-        if rung.over_before is not None:
-            write_factor(axes, row, rung.over_before.value, (reached, factor), limit)
+        if result.over_before is not None:
+            write_factor(axes, row, result.over_before.value, (reached, factor), limit)
         draw.write_right(axes, row, f"{factor:.2f}")
         reached = factor
     if limit is not None:
@@ -94,7 +98,7 @@ def write_factor(
     """
     low, high = sorted(bar)
     before = limit is not None and low > sqrt(limit)
-    look: dict[str, Any] = {"va": "center", "fontsize": 9}
+    look: dict[str, Any] = {"va": "center", "fontsize": 8}
     if high >= LEAST_WITH_TEXT * low:
         axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
     else:
@@ -106,10 +110,10 @@ def write_factor(
         axes.annotate(f"x{value:.2f}", (low if before else high, row), **look)
 
 
-def scale_factors(panels: Sequence[Axes], steps: Sequence[Rung]) -> None:
+def scale_factors(panels: Sequence[Axes], steps: Sequence[StepResult]) -> None:
     """One logarithmic axis from a little below the slowest step on."""
     lines = [line for line in panels[0].lines if line.get_gid() == "ceiling"]
-    ends = [rung.factor for rung in steps if rung.factor]
+    ends = [result.factor for result in steps if result.factor]
     ends += [*(line.get_xdata()[0] for line in lines), 1.2]
     panels[0].set_xlim(min([*ends, 1.0]) / 1.06, max(ends) * 1.06)
     for axes in panels[:-1]:
@@ -117,13 +121,13 @@ def scale_factors(panels: Sequence[Axes], steps: Sequence[Rung]) -> None:
     draw.logarithmic(panels[-1].xaxis, FACTORS, "times as fast as the first step")
 
 
-def draw_instructions(axes: Axes, steps: Sequence[Rung]) -> None:
-    for row, rung in enumerate(steps):
-        number = rung.instructions.number if rung.instructions else None
+def draw_instructions(axes: Axes, steps: Sequence[StepResult]) -> None:
+    for row, result in enumerate(steps):
+        number = result.instructions.number if result.instructions else None
         if number is None:
             draw.write_right(axes, row, "not counted")
             continue
-        axes.barh(row, number, 0.62, color="#B0B0B0", gid=rung.step.kernel)
+        axes.barh(row, number, 0.62, color="#B0B0B0", gid=result.step.kernel)
         draw.write_right(axes, row, significant(number, 3))
 
 

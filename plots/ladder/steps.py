@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from claims.errors import InputError
-from claims.results import Record
-from claims.stats import Estimate
 from plots.bandwidth import Measured, compared, measure
 from plots.counter_values import Value, counts_of
 from plots.experiments import Run, one_problem
+from records.errors import InputError
+from records.results import Record
+from records.stats import Estimate
 
 INSTRUCTIONS = "instructions_per_element"
 
@@ -39,7 +39,7 @@ LADDERS = {
 
 
 @dataclass(frozen=True)
-class Rung:
+class StepResult:
     """One step, as far as it was measured."""
 
     step: Step
@@ -58,7 +58,7 @@ class Rung:
         return 1.0 if self.over_before is None and ranked(self.measured) else None
 
 
-def rungs(run: Run, ladder: str) -> list[Rung]:
+def step_results(run: Run, ladder: str) -> list[StepResult]:
     """The steps of one ladder in their order; InputError where its passes are of other problems."""
     times, counters, launches = (run[f"{ladder}{end}"] for end in ("", "_counters", "_launches"))
     problem = one_problem(times)
@@ -68,7 +68,7 @@ def rungs(run: Run, ladder: str) -> list[Rung]:
                 f"{other.file}: is of {one_problem(other)}, but {times.name} of {problem}"
             )
     by_kernel = {m.record.kernel: m for m in measure(times, problem)}
-    found: list[Rung] = []
+    found: list[StepResult] = []
     for i, step in enumerate(LADDERS[ladder]):
         this, launched = by_kernel.get(step.kernel), launches.find(problem, step.kernel)
         counted = counters.find(problem, step.kernel)
@@ -76,7 +76,7 @@ def rungs(run: Run, ladder: str) -> list[Rung]:
         over_first = compared(found[0].measured, this) if i else None
         over_before = compared(found[-1].measured, this) if i else None
         instructions = values.get(INSTRUCTIONS), found[-1].instructions if i else None
-        found.append(Rung(step, this, *instructions, launched, over_before, over_first))
+        found.append(StepResult(step, this, *instructions, launched, over_before, over_first))
     return found
 
 

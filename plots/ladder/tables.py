@@ -3,17 +3,17 @@
 from dataclasses import replace
 from math import ceil, prod
 
-from claims.errors import InputError
-from claims.results import COPY, Results
-from claims.stats import significant
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.counter_values import change
 from plots.experiments import Run, one_problem
 from plots.ladder.figures import output_mib, size_text
-from plots.ladder.steps import LADDERS, Rung, rungs
+from plots.ladder.steps import LADDERS, StepResult, step_results
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.errors import InputError
+from records.results import COPY, Results
+from records.stats import significant
 
 STEP_NOTE = (
     "Each step is compared with the one above it, which it differs from in one thing, but for how "
@@ -59,7 +59,7 @@ def steps_table(run: Run) -> Table:
     """One row per step, with what it changed and what that came to."""
     groups = {
         f"{one_problem(run[ladder])}: {ladder} scales": [
-            {"ladder": ladder} | values_of(rung, ladder) for rung in rungs(run, ladder)
+            {"ladder": ladder} | values_of(result, ladder) for result in step_results(run, ladder)
         ]
         for ladder in LADDERS
     }
@@ -71,36 +71,39 @@ def steps_table(run: Run) -> Table:
     return Table.of("ladder", title, COLUMNS, groups, notes, provenance)
 
 
-def values_of(rung: Rung, ladder: str) -> Values:
-    found: Values = {"kernel": rung.step.kernel, "change": rung.step.change}
-    found |= {"instructions_per_weight": instructions(rung), "registers": registers(rung)}
-    found |= bandwidth.estimate_values("step_speedup", rung.over_before)
-    found |= bandwidth.estimate_values("over_first_speedup", rung.over_first)
-    row = bandwidth.values_of(rung.measured) if rung.measured else {}
+def values_of(result: StepResult, ladder: str) -> Values:
+    found: Values = {"kernel": result.step.kernel, "change": result.step.change}
+    found |= {"instructions_per_weight": instructions(result), "registers": registers(result)}
+    found |= bandwidth.estimate_values("step_speedup", result.over_before)
+    found |= bandwidth.estimate_values("over_first_speedup", result.over_first)
+    row = bandwidth.values_of(result.measured) if result.measured else {}
     found |= {name: row.get(name) for name in TIMED}
     if not row:
         found["median_us"] = Noted(None, text="not run")
-    elif rung.measured.record.summary is None:
-        found["median_us"] = rung.measured.no_number
+    elif result.measured.record.summary is None:
+        found["median_us"] = result.measured.no_number
     timed = found["median_us"] is not None and not isinstance(found["median_us"], Noted)
-    steps = {"_step": rung.over_before, "_total": rung.over_first if ladder == "plain" else None}
+    steps = {
+        "_step": result.over_before,
+        "_total": result.over_first if ladder == "plain" else None,
+    }
     return found | (steps if timed else {})
 
 
-def instructions(rung: Rung) -> Noted | None:
+def instructions(result: StepResult) -> Noted | None:
     """Per weight: '6.65 (-46%)'."""
-    value = rung.instructions
+    value = result.instructions
     if value is None:
         return None
     if value.number is None:
         return Noted(None, (value.missing,))
-    shown, changed = significant(value.number, 3), change(value, rung.instructions_before)
+    shown, changed = significant(value.number, 3), change(value, result.instructions_before)
     return Noted(value.number, text=f"{shown} ({changed})" if changed else shown)
 
 
-def registers(rung: Rung) -> str:
-    """Of each kernel that a call launches: '16 + 29'."""
-    kernels = rung.launched.launch if rung.launched else ()
+def registers(result: StepResult) -> str:
+    """Registers of each kernel that a call launches: '16 + 29'."""
+    kernels = result.launched.launch if result.launched else ()
     return " + ".join(str(kernel["registers"]) for kernel in kernels) or NONE
 
 
@@ -108,7 +111,7 @@ def shape_note(run: Run) -> str:
     """What the last step changes besides: streaming's shape, as it was launched."""
     parts = []
     for ladder in LADDERS:
-        launched = rungs(run, ladder)[-1].launched
+        launched = step_results(run, ladder)[-1].launched
         for kernel in launched.launch or () if launched else ():
             threads = prod(kernel["block"])
             count = ceil(launched.problem["n"] / WEIGHTS_PER_WORD / threads / prod(kernel["grid"]))
@@ -122,7 +125,7 @@ def ceiling_notes(run: Run) -> list[str]:
     """What the fastest known way to move as many bytes reached, and the last step of it."""
     notes = []
     for ladder in LADDERS:
-        m = rungs(run, ladder)[-1].measured
+        m = step_results(run, ladder)[-1].measured
         if m is not None and m.ceiling is not None and m.of_ceiling is not None:
             notes.append(
                 f"The fastest ceiling with {ladder} scales is {m.ceiling.kernel}, at "

@@ -1,6 +1,5 @@
 """Experiment puzzle: what there is to see of it."""
 
-from claims.code import differing, unknown, unknown_note
 from plots import bandwidth
 from plots.captions import date
 from plots.experiments import Run
@@ -9,6 +8,7 @@ from plots.puzzle.figures import brief_figure, seconds_figure
 from plots.puzzle.rows import in_seconds, mlps, puzzle_rows, wall
 from plots.puzzle.tables import mlps_table, puzzle_table, short_table
 from plots.streaming.rows import OURS
+from records.code import differing, unknown, unknown_note
 
 
 def highlights(run: Run) -> list[str]:
@@ -26,7 +26,8 @@ def one_by_one(run: Run) -> list[str]:
     row = next((m.record for m in puzzle_rows(run) if m.record.kernel == OURS), None)
     if alone is None or row is None or row.summary is None:
         return []
-    shapes = [tuple(map(int, name.split("x"))) for name in mlps(run["mlps"])]
+    parts = run["mlps"].family.parts
+    shapes = [(parts[name].rows, parts[name].columns) for name in mlps(run["mlps"])]
     launches = row.problem["launches"] / len(shapes)
     times = {
         (r.problem["rows"], r.problem["columns"]): r.summary.median
@@ -47,7 +48,6 @@ def one_by_one(run: Run) -> list[str]:
     ]
 
 
-PASSES = {"mlps": ("puzzle",)}
 TABLES = (puzzle_table, mlps_table)
 ON_TERMINAL = ("puzzle", "claims")
 SHORT_TABLE = short_table

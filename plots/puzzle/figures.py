@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.results import Record
-from claims.stats import INTERVAL_NOTE, significant
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
 from plots.puzzle.rows import COLUMNS, brief, published, puzzle_rows, wall
+from records.results import Record
+from records.stats import INTERVAL_NOTE, significant
 
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
 
@@ -30,7 +30,7 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
     results = run["mlps"]
     shown = [m for m in rows if wall(m.record) and not m.record.is_ceiling]
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
-    figure = draw.new_figure(8.4, 1.5 + 0.32 * max(3, len(gpus) + len(shown)))
+    figure = draw.new_figure(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     axes = figure.subplots()
     for which, what in enumerate(COLUMNS.values()):
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from claims.errors import InputError
 from claims.puzzle import WALL_TIME
-from claims.results import KERNEL_TIME, Record, Results
-from claims.stats import Summary, significant
 from plots.bandwidth import Measured, measure
 from plots.experiments import Run, one_problem
+from records.families import in_cuda
+from records.results import KERNEL_TIME, Record, Results
+from records.stats import Summary, significant
 
 # How the post's rows are named: in its table, and in ours.
 COLUMNS = {"unsloth": "Unsloth (CUDA)", "mojo": "the post (Mojo)"}
@@ -49,22 +49,17 @@ def wall(record: Record) -> Summary | None:
 
 
 def why_no_graph(record: Record) -> str:
-    """Of a row that was timed as published alone."""
+    """Why a row was timed as published alone."""
     found = record.metric(KERNEL_TIME)
     return found.missing if found and wall(record) else ""
 
 
 def mlps(results: Results) -> dict[str, float]:
-    """Each MLP and its share of all weights: {"2048x8192": 0.21}."""
-    prefix = f"{WALL_TIME}."
-    names = [n.removeprefix(prefix) for r in results.records for n in r.metrics if prefix in n]
-    weights = {}
-    for name in dict.fromkeys(names):
-        hidden, _, intermediate = name.partition("x")
-        if not (hidden.isdecimal() and intermediate.isdecimal()):
-            raise InputError(f"{results.file}: '{prefix}{name}' names no MLP, such as 2048x8192")
-        weights[name] = int(hidden) * int(intermediate)
-    return {name: n / sum(weights.values()) for name, n in weights.items()}
+    """Each MLP with times of its own, and its share of all weights: {"2048x8192": 0.21}."""
+    measured = {name for r in results.records for name in r.metrics}
+    parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
+    weights = sum(p.weights for p in parts)
+    return {p.name: p.weights / weights for p in parts}
 
 
 def in_seconds(us: Summary | None) -> str:
@@ -80,12 +75,12 @@ def brief(run: Run) -> list[Measured]:
     read.
     """
     claimed = [c.arguments for c in run.decision("mojo-1.07-1.84").claim.comparisons]
-    names = {given[name] for given in claimed for name in ("fast", "twin")}
+    names = {kernel for given in claimed for kernel in (given["fast"], in_cuda(given["fast"]))}
     return [
         m
         for m in puzzle_rows(run)
         if m.best
         or m.record.origin == "peer"
         or m.record.kernel in names
-        or m.record.kernel.startswith("triton_")
+        or run["mlps"].kernel(m.record).language == "triton"
     ]

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 from claims.puzzle import WALL_TIME
-from claims.results import KERNEL_TIME, Record
-from claims.stats import INTERVAL_NOTE, gb_per_s, significant
 from plots import bandwidth
 from plots.bandwidth import Measured
 from plots.captions import machine_notes
@@ -20,6 +18,8 @@ from plots.puzzle.rows import (
     why_no_graph,
 )
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.results import KERNEL_TIME, Record
+from records.stats import INTERVAL_NOTE, gb_per_s, significant
 
 PEERS_BYTES_PER_BLOCK = 16  # its fp32 scale: written, read, written with the offset, and read
 

@@ -100,10 +100,6 @@ def missing(run: Run) -> str:
     return f"NO TIME of {OURS}: {found[0]}.{more}" if found else ""
 
 
-PASSES = {f"layers{end}": ("nf4",) for end in SCALES}
-PASSES |= {"formats": ("nf4",)}
-PASSES |= {f"{what}{end}": ("nf4",) for what in ("places", "shapes") for end in SCALES}
 TABLES = (plain_table, nested_table, formats_table, places_table, shapes_table)
 ON_TERMINAL = ("layers", "layers_nested", "formats", "places", "shapes")
-SHORT_TABLE = HEADLINE = None
 FIGURES = {"layers": ("Bandwidth of every layer, plain and nested scales", layers_figure)}

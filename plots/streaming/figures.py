@@ -2,12 +2,12 @@
 
 from matplotlib.figure import Figure
 
-from claims.results import Record
 from plots import figures as draw
 from plots import sample_figures as shared
 from plots.experiments import Run
 from plots.streaming.rows import OURS
 from plots.streaming.tables import BASES
+from records.results import Record
 
 
 def layers_figure(run: Run) -> Figure:

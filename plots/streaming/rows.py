@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from claims.errors import InputError
-from claims.results import Results
-from claims.stats import difference_percent, significant
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.experiments import Run
 from plots.tables import Noted, Values
+from records.errors import InputError
+from records.results import Results
+from records.stats import difference_percent, significant
 
 OURS = "streaming"
 SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends

@@ -4,8 +4,6 @@ and the shape that is the fastest at a size.
 
 from collections.abc import Callable, Iterable
 
-from claims.results import Results
-from claims.stats import Estimate, ratio
 from plots import bandwidth
 from plots.bandwidth import Measured, compared, percent, values_of
 from plots.captions import machine_notes
@@ -26,6 +24,8 @@ from plots.streaming.rows import (
 )
 from plots.sweeps import WINNER, winner_note, winner_values
 from plots.tables import WORDS, Column, Noted, Table, Values
+from records.results import Results
+from records.stats import Estimate, ratio
 
 LARGE = 100_000_000  # weights from which on bandwidth alone should count
 LARGE_NESTED = 58_000_000  # weights from which on nested scales should cost nothing
@@ -227,7 +227,7 @@ def swept(run: Run, name: str) -> dict[Key, Rows]:
 
 
 def fastest(found: Rows) -> list[Measured]:
-    """Of the swept shapes, without the kernel's row: the fastest, and those not told apart."""
+    """The swept shapes without the kernel's row: the fastest, and those not told apart."""
     forms = [m for m in found.values() if m.record.ranked and m.record.kernel != OURS]
     return [m for m in forms if not ratio(m.record.times, forms[0].record.times).differs_from_one]
 

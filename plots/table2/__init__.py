@@ -2,8 +2,6 @@
 
 from matplotlib.figure import Figure
 
-from claims.results import COPY, Results
-from claims.stats import INTERVAL_NOTE
 from plots import bandwidth
 from plots.bandwidth import measure
 from plots.captions import machine_notes
@@ -14,6 +12,8 @@ from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
 from plots.table2.speedup import compared_kernels, short_table, speedup_table
 from plots.tables import CODE, WORDS, Column, Noted, Table
+from records.results import COPY, Results
+from records.stats import INTERVAL_NOTE
 
 
 def shapes_table(run: Run) -> Table:
@@ -63,7 +63,7 @@ def sample_panels(run: Run) -> list[tuple[Results, str, str]]:
     panels = [(shapes, p["name"], p["name"]) for p in chosen]
     passes, cell = models.replay_problems(run), models.papers_share(run).at
     wanted = [p for p in passes if cell.items() <= p.items()] or passes
-    return panels + [(replay, p["name"], f"forward passes, {p['name']}") for p in wanted[:1]]
+    return panels + [(replay, p["name"], f"forward passes,\n{p['name']}") for p in wanted[:1]]
 
 
 def highlights(run: Run) -> list[str]:
@@ -100,7 +100,6 @@ def raw_samples(run: Run) -> Figure:
     return samples_figure(sample_panels(run), run.recorded)
 
 
-PASSES = {"replay": ("nf4",), "shapes": ("nf4",)}
 TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, models.share_table)
 ON_TERMINAL = ("table2",)
 SHORT_TABLE = short_table

@@ -7,7 +7,6 @@ from matplotlib.ticker import FormatStrFormatter, MultipleLocator
 from claims.ledger import Verdict
 from claims.published import AVERAGE
 from claims.rules import NOT_TESTED
-from claims.stats import INTERVAL_NOTE, Estimate, ratio
 from plots import figures as draw
 from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
@@ -21,6 +20,7 @@ from plots.table2.speedup import (
     subject_of,
     title_of,
 )
+from records.stats import INTERVAL_NOTE, Estimate, ratio
 
 INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
@@ -40,7 +40,7 @@ def speedup_figure(run: Run) -> Figure:
     and the paper's value, per batch.
     """
     cells = cells_by_model(run)
-    figure = draw.new_figure(10, 3.3)
+    figure = draw.new_figure(3.3)
     panels = figure.subplots(1, len(cells), sharey=True)
     for axes, readings in zip(panels, cells, strict=True):
         draw_papers(axes, run, readings[0])
@@ -104,7 +104,7 @@ def kernels_figure(run: Run) -> Figure:
         for kernel in models.ranking(passes)
     }
     speed_ups = {kernel: found for kernel, found in speed_ups.items() if found}
-    figure = draw.new_figure(8, 1.4 + 0.4 * max(3, len(speed_ups)))
+    figure = draw.new_figure(1.4 + 0.4 * max(3, len(speed_ups)))
     axes = figure.subplots()
     shade_papers(axes, run)
     axes.axvline(1, color=draw.BLACK, linewidth=1)
@@ -138,7 +138,7 @@ def kernels_figure(run: Run) -> Figure:
 
 
 def marker_of(k: int) -> str:
-    """Of the k-th model, in the kernels' colours."""
+    """The marker of the k-th model, in the kernels' colours."""
     return draw.MARKERS[k % len(draw.MARKERS)]
 
 
@@ -155,14 +155,14 @@ def shade_papers(axes: Axes, run: Run) -> None:
     low, high = min(values), max(values)
     axes.axvspan(low, high, color=draw.GREY, alpha=0.25, linewidth=0, gid="paper")
     text = f"paper's {compared_kernels(run)[1]}: {low:.2f}-{high:.2f}"
-    look = {"transform": axes.get_xaxis_transform(), "fontsize": 8, "color": draw.GREY}
+    look = {"transform": axes.get_xaxis_transform(), "fontsize": 7, "color": draw.GREY}
     axes.text((low + high) / 2, 1.01, text, ha="center", va="bottom", **look)
 
 
 def share_figure(run: Run) -> Figure:
     """One panel for each of the two kernels: share of dequantization against batch, per model."""
     replay, kernels, paper = run["replay"], compared_kernels(run), models.papers_share(run)
-    figure = draw.new_figure(8, 3.3)
+    figure = draw.new_figure(3.3)
     panels = figure.subplots(1, len(kernels), sharey=True)
     problems = models.replay_problems(run)
     batches = sorted({p["batch"] for p in problems})

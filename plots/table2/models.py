@@ -3,14 +3,14 @@
 from typing import Any
 
 from claims.published import Cell as PublishedCell
-from claims.results import KERNEL_TIME, PRODUCT_TIME, Record
-from claims.stats import INTERVAL_NOTE, Summary, share_percent, significant
 from plots.bandwidth import Measured, measure, values_of
 from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
 from plots.table2.speedup import compared_kernels, in_ms
 from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
+from records.results import KERNEL_TIME, PRODUCT_TIME, Record
+from records.stats import INTERVAL_NOTE, Summary, share_percent, significant
 
 SHARE_CLAIM = "qmatmul-72"
 
@@ -107,7 +107,7 @@ def time_and_speedup(m: Measured) -> Noted:
 
 
 def product(record: Record | None) -> Summary | None:
-    """Of the matrix products of the same passes; None where no time may be shown."""
+    """Time of the matrix products of the same passes; None where no time may be shown."""
     found = record.metric(PRODUCT_TIME) if record is not None and record.timed else None
     return found.summary if found else None
 

@@ -2,16 +2,16 @@
 
 from itertools import groupby
 
-from claims.errors import InputError
 from claims.ledger import Verdict
 from claims.published import AVERAGE
-from claims.results import Record
-from claims.stats import INTERVAL_NOTE, significant
 from plots import ledger
 from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.experiments import Run
 from plots.tables import NONE, WORDS, Column, Noted, Table, Values
+from records.errors import InputError
+from records.results import Record
+from records.stats import INTERVAL_NOTE, significant
 
 CLAIM = "kernel-speedup"
 

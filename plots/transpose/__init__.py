@@ -24,7 +24,6 @@ def raw_samples(run: Run) -> Figure:
     return samples_figure([(run["matrix"], name, name)], run.recorded)
 
 
-PASSES = {"matrix": ("transpose",), "sizes": ("transpose",)}
 TABLES = (matrix_table, languages_table, sizes_table, sizes_summary)
 ON_TERMINAL = ("matrix", "languages", "sizes_summary", "claims")
 SHORT_TABLE = short_table

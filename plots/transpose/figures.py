@@ -3,8 +3,6 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.results import COPY, Record, Results
-from claims.stats import INTERVAL_NOTE
 from plots import figures as draw
 from plots import sample_figures as shared
 from plots.bandwidth import measure
@@ -15,12 +13,13 @@ from plots.transpose.matrix import (
     published_gb_s,
     random_matrix,
     size_text,
-    twin_of,
 )
 from plots.transpose.sizes import ALIGNMENTS, alignment, left_out_note
+from records.results import COPY, Record, Results
+from records.stats import INTERVAL_NOTE
 
 STRESSED = ("column_walk", "tma_batched")  # the fastest, and the post's
-MARKED_SIZES = tuple(4**k for k in range(4, 9))
+MARKED_SIZES = (256, 2048, 16384)
 SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo
 
 
@@ -34,8 +33,8 @@ def kernels_figure(run: Run) -> Figure:
         for m in measure(results, problem["name"])
         if not m.record.is_ceiling and (m.gb_s is not None or m.record.kernel in published)
     ]
-    rows = beside_twins(rows, results)
-    figure = draw.new_figure(8.4, 1.5 + 0.36 * max(3, len(rows)))
+    rows = beside_counterparts(rows, results)
+    figure = draw.new_figure(1.5 + 0.36 * max(3, len(rows)))
     axes = figure.subplots()
     for row, record in enumerate(rows):
         draw_bar(axes, row, record)
@@ -58,14 +57,13 @@ def kernels_figure(run: Run) -> Figure:
     return figure
 
 
-def beside_twins(rows: list[Record], results: Results) -> list[Record]:
+def beside_counterparts(rows: list[Record], results: Results) -> list[Record]:
     """Each kernel of another language below the one in CUDA, which keeps its place."""
-    twins = {r.kernel: twin.kernel for r in rows if (twin := twin_of(r, results))}
     there = {r.kernel for r in rows}
-    found = [r for r in rows if twins.get(r.kernel) not in there]
+    found = [r for r in rows if results.kernel(r).counterpart not in there]
     for r in rows:
-        if twins.get(r.kernel) in there:
-            place = next(i for i, f in enumerate(found) if f.kernel == twins[r.kernel])
+        if (counterpart := results.kernel(r).counterpart) in there:
+            place = next(i for i, f in enumerate(found) if f.kernel == counterpart)
             found.insert(place + 1, r)
     return found
 

@@ -5,15 +5,15 @@ and the kernels in Mojo beside their counterparts in CUDA.
 from dataclasses import replace
 from typing import Any
 
-from claims.errors import InputError
-from claims.results import Record, Results
-from claims.stats import Estimate, ratio
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
 from plots.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.errors import InputError
+from records.results import Results
+from records.stats import Estimate, ratio
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
 
@@ -103,13 +103,13 @@ def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
 
 
 def short_table(run: Run) -> Table:
-    """The post's kernels and the fastest one; a kernel and its twin in Mojo are one row."""
+    """The post's kernels and the fastest one; a kernel and its counterpart in Mojo are one row."""
     gb_s = published_gb_s(run)
     pairs: dict[str, dict[str, Measured]] = {}
     for m in measure(run["matrix"], random_matrix(run["matrix"])["name"]):
-        language = "Mojo" if m.record.origin == "compiler" else "CUDA"
-        name = m.record.kernel if language == "CUDA" else m.record.kernel.partition("_")[2]
-        pairs.setdefault(name, {})[language] = m
+        counterpart = run["matrix"].kernel(m.record).counterpart
+        language = "Mojo" if counterpart else "CUDA"
+        pairs.setdefault(counterpart or m.record.kernel, {})[language] = m
     columns = [KERNEL]
     for language in gb_s:
         columns.append(Column(f"{language} GB/s (interval)", f"{language} ours", wrap=1))
@@ -192,13 +192,6 @@ def post_notes(run: Run) -> list[str]:
     ]
 
 
-def twin_of(record: Record, results: Results) -> Record | None:
-    """In CUDA: mojo_tma_naive is tma_naive in Mojo."""
-    if record.origin != "compiler":
-        return None
-    return results.find(record.problem["name"], record.kernel.partition("_")[2])
-
-
 def languages_table(run: Run) -> Table | None:
     """One row per kernel in Mojo, beside the one with the same tiles, indices and launch in CUDA;
     None where no kernel of another language ran.
@@ -207,9 +200,9 @@ def languages_table(run: Run) -> Table | None:
     problem = random_matrix(results)
     measured = {m.record.kernel: m for m in measure(results, problem["name"])}
     pairs = [
-        (measured[twin.kernel], m)
+        (measured[counterpart], m)
         for m in measured.values()
-        if (twin := twin_of(m.record, results)) is not None
+        if (counterpart := results.kernel(m.record).counterpart) in measured
     ]
     if not pairs:
         return None

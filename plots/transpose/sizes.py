@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from claims.errors import InputError
-from claims.results import COPY, Results
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
 from plots.tables import KERNEL, Column, Noted, Table, Values
+from records.errors import InputError
+from records.results import COPY, Results
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
 ALIGNMENTS = {64: "multiples of 64", 4: "other multiples of 4", 1: "not multiples of 4"}

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "experiments/ceilings/workload.hpp"
-#include "experiments/harness/family.hpp"
+#include "harness/family.hpp"
 #include "tests/kernels/on_gpu.hpp"
 #include "tests/profiling/moved_bytes.hpp"
 #include "tests/programs/program.hpp"

@@ -142,8 +142,13 @@ class Run:
             row["launch"]["kernels"][0].update(facts)
 
     def decided(self, claim):
-        found = made.decided(*self.files.values())
+        found = made.decided(*self.files.values(), sources=made.with_claim(claim))
         return [found[claim, *cell] for cell in CLAIMS[claim]]
+
+    def every_word(self):
+        """By claim, as `words`."""
+        found = made.decided(*self.files.values())
+        return {c: [found[c, *cell].verdict for cell in cells] for c, cells in CLAIMS.items()}
 
     def whole(self, claim):
         """The verdict on the claim."""

@@ -3,14 +3,16 @@
 import copy
 import hashlib
 import json
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from claims.evidence import collect
-from claims.json_files import ROOT
 from claims.ledger import Decision, Verdict, decide
 from claims.published import Source, load_sources
-from claims.results import SCHEMA, Results, parse
+from records.json_files import ROOT
+from records.results import SCHEMA, Results, parse
 
 PUBLISHED = ROOT / "data/published"
 GPU = {
@@ -212,7 +214,7 @@ def read(file: dict[str, Any], path: str = "") -> Results:
 
 def decisions(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[str, Decision]:
     """By the claim's id."""
-    found = decide(collect(map(read, files)), sources or load_sources())
+    found = decide(collect(map(read, files)), sources or all_sources())
     return {d.claim.id: d for d in found}
 
 
@@ -228,6 +230,17 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
             if key not in found or (found[key].awaits and not v.awaits):
                 found[key] = v
     return found
+
+
+@cache
+def all_sources() -> list[Source]:
+    return load_sources()
+
+
+def with_claim(name: str) -> list[Source]:
+    """The source of a claim, with that one alone."""
+    every = ((s, claim) for s in all_sources() for claim in s.claims)
+    return [replace(s, claims=(claim,)) for s, claim in every if claim.id == name]
 
 
 def on(gpu: str, file: dict[str, Any], **facts: Any) -> dict[str, Any]:

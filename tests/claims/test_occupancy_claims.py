@@ -4,7 +4,6 @@ import json
 
 import made
 import pytest
-from counted_run import SUBJECT
 
 from claims.occupancy import MULTIPROCESSORS
 from claims.published import load_source
@@ -62,16 +61,6 @@ def posts(tmp_path=None, facts=POSTS, **arguments):
     return made.decided(code, sources=[found])["blocks-3-4", "packed_512, sm_75"]
 
 
-def test_a_t4_does_not_hold_the_warps_that_four_blocks_would_take():
-    found = posts()
-    assert (found.verdict, found.ours) == ("premise_false", 2)
-    assert found.reason == (
-        "2 blocks of packed_512 fit on a multiprocessor of a T4, with 512 threads, 16 registers a "
-        "thread and 64 bytes of shared memory; it holds 32 warps, not 64"
-    )
-    assert [key for _, key in found.evidence] == ["sm_75/packed_512"]
-
-
 @pytest.mark.parametrize(
     ("least", "registers", "verdict"),
     [(3, 16, "not_reproduced"), (2, 16, "reproduced"), (2, 128, "not_reproduced")],
@@ -79,45 +68,6 @@ def test_a_t4_does_not_hold_the_warps_that_four_blocks_would_take():
 def test_with_the_warps_of_a_t4_its_blocks_decide(tmp_path, least, registers, verdict):
     facts = POSTS | {"registers": registers}
     assert posts(tmp_path, facts, least=least, warps=32).verdict == verdict
-
-
-def test_code_for_another_gpu_says_nothing_of_a_t4(run):
-    found = made.decided(*run.files.values())["blocks-3-4", "packed_512, sm_75"]
-    assert (found.verdict, found.reason) == ("not_tested", "sass.json has no packed_512 for sm_75")
-
-
-@pytest.mark.parametrize(
-    ("registers", "blocks", "verdict"),
-    [(255, 4, "not_reproduced"), (232, 4, "not_reproduced"), (56, 18, "not_reproduced")],
-)
-def test_registers_leave_at_least_four_blocks_of_64_threads(run, registers, blocks, verdict):
-    run.code(SUBJECT, "sm_80", "registers", registers)
-    found = run.decided("occupancy-2-3")[0]
-    assert (found.verdict, found.ours) == (verdict, blocks)
-
-
-@pytest.mark.parametrize(
-    ("shared", "verdict"),
-    [(80 << 10, "reproduced"), (50 << 10, "reproduced"), (39 << 10, "not_reproduced"),
-     (82 << 10, "not_reproduced")],
-)  # fmt: skip
-def test_two_or_three_blocks_fit_where_shared_memory_says_so(run, shared, verdict):
-    run.code(SUBJECT, "sm_80", "static_shared_bytes", shared)
-    assert run.words("occupancy-2-3")[0] == verdict
-
-
-def test_either_tile_would_do(run):
-    """The paper's own figure is of one of two sizes, whichever it means."""
-    assert run.whole("occupancy-2-3") == "not_reproduced"
-    run.code("shared_lut_tile512", "sm_80", "static_shared_bytes", 50 << 10)
-    assert run.words("occupancy-2-3") == ["not_reproduced", "reproduced"]
-    assert run.whole("occupancy-2-3") == "reproduced"
-
-
-def test_on_an_a100_four_blocks_of_512_threads_are_right():
-    code = made.code([made.compiled("packed_512", "sm_80", POSTS)])
-    found = made.decided(code)["blocks-3-4", "packed_512, sm_80"]
-    assert (found.verdict, found.ours) == ("reproduced", 4)
 
 
 def constant_cache(write, kb):

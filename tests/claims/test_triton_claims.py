@@ -31,26 +31,12 @@ def test_a_judgement_gets_no_verdict_but_what_the_compiler_makes(stored_bytes, w
     assert [key for v in found for _, key in v.evidence] == ["sm_90/triton_lut"] * 2
 
 
-def test_the_reason_names_the_compiler():
-    stores, unrolls = verdicts(code(16, 16), ran())
-    said = "Triton (triton 3.9.0) stores up to 16 bytes at once from a thread, 8 weights, unasked"
-    assert (stores.why, stores.reason) == (said, f"of the tiles of triton_lut, {said}")
-    assert unrolls.why == (
-        "Triton (triton 3.9.0) gives a thread 16 weights to decode without a jump, unasked"
-    )
-
-
 def test_what_was_not_compiled_for_this_gpu_decides_nothing():
     for v in verdicts(code(16, 16, "sm_80"), ran()):
         assert (v.verdict, v.reason) == (
             *("not_tested", "sass.json has no triton_lut for sm_90 (make triton compiles it)"),
         )
     assert {v.verdict for v in verdicts(code(16, 16))} == {"not_tested"}  # nothing ran on a GPU
-
-
-def test_less_than_a_weight_is_no_width():
-    for v in verdicts(code(0, 0), ran()):
-        assert (v.verdict, v.ours) == ("not_testable", None)
 
 
 def test_a_fact_that_could_not_be_read_decides_nothing():

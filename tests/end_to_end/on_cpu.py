@@ -17,7 +17,8 @@ from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dropin.dropin import dequantizing
-from experiments.end_to_end import build, sizes
+from experiments.end_to_end import build, host, sizes
+from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
 
 CPU = torch.device("cpu")
@@ -91,6 +92,11 @@ class Cpu:
         return found, recorder.launches
 
 
+class SteadyHost(Host):
+    def is_slow(self):
+        return False
+
+
 def flipped(weight):
     """As a kernel that decodes one weight of a matrix wrongly."""
     weight = weight.clone()
@@ -157,5 +163,6 @@ def stand_ins(monkeypatch):
     monkeypatch.setitem(sys.modules, "dropin", drop_in())
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr("experiments.end_to_end.measure.code_of", lambda row, gpu: code)
+    monkeypatch.setattr(host, "preemptions", lambda: 0)
     monkeypatch.setattr(sizes, "known", lambda: SMALL)
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import made
 
-from experiments.end_to_end import parts
+from records import result_file
 
 
 def content(job, wrong=(), lost=()):
     cell, choices = job["cell"], job["choices"]
     records = []
-    for way in ("eager", "graph"):
+    for mode in ("eager", "graph"):
         facts = {"tokens": choices["tokens"], "prompts": choices["prompts"]["text"]}
-        problem = made.generated(Path(cell["model"]).name, cell["batch"], way, **facts)
+        problem = made.generated(Path(cell["model"]).name, cell["batch"], mode, **facts)
         for row in choices["rows"]:
             name = "bitsandbytes_0.50.2" if row["kind"] == "installed" else row["kernel"]
             metrics = [made.metric("wall_time", [1e6, 2e6, 3e6])]
@@ -36,7 +36,7 @@ def content(job, wrong=(), lost=()):
             records.append(found)
     commit, dirty = job["commit"]
     origin = made.provenance(argv=job["argv"], commit=commit, dirty=dirty, instrument="events")
-    return parts.content(cell["pass_name"], origin, records)
+    return result_file.content("end_to_end", cell["pass_name"], origin, records)
 
 
 def main():
@@ -52,11 +52,11 @@ def main():
             jobs.write(json.dumps(facts) + "\n")
         rows = [row["kernel"] for row in job["choices"]["rows"]]
         for i, kernel in enumerate(rows):
-            part = i / len(rows)
-            print(json.dumps({"row": kernel, "way": "eager", "part": part}), flush=True)
+            told_share = {"mode": "eager", "share": i / len(rows)}
+            print(json.dumps({"row": kernel} | told_share), flush=True)
             if kernel == told.get("die_at") and kernel not in job["failed"]:
                 os.abort()
-        print(json.dumps({"row": "", "way": "eager", "part": part}), flush=True)
+        print(json.dumps({"row": ""} | told_share), flush=True)
         if told.get("die_behind") in (True, job["cell"]["batch"]):
             os.abort()
         if told.get("silent"):
@@ -64,7 +64,8 @@ def main():
         if "refuse" in told:
             print(json.dumps({"ended": told["refuse"]}), flush=True)
             continue
-        parts.write(Path(job["file"]), content(job, told.get("wrong", ()), told.get("lost", ())))
+        found = content(job, told.get("wrong", ()), told.get("lost", ()))
+        result_file.write(Path(job["file"]), found)
         print(json.dumps({"ended": ""}), flush=True)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.end_to_end import advice
-from experiments.end_to_end.advice import OWN, Shape, Way
+from experiments.end_to_end.advice import OWN, Shape, Variant
 from experiments.end_to_end.checkpoint import Layer
 
 LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
@@ -18,8 +18,8 @@ def times(**us):
     found = {}
     for kernel, (large, small) in us.items():
         name = kernel.removeprefix("all_")
-        way = OWN if kernel == "own" else Way(name, name != kernel)
-        found |= {(way, LARGE): [large] * 7, (way, SMALL): [small] * 7}
+        variant = OWN if kernel == "own" else Variant(name, name != kernel)
+        found |= {(variant, LARGE): [large] * 7, (variant, SMALL): [small] * 7}
     return found
 
 
@@ -100,7 +100,7 @@ def test_dequantizing_all_may_be_the_only_gain():
 def test_dequantizing_all_is_not_offered_with_a_kernel_that_was_left_out():
     """It was found out on the second shape."""
     step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), all_streaming=(8, 1))
-    del step[Way("streaming", True), SMALL], step[Way("streaming"), SMALL]
+    del step[Variant("streaming", True), SMALL], step[Variant("streaming"), SMALL]
     said = text(step, step, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
     assert 'kernel="shared_lut"' in said and "dequantize_from" not in said
 

@@ -8,10 +8,10 @@ import struct
 import numpy as np
 import pytest
 
-from claims.errors import InputError
-from claims.json_files import ROOT
 from experiments.end_to_end import checkpoint
 from experiments.end_to_end.checkpoint import Layer
+from records.errors import InputError
+from records.json_files import ROOT
 
 CONFIG = {
     "model_type": "llama",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from claims.json_files import ROOT
+from records.json_files import ROOT
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("bitsandbytes")
@@ -16,18 +16,19 @@ if not torch.cuda.is_available() or not (ROOT / "build/dropin/libreprolab_nf4.so
 
 import checkpoints  # noqa: E402
 
-from claims.results import load  # noqa: E402
 from experiments.end_to_end import (  # noqa: E402
     advise,
     build,
-    deal,
     measure,
     rows,
+    schedule,
     sizes,
 )
 from experiments.end_to_end.advice import Shape  # noqa: E402
 from experiments.end_to_end.gpu import Gpu  # noqa: E402
+from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import Cell, choose  # noqa: E402
+from records.results import load  # noqa: E402
 
 SMALL = {"hidden": 1024, "intermediate": 4096, "layers": 4, "heads": 8, "kv_heads": 4}
 SMALL |= {"head_dim": 128, "vocab": 32000}
@@ -52,20 +53,20 @@ def run(folder, gpu, model, pass_name, **given):
     choices = choose(model=model, batches="3", tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, 3), folder / "cell.json"
     said = []
-    job = deal.job(cell, choices, file, ["python"], ("a" * 40, False)) | {"failed": {}}
-    measure.serve(iter([json.dumps(job)]), said.append, gpu)
+    job = schedule.job(cell, choices, file, ["python"], ("a" * 40, False)) | {"failed": {}}
+    measure.serve(iter([json.dumps(job)]), said.append, gpu, Host())
     assert said[-1] == {"ended": ""}
     found = load(file, "end_to_end", pass_name)
     return found, {(r.kernel, r.problem["way"]): r for r in found.records}
 
 
 @pytest.mark.parametrize("model", FAMILIES)
-def test_every_kernel_gives_the_baselines_tokens_in_both_ways(tmp_path, gpu, model):
+def test_every_kernel_gives_the_baselines_tokens_in_both_modes(tmp_path, gpu, model):
     results, found = run(tmp_path, gpu, model, "timing")
     assert results.gpu == torch.cuda.get_device_name(0)
     for kernel in ("branch_tree", "shared_lut", "streaming"):
-        for way in ("eager", "graph"):
-            row = found[kernel, way]
+        for mode in ("eager", "graph"):
+            row = found[kernel, mode]
             assert row.outcome == "bit_exact", row.reason
             assert set(row.metrics) == {"wall_time", "wall_time.step"}
 
@@ -73,12 +74,12 @@ def test_every_kernel_gives_the_baselines_tokens_in_both_ways(tmp_path, gpu, mod
 @pytest.mark.parametrize("model", FAMILIES)
 def test_cupti_sees_every_dequantization(tmp_path, gpu, model):
     _, found = run(tmp_path, gpu, model, "profile")
-    for (kernel, way), row in found.items():
+    for (kernel, mode), row in found.items():
         if kernel in ("branch_tree", "shared_lut", "streaming"):
             assert row.outcome == "bit_exact", row.reason
-            parts = [row.summary_of(f"{n}.step").median for n in ("kernel_time", "product_time")]
-            assert 0 < sum(parts) < row.summary_of("busy_time.step").median
-            assert ("kernel_time" in row.metrics) is (way == "eager")
+            both = [row.summary_of(f"{n}.step").median for n in ("kernel_time", "product_time")]
+            assert 0 < sum(both) < row.summary_of("busy_time.step").median
+            assert ("kernel_time" in row.metrics) is (mode == "eager")
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from claims.errors import InputError
-from claims.json_files import ROOT
 from experiments.end_to_end import plan, sizes
 from experiments.end_to_end.plan import Cell, Row, choose
+from records.errors import InputError
+from records.json_files import ROOT
 
 MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
 
 
 def test_nothing_of_the_plan_needs_torch():
     code = "import sys; sys.modules['torch'] = None\n"
-    code += "from experiments.end_to_end import __main__, advice, checkpoint, deal, parts, protocol"
+    code += "from experiments.end_to_end import __main__, advice, host, protocol"
     import subprocess
 
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -43,6 +43,21 @@ def test_quick_has_the_papers_three_models_and_two_peers_in_ten_minutes():
     found = replace(found, rows=(*found.rows, Row("a", "peer"), Row("b", "peer")))
     both = [plan.cells(found, name) for name in plan.PASSES]
     assert sum(plan.total_seconds(found, cells) for cells in both) < 600
+
+
+def test_both_passes_of_all_models_with_a_peer_take_28_minutes_on_two_gpus():
+    found = replace(choose(), rows=(*choose().rows, Row("a", "peer")))
+    both = [plan.cells(found, name) for name in plan.PASSES]
+    assert sum(plan.total_seconds(found, cells, 2) for cells in both) < 28 * 60
+
+
+@pytest.mark.parametrize(
+    ("tokens", "generated"), [("32", (32, 8, 4, 4)), ("4", (4, 4, 4, 4)), ("2", (2, 2, 2, 2))]
+)
+def test_only_what_waits_for_the_host_is_generated_as_a_whole(tokens, generated):
+    found = choose(tokens=tokens)
+    every = (("timing", "eager"), ("timing", "graph"), ("profile", "eager"), ("profile", "graph"))
+    assert tuple(found.generated(*one) for one in every) == generated
 
 
 def test_choices_are_taken_as_given(tmp_path):

@@ -81,23 +81,23 @@ def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(laye
         [(layer.weight.data, layer.weight.quant_state)] * 2,
         advise.Shape(128, 128, 64, 0, ""),
     )
-    found = advise.times(on_cpu.Cpu(), shape, weights, 3, advise.ways(["streaming"]))
+    found = advise.times(on_cpu.Cpu(), shape, weights, 3, advise.variants(["streaming"]))
     assert list(found) == [
         (advise.OWN, shape),
-        (advise.Way("streaming"), shape),
-        (advise.Way("streaming", True), shape),
+        (advise.Variant("streaming"), shape),
+        (advise.Variant("streaming", True), shape),
     ]
     assert all(len(samples) == advise.SAMPLES for samples in found.values())
     assert [given["dequantize_from"] for given in used] == [None, 1]
     monkeypatch.setattr(rows, "can_fuse", lambda: False)
-    assert advise.ways(["streaming"]) == [advise.Way("streaming")]
+    assert advise.variants(["streaming"]) == [advise.Variant("streaming")]
 
 
 def test_one_kernel_is_enough_to_see_whether_dequantizing_all_pays(monkeypatch):
     monkeypatch.setattr(rows, "can_fuse", lambda: True)
-    found = advise.ways(["branch_tree", "streaming"])
-    assert [way.kernel for way in found if way.dequantizes] == ["streaming"]
-    assert advise.ways(["branch_tree"]) == [advise.Way("branch_tree")]
+    found = advise.variants(["branch_tree", "streaming"])
+    assert [v.kernel for v in found if v.dequantizes] == ["streaming"]
+    assert advise.variants(["branch_tree"]) == [advise.Variant("branch_tree")]
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import statistics
 
 import pytest
 
-from claims.errors import InputError
 from experiments.end_to_end import prompts
 from experiments.end_to_end.prompts import Prompts, drawn, read, tokens_of
+from records.errors import InputError
 
 
 def test_lengths_have_gsm8ks_quartiles():

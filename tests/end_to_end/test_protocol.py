@@ -26,8 +26,8 @@ def test_overlapping_records_count_once():
 
 def test_passes_end_with_marks():
     found = launches("a:1 mark:1 b:1 c:1 mark:1 left:1")
-    parts = protocol.split(reversed(found), "mark")
-    assert [[x.name for x in part] for part in parts] == [["a"], ["b", "c"]]
+    passes = protocol.split(reversed(found), "mark")
+    assert [[x.name for x in forward] for forward in passes] == [["a"], ["b", "c"]]
 
 
 def test_products_are_right_behind_their_dequantization():
@@ -40,28 +40,26 @@ def test_products_are_right_behind_their_dequantization():
 def test_a_generation_and_its_steps():
     prompt = "dequantize:10 gemm:50 attention:5 mark:1 "
     step = "dequantize:10 gemm:4 attention:2 mark:1 "
-    found = protocol.profile(
-        launches(prompt + 3 * step, gap=500), "mark", NAMES, 4, 1, starts_with_prompt=True
-    )
+    found = protocol.profile(launches(prompt + 3 * step, gap=500), "mark", NAMES, 4, 1, tokens=11)
     assert found == {
-        "kernel_time": 40,
-        "product_time": 62,
-        "busy_time": 40 + 62 + 11,
+        "kernel_time": 10 + 10 * 10,
+        "product_time": 50 + 10 * 4,
+        "busy_time": 65 + 10 * 16,
         "kernel_time.step": 10,
         "product_time.step": 4,
         "busy_time.step": 16,
     }
-    alone = protocol.profile(launches(3 * step), "mark", NAMES, 3, 1, starts_with_prompt=False)
+    alone = protocol.profile(launches(3 * step), "mark", NAMES, 3, 1)
     assert alone == {k: v for k, v in found.items() if k.endswith(".step")}
 
 
 def test_lost_records_give_no_time():
     found = launches("dequantize:1 gemm:1 mark:1 gemm:1 mark:1")
     with pytest.raises(RecordsLost, match="recorded 0 of 1 dequantizations of a pass"):
-        protocol.profile(found, "mark", NAMES, 2, 1, True)
+        protocol.profile(found, "mark", NAMES, 2, 1, 2)
     with pytest.raises(RecordsLost, match="recorded 2 of 3 forward passes"):
-        protocol.profile(found, "mark", NAMES, 3, None, True)
-    assert protocol.profile(found, "mark", NAMES, 2, None, True)["kernel_time"] == 1
+        protocol.profile(found, "mark", NAMES, 3, None, 3)
+    assert protocol.profile(found, "mark", NAMES, 2, None, 2)["kernel_time"] == 1
 
 
 class Runs:

@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.torch")
 
-from claims.json_files import ROOT  # noqa: E402
 from experiments.end_to_end import reference  # noqa: E402
+from records.json_files import ROOT  # noqa: E402
 
 CONTENT = (ROOT / "tests/golden/golden_seed1.safetensors").read_bytes()
 HEADER = json.loads(CONTENT[8 : 8 + int.from_bytes(CONTENT[:8], "little")])

@@ -1,5 +1,5 @@
 // Kernels of other languages: what is read of them, and the message where it is wrong.
-#include "experiments/harness/compiled_kernels.hpp"
+#include "harness/compiled_kernels.hpp"
 
 #include "tests/compiled_files.hpp"
 
@@ -41,7 +41,7 @@ TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
   const auto& [kernel, manifest] = kernels[0];
   EXPECT_EQ(kernel.name, "toy");
   EXPECT_EQ(kernel.compiler, "Mojo (max-core 1.2.3)");
-  EXPECT_EQ(kernel.make_target, "mojo");
+  EXPECT_EQ(kernel.language, "mojo");
   EXPECT_EQ(kernel.threads, 128u);
   EXPECT_EQ(manifest.number("size", 0, 9), 7);
   ASSERT_EQ(kernel.variants.size(), 2u);
@@ -110,12 +110,15 @@ struct Toy {};
 
 TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   const auto not_built = [] { return languages_not_built<Toy>(toys); };
-  Registry<Toy>::instance().add({.name = "mojo_ours"});  // not compiled, whatever its name
+  Kernel<Toy> ours;
+  ours.name = "mojo_ours";  // not compiled, whatever its name
+  Registry<Toy>::instance().add(ours);
   EXPECT_EQ(not_built(), (std::vector<std::string>{"mojo: not built; make mojo",
                                                    "triton: not built; make triton"}));
   PtxKernel kernel;
   kernel.name = "mojo_toy";
   kernel.source_file = "toy.mojo";
+  kernel.language = "mojo";
   const auto add = [](const auto& kernels) {
     add_compiled_kernels<Toy, PtxKernel>(
         kernels, [](const PtxKernel& one) { Registry<Toy>::instance().add(described<Toy>(one)); });

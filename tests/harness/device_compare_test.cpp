@@ -1,4 +1,4 @@
-#include "experiments/harness/device_compare.hpp"
+#include "harness/device_compare.hpp"
 
 #include <numeric>
 
@@ -66,7 +66,7 @@ TEST_F(OnGpuDeviceComparison, CountsThemAllAndTellsTheFirst) {
   const auto found = comparison.compare(expected.data(), actual.data(), 5'000'001, 2);
   EXPECT_EQ(found.mismatches, changed);
   EXPECT_EQ(found.first_mismatch, 1234);
-  EXPECT_EQ(found.most_ulps, 1u);
+  EXPECT_EQ(found.max_ulps, 1u);
 }
 
 /// Bits of every kind of number, each against each, one pair at a time and all together.
@@ -89,7 +89,7 @@ void expect_the_hosts_answer(const DeviceComparison& comparison, const std::vect
                                            static_cast<std::int64_t>(count), sizeof(Bits));
     EXPECT_EQ(device.mismatches, host.mismatches) << begin;
     EXPECT_EQ(device.first_mismatch, host.first_mismatch) << begin;
-    EXPECT_EQ(device.most_ulps, host.most_ulps) << begin;
+    EXPECT_EQ(device.max_ulps, host.max_ulps) << begin;
   };
   for (std::size_t pair = 0; pair < expected.size(); ++pair) expect_same(pair, 1);
   expect_same(0, expected.size());
@@ -184,7 +184,7 @@ TEST_F(OnGpuDeviceComparison, WhatIsEnqueuedAddsUpUntilItIsCollected) {
   const auto found = comparison.collect();
   EXPECT_EQ(found.mismatches, 3);
   EXPECT_EQ(found.first_mismatch, 0);
-  EXPECT_EQ(found.most_ulps, 8u);
+  EXPECT_EQ(found.max_ulps, 8u);
   EXPECT_TRUE(comparison.collect().equal());
 }
 

@@ -1,6 +1,6 @@
 // What is seen of the settings that a kernel may not change. Settings here are variables; those of
 // a GPU are read too where there is one.
-#include "experiments/harness/device_state.hpp"
+#include "harness/device_state.hpp"
 
 #include <cfenv>
 

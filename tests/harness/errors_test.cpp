@@ -1,4 +1,4 @@
-#include "experiments/harness/errors.hpp"
+#include "harness/errors.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -67,7 +67,7 @@ TEST(RunProgram, WrongUsageIsOneLineAndExit2) {
 }
 
 TEST(RunProgram, AKernelThatEndsItIsOneLineAndExit1) {
-  EXPECT_EQ(run([]() -> int { throw Fallen("k", "k: an illegal memory access"); }),
+  EXPECT_EQ(run([]() -> int { throw KernelCrashed("k", "k: an illegal memory access"); }),
             std::pair(1, std::string("program: k: an illegal memory access\n")));
 }
 

@@ -1,5 +1,5 @@
 // A whole measurement on a small problem. Of times, only their presence is checked.
-#include "experiments/harness/measure.hpp"
+#include "harness/measure.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <set>
 
 #include "common/not_measured.hpp"
-#include "experiments/harness/ceilings.hpp"
-#include "experiments/harness/verifier.hpp"
-#include "experiments/nf4/workload.hpp"
+#include "harness/ceilings.hpp"
+#include "harness/nf4/workload.hpp"
+#include "harness/verifier.hpp"
 #include "profiling/counters.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
@@ -54,11 +54,11 @@ TEST(Ceilings, MoveTheBytesTheirNamesSay) {
 TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
   profiling::Gpu gpu;
   gpu.l2_bytes = 50'000'000;
-  EXPECT_EQ(least_us(1'000'000'000, 1, gpu), 0) << "of an unknown bandwidth";
+  EXPECT_EQ(min_us(1'000'000'000, 1, gpu), 0) << "of an unknown bandwidth";
   gpu.theoretical_bandwidth_gb_s = 1000;
-  EXPECT_DOUBLE_EQ(least_us(1'000'000'000, 1, gpu), 900);
-  EXPECT_DOUBLE_EQ(least_us(1'000'000'000, 10, gpu), 990);
-  EXPECT_EQ(least_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
+  EXPECT_DOUBLE_EQ(min_us(1'000'000'000, 1, gpu), 900);
+  EXPECT_DOUBLE_EQ(min_us(1'000'000'000, 10, gpu), 990);
+  EXPECT_EQ(min_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
 }
 
 /// A new metric is one more reading, before or behind the time.
@@ -130,20 +130,20 @@ class OnGpuMeasurement : public OnGpuTest {
     const auto facts = nf4::facts_of(make_row(100003));
     const PlannedProblem planned{
         .facts = facts,
-        .slot_device_bytes = 1 << 20,
+        .buffer_set_device_bytes = 1 << 20,
         .host_bytes = 1 << 20,
         .supports = {},
-        .prepare = [facts](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
+        .prepare = [facts](int buffer_sets, std::uint64_t seed) -> std::unique_ptr<Workload> {
           std::vector<nf4::Tensor> tensors{make_row(100003, 64, false, {}, seed)};
-          if (slots > 1) tensors.push_back(make_row(100003, 64, false, {}, seed + 1));
-          return std::make_unique<nf4::Nf4Workload>(facts, std::move(tensors), slots);
+          if (buffer_sets > 1) tensors.push_back(make_row(100003, 64, false, {}, seed + 1));
+          return std::make_unique<nf4::Nf4Workload>(facts, std::move(tensors), buffer_sets);
         }};
     auto variants = nf4::registered_kernels();
     std::erase_if(variants, [](const VariantInfo& v) {
       return v.name == "test_trap" || v.name == "test_writes_behind";
     });
     count_ = variants.size();
-    profiling::Gpu gpu;  // its L2 size is 0: three slots
+    profiling::Gpu gpu;  // its L2 size is 0: three buffer sets
     const bool counted = instrument->kind() == profiling::InstrumentKind::counters;
     Measurement measurement(gpu, std::move(instrument));
     const auto records = measurement.run(planned, variants,

@@ -1,4 +1,4 @@
-#include "experiments/harness/outcome.hpp"
+#include "harness/outcome.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // The clocks of a pass, with a fake NVML and without a GPU: nothing here is measured.
-#include "experiments/harness/pass.hpp"
+#include "harness/pass.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "experiments/harness/errors.hpp"
+#include "harness/errors.hpp"
 #include "tests/profiling/lock_log.hpp"
 
 namespace reprolab {

@@ -1,12 +1,12 @@
-// A planned problem: prepared with as many slots as it wants, or left out with the reason.
+// A planned problem: prepared with as many buffer sets as it wants, or left out with the reason.
 #include <fmt/format.h>
 #include <algorithm>
 #include <set>
 
-#include "experiments/harness/ceilings.hpp"
-#include "experiments/harness/errors.hpp"
-#include "experiments/harness/measure.hpp"
-#include "experiments/harness/slots.hpp"
+#include "harness/buffer_sets.hpp"
+#include "harness/ceilings.hpp"
+#include "harness/errors.hpp"
+#include "harness/measure.hpp"
 #include "tests/harness/toy_workload.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/message_of.hpp"
@@ -22,12 +22,12 @@ class OnGpuPlannedProblem : public OnGpuTest {
   /// A planned problem that records what it was prepared with.
   PlannedProblem planned() {
     return {.facts = facts_of(spec_),
-            .slot_device_bytes = 2 * spec_.bytes(),
+            .buffer_set_device_bytes = 2 * spec_.bytes(),
             .host_bytes = 2 * spec_.bytes(),
             .supports = {},
-            .prepare = [this](int slots, std::uint64_t seed) -> std::unique_ptr<Workload> {
-              prepared_.emplace_back(slots, seed);
-              return std::make_unique<ToyWorkload>(spec_, slots);
+            .prepare = [this](int buffer_sets, std::uint64_t seed) -> std::unique_ptr<Workload> {
+              prepared_.emplace_back(buffer_sets, seed);
+              return std::make_unique<ToyWorkload>(spec_, buffer_sets);
             }};
   }
 
@@ -77,7 +77,7 @@ const std::string on_device =
 
 TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheDeviceIsUnsupportedInEveryRow) {
   PlannedProblem problem = planned();
-  problem.slot_device_bytes = too_much;
+  problem.buffer_set_device_bytes = too_much;
   const auto records = run(problem, profiling::InstrumentKind::events);
   expect_left_out(records, all_rows, on_device);
   EXPECT_TRUE(begins(records.front().reason, "needs 3145728.0 GiB of device memory, "));
@@ -95,7 +95,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheHostIsUnsupportedInEveryRow) {
 
 TEST_F(OnGpuPlannedProblem, ThatDoesNotFitHasNoCeilingsWhereNoneAreMeasured) {
   PlannedProblem problem = planned();
-  problem.slot_device_bytes = too_much;
+  problem.buffer_set_device_bytes = too_much;
   expect_left_out(run(problem, profiling::InstrumentKind::none), {"right", "wrong"}, on_device);
   expect_left_out(run(problem, profiling::InstrumentKind::events, false), {"right", "wrong"},
                   on_device);
@@ -103,7 +103,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitHasNoCeilingsWhereNoneAreMeasured) {
 
 TEST_F(OnGpuPlannedProblem, ThatDoesNotFitMakesARunOfNothingElseExitStatus2) {
   PlannedProblem problem = planned();
-  problem.slot_device_bytes = too_much;
+  problem.buffer_set_device_bytes = too_much;
   ResultFile file;
   file.records = run(problem, profiling::InstrumentKind::events);
   EXPECT_EQ(file.exit_status(), exit_usage);
@@ -131,7 +131,7 @@ TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
 TEST_F(OnGpuPlannedProblem, IsTimedInOneCopyOfTwoWhereItIsWarm) {
   const auto records =
       run(kept_warm(planned()), profiling::InstrumentKind::events, true, 3 * spec_.bytes());
-  EXPECT_EQ(prepared_, (std::vector{std::pair{warm_slots, std::uint64_t{77}}}));
+  EXPECT_EQ(prepared_, (std::vector{std::pair{warm_buffer_sets, std::uint64_t{77}}}));
   EXPECT_EQ(records.size(), all_rows.size());
   for (const Record& record : records) {
     EXPECT_EQ(record.key, "toy/warm/" + record.variant.name);

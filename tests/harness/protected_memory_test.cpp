@@ -1,4 +1,4 @@
-#include "experiments/harness/protected_memory.hpp"
+#include "harness/protected_memory.hpp"
 
 #include "tests/kernels/testing.hpp"
 

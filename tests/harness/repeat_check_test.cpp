@@ -1,5 +1,5 @@
 // Launches that write their output again, and one that finds it written and does nothing.
-#include "experiments/harness/repeat_check.hpp"
+#include "harness/repeat_check.hpp"
 
 #include <set>
 
@@ -46,17 +46,17 @@ TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
 /// Later launches that work do not hide one that did not; each is chosen at some time.
 TEST_F(OnGpuRepeatCheck, FindsOneLaunchThatDidNothingWhenItIsChosen) {
   RepeatCheck check;
-  std::set<int> slots;
+  std::set<int> buffer_sets;
   bool found = false;
   for (int i = 0; i < 200; ++i) {
     const bool written = seen_as_written(
         3, 1000, [](int launch) { return launch != 1; }, check);
-    slots.insert(check.slot());
-    EXPECT_EQ(written, check.slot() != 1) << "its launches are in slots 0, 1 and 2";
+    buffer_sets.insert(check.buffer_set());
+    EXPECT_EQ(written, check.buffer_set() != 1) << "its launches are in buffer sets 0, 1 and 2";
     found = found || !written;
   }
   EXPECT_TRUE(found);
-  EXPECT_EQ(slots, (std::set<int>{0, 1, 2}));
+  EXPECT_EQ(buffer_sets, (std::set<int>{0, 1, 2}));
 }
 
 TEST_F(OnGpuRepeatCheck, WithoutAChoiceTouchesNothing) {
@@ -65,7 +65,7 @@ TEST_F(OnGpuRepeatCheck, WithoutAChoiceTouchesNothing) {
   int launched = 0;
   check.around(0, 0, output.data(), 256, nullptr, [&] { ++launched; });
   EXPECT_EQ(launched, 1);
-  EXPECT_LT(check.slot(), 0);
+  EXPECT_LT(check.buffer_set(), 0);
 }
 
 }  // namespace

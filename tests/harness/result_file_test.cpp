@@ -1,10 +1,10 @@
-#include "experiments/harness/result_file.hpp"
+#include "harness/result_file.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "experiments/harness/errors.hpp"
+#include "harness/errors.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -159,8 +159,8 @@ TEST(ResultFile, IsWrittenForThePythonTests) {
   std::vector<std::string> keys;
   const auto json_of_file = full_file().to_json();
   for (const auto& [key, value] : json_of_file.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "experiment", "pass", "provenance", "records",
-                                            "checks"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "experiment", "pass", "provenance",
+                                            "families", "records", "checks"}));
   EXPECT_EQ(written["records"].size(), 3u);
   EXPECT_EQ(written["checks"][0], json::parse(R"({"name": "events against activity",
     "keys": ["qwen3-32b/batch2/fp16/b64/a_peer"], "first": 101.0, "second": 100.0, "unit": "us",

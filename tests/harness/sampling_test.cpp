@@ -1,5 +1,5 @@
 // The loop that takes samples, with a scripted instrument and a scripted subject.
-#include "experiments/harness/sampling.hpp"
+#include "harness/sampling.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class Script : public Subject {
       [](const std::string&, int n) { return timed(100.0 + n); };
   std::function<Verifier::Sampled(const std::string& kernel)> preparation_of =
       [](const std::string&) { return Verifier::Sampled{}; };
-  double least_us = 0;
+  double min_us = 0;
   std::vector<std::string> order;
   std::map<std::string, int> count, prepared;
 
@@ -33,7 +33,7 @@ class Script : public Subject {
   std::string name() const override { return "a problem"; }
   Verifier::Sampled prepare(Row& row, profiling::Instrument&) override {
     ++prepared[row.kernel()];
-    row.least_us = least_us;
+    row.min_us = min_us;
     return preparation_of(row.kernel());
   }
   Verifier::Sampled sample(Row& row, profiling::Instrument&) override {
@@ -54,7 +54,7 @@ class Sampling : public testing::Test {
   /// The resulting records of rows of these kernels, by kernel.
   std::map<std::string, Record> sample(std::vector<Row> rows, const SamplingPlan& plan) {
     NoInstrument instrument;
-    take_samples(rows, script_, instrument, plan, Turn());
+    take_samples(rows, script_, instrument, plan, Watchdog());
     std::map<std::string, Record> records;
     for (Row& row : rows) records[row.kernel()] = row.record;
     return records;
@@ -184,7 +184,7 @@ TEST_F(Sampling, WhatTheHarnessLostInOneRowIsNotMeasuredThereAlone) {
 }
 
 TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
-  script_.least_us = 50;
+  script_.min_us = 50;
   script_.sample_of = [](const std::string& kernel, int n) {
     return Script::timed(kernel.starts_with("too_fast") && n == 2 ? 49.9 : 50.1);
   };

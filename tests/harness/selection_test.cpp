@@ -1,8 +1,8 @@
-#include "experiments/harness/selection.hpp"
+#include "harness/selection.hpp"
 
 #include <gtest/gtest.h>
 
-#include "experiments/harness/errors.hpp"
+#include "harness/errors.hpp"
 #include "tests/message_of.hpp"
 
 namespace reprolab {

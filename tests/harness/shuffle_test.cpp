@@ -1,4 +1,4 @@
-#include "experiments/harness/shuffle.hpp"
+#include "harness/shuffle.hpp"
 
 #include <gtest/gtest.h>
 

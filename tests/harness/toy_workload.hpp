@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/harness/workload.hpp"
+#include "harness/workload.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab {
@@ -47,13 +47,13 @@ class ToyWorkload : public Workload {
   static constexpr int spoilt_byte = 0x5a;
   static constexpr std::uint32_t spoilt_bits = 0x5a5a5a5au;
 
-  ToyWorkload(const ToySpec& spec, int slots) : spec_(spec), facts_(facts_of(spec)) {
-    for (int matrix = 0; matrix < std::min(slots, distinct_matrices); ++matrix) {
+  ToyWorkload(const ToySpec& spec, int buffer_sets) : spec_(spec), facts_(facts_of(spec)) {
+    for (int matrix = 0; matrix < std::min(buffer_sets, distinct_matrices); ++matrix) {
       wanted_.push_back(made(matrix, 0));
       lower_.push_back(made(matrix, -spec.bound));
       upper_.push_back(made(matrix, spec.bound));
     }
-    for (int slot = 0; slot < slots; ++slot) {
+    for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
       inputs_.emplace_back(aligned(spec.bytes()));
       outputs_.emplace_back(aligned(spec.bytes()) + guard_bytes);
       profiling::check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()), "a toy");
@@ -68,20 +68,22 @@ class ToyWorkload : public Workload {
   }
 
   const ProblemFacts& facts() const override { return facts_; }
-  int slots() const override { return static_cast<int>(inputs_.size()); }
+  int buffer_sets() const override { return static_cast<int>(inputs_.size()); }
   Support supports(const std::string& kernel) const override {
     return kernel == "unsupported" ? Support::no("a toy of another sort") : Support::yes();
   }
-  cudaError_t launch(const std::string& kernel, int slot, cudaStream_t stream) const override {
+  cudaError_t launch(const std::string& kernel, int buffer_set,
+                     cudaStream_t stream) const override {
     ++launches_;
     if (kernel == "fails") return cudaErrorInvalidValue;
     if (kernel == "silent") return cudaSuccess;
     if (kernel == "waits_for_gpu") profiling::check(cudaDeviceSynchronize(), "a toy");
     if (kernel == "changes_input") {
-      profiling::check(cudaMemsetAsync(inputs_[at(slot)].data(), spoilt_byte, 1, stream), "a toy");
+      profiling::check(cudaMemsetAsync(inputs_[at(buffer_set)].data(), spoilt_byte, 1, stream),
+                       "a toy");
     }
     if (kernel == "writes_behind") {
-      profiling::check(cudaMemsetAsync(static_cast<std::byte*>(output(slot)) + spec_.bytes(),
+      profiling::check(cudaMemsetAsync(static_cast<std::byte*>(output(buffer_set)) + spec_.bytes(),
                                        spoilt_byte, 1, stream),
                        "a toy");
     }
@@ -90,37 +92,38 @@ class ToyWorkload : public Workload {
       profiling::check(cudaStreamWaitEvent(own_.get(), event_.get()), "a toy");
     }
     if (kernel == "remembers") {
-      const auto [known, is_new] = remembered_.try_emplace(slot, spec_.bytes());
+      const auto [known, is_new] = remembered_.try_emplace(buffer_set, spec_.bytes());
       if (is_new) {
-        profiling::check(cudaMemcpyAsync(known->second.data(), inputs_[at(slot)].data(),
+        profiling::check(cudaMemcpyAsync(known->second.data(), inputs_[at(buffer_set)].data(),
                                          spec_.bytes(), cudaMemcpyDeviceToDevice, stream),
                          "a toy");
       }
-      return cudaMemcpyAsync(output(slot), known->second.data(), spec_.bytes(),
+      return cudaMemcpyAsync(output(buffer_set), known->second.data(), spec_.bytes(),
                              cudaMemcpyDeviceToDevice, stream);
     }
     const bool elsewhere = kernel == "own_stream" || kernel == "forks";
-    const int from = kernel == "keeps_first_input" ? 0 : slot;
-    const int to = kernel == "keeps_first_output" ? 0 : slot;
+    const int from = kernel == "keeps_first_input" ? 0 : buffer_set;
+    const int to = kernel == "keeps_first_output" ? 0 : buffer_set;
     const cudaStream_t on = elsewhere ? own_.get() : stream;
     const cudaError_t copied = cudaMemcpyAsync(output(to), inputs_[at(from)].data(), spec_.bytes(),
                                                cudaMemcpyDeviceToDevice, on);
     if (kernel == "at_bound" || kernel == "beyond_bound") {
       const int steps = spec_.bound + (kernel == "beyond_bound");
       return cudaMemsetAsync(
-          static_cast<std::byte*>(output(slot)) + spec_.fault * spec_.element_bytes,
-          static_cast<int>(wanted_bits(spec_.fault, matrix_of(slot)) & 0xffu) + steps, 1, on);
+          static_cast<std::byte*>(output(buffer_set)) + spec_.fault * spec_.element_bytes,
+          static_cast<int>(wanted_bits(spec_.fault, matrix_of(buffer_set)) & 0xffu) + steps, 1, on);
     }
-    const bool spoils = kernel == "wrong" || (kernel == "wrong_in_slot_2" && slot == 2) ||
+    const bool spoils = kernel == "wrong" ||
+                        (kernel == "wrong_in_buffer_set_2" && buffer_set == 2) ||
                         (kernel == "right_once" && launches_ > 2);
     if (!spoils || copied != cudaSuccess) return copied;
     return cudaMemsetAsync(
-        static_cast<std::byte*>(output(slot)) + spec_.fault * spec_.element_bytes, spoilt_byte,
-        static_cast<std::size_t>(spec_.element_bytes), on);
+        static_cast<std::byte*>(output(buffer_set)) + spec_.fault * spec_.element_bytes,
+        spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), on);
   }
-  void* output(int slot) const override { return outputs_[at(slot)].data(); }
-  std::span<const std::byte> input(int slot) const override {
-    return {inputs_[at(slot)].as<std::byte>(), inputs_[at(slot)].bytes()};
+  void* output(int buffer_set) const override { return outputs_[at(buffer_set)].data(); }
+  std::span<const std::byte> input(int buffer_set) const override {
+    return {inputs_[at(buffer_set)].as<std::byte>(), inputs_[at(buffer_set)].bytes()};
   }
   std::span<const std::byte> expected() const override { return on_host(lower_[0]); }
   std::span<const std::byte> expected_upper() const override {
@@ -147,10 +150,11 @@ class ToyWorkload : public Workload {
 
  private:
   void fill_inputs() override {
-    for (int slot = 0; slot < slots(); ++slot) {
-      profiling::check(cudaMemcpy(inputs_[at(slot)].data(), wanted_[at(matrix_of(slot))].data(),
-                                  spec_.bytes(), cudaMemcpyHostToDevice),
-                       "filling a toy");
+    for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
+      profiling::check(
+          cudaMemcpy(inputs_[at(buffer_set)].data(), wanted_[at(matrix_of(buffer_set))].data(),
+                     spec_.bytes(), cudaMemcpyHostToDevice),
+          "filling a toy");
     }
   }
   std::vector<std::byte> made(int matrix, int steps) const {
@@ -170,7 +174,7 @@ class ToyWorkload : public Workload {
         cudaMemcpyAsync(to, array.data(), spec_.bytes(), cudaMemcpyHostToDevice, stream),
         "writing a toy's reference");
   }
-  static std::size_t at(int slot) { return static_cast<std::size_t>(slot); }
+  static std::size_t at(int buffer_set) { return static_cast<std::size_t>(buffer_set); }
   static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
   ToySpec spec_;
@@ -178,7 +182,7 @@ class ToyWorkload : public Workload {
   std::vector<std::vector<std::byte>> wanted_, lower_, upper_;  ///< Indexed by matrix.
   std::vector<profiling::DeviceBuffer> inputs_, outputs_;
   profiling::Stream own_{cudaStreamNonBlocking};
-  mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by slot.
+  mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by buffer set.
   mutable profiling::Event event_;
   mutable int launches_ = 0;
 };

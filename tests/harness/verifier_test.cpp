@@ -1,5 +1,5 @@
 // Outputs whose reference is on the host, or only on the device; and launches that break the rules.
-#include "experiments/harness/verifier.hpp"
+#include "harness/verifier.hpp"
 
 #include "tests/harness/toy_workload.hpp"
 #include "tests/kernels/testing.hpp"
@@ -15,7 +15,7 @@ class OnGpuVerifier : public OnGpuTest {
  protected:
   /// What verification needs.
   struct Bench {
-    Bench() { reference::prove_comparison(); }
+    Bench() { reference::self_test_comparison(); }
     profiling::Stream stream;
     Comparisons comparisons{stream.get()};
     std::unique_ptr<profiling::Instrument> instrument =
@@ -33,9 +33,9 @@ class OnGpuVerifier : public OnGpuTest {
     }
   }
 
-  static Verification verify(const ToySpec& spec, const VariantInfo& kernel, int slots = 4) {
+  static Verification verify(const ToySpec& spec, const VariantInfo& kernel, int buffer_sets = 4) {
     const Bench bench;
-    const ToyWorkload workload(spec, slots);
+    const ToyWorkload workload(spec, buffer_sets);
     return Verifier(workload, bench.comparisons, bench.stream.get())
         .verify(kernel, *bench.instrument);
   }
@@ -47,9 +47,9 @@ std::uint32_t of_width(std::uint32_t bits, const ToySpec& spec) {
 
 TEST_F(OnGpuVerifier, ARightOutputIsBitExact) {
   for_each_spec([](const ToySpec& spec) {
-    for (const int slots : {1, 2, 3, 700}) {
-      const Verification found = verify(spec, toy_kernel("right"), slots);
-      EXPECT_EQ(name(found.outcome), "bit_exact") << slots << " slots";
+    for (const int buffer_sets : {1, 2, 3, 700}) {
+      const Verification found = verify(spec, toy_kernel("right"), buffer_sets);
+      EXPECT_EQ(name(found.outcome), "bit_exact") << buffer_sets << " buffer sets";
       EXPECT_EQ(found.reason, "");
     }
   });
@@ -87,17 +87,17 @@ TEST_F(OnGpuVerifier, AnOutputThatNobodyWroteIsAMismatchThroughout) {
 TEST_F(OnGpuVerifier, OneWrongCopyIsAMismatchThatNamesIt) {
   for_each_spec([](ToySpec spec) {
     spec.fault = 17;
-    const Verification found = verify(spec, toy_kernel("wrong_in_slot_2"));
+    const Verification found = verify(spec, toy_kernel("wrong_in_buffer_set_2"));
     EXPECT_EQ(name(found.outcome), "mismatch");
     EXPECT_EQ(found.reason,
               fmt::format("copy 2: 1 differ in matrix 0, first at 17: expected {:#x}, actual {:#x}",
                           ToyWorkload(spec, 1).wanted_bits(17),
                           of_width(ToyWorkload::spoilt_bits, spec)));
-    EXPECT_EQ(name(verify(spec, toy_kernel("wrong_in_slot_2"), 2).outcome), "bit_exact");
+    EXPECT_EQ(name(verify(spec, toy_kernel("wrong_in_buffer_set_2"), 2).outcome), "bit_exact");
   });
 }
 
-/// Slots hold different data in turn.
+/// Buffer sets hold different data in turn.
 TEST_F(OnGpuVerifier, AKernelThatKeepsItsFirstInputOrOutputIsAMismatchInTheSecondCopy) {
   for_each_spec([](const ToySpec& spec) {
     const Verification input = verify(spec, toy_kernel("keeps_first_input"));
@@ -181,15 +181,15 @@ TEST_F(OnGpuVerifier, ALaunchThatWaitsForTheGpuIsAFailedOne) {
 }
 
 /// The output of 5003 elements of 2 bytes ends inside a word.
-TEST_F(OnGpuVerifier, AKernelThatWritesAnythingButItsOutputFalls) {
+TEST_F(OnGpuVerifier, AKernelThatWritesAnythingButItsOutputCrashes) {
   for_each_spec([](const ToySpec& spec) {
     for (const char* kernel : {"changes_input", "writes_behind"}) {
       try {
         verify(spec, toy_kernel(kernel), 3);
         FAIL() << "nobody noticed";
-      } catch (const Fallen& fallen) {
-        EXPECT_EQ(fallen.kernel, kernel);
-        EXPECT_STREQ(fallen.what(), "changed memory that is not its output");
+      } catch (const KernelCrashed& crashed) {
+        EXPECT_EQ(crashed.kernel, kernel);
+        EXPECT_STREQ(crashed.what(), "changed memory that is not its output");
       }
     }
   });
@@ -230,7 +230,7 @@ TEST_F(OnGpuVerifier, ABoundHoldsUpToItsEndsAndNotBeyondThem) {
       const Verification beyond = verify(spec, bounded_toy("beyond_bound"));
       EXPECT_EQ(name(beyond.outcome), "mismatch");
       EXPECT_EQ(beyond.found.first_mismatch, fault);
-      EXPECT_EQ(beyond.found.most_ulps, 1u);
+      EXPECT_EQ(beyond.found.max_ulps, 1u);
     }
     for (const char* kernel : {"wrong", "silent", "keeps_first_output", "right_once"}) {
       EXPECT_EQ(name(verify(spec, bounded_toy(kernel)).outcome), "mismatch") << kernel;
@@ -271,7 +271,7 @@ TEST_F(OnGpuVerifier, BringsNothingBackWhereTheDeviceJudges) {
   });
 }
 
-/// Tests more launches than slots, and more than a held stream takes.
+/// Tests more launches than buffer sets, and more than a blocked stream takes.
 TEST_F(OnGpuVerifier, ASampleIsJudgedByWhatItsOwnLaunchesWrote) {
   for_each_spec([](const ToySpec& spec) {
     const Bench bench;
@@ -281,12 +281,13 @@ TEST_F(OnGpuVerifier, ASampleIsJudgedByWhatItsOwnLaunchesWrote) {
       const auto right = verifier.sample(toy_kernel("right"), launches, *bench.instrument);
       EXPECT_EQ(name(right.written.outcome), "bit_exact") << right.written.reason;
       EXPECT_EQ(right.sample.readings.size(),
-                launches.calls > profiling::most_held_launches ? 0u : 1u);
+                launches.calls > profiling::max_blocked_launches ? 0u : 1u);
     }
     const auto elsewhere =
-        verifier.sample(toy_kernel("wrong_in_slot_2"), {0, 2}, *bench.instrument);
-    EXPECT_EQ(name(elsewhere.written.outcome), "bit_exact") << "slot 2 was not written";
-    const auto wrong = verifier.sample(toy_kernel("wrong_in_slot_2"), {1, 2}, *bench.instrument);
+        verifier.sample(toy_kernel("wrong_in_buffer_set_2"), {0, 2}, *bench.instrument);
+    EXPECT_EQ(name(elsewhere.written.outcome), "bit_exact") << "buffer set 2 was not written";
+    const auto wrong =
+        verifier.sample(toy_kernel("wrong_in_buffer_set_2"), {1, 2}, *bench.instrument);
     EXPECT_EQ(name(wrong.written.outcome), "mismatch");
     EXPECT_TRUE(begins(wrong.written.reason, "copy 2: 1 differ in matrix 0, "));
     const auto silent = verifier.sample(toy_kernel("silent"), {0, 3}, *bench.instrument);
@@ -300,8 +301,8 @@ TEST_F(OnGpuVerifier, AnOutputThatLiesElsewhereIsJudgedByItsMatrix) {
     const ToyWorkload workload(spec, 3);
     Verifier verifier(workload, bench.comparisons, bench.stream.get());
     ASSERT_EQ(name(verifier.verify(toy_kernel("right"), *bench.instrument).outcome), "bit_exact");
-    const auto judge = [&](int matrix, int slot) {
-      return verifier.judge(toy_kernel("right"), matrix, workload.output(slot));
+    const auto judge = [&](int matrix, int buffer_set) {
+      return verifier.judge(toy_kernel("right"), matrix, workload.output(buffer_set));
     };
     EXPECT_EQ(name(judge(0, 2).outcome), "bit_exact");
     EXPECT_EQ(name(judge(1, 1).outcome), "bit_exact");

@@ -1,6 +1,6 @@
 // What a worker does when the kernels it runs misbehave. Without a GPU: a kernel's turn here is C++
 // code that ends, crashes or never ends its process.
-#include "experiments/harness/worker.hpp"
+#include "harness/worker.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "common/not_measured.hpp"
-#include "experiments/harness/errors.hpp"
+#include "harness/errors.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -44,7 +44,7 @@ void misbehave(const std::string& kernel) {
   }
   if (kernel == "sleeps") std::this_thread::sleep_for(1h);
   if (kernel == "throws") throw std::runtime_error("something went wrong");
-  if (kernel == "falls") throw Fallen("falls", "an illegal memory access");
+  if (kernel == "falls") throw KernelCrashed("falls", "an illegal memory access");
   if (kernel == "forges") write_to_sockets("{\"answer\":{\"did\":[\"forged\"]}}\n");
   if (kernel == "blames") write_to_sockets("{\"turn\":\"first\"}\n");
   if (kernel == "garbles") write_to_sockets("no JSON\n");
@@ -58,21 +58,21 @@ void misbehave(const std::string& kernel) {
 }
 
 /// Gives each kernel its turn and answers with the names of all of them.
-Json serve(const Json& request, const Turn& turn) {
+Json serve(const Json& request, const Watchdog& watchdog) {
   for (const auto& kernel : request.at("kernels")) {
-    turn.begin(kernel);
+    watchdog.begin(kernel);
     misbehave(kernel);
-    turn.end();
+    watchdog.end();
   }
   return {{"did", request.at("kernels")}, {"process", getpid()}};
 }
 
 constexpr auto limit = 300ms;
 
-/// (kernel, reason) of each kernel that fell.
+/// (kernel, reason) of each kernel that crashed.
 std::vector<std::pair<std::string, std::string>> falls(const Worker::Answer& answer) {
   std::vector<std::pair<std::string, std::string>> all;
-  for (const auto& fall : answer.fallen) all.emplace_back(fall.kernel, fall.reason);
+  for (const auto& crash : answer.crashed) all.emplace_back(crash.kernel, crash.reason);
   return all;
 }
 
@@ -83,12 +83,12 @@ TEST(Worker, AnswersFromAProcessOfItsOwnThatLivesOn) {
   EXPECT_EQ(second.json.at("did"), Json({"c"}));
   EXPECT_NE(first.json.at("process"), getpid());
   EXPECT_EQ(first.json.at("process"), second.json.at("process"));
-  EXPECT_TRUE(first.fallen.empty());
+  EXPECT_TRUE(first.crashed.empty());
 }
 
 TEST(Worker, SeesTheProgramAsItIsAtTheFirstQuestion) {
   std::string word = "before";
-  Worker worker([&](const Json&, const Turn&) { return Json(word); }, limit);
+  Worker worker([&](const Json&, const Watchdog&) { return Json(word); }, limit);
   word = "after";
   EXPECT_EQ(worker.ask({}, {}).json, "after");
 }
@@ -99,21 +99,21 @@ struct Misbehaviour {
   Outcome outcome = Outcome::launch_failed;
 };
 
-class OneFalls : public testing::TestWithParam<Misbehaviour> {};
+class OneCrashes : public testing::TestWithParam<Misbehaviour> {};
 
 /// All other kernels are run again, as if it had not been there.
-TEST_P(OneFalls, AndCostsNobodyElseAnything) {
+TEST_P(OneCrashes, AndCostsNobodyElseAnything) {
   const auto [kernel, reason, outcome] = GetParam();
   Worker worker(serve, limit);
   const auto answer = worker.ask({{"name", "64x64"}}, {"first", kernel, "last"});
   EXPECT_EQ(answer.json.at("did"), Json({"first", "last"}));
   EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{{kernel, reason}}));
-  EXPECT_EQ(name(answer.fallen.at(0).outcome), name(outcome));
+  EXPECT_EQ(name(answer.crashed.at(0).outcome), name(outcome));
   EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"first"}).json.at("did"), Json({"first"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Each, OneFalls,
+    Each, OneCrashes,
     testing::Values(Misbehaviour{"exits", "ended the process: exit status 3"},
                     Misbehaviour{"exits_with_0", "ended the process: exit status 0"},
                     Misbehaviour{"aborts", "ended the process: signal 6 (Aborted)"},
@@ -129,14 +129,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Misbehaviour{"lacks_memory", "host memory ran out", Outcome::not_measured}),
     [](const auto& info) { return info.param.kernel; });
 
-TEST(Worker, ManyFallOneAfterTheOther) {
+TEST(Worker, ManyCrashOneAfterTheOther) {
   Worker worker(serve, limit);
   const auto answer = worker.ask({{"name", "64x64"}}, {"exits", "a", "crashes", "throws", "b"});
   EXPECT_EQ(answer.json.at("did"), Json({"a", "b"}));
-  ASSERT_EQ(answer.fallen.size(), 3u);
-  EXPECT_EQ(answer.fallen[0].kernel, "exits");
-  EXPECT_EQ(answer.fallen[1].kernel, "crashes");
-  EXPECT_EQ(answer.fallen[2].kernel, "throws");
+  ASSERT_EQ(answer.crashed.size(), 3u);
+  EXPECT_EQ(answer.crashed[0].kernel, "exits");
+  EXPECT_EQ(answer.crashed[1].kernel, "crashes");
+  EXPECT_EQ(answer.crashed[2].kernel, "throws");
   EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"exits", "a"}).json.at("did"), Json({"a"}))
       << "one that crashed is tried on the next problem";
 }
@@ -145,12 +145,12 @@ TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
   const OwnFolder folder;
   int asked = 0;  // how often: one file per request
   Worker worker(
-      [&](const Json& request, const Turn& turn) {
+      [&](const Json& request, const Watchdog& watchdog) {
         folder.write(request.at("name").get<std::string>() + request.at("kernels").dump(), "");
-        return serve(request, turn);
+        return serve(request, watchdog);
       },
       limit);
-  EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).fallen.size(), 1u);
+  EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).crashed.size(), 1u);
   const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
   for (const auto& name : folder.names()) asked += name.find("sleeps") != std::string::npos;
   EXPECT_EQ(asked, 1);
@@ -161,11 +161,11 @@ TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
 
 TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   Worker worker(
-      [](const Json& request, const Turn& turn) {
+      [](const Json& request, const Watchdog& watchdog) {
         for (const auto& kernel : request.at("kernels")) {
-          turn.begin(kernel);
+          watchdog.begin(kernel);
           std::this_thread::sleep_for(limit / 2);
-          turn.end();
+          watchdog.end();
           std::this_thread::sleep_for(limit / 2);
         }
         std::this_thread::sleep_for(2 * limit);
@@ -175,7 +175,7 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   EXPECT_EQ(worker.ask({}, {"a", "b", "c"}).json, "done");
 }
 
-/// No kernel is to blame: all are not_measured, but for those that fell in their own turns.
+/// No kernel is to blame: all are not_measured, but for those that crashed in their own turns.
 TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
   const std::map<std::string, std::pair<std::function<void()>, std::string>> faults = {
       {"ends", {[] { std::exit(4); }, "ended the process: exit status 4"}},
@@ -184,8 +184,8 @@ TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
   for (const auto& [what, fault] : faults) {
     const auto& [happen, reason] = fault;
     Worker worker(
-        [&](const Json& request, const Turn& turn) -> Json {
-          serve(request, turn);
+        [&](const Json& request, const Watchdog& watchdog) -> Json {
+          serve(request, watchdog);
           happen();
           return {};
         },
@@ -198,9 +198,9 @@ TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
                                  {"a", reason},
                                  {"b", reason}}))
         << what;
-    EXPECT_EQ(name(answer.fallen.at(0).outcome), "launch_failed") << what;
-    EXPECT_EQ(name(answer.fallen.at(1).outcome), "not_measured") << what;
-    EXPECT_EQ(name(answer.fallen.at(2).outcome), "not_measured") << what;
+    EXPECT_EQ(name(answer.crashed.at(0).outcome), "launch_failed") << what;
+    EXPECT_EQ(name(answer.crashed.at(1).outcome), "not_measured") << what;
+    EXPECT_EQ(name(answer.crashed.at(2).outcome), "not_measured") << what;
   }
 }
 
@@ -214,7 +214,7 @@ bool runs(pid_t process) {
 /// A process of a kernel would take time from the kernels after it.
 TEST(Worker, EndsTogetherWithWhatItStarted) {
   Worker worker(
-      [](const Json&, const Turn&) -> Json {
+      [](const Json&, const Watchdog&) -> Json {
         const pid_t child = fork();
         if (child == 0) std::this_thread::sleep_for(1h);
         return child;
@@ -237,9 +237,9 @@ TEST(Worker, WithoutALimitServesInThisProcess) {
   EXPECT_EQ(worker.ask({}, {"a"}).json.at("process"), getpid());
   const std::string unusable =
       "; the GPU is unusable in this process from now on; leave the kernel out with --kernel";
-  EXPECT_EQ(message_of<Fallen>([&] { worker.ask({}, {"falls"}); }),
+  EXPECT_EQ(message_of<KernelCrashed>([&] { worker.ask({}, {"falls"}); }),
             "falls: an illegal memory access" + unusable);
-  EXPECT_EQ(message_of<Fallen>([&] { worker.ask({}, {"throws"}); }),
+  EXPECT_EQ(message_of<KernelCrashed>([&] { worker.ask({}, {"throws"}); }),
             "throws: something went wrong" + unusable);
   EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
 }
@@ -248,14 +248,14 @@ TEST(Worker, WithoutALimitAFaultOfTheHarnessIsNoKernels) {
   Worker worker(serve, std::nullopt);
   EXPECT_EQ(message_of<NotMeasured>([&] { worker.ask({}, {"meets_a_fault"}); }),
             "CUPTI dropped 3 records");
-  Worker broken([](const Json&, const Turn&) -> Json { throw std::runtime_error("no model"); },
+  Worker broken([](const Json&, const Watchdog&) -> Json { throw std::runtime_error("no model"); },
                 std::nullopt);
   EXPECT_EQ(message_of<NotMeasured>([&] { broken.ask({}, {"a"}); }), "no model");
 }
 
 TEST(Worker, ALongAnswerArrivesWhole) {
   const std::string text(3'000'000, 'x');
-  Worker worker([&](const Json&, const Turn&) { return Json(text); }, limit);
+  Worker worker([&](const Json&, const Watchdog&) { return Json(text); }, limit);
   EXPECT_EQ(worker.ask({}, {}).json, text);
 }
 

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <thread>
 
-#include "experiments/harness/errors.hpp"
-#include "experiments/harness/result_file.hpp"
+#include "harness/errors.hpp"
+#include "harness/result_file.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 

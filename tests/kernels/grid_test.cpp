@@ -48,7 +48,7 @@ void expect_grids_grow(const Kernel<Problem>& kernel, const Problem& small, cons
   ASSERT_FALSE(before.empty()) << kernel.name;
   ASSERT_EQ(before.size(), after.size()) << kernel.name;
   for (std::size_t i = 0; i < after.size(); ++i) {
-    EXPECT_LE(after[i], most_blocks) << kernel.name;
+    EXPECT_LE(after[i], max_blocks) << kernel.name;
     EXPECT_NEAR(after[i] / (times * before[i]), 1, 0.01) << kernel.name;
   }
 }
@@ -78,23 +78,23 @@ transpose::Problem matrix(std::int64_t rows, std::int64_t columns, int padding =
           .out_stride = (rows + 3) / 4 * 4 + padding};
 }
 
-constexpr std::int64_t too_many[] = {nf4::most_weights + 1, std::int64_t{1} << 40,
+constexpr std::int64_t too_many[] = {nf4::max_weights + 1, std::int64_t{1} << 40,
                                      std::int64_t{1} << 42, INT64_MAX};
 
 TEST(Grid, CountsIn64BitsAndIsNeverCut) {
   static_assert(blocks_over(0, 64) == 0 && blocks_over(1, 64) == 1 && blocks_over(64, 64) == 1);
   static_assert(blocks_over(65, 64) == 2 && blocks_over(INT64_MAX, 1) == INT64_MAX);
-  static_assert(grid_of(1) == 1 && grid_of(most_blocks) == 0x7fffffffu);
-  for (const std::int64_t n : too_many) EXPECT_GT(grid_of(n), most_blocks);
+  static_assert(grid_of(1) == 1 && grid_of(max_blocks) == 0x7fffffffu);
+  for (const std::int64_t n : too_many) EXPECT_GT(grid_of(n), max_blocks);
 }
 
 TEST(Grid, OfAnNf4KernelCoversTheLongestProblemAndLongerOnesAreRefused) {
   constexpr std::int64_t some = std::int64_t{1} << 33;
   for (const auto& kernel : kernels<nf4::Problem>()) {
-    const Support longest = kernel.supports(weights(nf4::most_weights));
+    const Support longest = kernel.supports(weights(nf4::max_weights));
     EXPECT_TRUE(longest.ok) << kernel.name << ": " << longest.reason;
-    expect_grids_grow(kernel, weights(some), weights(nf4::most_weights),
-                      static_cast<double>(nf4::most_weights) / some);
+    expect_grids_grow(kernel, weights(some), weights(nf4::max_weights),
+                      static_cast<double>(nf4::max_weights) / some);
     for (const std::int64_t n : too_many) {
       EXPECT_EQ(kernel.supports(weights(n)).reason,
                 "a grid has blocks for 2^39 - 256 weights at most")
@@ -116,7 +116,7 @@ TEST(Grid, OfATransposeCoversTheMostTilesAndMoreAreRefused) {
       for (const auto& [rows, columns] : {std::pair{limit - 4, 31 * 32}, {31 * 32, limit - 4}}) {
         EXPECT_TRUE(kernel.supports(matrix(rows, columns, padding)).ok) << kernel.name;
         for (const unsigned blocks : grids(kernel, matrix(rows, columns, padding))) {
-          EXPECT_LE(blocks, most_blocks) << kernel.name;
+          EXPECT_LE(blocks, max_blocks) << kernel.name;
         }
       }
     }

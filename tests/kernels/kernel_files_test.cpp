@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "experiments/harness/result_file.hpp"
+#include "harness/result_file.hpp"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "experiments/harness/verifier.hpp"
+#include "harness/verifier.hpp"
 #include "reference/compare.hpp"
 #include "tests/kernels/testing.hpp"
 
@@ -15,7 +15,7 @@ namespace reprolab {
 /// What verification needs, once per test.
 class Proof {
  public:
-  Proof() { reference::prove_comparison(); }
+  Proof() { reference::self_test_comparison(); }
 
   Verification verify(const VariantInfo& kernel, const Workload& workload) const {
     Verifier verifier(workload, comparisons_, stream_.get());

@@ -80,7 +80,7 @@ TEST(PtxFunctions, WhatCannotBeLoadedSaysWhyInOneLineAndIsNotLaunched) {
 
 TEST(LoadedPtx, SaysThatThereIsNoGpuOrWhatToCompileFor) {
   PtxKernel kernel;
-  kernel.make_target = "mojo";
+  kernel.language = "mojo";
   kernel.variants[10]["plain"] = {"/nonexistent/a.ptx", "entry"};  // no GPU has capability 1.0
   LoadedPtx ptx(kernel);
   const std::string reason = ptx.supports("plain").reason;

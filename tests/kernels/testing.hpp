@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "experiments/harness/workload.hpp"
+#include "harness/workload.hpp"
 #include "profiling/machine.hpp"
 
 namespace reprolab {

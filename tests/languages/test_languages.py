@@ -160,7 +160,7 @@ def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
         ),
         "threads": 1024,
         "swizzle_bytes": 128,
-        "twin": "tma_swizzle",
+        "counterpart": "tma_swizzle",
         "variants": {"fp32": {"file": "mojo_tma_swizzle.fp32.ptx"} | variant},
     }
     nf4 = json.loads((tmp_path / "sm_90/mojo_packed_512.json").read_text())
@@ -171,7 +171,7 @@ def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
 
 
 def test_fingerprints_are_those_of_the_loader(tmp_path, monkeypatch):
-    """experiments/harness/compiled_kernels.cpp compares them; values of the hash's authors."""
+    """harness/compiled_kernels.cpp compares them; values of the hash's authors."""
     monkeypatch.setattr(compiled, "ROOT", tmp_path)
     known = {"": "cbf29ce484222325", "a": "af63dc4c8601ec8c", "foobar": "85944171f73967e8"}
     for text, wanted in known.items():
@@ -193,20 +193,16 @@ def made(kernel):
 
 def test_tensor_maps_are_parameters_of_128_bytes(tmp_path):
     path = tmp_path / "toy.mojo"
-    path.write_text("# Source: a post\n# Launch: 128 threads for a tile of 32 x 32.\n# Twin: toy\n")
+    path.write_text(
+        "# Source: a post\n# Launch: 128 threads for a tile of 32 x 32.\n# Counterpart: toy\n"
+    )
     kernel = replace(kernel_file(path, TRANSPOSE), path=ROOT / "kernels/transpose/toy.mojo")
-    assert kernel.facts == {"threads": 128, "swizzle_bytes": 0, "twin": "toy"}
+    assert kernel.facts == {"threads": 128, "swizzle_bytes": 0, "counterpart": "toy"}
     assert made(kernel).parameters == (128, 128, 4)
     for wrong in ("[127]", ""):
         text = made(kernel).text.replace("[128]", wrong, 1)
         with pytest.raises(LanguageError, match=r"not of 128, 128, 4$"):
             variant_facts(kernel, "fp32", Ptx(text, 0))
-
-
-def test_what_writes_global_memory_is_named(kernel):
-    assert Ptx(TEXT, 0).widest_store == "128"
-    assert Ptx("", 0).widest_store == "none"
-    assert Ptx("cp.async.bulk.tensor.2d", 0).widest_store == "TMA"
 
 
 def says(tmp_path, script):

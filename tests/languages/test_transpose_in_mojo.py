@@ -80,17 +80,21 @@ def test_the_published_moves_read_four_rows_and_are_wrong_for_seven_elements_in_
     assert right == ELEMENTS // 8
 
 
-def test_each_kernel_has_a_twin_in_cuda_and_its_launch_in_its_head():
+def test_each_kernel_has_a_counterpart_in_cuda_and_its_launch_in_its_head():
     files = sorted((ROOT / "kernels/transpose").glob("mojo_*.mojo"))
     kernels = [kernel_file(path, FAMILIES["transpose"]) for path in files]
     assert {k.name: k.facts for k in kernels} == {
-        "mojo_tma_naive": {"threads": 1024, "swizzle_bytes": 0, "twin": "tma_naive"},
-        "mojo_tma_swizzle": {"threads": 1024, "swizzle_bytes": 128, "twin": "tma_swizzle"},
-        "mojo_tma_batched": {"threads": 128, "swizzle_bytes": 128, "twin": "tma_batched"},
-        PUBLISHED: {"threads": 128, "swizzle_bytes": 128, "twin": "tma_batched_as_published"},
+        "mojo_tma_naive": {"threads": 1024, "swizzle_bytes": 0, "counterpart": "tma_naive"},
+        "mojo_tma_swizzle": {"threads": 1024, "swizzle_bytes": 128, "counterpart": "tma_swizzle"},
+        "mojo_tma_batched": {"threads": 128, "swizzle_bytes": 128, "counterpart": "tma_batched"},
+        PUBLISHED: {
+            "threads": 128,
+            "swizzle_bytes": 128,
+            "counterpart": "tma_batched_as_published",
+        },
     }
     for kernel in kernels:
-        assert (ROOT / f"kernels/transpose/{kernel.facts['twin']}.cu").exists()
+        assert (ROOT / f"kernels/transpose/{kernel.facts['counterpart']}.cu").exists()
 
 
 STEPS = {

@@ -7,7 +7,6 @@ from fixtures import as_ceiling, noisy
 from made import provenance, record, results
 
 SIZES_MIB = (8, 448, 3072)
-ALL_SIZES_MIB = (1, 2, 4, 6, 8, 16, 20, 32, 128, 448, 3072)  # as the program sweeps them
 # form -> in the code, GB/s on large outputs, fixed cost in us
 FORMS = {
     "copy": {

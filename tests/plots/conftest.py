@@ -11,6 +11,10 @@ import fixtures
 import puzzle_fixtures
 import pytest
 import transpose_fixtures
+from looking import RECORDED
+
+from claims.evidence import Evidence, collect, result_files
+from plots.experiments import Run, load_run, names
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL = {"models": ("qwen3-32b",)}
@@ -19,6 +23,18 @@ SHAPES = fixtures.shapes(n=5, **SMALL)
 MATRIX = transpose_fixtures.matrix()
 SIZES = transpose_fixtures.sizes(chosen=(256, 1000, 1023, 1024, 4096, 5000, 8191, 16384, 65536))
 MLPS = puzzle_fixtures.mlps()
+
+
+@pytest.fixture(scope="session")
+def recorded_evidence() -> Evidence:
+    """Every recorded result file, read once."""
+    return collect(result_files(RECORDED), RECORDED)
+
+
+@pytest.fixture(scope="session")
+def recorded_runs(recorded_evidence) -> dict[str, Run]:
+    """By experiment."""
+    return {n: load_run(n, RECORDED / n, evidence=recorded_evidence) for n in names()}
 
 
 @pytest.fixture(autouse=True)

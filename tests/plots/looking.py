@@ -7,12 +7,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from plots.documents import WRITERS
 from plots.experiments import CLAIM_DETAILS, all_tables, load_run
-from plots.output import WRITERS
+from records.json_files import ROOT
 
+RECORDED = ROOT / "data/recorded/h200"
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")
-# Behind an experiment's name: what a recorded run in the folder run comes to, its tables too.
-IN_FULL = ("--results", "run", "--output", "out", "--recorded", "--verbose")
 BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
 
 

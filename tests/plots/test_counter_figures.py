@@ -1,4 +1,4 @@
-"""Figures of hardware counters: what the bars add up to, the roofs, and what is left out."""
+"""Figures of hardware counters: the roofs, and what is left out."""
 
 from itertools import pairwise
 
@@ -30,44 +30,6 @@ def figure(passes, write):
     return draw
 
 
-def bars(axes, kernel):
-    found = {}
-    for bar in axes.patches:
-        if bar.get_gid() and bar.get_gid().split("/")[0] == kernel:
-            found[bar.get_gid().split("/")[1]] = bar.get_width()
-    return found
-
-
-def test_pipes_add_up_to_all_instructions_and_no_part_is_counted_twice(figure):
-    axes = figure("instructions").axes[0]
-    found = bars(axes, "branch_tree")
-    assert "fmaheavy" not in found
-    assert found["alu"] == pytest.approx(32 * 1.007, rel=1e-3)
-    assert found["fma"] == pytest.approx(32 * 0.404, rel=1e-3)
-    assert sum(found.values()) == pytest.approx(32 * 1.985, rel=1e-3)
-    assert axes.get_xlabel() == "instructions per weight"
-    assert "63.5" in [t.get_text() for t in axes.texts]
-
-
-def test_the_transposes_are_beside_them(figure):
-    axes = figure("instructions").axes[1]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["tma_naive", "tiled"]
-    assert axes.get_xlabel() == "instructions per element"
-
-
-def test_stalls_leave_out_the_warp_that_issues(figure):
-    found = bars(figure("stalls").axes[0], "branch_tree")
-    assert "selected" not in found and found["not selected"] == pytest.approx(3.4)
-    assert sum(found.values()) == pytest.approx(0.29 + 2.48 + 2.37 + 3.4)
-
-
-def test_a_kernel_without_counters_has_a_place_and_no_bar(figure):
-    axes = figure("stalls").axes[0]
-    assert "broken_lut" in [t.get_text() for t in axes.get_yticklabels()]
-    assert bars(axes, "broken_lut") == {}
-    assert "not counted" in [t.get_text() for t in axes.texts]
-
-
 def test_small_parts_are_one():
     many = {"unseen": 0.01} | {f"part{i:02}": 1.0 + i for i in range(30)}
     colours = part_colours([many])
@@ -75,37 +37,6 @@ def test_small_parts_are_one():
     assert "unseen" not in part_colours([many | {"part29": 1e6}])
     first, *_, last = colours
     assert (first, last) == ("part29", "other")
-
-
-def points(axes):
-    kernels = ("branch_tree", "shared_lut", "tma_naive", "tiled")
-    return {k: (x.get_xdata()[0], x.get_ydata()[0]) for k in kernels for x in lines_of(axes, k)}
-
-
-def test_the_roofline_has_times_of_the_other_pass(figure, passes):
-    row = made.rows_of(passes["nf4_launches"], "branch_tree")[-1]
-    moved = sum(row["bytes"].values())
-    made.set_times(row, [500.0] * 5)
-    axes = figure("roofline").axes[0]
-    x, y = points(axes)["branch_tree"]
-    assert x == pytest.approx(1.985 * row["problem"]["n"] / moved, rel=1e-3)
-    assert y == pytest.approx(moved / 500 / 1e3)
-    assert set(points(axes)) == {"branch_tree", "shared_lut"}, "the others have no time"
-
-
-def test_the_roofs(figure, passes):
-    drawn = figure("roofline")
-    (issue,) = lines_of(drawn.axes[0], "issue")
-    limit = 132 * 4 * 1980e6
-    for x, y in zip(issue.get_xdata(), issue.get_ydata(), strict=True):
-        assert x * y * 1e9 == pytest.approx(limit)
-    copy = passes["nf4_launches"]["records"][-1]
-    (memory,) = lines_of(drawn.axes[0], "memory")
-    gb_s = sum(copy["bytes"].values()) / copy["metrics"][0]["samples"][0] / 1e3
-    assert memory.get_ydata()[0] == pytest.approx(gb_s)
-    assert memory.get_label() == "copy (cudaMemcpy)"
-    (caption,) = text_of(drawn, "caption")
-    assert "132 SMs x 4 warp instructions per cycle x 1980 MHz" in " ".join(caption.split())
 
 
 def test_without_a_copy_the_roof_is_theoretical_and_says_so(figure, passes):

@@ -1,19 +1,18 @@
-"""Tables of hardware counters: what is calculated, compared, missing, asked for, and refused."""
+"""Tables of hardware counters: what is compared, missing, asked for, and refused."""
 
 import csv
 import io
 
 import counters_fixtures
-import made
 import pytest
 from looking import markdown_row, rendered
 
-from claims.counter_table import Counter
 from claims.published import load_sources
 from plots.cli import main
-from plots.counter_values import FAMILIES, Value, change, short
-from plots.counters.divergence import counters_reading, divergence_reading
+from plots.counter_values import Value, change, short
 from plots.experiments import load_run
+from records.counter_table import Counter
+from records.families import described
 
 LAYER = "28672x8192/fp16/b64"
 
@@ -36,11 +35,6 @@ def row_of(passes, name, kernel):
     )
 
 
-def set_counter(row, name, *samples):
-    (found,) = [m for m in row["metrics"] if m["name"] == name]
-    found["samples"] = list(samples) * (3 // len(samples))
-
-
 def csv_of(text):
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return list(csv.DictReader(io.StringIO("\n".join(lines))))
@@ -52,7 +46,7 @@ def layer_part(text):
 
 def test_the_baseline_is_the_papers():
     (claim,) = [c for s in load_sources() for c in s.claims if c.id == "kernel-speedup"]
-    assert FAMILIES["nf4"].baseline == claim.arguments["baseline"]
+    assert described()["nf4"].baseline == claim.arguments["baseline"]
 
 
 @pytest.mark.parametrize(
@@ -84,46 +78,6 @@ def test_changes(unit, base, value, text):
     assert change(Value(counter, None, missing="why"), Value(counter, base)) == ""
 
 
-def test_what_is_calculated(passes, texts):
-    row = row_of(passes, "nf4_counters", "shared_lut")
-    n = row["problem"]["n"]
-    set_counter(row, "warp_instructions", 3 * n / 32)
-    set_counter(row, "active_warps", 32.0)
-    set_counter(row, "achieved_occupancy", 50.0)
-    set_counter(row, "warps_launched", 1000)
-    text = layer_part(texts()["nf4_all_counters.md"])
-    assert markdown_row(text, "instructions per weight")[3].split()[0] == "3"
-    # 32 warps on each of 132 SMs, of 1000 which together read everything.
-    read = row["bytes"]["read"] * 32 * 132 / 1000
-    assert markdown_row(text, "bytes in flight")[3].startswith(short(read))
-    # 24 blocks of 2 warps fit; half of the warps that an SM holds are 32.
-    assert markdown_row(text, "theoretical occupancy")[3].startswith("75.0")
-    assert markdown_row(text, "threads per block")[3] == "64"
-
-
-def test_the_median_of_the_samples_is_shown(passes, texts):
-    set_counter(row_of(passes, "nf4_counters", "shared_lut"), "branches", 5, 100, 7)
-    found = texts()
-    assert markdown_row(layer_part(found["nf4_all_counters.md"]), "branches")[3] == "7 (-100%)"
-    (row,) = [
-        r
-        for r in csv_of(found["nf4_all_counters.csv"])
-        if (r["problem"], r["kernel"], r["counter"]) == (LAYER, "shared_lut", "branches")
-    ]
-    assert [row[name] for name in ("value", "min", "max", "n")] == ["7", "5", "100", "3"]
-    assert float(row["change_percent"]) == pytest.approx(-100, abs=0.01)
-
-
-def test_the_main_stalls_are_three_that_wait(passes, texts):
-    row = row_of(passes, "nf4_counters", "shared_lut")
-    set_counter(row, "stall_not_selected", 50.0)
-    set_counter(row, "stall_wait", 7.0)
-    found = texts()
-    stalls = markdown_row(layer_part(found["nf4_all_counters.md"]), "main stalls")[3]
-    assert stalls == "wait 7.0, long scoreboard 1.9, math pipe throttle 0.9"
-    assert markdown_row(found["nf4_counters.md"], "`shared_lut`")[-1] == "wait 7.0"
-
-
 def test_a_missing_counter_has_its_reason_and_no_zero(passes, texts):
     for row in passes["nf4_counters"]["records"]:
         for metric in row["metrics"]:
@@ -141,28 +95,6 @@ def test_a_missing_counter_has_its_reason_and_no_zero(passes, texts):
     missing = {r["counter"] for r in rows if r["missing"].startswith("no permission")}
     assert missing == {"l2_hit_rate", "active_warps", "bytes_in_flight", "theoretical_occupancy"}
     assert all(r["value"] == "" for r in rows if r["missing"])
-
-
-def test_without_any_counter_the_tables_say_why(passes, texts):
-    for name in ("nf4_counters", "transpose_counters", "divergence_counters"):
-        for row in passes[name]["records"]:
-            for metric in row["metrics"]:
-                metric.pop("samples", None)
-                metric["missing"] = "not permitted"
-    found = texts()
-    assert markdown_row(found["nf4_counters.md"], "`shared_lut`")[2:9] == ["- <sup>1</sup>"] * 7
-    assert "instructions per weight with" not in found["divergence.md"]
-
-
-def test_a_metric_that_a_user_asked_for_is_everywhere(passes, texts, write, capsys):
-    for row in passes["transpose_counters"]["records"]:
-        row["metrics"].append(made.metric("sm__cycles_active.max", [123456.0] * 3, ""))
-    found = texts()
-    text = found["transpose_all_counters.md"]
-    assert "**asked for by METRICS**" in text
-    assert markdown_row(text, "sm__cycles_active.max")[2] == "123.5 k"
-    rows = [r for r in csv_of(found["transpose_all_counters.csv"]) if "sm__" in r["counter"]]
-    assert [r["value"] for r in rows] == ["123456"] * 2
 
 
 def test_a_wrong_output_has_no_counters(texts):
@@ -196,23 +128,6 @@ def test_occupancy_that_is_not_known(passes, texts):
     text = layer_part(texts()["nf4_all_counters.md"])
     assert markdown_row(text, "blocks that fit on an SM")[3].startswith("- <sup>")
     assert markdown_row(text, "registers")[3] == "48 (+20%)"
-
-
-def test_kernels_stand_from_fast_to_slow_behind_the_baseline(passes, texts):
-    times = row_of(passes, "transpose_launches", "tma_naive")
-    made.set_times(times, [1.0] * 5)
-    text = texts()["transpose_counters.md"]
-    assert text.index("`tma_naive`") < text.index("`tiled`")
-
-
-def test_the_reading_needs_all_of_its_counters(passes, write):
-    run = load_run("counters", write("run", *passes.values()))
-    assert len(divergence_reading(run)) == 2
-    for row in passes["divergence_counters"]["records"]:
-        row["metrics"] = [m for m in row["metrics"] if m["name"] != "divergent_targets"]
-    run = load_run("counters", write("run", *passes.values()))
-    assert len(divergence_reading(run)) == 1
-    assert counters_reading(run, *run["divergence"].records[:2]) == []
 
 
 def spoil_family(file):

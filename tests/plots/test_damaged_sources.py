@@ -11,16 +11,15 @@ import made
 import pytest
 from looking import look
 
-from claims.errors import InputError
-from claims.evidence import collect, result_files
 from claims.ledger import decide
 from claims.published import FOLDER, load_source, load_sources
 from plots import claim_details, published_numbers
 from plots.documents import markdown
-from plots.experiments import CLAIM_DETAILS, all_tables, experiment, load_run, names
+from plots.experiments import CLAIM_DETAILS, all_tables, experiment
 from plots.ledger import claims_table
+from records.errors import InputError
 
-SAMPLE = 40  # of each file
+SAMPLE = 20  # of each file
 EVERY = 100  # of the variants that have tables, one's figures are drawn too
 
 
@@ -30,12 +29,10 @@ def no_neighbours(monkeypatch):
     monkeypatch.setattr("plots.neighbours.counters_for", lambda times: None)
 
 
-@pytest.fixture(scope="module")
-def runs():
+@pytest.fixture
+def runs(recorded_runs, recorded_evidence):
     """Every recorded run that decides claims, and the evidence of all."""
-    evidence = collect(result_files(damaged.RECORDED), damaged.RECORDED)
-    found = {name: load_run(name, damaged.RECORDED / name, evidence=evidence) for name in names()}
-    return {name: run for name, run in found.items() if run.decisions}, evidence
+    return {name: run for name, run in recorded_runs.items() if run.decisions}, recorded_evidence
 
 
 def draw(runs, file, with_figures):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from claims.errors import InputError
-from claims.json_files import ROOT
-from plots.output import write_files
+from records.errors import InputError
+from records.json_files import ROOT
+from records.output import write_files
 
 OLD, NEW = b"old", b"new"
 
@@ -35,11 +35,6 @@ def test_all_files_and_nothing_else(files, tmp_path):
     write_files(files)
     new = {path.name: NEW for path in files}
     assert contents(tmp_path) == {"shapes.json": b"{}"} | new
-
-
-def test_folders_are_made(tmp_path):
-    write_files({tmp_path / "new/one/a": NEW, tmp_path / "new/two/b": NEW})
-    assert contents(tmp_path / "new/one") == {"a": NEW}
 
 
 @pytest.mark.parametrize("which", range(3))
@@ -80,8 +75,8 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from plots import interruption
-from plots.output import write_files
+from records import interruption
+from records.output import write_files
 number, folder = int(sys.argv[1]), Path(sys.argv[2])
 if number != signal.SIGKILL: signal.signal(number, signal.SIG_DFL)  # nohup ignores it
 interruption.end_quietly()
@@ -117,7 +112,7 @@ def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
 
 def test_two_processes_wait_for_each_other(files, tmp_path):
     program = (
-        "import sys; from pathlib import Path; from plots.output import write_files\n"
+        "import sys; from pathlib import Path; from records.output import write_files\n"
         "print('here', flush=True); write_files({Path(sys.argv[1]): b'theirs'})"
     )
     path = tmp_path / "a.md"

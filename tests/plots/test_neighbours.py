@@ -6,10 +6,9 @@ import counters_fixtures
 import pytest
 from looking import rendered
 
-from claims.results import load
 from plots import neighbours
-from plots.cli import main
 from plots.neighbours import neighbour_notes
+from records.results import load
 
 
 @pytest.fixture
@@ -44,20 +43,6 @@ def line_of(notes, kernel="shared_lut"):
     return next(note for note in notes if note.startswith(f"{kernel}: "))
 
 
-def test_three_counters_with_both_numbers(notes):
-    found = notes()
-    assert found[0] == (
-        "What separates a kernel from branch_tree: the three counters that changed most, "
-        "branch_tree -> kernel, on 28672x8192/fp16/b64, by nf4_counters.json, a run without times "
-        "on NVIDIA H200, 2026-11-20. By the largest factor, small counts aside; without cycles, "
-        "stalls and utilisation, which follow from the time."
-    )
-    assert line_of(found) == (
-        "shared_lut: branches 74.69 M -> 2.241 M; divergent targets 21.98 M -> 219.8 k; "
-        "alu pipe 236.5 M -> 82.78 M."
-    )
-
-
 def test_counters_of_another_kernel_explain_nothing(notes, counters):
     for row in rows_of(counters, "shared_lut"):
         row["code"]["sha256"] = {"shared_lut.cu": "0" * 64}
@@ -75,11 +60,6 @@ def test_warm_times_are_not_explained_by_cold_counters(notes, shapes):
     for row in shapes["records"]:
         row["problem"]["warm"] = True
     assert notes() == []
-
-
-def test_only_kernels_with_times_and_counters_are_compared(notes):
-    kernels = [note.split(":")[0] for note in notes()[1:]]
-    assert kernels == ["one_scale_a_tile", "shared_lut"]
 
 
 def test_a_tiny_count_does_not_win(notes, counters):
@@ -131,15 +111,6 @@ def test_from_where_on_a_counter_differs(notes, counters, name, share, changed, 
     assert (line_of(notes()) != "shared_lut: no counter differs.") == named
 
 
-def test_a_missing_counter_is_passed_over(notes, counters):
-    for row in rows_of(counters, "shared_lut"):
-        for metric in row["metrics"]:
-            if metric["name"] == "branches":
-                del metric["samples"]
-                metric["missing"] = "no such metric"
-    assert "branches" not in line_of(notes())
-
-
 def test_another_gpus_counters_are_never_shown(notes, counters):
     counters["provenance"]["gpu"]["name"] = "NVIDIA A100"
     assert notes() == []
@@ -158,10 +129,6 @@ def test_recorded_counters_of_the_same_gpu_are_named_as_such(
     assert "recorded on another NVIDIA H200, 2026-11-20. By" in neighbour_notes(times)[0]
 
 
-def test_without_counters_nothing_is_said(shapes, write):
-    assert neighbour_notes(load(write("table2", shapes) / "shapes.json")) == []
-
-
 def test_the_tables_of_all_kernels_have_them(replay, shapes, matrix, sizes, counters, write):
     write("counters", counters, counters_fixtures.transpose_counters())
     texts = rendered("table2", write("table2", replay, shapes))
@@ -170,21 +137,6 @@ def test_the_tables_of_all_kernels_have_them(replay, shapes, matrix, sizes, coun
     assert {name for name in tables if name.endswith(".md")} == {"kernels.md", "matrix.md"}
 
 
-def test_bench_has_them_for_each_family(shapes, matrix, counters, write, capsys):
-    write("counters", counters, counters_fixtures.transpose_counters())
-    shapes["records"] += matrix["records"]
-    assert main(["bench", "--results", str(write("bench", shapes) / "shapes.json")]) == 0
-    text = capsys.readouterr().out
-    assert "kernel from branch_tree" in text and "kernel from tma_naive" in text
-
-
 def test_what_make_bench_writes_has_them(shapes, counters, write):
     write("results/counters", counters)
     assert neighbour_notes(load(write("results", shapes) / "shapes.json"))
-
-
-def test_damaged_counters_are_named(shapes, write, capsys):
-    folder = write("counters", counters_fixtures.nf4_counters())
-    (folder / "nf4_counters.json").write_text("{")
-    assert main(["bench", "--results", str(write("bench", shapes) / "shapes.json")]) == 2
-    assert f"{folder}/nf4_counters.json: is not whole JSON" in capsys.readouterr().err

@@ -3,15 +3,14 @@
 import re
 
 import counters_fixtures
-import pytest
 from looking import BANNER, line
 
-from claims.json_files import ROOT
-from claims.results import load
 from plots.cli import main
 from plots.counter_values import ASKED_FOR
 from plots.documents import markdown
 from plots.single_files import asked_for, kernel_list
+from records.json_files import ROOT
+from records.results import load
 
 
 def test_list(replay, shapes, write, capsys, golden):
@@ -66,13 +65,6 @@ def test_bench_knows_no_family(shapes, write, capsys):
     text = capsys.readouterr().out
     assert text.startswith("another, sizes\n")
     assert "\nqwen3-32b.gate\nstreaming " in text
-
-
-def test_wrong_usage(capsys):
-    with pytest.raises(SystemExit) as error:
-        main(["bench"])
-    assert error.value.code == 2
-    assert "the following arguments are required: --results" in capsys.readouterr().err
 
 
 def test_bench_shows_counters_where_there_are_no_times(write, capsys):

@@ -1,15 +1,13 @@
-"""Table 2 from end to end: golden texts, and every kind of row."""
+"""Table 2: every kind of row, of clock and of check, and what is refused."""
 
 import fixtures
 import made
 import pytest
-from looking import BANNER, IN_FULL, line, markdown_row, rendered
+from looking import BANNER, line, markdown_row, rendered
 
-from claims.published import load_sources
 from plots import table2
 from plots.cli import main
-from plots.experiments import CLAIM_DETAILS, load_run
-from plots.table2.models import share
+from plots.experiments import load_run
 
 CELL = "qwen3-32b/batch8/fp16/b64"
 SHAPE = "qwen3-32b.q/fp16/b64"
@@ -21,35 +19,9 @@ def texts(replay, shapes, write):
     return lambda recorded=False: rendered("table2", write("run", replay, shapes), recorded)
 
 
-@pytest.mark.parametrize(
-    "name", ["table2", "kernels", "shapes", "shapes_summary", "share", "claims"]
-)
+@pytest.mark.parametrize("name", ["table2", "kernels", "shapes"])
 def test_golden(texts, golden, name):
     golden(f"table2/{name}.md", texts()[f"{name}.md"])
-
-
-def test_render(replay, shapes, write, capsys, monkeypatch, tmp_path):
-    write("run", replay, shapes)
-    monkeypatch.chdir(tmp_path)
-    assert main(["render", "table2", *IN_FULL]) == 0
-    text = capsys.readouterr().out
-    bearing = [c for s in load_sources() for c in s.claims if "table2" in c.experiments]
-    assert text.splitlines()[1] == f"| {BANNER} |"
-    assert max(map(len, text.splitlines())) <= 100
-    assert text.count("Table II: speed-up over branch_tree") == 1
-    assert "Bandwidth per distinct shape" not in text  # that one is in the files
-    assert text.endswith(
-        "Fastest for qwen3-32b at batch 8: streaming, 3.58x branch_tree.\n"
-        "Highest share of the copy: streaming on qwen3-32b.o/fp16/b64, 3844 GB/s, 96.7 %.\n"
-        f"{len(bearing)} claims: 1 reproduced, {len(bearing) - 1} not tested yet.\n"
-        "WRONG OUTPUT, hence no time: broken_lut (7 rows).\n"
-        "Tables (txt, md, csv, tex) and figures (pdf, png, svg): out/\n"
-    ), text[-700:]
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    tables = ("table2", "kernels", "shapes", "shapes_summary", "share", "claims")
-    assert names == {f"{t}.{s}" for t in tables for s in ("txt", "md", "csv", "tex")} | {
-        f"{figure}.{s}" for figure in table2.FIGURES for s in ("pdf", "png", "svg")
-    } | {CLAIM_DETAILS}
 
 
 def test_banner_on_every_table_or_on_none(texts):
@@ -60,15 +32,6 @@ def test_banner_on_every_table_or_on_none(texts):
 def test_a_run_is_recorded_by_its_path_too(replay, shapes, write):
     for folder, recorded in (("data/recorded/h200/table2", True), ("results/table2", False)):
         assert load_run("table2", write(folder, replay, shapes)).recorded is recorded
-
-
-def test_clocks_and_provenance_on_every_table(texts):
-    for name, text in texts().items():
-        flat = " ".join(text.replace("\\_", "_").split())
-        assert (
-            "NVIDIA H200, driver 580.159.04, CUDA 13.0; clocks not locked, SM 1980 MHz seen; "
-            "no throttle reasons seen; 2026-11-20; commit 012345678." in flat
-        ), name
 
 
 @pytest.mark.parametrize(
@@ -100,13 +63,6 @@ def test_a_missing_pass_is_refused(replay, write, capsys):
     assert capsys.readouterr().err == missing
 
 
-def test_an_experiment_that_there_is_not(capsys):
-    with pytest.raises(SystemExit) as error:
-        main(["render", "table9", "--results", "x", "--output", "y"])
-    assert error.value.code == 2
-    assert "invalid choice: 'table9'" in capsys.readouterr().err
-
-
 def test_a_mismatch_and_an_unsupported_row_show_why_and_no_time(texts):
     found = texts()
     row = markdown_row(found["kernels.md"], "`broken_lut`")
@@ -116,21 +72,14 @@ def test_a_mismatch_and_an_unsupported_row_show_why_and_no_time(texts):
     assert "libbitsandbytes_cuda130.so was not found" in flat
 
 
-def test_deviations_come_after_the_ranking_and_without_a_speed_up(texts):
-    text = texts()["kernels.md"]
-    row = markdown_row(text, "`one_scale_a_tile`")
-    assert "x)" not in row[1] and row[-1].startswith("declared deviation")
-    names = [x.split("`")[1] for x in text.splitlines() if x.startswith("| `")]
-    assert names.index("constant_lut") < names.index("one_scale_a_tile")
-
-
 def test_a_deviation_has_one_footnote_for_all_its_rows(texts, shapes):
     """Counts differ from shape to shape: it has those of the worst."""
     rows = made.rows_of(shapes, "one_scale_a_tile")
     rows[0] |= {"reason": "88 of 100 weights differ; first at index 3", "mismatches": 88}
     rows[1] |= {"outcome": "unsupported", "reason": "needs more", "mismatches": 90, "metrics": []}
     found = texts()
-    note = f"left out of rankings: {fixtures.ONE_SCALE}; at worst: 88 of 100 weights differ\n"
+    worst = f"88 of {rows[0]['problem']['n']} weights differ"
+    note = f"left out of rankings: {fixtures.ONE_SCALE}; at worst: {worst}\n"
     assert found["shapes.md"].count(f"one_scale_a_tile: {note}") == 1
     assert found["shapes.csv"].count("88 of 100 weights differ") == 1
 
@@ -174,13 +123,6 @@ def test_the_fastest_ceiling_reads_and_writes_and_may_be_faster_than_the_copy(te
     assert ceilings() == others | {"copy": "fastest ceiling", "same_bytes": "ceiling"}
     made.set_times(made.find(shapes, "qwen3-32b.gate/fp16/b64/same_bytes"), [10.0] * 5)
     assert ceilings() == others | {"copy": "ceiling", "same_bytes": "fastest ceiling"}
-
-
-def test_without_ceilings_there_is_no_share_of_the_copy(texts, shapes):
-    shapes["records"] = [r for r in shapes["records"] if r["origin"]["kind"] != "ceiling"]
-    found = texts()
-    assert markdown_row(found["shapes.md"], "`streaming`")[8] == "-"
-    assert markdown_row(found["shapes_summary.md"], "qwen3-32b.q")[-2:] == ["-", "-"]
 
 
 def test_no_nvml(texts, replay, shapes):
@@ -284,28 +226,6 @@ def test_rows_without_a_time_have_no_say_in_the_clocks(texts, shapes):
     assert "below the highest" not in texts()["shapes.md"]
 
 
-def test_bytes_per_cycle_by_hand(texts, replay, shapes):
-    row = made.find(shapes, f"{SHAPE}/streaming")
-    made.set_times(row, [20.0] * 5)  # us: 40000 cycles
-    row |= {"bytes": {"read": 1_000_000, "written": 3_000_000}}
-    row["clocks"]["sm_mhz_during"] = 2000
-    made.find(shapes, f"{SHAPE}/shared_lut")["clocks"]["sm_mhz_during"] = None
-    for kernel in ("streaming", "shared_lut"):
-        passes = made.find(replay, f"{CELL}/{kernel}")
-        made.set_times(passes, [1e3] * 3)
-        passes |= {"bytes": {"read": 10**9, "written": 10**9}}
-    found = texts()
-    of_shape = found["shapes.md"].split(f"**{SHAPE}")[1]
-    assert markdown_row(of_shape, "`streaming`")[6:8] == ["**200**", "100"]
-    assert markdown_row(of_shape, "`shared_lut`")[7] == "-"
-    assert markdown_row(found["kernels.md"], "`streaming`")[-2] == "1010"
-    (wanted,) = (x for x in found["shapes.csv"].splitlines() if x.startswith(f"{SHAPE},streaming"))
-    assert ",200,100," in wanted
-    assert ",1010.1," in line(found["table2.csv"], "tiles of 512 bytes,shared_lut,qwen3-32b,8,")
-    for file in ("shapes", "kernels"):
-        assert "B/cycle" in found[f"{file}.tex"] and "B/cycle" in found[f"{file}.txt"]
-
-
 def test_what_was_not_run_shows_the_papers_value(texts):
     rows = texts()["table2.md"].split("**shared_lut: tiles of 512 bytes; llama-3.3-70b**")[1]
     assert markdown_row(rows, "2 ") == [
@@ -319,13 +239,6 @@ def test_a_cell_that_cannot_be_decided_says_why(texts, replay):
     row = markdown_row(text.split("**shared_lut: tiles of 512 bytes; qwen3-32b**")[1], "8 ")
     assert row[4:7] == ["not testable <sup>1</sup>", "73.27", "- <sup>2</sup>"]
     assert "<sup>1</sup> shared_lut on qwen3-32b/batch8/fp16/b64: mismatch: 3 of 4" in text
-
-
-def test_averages_stand_below_the_cells_of_their_model(write, shapes):
-    full = fixtures.replay(models=("qwen3-32b",))
-    text = rendered("table2", write("run", full, shapes))["table2.md"]
-    row = markdown_row(text.split("**shared_lut: tiles of 512 bytes; qwen3-32b**")[1], "average ")
-    assert row == ["average", "2.19", "2.15 (2.14-2.16)", "-1.7 %", "reproduced", *"---"]
 
 
 def test_instrument_checks(texts, replay):
@@ -365,32 +278,8 @@ def test_the_terminal_answers_in_a_few_lines(replay, shapes, write, capsys, monk
     assert "VERBOSE=1 shows the tables here" in " ".join(" ".join(lines[-2:]).split())
 
 
-def test_a_remark_on_a_timed_row_is_shown(texts, shapes):
-    remark = "in 2 of 5 batches the GPU waited for the host"
-    made.find(shapes, f"{SHAPE}/streaming")["reason"] = remark
-    assert f"streaming: {remark}" in texts()["shapes.md"]
-
-
 def test_layers_that_did_not_fit(texts, replay):
     for r in replay["records"]:
         r["problem"]["layers_resident"] = 20
     said = "qwen3-32b: 20 of 64 layers resident, reused cyclically."
     assert texts()["kernels.md"].count(said) == 1
-
-
-def test_share_by_hand(replay):
-    row = made.find(replay, f"{CELL}/branch_tree")
-    made.set_times(row, [30.0, 60.0, 50.0], [70.0, 40.0, 50.0])
-    s = share(made.read(replay).find(CELL, "branch_tree"))
-    assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
-
-
-def test_the_short_table_has_the_averages(replay, shapes, write):
-    table = table2.SHORT_TABLE(load_run("table2", write("run", replay, shapes)))
-    assert [row[0] for row in table.rows] == [
-        "gemma-2-27b (paper: gemma-27b)",
-        "gemma-3-27b (paper: gemma-27b)",
-        "qwen3-32b",
-        "llama-3.3-70b",
-    ]
-    assert [row[1] for row in table.rows] == ["2.10", "2.10", "2.19", "2.04"]

@@ -192,7 +192,9 @@ TEST_P(EveryEnd, ReleasesTheClocks) {
   const int status = program.wait();
   EXPECT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_EQ(program.errors(), "");
-  if (moment != Moment::starting || !log().empty()) EXPECT_EQ(log(), whole_life);
+  if (moment != Moment::starting || !log().empty()) {
+    EXPECT_EQ(log(), whole_life);
+  }
 }
 
 std::vector<End> every_end() {
@@ -236,7 +238,7 @@ TEST_F(ClockLocks, AreReleasedByAProgramWhoseForkedProcessLingers) {
   EXPECT_EQ(kill(forked, SIGKILL), 0);
 }
 
-/// As scripts/given runs programs.
+/// As experiments/__main__.py runs programs.
 TEST_F(ClockLocks, AreReleasedWhenTheScriptEndsThatRunsTheProgram) {
   const std::string line = "setpriv --pdeathsig TERM -- \"$0\" \"$1\" 1410; true";
   StartedProgram script({"sh", "-c", line, HOLD_CLOCK_LOCK, gpu_.pci_bus_id});

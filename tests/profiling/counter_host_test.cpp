@@ -47,29 +47,6 @@ const std::map<std::string, Known> chips = {
     {"GH100", {16, {"pipe_fp16"}, ratios}},
     {"GB100", {15, {"pipe_fp16", "stall_imc_miss", "imc_requests", "imc_misses"}, ratios}}};
 
-/// A metric of profiling/ncu/reprolab.section, and the compute capabilities that it is asked of.
-struct SectionMetric {
-  std::string name;
-  int least = 0, most = 1000;
-};
-
-std::vector<SectionMetric> section() {
-  std::ifstream file(PROJECT_ROOT "/profiling/ncu/reprolab.section");
-  std::vector<SectionMetric> metrics;
-  for (std::string word; file >> word;) {
-    if (word == "Name:") {
-      file >> word;
-      metrics.push_back({.name = word.substr(1, word.size() - 2)});
-    } else if (word == "MinArch:" || word == "MaxArch:") {
-      std::string capability;
-      file >> capability;
-      (word == "MinArch:" ? metrics.back().least : metrics.back().most) =
-          std::stoi(capability.substr(std::string("CC_").size()));
-    }
-  }
-  return metrics;
-}
-
 class CounterHost : public testing::Test {
  protected:
   void SetUp() override {
@@ -87,10 +64,11 @@ class CounterHost : public testing::Test {
     return get_version(&version) == CUPTI_SUCCESS && version / 100 == scheduled_by;
   }
 
-  static std::vector<Counter> table() {
+  static nlohmann::json file() {
     std::ifstream file(PROJECT_ROOT "/data/counters.json");
-    return parse_counters(nlohmann::json::parse(file));
+    return nlohmann::json::parse(file);
   }
+  static std::vector<Counter> table() { return parse_counters(file()); }
 
   std::optional<DynamicLibrary> cupti_;
   std::optional<CuptiHost> host_;
@@ -110,14 +88,18 @@ TEST_F(CounterHost, EachChipHasExactlyTheseColumns) {
   }
 }
 
-TEST_F(CounterHost, TheSectionOfNsightComputeAsksNoChipForWhatItLacks) {
+TEST_F(CounterHost, ThePageOfNsightComputeAsksNoChipForWhatItLacks) {
   const std::map<std::string, int> capabilities = {
       {"TU104", 75}, {"GA100", 80}, {"AD104", 89}, {"GH100", 90}, {"GB100", 100}};
+  const nlohmann::json counters = file().at("counters");
   for (const auto& [chip, capability] : capabilities) {
     std::vector<Counter> asked;
-    for (const SectionMetric& metric : section()) {
-      if (capability < metric.least || capability > metric.most) continue;
-      asked.push_back({.id = metric.name, .unit = "", .meaning = "", .names = {metric.name}});
+    for (const auto& counter : counters) {
+      const auto ncu = counter.value("ncu", nlohmann::json());
+      if (ncu.is_null() || capability < ncu.value("min_arch", 0)) continue;
+      if (capability > ncu.value("max_arch", 1000)) continue;
+      const std::string metric = counter.at("metrics").at(0);
+      asked.push_back({.id = metric, .unit = "", .meaning = "", .names = {metric}});
     }
     EXPECT_GT(asked.size(), 50u) << chip;
     for (const auto& entry : ChipCounters(*host_, chip).plan(asked).entries) {

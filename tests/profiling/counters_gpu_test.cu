@@ -25,7 +25,7 @@ __global__ void add_one(std::uint32_t* to, const std::uint32_t* from) {
 __global__ void diverge(std::uint32_t* to) {
   const std::size_t i = std::size_t{blockIdx.x} * threads + threadIdx.x;
   std::uint32_t x = to[i];
-  for (unsigned turn = 0; turn < threadIdx.x % 32; ++turn) x = x * x + 12345;
+  for (unsigned watchdog = 0; watchdog < threadIdx.x % 32; ++watchdog) x = x * x + 12345;
   to[i] = x;
 }
 
@@ -35,7 +35,7 @@ __global__ void read_shared(std::uint32_t* to, int stride) {
   for (int i = threadIdx.x; i < 32 * 32; i += threads) words[i] = to[i];
   __syncthreads();
   std::uint32_t sum = 0;
-  for (int turn = 0; turn < 64; ++turn) {
+  for (int watchdog = 0; watchdog < 64; ++watchdog) {
     sum += reinterpret_cast<volatile std::uint32_t*>(words)[threadIdx.x % 32 * stride];
   }
   to[std::size_t{blockIdx.x} * threads + threadIdx.x] = sum;

@@ -20,7 +20,7 @@ struct CUpti_Profiler_Host_Object {
 
 namespace {
 
-constexpr std::size_t most_ranges = 16;
+constexpr std::size_t max_ranges = 16;
 
 /// device__: cannot be collected with any other. ratio__: of nothing, where no kernel is named so.
 const std::vector<std::string> known = {"sm__kernels.sum", "sm__twice.sum", "ratio__nothing.pct",
@@ -28,7 +28,7 @@ const std::vector<std::string> known = {"sm__kernels.sum", "sm__twice.sum", "rat
 
 /// What a counter image holds. CUPTI adds to what is there.
 struct Image {
-  std::uint64_t initialized = 0, ranges = 0, kernels[most_ranges] = {};
+  std::uint64_t initialized = 0, ranges = 0, kernels[max_ranges] = {};
 };
 
 struct Fake {

@@ -40,9 +40,9 @@ std::vector<unsigned long long> numbers(const char* variable, const char* otherw
   return values;
 }
 
-unsigned long long next(const char* variable, std::atomic<unsigned>& turn) {
+unsigned long long next(const char* variable, std::atomic<unsigned>& watchdog) {
   const auto values = numbers(variable, "0");
-  return values[turn++ % values.size()];
+  return values[watchdog++ % values.size()];
 }
 
 /// Adds a line to the log: the process, and what it does.
@@ -72,9 +72,10 @@ int give_list(const std::vector<unsigned long long>& values, unsigned* count, un
 }
 
 template <class Value>
-int answer(const char* function, const char* variable, std::atomic<unsigned>& turn, Value* value) {
+int answer(const char* function, const char* variable, std::atomic<unsigned>& watchdog,
+           Value* value) {
   if (fails(function)) return error_to_return();
-  *value = static_cast<Value>(next(variable, turn));
+  *value = static_cast<Value>(next(variable, watchdog));
   return success;
 }
 
@@ -136,8 +137,8 @@ int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* mask) {
 }
 
 int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) {
-  static std::atomic<unsigned> turn;
-  return answer("nvmlDeviceGetTemperature", "FAKE_NVML_TEMPERATURE_C", turn, celsius);
+  static std::atomic<unsigned> watchdog;
+  return answer("nvmlDeviceGetTemperature", "FAKE_NVML_TEMPERATURE_C", watchdog, celsius);
 }
 
 int nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* mhz) {

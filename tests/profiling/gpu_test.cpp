@@ -101,7 +101,7 @@ TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAfterTheBatc
   };
   EventTimer timer;
   timer.time({.enqueue = [&](cudaStream_t s) { cudaMemsetAsync(buffer.data(), 7, 1, s); },
-              .while_held =
+              .while_blocked =
                   [&] {
                     look(held.data(), beside.get());
                     beside.synchronize();
@@ -204,9 +204,9 @@ TEST_F(OnGpu, ACallThatLeavesNoTraceHasNoReadingUnderActivity) {
                     call("kernel_time", [] {});
                   }};
   for (const bool held : {false, true}) {
-    Work held_or_not = work;
-    held_or_not.held = held;
-    const Sample sample = recorder->measure(held_or_not, stream.get());
+    Work blocked_or_not = work;
+    blocked_or_not.held = held;
+    const Sample sample = recorder->measure(blocked_or_not, stream.get());
     EXPECT_TRUE(sample.readings.empty());
     EXPECT_EQ(sample.foreign, 0) << "the kernel that holds the stream is the harness's";
     EXPECT_EQ(sample.lost,

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "experiments/harness/result_file.hpp"
+#include "harness/result_file.hpp"
 #include "profiling/machine.hpp"
 #include "tests/profiling/testing.hpp"
 #include "tests/programs/program.hpp"

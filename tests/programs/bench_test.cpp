@@ -1,7 +1,7 @@
 // bench without a GPU: what it lists, plans and refuses.
 #include <regex>
 
-#include "experiments/harness/result_file.hpp"
+#include "harness/result_file.hpp"
 #include "tests/programs/program.hpp"
 #include "tests/text.hpp"
 
@@ -14,6 +14,8 @@ class BenchProgram : public Programs {
     expect_refusal(BENCH, arguments, "bench: " + line);
   }
 };
+
+constexpr const char* remedy = "data/families.json is not what the programs say: make describe";
 
 /// Without what is said of languages that are not built.
 std::int64_t lines_of_plan(const std::string& text) {
@@ -30,7 +32,7 @@ TEST_F(BenchProgram, HelpIsNoError) {
         "--batch-us", "--seed",    "--instrument", "--experiment",   "--pass",    "--output",
         "--models",   "--shape",   "--block-size", "--output-type",  "--nested",  "--peer",
         "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks",
-        "--metrics",  "--warm"}) {
+        "--metrics",  "--warm",    "--describe",   "--json"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(
@@ -59,10 +61,54 @@ TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
   }
 }
 
+/// By name, of a description: its families without kernels, or the kernels of kernels/.
+using Described = std::map<std::string, nlohmann::json>;
+
+std::pair<Described, Described> described(const nlohmann::json& description) {
+  Described families, kernels;
+  for (nlohmann::json family : description.at("families")) {
+    for (const auto& kernel : family.at("kernels")) {
+      const bool is_own = begins(kernel.at("source_file").get<std::string>(), "kernels/");
+      if (is_own) kernels[kernel.at("name")] = kernel;
+    }
+    family.erase("kernels");
+    families[family.at("name")] = family;
+  }
+  return {families, kernels};
+}
+
+TEST_F(BenchProgram, DataHasWhatTheProgramsDescribe) {
+  const auto [families, kernels] = described(read_json(project_root() / "data/families.json"));
+  std::set<std::string> all, in_cuda;
+  for (const char* program : {BENCH, BENCH_CEILINGS, LATENCY, PUZZLE, REPLAY}) {
+    const Finished found = run_without_gpu(program, "--describe");
+    ASSERT_EQ(found.status, 0) << found.err;
+    const auto [own_families, own_kernels] = described(nlohmann::json::parse(found.out));
+    for (const auto& [name, family] : own_families) {
+      EXPECT_EQ(family, families.at(name)) << remedy;
+      all.insert(name);
+    }
+    for (const auto& [name, kernel] : own_kernels) {
+      EXPECT_EQ(kernel, kernels.at(name)) << remedy;
+      if (kernel.at("language") == "cuda") in_cuda.insert(name);
+    }
+  }
+  EXPECT_EQ(all.size(), families.size()) << remedy;
+  const auto is_in_cuda = [](const auto& named) { return named.second.at("language") == "cuda"; };
+  EXPECT_EQ(std::ssize(in_cuda), std::ranges::count_if(kernels, is_in_cuda)) << remedy;
+}
+
 TEST_F(BenchProgram, DryRunOfCountersHasFewerSamplesOfOneCall) {
   const std::string row = "--dry-run --shape 64x64 --kernel shared_lut --instrument counters";
   EXPECT_TRUE(contains(run_without_gpu(BENCH, row).out, " (3 samples per row, one call each)\n"));
   EXPECT_TRUE(contains(run_without_gpu(BENCH, row + " --samples 5").out, " (5 samples per row, "));
+}
+
+TEST_F(BenchProgram, DryRunForProgramsNamesProblemsAndWhyNoneRuns) {
+  const std::string row = "--dry-run --json --shape 64x64 --kernel shared_lut";
+  const auto plan = nlohmann::json::parse(run_without_gpu(BENCH, row).out);
+  EXPECT_NE(plan.at("why_none"), "");
+  EXPECT_EQ(plan.at("problems").dump(), R"([{"name":"64x64/fp16/b64","refused":{}}])");
 }
 
 TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
@@ -130,8 +176,8 @@ TEST_F(BenchProgram, DryRunPlansEverySizeOfTheTransposesSweep) {
     EXPECT_TRUE(has_match(found.out,
                           fmt::format("\n{0}x{0} +{1} +", size, kernel_names("transpose").size())));
   }
-  // Three slots of two matrices, and the expected outputs of two different ones; if the host can
-  // hold the matrix, also a declared output, and on the host the matrices and two outputs.
+  // Three buffer sets of two matrices, and the expected outputs of two different ones; if the host
+  // can hold the matrix, also a declared output, and on the host the matrices and two outputs.
   EXPECT_TRUE(has_match(found.out, "\n32768x32768 +[0-9]+ +36\\.00 GiB +16\\.00 GiB "));
   EXPECT_TRUE(has_match(found.out, "\n65536x65536 +[0-9]+ +128\\.00 GiB +0\\.00 GiB "));
 }
@@ -255,8 +301,6 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
                    "--family 'transposed' selects nothing; there are: nf4, transpose");
     expect_refused(fmt::format("--shape 4x4 --problem 5x5{}", also),
                    "--problem '5x5' selects nothing; there are: 4x4/fp16/b64");
-    expect_refused(fmt::format("--experiment table2 --pass sizes{}", also),
-                   "--pass: the experiment table2 has no pass 'sizes'; there are: shapes, replay");
     expect_refused(fmt::format("--pass ../x{}", also),
                    "--pass: give a name of at most 64 letters, digits, '_', '-' and '.', the first "
                    "of them no '.'; see bench --help");

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <thread>
 
-#include "experiments/harness/result_file.hpp"
+#include "harness/result_file.hpp"
 #include "profiling/machine.hpp"
 #include "tests/profiling/lock_log.hpp"
 #include "tests/programs/program.hpp"

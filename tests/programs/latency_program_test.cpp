@@ -59,9 +59,6 @@ TEST_F(LatencyProgram, RefusesBadSelectionsInOneLine) {
     expect_refused(
         fmt::format("--kernel global{}", also),
         fmt::format("--kernel 'global' selects nothing; there are: {}", fmt::join(known, ", ")));
-    expect_refused(
-        fmt::format("--experiment table2 --pass latency{}", also),
-        "--pass: the experiment table2 has no pass 'latency'; there are: shapes, replay");
   }
 }
 

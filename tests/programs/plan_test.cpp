@@ -1,10 +1,10 @@
 // The selection of bench.
-#include "experiments/bench/plan.hpp"
+#include "programs/bench/plan.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/harness/errors.hpp"
+#include "harness/errors.hpp"
 #include "tests/message_of.hpp"
 
 namespace reprolab::bench {
@@ -16,7 +16,10 @@ class Toys : public Family {
   static inline std::vector<std::string> problems_named;
   static inline bool asked_for = false;
 
-  std::string name() const override { return "toys"; }
+  const FamilyFacts& facts() const override {
+    static const FamilyFacts of_toys{.name = "toys", .element = "toy", .types = {}};
+    return of_toys;
+  }
   void add_options(CLI::App&) override {}
   void configure() override {}
   bool is_asked_for() const override { return asked_for; }
@@ -45,6 +48,21 @@ constexpr FreeMemory free_memory{};
 
 /// The selection on a machine whose memory makes no difference.
 std::vector<Group> select(const Selection& selection) { return select(selection, free_memory); }
+
+TEST(Description, OfRowsHasTheirFamiliesAndKernelsAlone) {
+  std::vector<Record> rows(1);
+  rows[0].variant.name = "toy";
+  rows[0].problem = {{"family", "toys"}};
+  const auto found = describe_families(&rows);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0]["element"], "toy");
+  ASSERT_EQ(found[0]["kernels"].size(), 1u);
+  EXPECT_EQ(found[0]["kernels"][0]["name"], "toy");
+  EXPECT_EQ(found[0]["kernels"][0]["contract"], "bit_exact");
+  EXPECT_GT(describe_families().size(), 1u);
+  rows.clear();
+  EXPECT_TRUE(describe_families(&rows).empty());
+}
 
 TEST(Selection, OfEverythingIsEveryShapeWithEveryKernel) {
   const auto groups = select({});

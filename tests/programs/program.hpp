@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/harness/result_file.hpp"
+#include "harness/result_file.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "experiments/harness/ceilings.hpp"
+#include "harness/ceilings.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
@@ -27,7 +27,7 @@ TEST(PuzzleSupport, IsAskedOfEveryMlp) {
 class OnGpuPuzzle : public OnGpuTest {
  protected:
   Puzzle& puzzle(NotCapturable not_capturable = {}) {
-    reference::prove_comparison();
+    reference::self_test_comparison();
     instrument_ = profiling::make_instrument(profiling::InstrumentKind::events);
     puzzle_.emplace(RunFacts{2}, 1, "test", std::move(not_capturable));
     return *puzzle_;

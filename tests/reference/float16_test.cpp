@@ -77,9 +77,9 @@ TEST(Float16, EveryNanBecomesTheCanonicalOne) {
 }
 
 TEST(Float16, FlushingKeepsTheSignAndTheNormals) {
-  constexpr float least_normal = std::numeric_limits<float>::min();
-  EXPECT_EQ(flush_subnormal(least_normal), least_normal);
-  const float flushed = flush_subnormal(std::nextafter(-least_normal, 0.0f));
+  constexpr float min_normal = std::numeric_limits<float>::min();
+  EXPECT_EQ(flush_subnormal(min_normal), min_normal);
+  const float flushed = flush_subnormal(std::nextafter(-min_normal, 0.0f));
   EXPECT_EQ(flushed, 0.0f);
   EXPECT_TRUE(std::signbit(flushed));
   EXPECT_FALSE(std::signbit(flush_subnormal(std::numeric_limits<float>::denorm_min())));

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "reference/bnb_checkpoint.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
-#include "reference/quantizer_check.hpp"
+#include "reference/nf4/quantizer_check.hpp"
 
 namespace reprolab::reference {
 namespace {

@@ -48,8 +48,8 @@ TEST_F(MismatchReport, TellsZerosApartAndDoesWithoutAShape) {
 }
 
 TEST(DescribeExtent, TellsTheLargestDistanceWhereItMeansSomething) {
-  const auto extent = [](std::uint32_t most_ulps, WeightType type) {
-    return describe_extent({.mismatches = 2, .first_mismatch = 0, .most_ulps = most_ulps}, 4096,
+  const auto extent = [](std::uint32_t max_ulps, WeightType type) {
+    return describe_extent({.mismatches = 2, .first_mismatch = 0, .max_ulps = max_ulps}, 4096,
                            type);
   };
   EXPECT_EQ(extent(1, WeightType::fp16), "2 of 4096 weights differ, by at most 1 ULP");

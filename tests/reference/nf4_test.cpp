@@ -1,4 +1,4 @@
-#include "reference/nf4.hpp"
+#include "reference/nf4/nf4.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "reference/normal_weights.hpp"
+#include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -115,10 +115,10 @@ TEST(Nf4, AnInfiniteScaleTimesZeroIsTheCanonicalNan) {
 }
 
 TEST(Nf4, ASubnormalProductIsAZeroOfItsSign) {
-  constexpr float least_normal = std::numeric_limits<float>::min();
-  EXPECT_EQ(single(15, least_normal, WeightType::bf16), 0x0080) << "1.0 times it stays normal";
-  EXPECT_EQ(single(14, least_normal, WeightType::bf16), 0x0000);
-  EXPECT_EQ(single(1, least_normal, WeightType::bf16), 0x8000);
+  constexpr float min_normal = std::numeric_limits<float>::min();
+  EXPECT_EQ(single(15, min_normal, WeightType::bf16), 0x0080) << "1.0 times it stays normal";
+  EXPECT_EQ(single(14, min_normal, WeightType::bf16), 0x0000);
+  EXPECT_EQ(single(1, min_normal, WeightType::bf16), 0x8000);
 }
 
 TEST(Nf4, ASubnormalScaleCountsAsZero) {

@@ -1,4 +1,4 @@
-#include "reference/normal_weights.hpp"
+#include "reference/nf4/normal_weights.hpp"
 
 #include <gtest/gtest.h>
 

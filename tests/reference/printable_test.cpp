@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "reference/invalid_file.hpp"
+#include "reference/checkpoint/invalid_file.hpp"
 
 namespace reprolab {
 namespace {

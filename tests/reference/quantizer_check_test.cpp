@@ -1,11 +1,11 @@
-#include "reference/quantizer_check.hpp"
+#include "reference/nf4/quantizer_check.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "reference/normal_weights.hpp"
+#include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::reference {
 namespace {

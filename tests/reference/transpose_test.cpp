@@ -1,4 +1,4 @@
-#include "reference/transpose.hpp"
+#include "reference/transpose/transpose.hpp"
 
 #include <gtest/gtest.h>
 

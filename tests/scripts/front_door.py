@@ -1,12 +1,18 @@
 """What tests of the front door share: running it, and stand-ins for the programs."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Prints its arguments, one per line.
 ECHO = '#!/bin/sh\nprintf "<%s>\\n" "$@"\n'
+# Runs experiments, and prints the arguments of all else.
+PYTHON = f"""#!/bin/sh
+[ "$2" != experiments ] || exec {sys.executable} "$@"
+{ECHO}"""
 
 
 def program(path, text):
@@ -17,25 +23,14 @@ def program(path, text):
 def own_environment():
     """As if these tests had not been started by a make of this project."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
-    given = {"FILE", "EXPERIMENT", "KERNEL", "PROBLEM", "PEER", "METRICS", "CLOCKS", "CHIP"}
-    given |= {"DRY_RUN", "ARCH", "FUNCTION"}
-    given |= {
-        "MODEL",
-        "BATCH",
-        "BATCHES",
-        "KERNELS",
-        "TOKENS",
-        "PROMPTS",
-        "GPUS",
-        "QUICK",
-        "VERSION",
-    }
-    given |= {"PRESET", "RESULTS", "RECORDED"}
+    text = (ROOT / "Makefile").read_text()
+    given = set(text.partition("GIVEN := ")[2].partition("$(if")[0].replace("\\", " ").split())
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 
 def run(folder, *command, **environment):
-    environment = own_environment() | environment
+    of_locks = {"XDG_RUNTIME_DIR": str(folder.parent)}
+    environment = own_environment() | of_locks | environment
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
@@ -43,11 +38,25 @@ def make(folder, *arguments, **environment):
     return run(folder, "make", "PRESET=cpu", *arguments, **environment)
 
 
-def reproduce(folder, *options, **given):
-    """Of experiment 'mine', as on a machine with a GPU, of which make asks the file system."""
+def declare(folder, name="mine", takes=(), also="", **steps):
+    """Writes the experiment: a check and passes by name, each a program (or `python -m` and a
+    module) and its arguments, which takes these variables. `also`: more of each pass.
+    """
+    text = ""
+    for step, line in steps.items():
+        text += "[[check]]\n" if step == "check" else f"[pass.{step}]\n{also}\n"
+        words = line.removeprefix("python -m ").split()
+        kind = "module" if line.startswith("python") else "program"
+        text += f"{kind} = {json.dumps(words[0])}\narguments = {json.dumps(words[1:])}\n"
+        text += f"takes = {json.dumps(list(takes))}\n"
+    (folder / "experiments" / name / "experiment.toml").write_text(text)
+
+
+def reproduce(folder, **given):
+    """The experiment 'mine', as on a machine with a GPU, of which make asks the file system."""
     where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
-    environment = where | {"PEER": ""} | given
-    return run(folder, "scripts/reproduce", "mine", *options, **environment)
+    command = 'source scripts/given && scripts/python -m experiments reproduce mine "${peers[@]}"'
+    return run(folder, "bash", "-c", command, **where | {"PEER": ""} | given)
 
 
 HOSTILE = [

@@ -28,7 +28,7 @@ def check(tmp_path):
     shutil.copy(ROOT / "scripts/check_documents.py", tmp_path / "scripts")
     (tmp_path / "Makefile").write_text("test: build ## Run\ntest-my_own: test\n")
     (tmp_path / "docs/map.md").touch()
-    (tmp_path / "experiments/mine/passes").touch()
+    (tmp_path / "experiments/mine/experiment.toml").touch()
 
     def run(text):
         (tmp_path / "README.md").write_text(text)

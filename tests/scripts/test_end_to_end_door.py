@@ -4,15 +4,15 @@ import os
 import shutil
 
 import pytest
-from front_door import ECHO, HOSTILE, make, program, reproduce, run
+from front_door import ECHO, HOSTILE, declare, make, program, reproduce, run
 
 CHOSEN = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "GPUS", "CLOCKS")
 
 
-@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("value", ["--help", " ".join(HOSTILE)])
 def test_what_is_chosen_of_a_run_reaches_it_as_it_is(checkout, value):
-    passes = checkout / "experiments/mine/passes"
-    passes.write_text("check verify {chosen}\nsteps python -m steps {chosen}\n")
+    taken = [*CHOSEN, "QUICK", "DRY_RUN"]
+    declare(checkout, takes=taken, check="verify", steps="python -m steps")
     given = dict.fromkeys(CHOSEN, value)
     wanted = "".join(f"<--{name.lower()}>\n<{value}>\n" for name in CHOSEN)
     assert f"{wanted}<--quick>\n" in reproduce(checkout, **given, QUICK="1").stdout
@@ -25,7 +25,7 @@ def test_what_is_chosen_of_a_run_reaches_it_as_it_is(checkout, value):
 
 
 def test_quick_that_is_off_is_none(checkout):
-    program(checkout / "scripts/reproduce", '#!/bin/sh\nprintf "<%s>\\n" "$QUICK"\n')
+    program(checkout / "scripts/python", '#!/bin/sh\nexec 2>&1\nprintf "<%s>\\n" "$QUICK"\n')
     for value, handed_on in [("", ""), ("0", ""), ("no", ""), ("1", "1")]:
         assert make(checkout, "reproduce-mine", f"QUICK={value}").stdout == f"<{handed_on}>\n"
 
@@ -33,7 +33,7 @@ def test_quick_that_is_off_is_none(checkout):
 def test_table_1_and_figure_4_are_one_run(checkout):
     folder = checkout / "experiments/end_to_end"
     folder.mkdir()
-    (folder / "passes").write_text("timing python -m experiments.end_to_end timing\n")
+    declare(checkout, "end_to_end", timing="python -m experiments.end_to_end timing")
     (folder / "requirements.lock").touch()
     for target in ("reproduce-table1", "reproduce-figure4"):
         done = make(checkout, target, "RECORDED=nowhere")
@@ -63,7 +63,7 @@ def advising(checkout):
     return checkout
 
 
-@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("value", ["--help", " ".join(HOSTILE)])
 def test_advise_builds_what_it_needs_whatever_is_dry(advising, value):
     for dry in ([], ["DRY_RUN=1"]):
         given = ["PRESET=gpu", f"MODEL={value}", f"BATCH={value}", *dry]
@@ -76,9 +76,9 @@ def test_advise_builds_what_it_needs_whatever_is_dry(advising, value):
 
 
 def test_a_dry_run_of_the_experiment_builds_nothing(advising):
-    (advising / "experiments/end_to_end/passes").touch()
+    declare(advising, "end_to_end", timing="python -m timing")
     done = run(advising, "make", "reproduce-table1", "PRESET=gpu", "DRY_RUN=1")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "timing: python -m timing\n", "")
     assert not (advising / "build/end_to_end").exists()
 
 

@@ -1,11 +1,11 @@
-"""What `scripts/reproduce` does with a pass that fails: it goes on where the pass has a result, and
-shows no older one for it.
+"""What an experiment does with a pass that fails: it goes on where the pass has a result, and shows
+no older one for it.
 """
 
 import sys
 
 import pytest
-from front_door import ECHO, ROOT, make, program, reproduce
+from front_door import ECHO, PYTHON, declare, make, program, reproduce
 
 # Writes the file behind --output whole, as our programs do.
 WRITES = """#!/bin/sh
@@ -16,6 +16,12 @@ for last; do
 done
 """
 DIES = "#!/bin/sh\nkill -KILL $$\n"
+
+
+def python(text):
+    """Runs experiments, says that it renders, and does for all else what `text` does."""
+    starts = PYTHON.removesuffix(ECHO) + 'case "$*" in *render*) exec echo "<render>";; esac\n'
+    return starts + text
 
 
 def ends(status):
@@ -35,17 +41,14 @@ def ends(status):
         (DIES, 137, False),
     ],
 )
-@pytest.mark.parametrize("line", ["one bench --x", "one python -m module"])
+@pytest.mark.parametrize("line", ["bench --x", "python -m module"])
 def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
     checkout, line, text, status, goes_on, older
 ):
     """Where its file was written; else the program could not run, and nothing follows."""
-    passes = checkout / "experiments/mine/passes"
-    passes.write_text(f"{line}\ntwo verify --y\n")
+    declare(checkout, one=line, two="verify --y")
     program(checkout / "build/cpu/bin/bench", text)
-    program(checkout / "build/cpu/bin/verify", ECHO)
-    shows = 'case "$*" in *render*) exec echo "<render>";; esac\n'
-    program(checkout / "scripts/python", text.replace("#!/bin/sh\n", f"#!/bin/sh\n{shows}"))
+    program(checkout / "scripts/python", python(text))
     (checkout / "results/mine").mkdir(parents=True)
     if older:
         (checkout / "results/mine/one.json").write_text('{"an": "older result"}')
@@ -56,12 +59,11 @@ def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
 
 
 def test_a_wrong_output_outranks_what_was_not_measured(checkout):
-    passes = checkout / "experiments/mine/passes"
     (checkout / "results/mine").mkdir(parents=True)
     for name, status in (("bench", 1), ("verify", 3)):
         program(checkout / f"build/cpu/bin/{name}", f"{WRITES}exit {status}\n")
-    for lines in ("one bench\ntwo verify\n", "one verify\ntwo bench\n"):
-        passes.write_text(lines)
+    for one, two in (("bench", "verify"), ("verify", "bench")):
+        declare(checkout, one=one, two=two)
         assert reproduce(checkout).returncode == 1
 
 
@@ -70,7 +72,7 @@ from pathlib import Path
 
 raise_at_import = {at_import}
 assert not raise_at_import, "planted"
-from plots.command_line import Parser, run
+from records.command_line import Parser, run
 
 
 def measure(args):
@@ -93,13 +95,9 @@ raise SystemExit(run(p))
 )
 def test_a_traceback_in_a_pass_is_no_wrong_output(checkout, at_import, writes):
     """With an older result lying there, which is shown for the new one in no case."""
-    (checkout / "experiments/mine/passes").write_text("one python -m planted\n")
+    declare(checkout, one="python -m planted")
     (checkout / "planted.py").write_text(PLANTED.format(at_import=at_import, writes=writes))
-    for folder in ("plots", "claims"):
-        (checkout / folder).symlink_to(ROOT / folder)
-    shows = 'case "$*" in *render*) exec echo "<render>";; esac\n'
-    text = f'#!/bin/sh\n{shows}PYTHONPATH=. exec {sys.executable} "$@"\n'
-    program(checkout / "scripts/python", text)
+    program(checkout / "scripts/python", python(f'PYTHONPATH=. exec {sys.executable} "$@"\n'))
     (checkout / "results/mine").mkdir(parents=True)
     (checkout / "results/mine/one.json").write_text('{"an": "older result"}')
     done = reproduce(checkout)
@@ -113,16 +111,15 @@ def test_a_traceback_in_a_pass_is_no_wrong_output(checkout, at_import, writes):
 
 
 def test_a_traceback_in_a_figure_is_no_wrong_output(checkout):
-    (checkout / "experiments/mine/passes").write_text("one bench\n")
+    declare(checkout, one="bench")
     program(checkout / "build/cpu/bin/bench", WRITES)
-    program(checkout / "scripts/python", ends(1))
+    program(checkout / "scripts/python", PYTHON.removesuffix(ECHO) + "exit 1\n")
     (checkout / "results/mine").mkdir(parents=True)
     assert reproduce(checkout).returncode == 3
 
 
 @pytest.mark.parametrize(("status", "told"), [(0, 0), (1, 1), (3, 3), (2, 2)])
 def test_a_check_has_no_result_but_its_status(checkout, status, told):
-    (checkout / "experiments/mine/passes").write_text("check verify --brief\n")
     program(checkout / "build/cpu/bin/verify", ends(status))
     done = reproduce(checkout)
     assert done.returncode == told
@@ -130,7 +127,6 @@ def test_a_check_has_no_result_but_its_status(checkout, status, told):
 
 
 def test_a_wrong_output_of_the_check_ends_what_is_shown_without_a_gpu(checkout):
-    (checkout / "experiments/mine/passes").write_text("check verify --brief\nalone bench --x\n")
     (checkout / "recorded/mine").mkdir(parents=True)
     program(checkout / "build/cpu/bin/verify", ends(1))
     done = make(checkout, "reproduce-mine", "RECORDED=recorded")

@@ -1,13 +1,15 @@
 """What users hand to `make`: nothing of it is shell text, and faults are one line."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from front_door import ECHO, HOSTILE, ROOT, make, own_environment, program, reproduce, run
+from front_door import ECHO, HOSTILE, ROOT, declare, make, own_environment, program, reproduce, run
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -51,16 +53,6 @@ def test_what_is_given_to_profile_reaches_it_as_it_is(checkout, value):
     assert not list(checkout.rglob("injected"))
 
 
-def test_make_hands_what_to_profile_on_as_data(checkout):
-    program(checkout / "scripts/profile", '#!/bin/sh\nprintf "<%s>\\n" "$EXPERIMENT" "$PROBLEM"\n')
-    value = "$(shell touch injected)$x"
-    given = [f"EXPERIMENT={value}", f"PROBLEM={value}", "PRESET=gpu"]
-    for target in ("profile", "profile-check"):
-        done = run(checkout, "make", target, *given)
-        assert (done.returncode, done.stdout) == (0, f"<{value}>\n" * 2)
-    assert not list(checkout.rglob("injected"))
-
-
 def test_profile_needs_to_know_what_and_a_gpu(checkout):
     for given in ({}, {"EXPERIMENT": "table2"}, {"KERNEL": "shared_lut"}):
         done = run(checkout, "scripts/profile", PEER="", **given)
@@ -74,6 +66,7 @@ def test_profile_needs_to_know_what_and_a_gpu(checkout):
 
 
 def test_peers_are_one_path_or_several(checkout):
+    declare(checkout, takes=["PEER"], check="verify --brief", one="bench")
     (checkout / "a peer's.so").touch()
     for given, taken in [
         ("a peer's.so", ["a peer's.so"]),
@@ -83,7 +76,7 @@ def test_peers_are_one_path_or_several(checkout):
     ]:
         wanted = "".join(f"<--peer>\n<{peer}>\n" for peer in taken)
         assert make(checkout, "verify", "FILE=x", f"PEER={given}").stdout == f"{wanted}<-->\n<x>\n"
-        assert f"{wanted}<--brief>\n" in reproduce(checkout, PEER=given).stdout
+        assert f"<--brief>\n{wanted}" in reproduce(checkout, PEER=given).stdout
 
 
 @pytest.mark.parametrize(
@@ -95,32 +88,21 @@ def test_peers_are_one_path_or_several(checkout):
     ],
 )
 def test_peers_are_selected_beside_named_kernels(checkout, given, pattern):
-    passes = checkout / "experiments/mine/passes"
-    passes.write_text("check verify --kernel streaming|x*{|peers} {peers}\n")
+    declare(checkout, also='kernels = ["streaming", "x*"]', takes=["PEER"], one="bench")
     (checkout / "x*").touch()  # nothing is taken for a file's name
     assert f"<--kernel>\n<{pattern}>\n" in reproduce(checkout, PEER=given).stdout
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, "1410"])
 def test_clocks_reach_what_measures_and_nothing_else(checkout, value):
-    (checkout / "experiments/mine/passes").write_text("check verify --brief\nalone bench --x\n")
-    for name in ("verify", "bench"):
-        program(checkout / f"build/cpu/bin/{name}", ECHO)
     assert make(checkout, "verify", "FILE=x", f"CLOCKS={value}").stdout == "<-->\n<x>\n"
     clocks = f"<--clocks>\n<{value}>\n"
-    wanted = f"<--brief>\n<--x>\n{clocks}<--experiment>\n<mine>\n<--pass>\n<alone>\n"
+    wanted = f"<--brief>\n<--x>\n{clocks}<--experiment>\n<mine>\n<--pass>\n<one>\n"
     assert reproduce(checkout, CLOCKS=value).stdout.startswith(wanted)
     done = reproduce(checkout, CLOCKS=value, DRY_RUN="1")
     assert done.stdout == f"check: verify --brief\n<--x>\n{clocks}<--dry-run>\n"
     done = run(checkout, "scripts/run", "bench", BIN="build/cpu/bin", PEER="", CLOCKS=value)
     assert done.stdout == clocks
-    assert not list(checkout.rglob("injected"))
-
-
-def test_make_hands_clocks_on_as_data(checkout):
-    program(checkout / "scripts/reproduce", '#!/bin/sh\nprintf "<%s>\\n" "$CLOCKS"\n')
-    for value in ["$(shell touch injected)$x", "1410", ""]:
-        assert make(checkout, "reproduce-mine", f"CLOCKS={value}").stdout == f"<{value}>\n"
     assert not list(checkout.rglob("injected"))
 
 
@@ -131,12 +113,33 @@ def test_metrics_and_chip_reach_the_programs_as_they_are(checkout, value):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"<--chip>\n<{value}>\n<--metrics>\n<{value}>\n"
     assert make(checkout, "metrics", "CHIP=GA100").stdout == "<--chip>\n<GA100>\n"
-    passes = checkout / "experiments/mine/passes"
-    passes.write_text("check verify --brief {metrics}\n")
+    declare(checkout, takes=["METRICS"], check="verify --brief", one="bench")
     done = reproduce(checkout, METRICS=value)
     assert f"<--brief>\n<--metrics>\n<{value}>\n" in done.stdout
     done = reproduce(checkout)
     assert "<--brief>\n" in done.stdout and "--metrics" not in done.stdout
+    assert not list(checkout.rglob("injected"))
+
+
+def test_one_kernel_is_tested_by_what_bears_its_name(checkout):
+    (checkout / "kernels/transpose").mkdir(parents=True)
+    (checkout / "kernels/transpose/mine.cu").touch()
+    (checkout / "build/gpu/bin").mkdir(parents=True)
+    program(checkout / "build/gpu/bin/bench", ECHO)
+    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
+    tools = checkout.parent / "tools"
+    tools.mkdir()
+    program(tools / "ctest", ECHO)
+    path = f"{tools}:{os.environ['PATH']}"
+    done = run(checkout, "make", "test", "PRESET=gpu", "KERNEL=mine", PATH=path)
+    first, *words = done.stdout.splitlines()
+    assert first == "build kernels_test transpose_kernels_test bench"
+    assert r"</mine$|KernelFiles\..*/transpose$>" in words
+    for kernel in (*HOSTILE, "*", "m*"):
+        done = run(checkout, "make", "test", "PRESET=gpu", f"KERNEL={kernel}", PATH=path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("test: there is no kernels/*/")
+    assert make(checkout, "test", "KERNEL=mine").stderr.startswith("test: of a kernel alone, ")
     assert not list(checkout.rglob("injected"))
 
 
@@ -154,14 +157,12 @@ def test_bench_with_metrics_reads_counters(checkout):
 
 
 def test_a_pass_may_be_read_off_the_code_by_python(checkout):
-    (checkout / "experiments/mine/passes").write_text(
-        "facts python -m sass facts\nalone bench --x\n"
-    )
-    program(checkout / "build/cpu/bin/bench", ECHO)
+    declare(checkout, facts="python -m sass facts", one="bench --x")
     done = reproduce(checkout, CLOCKS="1410")
     output = "<--output>\n<results/mine/facts.json>\n<--x>\n<--clocks>\n"
     assert done.stdout.startswith(f"<-m>\n<sass>\n<facts>\n{output}")
-    assert reproduce(checkout, "--programs").stdout == "bench\n"
+    programs = ["scripts/python", "-m", "experiments", "programs", "mine"]
+    assert run(checkout, *programs, MEASURE="gpu").stdout == "bench\n"
     done = reproduce(checkout, DRY_RUN="1")
     assert done.stdout.startswith("facts: python -m sass facts\n<--x>\n")
 
@@ -193,9 +194,7 @@ def test_claims_are_decided_by_the_folder_that_was_named(checkout):
 
 
 def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
-    (checkout / "experiments/mine/passes").write_text(
-        "check verify --brief {peers}\nalone bench {chosen}\n"
-    )
+    declare(checkout, takes=["PEER", "MODEL", "QUICK"], check="verify --brief", one="bench")
     (checkout / "recorded/mine").mkdir(parents=True)
     given = ["PEER=nowhere.so", "CLOCKS=nope", "MODEL=m", "QUICK=1", "RECORDED=recorded"]
     for dry in ([], ["DRY_RUN=1"]):
@@ -206,13 +205,44 @@ def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
     assert "Not used" not in make(checkout, "reproduce-mine", given[-1]).stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[pass", "is not TOML: "),
+        ("", "the file lacks 'pass' (see data/experiment.schema.json)"),
+        ('[pass.one]\nprogram = "x"\ntake = []\n', "pass.one has 'take', which it must not have"),
+        (
+            '[pass.one]\nprogram = "x"\ntakes = ["HOME"]\n',
+            "pass.one.takes[0] must be one of PEER, ",
+        ),
+        ('[pass.one]\nprogram = "../x"\n', "pass.one.program must match pattern "),
+        ('[pass.one]\nprogram = "x"\nmodule = "y"\n', "pass.one: needs a program or a module, and"),
+        ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two', which"),
+    ],
+)
+def test_an_experiment_that_is_none_is_one_line(checkout, text, said):
+    (checkout / "experiments/mine/experiment.toml").write_text(text)
+    done = reproduce(checkout)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"experiments/mine/experiment.toml: {said}" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_pass_that_is_like_another_says_what_differs(checkout):
+    also = 'kernels = ["a", "b"]\noptions = { x = 1, warm = true, shape = ["2x2", "3x3"] }'
+    declare(checkout, also=also, one="bench --first")
+    with (checkout / "experiments/mine/experiment.toml").open("a") as file:
+        file.write('[pass.two]\nlike = "one"\nall_but = ["c", "d"]\noptions.x = "2.5"\n')
+    one, two = reproduce(checkout).stdout.split("<--first>\n")[1:]
+    options = "<--x>\n<{}>\n<--warm>\n<--shape>\n<2x2>\n<--shape>\n<3x3>\n<--kernel>\n<{}>\n"
+    assert one.startswith(options.format("1", "a|b"))
+    assert two.startswith(options.format("2.5", "!c|d"))
+
+
 def test_a_check_is_announced_where_there_is_one(checkout):
     (checkout / "recorded/mine").mkdir(parents=True)
-    for passes, words in [
-        ("check verify\nalone bench\n", "The CPU check, and a"),
-        ("alone bench", "A"),
-    ]:
-        (checkout / "experiments/mine/passes").write_text(passes)
+    for check, words in [({"check": "verify"}, "The CPU check, and a"), ({}, "A")]:
+        declare(checkout, **check, one="bench")
         said = make(checkout, "reproduce-mine", "RECORDED=recorded").stdout.splitlines()[0]
         assert said.endswith(f". {words} recorded run:")
 
@@ -237,30 +267,42 @@ def test_wrong_usage_is_one_line(checkout):
         assert line in done.stderr.splitlines()[0]
 
 
-def test_a_second_make_waits_for_the_first(checkout):
-    program(
-        checkout / "build/cpu/bin/verify",
-        "#!/bin/sh\nmkdir busy || echo BESIDE EACH OTHER\nsleep 0.3\nrmdir busy\n",
-    )
-    command = ["make", "PRESET=cpu", "verify", "FILE=x"]
-    environment = own_environment()
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ({}, {}, "waiting for another make that writes to results\n"),
+        ({}, {"RESULTS": "other"}, ""),
+        ({"PRESET": "gpu"}, {"RESULTS": "other"}, ""),  # which measures nothing
+        (
+            {"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3,1"},
+            {"PRESET": "gpu", "RESULTS": "other", "CUDA_VISIBLE_DEVICES": "3"},
+            "waiting for another measurement on GPU 3\n",
+        ),
+        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3"}, {"PRESET": "gpu", "RESULTS": "other"}, ""),
+    ],
+)
+def test_makes_run_beside_each_other_unless_they_share_results_or_a_gpu(
+    checkout, first, second, said
+):
+    """Each ends when the other has begun, or after a moment if it has to wait for that."""
+    (checkout / "build/gpu/bin").mkdir(parents=True)
+    text = "#!/bin/sh\ntouch begun$$\nfor i in $(seq 30); do\n"
+    text += "[ $(ls -d begun* | wc -l) = 1 ] || exit 0\nsleep 0.1\ndone\nrm begun$$\n"
+    for preset in ("cpu", "gpu"):
+        program(checkout / f"build/{preset}/bin/verify", text)
+    environment = own_environment() | {"XDG_RUNTIME_DIR": str(checkout.parent)}
     started = []
-    for _ in range(3):
-        started.append(
-            subprocess.Popen(
-                command,
-                cwd=checkout,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        time.sleep(0.05)
+    for given in (first, second):
+        words = [f"{name}={value}" for name, value in ({"PRESET": "cpu"} | given).items()]
+        command = ["make", "verify", "FILE=x", *words]
+        pipes = {"stdout": -1, "stderr": -1, "text": True}
+        started.append(subprocess.Popen(command, cwd=checkout, env=environment, **pipes))
+        while not list(checkout.glob("begun*")):
+            time.sleep(0.01)
     ends = [process.communicate() for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert "".join(out for out, _ in ends) == ""
-    assert "waiting for another make in this folder\n" in "".join(err for _, err in ends)
+    assert [process.returncode for process in started] == [0, 0]
+    assert ("".join(out for out, _ in ends), "".join(err for _, err in ends)) == ("", said)
+    assert bool(list(checkout.glob("begun*"))) is not bool(said)  # whether one saw the other
 
 
 def test_nothing_is_removed_between_the_steps_of_another_make(checkout):
@@ -288,6 +330,22 @@ def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     while status.exists() and "(zombie)" not in status.read_text():
         assert time.monotonic() < ended, "the program runs on"
         time.sleep(0.01)
+
+
+def test_a_ctrl_c_waits_for_the_program_and_says_nothing(checkout):
+    """Which has clocks to give back."""
+    text = "#!/bin/sh\ntrap 'sleep 0.2; echo gave back; exit 130' INT\ntouch started\n"
+    text += "while :; do sleep 0.05; done\n"
+    program(checkout / "build/cpu/bin/verify", text)
+    command = ["scripts/python", "-m", "experiments", "reproduce", "mine"]
+    environment = own_environment() | {"BIN": "build/cpu/bin", "RESULTS": "results"}
+    pipes = {"stdout": -1, "stderr": -1, "text": True, "start_new_session": True}
+    running = subprocess.Popen(command, cwd=checkout, env=environment, **pipes)
+    while not (checkout / "started").exists():
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=20)
+    assert (running.returncode, out.splitlines()[1:], err) == (130, ["gave back"], "")
 
 
 def test_cdpath_leads_no_command_into_another_folder(checkout, tmp_path):
@@ -339,16 +397,20 @@ def test_a_folder_whose_name_begins_with_a_hyphen_is_no_option(checkout):
         (["scripts/render", "--recorded"], {"RECORDED": "a\x1b[31mb", "RESULTS": "x"}),
         (["scripts/build"], {"ARCH": "a\x1b[31mb", "PRESET": "gpu"}),
         (["scripts/peer"], {"VERSION": "a\x1b[31mb"}),
-        (["scripts/reproduce", "mine"], {"RECORDED": "a\x1b[31mb", "RESULTS": "x", "MEASURE": ""}),
+        (
+            ["scripts/python", "-m", "experiments", "reproduce", "mine"],
+            {"RECORDED": "a\x1b[31mb", "RESULTS": "x", "MEASURE": ""},
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_a_terminal_is_told_nothing_by_what_is_given(checkout, script, given):
     shutil.copy(ROOT / "scripts/build", checkout / "scripts")
-    (checkout / "experiments/mine/passes").write_text("alone bench\n")
+    declare(checkout, one="bench")
     done = run(checkout, *script, BIN="build/cpu/bin", PEER="", NO_GPU_WHY="why", **given)
     assert done.returncode == 2
-    assert r"a\E[31mb" in done.stderr and done.stderr.rstrip("\n").isprintable()
+    assert r"a\E[31mb" in done.stderr or r"a\x1b[31mb" in done.stderr
+    assert done.stderr.rstrip("\n").isprintable()
 
 
 def test_a_folder_that_cannot_be_written_is_said(checkout):

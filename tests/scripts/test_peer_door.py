@@ -92,7 +92,7 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
     assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
 
 
-@pytest.mark.parametrize("version", ["", "newest", "0.47", "1.2.3.4", "../x", "$(touch injected)"])
+@pytest.mark.parametrize("version", ["", "0.47", "1.2.3.4", "$(touch injected)"])
 def test_a_version_is_numbers_or_refused(door, version):
     done = fetch(door, version)
     if version == "0.47":  # PyPI says whether it is one

@@ -119,7 +119,33 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout):
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
 
 
-@pytest.mark.parametrize("arch", ["abc", "0", "9.0", "90,80", "sm_x", "90;;x", "$(id)"])
+def test_what_runs_is_not_built_anew(checkout):
+    """`make` beside one that measures: at once where nothing is to be built, else behind it."""
+    shutil.copy(ROOT / "scripts/build", checkout / "scripts/build")
+    for file in ("CMakeLists.txt", "CMakePresets.json", "kernels/nf4/a.cu", "kernels/nf4/a.py"):
+        (checkout / file).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / file).touch()
+    tools = checkout.parent / "tools"
+    tools.mkdir()
+    program(tools / "cmake", '#!/bin/sh\necho "$1" >>calls\n')
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "PRESET": "cpu"}
+    assert run(checkout, "scripts/build", "one", **environment).returncode == 0
+    assert (checkout / "calls").read_text().split() == ["--preset", "--build"]
+    measuring = ["flock", "--shared", "build/cpu", "scripts/build"]
+    later = time.time() + 2  # so that the file system's clock tells it apart
+    cases = (("", "one", 0), ("", "two", 124), ("a.py", "one", 0), ("a.cu", "one", 124))
+    for changed, target, status in cases:
+        if changed:
+            os.utime(checkout / "kernels/nf4" / changed, (later, later))
+        done = run(checkout, "timeout", "3", *measuring, target, **environment)
+        said = "waiting until nothing runs what was built: there is something to build anew\n"
+        assert (done.returncode, done.stderr) == (status, said * bool(status))
+    assert len((checkout / "calls").read_text().split()) == 2
+    other = run(checkout, "timeout", "60", *measuring, "one", **environment | {"PRESET": "sass"})
+    assert other.returncode == 0, "a pass that reads code off the compiler builds what it needs"
+
+
+@pytest.mark.parametrize("arch", ["9.0", "90,80", "90;;x", "$(id)"])
 def test_an_arch_that_is_none_is_one_line(checkout, arch):
     shutil.copy(ROOT / "scripts/build", checkout / "scripts/build")
     done = run(checkout, "scripts/build", "all", PRESET="gpu", ARCH=arch, HAS_GPU="yes")

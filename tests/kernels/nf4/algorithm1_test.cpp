@@ -1,6 +1,6 @@
 // Compares the output that the deviating kernel declares with the reference, given scales arranged
 // as the paper's Algorithm 1 reads them.
-#include "experiments/nf4/workload.hpp"
+#include "harness/nf4/workload.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {

@@ -1,7 +1,7 @@
 // No timed launch allocates: a library's user keeps what a launch needs besides its problem.
 #include <vector>
 
-#include "experiments/nf4/workload.hpp"
+#include "harness/nf4/workload.hpp"
 #include "profiling/cuda_check.hpp"
 #include "tests/kernels/nf4/on_gpu.hpp"
 

@@ -1,5 +1,5 @@
 // The digest of every kernel's code, as rows have it.
-#include "experiments/harness/code.hpp"
+#include "harness/code.hpp"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
 // NF4 kernels of other languages: what NF4 adds to their description, their rows, and their
 // outputs.
-#include "experiments/nf4/compiled_kernels.hpp"
+#include "harness/nf4/compiled_kernels.hpp"
 
-#include "experiments/harness/compiled_kernels.hpp"
+#include "harness/compiled_kernels.hpp"
 #include "tests/compiled_files.hpp"
 #include "tests/kernels/nf4/on_gpu.hpp"
 

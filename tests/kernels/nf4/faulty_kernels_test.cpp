@@ -12,9 +12,9 @@ class OnGpuFaultyKernels : public OnGpuTest {
     if (!IsSkipped()) proof_ = std::make_unique<Proof>();
   }
 
-  Verification verify(const std::string& kernel, const Tensor& tensor, int slots = 1) const {
+  Verification verify(const std::string& kernel, const Tensor& tensor, int buffer_sets = 1) const {
     const auto all = registered_kernels();
-    return proof_->verify(*std::ranges::find(all, kernel, &VariantInfo::name), tensor, slots);
+    return proof_->verify(*std::ranges::find(all, kernel, &VariantInfo::name), tensor, buffer_sets);
   }
 
   std::unique_ptr<Proof> proof_;
@@ -136,13 +136,13 @@ TEST_F(OnGpuFaultyKernels, AnUnsupportedProblemIsNotRunAndSaysWhy) {
 }
 
 /// In a separate process, because a kernel that traps destroys the CUDA context.
-TEST_F(OnGpuFaultyKernels, AKernelThatTrapsFallsWithTheReason) {
+TEST_F(OnGpuFaultyKernels, AKernelThatTrapsCrashesWithTheReason) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto verify_trap = [this] {
     try {
       verify("test_trap", make_row(1000));
-    } catch (const Fallen& fallen) {
-      std::fprintf(stderr, "%s\n", fallen.what());
+    } catch (const KernelCrashed& crashed) {
+      std::fprintf(stderr, "%s\n", crashed.what());
       std::_Exit(3);
     }
   };

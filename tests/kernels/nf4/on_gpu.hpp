@@ -1,7 +1,7 @@
 // How the GPU tests run an NF4 kernel on a tensor.
 #pragma once
 
-#include "experiments/nf4/workload.hpp"
+#include "harness/nf4/workload.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/kernels/on_gpu.hpp"
 
@@ -11,10 +11,10 @@ namespace reprolab::nf4 {
 class Proof : public reprolab::Proof {
  public:
   using reprolab::Proof::verify;
-  Verification verify(const VariantInfo& kernel, const Tensor& tensor, int slots = 1) const {
-    const std::vector<Tensor> tensors(static_cast<std::size_t>(std::min(slots, distinct_matrices)),
-                                      tensor);
-    return verify(kernel, Nf4Workload(facts_of(tensor), tensors, slots));
+  Verification verify(const VariantInfo& kernel, const Tensor& tensor, int buffer_sets = 1) const {
+    const std::vector<Tensor> tensors(
+        static_cast<std::size_t>(std::min(buffer_sets, distinct_matrices)), tensor);
+    return verify(kernel, Nf4Workload(facts_of(tensor), tensors, buffer_sets));
   }
 
   /// Fails the test unless `kernel`'s outcome on `tensor` is the one that its contract promises.

@@ -1,8 +1,8 @@
 // How a peer is named, and the message for a user who names one wrongly.
 #include "common/printable.hpp"
-#include "experiments/harness/errors.hpp"
-#include "experiments/nf4/options.hpp"
-#include "experiments/nf4/workload.hpp"
+#include "harness/errors.hpp"
+#include "harness/nf4/options.hpp"
+#include "harness/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/message_of.hpp"

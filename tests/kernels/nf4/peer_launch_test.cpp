@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "experiments/nf4/workload.hpp"
+#include "harness/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "profiling/cuda_check.hpp"
 #include "profiling/graph.hpp"

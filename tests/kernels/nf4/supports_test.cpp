@@ -1,7 +1,7 @@
 // What each kernel refuses, and its message.
 #include <cmath>
 
-#include "experiments/nf4/workload.hpp"
+#include "harness/nf4/workload.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {

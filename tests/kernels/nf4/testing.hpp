@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/harness/workload.hpp"
-#include "experiments/nf4/device_tensor.hpp"
-#include "experiments/nf4/tensor.hpp"
-#include "experiments/nf4/workload.hpp"
+#include "harness/nf4/device_tensor.hpp"
+#include "harness/nf4/tensor.hpp"
+#include "harness/nf4/workload.hpp"
+#include "harness/workload.hpp"
 #include "kernels/nf4/problem.hpp"
 #include "tests/kernels/testing.hpp"
 

@@ -1,8 +1,8 @@
 // Transpose kernels of other languages: what the transpose adds to their description, their rows,
 // and their outputs.
-#include "experiments/transpose/compiled_kernels.hpp"
+#include "harness/transpose/compiled_kernels.hpp"
 
-#include "experiments/harness/compiled_kernels.hpp"
+#include "harness/compiled_kernels.hpp"
 #include "tests/compiled_files.hpp"
 #include "tests/kernels/transpose/on_gpu.hpp"
 
@@ -10,18 +10,18 @@ namespace reprolab::transpose {
 namespace {
 
 const Json sound =
-    toy_manifest("transpose", {"fp32"}, {{"swizzle_bytes", 128}, {"twin", "tma_batched"}});
+    toy_manifest("transpose", {"fp32"}, {{"swizzle_bytes", 128}, {"counterpart", "tma_batched"}});
 
 PtxKernel read_one(const std::string& manifest) {
   return CompiledFiles().add("sm_90/toy.json", manifest).read(read_compiled_kernels).at(0);
 }
 
-TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsTwin) {
+TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsCounterpart) {
   const PtxKernel kernel = read_one(sound.dump());
   EXPECT_EQ(kernel.name, "toy");
   EXPECT_EQ(kernel.threads, 128u);
   EXPECT_EQ(kernel.swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
-  EXPECT_EQ(kernel.twin, "tma_batched");
+  EXPECT_EQ(kernel.counterpart, "tma_batched");
   EXPECT_EQ(kernel.variants.at(90).at("fp32").entry, "toy_entry");
   EXPECT_EQ(read_one(with(sound, "/swizzle_bytes", 0)).swizzle, CU_TENSOR_MAP_SWIZZLE_NONE);
 }
@@ -35,40 +35,40 @@ TEST(CompiledTransposes, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
   };
   says("/swizzle_bytes", 64, "swizzle_bytes: expected 0 or 128");
   says("/swizzle_bytes", 256, "swizzle_bytes: expected a whole number from 0 to 128");
-  says("/twin", "nobody", "twin: there is no kernel 'nobody'");
-  says("/twin", 1, "twin: expected a text");
+  says("/counterpart", "nobody", "counterpart: there is no kernel 'nobody'");
+  says("/counterpart", 1, "counterpart: expected a text");
 }
 
-TEST(CompiledTransposes, ARowPromisesWhatItsTwinDoes) {
+TEST(CompiledTransposes, ARowPromisesWhatItsCounterpartDoes) {
   PtxKernel toy = read_one(sound.dump());
   toy.name = "toy_exact";
   add_ptx_kernel(toy);
   EXPECT_TRUE(is_bit_exact(kernel_named<Problem>("toy_exact")));
 
-  toy.name = "toy_deviating", toy.twin = "tma_batched_as_published";
+  toy.name = "toy_deviating", toy.counterpart = "tma_batched_as_published";
   add_ptx_kernel(toy);
   const auto& row = kernel_named<Problem>("toy_deviating");
-  const auto& twin = kernel_named<Problem>("tma_batched_as_published");
+  const auto& counterpart = kernel_named<Problem>("tma_batched_as_published");
   EXPECT_FALSE(is_bit_exact(row));
-  EXPECT_EQ(promise_of(row.contract).text, promise_of(twin.contract).text);
+  EXPECT_EQ(promise_of(row.contract).text, promise_of(counterpart.contract).text);
   EXPECT_EQ(declared_deviation<Problem>(row.name).expected_output,
-            declared_deviation<Problem>(twin.name).expected_output);
+            declared_deviation<Problem>(counterpart.name).expected_output);
   EXPECT_EQ(row.origin.kind, Origin::Kind::compiler);
   EXPECT_EQ(row.origin.maker, "Mojo (max-core 1.2.3)");
   EXPECT_EQ(row.source_file, "toy.mojo");
 }
 
-TEST(CompiledTransposes, ARowRefusesWhatItsTwinDoesAndAGpuThatItIsNotCompiledFor) {
+TEST(CompiledTransposes, ARowRefusesWhatItsCounterpartDoesAndAGpuThatItIsNotCompiledFor) {
   PtxKernel toy = read_one(sound.dump());
   toy.name = "toy_for_no_gpu";
   toy.variants = {{10, toy.variants.at(90)}};  // no GPU has capability 1.0
   add_ptx_kernel(toy);
   const auto& row = kernel_named<Problem>("toy_for_no_gpu");
-  const auto& twin = kernel_named<Problem>("tma_batched");
+  const auto& counterpart = kernel_named<Problem>("tma_batched");
   const Problem aligned{.rows = 64, .columns = 96, .in_stride = 100, .out_stride = 68};
   for (Problem problem : {aligned, Problem{.rows = 63, .columns = 96, .in_stride = 96},
                           Problem{.in_stride = std::int64_t{1} << 38}}) {
-    if (const Support support = twin.supports(problem); !support.ok) {
+    if (const Support support = counterpart.supports(problem); !support.ok) {
       EXPECT_EQ(row.supports(problem).reason, support.reason);
     } else {
       EXPECT_TRUE(matches(row.supports(problem).reason,

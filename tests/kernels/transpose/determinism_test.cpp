@@ -10,13 +10,14 @@ TEST_P(OnGpuTransposeDeterminism, TenLaunchesAreEqualBitForBit) {
   const Proof proof;
   for (const MatrixSpec& spec : {MatrixSpec{.rows = 1000, .columns = 1004},
                                  MatrixSpec{.rows = 3000, .columns = 2052, .padding = 4}}) {
-    const TransposeWorkload workload(spec, 1, 3);  // slots 0 and 2 hold the same matrix
+    const TransposeWorkload workload(spec, 1, 3);  // buffer sets 0 and 2 hold the same matrix
     const auto& facts = workload.facts();
-    const auto run = [&](int slot) {
-      profiling::check(
-          cudaMemsetAsync(workload.output(slot), poison_byte, facts.output_bytes(), proof.stream()),
-          "poisoning an output");
-      profiling::check(workload.launch(GetParam().name, slot, proof.stream()), GetParam().name);
+    const auto run = [&](int buffer_set) {
+      profiling::check(cudaMemsetAsync(workload.output(buffer_set), poison_byte,
+                                       facts.output_bytes(), proof.stream()),
+                       "poisoning an output");
+      profiling::check(workload.launch(GetParam().name, buffer_set, proof.stream()),
+                       GetParam().name);
     };
     ASSERT_TRUE(workload.supports(GetParam().name).ok);
     run(0);

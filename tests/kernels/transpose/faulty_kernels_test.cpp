@@ -1,6 +1,6 @@
 // Checks that a wrong transpose is caught, by the harness and by the place check, and gets no time,
 // and that a sound one is not.
-#include "experiments/harness/measure.hpp"
+#include "harness/measure.hpp"
 #include "tests/kernels/transpose/on_gpu.hpp"
 #include "tests/text.hpp"
 

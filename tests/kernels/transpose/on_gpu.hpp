@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/transpose/compiled_kernels.hpp"
-#include "experiments/transpose/workload.hpp"
+#include "harness/transpose/compiled_kernels.hpp"
+#include "harness/transpose/workload.hpp"
 #include "tests/kernels/on_gpu.hpp"
 #include "tests/kernels/transpose/place_check.hpp"
 
@@ -66,7 +66,7 @@ class ManyMatrices {
     check_.check(matrix);
     pending_.push_back(matrix);
     ++count_;
-    if (pending_.size() == PlaceCheck::most_checks) read();
+    if (pending_.size() == PlaceCheck::max_checks) read();
   }
 
   /// Fails the test if an output is no transpose, if a gap or guard was changed, or if an input was

@@ -9,11 +9,11 @@ namespace reprolab::transpose {
 namespace {
 
 constexpr int threads = 256;
-constexpr std::int64_t most_blocks = 8192;
+constexpr std::int64_t max_blocks = 8192;
 
 unsigned blocks_for(std::int64_t words) {
   const std::int64_t blocks = (words + threads - 1) / threads;
-  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+  return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
 __device__ std::int64_t first_of_thread() {
@@ -52,18 +52,17 @@ PlaceCheck::PlaceCheck(Words words, std::int64_t input_words, std::int64_t outpu
       stream_(stream),
       input_(bytes_of(input_words_)),
       output_(bytes_of(output_words + room + 2 * guard)),
-      counted_(most_checks * sizeof(Counted)) {
+      counted_(max_checks * sizeof(Counted)) {
   fill<<<blocks_for(input_words_), threads, 0, stream_>>>(input_.as<std::uint32_t>(), input_words_,
                                                           words_);
   profiling::check(cudaGetLastError(), "filling an input");
   profiling::check(cudaMemsetAsync(counted_.data(), 0, counted_.bytes(), stream_),
                    "clearing counts");
-  prove();
+  self_test();
 }
 
 std::uint64_t PlaceCheck::bytes(std::int64_t input_words, std::int64_t output_words) {
-  return bytes_of(input_words + output_words + 2 * room + 2 * guard) +
-         most_checks * sizeof(Counted);
+  return bytes_of(input_words + output_words + 2 * room + 2 * guard) + max_checks * sizeof(Counted);
 }
 
 Problem PlaceCheck::problem(const Placement& matrix) const {
@@ -92,7 +91,7 @@ void PlaceCheck::poison(const Placement& matrix) {
 }
 
 void PlaceCheck::check(const Placement& matrix) {
-  if (ends_.size() == most_checks) throw std::logic_error("more checks than are counted");
+  if (ends_.size() == max_checks) throw std::logic_error("more checks than are counted");
   Counted* const counted = counted_.as<Counted>() + ends_.size();
   const std::int64_t end = matrix.output_words() + guard;
   compare<<<blocks_for(end + guard), threads, 0, stream_>>>(
@@ -135,7 +134,7 @@ std::int64_t PlaceCheck::changed_input_words() const {
   return static_cast<std::int64_t>(counted.words);
 }
 
-void PlaceCheck::prove() {
+void PlaceCheck::self_test() {
   constexpr Placement matrix = {
       .rows = 7, .columns = 5, .in_stride = 6, .out_stride = 9, .in_offset = 3, .out_offset = 1};
   const std::int64_t words = matrix.output_words();

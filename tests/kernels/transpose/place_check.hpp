@@ -10,7 +10,7 @@
 
 #include "kernels/transpose/problem.hpp"
 #include "profiling/cuda_check.hpp"
-#include "reference/transpose.hpp"
+#include "reference/transpose/transpose.hpp"
 
 namespace reprolab::transpose {
 
@@ -73,7 +73,7 @@ class PlaceCheck {
  public:
   /// Words before and after each output that are checked too: farther than a block reaches.
   static constexpr std::int64_t guard = 1 << 15;
-  static constexpr int most_checks = 1024;  ///< Most checks between two calls of found().
+  static constexpr int max_checks = 1024;  ///< Most checks between two calls of found().
 
   /// For inputs and outputs of up to these numbers of words. Tests itself on a transpose made on
   /// the host, with a flipped bit, two elements swapped, one not written, a gap and both guards
@@ -101,7 +101,7 @@ class PlaceCheck {
   };
 
   std::uint32_t* output(const Placement& matrix) const;
-  void prove();
+  void self_test();
 
   Words words_;
   std::int64_t input_words_;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/transpose/workload.hpp"
+#include "harness/transpose/workload.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/text.hpp"
 

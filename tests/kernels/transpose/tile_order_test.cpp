@@ -68,8 +68,8 @@ void expect_down_columns() {
     std::vector<Place> expected;
     for (std::uint32_t first = 0; first < spacing; ++first) {
       for (std::uint32_t row = 0; row < extent.rows; ++row) {
-        for (std::uint32_t turn = 0; turn < at_once; ++turn) {
-          expected.emplace_back(row, first + turn * spacing);
+        for (std::uint32_t watchdog = 0; watchdog < at_once; ++watchdog) {
+          expected.emplace_back(row, first + watchdog * spacing);
         }
       }
     }

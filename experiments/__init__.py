@@ -1,0 +1,1 @@
+"""What is claimed, and what is run to decide it: a folder for each experiment."""

@@ -1,0 +1,201 @@
+"""`python -m experiments reproduce NAME`: runs an experiment's checks and passes, then makes tables
+and figures; or, where nothing can be measured, the checks, then those of a recorded run.
+
+`make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
+RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
+says why; the rest is the user's.
+
+Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
+measured; else that of the program that could not run.
+"""
+
+import argparse
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments import declared
+from experiments.declared import Experiment, Step
+from records.command_line import Parser, run
+from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
+from records.printable import printable
+
+FLAGS = ("QUICK", "DRY_RUN")
+FOR_MEASURING = "PEER METRICS CLOCKS MODEL BATCHES KERNELS TOKENS PROMPTS GPUS QUICK".split()
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(prog="python -m experiments", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    for function in (reproduce, programs):
+        p = commands.add_parser(function.__name__)
+        p.add_argument("name", help="the experiment")
+        p.add_argument("peers", nargs=argparse.REMAINDER, help="--peer FILE each")
+        p.set_defaults(run=function)
+    return top
+
+
+def given(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def steps(experiment: Experiment) -> list[Step]:
+    """Those that this machine can run."""
+    measured = experiment.passes.values() if given("MEASURE") else ()
+    return [*experiment.checks, *measured]
+
+
+def programs(args: argparse.Namespace) -> int:
+    """What has to be built."""
+    found = steps(declared.experiment(args.name))
+    if given("MEASURE") or not given("DRY_RUN"):
+        print(*sorted({step.program for step in found} - {""}))
+    return 0
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    experiment = declared.experiment(args.name)
+    if not given("MEASURE"):
+        return show_recorded(experiment)
+    if given("DRY_RUN"):
+        return plan(experiment, args.peers)
+    own = f"{given('RESULTS')}/{args.name}"
+    worst, ended = measure(experiment, own, args.peers)
+    return ended or render(args.name, own, own) or worst
+
+
+def show_recorded(experiment: Experiment) -> int:
+    """What was given for measuring is not used."""
+    why, name = given("NO_GPU_WHY"), experiment.name
+    recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
+    unused = " ".join(variable for variable in FOR_MEASURING if given(variable))
+    unused = f" Not used: {unused}." * bool(unused)
+    missing = f"{why}, and there is no recorded run of it in {quoted(given('RECORDED'))} yet"
+    is_there = Path(recorded).exists()
+    if given("DRY_RUN"):
+        print(
+            f"Nothing can be measured: {why}.{unused} Instead (half a minute on 2 cores, 3 minutes "
+            "the first time, 1 GB of memory):"
+        )
+        status = plan(experiment, ())
+        action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
+        print(action if is_there else f"show nothing: {missing}")
+        return status
+    if experiment.checks or is_there:
+        what = "The CPU check, and a" if experiment.checks else "A"
+        print(f"Nothing is measured here: {why}.{unused} {what} recorded run:", flush=True)
+    worst, ended = measure(experiment, shown, ())
+    if ended or worst:
+        return ended or worst
+    if not is_there:
+        print(f"reproduce-{name}: {missing}", file=sys.stderr)
+        return USAGE
+    return render(name, recorded, shown, "--recorded")
+
+
+def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> tuple[int, int]:
+    """The worst status of what ran, and that of what could not, after which nothing did.
+
+    A wrong output (status 1) has its row and no time, and so has one that was not measured (3):
+    what comes after it still runs. An older result stays until a new one is complete, and is not
+    taken for one: a program that wrote none has failed, such as Python with a traceback, whose
+    status is 1, too.
+    """
+    worst = 0
+    for step in steps(experiment):
+        command, file = words(step, peers), f"{own}/{step.name}.json"
+        if step.name and step.program:
+            command += ["--experiment", experiment.name, "--pass", step.name]
+        command += ["--output", file] * bool(step.name)
+        older = inode(file)
+        status = status_of(command)
+        if status not in (0, WRONG_OUTPUT, NOT_MEASURED):
+            return worst, status
+        if status and step.name and inode(file) == older:
+            said = f"{step.name}: failed without a result (exit status {status})"
+            print(said, file=sys.stderr, flush=True)
+            return worst, NOT_MEASURED
+        if status == NOT_MEASURED and not step.name:
+            return worst, status
+        worst = worst if worst == WRONG_OUTPUT else status or worst
+    return worst, 0
+
+
+def plan(experiment: Experiment, peers: Sequence[str]) -> int:
+    """In the words of the programs that have a dry run."""
+    for step in steps(experiment):
+        command, status = words(step, peers), 0
+        if step.module and "DRY_RUN" in step.takes:
+            status = status_of(command)
+        elif step.module or not step.name:
+            shown = [step.program or "python", *command[1:]]
+            print(f"{step.name or 'check'}: {shlex.join(shown)}")
+        else:
+            status = status_of([*command, "--dry-run"])
+        if status:
+            return status
+    return 0
+
+
+def words(step: Step, peers: Sequence[str]) -> list[str]:
+    """The step's command, with what the user gave; nothing of that is shell text."""
+    command = [f"{given('BIN')}/{step.program}"]
+    if step.module:
+        command = ["scripts/python", "-m", step.module]
+    command += step.arguments
+    if step.kernels or step.all_but:
+        names = [*step.kernels, *names_of(peers if "PEER" in step.takes else ())]
+        pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
+        command += ["--kernel", pattern]
+    clocks = ["CLOCKS"] * bool(step.name and step.program)
+    for name in [*step.takes, *clocks]:
+        option = f"--{name.lower().replace('_', '-')}"
+        if name == "PEER":
+            command += peers
+        elif value := given("MEASURE") and given(name):
+            command += [option] + [value] * (name not in FLAGS)
+    return command
+
+
+def names_of(peers: Sequence[str]) -> list[str]:
+    """What the programs call them: a library that is given no name has one of its version."""
+    heads = [peer.partition("/")[0] for peer in peers[1::2]]
+    return [head.partition("=")[0] if "=" in head else "bitsandbytes*" for head in heads]
+
+
+def render(name: str, results: str, output: str, *options: str) -> int:
+    """Tables and figures are never wrong outputs."""
+    command = ["scripts/python", "-m", "plots", "render", name, "--results", results]
+    command += ["--output", output, *options, *["--verbose"] * bool(given("VERBOSE"))]
+    status = status_of(command)
+    return NOT_MEASURED if status == WRONG_OUTPUT else status
+
+
+def status_of(command: Sequence[str]) -> int:
+    """As a shell has it. The program ends with this process, which alone is sent make's SIGTERM."""
+    sys.stdout.flush()
+    with_me = ["setpriv", "--pdeathsig", "TERM", "--", *command]
+    status = subprocess.Popen(with_me, stdin=subprocess.DEVNULL).wait()
+    if interrupted:
+        os._exit(128 + signal.SIGINT)
+    return status if status >= 0 else 128 - status
+
+
+def inode(file: str) -> int | None:
+    return Path(file).stat().st_ino if Path(file).exists() else None
+
+
+def quoted(path: str) -> str:
+    return shlex.quote(printable(path))
+
+
+if __name__ == "__main__":
+    # A Ctrl-C ends the program that runs, which may have clocks to give back first, and then us.
+    interrupted: list[int] = []
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
+    raise SystemExit(run(parser()))

@@ -1,0 +1,92 @@
+"""What experiments/<name>/experiment.toml says, by the fields of data/experiment.schema.json."""
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from records.errors import InputError
+from records.json_files import ROOT, Schema, all_printable, read_text
+
+FOLDER = ROOT / "experiments"
+FILE = "experiment.toml"
+SCHEMA = Schema("experiment.schema.json")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass, or (without a name) a check on the CPU."""
+
+    name: str
+    program: str  # of the build; '' where a Python module is run
+    module: str
+    arguments: tuple[str, ...]  # with the options
+    kernels: tuple[str, ...]
+    all_but: tuple[str, ...]
+    takes: tuple[str, ...]
+    families: tuple[str, ...]  # that its problems must be of; empty: any
+    warm: bool  # whether its rows are; those of all others are cold
+    compiled: bool
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    checks: tuple[Step, ...]
+    passes: dict[str, Step]
+
+
+def names() -> list[str]:
+    """A folder with such a file is an experiment."""
+    return sorted(file.parent.name for file in FOLDER.glob(f"*/{FILE}"))
+
+
+def experiment(name: str) -> Experiment:
+    file = FOLDER / name / FILE
+    if name not in names():
+        raise InputError(f"there is no experiment '{name}'; there are {', '.join(names())}")
+    try:
+        root = all_printable(tomllib.loads(read_text(file)))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file}: is not TOML: {error}") from None
+    SCHEMA.check(file, root)
+    passes: dict[str, dict[str, Any]] = {}
+    for pass_name, said in root["pass"].items():
+        where = f"{file}: pass.{pass_name}"
+        if (like := said.get("like")) and like not in passes:
+            raise InputError(f"{where}: is like '{like}', which is no pass above it")
+        passes[pass_name] = found = merged(passes[like], said) if like else said
+        if ("program" in found) == ("module" in found):
+            raise InputError(f"{where}: needs a program or a module, and not both")
+    checks = (step("", found) for found in root.get("check", []))
+    return Experiment(name, tuple(checks), {n: step(n, found) for n, found in passes.items()})
+
+
+def merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """`said` first; of two that exclude each other, the one that it says."""
+    for one, other in (("kernels", "all_but"), ("program", "module")):
+        if one in said or other in said:
+            base = {k: v for k, v in base.items() if k not in (one, other)}
+    return base | said | {"options": base.get("options", {}) | said.get("options", {})}
+
+
+def step(name: str, said: dict[str, Any]) -> Step:
+    options = said.get("options", {})
+    lists = {f: tuple(said.get(f, ())) for f in ("kernels", "all_but", "takes", "families")}
+    return Step(
+        name=name,
+        program=said.get("program", ""),
+        module=said.get("module", ""),
+        arguments=(*said.get("arguments", ()), *words(options)),
+        warm=bool(options.get("warm")),
+        compiled=said.get("compiled", False),
+        **lists,
+    )
+
+
+def words(options: dict[str, Any]) -> list[str]:
+    """As a command line has them."""
+    found = []
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            found += [f"--{name}"] + [str(one)] * (one is not True)
+    return found

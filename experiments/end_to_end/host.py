@@ -1,0 +1,80 @@
+"""Whether the host is steady while it is timed.
+
+An eager generation waits for the host in every step, and a machine that others use is slow in
+spells: for seconds, by up to 1.7 times. A generation in such a spell says nothing of a kernel. The
+spell is known by what does not depend on the kernel: a fixed piece of work right before and behind
+the generation, and how often the system took the CPU away meanwhile.
+"""
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+WORDS = 20_000  # of the fixed work, about 5 ms
+TRIES = 3  # of which the fastest counts: a single interrupt is no spell
+SLOWER = 1.1  # than the fastest that this process ever did: a spell
+SWITCHES_PER_S = 20  # the thread's CPU was taken away: another process runs on it
+PAUSE_S = 0.2
+
+
+def fixed_work_s() -> float:
+    """Allocations, look-ups and calls, as Python launches kernels."""
+    started = time.perf_counter()
+    sum(len(word) for word in sorted({str(i): i for i in range(WORDS)}))
+    return time.perf_counter() - started
+
+
+def preemptions() -> int:
+    """How often the system took the CPU from this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+@dataclass
+class Disturbed:
+    """Samples of a row in a slow spell: taken again, or kept since no more could be."""
+
+    repeated: int = 0
+    kept: int = 0
+
+
+class Host:
+    """`repeats`, `wait_s`: how many samples may still be taken again, and how long may still be
+    waited for a steady host.
+    """
+
+    def __init__(self) -> None:
+        self.fastest = min(fixed_work_s() for _ in range(10 * TRIES))
+        self.repeats, self.wait_s = 0, 0.0
+
+    def allow(self, repeats: int, wait_s: float) -> None:
+        self.repeats, self.wait_s = repeats, wait_s
+
+    def is_slow(self) -> bool:
+        found = min(fixed_work_s() for _ in range(TRIES))
+        self.fastest = min(self.fastest, found)
+        return found > SLOWER * self.fastest
+
+    def wait(self) -> None:
+        """Until the host is steady, or no more may be waited."""
+        while self.wait_s > 0 and self.is_slow():
+            time.sleep(PAUSE_S)
+            self.wait_s -= PAUSE_S
+
+    def sample(self, take: Callable[[], Result], found: Disturbed) -> Result:
+        """What `take` returns, taken again while it was disturbed and that is allowed."""
+        while True:
+            self.wait()
+            slow, before, started = self.is_slow(), preemptions(), time.perf_counter()
+            result = take()
+            often = (preemptions() - before) / (time.perf_counter() - started) > SWITCHES_PER_S
+            if not (slow or often or self.is_slow()):
+                return result
+            if not self.repeats:
+                found.kept += 1
+                return result
+            self.repeats -= 1
+            found.repeated += 1

@@ -1,0 +1,78 @@
+"""What the driver and the system say of the GPUs: names, free memory, and the CPUs next to each."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+SYSTEM = Path("/sys")
+
+
+def asked(field: str, *where: str) -> list[str]:
+    """What the driver's own program says, one line for each GPU; nothing where it says nothing."""
+    command = ["nvidia-smi", *where, f"--query-gpu={field}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def gpu_name(number: str) -> str:
+    """Empty where the driver does not say."""
+    return "".join(asked("name", f"--id={number}")[:1])
+
+
+def free_bytes(number: str) -> int | None:
+    """Of the GPU's memory; None where the driver does not say."""
+    mebibytes = "".join(asked("memory.free", f"--id={number}")[:1])
+    return int(mebibytes) << 20 if mebibytes.isdecimal() else None
+
+
+def own_cpus() -> dict[str, set[int]]:
+    """By number and by UUID of every GPU here, the CPUs for the process that measures on it: whole
+    cores next to the GPU, of which no other GPU has one. Nothing where the system does not say, or
+    there are fewer cores than GPUs.
+    """
+    fields = (line.split(", ") for line in asked("index,uuid,pci.bus_id"))
+    gpus = [tuple(words) for words in fields if len(words) == 3]
+    found = divided({bus: near(bus) for _, _, bus in gpus}, whole_cores())
+    return {name: found[bus] for *names, bus in gpus for name in names if bus in found}
+
+
+def divided(near_gpus: Mapping[str, set[int]], cores: list[frozenset[int]]) -> dict[str, set[int]]:
+    """GPUs that have the same CPUs next to them share those; if sets overlap, all share all."""
+    choices = {gpu: [c for c in cores if c & cpus] or cores for gpu, cpus in near_gpus.items()}
+    unequal = (set(a) & set(b) for a in choices.values() for b in choices.values() if a != b)
+    if any(unequal):
+        choices = dict.fromkeys(near_gpus, cores)
+    found = {}
+    for gpu, those in choices.items():
+        sharing = [other for other in choices if choices[other] == those]
+        size, place = len(those) // len(sharing), sharing.index(gpu)
+        found[gpu] = {cpu for core in those[place * size : (place + 1) * size] for cpu in core}
+    return found if all(found.values()) else {}
+
+
+def whole_cores() -> list[frozenset[int]]:
+    """The CPUs that this process may use, those of one core together."""
+    usable = os.sched_getaffinity(0)
+    topology = "devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    siblings = {cpu: listed(SYSTEM / topology.format(cpu)) or {cpu} for cpu in usable}
+    found = {frozenset(siblings[cpu] & usable) for cpu in usable}
+    return sorted(found, key=min)
+
+
+def near(bus: str) -> set[int]:
+    """The CPUs next to a GPU; the driver gives a bus's domain eight digits, the system four."""
+    return listed(SYSTEM / f"bus/pci/devices/{bus[4:].lower()}/local_cpulist")
+
+
+def listed(file: Path) -> set[int]:
+    """'0-3,8' as numbers; none where there is no such file."""
+    try:
+        words = file.read_text(encoding="utf-8").strip().split(",")
+    except OSError:
+        return set()
+    ends = [[int(end) for end in word.split("-")] for word in words if word]
+    return {cpu for begin, *end in ends for cpu in range(begin, (end or [begin])[0] + 1)}

@@ -1,0 +1,209 @@
+"""Gives the cells to the GPUs, one measuring process on each, and shows how far they are.
+
+A process keeps the model that it has loaded: it is given that model's cells first. If it dies, the
+row that it was at has failed, and a new process measures the cell again without that row. A GPU on
+which no process ever said a word gives its cell back and is given no other.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from experiments.end_to_end.plan import Cell, Choices, seconds
+from records.json_files import ROOT
+from records.progress import Line
+
+SILENT_S = 1800  # without a word, a process is taken for hung; a download says none
+
+
+class Died(Exception):
+    """The process ended, or said nothing for too long; the text says which."""
+
+
+class Process:
+    """A measuring process on one GPU, at the other end of two pipes; it may use the CPUs of the
+    thread that starts it.
+    """
+
+    def __init__(self, command: Sequence[str], gpu: str, log: Path):
+        self.said: queue.Queue[str | None] = queue.Queue()
+        # In the order of nvidia-smi, which says what the GPU of a number is.
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self) -> None:
+        for line in self.process.stdout:
+            self.said.put(line)
+        self.said.put(None)
+
+    def do(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What it says of the job, up to the line with `ended`."""
+        with contextlib.suppress(OSError):  # it may be dead already, which shows at once
+            self.process.stdin.write(json.dumps(job) + "\n")
+            self.process.stdin.flush()
+        while True:
+            try:
+                line = self.said.get(timeout=SILENT_S)
+            except queue.Empty:
+                self.end()
+                raise Died(f"said nothing for {SILENT_S} s") from None
+            if line is None:
+                raise Died(ending(self.process.wait()))
+            found = json.loads(line)
+            yield found
+            if "ended" in found:
+                return
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def ending(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    return f"the process ended by {signal.Signals(-status).name}"
+
+
+class Scheduler:
+    """Has every cell measured; `faults` are the reasons why some could not be, with those cells.
+    `broke`: one of them is of the run, not of what was given to it. `cpus`: of each GPU's process.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        todo: Sequence[Cell],
+        start: Callable[[str], Process],
+        job_of: Callable[[Cell], dict[str, Any]],
+        line: Line,
+        cpus: Mapping[str, set[int]],
+    ):
+        self.todo, self.start, self.job_of = list(todo), start, job_of
+        self.line, self.cpus, self.lock = line, cpus, threading.RLock()
+        self.expected_s = {cell: seconds(choices, cell) for cell in todo}
+        self.done = dict.fromkeys(todo, 0.0)  # how much of a cell, 0 to 1
+        self.loaded: dict[str, str] = {}  # by GPU, the model
+        self.dead: set[str] = set()  # GPUs on which no process said a word
+        self.faults: dict[str, list[str]] = {}
+        self.broke = False
+
+    def run(self, gpus: Sequence[str]) -> None:
+        # A dead GPU may give its cell back when the others have ended already.
+        while self.todo and (left := [gpu for gpu in gpus if gpu not in self.dead]):
+            threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in left]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        for cell in self.todo:
+            self.close(cell, "no GPU is left", broke=True)
+
+    def said(self) -> list[str]:
+        """Each fault once, with the first of the cells that have it."""
+        found = []
+        for fault, (first, *others) in self.faults.items():
+            more = f" and {len(others)} other{'s' * (len(others) > 1)}" if others else ""
+            found.append(f"{first}{more}: {fault}")
+        return found
+
+    def take(self, gpu: str) -> Cell | None:
+        """A cell of the model that the GPU has, or of that of which most is left to do: one that no
+        other GPU has, as long as there is one.
+        """
+        with self.lock:
+            left: dict[str, float] = {}
+            for cell in self.todo:
+                left[cell.model] = left.get(cell.model, 0) + self.expected_s[cell]
+            if not left:
+                return None
+            own, taken = self.loaded.get(gpu), self.loaded.values()
+            best = max(left, key=lambda m: (m == own, m not in taken, left[m]))
+            cell = next(cell for cell in self.todo if cell.model == best)
+            self.todo.remove(cell)
+            self.loaded[gpu] = best
+            return cell
+
+    def work(self, gpu: str) -> None:
+        with contextlib.suppress(OSError):  # the system may have taken one away since
+            # Of this thread, and of the processes that it starts.
+            os.sched_setaffinity(0, self.cpus.get(gpu) or os.sched_getaffinity(0))
+        process, works = None, False
+        while cell := self.take(gpu):
+            failed: dict[str, str] = {}
+            while True:
+                at = ""
+                try:
+                    process = process or self.start(gpu)
+                    for said in process.do(self.job_of(cell) | {"failed": failed}):
+                        works = True
+                        if "row" in said:
+                            at = said["row"]
+                            doing = ", ".join(filter(None, (said["mode"], at)))
+                            self.show(cell, said["share"], doing)
+                    self.close(cell, said["ended"])
+                    break
+                except OSError as error:  # there is no such program
+                    self.close(cell, str(error), broke=True)
+                    break
+                except Died as died:
+                    process.end()
+                    process = None
+                    if not works:
+                        self.give_back(cell, gpu, f"{died} without a word; is there such a GPU?")
+                        return
+                    if not at or at in failed:  # without a row to leave out it would go on so
+                        self.close(cell, str(died), broke=True)
+                        break
+                    failed[at] = str(died)
+        if process:
+            process.end()
+
+    def give_back(self, cell: Cell, gpu: str, fault: str) -> None:
+        with self.lock:
+            self.todo.append(cell)
+            self.dead.add(gpu)
+            del self.loaded[gpu]
+            self.broke = True
+            self.faults.setdefault(fault, []).append(f"GPU {gpu}")
+
+    def close(self, cell: Cell, fault: str, broke: bool = False) -> None:
+        with self.lock:
+            self.broke = self.broke or broke
+            if fault:
+                self.faults.setdefault(fault, []).append(cell.text)
+        self.show(cell, 1, "could not be measured" if fault else "done")
+
+    def show(self, cell: Cell, share: float, doing: str) -> None:
+        with self.lock:
+            self.done[cell] = share
+            weighted = sum(self.expected_s[c] * share for c, share in self.done.items())
+            cells = f"{sum(s >= 1 for s in self.done.values())} of {len(self.done)} cells"
+            total = sum(self.expected_s.values())
+            self.line.show(weighted / total, cells, f"{cell.text} {doing}", is_news=share >= 1)
+
+
+def job(
+    cell: Cell, choices: Choices, file: Path, argv: Sequence[str], commit: tuple[str, bool]
+) -> dict[str, Any]:
+    found = {"cell": asdict(cell), "choices": asdict(choices), "commit": commit}
+    return found | {"file": str(file.resolve()), "argv": list(argv)}

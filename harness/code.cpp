@@ -1,0 +1,82 @@
+#include "harness/code.hpp"
+
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+
+#include "harness/errors.hpp"
+#include "profiling/machine_code.hpp"
+
+namespace reprolab {
+namespace {
+
+int target = 0;  ///< 90 for "9.0"; 0: not known.
+
+/// All of this program's own.
+const std::vector<profiling::MachineCode>& own_code() {
+  static const auto code = []() -> std::vector<profiling::MachineCode> {
+    try {
+      return profiling::machine_code_in("/proc/self/exe");
+    } catch (const std::runtime_error& error) {
+      complain("code", error.what());
+      return {};
+    }
+  }();
+  return code;
+}
+
+/// The part of a source's code that the driver takes: of the same major version, the newest that is
+/// not newer than the GPU. nullptr if there is none.
+const profiling::MachineCode* chosen(const std::string& source) {
+  const profiling::MachineCode* best = nullptr;
+  for (const auto& code : own_code()) {
+    if (code.source != source) continue;
+    if (code.capability / 10 != target / 10 || code.capability > target) continue;
+    if (best == nullptr || code.capability > best->capability) best = &code;
+  }
+  return best;
+}
+
+/// A file's digest, read once; "" if it cannot be.
+const std::string& digest_of_file(const std::string& path) {
+  static std::map<std::string, std::string> known;
+  const auto [found, is_new] = known.try_emplace(path);
+  if (is_new) {
+    try {
+      found->second = profiling::file_digest(path);
+    } catch (const std::runtime_error& error) {
+      complain("code", error.what());
+    }
+  }
+  return found->second;
+}
+
+}  // namespace
+
+void set_code_target(const std::string& compute_capability) {
+  std::string digits = compute_capability;
+  std::erase(digits, '.');
+  target = std::stoi(digits);
+}
+
+std::optional<Code> code_of(const VariantInfo& variant) {
+  if (target == 0) return std::nullopt;
+  const auto files = variant.code_files ? variant.code_files(target)
+                                        : std::vector<std::string>{variant.source_file};
+  Code code{.target = "sm_" + std::to_string(target), .sha256 = {}};
+  for (const std::filesystem::path file : files) {
+    if (file.extension() == ".cu") {
+      const auto* found = chosen(file.string());
+      if (found == nullptr) return std::nullopt;
+      code.target = "sm_" + std::to_string(found->capability);
+      code.sha256[file.string()] = found->sha256;
+    } else {
+      const std::string& digest = digest_of_file(file.string());
+      if (digest.empty()) return std::nullopt;
+      code.sha256[file.filename().string()] = digest;
+    }
+  }
+  return code.sha256.empty() ? std::nullopt : std::optional(code);
+}
+
+}  // namespace reprolab

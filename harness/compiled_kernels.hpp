@@ -1,0 +1,105 @@
+// The kernels that other languages' compilers have made (`make mojo`, `make triton`), for every
+// family: what their manifests say, and which languages are not built. languages/__main__.py writes
+// a manifest beside the PTX of each kernel.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/errors.hpp"
+#include "harness/result_file.hpp"
+#include "kernels/ptx_kernel.hpp"
+#include "kernels/registry.hpp"
+
+namespace reprolab {
+
+/// A family's name in manifests, the variants that every kernel has, and by language the
+/// command that compiles its kernels.
+struct CompiledFamily {
+  std::string name;
+  std::vector<std::string> variants;
+  std::map<std::string, std::string> commands;
+};
+
+/// One kernel's manifest, for one architecture. Every fault is a UsageError of one line that names
+/// the file.
+class Manifest {
+ public:
+  using Json = nlohmann::ordered_json;
+
+  explicit Manifest(const std::filesystem::path& path);
+
+  [[noreturn]] void refuse(const std::string& why) const;
+  std::string plain_name(const char* key) const { return plain_name(json_, key); }
+  std::string text(const char* key) const { return text(json_, key); }
+  int number(const char* key, int least, int most) const { return number(json_, key, least, most); }
+
+  /// Refuses a PTX of sources that are other ones now: it would be measured under the wrong name.
+  void refuse_changed_sources(const std::filesystem::path& root) const;
+  /// What is the same for every family; without variants.
+  PtxKernel kernel() const;
+  PtxVariant variant(const std::string& name) const;
+  /// What must be the same for every architecture.
+  Json common_facts() const;
+
+ private:
+  const Json& at(const Json& object, const std::string& key) const;
+  std::string plain_name(const Json& object, const char* key) const;
+  std::string text(const Json& object, const char* key) const;
+  int number(const Json& object, const char* key, int least, int most) const;
+
+  std::filesystem::path path_;
+  Json json_;
+};
+
+/// A kernel with all of its variants, and a manifest of it for the facts that its family adds.
+struct CompiledKernel {
+  PtxKernel kernel;
+  Manifest manifest;
+};
+
+/// Where compiled kernels are: build/ptx of the project.
+std::filesystem::path compiled_folder();
+
+/// A source's digest in manifests: 64-bit FNV-1a, in hexadecimal.
+std::string fingerprint(std::string_view text);
+
+/// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX beside it (paths of
+/// sources are from `root`). Throws UsageError: a manifest that is not what it should be, or whose
+/// kernel's source has changed.
+std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
+                                                  const std::filesystem::path& folder,
+                                                  const std::filesystem::path& root);
+
+/// Registers each of a family's kernels by `add`. Throws UsageError if the family has one of the
+/// same name already.
+template <class Problem, class FamilysKernel>
+void add_compiled_kernels(const std::vector<FamilysKernel>& kernels,
+                          void (*add)(const FamilysKernel&)) {
+  for (const FamilysKernel& kernel : kernels) {
+    if (Registry<Problem>::instance().kernels().contains(kernel.name)) {
+      throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
+                       "'; rename one");
+    }
+    add(kernel);
+  }
+}
+
+/// One line for each language of which no kernel is registered: "mojo: not built; make mojo".
+template <class Problem>
+std::vector<std::string> languages_not_built(const CompiledFamily& family) {
+  std::vector<std::string> lines;
+  for (const auto& [language, command] : family.commands) {
+    const bool built =
+        std::ranges::any_of(Registry<Problem>::instance().kernels(),
+                            [&](const auto& named) { return named.second.language == language; });
+    if (!built) lines.push_back(language + ": not built; " + command);
+  }
+  return lines;
+}
+
+}  // namespace reprolab

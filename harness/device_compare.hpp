@@ -1,0 +1,96 @@
+// Comparison of outputs on the device: of every launch's output, which would take longer to copy
+// back than the experiment lasts, and of outputs that are too large for a host.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "harness/device_state.hpp"
+#include "profiling/cuda_check.hpp"
+#include "reference/compare.hpp"
+
+namespace reprolab {
+
+/// The byte that outputs are filled with before a launch. It makes a NaN that no rounding produces,
+/// so that an unwritten element is never mistaken for a written one.
+inline constexpr int poison_byte = 0xff;
+
+/// What an output is compared with, in device memory: each element lies from `low` to `high`, in
+/// the order of numbers (reference/ulps.hpp).
+struct ExpectedOutput {
+  /// Every bit is given; null for poison everywhere.
+  ExpectedOutput(const void* bits) : low(bits), high(bits) {}
+  ExpectedOutput(const void* low_ends, const void* high_ends) : low(low_ends), high(high_ends) {}
+
+  const void* low;
+  const void* high;
+};
+
+class DeviceComparison {
+ public:
+  /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, and values
+  /// beyond the ends of an interval, for both sizes of elements, and throws std::logic_error unless
+  /// each is found, at its distance in ULPs. All work runs on `stream`.
+  explicit DeviceComparison(cudaStream_t stream);
+
+  /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory.
+  void enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
+               int element_bytes) const;
+
+  /// Enqueues a comparison that takes no time: of 16 bytes in each of at most 16384 places, evenly
+  /// spread over the arrays, the last bytes included.
+  void enqueue_spot_check(ExpectedOutput expected, const void* actual, std::int64_t elements,
+                          int element_bytes) const;
+
+  /// Waits for the comparisons enqueued since the last call. Returns the number of mismatches of
+  /// all of them together, the smallest index of one, and the largest distance.
+  reference::Comparison collect() const;
+
+  /// enqueue() and collect() in one call.
+  reference::Comparison compare(ExpectedOutput expected, const void* actual, std::int64_t elements,
+                                int element_bytes) const {
+    enqueue(expected, actual, elements, element_bytes);
+    return collect();
+  }
+
+ private:
+  struct Found {
+    unsigned long long mismatches = 0;
+    unsigned long long first = ~0ull;
+    std::uint32_t max_ulps = 0;
+  };
+  template <class Bits>
+  struct Faults {
+    Bits nan, negative_zero;
+  };
+  void compare_every(std::int64_t stride, ExpectedOutput expected, const void* actual,
+                     std::int64_t elements, int element_bytes) const;
+  template <class Bits>
+  void launch(unsigned blocks, std::int64_t stride, ExpectedOutput expected, const void* actual,
+              std::int64_t elements) const;
+  void reset() const;
+  void self_test();
+  template <class Bits>
+  void self_test(const Faults<Bits>& faults) const;
+
+  cudaStream_t stream_;
+  std::int64_t max_blocks_;  ///< Of a grid; its threads stride over longer arrays.
+  profiling::DeviceBuffer found_{sizeof(Found)};
+  /// Pinned, so that copies to and from it wait only for this stream.
+  profiling::MappedArray<Found> result_{1}, nothing_{1};
+};
+
+/// What verification needs, each tested once: a comparison in the stream of the launches, and one
+/// in an independent stream, to look at outputs while the stream of the launches is held; and the
+/// state that every kernel has to leave as it is now.
+struct Comparisons {
+  explicit Comparisons(cudaStream_t stream) : in_order(stream), state(stream) {}
+
+  DeviceComparison in_order;
+  profiling::Stream beside_stream{cudaStreamNonBlocking};
+  DeviceComparison beside{beside_stream.get()};
+  DeviceState state;
+};
+
+}  // namespace reprolab

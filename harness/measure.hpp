@@ -1,0 +1,69 @@
+// Kernels by themselves, one problem at a time: verified, timed with cold caches (or warm ones,
+// where the problem says so) in a shuffled order, and verified again after every sample.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "harness/buffer_sets.hpp"
+#include "harness/family.hpp"
+#include "harness/sampling.hpp"
+#include "profiling/machine.hpp"
+#include "profiling/sm_clock_probe.hpp"
+
+namespace reprolab {
+
+struct MeasureOptions {
+  std::string experiment = "bench";  ///< For NVTX ranges.
+  int samples = 21;                  ///< Batches per row.
+  double batch_us = 1000;            ///< Target GPU time of a batch.
+  bool counted = false;              ///< Counters are the instrument: a batch is one call.
+  /// Seed of a problem's data and of the order of samples.
+  std::uint64_t seed = 1;
+  bool ceilings = true;  ///< Also measure the ceilings, if events are the instrument.
+};
+
+/// The sizes that decide how many buffer sets a run on this GPU rotates over.
+Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options);
+
+/// How many calls a batch of `batch_us` takes, from a sample of `most` calls: by its kernel_time
+/// alone, whatever else was read. `most` if it has none.
+int calls_of_batch(const profiling::Sample& sample, double batch_us, int most);
+
+/// Least time in microseconds that a call of a cold batch can take: its bytes over the GPU's
+/// theoretical bandwidth, less what the cache may hold before and after the batch. 0 if the
+/// bandwidth is not known.
+double min_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu);
+
+class Measurement {
+ public:
+  /// The ceilings that a run with these options measures.
+  static std::vector<VariantInfo> ceilings(const MeasureOptions& options,
+                                           profiling::InstrumentKind instrument);
+
+  /// `gpu`: a cold run must exceed its L2, and no row can exceed its bandwidth.
+  Measurement(const profiling::Gpu& gpu, std::unique_ptr<profiling::Instrument> instrument);
+
+  /// Returns a record for each variant and each ceiling. Prepares the problem in as many buffer
+  /// sets as a cold run needs, or as fit; if not even the fewest fit, every record is "unsupported"
+  /// and says so. Without an instrument, or if the problem is not to be timed, every supported
+  /// kernel is verified, which launches it twice, and nothing is timed. With counters, kernels are
+  /// verified without an instrument, and counted in the samples.
+  std::vector<Record> run(const PlannedProblem& planned, const std::vector<VariantInfo>& variants,
+                          const MeasureOptions& options, const Watchdog& watchdog = {});
+
+ private:
+  profiling::Gpu gpu_;
+  std::unique_ptr<profiling::Instrument> instrument_;
+  std::unique_ptr<profiling::Instrument> verifying_;  ///< Null: the same.
+  profiling::Stream stream_;
+  Comparisons comparisons_{stream_.get()};
+  profiling::SmClockProbe probe_;
+};
+
+/// A record of a kernel that did not run.
+Record record_without_run(const ProblemFacts& facts, const VariantInfo& variant, Outcome outcome,
+                          const std::string& reason);
+
+}  // namespace reprolab

@@ -1,0 +1,45 @@
+// Device copies of a quantized matrix, and the views of them that kernels are given.
+#pragma once
+
+#include <cstddef>
+
+#include "harness/nf4/tensor.hpp"
+#include "kernels/nf4/problem.hpp"
+#include "profiling/cuda_check.hpp"
+
+namespace reprolab::nf4 {
+
+/// Codes and scales of one tensor in device memory, in one allocation.
+class DeviceTensor {
+ public:
+  /// Every array begins `offset` elements past an aligned address.
+  explicit DeviceTensor(const reference::QuantizedTensor& tensor, int offset = 0);
+  /// A physically distinct copy.
+  DeviceTensor(const DeviceTensor& other, cudaStream_t stream);
+  DeviceTensor(DeviceTensor&&) = default;
+
+  /// Overwrites the contents, in the same memory, with a tensor of the same sizes.
+  void fill(const reference::QuantizedTensor& tensor);
+  void fill(const DeviceTensor& other, cudaStream_t stream);
+
+  /// A problem that reads this copy and writes to `output`.
+  Problem problem(void* output) const;
+
+  std::byte* data() const { return memory_.as<std::byte>(); }
+  std::uint64_t bytes() const { return memory_.bytes(); }
+
+ private:
+  Problem at_offsets_;  ///< Everything but the pointers.
+  std::size_t codes_at_ = 0, scales_at_ = 0, nested_map_at_ = 0, nested_absmax_at_ = 0;
+  bool nested_ = false;
+  profiling::DeviceBuffer memory_;
+};
+
+/// The problem that a kernel would get for such a tensor, without the memory: enough to ask whether
+/// the kernel supports it.
+Problem without_memory(const TensorSpec& spec);
+
+/// The same problem in host memory, to make a kernel's declared output.
+Problem host_problem(const reference::QuantizedTensor& tensor, void* output);
+
+}  // namespace reprolab::nf4

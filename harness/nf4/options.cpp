@@ -1,0 +1,93 @@
+#include "harness/nf4/options.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "harness/errors.hpp"
+#include "harness/worker.hpp"
+#include "kernels/nf4/bitsandbytes_peer.hpp"
+
+namespace reprolab::nf4 {
+
+std::vector<TensorSpec> Formats::combinations() const {
+  std::vector<TensorSpec> found;
+  for (const int block_size : block_sizes) {
+    for (const auto output : outputs) {
+      for (const int offset : offsets) {
+        found.push_back(
+            {.block_size = block_size, .nested = nested, .output = output, .offset = offset});
+      }
+    }
+  }
+  return found;
+}
+
+TensorSpec Formats::only() const {
+  const auto require_one = [](const char* option, std::size_t count) {
+    if (count != 1) throw UsageError(fmt::format("{}: expected one value; got {}", option, count));
+  };
+  require_one("--block-size", block_sizes.size());
+  require_one("--output-type", outputs.size());
+  require_one("--offset", offsets.size());
+  return combinations().front();
+}
+
+void add_format_options(CLI::App& app, Formats& formats) {
+  app.add_option_function<std::vector<int>>(
+         "--block-size",
+         [&formats](const std::vector<int>& sizes) {
+           for (const int size : sizes) {
+             if (reference::is_block_size(size)) continue;
+             throw UsageError(
+                 fmt::format("--block-size: expected a power of two from {} to {}; got {}",
+                             reference::min_block_size, reference::max_block_size, size));
+           }
+           formats.block_sizes = sizes;
+         },
+         "Weights that share a scale")
+      ->delimiter(',')
+      ->default_str("64");
+  app.add_option_function<std::vector<std::string>>(
+         "--output-type",
+         [&formats](const std::vector<std::string>& names) {
+           formats.outputs.clear();
+           for (const auto& name : names) {
+             formats.outputs.push_back(name == "fp16" ? reference::WeightType::fp16
+                                                      : reference::WeightType::bf16);
+           }
+         },
+         "fp16 or bf16")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp16", "bf16"}))
+      ->default_str("fp16");
+  app.add_flag("--nested", formats.nested, "Double quantization");
+}
+
+void add_peer_option(CLI::App& app, std::vector<std::string>& libraries) {
+  app.add_option("--peer", libraries, "Also run this libbitsandbytes_cuda*.so (or NAME=path)")
+      ->allow_extra_args(false);
+}
+
+void load_peers(const std::vector<std::string>& libraries) {
+  for (const auto& library : libraries) {
+    Worker trial(
+        [&](const Worker::Json&, const Watchdog& watchdog) -> Worker::Json {
+          watchdog.begin(library);
+          try {
+            return add_bitsandbytes_peer(library);
+          } catch (const std::runtime_error& error) {
+            throw UsageError(error.what());
+          }
+        },
+        std::chrono::seconds(60));
+    const auto answer = trial.ask({{"name", "a trial"}}, {library});
+    for (const auto& [name, reason, outcome] : answer.crashed) {
+      throw UsageError(
+          fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
+    }
+    add_bitsandbytes_peer(library);
+  }
+}
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,35 @@
+// Command-line options that the NF4 programs share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/nf4/tensor.hpp"
+
+namespace reprolab::nf4 {
+
+/// What the options of the format list; they ask for every combination.
+struct Formats {
+  std::vector<int> block_sizes{64};
+  std::vector<reference::WeightType> outputs{reference::WeightType::fp16};
+  std::vector<int> offsets{0};
+  bool nested = false;
+
+  /// Without shapes and data; block sizes change slowest and offsets fastest.
+  std::vector<TensorSpec> combinations() const;
+  /// The only one. Throws UsageError, naming the option, if there are several.
+  TensorSpec only() const;
+};
+
+/// Adds --block-size, --output-type and --nested, which are written to `formats` as they are read.
+void add_format_options(CLI::App& app, Formats& formats);
+
+/// Adds --peer, repeatable.
+void add_peer_option(CLI::App& app, std::vector<std::string>& libraries);
+
+/// Registers each library (a path or NAME=path) as a kernel, after a separate process has shown
+/// that loading it crashes nothing. Throws UsageError.
+void load_peers(const std::vector<std::string>& libraries);
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,46 @@
+// A quantized matrix on the host with its correct output, from which every measurement starts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/nf4/code_data.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+
+namespace reprolab::nf4 {
+
+inline constexpr int max_offset = 255;
+
+/// Shape, format and data of a tensor.
+struct TensorSpec {
+  std::int64_t rows = 0, columns = 0;
+  int block_size = 64;
+  bool nested = false;
+  reference::WeightType output = reference::WeightType::fp16;
+  CodeData data = CodeData::normal;
+  int offset =
+      0;  ///< Elements by which every array in device memory begins past an aligned address.
+
+  std::int64_t weights() const { return rows * columns; }
+  /// "fp16/b64" or "fp16/b64-nested"; with other data than normal, "fp16/b64/sorted"; with an
+  /// offset, "fp16/b64/offset1".
+  std::string format() const;
+  /// Bytes that a dequantization must read and write, each byte counted once.
+  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_written() const;
+};
+
+/// Codes and scales, and the reference's output: [n] bits of the tensor's type.
+struct Tensor {
+  reference::QuantizedTensor quantized;
+  std::vector<std::uint16_t> expected;
+};
+
+/// Normal values of standard deviation 0.02, rounded to the output type, quantized and dequantized
+/// by the reference. How often each code occurs decides how much the branch tree diverges, so the
+/// values have the distribution that NF4 is made for. With other data, the codes are replaced
+/// before the output is computed; the scales stay. Depends only on `spec` and `seed`.
+Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed);
+
+}  // namespace reprolab::nf4

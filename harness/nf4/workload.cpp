@@ -1,0 +1,109 @@
+#include "harness/nf4/workload.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "reference/parallel.hpp"
+
+namespace reprolab::nf4 {
+
+ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
+                              const std::vector<std::string>& used_by) {
+  nlohmann::json description = {{"name", name},
+                                {"family", "nf4"},
+                                {"n", spec.weights()},
+                                {"rows", spec.rows},
+                                {"columns", spec.columns},
+                                {"block_size", spec.block_size},
+                                {"nested", spec.nested},
+                                {"output", reference::name(spec.output)},
+                                {"models", used_by}};
+  if (spec.data != CodeData::normal) description["data"] = nf4::name(spec.data);
+  if (spec.offset != 0) description["offset"] = spec.offset;
+  return {.name = name,
+          .description = std::move(description),
+          .elements = spec.weights(),
+          .element_bytes = 2,
+          .bytes_read = spec.bytes_read(),
+          .bytes_written = spec.bytes_written()};
+}
+
+std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int buffer_sets) {
+  std::vector<Tensor> tensors;
+  for (int matrix = 0; matrix < std::min(buffer_sets, distinct_matrices); ++matrix) {
+    tensors.push_back(make_tensor(spec, seed + static_cast<std::uint64_t>(matrix)));
+  }
+  return tensors;
+}
+
+Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int buffer_sets,
+                         int offset)
+    : facts_(std::move(facts)), offset_(offset), tensors_(std::move(tensors)) {
+  if (static_cast<int>(tensors_.size()) != std::min(buffer_sets, distinct_matrices)) {
+    throw std::logic_error(facts_.name + ": a buffer set has no matrix");
+  }
+  inputs_.reserve(static_cast<std::size_t>(buffer_sets));
+  for (const Tensor& tensor : tensors_) inputs_.emplace_back(tensor.quantized, offset);
+  for (int buffer_set = static_cast<int>(tensors_.size()); buffer_set < buffer_sets; ++buffer_set) {
+    inputs_.emplace_back(tensor(buffer_set % distinct_matrices), nullptr);
+  }
+  for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
+    outputs_.emplace_back(facts_.output_bytes() + guard_bytes +
+                          static_cast<std::uint64_t>(2 * offset));
+  }
+}
+
+void Nf4Workload::fill_inputs() {
+  for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
+    auto& input = inputs_[static_cast<std::size_t>(buffer_set)];
+    if (buffer_set < matrices()) {
+      input.fill(tensors_[static_cast<std::size_t>(matrix_of(buffer_set))].quantized);
+    } else {
+      input.fill(tensor(buffer_set % matrices()), nullptr);
+    }
+  }
+  profiling::check(cudaDeviceSynchronize(), "exchanging the matrices");
+}
+
+Support Nf4Workload::supports(const std::string& kernel) const {
+  return kernel_named<Problem>(kernel).supports(inputs_[0].problem(output(0)));
+}
+
+cudaError_t Nf4Workload::launch(const std::string& kernel, int buffer_set,
+                                cudaStream_t stream) const {
+  return kernel_named<Problem>(kernel).launch(tensor(buffer_set).problem(output(buffer_set)),
+                                              stream);
+}
+
+std::span<const std::byte> Nf4Workload::input(int buffer_set) const {
+  return {tensor(buffer_set).data(), tensor(buffer_set).bytes()};
+}
+
+std::span<const std::byte> Nf4Workload::expected() const {
+  return std::as_bytes(std::span(tensors_[0].expected));
+}
+
+void Nf4Workload::write_expected(int matrix, void* to, cudaStream_t stream) const {
+  const auto& expected = tensors_.at(static_cast<std::size_t>(matrix)).expected;
+  profiling::check(
+      cudaMemcpyAsync(to, expected.data(), facts_.output_bytes(), cudaMemcpyHostToDevice, stream),
+      "copying the reference's output to the GPU");
+}
+
+void Nf4Workload::write_declared(const std::string& kernel, std::span<std::byte> output) const {
+  const auto& declared = declared_deviation<Problem>(kernel);
+  const Problem host = host_problem(tensors_[0].quantized, output.data());
+  reference::parallel_for(host.n, 1 << 20, 0, [&](std::int64_t begin, std::int64_t end) {
+    declared.expected_output(host, begin, end);
+  });
+}
+
+std::string Nf4Workload::describe(int matrix, const reference::Comparison& found,
+                                  std::uint32_t expected, std::uint32_t actual) const {
+  const auto& quantized = tensors_.at(static_cast<std::size_t>(matrix)).quantized;
+  return reference::describe_mismatch(found, facts_.elements, reference::view_of(quantized),
+                                      static_cast<std::uint16_t>(expected),
+                                      static_cast<std::uint16_t>(actual));
+}
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,174 @@
+#include "harness/pass.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "common/plain_name.hpp"
+#include "harness/code.hpp"
+#include "harness/errors.hpp"
+#include "harness/family.hpp"
+#include "reference/compare.hpp"
+
+namespace reprolab {
+namespace {
+
+/// Empty if `text` is valid, else what to do.
+std::string plain_name(const std::string& text) {
+  return is_plain_name(text) ? "" : fmt::format("give a name of {}", plain_name_rule);
+}
+
+/// The same for --clocks.
+std::string clock_policy(const std::string& text) {
+  try {
+    profiling::parse_clock_policy(text);
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+constexpr const char* given_back =
+    "afterwards it is reset to the driver's default, as an earlier lock cannot be restored";
+
+/// Calls `lock`, which throws if the clock cannot be locked.
+template <class Lock>
+auto lock_or_refuse(Lock lock) {
+  try {
+    return lock();
+  } catch (const std::runtime_error& error) {
+    throw UsageError(
+        fmt::format("--clocks: {}; leave --clocks out to measure without a lock", error.what()));
+  }
+}
+
+/// Null if the clocks are to be observed only.
+std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
+                                                 const Machine& machine) {
+  if (!options.clocks.locks()) return nullptr;
+  return lock_or_refuse([&] {
+    return std::make_unique<profiling::ClockLock>(
+        profiling::GpuAddress{machine.pci_bus_id, machine.uuid}, options.clocks, [](unsigned mhz) {
+          fmt::print("locking the SM clock at {} MHz; {}\n", mhz, given_back);
+          std::fflush(stdout);
+        });
+  });
+}
+
+std::string clock_note(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
+  if (!options.clocks.locks()) return "clocks are observed, not locked";
+  const bool highest = options.clocks.kind == profiling::ClockPolicy::Kind::max;
+  std::string clock = highest ? "its highest" : fmt::format("{} MHz", options.clocks.mhz);
+  if (gpu) {
+    clock =
+        fmt::format("{} MHz", lock_or_refuse([&] {
+                      return profiling::clock_to_lock({gpu->pci_bus_id, gpu->uuid}, options.clocks);
+                    }));
+  }
+  return fmt::format("the SM clock would be locked at {}; {}{}", clock, given_back,
+                     geteuid() == 0 ? "" : " (this takes root, which you are not)");
+}
+
+}  // namespace
+
+std::optional<std::chrono::milliseconds> PassOptions::limit() const {
+  if (instrument == profiling::InstrumentKind::none) return std::nullopt;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * limit_s));
+}
+
+CLI::Validator number_in(double least, double most) {
+  const CLI::Range range(least, most);
+  CLI::Validator check = range;
+  check.operation([range](std::string& text) {
+    double value = 0;
+    const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
+    return is_nan ? text + " is not a number" : range(text);
+  });
+  return check;
+}
+
+void add_pass_options(CLI::App& app, PassOptions& options) {
+  app.add_option(
+      "--kernel", options.kernel,
+      "Kernels to run, by name; * ? and | as in a shell's case; ! before it: all others");
+  app.add_option("--seed", options.seed, "Seed of the data and of the order of samples")
+      ->check(CLI::Range(0, 2147483647))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--instrument",
+         [&options](const std::string& name) {
+           options.instrument = profiling::parse_instrument(name);
+         },
+         "events, activity (CUPTI), counters (hardware counters instead of times), or none: verify "
+         "and launch only, for ncu, nsys and compute-sanitizer")
+      ->check(CLI::IsMember({"events", "activity", "counters", "none"}))
+      ->default_str(std::string(profiling::name(options.instrument)));
+  app.add_option("--limit-s", options.limit_s, "Seconds that a kernel's turn may take")
+      ->check(number_in(0.1, 86400.0))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--clocks",
+         [&options](const std::string& text) {
+           options.clocks = profiling::parse_clock_policy(text);
+         },
+         "observe, or lock the SM clock (as root): max, or a number of MHz")
+      ->check(clock_policy)
+      ->default_str("observe");
+  app.add_option("--experiment", options.experiment, "Name in the result file")
+      ->check(plain_name)
+      ->capture_default_str();
+  app.add_option("--pass", options.pass, "Name of the pass in the result file")
+      ->check(plain_name)
+      ->capture_default_str();
+  app.add_option("--output", options.output, "Write the result file there");
+  app.add_flag("--dry-run", options.dry_run,
+               "Print what would run and how long it would take, then exit");
+  app.add_flag("--describe", options.describe,
+               "Print what the families and kernels are, as JSON, then exit");
+}
+
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}; see {} --help", error.what(), app.get_name()));
+  }
+  return std::nullopt;
+}
+
+std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
+  return fmt::format(
+      "a kernel whose turn does not end within {:g} s (--limit-s) loses its rows\n{}",
+      options.limit_s, clock_note(options, gpu));
+}
+
+int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
+             const Machine& machine, const std::function<void(ResultFile&)>& measure) {
+  reference::self_test_comparison();
+  if (!options.output.empty()) require_writable(options.output);
+  set_code_target(machine.gpu.at("compute_capability"));
+  ResultFile results{.experiment = options.experiment, .pass = options.pass};
+  {
+    // First, because it forks: the observer has a thread.
+    const auto lock = lock_clock(options, machine);
+    PassObserver observer(argv, options.instrument, options.seed, machine,
+                          lock ? std::optional(lock->mhz()) : std::nullopt);
+    measure(results);
+    results.families = describe_families(&results.records);
+    results.provenance = observer.describe();
+  }
+  if (!options.output.empty()) write_whole(options.output, results.text());
+  const int status = results.exit_status();
+  if (status == exit_usage) {
+    complain(std::filesystem::path(argv.at(0)).filename().c_str(),
+             "no selected kernel could run; the reasons are above");
+  }
+  return status;
+}
+
+}  // namespace reprolab

@@ -1,0 +1,53 @@
+// What the measuring programs share: their options, and everything around a pass's measurements.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/provenance.hpp"
+#include "harness/result_file.hpp"
+#include "profiling/clock_lock.hpp"
+#include "profiling/machine.hpp"
+
+namespace reprolab {
+
+struct PassOptions {
+  std::string experiment{}, pass{}, output{};
+  std::string kernel{};    ///< A pattern of names: selects() in selection.hpp.
+  std::uint64_t seed = 1;  ///< Seed of the data and of the order of samples.
+  profiling::InstrumentKind instrument = profiling::InstrumentKind::events;
+  double limit_s = 20;
+  profiling::ClockPolicy clocks{};
+  bool dry_run = false, describe = false;
+
+  /// Time limit of a kernel's turn; none if everything runs in one process.
+  std::optional<std::chrono::milliseconds> limit() const;
+};
+
+/// A check that an option's value lies between the two. CLI::Range by itself lets "nan" through.
+CLI::Validator number_in(double least, double most);
+
+/// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks,
+/// --dry-run and --describe.
+void add_pass_options(CLI::App& app, PassOptions& options);
+
+/// Reads the command line. Returns an exit status if it asked for help, which has then been
+/// printed. Throws UsageError that points to --help if it cannot be read.
+std::optional<int> parse(CLI::App& app, int argc, char** argv);
+
+/// What a dry run says of the time limit and the clocks, a line each. Throws UsageError if the GPU,
+/// where there is one, cannot lock the clock that is asked for.
+std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);
+
+/// Tests the comparison, checks that the result file can be written, locks the SM clock if that is
+/// asked for, observes the GPU while `measure` fills the file's records and checks, resets the
+/// clock, writes the file, and returns the exit status. No CUDA call may come before.
+int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
+             const Machine& machine, const std::function<void(ResultFile&)>& measure);
+
+}  // namespace reprolab

@@ -1,0 +1,273 @@
+#include "harness/result_file.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "harness/errors.hpp"
+
+namespace reprolab {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::pair<Origin::Kind, std::string_view> kind_names[] = {
+    {Origin::Kind::project, "project"},
+    {Origin::Kind::peer, "peer"},
+    {Origin::Kind::compiler, "compiler"},
+    {Origin::Kind::ceiling, "ceiling"}};
+
+/// The other half of the pair in `names` that contains `half`; there must be one.
+template <class Names, class Half>
+auto partner(const Names& names, const Half& half) {
+  for (const auto& [value, text] : names) {
+    if constexpr (std::is_enum_v<Half>) {
+      if (value == half) return text;
+    } else {
+      if (text == half) return value;
+    }
+  }
+  throw std::invalid_argument("result file: unknown value");
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+template <class T>
+void get_unless_null(const ordered_json& json, std::optional<T>& value) {
+  value.reset();
+  if (!json.is_null()) value = json.get<T>();
+}
+
+}  // namespace
+
+void to_json(ordered_json& json, const Metric& metric) {
+  json = {{"name", metric.name}, {"unit", metric.unit}};
+  if (metric.missing.empty()) {
+    json["samples"] = metric.samples;
+  } else {
+    json["missing"] = metric.missing;
+  }
+}
+
+void from_json(const ordered_json& json, Metric& metric) {
+  metric = {json.at("name"), json.at("unit"), json.value("samples", std::vector<double>{}),
+            json.value("missing", "")};
+}
+
+void to_json(ordered_json& json, const LaunchFacts::Kernel& kernel) {
+  json = {{"name", kernel.name},
+          {"grid", kernel.grid},
+          {"block", kernel.block},
+          {"registers", kernel.registers},
+          {"static_shared_bytes", kernel.static_shared_bytes},
+          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
+          {"blocks_per_multiprocessor", or_null(kernel.blocks_per_multiprocessor)}};
+}
+
+void from_json(const ordered_json& json, LaunchFacts::Kernel& kernel) {
+  kernel = {json.at("name"),
+            json.at("grid"),
+            json.at("block"),
+            json.at("registers"),
+            json.at("static_shared_bytes"),
+            json.at("dynamic_shared_bytes")};
+  get_unless_null(json.at("blocks_per_multiprocessor"), kernel.blocks_per_multiprocessor);
+}
+
+void to_json(ordered_json& json, const LaunchFacts& launch) {
+  json = {{"kernels_per_call", launch.kernels_per_call}, {"kernels", launch.kernels}};
+}
+
+void from_json(const ordered_json& json, LaunchFacts& launch) {
+  launch = {json.at("kernels_per_call"), json.at("kernels")};
+}
+
+void to_json(ordered_json& json, const Code& code) {
+  json = {{"target", code.target}, {"sha256", code.sha256}};
+}
+
+void from_json(const ordered_json& json, Code& code) {
+  code = {json.at("target"), json.at("sha256").get<std::map<std::string, std::string>>()};
+}
+
+void to_json(ordered_json& json, const Record& record) {
+  const VariantInfo& variant = record.variant;
+  json = {
+      {"key", record.key},
+      {"kernel", variant.name},
+      {"origin",
+       {{"kind", partner(kind_names, variant.origin.kind)}, {"maker", variant.origin.maker}}},
+      {"lineage", variant.lineage},
+      {"source_file", variant.source_file},
+      {"deviation", variant.promise.deviates() ? ordered_json(variant.promise.text) : nullptr},
+      {"bound", variant.promise.kind == Promise::Kind::within_bound
+                    ? ordered_json(variant.promise.text)
+                    : nullptr},
+      {"code", or_null(record.code)},
+      {"problem", record.problem},
+      {"outcome", name(record.outcome)},
+      {"reason", record.reason},
+      {"mismatches", or_null(record.mismatches)},
+      {"metrics", record.metrics},
+      {"launch", or_null(record.launch)},
+      {"bytes", {{"read", record.bytes_read}, {"written", record.bytes_written}}},
+      {"clocks",
+       {{"sm_mhz_before", or_null(record.clocks.sm_mhz_before)},
+        {"sm_mhz_during", or_null(record.clocks.sm_mhz_during)},
+        {"sm_mhz_after", or_null(record.clocks.sm_mhz_after)}}},
+  };
+}
+
+Promise promise_from(const ordered_json& json) {
+  if (!json.at("deviation").is_null()) {
+    return {Promise::Kind::declared_deviation, json.at("deviation")};
+  }
+  if (!json.at("bound").is_null()) return {Promise::Kind::within_bound, json.at("bound")};
+  return {};
+}
+
+void from_json(const ordered_json& json, Record& record) {
+  const auto& origin = json.at("origin");
+  record.key = json.at("key");
+  record.variant = {json.at("kernel"),
+                    {partner(kind_names, origin.at("kind").get<std::string>()), origin.at("maker")},
+                    json.at("lineage"),
+                    json.at("source_file"),
+                    promise_from(json),
+                    {}};
+  get_unless_null(json.at("code"), record.code);
+  record.problem = json.at("problem");
+  record.outcome = partner(outcome_names, json.at("outcome").get<std::string>());
+  record.reason = json.at("reason");
+  get_unless_null(json.at("mismatches"), record.mismatches);
+  record.metrics = json.at("metrics").get<std::vector<Metric>>();
+  get_unless_null(json.at("launch"), record.launch);
+  record.bytes_read = json.at("bytes").at("read");
+  record.bytes_written = json.at("bytes").at("written");
+  get_unless_null(json.at("clocks").at("sm_mhz_before"), record.clocks.sm_mhz_before);
+  get_unless_null(json.at("clocks").at("sm_mhz_during"), record.clocks.sm_mhz_during);
+  get_unless_null(json.at("clocks").at("sm_mhz_after"), record.clocks.sm_mhz_after);
+}
+
+void to_json(ordered_json& json, const InstrumentCheck& check) {
+  json = {{"name", check.name},   {"keys", check.keys},
+          {"first", check.first}, {"second", check.second},
+          {"unit", check.unit},   {"allowed_percent", check.allowed_percent}};
+}
+
+void from_json(const ordered_json& json, InstrumentCheck& check) {
+  check = {json.at("name"),   json.at("keys"), json.at("first"),
+           json.at("second"), json.at("unit"), json.at("allowed_percent")};
+}
+
+namespace {
+
+/// Keeps a signal that would end this process waiting, so that no temporary file is left.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&ending, signal);
+    pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  }
+  ~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw UsageError(
+      fmt::format("{}: cannot be written ({}); choose another --output", path.string(), why));
+}
+
+}  // namespace
+
+const Metric* Record::metric(std::string_view name) const {
+  const auto found = std::ranges::find(metrics, name, &Metric::name);
+  return found == metrics.end() ? nullptr : &*found;
+}
+
+ordered_json ResultFile::to_json() const {
+  return {{"schema", results_schema}, {"experiment", experiment}, {"pass", pass},
+          {"provenance", provenance}, {"families", families},     {"records", records},
+          {"checks", checks}};
+}
+
+std::string ResultFile::text() const {
+  return to_json().dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+int ResultFile::exit_status() const {
+  const auto any = [&](auto is) { return std::ranges::any_of(records, is, &Record::outcome); };
+  if (any(is_failure)) return exit_wrong_output;
+  if (any([](Outcome outcome) { return outcome == Outcome::not_measured; })) {
+    return exit_not_measured;
+  }
+  return any(may_be_timed) ? exit_verified : exit_usage;
+}
+
+void require_writable(const std::filesystem::path& path) {
+  auto folder = path.parent_path();
+  while (!folder.empty() && !std::filesystem::exists(folder)) folder = folder.parent_path();
+  if (folder.empty()) folder = ".";
+  const auto refuse_because = [&](std::errc error) {
+    refuse(path, std::make_error_code(error).message());
+  };
+  if (std::filesystem::is_directory(path)) refuse_because(std::errc::is_a_directory);
+  if (!std::filesystem::is_directory(folder)) refuse_because(std::errc::not_a_directory);
+  const SignalsWait until_done;
+  const auto probe = folder / fmt::format(".reprolab.{}.probe", getpid());
+  std::ofstream file(probe);
+  if (!file) refuse(path, "the folder is not writable or is full");
+  file.close();
+  std::filesystem::remove(probe);
+}
+
+void write_whole(const std::filesystem::path& path, std::string_view text) {
+  const SignalsWait until_done;
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (error) refuse(path, error.message());
+  auto temporary = path;
+  temporary += fmt::format(".{}.partial", getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    file.write(text.data(), static_cast<std::streamsize>(text.size()));
+    file.close();
+    if (!file) {
+      std::filesystem::remove(temporary, error);
+      refuse(path, "the folder is not writable or is full");
+    }
+  }
+  std::filesystem::rename(temporary, path, error);
+  if (error) {
+    const std::string why = error.message();
+    std::filesystem::remove(temporary, error);
+    refuse(path, why);
+  }
+}
+
+ordered_json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) throw UsageError(fmt::format("{}: cannot be read", path.string()));
+  try {
+    return ordered_json::parse(file);
+  } catch (const ordered_json::parse_error& error) {
+    throw UsageError(fmt::format("{}: not valid JSON at byte {}", path.string(), error.byte));
+  }
+}
+
+std::filesystem::path project_root() { return REPROLAB_SOURCE_DIR; }
+
+}  // namespace reprolab

@@ -1,0 +1,141 @@
+// The project's result file: the records of one pass and where they come from.
+// data/results.schema.json specifies it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/outcome.hpp"
+#include "kernels/origin.hpp"
+#include "kernels/promise.hpp"
+
+namespace reprolab {
+
+inline constexpr const char* results_schema = "reprolab-results/2";
+
+/// What is known about a row's kernel before it runs.
+struct VariantInfo {
+  std::string name;
+  Origin origin;
+  std::string lineage;
+  std::string source_file;
+  Promise promise{};
+  // As in Kernel. Not in the record, which has Record::code; the file's families have the others.
+  std::function<std::vector<std::string>(int capability)> code_files{};
+  std::string language{}, counterpart{};
+
+  bool is_ceiling() const { return origin.kind == Origin::Kind::ceiling; }
+};
+
+/// One measured quantity of a row: its samples in the order taken, or why there are none.
+struct Metric {
+  std::string name, unit;
+  std::vector<double> samples{};
+  std::string missing{};
+};
+
+inline constexpr const char* kernel_time = "kernel_time";    ///< Time of a row's kernels, in us.
+inline constexpr const char* product_time = "product_time";  ///< Time of matrix products, in us.
+
+/// What one call of a kernel launched.
+struct LaunchFacts {
+  struct Kernel {
+    std::string name;
+    std::array<std::int32_t, 3> grid{}, block{};
+    std::uint32_t registers = 0;  ///< Per thread.
+    std::int32_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
+    std::optional<int> blocks_per_multiprocessor{};  ///< How many of its blocks fit at once.
+
+    bool operator==(const Kernel&) const = default;
+  };
+  int kernels_per_call = 0;       ///< The most kernels that one call launched.
+  std::vector<Kernel> kernels{};  ///< Each distinct kernel once.
+};
+
+/// The code that a row's kernel runs.
+struct Code {
+  std::string target;  ///< The architecture that it is for: "sm_90".
+  /// By file: of this project's CUDA files the digest of their machine code, of PTX that of its
+  /// text (profiling/machine_code.hpp), of a library that of its bytes.
+  std::map<std::string, std::string> sha256;
+};
+
+/// SM clock around one row's samples; null if it could not be read.
+struct RowClocks {
+  std::optional<double> sm_mhz_before, sm_mhz_during, sm_mhz_after;
+};
+
+/// One row of a result file.
+struct Record {
+  std::string key{};  ///< Unique in the file.
+  VariantInfo variant{};
+  std::optional<Code> code{};  ///< Null if it is not known.
+  nlohmann::json problem{};    ///< At least "name" and "family".
+  Outcome outcome = Outcome::not_verified;
+  std::string reason{};
+  /// Number of elements whose bits differ from the reference's; null if none, or if not compared.
+  std::optional<std::int64_t> mismatches{};
+  std::vector<Metric> metrics{};
+  std::optional<LaunchFacts> launch{};
+  std::uint64_t bytes_read = 0, bytes_written = 0;
+  RowClocks clocks{};
+
+  /// Null if the row has no metric of that name.
+  const Metric* metric(std::string_view name) const;
+};
+
+/// Two measurements of one quantity that must agree, and the keys of the rows that they check.
+struct InstrumentCheck {
+  std::string name;
+  std::vector<std::string> keys;
+  double first = 0, second = 0;
+  std::string unit;
+  double allowed_percent = 0;
+
+  double difference_percent() const { return 100.0 * (first - second) / second; }
+};
+
+void to_json(nlohmann::ordered_json& json, const Record& record);
+void from_json(const nlohmann::ordered_json& json, Record& record);
+void to_json(nlohmann::ordered_json& json, const InstrumentCheck& check);
+void from_json(const nlohmann::ordered_json& json, InstrumentCheck& check);
+
+struct ResultFile {
+  std::string experiment, pass;
+  nlohmann::json provenance{};
+  std::vector<Record> records{};
+  std::vector<InstrumentCheck> checks{};
+  nlohmann::ordered_json families = nlohmann::ordered_json::array();  ///< describe_families()
+
+  nlohmann::ordered_json to_json() const;
+
+  /// The file's text; bytes that are not UTF-8, such as in argv, become U+FFFD.
+  std::string text() const;
+
+  /// exit_wrong_output if any row failed, else exit_not_measured if any was not measured,
+  /// exit_usage when no kernel ran, else exit_verified.
+  int exit_status() const;
+};
+
+/// Writes `text` to `path` whole or not at all: to a temporary file next to it, which is then
+/// renamed. Creates the folder. If that fails, throws UsageError that names the path.
+void write_whole(const std::filesystem::path& path, std::string_view text);
+
+/// Throws the same error early, before hours of measurements are lost; leaves no file.
+void require_writable(const std::filesystem::path& path);
+
+/// Reads a JSON file of the project's own data and keeps the order of its members. Throws
+/// UsageError that names the file and the fault.
+nlohmann::ordered_json read_json(const std::filesystem::path& path);
+
+/// The root of the checkout that this program was built from, which contains data/.
+std::filesystem::path project_root();
+
+}  // namespace reprolab

@@ -1,0 +1,144 @@
+#include "harness/sampling.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/median.hpp"
+#include "harness/code.hpp"
+#include "harness/shuffle.hpp"
+
+namespace reprolab {
+namespace {
+
+void add_reading(Record& record, const profiling::Reading& reading) {
+  auto metric = std::ranges::find(record.metrics, reading.name, &Metric::name);
+  if (metric == record.metrics.end()) {
+    metric = record.metrics.insert(metric, {.name = reading.name, .unit = reading.unit});
+  }
+  if (metric->missing.empty()) metric->samples.push_back(reading.value);
+}
+
+/// A metric that is missing from one sample is missing from the row: samples of one row with the
+/// same index belong together.
+void add_missing(Record& record, const profiling::Missing& missing) {
+  const auto [name, unit, why] = missing;
+  const auto metric = std::ranges::find(record.metrics, name, &Metric::name);
+  if (metric == record.metrics.end()) {
+    record.metrics.push_back({.name = name, .unit = unit, .missing = why});
+  } else if (metric->missing.empty()) {
+    *metric = {.name = name, .unit = unit, .missing = why};
+  }
+}
+
+LaunchFacts launch_facts(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
+  LaunchFacts facts;
+  for (const auto& call : calls) {
+    const auto kernels = std::ranges::count_if(call, &profiling::KernelActivity::is_kernel);
+    facts.kernels_per_call = std::max(facts.kernels_per_call, static_cast<int>(kernels));
+    for (const auto& kernel : call) {
+      if (!kernel.is_kernel) continue;
+      const LaunchFacts::Kernel fact{kernel.name,
+                                     kernel.grid,
+                                     kernel.block,
+                                     kernel.registers_per_thread,
+                                     kernel.static_shared_bytes,
+                                     kernel.dynamic_shared_bytes,
+                                     kernel.blocks_per_multiprocessor};
+      if (std::ranges::find(facts.kernels, fact) == facts.kernels.end()) {
+        facts.kernels.push_back(fact);
+      }
+    }
+  }
+  return facts;
+}
+
+/// Why the sample's time is impossible; empty if it is not.
+std::string impossible(const Row& row, const profiling::Sample& sample) {
+  for (const auto& reading : sample.readings) {
+    if (reading.name != kernel_time || reading.value > row.min_us) continue;
+    if (reading.value <= 0) return "took no time: the instrument recorded none of its work";
+    const auto bytes = static_cast<double>(row.record.bytes_read + row.record.bytes_written);
+    return fmt::format(
+        "took {:.3g} us, but on cold data this GPU's memory needs at least {:.3g} us for its "
+        "{:.3g} MB: its work cannot all be done in that time",
+        reading.value, row.min_us, 1e-6 * bytes);
+  }
+  return "";
+}
+
+void add(Row& row, int round, const Verifier::Sampled& sampled) {
+  const std::string when = round < 0 ? "in the warm-up" : fmt::format("in sample {}", round + 1);
+  const Outcome written = sampled.written.outcome;
+  if (written != Outcome::not_verified && written != row.record.outcome) {
+    Verification why = sampled.written;
+    if (may_be_timed(written)) {
+      why = {Outcome::mismatch, fmt::format("its output is {}, and was {} when it was verified",
+                                            name(written), name(row.record.outcome))};
+    }
+    return withdraw(row.record, when, why);
+  }
+  if (const std::string why = impossible(row, sampled.sample); !why.empty()) {
+    return withdraw(row.record, when, {Outcome::launch_failed, why});
+  }
+  if (round < 0) return;
+  for (const auto& reading : sampled.sample.readings) add_reading(row.record, reading);
+  for (const auto& missing : sampled.sample.missing) add_missing(row.record, missing);
+  if (!row.record.launch && !sampled.sample.launched.empty()) {
+    row.record.launch = launch_facts(sampled.sample.launched);
+  }
+}
+
+void finish(Row& row) {
+  if (!row.timed()) return;
+  Record& record = row.record;
+  if (!row.sm_mhz.empty()) {
+    record.clocks = {row.sm_mhz_before, median(row.sm_mhz), row.sm_mhz.back()};
+  }
+}
+
+}  // namespace
+
+void withdraw(Record& record, const std::string& when, const Verification& why) {
+  record.outcome = why.outcome;
+  record.reason = when + ": " + why.reason;
+  record.mismatches.reset();
+  if (!why.found.equal()) record.mismatches = why.found.mismatches;
+  record.metrics.clear();
+  record.launch.reset();
+}
+
+Row start_row(const std::string& problem, const VariantInfo& variant,
+              const Verification& verified) {
+  Row row{.record = {.key = problem + "/" + variant.name, .variant = variant}};
+  row.record.code = code_of(variant);
+  row.record.outcome = verified.outcome;
+  row.record.reason = verified.reason;
+  if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;
+  return row;
+}
+
+void take_samples(std::vector<Row>& rows, Subject& subject, profiling::Instrument& instrument,
+                  const SamplingPlan& plan, const Watchdog& watchdog) {
+  for (Row& row : rows) {
+    if (!row.timed()) continue;
+    watchdog.begin(row.kernel());
+    add(row, -1, subject.prepare(row, instrument));
+    row.sm_mhz_before = subject.sm_mhz();
+    watchdog.end();
+  }
+  SampleOrder order(rows.size(), problem_seed(plan.seed, subject.name()));
+  for (int round = -plan.warmups; round < plan.samples; ++round) {
+    for (const std::size_t i : order.next_round()) {
+      Row& row = rows[i];
+      if (!row.timed()) continue;
+      watchdog.begin(row.kernel());
+      add(row, round, subject.sample(row, instrument));
+      if (const auto mhz = subject.sm_mhz(); mhz && round >= 0) row.sm_mhz.push_back(*mhz);
+      watchdog.end();
+    }
+  }
+  std::ranges::for_each(rows, finish);
+}
+
+}  // namespace reprolab

@@ -1,0 +1,91 @@
+#include "harness/selection.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "harness/errors.hpp"
+
+namespace reprolab {
+
+namespace {
+
+/// Goes back no further than to the last `*`, so that no pattern takes exponential time.
+bool matches(std::string_view pattern, std::string_view name) {
+  constexpr auto none = std::string_view::npos;
+  std::size_t p = 0, n = 0, after_star = none, retry = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      after_star = ++p;
+      retry = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (after_star != none) {
+      p = after_star;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == none;
+}
+
+bool any_matches(std::string_view pattern, std::string_view name) {
+  for (;;) {
+    const auto end = pattern.find('|');
+    if (matches(pattern.substr(0, end), name)) return true;
+    if (end == std::string_view::npos) return false;
+    pattern.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+bool selects(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return true;
+  if (pattern.front() == '!') return !any_matches(pattern.substr(1), name);
+  return any_matches(pattern, name);
+}
+
+void nothing_matches(const std::string& option, const std::string& pattern,
+                     std::vector<std::string> known, const std::vector<std::string>& absent) {
+  std::ranges::sort(known);
+  known.erase(std::ranges::unique(known).begin(), known.end());
+  std::string text = fmt::format("{} '{}' selects nothing; there are: {}", option, pattern,
+                                 fmt::join(known, ", "));
+  for (const auto& line : absent) text += "; " + line;
+  throw UsageError(text);
+}
+
+std::vector<VariantInfo> select_kernels(const std::string& pattern,
+                                        const std::vector<VariantInfo>& kernels,
+                                        const std::vector<std::string>& absent) {
+  std::vector<VariantInfo> selected;
+  std::vector<std::string> known;
+  for (const auto& kernel : kernels) {
+    known.push_back(kernel.name);
+    if (selects(pattern, kernel.name)) selected.push_back(kernel);
+  }
+  if (selected.empty()) nothing_matches("--kernel", pattern, known, absent);
+  return selected;
+}
+
+Extent parse_extent(const std::string& option, const std::string& text) {
+  Extent extent;
+  const char* const end = text.data() + text.size();
+  const auto rows = std::from_chars(text.data(), end, extent.rows);
+  if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
+    const auto columns = std::from_chars(rows.ptr + 1, end, extent.columns);
+    if (columns.ec == std::errc{} && columns.ptr == end && extent.rows > 0 && extent.columns > 0) {
+      if (extent.columns <= (std::int64_t{1} << 40) / extent.rows) return extent;
+      throw UsageError(fmt::format("{}: {} has more than 2^40 elements", option, text));
+    }
+  }
+  throw UsageError(
+      fmt::format("{}: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", option, text));
+}
+
+}  // namespace reprolab

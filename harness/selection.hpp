@@ -1,0 +1,37 @@
+// What a command line selects, and the one-line error if that is nothing or cannot be read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/result_file.hpp"
+
+namespace reprolab {
+
+/// Whether `pattern` selects `name`: as in a shell's `case`, `*` stands for any characters, `?` for
+/// one, and `|` separates alternatives, one of which must match the whole name. A pattern that
+/// begins with `!` selects the names that the rest of it does not; an empty one selects every name.
+/// Takes time in proportion to the product of both lengths at most.
+bool selects(std::string_view pattern, std::string_view name);
+
+/// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once, then
+/// the lines of `absent`, which say what else could be there.
+[[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
+                                  std::vector<std::string> known,
+                                  const std::vector<std::string>& absent = {});
+
+/// The kernels that `pattern` selects. Throws UsageError, as above, if there are none.
+std::vector<VariantInfo> select_kernels(const std::string& pattern,
+                                        const std::vector<VariantInfo>& kernels,
+                                        const std::vector<std::string>& absent = {});
+
+struct Extent {
+  std::int64_t rows = 0, columns = 0;
+};
+
+/// Reads "4096x4100". Throws UsageError that names `option`, also for more than 2^40 elements: more
+/// than any GPU holds, and few enough that no size in bytes overflows.
+Extent parse_extent(const std::string& option, const std::string& text);
+
+}  // namespace reprolab

@@ -1,0 +1,105 @@
+// A problem with its data on the device: the one interface between a family of kernels and the code
+// that verifies, times and reports. Nothing here knows what the kernels compute.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/result_file.hpp"
+#include "kernels/registry.hpp"
+#include "reference/compare.hpp"
+
+namespace reprolab {
+
+/// Description of a problem, before anything is allocated for it.
+struct ProblemFacts {
+  std::string name;              ///< Unique within its family; shown in tables.
+  nlohmann::json description;    ///< The record's "problem".
+  std::int64_t elements = 0;     ///< Number of output elements.
+  int element_bytes = 0;         ///< 2 or 4.
+  std::uint64_t bytes_read = 0;  ///< Read by one launch, every byte counted once.
+  std::uint64_t bytes_written = 0;
+
+  std::uint64_t output_bytes() const {
+    return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
+  }
+};
+
+/// Number of different matrices that the buffer sets of a problem hold in turn, so that a kernel
+/// that reuses a pointer or an output of an earlier launch is wrong in the next buffer set.
+inline constexpr int distinct_matrices = 2;
+
+/// Device memory after every output, which belongs to the workload; no launch may write it.
+inline constexpr std::uint64_t guard_bytes = 256;
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  virtual const ProblemFacts& facts() const = 0;
+  /// Number of copies of input and output, each with its own memory, to rotate over.
+  virtual int buffer_sets() const = 0;
+  /// Number of different matrices that the buffer sets hold in turn; buffer set 0 holds matrix 0 at
+  /// first.
+  int matrices() const { return std::min(buffer_sets(), distinct_matrices); }
+  int matrix_of(int buffer_set) const { return (buffer_set + exchanges_) % matrices(); }
+  /// Puts the next matrix into every buffer set, so that a kernel which remembers what it wrote for
+  /// a pointer is wrong from now on. Waits for the GPU.
+  void exchange() {
+    ++exchanges_;
+    fill_inputs();
+  }
+
+  virtual Support supports(const std::string& kernel) const = 0;
+  virtual cudaError_t launch(const std::string& kernel, int buffer_set,
+                             cudaStream_t stream) const = 0;
+  /// The output of a buffer set; its memory is `guard_bytes` longer than that, and begins at the
+  /// multiple of `DeviceBuffer::alignment` before it at the latest.
+  virtual void* output(int buffer_set) const = 0;
+  /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
+  virtual std::span<const std::byte> input(int buffer_set) const = 0;
+
+  /// The reference's output for matrix 0, on the host. Empty if it is too large for a host: then
+  /// only write_expected() gives it, and a kernel with a declared deviation is not run.
+  virtual std::span<const std::byte> expected() const = 0;
+  /// Writes the reference's output for a matrix to device memory.
+  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const = 0;
+  /// Whether outputs lie in an interval, because kernels may round in an order of their own. Then
+  /// expected() and write_expected() give its lower ends, and these two its upper ones.
+  virtual bool is_bounded() const { return false; }
+  virtual std::span<const std::byte> expected_upper() const { return expected(); }
+  virtual void write_expected_upper(int matrix, void* to, cudaStream_t stream) const {
+    write_expected(matrix, to, stream);
+  }
+  /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
+  virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;
+  /// One line about a comparison that found a mismatch; the bits are those of the first mismatch.
+  virtual std::string describe(int matrix, const reference::Comparison& found,
+                               std::uint32_t expected, std::uint32_t actual) const = 0;
+
+ private:
+  /// Fills the input of each buffer set with its matrix_of().
+  virtual void fill_inputs() = 0;
+
+  int exchanges_ = 0;
+};
+
+/// All registered kernels of a family, sorted by name.
+template <class Problem>
+std::vector<VariantInfo> registered_variants() {
+  std::vector<VariantInfo> variants;
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    variants.push_back({name, kernel.origin, kernel.lineage, kernel.source_file,
+                        promise_of(kernel.contract), kernel.code_files, kernel.language,
+                        kernel.counterpart});
+  }
+  return variants;
+}
+
+}  // namespace reprolab

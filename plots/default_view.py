@@ -1,0 +1,96 @@
+"""What there is to see of an experiment that does not say so itself: a table of each pass, and a
+figure of each that has times.
+"""
+
+from functools import partial
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from experiments.declared import Experiment
+from plots import bandwidth, sample_figures
+from plots import figures as draw
+from plots.bandwidth import bandwidth_table, measure
+from plots.counter_tables import facts_table
+from plots.counter_values import by_family
+from plots.single_files import counter_tables
+from plots.tables import Table
+from records.counter_table import COUNTERS
+from records.results import COPY, Results
+
+
+def of(experiment: Experiment) -> dict[str, Any]:
+    """By the names that a folder of plots/ gives them."""
+    timed = [
+        name
+        for name, step in experiment.passes.items()
+        if not step.compiled and COUNTERS not in step.arguments
+    ]
+    figures = {name: (f"Every kernel on every problem: {name}", figure_of(name)) for name in timed}
+    return {
+        "TABLES": (tables,),
+        "ON_TERMINAL": tuple(timed),
+        "FIGURES": figures,
+        "SHORT_TABLE": None,
+        "HEADLINE": None,
+        "highlights": partial(highlights, timed),
+    }
+
+
+def tables(run: Any) -> list[Table]:
+    """Times beside the baseline and the copy; the counters that tell most; facts of the code."""
+    made = []
+    for name, results in run.passes.items():
+        title = f"{results.experiment}, {name}"
+        if results.gpu is None:
+            found = [facts_table(results)]
+        elif results.provenance["instrument"] == COUNTERS:
+            found = counter_tables(results, title)
+        else:
+            found = [bandwidth_table(results, name, title, baseline(results))]
+        for i, table in enumerate(found, 1):
+            table.name = name if i == 1 else f"{name}_{i}"
+        made += found
+    return made
+
+
+def baseline(results: Results) -> str:
+    """Of the one family that the pass is of, where it was measured; else ''."""
+    name = results.family.baseline if len(by_family(results)) == 1 else ""
+    return name if any(r.kernel == name for r in results.records) else ""
+
+
+def figure_of(name: str) -> Any:
+    return lambda run: figure(run[name], run.recorded)
+
+
+def figure(results: Results, recorded: bool) -> Figure:
+    """Over the problems: bandwidth, or times where nothing is moved."""
+    problems = [p["name"] for p in results.problems()]
+    moves = any(r.bandwidth for r in results.records)
+    curves: sample_figures.Curves = {}
+    for r in results.records:
+        y = r.bandwidth.value if r.bandwidth else r.summary and r.summary.median
+        if y and (r.ranked or r.kernel == COPY):
+            curves.setdefault(r.kernel, []).append((problems.index(r.problem["name"]), y))
+    drawn = draw.new_figure(4.6)
+    axes = drawn.subplots()
+    sample_figures.draw_curves([(axes, curves)], sample_figures.looks(curves, (baseline(results),)))
+    axes.set_xticks(range(len(problems)), problems, rotation=90 if len(problems) > 3 else 0)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("bandwidth, read and written (GB/s)" if moves else "median time (us)")
+    draw.add_caption(drawn, results, ["Medians; intervals: the table."], recorded)
+    return drawn
+
+
+def highlights(timed: list[str], run: Any) -> list[str]:
+    """The fastest kernels of each pass, on its last problem."""
+    lines = []
+    for name in timed:
+        problem = run[name].problems()[-1]["name"]
+        rows = measure(run[name], problem, baseline(run[name]))
+        if said := bandwidth.fastest(rows):
+            over = next(m.ratio for m in rows if m.best)
+            gain = f", {over.value:.2f}x {baseline(run[name])}" if over else ""
+            lines.append(f"{name}: fastest on {problem}: {said}{gain}.")
+    return lines

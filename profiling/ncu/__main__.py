@@ -1,0 +1,121 @@
+"""`python -m ncu`: one kernel under Nsight Compute, and whether ncu and our counters agree.
+
+Exit status: 0; 1 for a wrong output, or where the two do not agree; 2 for bad input, and where
+nothing can be profiled.
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ncu import agreement, report, tool
+from ncu.subject import Subject, last_line, problem_of, subject
+from plots import console
+from records.command_line import Parser, run
+from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
+from records.json_files import ROOT
+from records.printable import printable
+from records.results import Results, load
+
+# What `make profile-check` compares without KERNEL: a tree of branches and a table, and of the
+# transposes the fastest kernel and one that waits for its copies in a loop.
+CHECKED = ("branch_tree", "shared_lut", "column_walk", "tma_naive")
+# Samples rotate over 3 copies of 2 matrices: six give each matrix at least two of them.
+SAMPLES = 6
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(prog="python -m ncu", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    p = commands.add_parser("profile", help="profile one kernel, and print its counters")
+    p.add_argument("--experiment", required=True)
+    p.add_argument("--kernel", required=True)
+    p.set_defaults(run=profile)
+    c = commands.add_parser("check", help="compare ncu with --instrument counters")
+    c.add_argument("--experiment", default="counters")
+    c.add_argument("--kernel", default="", help=f"this one alone; else {', '.join(CHECKED)}")
+    c.set_defaults(run=check)
+    for command in (p, c):
+        command.add_argument("--problem", default="", metavar="ROWSxCOLUMNS")
+        command.add_argument("--peer", action="append", default=[])
+        command.add_argument("--programs", type=Path, default=ROOT / "build/gpu/bin")
+        command.add_argument("--results", type=Path, default=ROOT / "results/profile")
+    return top
+
+
+def subject_of(args: argparse.Namespace, kernel: str) -> Subject:
+    programs = args.programs.resolve()
+    return subject(args.experiment, kernel, args.problem, programs, args.peer)
+
+
+def profiled(of: Subject, problem: str, folder: Path) -> tuple[Path, int]:
+    """The report, and the exit status of bench."""
+    name = of.nvtx_range(problem)
+    file = folder / f"{name.replace(':', '.')}.ncu-rep"
+    return file, tool.profile(file, name, of.bench("--instrument=none"))
+
+
+def profile(args: argparse.Namespace) -> int:
+    of = subject_of(args, args.kernel)
+    tool.ncu()
+    problem = problem_of(of)
+    file, status = profiled(of, problem, args.results.resolve())
+    if status != 0:
+        return status
+    found = report.launches(tool.raw_page(file))
+    title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in found)}"
+    note = "No time: replaying a kernel for its counters disturbs clocks and caches."
+    sys.stdout.write(console.render(report.table(printable(title), found, [note])))
+    place = shlex.quote(printable(str(file)))
+    print(f"To open the report, on any machine: ncu-ui {place}")
+    print(f"As text: ncu --import {place} --page details --print-details all")
+    return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    if args.problem and not args.kernel:
+        raise InputError("PROBLEM: say of which KERNEL")
+    subjects = [subject_of(args, kernel) for kernel in ([args.kernel] if args.kernel else CHECKED)]
+    tool.ncu()
+    problems = [problem_of(of) for of in subjects]
+    folder, found = args.results.resolve(), []
+    for of, problem in zip(subjects, problems, strict=True):
+        ours = counted(of)
+        record = ours.find(problem, of.kernel)
+        if record is None:
+            raise InputError(f"bench: counted no {of.kernel} on {problem}")
+        if record.outcome == "unsupported":
+            raise InputError(f"{record.place}: {record.reason}")
+        if not record.is_verified:
+            return NOT_MEASURED if record.outcome == "not_measured" else WRONG_OUTPUT
+        file, status = profiled(of, problem, folder)
+        if status != 0:
+            return status
+        found.append(agreement.compare(record, report.launches(tool.raw_page(file))))
+    version = tool.version()
+    table = agreement.table(found, agreement.origin(ours, version))
+    sys.stdout.write(console.render(table))
+    files = agreement.write(folder, table, agreement.content(found, ours, version))
+    print(f"Written: {', '.join(printable(str(file)) for file in files)}")
+    return 0 if all(one.holds for one in found) else 1
+
+
+def counted(of: Subject) -> Results:
+    """Our own counters, by CUPTI, in a process of their own.
+
+    The file is not kept: `make claims` would take it for a newer run of the experiment.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "counters.json"
+        words = of.bench("--instrument=counters", f"--samples={SAMPLES}", f"--output={file}")
+        done = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace")
+        if not file.is_file():
+            raise InputError(last_line(done.stderr) or f"bench ended with status {done.returncode}")
+        return load(file)
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(parser()))

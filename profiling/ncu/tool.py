@@ -1,0 +1,137 @@
+"""The program ncu: running it on one range of a program of ours, and reading its report back."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu import section
+from ncu.subject import DOMAIN
+from records.errors import InputError
+from records.json_files import ROOT
+
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+RETURNED = "The application returned an error code"
+WRONG_OUTPUT = f"{RETURNED} (1)"  # what status 1 means with our programs
+NOTHING_PROFILED = "No kernels were profiled"
+# With bench --instrument none a kernel has two ranges: its first launch, which loads its code, and
+# one like those that our own counters are read of.
+SECOND_RANGE = "::2"
+
+
+def ncu() -> str:
+    found = shutil.which("ncu")
+    if not found:
+        raise InputError(
+            "there is no ncu in PATH: it is Nsight Compute's command, and comes with the CUDA "
+            "toolkit or as NVIDIA's package of its own"
+        )
+    return found
+
+
+def command(report: Path, nvtx_range: str, program: Sequence[str]) -> list[str]:
+    """Profiles the second range of that name. Clocks and caches stay as the program has them."""
+    return [
+        ncu(),
+        "--config-file=off",
+        "--force-overwrite",
+        f"--export={str(report).replace('%', '%%')}",
+        "--target-processes=all",
+        "--clock-control=none",
+        "--cache-control=none",
+        f"--section-folder={section.FOLDER}",
+        f"--section={section.IDENTIFIER}",
+        "--apply-rules=off",
+        "--nvtx",
+        f"--nvtx-include={DOMAIN}@{nvtx_range}/",
+        f"--range-filter={SECOND_RANGE}",
+        *program,
+    ]
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int
+    text: str
+
+
+def run(words: Sequence[str]) -> Finished:
+    """What the command says, on stdout and stderr, and how it ends."""
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=os.environ | {"LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return Finished(done.returncode, done.stdout)
+
+
+def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
+    """Leaves `report` and returns 0; or 1, having shown it, if the program found a wrong output.
+
+    InputError if there is no report for another reason.
+    """
+    words = command(report, nvtx_range, program)
+    section.write()
+    make_room(report)
+    print(shlex.join(words), flush=True)
+    done = run(words)
+    if WRONG_OUTPUT in done.text and not errors(done):
+        print(done.text, end="")
+        return 1
+    if done.status == 0 and report.is_file():
+        return 0
+    raise InputError(why_not(done, nvtx_range))
+
+
+def make_room(report: Path) -> None:
+    """An older report must not be taken for the new one."""
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{report}: cannot be written: {error.strerror}") from None
+
+
+def errors(done: Finished) -> list[str]:
+    """What ncu complains of, but for how the program ended."""
+    found = [line for line in done.text.splitlines() if line.startswith("==ERROR== ")]
+    return [line.removeprefix("==ERROR== ").strip() for line in found if RETURNED not in line]
+
+
+def why_not(done: Finished, nvtx_range: str) -> str:
+    if NO_PERMISSION in done.text:
+        return (
+            f"ncu: no permission to read counters ({NO_PERMISSION}): run as root, or load the "
+            "driver with NVreg_RestrictProfilingToAdminUsers=0"
+        )
+    if complaints := errors(done):
+        return f"ncu: {complaints[0]}"
+    said = [line.strip() for line in done.text.splitlines() if line.strip()]
+    of_program = [line for line in said if not line.startswith("==")]
+    if RETURNED in done.text and of_program:
+        return f"ncu: the program failed: {of_program[-1]}"
+    if done.status == 0 or NOTHING_PROFILED in done.text:
+        return f"ncu: the range {nvtx_range} matched no kernel"
+    return f"ncu: ended with status {done.status}: {[*said, 'it said nothing'][-1]}"
+
+
+def raw_page(report: Path) -> str:
+    """Every metric of the report as CSV: a line of names, one of units, one per kernel."""
+    done = run([ncu(), "--config-file=off", f"--import={report}", "--page=raw", "--csv"])
+    if done.status != 0:
+        raise InputError(why_not(done, str(report)))
+    return done.text
+
+
+def version() -> str:
+    """'2025.3.1.0 (build 36398880)'"""
+    _, found, rest = run([ncu(), "--version"]).text.partition("Version ")
+    return rest.splitlines()[0].removesuffix(" (public-release)").strip() if found else "not known"

@@ -1,0 +1,83 @@
+"""`python -m sass`: what the compiler made of the kernels.
+
+Exit status: 0, or 2 for bad input, missing tools, and output that cannot be written.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from claims.evidence import result_files
+from plots import console
+from plots.counter_tables import facts_table
+from records.command_line import Parser, run
+from records.errors import InputError
+from records.json_files import ROOT
+from records.printable import printable
+from records.results import load
+from sass import cubin, kernels, outdated, tools, view
+from sass.code import measured_code, measured_codes
+from sass.facts import Facts
+from sass.result_file import EXPERIMENT, PASS, write
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(prog="python -m sass", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+
+    p = commands.add_parser("show", help="one kernel's facts, and its inner loop with source lines")
+    p.add_argument("--kernel", required=True)
+    p.add_argument("--arch", required=True, help="sm_80, or 80")
+    p.add_argument("--function", default="", help="a part of a name, for another than is measured")
+    p.set_defaults(run=show)
+
+    p = commands.add_parser("facts", help="all kernels' facts, as a result file")
+    p.add_argument("--arch", default="", help="this one alone")
+    p.add_argument("--output", type=Path, required=True, metavar="FILE")
+    p.set_defaults(run=facts)
+
+    p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
+    p.add_argument("folder", type=Path, nargs="?", default=ROOT / "data/recorded")
+    p.set_defaults(run=recorded)
+    return top
+
+
+def show(args: argparse.Namespace) -> int:
+    tools.require_all()
+    kernel, arch = kernels.named(args.kernel), cubin.architecture(args.arch)
+    code = measured_code(kernel, arch, args.function)
+    if code is None and kernel.maker:
+        raise InputError(
+            f"{kernel.name} is not compiled for {arch}; make {kernel.language} ARCH={arch}"
+        )
+    if code is None:
+        print(f"{kernel.source_file} holds no code for the GPU: it calls a library.")
+        return 0
+    found = Facts(code)
+    sys.stdout.write("\n".join(console.render(table) for table in view.tables(found)) + "\n")
+    sys.stdout.writelines(f"{line}\n" for line in view.listing(found))
+    return 0
+
+
+def facts(args: argparse.Namespace) -> int:
+    tools.require_all()
+    started = time.time()
+    archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
+    codes = measured_codes(list(kernels.known().values()), archs)
+    found = [Facts(code) for code in codes]
+    write(args.output, found, ["sass", *sys.argv[1:]], started)
+    written = load(args.output, EXPERIMENT, PASS)
+    sys.stdout.write(console.render(facts_table(written)))
+    print(f"All facts of each: {printable(str(args.output))}")
+    return 0
+
+
+def recorded(args: argparse.Namespace) -> int:
+    """A list and no failure: what is old can only be recorded again on its GPU."""
+    print("\n".join(map(printable, outdated.report(list(result_files(args.folder))))))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(parser()))

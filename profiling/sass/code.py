@@ -1,0 +1,126 @@
+"""The machine code of one kernel of a file, and what the compiler set aside for it."""
+
+import os
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from records.errors import InputError
+from sass import cubin, digests, tools
+from sass.flow import Flow, flow_of
+from sass.kernels import Kernel
+from sass.parse import SECTION, Function, parse
+
+# From compute capability 9.0 on, cuobjdump counts what CUDA keeps for itself in each block.
+SYSTEM_SHARED, SYSTEM_SHARED_BYTES = b".nv.shared.reserved.0", 1024
+NAMESPACES = re.compile(r"reprolab::(?:\w+::|\(anonymous namespace\)::)*")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Per thread, but for the shared memory, which is per block."""
+
+    registers: int
+    stack_bytes: int
+    local_bytes: int
+    static_shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Code:
+    kernel: Kernel
+    arch: str  # sm_80
+    name: str  # as in C++, without namespaces and parameters
+    function: Function
+    resources: Resources
+    sha256: dict[str, str]  # as in result files, by the file that is compiled
+
+    @cached_property
+    def flow(self) -> Flow:
+        return flow_of(self.function)
+
+
+def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
+    """What the measurement launches, or the one that has `wanted` in its name.
+
+    None where the file holds no code for the GPU, because it calls a library, and where another
+    language's compiler was not run for the architecture.
+    """
+    if kernel.maker and arch not in kernel.ptx:
+        return None
+    compile_it = cubin.assembled if kernel.maker else cubin.compiled
+    file = compile_it(kernel.ptx.get(arch, kernel.source), arch)
+    usage = resources_of(file)
+    if not usage:
+        return None
+    names = dict(zip(usage, demangled(list(usage)), strict=True))
+    symbol = choose(kernel, names, wanted)
+    function = parse(listings_of(file)[symbol], symbol)
+    # PTX has its own digest: the driver makes the code that runs.
+    digest = digests.of(kernel.ptx[arch] if kernel.maker else file)
+    part = kernel.ptx[arch].name if kernel.maker else kernel.source_file
+    return Code(kernel, arch, names[symbol], function, usage[symbol], {part: digest})
+
+
+@lru_cache(maxsize=8)  # as many architectures of one file
+def listings_of(file: Path) -> dict[str, str]:
+    """What nvdisasm prints of a file, by the mangled name of each kernel."""
+    text = tools.output_of([tools.nvdisasm(), "--print-code", "--print-line-info-inline", file])
+    found = list(re.finditer(SECTION, text))
+    ends = [*(section.start() for section in found[1:]), len(text)]
+    return {s[1]: text[s.start() : end] for s, end in zip(found, ends, strict=True)}
+
+
+def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:
+    """The digests of each kernel that has code of its own, for each architecture; on all cores."""
+    wanted = [(kernel, arch) for arch in archs for kernel in kernels]
+    cubin.build_commands(), digests.program()  # once, before there are threads
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(lambda one: measured_code(*one), wanted)
+        return [code for code in found if code is not None]
+
+
+def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
+    """One of the symbols, by what they are called in C++."""
+    chosen = list(names)
+    for part in [wanted] if wanted else kernel.family.measured_code:
+        having = [symbol for symbol in chosen if part in names[symbol]]
+        chosen = having if having or wanted else chosen
+    if len(chosen) != 1:
+        candidates = "; ".join(names[symbol] for symbol in chosen or names)
+        raise InputError(
+            f"FUNCTION: '{wanted}' is in the names of {len(chosen)} of the {len(names)} that "
+            f"{kernel.name} has; give a part of one alone: {candidates}"
+        )
+    return chosen[0]
+
+
+def demangled(names: list[str]) -> list[str]:
+    lines = tools.output_of(["c++filt", *names]).splitlines() if names else []
+    return [plain(line) for line in lines]
+
+
+def plain(name: str) -> str:
+    """'tile_walk<SharedLut, ...>' of what c++filt prints."""
+    short = NAMESPACES.sub("", name).removeprefix("void ")
+    depth = 0
+    for at, character in enumerate(short):
+        depth += (character == "<") - (character == ">")
+        if character == "(" and depth == 0:
+            return short[:at]
+    return short
+
+
+def resources_of(file: Path) -> dict[str, Resources]:
+    """By the mangled name. What a block's shared memory holds for the system is not counted."""
+    reserved = SYSTEM_SHARED_BYTES if SYSTEM_SHARED in file.read_bytes() else 0
+    found = {}
+    text = tools.output_of([tools.cuobjdump(), "-res-usage", file])
+    for name, usage in re.findall(r"Function (\S+):\n(.*)", text):
+        value = {key: int(number) for key, number in re.findall(r"(\w+):(\d+)", usage)}
+        shared = max(0, value["SHARED"] - reserved)
+        found[name] = Resources(value["REG"], value["STACK"], value["LOCAL"], shared)
+    return found

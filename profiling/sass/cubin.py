@@ -1,0 +1,129 @@
+"""A kernel's file, compiled by the build's own command for one architecture, with source lines; or
+assembled, where another language's compiler made PTX of it."""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from records.errors import InputError
+from records.json_files import ROOT, read_text
+from sass import tools
+
+PRESET = "sass"  # its commands are those of every preset, but for the architectures
+FOLDER = ROOT / "build/sass"
+
+
+def known_architectures() -> list[str]:
+    return tools.output_of([tools.nvcc(), "--list-gpu-code"]).split()
+
+
+def architecture(text: str) -> str:
+    """'sm_80' of 'sm_80' or '80'; InputError where nvcc does not know it."""
+    name, known = text if text.startswith("sm_") else f"sm_{text}", known_architectures()
+    if name not in known:
+        raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
+    return name
+
+
+def architectures() -> list[str]:
+    """Those of PRESET=all-archs that this nvcc knows."""
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    (preset,) = (preset for preset in presets if preset["name"] == "all-archs")
+    numbers = re.findall(r"\d+", preset["cacheVariables"]["CMAKE_CUDA_ARCHITECTURES"])
+    known = known_architectures()
+    return [f"sm_{number}" for number in numbers if f"sm_{number}" in known]
+
+
+@cache
+def build_commands() -> dict[Path, tuple[Path, list[str]]]:
+    """The folder and the words of the command by which the build compiles each file."""
+    build()
+    entries = json.loads((ROOT / f"build/{PRESET}/compile_commands.json").read_text())
+    return {
+        Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
+        for entry in entries
+    }
+
+
+def build(*targets: str) -> None:
+    """Builds the targets; without any, only configures."""
+    environment = os.environ | {"PRESET": PRESET, "ARCH": ""}
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = ["scripts/build", *targets]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
+
+
+def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
+    """The build's command, but for one architecture, to a cubin, with lines; without output."""
+    if source not in build_commands():
+        raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
+    folder, words = build_commands()[source]
+    compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
+    kept, skip = [], False
+    for word in words[compiler:]:
+        if skip or word == "-c" or word.startswith("--generate-code="):
+            skip = False
+        elif word == "-o":
+            skip = True
+        else:
+            kept.append(word)
+    number = arch.removeprefix("sm_")
+    target = f"--generate-code=arch=compute_{number},code=sm_{number}"
+    return folder, [*kept, target, "-cubin", "-lineinfo"]
+
+
+def compiled(source: Path, arch: str) -> Path:
+    """The cubin of a file; compiled again only where the file, a header or the command changed."""
+    folder, command = command_for(source, arch)
+    name = f"{source.parent.name}-{source.stem}"
+    folders = ["common", "kernels"]
+    if source.relative_to(ROOT).parts[0] not in folders:
+        folders += ["experiments", "profiling"]
+    return made_by(command, folder, FOLDER / arch, name, [source, *headers(*folders)])
+
+
+def assembled(ptx: Path, arch: str) -> Path:
+    """The cubin of what another language's compiler made; `arch` has the features of its target."""
+    target = re.search(r"^\.target\s+(sm_\w+)", read_text(ptx), re.MULTILINE)
+    if not target:
+        raise InputError(f"{ptx}: names no .target")
+    command = [str(tools.ptxas()), f"-arch={target[1]}", "-lineinfo", str(ptx)]
+    return made_by(command, ROOT, FOLDER / arch, f"ptx-{ptx.stem}", [ptx])
+
+
+def made_by(
+    command: Sequence[str], folder: Path, place: Path, name: str, sources: Sequence[Path]
+) -> Path:
+    content = hashlib.sha256(f"{tools.nvcc_version()}\0{command}\0".encode())
+    for file in sources:
+        content.update(file.read_bytes())
+    place = place / f"{name}-{content.hexdigest()[:16]}.cubin"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = place.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            tools.output_of([*command, "-o", str(unfinished)], folder)
+            unfinished.rename(place)
+            for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:
+                older.unlink(missing_ok=True)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return place
+
+
+@cache
+def headers(*folders: str) -> list[Path]:
+    """Every header that a file may include which uses these folders alone."""
+    found = [p for name in folders for p in (ROOT / name).rglob("*")]
+    return sorted(p for p in found if p.suffix in (".hpp", ".cuh"))

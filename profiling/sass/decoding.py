@@ -1,0 +1,77 @@
+"""Which instructions of an NF4 kernel turn a code into an entry of the table.
+
+A product is an fp32 multiplication whose result goes into no other one: a weight is its table's
+entry times its scale. The scale is the factor that all products of the region share. Decoding is
+every instruction that works on loaded data and that the other factor depends on, back to the loads
+of the codes: what takes a code out of its byte, makes an address of it and reads the table with it,
+or the tests and jumps of a tree. Of these, the look-ups are what reads memory, or another lane's
+register. All others are the index computation.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from sass.dataflow import Dataflow
+from sass.flow import Flow, Region, is_jump
+from sass.parse import Instruction
+
+LOOK_UPS = ("LDS", "LDG", "LD", "LDL", "LDC", "SHFL")
+CONVERGENCE = ("BSSY", "BSYNC", "BMOV")  # around a branch whose threads may part
+PRODUCTS = ("FMUL", "FMUL2")
+
+
+@dataclass(frozen=True)
+class Decoding:
+    flow: Flow
+    region: Region
+
+    @cached_property
+    def look_ups(self) -> frozenset[int]:
+        """By address."""
+        return frozenset(i.address for i in self.all_of_it if i.name in LOOK_UPS)
+
+    @cached_property
+    def index(self) -> frozenset[int]:
+        return frozenset(i.address for i in self.all_of_it if i.name not in LOOK_UPS)
+
+    @cached_property
+    def all_of_it(self) -> list[Instruction]:
+        dataflow = Dataflow(self.flow, self.region)
+        code = {i.address: i for i in self.flow.instructions(self.region.blocks)}
+        multiplications = {address for address, i in code.items() if i.name in PRODUCTS}
+        products = multiplications - dataflow.leading_to(multiplications)
+        if not products:
+            return []
+        shared = frozenset.intersection(*(dataflow.sources[p] for p in products))
+        loads = {address for address, i in code.items() if is_load(i)}
+        entries = {source for p in products for source in dataflow.sources[p] - shared}
+        decoding = (entries | dataflow.leading_to(entries)) & dataflow.following_from(loads)
+        decoding |= self.jumps_of(dataflow, decoding)
+        return [code[address] for address in sorted(decoding)]
+
+    def jumps_of(self, dataflow: Dataflow, decoding: set[int]) -> set[int]:
+        """The rest of a tree: jumps from its leaves, and barriers where its branches meet again."""
+        found = set()
+        branches = {b.number for b in dataflow.blocks if b.last.address in decoding}
+        for block in dataflow.blocks:
+            within = bool(dataflow.deciders[block.number] & branches)
+            if within and is_jump(block.last):
+                found.add(block.last.address)
+            before = self.flow.predecessors[block.number]
+            met = any(dataflow.deciders.get(p, frozenset()) & branches for p in before)
+            for instruction in block.instructions:
+                if instruction.name in CONVERGENCE and (
+                    within
+                    or (instruction.name == "BSYNC" and met)
+                    or (instruction.name != "BSYNC" and block.number in branches)
+                ):
+                    found.add(instruction.address)
+        return found
+
+
+def is_load(found: Instruction) -> bool:
+    """Whether it loads data: a constant at a fixed place is as good as an immediate."""
+    if found.name in ("LDC", "ULDC", "LDCU"):
+        return bool(re.search(r"\]\[U?R\d", found.operands))
+    return found.name in ("LDG", "LD", "LDS", "LDL")

@@ -1,0 +1,209 @@
+"""The control flow of a kernel: basic blocks, loops, and the ways through them.
+
+A block begins at the entry, behind a jump, and where a jump leads: other labels, of which versions
+of nvdisasm print more or fewer, make none. A loop is a natural one: the blocks from which a jump
+back to a block that dominates them can be reached without leaving.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from records.errors import InputError
+from sass.parse import INSTRUCTION_BYTES, Function, Instruction
+
+JUMPS = ("BRA", "JMP", "UBRA", "UJMP")
+INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")  # where they lead is in a table, which is not read
+# ptxas also leaves a loop by a call that never returns.
+CALL_AS_JUMP = "CALL.REL.NOINC"
+ENDS = ("EXIT", "RET", "KILL", "BPT")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions that run one after the other; numbered in the order of the code."""
+
+    number: int
+    instructions: tuple[Instruction, ...]
+    successors: tuple[int, ...]
+
+    @property
+    def last(self) -> Instruction:
+        return self.instructions[-1]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A loop, which is entered at its header alone; or the whole kernel."""
+
+    header: int
+    blocks: frozenset[int]
+    is_loop: bool = True
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The blocks that can be reached from the kernel's entry, by number."""
+
+    blocks: dict[int, Block]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Reverse postorder: but for jumps back, each block comes before its successors."""
+        done: list[int] = []
+        seen = {0}
+        stack = [(0, iter(self.blocks[0].successors))]
+        while stack:
+            following = next((s for s in stack[-1][1] if s not in seen), None)
+            if following is None:
+                done.append(stack.pop()[0])
+            else:
+                seen.add(following)
+                stack.append((following, iter(self.blocks[following].successors)))
+        return done[::-1]
+
+    @cached_property
+    def predecessors(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {number: [] for number in self.blocks}
+        for block in self.blocks.values():
+            for successor in block.successors:
+                found[successor].append(block.number)
+        return found
+
+    @cached_property
+    def dominators(self) -> dict[int, frozenset[int]]:
+        """Each block's dominators, through which every path from the entry leads; itself too."""
+        everything = frozenset(self.blocks)
+        found = dict.fromkeys(self.blocks, everything) | {0: frozenset({0})}
+        changed = True
+        while changed:
+            changed = False
+            for number in self.order[1:]:
+                before = [found[p] for p in self.predecessors[number]]
+                now = frozenset.intersection(*before) | {number}
+                changed |= now != found[number]
+                found[number] = now
+        return found
+
+    @cached_property
+    def back_edges(self) -> frozenset[tuple[int, int]]:
+        """From a block to one that dominates it. InputError where the code jumps back elsewhere."""
+        place = {number: i for i, number in enumerate(self.order)}
+        edges = [(b.number, s) for b in self.blocks.values() for s in b.successors]
+        back = [(a, b) for a, b in edges if place[b] <= place[a]]
+        for a, b in back:
+            if b not in self.dominators[a]:
+                where = f"{self.blocks[b].instructions[0].address:#06x}"
+                raise InputError(f"sass: the loop at {where} is entered at several places")
+        return frozenset(back)
+
+    @cached_property
+    def loops(self) -> list[Region]:
+        """One for each block that is jumped back to, inner loops before those around them."""
+        bodies: dict[int, set[int]] = {}
+        for end, header in self.back_edges:
+            body = bodies.setdefault(header, {header})
+            waiting = [end]
+            while waiting:
+                number = waiting.pop()
+                if number not in body:
+                    body.add(number)
+                    waiting += self.predecessors[number]
+        found = [Region(header, frozenset(body)) for header, body in bodies.items()]
+        return sorted(found, key=lambda loop: (len(loop.blocks), loop.header))
+
+    @property
+    def everything(self) -> Region:
+        return Region(0, frozenset(self.blocks), is_loop=False)
+
+    def instructions(self, blocks: Collection[int]) -> Iterator[Instruction]:
+        for number in sorted(blocks):
+            yield from self.blocks[number].instructions
+
+    def best_way(
+        self, region: Region, value: Callable[[Block, int], tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        """The greatest sum of values on a way through the region, from its first block on.
+
+        `value` is of a block and of the successor that the way goes on to, or -1. A way through a
+        loop ends where it jumps back to the header, one through a kernel where the kernel ends;
+        loops within are gone through once. Tuples are compared from the left, as Python does.
+        """
+        best: dict[int, tuple[int, ...]] = {}
+        ends = []
+        for number in self.order:
+            block = self.blocks[number]
+            if number != region.header and number not in best:
+                continue
+            so_far = best.get(number)
+            for successor in {*block.successors, *([-1] if block.last.name in ENDS else [])}:
+                total = value(block, successor)
+                if so_far is not None:
+                    total = tuple(a + b for a, b in zip(so_far, total, strict=True))
+                if successor == (region.header if region.is_loop else -1):
+                    ends.append(total)
+                elif successor in region.blocks and (number, successor) not in self.back_edges:
+                    best[successor] = max(total, best.get(successor, total))
+        if not ends:
+            raise InputError("sass: the kernel never ends")
+        return max(ends)
+
+
+def flow_of(function: Function) -> Flow:
+    """The kernel's blocks; InputError where a jump leads nobody knows where."""
+    code = function.instructions
+    jumps = [i for i, found in enumerate(code) if ends_block(function, found)]
+    starts = {0, *(i + 1 for i in jumps)}
+    starts |= {target(function, label) for i in jumps for label in code[i].targets}
+    bounds = sorted(start for start in starts if start < len(code))
+    numbers = {start: number for number, start in enumerate(bounds)}
+    blocks = {}
+    for number, start in enumerate(bounds):
+        end = bounds[number + 1] if number + 1 < len(bounds) else len(code)
+        found = successors(function, code[end - 1], end)
+        known = tuple(numbers[i] for i in dict.fromkeys(found) if i in numbers)
+        blocks[number] = Block(number, tuple(code[start:end]), known)
+    return Flow(reachable(blocks))
+
+
+def is_jump(found: Instruction) -> bool:
+    return found.name in JUMPS or found.opcode == CALL_AS_JUMP
+
+
+def is_conditional(found: Instruction) -> bool:
+    """Whether a jump may fall through: it has a guard, or (BRA.U, BRA.DIV) tests an operand."""
+    return bool(found.guard and found.guard not in ("PT", "UPT")) or "," in found.operands
+
+
+def ends_block(function: Function, found: Instruction) -> bool:
+    if found.name in INDIRECT or (found.name == "CALL" and found.opcode != CALL_AS_JUMP):
+        place = f"{function.name}, {found.address:#06x}"
+        raise InputError(f"sass: {place}: {found.opcode} leads where this cannot follow")
+    return is_jump(found) or found.name in ENDS
+
+
+def successors(function: Function, last: Instruction, following: int) -> list[int]:
+    """The indices at which the code may go on after the last instruction of a block."""
+    if last.name in ENDS:
+        return [following] if is_conditional(last) else []
+    if is_jump(last):
+        taken = [target(function, label) for label in last.targets]
+        return taken + [following] * is_conditional(last)
+    return [following]
+
+
+def target(function: Function, label: str) -> int:
+    if label not in function.labels:
+        raise InputError(f"sass: {function.name}: there is no label '{label}'")
+    return function.labels[label] // INSTRUCTION_BYTES
+
+
+def reachable(blocks: dict[int, Block]) -> dict[int, Block]:
+    """Without what the code never comes to, such as the padding behind its end."""
+    found, waiting = {}, [0]
+    while waiting:
+        number = waiting.pop()
+        if number not in found:
+            found[number] = blocks[number]
+            waiting += blocks[number].successors
+    return dict(sorted(found.items()))

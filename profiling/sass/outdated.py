@@ -1,0 +1,117 @@
+"""Which rows of result files are not of the code that this checkout compiles to."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from records.code import BEFORE
+from records.errors import InputError
+from records.json_files import ROOT
+from records.results import Results
+from sass import cubin, digests, tools
+from sass.kernels import OTHER_LANGUAGES
+
+SECONDS = 240  # after which nothing more is compiled: what is done is kept for the next time
+Part = tuple[str, str]  # a file, and the architecture
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The rows that are of other code, by result file; and those that could not be compared."""
+
+    outdated: list[str] = field(default_factory=list)
+    not_compared: Counter[str] = field(default_factory=Counter)  # rows, by the reason
+
+
+def report(files: Sequence[Results]) -> list[str]:
+    """In lines: each kernel of each file that is not of this code, then what is not known."""
+    rows = sum(len(results.records) for results in files)
+    try:
+        tools.nvcc()
+    except InputError as why:
+        return [f"recorded rows are not compared with this checkout's kernels: {why}"]
+    found = compare(files, tools.nvcc_version(), compiled(wanted(files, tools.nvcc_version())))
+    silent = sum(found.not_compared.values())
+    lines = [f"{n} recorded rows not compared: {why}" for why, n in found.not_compared.items()]
+    old = len(found.outdated)
+    head = f"{rows - silent} of {rows} recorded rows compared with this checkout's kernels: "
+    head += (
+        f"in {old} places the code is another now (measure them again)" if old else "none is old"
+    )
+    return [*found.outdated, *[head] * (rows > silent), *lines]
+
+
+def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
+    """What has to be compiled, that of most rows first."""
+    parts: Counter[Part] = Counter()
+    for results in files:
+        for row in results.records:
+            if row.code and results.provenance["build"]["nvcc"] == nvcc:
+                parts.update((p, row.code.target) for p in row.code.sha256 if p.endswith(".cu"))
+    return [part for part, _ in parts.most_common()]
+
+
+def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
+    """What gives the digest of a file for an architecture; '' where there is none."""
+    if parts:
+        cubin.build_commands(), digests.program()  # once, before there are threads
+    deadline = time.monotonic() + SECONDS
+
+    def digest(part: Part) -> str:
+        source, arch = ROOT / part[0], part[1]
+        if time.monotonic() > deadline or source not in cubin.build_commands():
+            return ""
+        return digests.of(cubin.compiled(source, arch))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        known = dict(zip(parts, pool.map(digest, parts), strict=True))
+
+    def digest_now(part: str, arch: str) -> str:
+        ptx = OTHER_LANGUAGES / arch / part
+        if part.endswith(".ptx") and ptx.is_file():
+            return digests.of(ptx)
+        return known.get((part, arch), "")
+
+    return digest_now
+
+
+def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str], str]) -> Compared:
+    found = Compared()
+    for results in files:
+        theirs, old = results.provenance["build"]["nvcc"], {}
+        for row in results.records:
+            if row.code is None:
+                found.not_compared[BEFORE] += 1
+                continue
+            parts = {p: d for p, d in row.code.sha256.items() if p.endswith((".cu", ".ptx"))}
+            now = {part: digest_now(part, row.code.target) for part in parts}
+            if not parts:
+                found.not_compared["a library's, whose file is not a part of this project"] += 1
+            elif theirs != nvcc and any(part.endswith(".cu") for part in parts):
+                found.not_compared[f"compiled by nvcc {theirs}, and here is {nvcc}"] += 1
+            elif not all(now.values()):
+                found.not_compared[why_none(next(p for p in now if not now[p]))] += 1
+            elif changed := [part for part in parts if parts[part] != now[part]]:
+                old[row.kernel] = f"the code of {', '.join(changed)} for {row.code.target}"
+        found.outdated.extend(
+            f"{shown(results.file)}: {kernel}: {what} differs from this checkout's"
+            for kernel, what in old.items()
+        )
+    return found
+
+
+def why_none(part: str) -> str:
+    if part.endswith(".ptx"):
+        return "this checkout's Mojo and Triton kernels are not compiled (make mojo triton)"
+    if not (ROOT / part).exists():
+        return f"{part} is no longer there"
+    return f"not all was compiled within {SECONDS} s; the next run goes on from there"
+
+
+def shown(file: Path) -> str:
+    """From the root of the project, where it lies below it."""
+    return str(file.relative_to(ROOT) if file.is_relative_to(ROOT) else file)

@@ -1,0 +1,65 @@
+"""nvcc, and the two programs that read what it makes: in the toolkit, or else from PyPI."""
+
+import importlib.metadata
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from records.errors import InputError
+from records.json_files import ROOT
+
+
+def nvcc() -> Path:
+    return required("nvcc", "install the CUDA toolkit, 12.4 or newer; no GPU is needed")
+
+
+def nvdisasm() -> Path:
+    return required("nvdisasm", "run make deps")
+
+
+def cuobjdump() -> Path:
+    return required("cuobjdump", "run make deps")
+
+
+def ptxas() -> Path:
+    return required("ptxas", "install the CUDA toolkit, of which nvcc needs it too")
+
+
+def require_all() -> None:
+    """InputError for the first that is missing."""
+    nvcc(), nvdisasm(), cuobjdump()
+
+
+def required(name: str, what_to_do: str) -> Path:
+    found = shutil.which(name) or packaged(name)
+    if not found:
+        raise InputError(f"sass: there is no {name} on this machine: {what_to_do}")
+    return Path(found)
+
+
+def packaged(name: str) -> str:
+    """The program in NVIDIA's package for this Python; empty where that is not installed."""
+    try:
+        files = importlib.metadata.files(f"nvidia-cuda-{name}") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    return next((str(f.locate()) for f in files if f.name == name), "")
+
+
+def output_of(command: Sequence[str | Path], folder: Path = ROOT) -> str:
+    """What the command prints; InputError with its first complaint where it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    if done.returncode != 0:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        why = next((line for line in lines if "error" in line.lower()), [*lines, "no reason"][0])
+        raise InputError(f"sass: {Path(command[0]).name} failed: {why}")
+    return done.stdout
+
+
+@cache
+def nvcc_version() -> str:
+    """'13.0.88'"""
+    text = output_of([nvcc(), "--version"])
+    return text.rpartition("release ")[2].partition(", V")[2].split()[0]

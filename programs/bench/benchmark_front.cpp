@@ -1,0 +1,263 @@
+#include "programs/bench/benchmark_front.hpp"
+
+#include <benchmark/benchmark.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "common/median.hpp"
+#include "harness/errors.hpp"
+
+namespace reprolab::bench {
+namespace {
+
+std::string row_name(const Group& group, const std::string& variant) {
+  return group.family + "/" + group.planned.facts.name + "/" + variant;
+}
+
+void tell(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  int count = static_cast<int>(words.size());
+  benchmark::Initialize(&count, pointers.data());
+  if (count > 1) {
+    throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
+  }
+}
+
+/// Captures what Google Benchmark prints in list mode.
+class Listing : public benchmark::BenchmarkReporter {
+ public:
+  Listing() {
+    SetOutputStream(&names_);
+    SetErrorStream(&errors_);
+  }
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+
+  /// The listed rows, by our names.
+  std::vector<std::string> names() {
+    std::vector<std::string> found;
+    for (std::string line; std::getline(names_, line);) {
+      found.push_back(line.substr(0, line.rfind("/iterations:")));
+    }
+    return found;
+  }
+
+ private:
+  std::stringstream names_, errors_;
+};
+
+/// The registered rows that --benchmark_filter selects.
+std::vector<std::string> selected_rows() {
+  Listing listing;
+  tell({"bench", "--benchmark_list_tests=true"});
+  benchmark::RunSpecifiedBenchmarks(&listing);
+  tell({"bench", "--benchmark_list_tests=false"});
+  auto names = listing.names();
+  if (names.empty()) {
+    throw UsageError(
+        fmt::format("--benchmark_filter '{}' selects nothing; --benchmark_list_tests lists the "
+                    "rows",
+                    benchmark::GetBenchmarkFilter()));
+  }
+  return names;
+}
+
+/// Measures a group when its first row is requested, so that one group holds memory at a time.
+class Groups {
+ public:
+  explicit Groups(const MeasureGroup& measure) : measure_(measure) {}
+
+  void select(const std::vector<std::string>& rows) { selected_ = {rows.begin(), rows.end()}; }
+
+  const Record& record(const Group& group, const std::string& variant) {
+    if (measured_ != &group) measure(group);
+    return *std::ranges::find(records_.begin() + static_cast<std::ptrdiff_t>(first_),
+                              records_.end(), variant,
+                              [](const Record& record) { return record.variant.name; });
+  }
+
+  std::vector<Record> take() { return std::move(records_); }
+
+ private:
+  void measure(const Group& group) {
+    std::vector<std::string> kernels;
+    for (const auto& kernel : group.kernels) {
+      if (selected_.contains(row_name(group, kernel.name))) kernels.push_back(kernel.name);
+    }
+    first_ = records_.size();
+    const auto records = measure_(group, kernels);
+    records_.insert(records_.end(), records.begin(), records.end());
+    measured_ = &group;
+  }
+
+  const MeasureGroup& measure_;
+  std::set<std::string> selected_;
+  std::vector<Record> records_;
+  std::size_t first_ = 0;            ///< Index of the first record of the group measured last.
+  const Group* measured_ = nullptr;  ///< The group measured last.
+};
+
+void report(benchmark::State& state, const Record& record, std::size_t& repetition) {
+  const Metric* time = record.metric(kernel_time);
+  if (time == nullptr) {
+    const std::string why = fmt::format("{}{}{}", name(record.outcome),
+                                        record.reason.empty() ? "" : ": ", record.reason);
+    state.SkipWithError(why.c_str());
+    return;
+  }
+  const double us = time->samples[repetition++ % time->samples.size()];
+  for (auto _ : state) state.SetIterationTime(1e-6 * us);
+  const auto bytes = static_cast<double>(record.bytes_read + record.bytes_written);
+  state.counters["TB/s"] = bytes / us * 1e-6;
+  if (const auto& sm_mhz = record.clocks.sm_mhz_during) {
+    state.counters["B/cycle"] = bytes / (us * *sm_mhz);
+  }
+  if (record.outcome == Outcome::deviation_as_declared) state.SetLabel("deviation as declared");
+}
+
+template <class Run>
+bool has_failed(const Run& run) {
+  if constexpr (requires { run.error_occurred; }) {
+    return run.error_occurred;  // Google Benchmark up to 1.7
+  } else {
+    return static_cast<bool>(run.skipped);
+  }
+}
+
+/// Google Benchmark's console with one line per row: the median, or why there is none.
+class MedianConsole : public benchmark::ConsoleReporter {
+ public:
+  explicit MedianConsole(std::string context)
+      : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular),
+        context_(std::move(context)) {}
+
+  /// Prints our context instead of Google Benchmark's: its clock, its build and the CPU's frequency
+  /// have no effect on these times.
+  bool ReportContext(const Context& context) override {
+    name_field_width_ = context.name_field_width;
+    printed_header_ = false;
+    prev_counters_.clear();
+    GetOutputStream() << context_;
+    return true;
+  }
+
+  void ReportRuns(const std::vector<Run>& runs) override {
+    std::vector<Run> kept;
+    std::ranges::copy_if(runs, std::back_inserter(kept), [](const Run& run) {
+      const bool alone = run.repetitions <= 1 || has_failed(run);
+      return run.run_type == Run::RT_Aggregate ? run.aggregate_name == "median"
+                                               : alone && run.repetition_index <= 0;
+    });
+    // The settings that make Google Benchmark take our samples are not part of a row's name.
+    for (Run& run : kept) {
+      run.run_name.iterations.clear();
+      run.run_name.repetitions.clear();
+      run.run_name.time_type.clear();
+    }
+    benchmark::ConsoleReporter::ReportRuns(kept);
+  }
+
+ private:
+  std::string context_;
+};
+
+/// "; 103 counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
+std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
+  if (record.metrics.empty()) return "";
+  const auto missing = std::ranges::count_if(
+      record.metrics, [](const Metric& metric) { return !metric.missing.empty(); });
+  std::string text =
+      fmt::format("; {} counters", static_cast<std::ptrdiff_t>(record.metrics.size()) - missing);
+  if (missing > 0) text += fmt::format(", {} missing", missing);
+  for (const std::string& id : chosen) {
+    const Metric* metric = record.metric(id);
+    if (metric == nullptr) continue;
+    text += metric->missing.empty() ? fmt::format("; {} {:.10g}{}{}", id, median(metric->samples),
+                                                  metric->unit.empty() ? "" : " ", metric->unit)
+                                    : fmt::format("; {} is missing: {}", id, metric->missing);
+  }
+  return text;
+}
+
+/// Registers a row for each kernel and ceiling of each group.
+void register_rows(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings,
+                   int samples, Groups& measured) {
+  for (const Group& group : groups) {
+    std::vector<VariantInfo> rows = group.kernels;
+    rows.insert(rows.end(), ceilings.begin(), ceilings.end());
+    for (const auto& row : rows) {
+      benchmark::RegisterBenchmark(row_name(group, row.name).c_str(),
+                                   [&measured, &group, variant = row.name,
+                                    repetition = std::size_t{0}](benchmark::State& state) mutable {
+                                     report(state, measured.record(group, variant), repetition);
+                                   })
+          ->UseManualTime()
+          ->Iterations(1)
+          ->Repetitions(samples)
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
+}  // namespace
+
+bool initialize_benchmark(const std::string& program, std::vector<std::string> words) {
+  for (const auto& word : words) {
+    for (const char* flag : {"--benchmark_enable_random_interleaving", "--benchmark_repetitions",
+                             "--benchmark_format"}) {
+      if (!word.starts_with(flag)) continue;
+      throw UsageError(std::string(flag) +
+                       ": not supported; samples are always interleaved (--seed, --samples), and "
+                       "--benchmark_out writes files");
+    }
+  }
+  const bool only_lists = std::ranges::any_of(words, [](const std::string& word) {
+    return word.starts_with("--benchmark_list_tests") && !word.ends_with("=false");
+  });
+  words.insert(words.begin(), program);
+  tell(std::move(words));
+  return only_lists;
+}
+
+void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings) {
+  const MeasureGroup nothing;
+  Groups unmeasured(nothing);
+  register_rows(groups, ceilings, 1, unmeasured);
+  for (const auto& row : selected_rows()) fmt::print("{}\n", row);
+}
+
+std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
+                                   const std::vector<VariantInfo>& ceilings, int samples,
+                                   const std::string& context, const MeasureGroup& measure) {
+  Groups measured(measure);
+  register_rows(groups, ceilings, samples, measured);
+  measured.select(selected_rows());
+  MedianConsole console(context);
+  benchmark::RunSpecifiedBenchmarks(&console);
+  benchmark::Shutdown();
+  return measured.take();
+}
+
+std::vector<Record> run_without_timing(const std::vector<Group>& groups,
+                                       const std::vector<std::string>& chosen,
+                                       const MeasureGroup& measure) {
+  std::vector<Record> all;
+  for (const Group& group : groups) {
+    std::vector<std::string> kernels;
+    for (const auto& kernel : group.kernels) kernels.push_back(kernel.name);
+    for (const Record& record : measure(group, kernels)) {
+      fmt::print("{}: {}{}{}{}\n", row_name(group, record.variant.name), name(record.outcome),
+                 record.reason.empty() ? "" : ": ", record.reason, describe_counts(record, chosen));
+      all.push_back(record);
+    }
+  }
+  return all;
+}
+
+}  // namespace reprolab::bench

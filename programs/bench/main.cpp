@@ -1,0 +1,249 @@
+// bench: measures kernels alone, with cold caches or warm ones, one problem at a time. `make bench
+// KERNEL=name`.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/buffer_sets.hpp"
+#include "harness/ceilings.hpp"
+#include "harness/errors.hpp"
+#include "harness/pass.hpp"
+#include "profiling/counters.hpp"
+#include "programs/bench/benchmark_front.hpp"
+
+namespace reprolab::bench {
+namespace {
+
+struct Options {
+  PassOptions pass{.experiment = "bench", .pass = "alone"};
+  Selection selection;
+  MeasureOptions measure;
+  std::optional<int> samples;
+  std::string metrics;
+  std::vector<profiling::Counter> counters;  ///< What is counted.
+  std::vector<std::string> chosen;           ///< Those of them that --metrics names.
+  bool list = false, json = false;
+};
+
+std::string data_help() {
+  std::string text = "What problems are filled with";
+  for (const Family* family : families()) {
+    text += fmt::format("; {}: {}", family->name(), fmt::join(family->data(), ", "));
+  }
+  return text + " [each family's first]";
+}
+
+/// A sample of counters repeats a call for each pass, and counts hardly vary.
+constexpr int samples_of_counters = 3;
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_flag("--list", options.list, "List the kernels and exit");
+  add_pass_options(app, options.pass);
+  app.add_flag("--json", options.json, "--dry-run prints JSON");
+  app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
+  app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");
+  app.add_option("--data", options.selection.data, data_help())->delimiter(',');
+  app.add_flag("--warm", options.selection.warm,
+               "Launch in the same memory again and again, so that what fits stays in the cache");
+  app.add_option("--samples", options.samples, "Timed batches per row")
+      ->check(CLI::Range(1, 100000))
+      ->default_str(
+          fmt::format("{}; {} of counters", options.measure.samples, samples_of_counters));
+  app.add_option("--batch-us", options.measure.batch_us,
+                 "Target GPU time of a batch, in microseconds")
+      ->check(number_in(1.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--metrics", options.metrics,
+                 "More counters to read, between commas: metrics of CUPTI, or columns of "
+                 "data/counters.json; they are also printed");
+  app.footer("Everything that begins with --benchmark_ goes to Google Benchmark.");
+  app.allow_extras();
+}
+
+/// Throws UsageError if the options contradict each other.
+void decide_what_is_measured(Options& options) {
+  options.measure.counted = options.pass.instrument == profiling::InstrumentKind::counters;
+  if (options.measure.counted && options.selection.warm) {
+    throw UsageError(
+        "--warm: counters are of one call, before which the cache is as CUPTI leaves it; give one "
+        "of the two");
+  }
+  if (options.measure.counted) options.measure.samples = samples_of_counters;
+  if (options.samples) options.measure.samples = *options.samples;
+  if (!options.measure.counted) {
+    if (options.metrics.empty()) return;
+    throw UsageError("--metrics: needs --instrument counters");
+  }
+  try {
+    options.counters = profiling::parse_counters(read_json(project_root() / "data/counters.json"));
+    if (options.metrics.empty()) return;
+    options.chosen = profiling::add_chosen(options.counters, options.metrics);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+int dry_run(const Options& options) {
+  std::string why_not;
+  const auto gpu = profiling::find_gpu(&why_not);
+  const auto groups =
+      gpu ? select(options.selection, free_memory()) : select(options.selection, {~0ull, ~0ull});
+  if (options.json) {
+    print_plan_as_json(groups, gpu, why_not);
+    return exit_verified;
+  }
+  print_plan(groups, options.measure, gpu, why_not);
+  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
+  return exit_verified;
+}
+
+/// Device memory that kernels of a request may keep. More is given back by ending the worker, so
+/// that the next problem fits as if they had not been there.
+constexpr std::uint64_t max_lost_bytes = std::uint64_t{256} << 20;
+
+/// Measures groups in a worker process, which a kernel may crash.
+class Bench {
+ public:
+  Bench(const Options& options, const std::vector<Group>& groups)
+      : options_(options),
+        groups_(groups),
+        ceilings_(Measurement::ceilings(options.measure, options.pass.instrument)),
+        worker_([this](const Worker::Json& request,
+                       const Watchdog& watchdog) { return serve(request, watchdog); },
+                options.pass.limit()) {}
+
+  std::vector<Record> measure(const Group& group, const std::vector<std::string>& kernels) {
+    const auto answer =
+        worker_.ask({{"name", group.planned.facts.name}, {"group", group.index}}, kernels);
+    std::vector<Record> records;
+    if (!answer.json.is_null()) {
+      records = answer.json.at("records").get<std::vector<Record>>();
+      if (answer.json.at("lost_bytes") > max_lost_bytes) worker_.stop();
+    }
+    const auto add = [&](const VariantInfo& variant, Outcome outcome, const std::string& reason) {
+      records.push_back(record_without_run(group.planned.facts, variant, outcome, reason));
+    };
+    for (const auto& [kernel, reason, outcome] : answer.crashed) {
+      add(*std::ranges::find(group.kernels, kernel, &VariantInfo::name), outcome, reason);
+    }
+    if (answer.json.is_null()) {
+      for (const auto& ceiling : ceilings_) add(ceiling, Outcome::not_measured, answer.why_none);
+    }
+    return records;
+  }
+
+ private:
+  std::unique_ptr<profiling::Instrument> make_instrument() const {
+    if (!options_.measure.counted) return profiling::make_instrument(options_.pass.instrument);
+    return profiling::make_counters(
+        {options_.counters, [](const std::string& reason) {
+           complain("bench", (reason + " The run goes on without them.").c_str());
+         }});
+  }
+
+  /// Runs in the worker.
+  Worker::Json serve(const Worker::Json& request, const Watchdog& watchdog) {
+    if (!measurement_) {
+      // Made before the first CUDA call, because CUPTI only sees what comes after it.
+      auto instrument = make_instrument();
+      std::string why_not;
+      const auto gpu = profiling::find_gpu(&why_not);
+      if (!gpu) throw UsageError(why_not);
+      measurement_ = std::make_unique<Measurement>(*gpu, std::move(instrument));
+    }
+    const Group& group = groups_.at(request.at("group"));
+    const auto names = request.at("kernels").get<std::vector<std::string>>();
+    std::vector<VariantInfo> kernels;
+    std::ranges::copy_if(group.kernels, std::back_inserter(kernels), [&](const auto& kernel) {
+      return std::ranges::find(names, kernel.name) != names.end();
+    });
+    MeasureOptions measure = options_.measure;
+    measure.experiment = options_.pass.experiment;
+    measure.seed = options_.pass.seed;
+    const auto records = measurement_->run(group.planned, kernels, measure, watchdog);
+    const std::uint64_t free_bytes = free_memory().device_bytes;
+    max_free_bytes_ = std::max(max_free_bytes_, free_bytes);
+    return {{"records", records}, {"lost_bytes", max_free_bytes_ - free_bytes}};
+  }
+
+  const Options& options_;
+  const std::vector<Group>& groups_;
+  std::vector<VariantInfo> ceilings_;
+  // Used in the worker only.
+  std::unique_ptr<Measurement> measurement_;
+  std::uint64_t max_free_bytes_ = 0;  ///< Of device memory, after any request.
+  Worker worker_;
+};
+
+std::string context(const Machine& machine, const std::vector<Group>& groups,
+                    const MeasureOptions& options) {
+  const auto text = [&](const char* key) {
+    return machine.gpu.at(key).is_string() ? machine.gpu.at(key).get<std::string>() : "not known";
+  };
+  return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n{}",
+                     text("name"), text("driver"), text("cuda_runtime"),
+                     describe_selection(groups, options), describe_absent(groups));
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Measures each kernel alone: verified, timed with cold caches (--warm: with what fits in "
+      "them), verified again in every "
+      "sample.",
+      "bench");
+  Options options;
+  add_options(app, options);
+  for (Family* family : families()) family->add_options(app);
+  if (const auto status = parse(app, argc, argv)) return *status;
+  decide_what_is_measured(options);
+  for (const auto& word : app.remaining()) {
+    if (!word.starts_with("--benchmark_")) {
+      throw UsageError("unknown option '" + word + "'; see bench --help");
+    }
+  }
+  options.selection.kernel = options.pass.kernel;
+  for (Family* family : families()) family->configure();
+  if (options.pass.describe) return print_description();
+  const auto all = select(options.selection, {~0ull, ~0ull});  // reports a wrong selection early
+  if (options.list) {
+    print_kernels(all);
+    return exit_verified;
+  }
+  if (options.pass.dry_run) return dry_run(options);
+  const bool only_lists = initialize_benchmark(argv[0], app.remaining());
+  const auto kind = options.pass.instrument;
+  const auto ceilings = Measurement::ceilings(options.measure, kind);
+  const Machine machine = require_machine();
+  const auto groups = select(options.selection, machine.free);
+  std::vector<Group> timed, untimed;
+  for (const Group& group : groups) {
+    const bool is_timed =
+        group.planned.timed && kind != profiling::InstrumentKind::none && !options.measure.counted;
+    (is_timed ? timed : untimed).push_back(group);
+  }
+  if (only_lists) {
+    list_benchmarks(timed, ceilings);
+    return exit_verified;
+  }
+  return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
+    Bench bench(options, groups);
+    const MeasureGroup measure = [&](const Group& group, const auto& kernels) {
+      return bench.measure(group, kernels);
+    };
+    if (!timed.empty()) {
+      results.records = run_benchmarks(timed, ceilings, options.measure.samples,
+                                       context(machine, timed, options.measure), measure);
+    }
+    if (timed.empty()) fmt::print("{}", describe_absent(untimed));
+    const auto verified = run_without_timing(untimed, options.chosen, measure);
+    results.records.insert(results.records.end(), verified.begin(), verified.end());
+  });
+}
+
+}  // namespace
+}  // namespace reprolab::bench
+
+int main(int argc, char** argv) {
+  return reprolab::run_program("bench", [&] { return reprolab::bench::run(argc, argv); });
+}

@@ -1,0 +1,218 @@
+#include "programs/bench/plan.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "harness/buffer_sets.hpp"
+#include "harness/ceilings.hpp"
+#include "harness/errors.hpp"
+#include "harness/selection.hpp"
+
+namespace reprolab::bench {
+namespace {
+
+/// Estimated time per element to make data and reference of all distinct matrices on one core.
+/// Comparing an output on the host takes about as long as copying it back.
+constexpr double prepare_ns_per_element = 12.0 * distinct_matrices;
+constexpr double verify_ns_per_byte = 0.4;
+/// Where the host holds neither data nor reference: of making and comparing them on the device.
+constexpr double device_ns_per_byte = 0.01;
+/// A sample takes longer than its batch: outputs are poisoned before it and compared after it.
+constexpr double batches_per_sample = 6;
+/// One call, repeated for each pass of the counters.
+constexpr double seconds_per_counted_sample = 0.5;
+
+double estimated_seconds(const Group& group, const MeasureOptions& options) {
+  const ProblemFacts& facts = group.planned.facts;
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  const bool on_host = group.planned.host_bytes > 0;
+  const double variants = static_cast<double>(group.kernels.size());
+  const double prepare =
+      on_host ? prepare_ns_per_element * static_cast<double>(facts.elements) / cores : 0;
+  const double verify = (on_host ? verify_ns_per_byte : device_ns_per_byte) *
+                        static_cast<double>(facts.output_bytes()) * variants;
+  const double rows = variants + static_cast<double>(ceiling_variants().size());
+  const double timing = options.counted
+                            ? 1e9 * options.samples * seconds_per_counted_sample * variants
+                            : 1e3 * options.samples * batches_per_sample * options.batch_us * rows;
+  return 1e-9 * (prepare + verify + (group.planned.timed ? timing : 0));
+}
+
+void refuse_duplicates(const std::vector<Group>& groups) {
+  std::set<std::string> seen;
+  for (const Group& group : groups) {
+    if (!seen.insert(group.planned.facts.name).second) {
+      throw UsageError(fmt::format("problem '{}' is selected twice", group.planned.facts.name));
+    }
+  }
+}
+
+/// A family's kernels that are among the selected ones.
+std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
+                                   const std::vector<VariantInfo>& selected) {
+  std::vector<VariantInfo> common;
+  std::ranges::copy_if(family, std::back_inserter(common), [&](const VariantInfo& kernel) {
+    return std::ranges::find(selected, kernel.name, &VariantInfo::name) != selected.end();
+  });
+  return common;
+}
+
+/// The data that a family's problems are filled with; none if it has none of those asked for.
+std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
+  const auto known = family.data();
+  if (asked.empty()) return {known.front()};
+  std::vector<std::string> found;
+  std::ranges::copy_if(asked, std::back_inserter(found), [&](const std::string& name) {
+    return std::ranges::find(known, name) != known.end();
+  });
+  return found;
+}
+
+const Family& family_of(const Group& group) {
+  const auto all = families();
+  return **std::ranges::find(all, group.family,
+                             [](const Family* family) { return family->name(); });
+}
+
+/// The families that `selection` names and that have some of its data.
+std::vector<Family*> select_families(const Selection& selection) {
+  std::vector<Family*> selected;
+  std::vector<std::string> names, data;
+  const bool some_asked_for =
+      selection.family.empty() && std::ranges::any_of(families(), &Family::is_asked_for);
+  for (Family* family : families()) {
+    names.push_back(family->name());
+    if (!selects(selection.family, family->name())) continue;
+    if (some_asked_for && !family->is_asked_for()) continue;
+    selected.push_back(family);
+    std::ranges::copy(family->data(), std::back_inserter(data));
+  }
+  if (selected.empty()) nothing_matches("--family", selection.family, names);
+  for (const auto& name : selection.data) {
+    if (std::ranges::find(data, name) == data.end()) nothing_matches("--data", name, data);
+  }
+  std::erase_if(selected, [&](Family* family) { return data_of(*family, selection.data).empty(); });
+  return selected;
+}
+
+}  // namespace
+
+std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
+  const auto selected = select_families(selection);
+  std::vector<VariantInfo> known;
+  std::vector<std::string> absent, problem_names;
+  for (const Family* family : selected) {
+    std::ranges::copy(family->kernels(), std::back_inserter(known));
+    for (const auto& line : family->absent()) {
+      if (std::ranges::find(absent, line) == absent.end()) absent.push_back(line);
+    }
+  }
+  const auto kernels = select_kernels(selection.kernel, known, absent);
+  refuse_names_of_ceilings(kernels);
+  std::vector<Group> groups;
+  for (const Family* family : selected) {
+    const auto own = in_common(family->kernels(), kernels);
+    if (own.empty()) continue;
+    for (auto& planned : family->problems(free, data_of(*family, selection.data))) {
+      if (selection.warm) planned = kept_warm(std::move(planned));
+      problem_names.push_back(planned.facts.name);
+      if (!selects(selection.problem, planned.facts.name)) continue;
+      groups.push_back({groups.size(), family->name(), std::move(planned), own});
+    }
+  }
+  if (groups.empty()) nothing_matches("--problem", selection.problem, problem_names);
+  refuse_duplicates(groups);
+  return groups;
+}
+
+void print_kernels(const std::vector<Group>& groups) {
+  std::set<std::string> printed;
+  for (const Group& group : groups) {
+    if (!printed.insert(group.family).second) continue;
+    fmt::print("{}\n", group.family);
+    for (const auto& kernel : group.kernels) {
+      fmt::print("  {:<24} {:<52} {}\n", kernel.name, kernel.lineage, kernel.source_file);
+      if (kernel.promise.text.empty()) continue;
+      fmt::print("  {:<24} {}: {}\n", "",
+                 kernel.promise.deviates() ? "declared deviation" : "within a bound",
+                 kernel.promise.text);
+    }
+    for (const auto& line : family_of(group).absent()) fmt::print("  {}\n", line);
+  }
+}
+
+std::string describe_absent(const std::vector<Group>& groups) {
+  std::set<std::string> seen;
+  std::string text;
+  for (const Group& group : groups) {
+    const Family& family = family_of(group);
+    if (!seen.insert(group.family).second || group.kernels.size() < family.kernels().size())
+      continue;
+    for (const auto& line : family.absent()) text += fmt::format("{}: {}\n", group.family, line);
+  }
+  return text;
+}
+
+std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options) {
+  std::string text;
+  double seconds = 0;
+  for (std::size_t i = 0; i < groups.size();) {
+    const std::string& family = groups[i].family;
+    const std::size_t kernels = groups[i].kernels.size(), first = i;
+    for (; i < groups.size() && groups[i].family == family; ++i) {
+      seconds += estimated_seconds(groups[i], options);
+    }
+    text += fmt::format("{}: {} kernels on {} problems; ", family, kernels, i - first);
+  }
+  const std::string each =
+      options.counted ? "one call" : fmt::format("{:.1f} ms", 1e-3 * options.batch_us);
+  return text + fmt::format("about {:.0f} s ({} samples per row, {} each)", seconds,
+                            options.samples, each);
+}
+
+void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
+                const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu) {
+  fmt::print("{:<32} {:>8} {:>14} {:>12} {:>10}\n", "problem", "kernels", "device memory",
+             "host memory", "about");
+  for (const Group& group : groups) {
+    const auto& planned = group.planned;
+    const Rotation rotation = gpu ? rotation_for(*gpu, options) : Rotation{};
+    const int buffer_sets = planned.timed ? wanted_buffer_sets(planned, rotation) : 1;
+    const std::uint64_t needed = device_bytes(planned, buffer_sets);
+    fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
+               group.kernels.size(), gib(needed), gib(host_bytes(planned)),
+               estimated_seconds(group, options));
+    if (!gpu) continue;
+    if (needed > gpu->memory_bytes) {
+      fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
+                 gib(gpu->memory_bytes));
+    }
+    print_refusals(group.kernels, planned.supports);
+  }
+  fmt::print("{}\n{}", describe_selection(groups, options), describe_absent(groups));
+  if (gpu) {
+    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
+  } else {
+    fmt::print("none of this can run here: {}\n", why_no_gpu);
+  }
+}
+
+void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,
+                        const std::string& why_no_gpu) {
+  nlohmann::ordered_json plan = {{"why_none", why_no_gpu},
+                                 {"problems", nlohmann::ordered_json::array()}};
+  for (const Group& group : groups) {
+    nlohmann::ordered_json refused = nlohmann::ordered_json::object();
+    for (const auto& kernel : group.kernels) {
+      const Support support = gpu ? group.planned.supports(kernel.name) : Support::yes();
+      if (!support.ok) refused[kernel.name] = support.reason;
+    }
+    plan["problems"].push_back({{"name", group.planned.facts.name}, {"refused", refused}});
+  }
+  fmt::print("{}\n", plan.dump(1));
+}
+
+}  // namespace reprolab::bench

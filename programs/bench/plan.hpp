@@ -1,0 +1,52 @@
+// What a bench run will do: which problems, which kernels, how much memory and time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/family.hpp"
+#include "harness/measure.hpp"
+
+namespace reprolab::bench {
+
+/// The selection on the command line: patterns of names (selects() in selection.hpp), and data by
+/// name. A family that has none of the data named is left out.
+struct Selection {
+  std::string family{}, kernel{}, problem{};
+  std::vector<std::string> data{};  ///< Empty: each family's first.
+  bool warm = false;                ///< Of all problems: kept_warm().
+};
+
+/// One problem and the kernels that will run on it.
+struct Group {
+  std::size_t index = 0;  ///< Index among the groups of a run.
+  std::string family;
+  PlannedProblem planned;
+  std::vector<VariantInfo> kernels;
+};
+
+/// If nothing is selected, throws UsageError with the known names. Problems may be made smaller so
+/// that they fit in `free`.
+std::vector<Group> select(const Selection& selection, const FreeMemory& free);
+
+/// `--list`: one line for each kernel of the groups.
+void print_kernels(const std::vector<Group>& groups);
+
+/// How many kernels run on how many problems of each family, and how long that takes.
+std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
+
+/// One line for each group of kernels that a family could have and has not: "nf4: mojo: not built;
+/// make mojo". Of families all of whose kernels run: who names kernels has what he asked for.
+std::string describe_absent(const std::vector<Group>& groups);
+
+/// `--dry-run`: what will run, how long it will take, and what this GPU refuses and why.
+void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
+                const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu);
+
+/// The same for programs: {"why_none": "", "problems": [{"name": ..., "refused": {KERNEL: WHY}}]};
+/// `why_none` says why nothing can run here.
+void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,
+                        const std::string& why_no_gpu);
+
+}  // namespace reprolab::bench

@@ -1,0 +1,153 @@
+// latency: cycles of one dependent access to each kind of memory. `make reproduce-counters`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/median.hpp"
+#include "harness/buffer_sets.hpp"
+#include "harness/errors.hpp"
+#include "harness/family.hpp"
+#include "harness/pass.hpp"
+#include "harness/selection.hpp"
+#include "profiling/machine.hpp"
+#include "programs/latency/walks.hpp"
+
+namespace reprolab::latency {
+namespace {
+
+struct Options {
+  PassOptions pass{.experiment = "latency", .pass = "latency"};
+  int samples = 101;
+};
+
+const FamilyFacts latency_facts{.name = "latency", .element = "step", .types = {}};
+const RegisterFamily registered(latency_facts);
+
+std::vector<VariantInfo> variants(const std::vector<Space>& spaces) {
+  std::vector<VariantInfo> found;
+  for (const Space& space : spaces) {
+    VariantInfo& variant = found.emplace_back();
+    variant.name = space.name;
+    variant.lineage = "ours, for the latencies of the paper's section III-B";
+    variant.source_file = "profiling/latency.cu";
+  }
+  return found;
+}
+
+const Space& space_named(const std::vector<Space>& spaces, const std::string& name) {
+  return *std::ranges::find(spaces, name, &Space::name);
+}
+
+/// Assumes 800 cycles for a step in DRAM and 300 in L2, at 1.5 GHz, as on an H200.
+double about_seconds(const Space& space, int samples) {
+  const bool past_l1 = space.step == Step::global_past_l1;
+  const double cycles = !past_l1 ? 40 : space.bytes() > (16u << 20) ? 800 : 300;
+  const double make_s = 1e-7 * space.nodes.count();
+  return make_s + samples * (1e-3 + 2 * cycles * profiling::latency::timed_steps / 1.5e9);
+}
+
+int dry_run(const Options& options, const std::vector<Space>& spaces,
+            const std::vector<VariantInfo>& selected) {
+  fmt::print("{:<22} {:>16} {:>12} {:>8}\n", "kernel", "nodes", "memory", "about");
+  double seconds = 0;
+  for (const VariantInfo& variant : selected) {
+    const Space& space = space_named(spaces, variant.name);
+    seconds += about_seconds(space, options.samples);
+    fmt::print("{:<22} {:>16} {:>8.2f} GiB {:>6.1f} s\n", space.name, space.chain(),
+               gib(space.bytes()), about_seconds(space, options.samples));
+  }
+  std::string why_not;
+  const auto gpu = profiling::find_gpu(&why_not);
+  fmt::print("{} samples per row; about {:.0f} s\n{}\n", options.samples, seconds,
+             dry_run_notes(options.pass, gpu));
+  if (gpu) {
+    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
+  } else {
+    fmt::print("none of this can run here: {}\n", why_not);
+  }
+  return exit_verified;
+}
+
+void print(const Record& record) {
+  const Metric* cycles = record.metric(latency_metric);
+  fmt::print("{:<22} {:>10} {}{}{}\n", record.variant.name,
+             cycles ? fmt::format("{:.2f}", median(cycles->samples)) : "-", name(record.outcome),
+             record.reason.empty() ? "" : ": ", record.reason);
+}
+
+/// Walks in a worker process, and describes the rows of those that brought it down.
+std::vector<Record> measure(const Options& options, const std::vector<Space>& spaces,
+                            const std::vector<VariantInfo>& selected) {
+  const auto variant = [&](const std::string& kernel) -> const VariantInfo& {
+    return *std::ranges::find(selected, kernel, &VariantInfo::name);
+  };
+  const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
+    // Made before the first CUDA call, because CUPTI only sees what comes after it.
+    const auto instrument = profiling::make_instrument(options.pass.instrument);
+    std::string why_not;
+    const auto gpu = profiling::find_gpu(&why_not);
+    if (!gpu) throw UsageError(why_not);
+    AllWalks walks(*gpu, options.pass.seed, options.pass.experiment);
+    std::vector<Row> rows;
+    for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
+      watchdog.begin(kernel);
+      rows.push_back(walks.verify(space_named(spaces, kernel), variant(kernel), *instrument));
+      watchdog.end();
+    }
+    if (instrument->kind() != profiling::InstrumentKind::none) {
+      take_samples(rows, walks, *instrument,
+                   {.samples = options.samples, .seed = options.pass.seed}, watchdog);
+    }
+    std::vector<Record> records;
+    for (Row& row : rows) records.push_back(std::move(row.record));
+    return records;
+  };
+  Worker worker(serve, options.pass.limit());
+  std::vector<std::string> kernels;
+  for (const auto& one : selected) kernels.push_back(one.name);
+  const auto answer = worker.ask({{"name", "the latencies"}}, std::move(kernels));
+  std::vector<Record> records;
+  if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
+  for (const auto& [kernel, reason, outcome] : answer.crashed) {
+    const Space& space = space_named(spaces, kernel);
+    records.push_back(start_row(space.chain(), variant(kernel), {outcome, reason, {}}).record);
+    records.back().problem = space.describe();
+  }
+  return records;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures the cycles of one dependent access to each kind of memory.", "latency");
+  Options options;
+  add_pass_options(app, options.pass);
+  app.add_option("--samples", options.samples, "Walks per row")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  if (const auto status = parse(app, argc, argv)) return *status;
+  if (options.pass.describe) return print_description();
+  select_kernels(options.pass.kernel, variants(spaces(0)));  // reports a wrong selection early
+  const auto l2_bytes = [](const std::optional<Machine>& machine) {
+    return machine ? machine->gpu.at("l2_bytes").get<std::uint64_t>() : 0;
+  };
+  if (options.pass.dry_run) {
+    std::string why_not;
+    const auto all = spaces(l2_bytes(find_machine(&why_not)));
+    return dry_run(options, all, select_kernels(options.pass.kernel, variants(all)));
+  }
+  const Machine machine = require_machine();
+  const auto all = spaces(l2_bytes(machine));
+  const auto selected = select_kernels(options.pass.kernel, variants(all));
+  return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
+    results.records = measure(options, all, selected);
+    fmt::print("cycles per step, median of {} walks\n", options.samples);
+    std::ranges::for_each(results.records, print);
+  });
+}
+
+}  // namespace
+}  // namespace reprolab::latency
+
+int main(int argc, char** argv) {
+  return reprolab::run_program("latency", [&] { return reprolab::latency::run(argc, argv); });
+}

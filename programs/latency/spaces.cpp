@@ -1,0 +1,95 @@
+#include "programs/latency/spaces.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace reprolab::latency {
+namespace {
+
+constexpr std::uint32_t line_bytes = 128;       // of L1 and L2
+constexpr std::uint32_t page_bytes = 2u << 20;  // of the GPU's page table, as cudaMalloc fills it
+constexpr std::uint32_t lines_per_page = page_bytes / line_bytes;
+
+/// A gibibyte, or eight times the L2 cache where that is more; below 4 GiB, because offsets have 32
+/// bits.
+std::uint32_t dram_pages(std::uint64_t l2_bytes) {
+  const std::uint64_t wanted = std::max<std::uint64_t>(std::uint64_t{1} << 30, 8 * l2_bytes);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted / page_bytes, 2047));
+}
+
+/// One group of nodes, `spacing_bytes` apart.
+Space one_group(std::string name, std::string what, Step step, std::uint32_t nodes,
+                std::uint32_t spacing_bytes) {
+  return {.name = std::move(name),
+          .what = std::move(what),
+          .step = step,
+          .nodes = {1, nodes},
+          .spacing_bytes = spacing_bytes,
+          .group_bytes = nodes * spacing_bytes};
+}
+
+}  // namespace
+
+Next Space::next(std::uint64_t seed) const {
+  return one_cycle ? cycle_group_by_group(nodes, seed) : cycle_in_each_group(nodes, seed);
+}
+
+std::vector<profiling::latency::Link> Space::links(const Next& next) const {
+  std::vector<profiling::latency::Link> found(next.size());
+  for (std::uint32_t node = 0; node < next.size(); ++node) {
+    found[node] = {offset(node), offset(next[node])};
+  }
+  return found;
+}
+
+std::string Space::chain() const {
+  if (step == Step::empty) return "nothing";
+  const std::string groups = nodes.groups > 1 ? fmt::format("{}x", nodes.groups) : "";
+  return fmt::format("{}{}x{}B", groups, nodes.per_group, spacing_bytes);
+}
+
+nlohmann::json Space::describe() const {
+  return {{"name", chain()},
+          {"family", "latency"},
+          {"what", what},
+          {"nodes", nodes.count()},
+          {"memory_bytes", bytes()},
+          {"timed_steps", profiling::latency::timed_steps}};
+}
+
+// Numbers of nodes are odd: a walk follows 2^15 links, and so ends at another node than it began.
+std::vector<Space> spaces(std::uint64_t l2_bytes) {
+  const std::uint32_t pages = dram_pages(l2_bytes);
+  return {
+      one_group("empty_chain", "no memory: the loop and the clock alone", Step::empty, 1, 0),
+      one_group("shared_load", "ld.shared, random order", Step::shared, 511, 4),
+      one_group("shared_store", "st.shared after st.shared, which waits for nothing",
+                Step::shared_store, profiling::latency::ring_nodes, 4),
+      one_group("shared_store_to_load", "st.shared and the ld.shared that reads it back",
+                Step::shared_store_to_load, profiling::latency::ring_nodes, 4),
+      one_group("constant_load", "ld.const, random order in half a kilobyte", Step::constant, 127,
+                4),
+      one_group("global_l1", "ld.global, random order in 16 KiB", Step::global_through_l1, 127,
+                line_bytes),
+      one_group("global_l2", "ld.global.cg, random order in 2 MiB: the average over addresses",
+                Step::global_past_l1, lines_per_page - 1, line_bytes),
+      {.name = "global_l2_one_line",
+       .what = "ld.global.cg within one line, another in every sample: the spread over addresses",
+       .step = Step::global_past_l1,
+       .nodes = {lines_per_page, 15},
+       .spacing_bytes = 8,
+       .group_bytes = line_bytes,
+       .one_cycle = false},
+      one_group("global_dram", "ld.global.cg, random order: nearly every step enters another page",
+                Step::global_past_l1, pages * lines_per_page, line_bytes),
+      {.name = "global_dram_by_page",
+       .what = "ld.global.cg, random order in one 2 MiB page after another",
+       .step = Step::global_past_l1,
+       .nodes = {pages, lines_per_page},
+       .spacing_bytes = line_bytes,
+       .group_bytes = page_bytes}};
+}
+
+}  // namespace reprolab::latency

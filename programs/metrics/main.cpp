@@ -1,0 +1,157 @@
+// metrics: what the counters of data/counters.json cost on a chip, which of them it lacks, and what
+// else CUPTI has for it. Needs no GPU. `make metrics CHIP=GA100`.
+#include <cuda.h>
+#include <cupti_target.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "harness/errors.hpp"
+#include "harness/selection.hpp"
+#include "profiling/counter_host.hpp"
+
+namespace reprolab {
+namespace {
+
+using profiling::BaseMetric;
+using profiling::ChipCounters;
+using profiling::Counter;
+using profiling::CounterPlan;
+using profiling::CuptiHost;
+
+/// CUPTI's name for this machine's first GPU; empty without a driver or a GPU.
+std::string chip_of_this_gpu(const DynamicLibrary& cupti) {
+  std::string why_not;
+  const auto driver = DynamicLibrary::open({"libcuda.so.1"}, &why_not);
+  decltype(&cuInit) init = nullptr;
+  decltype(&cuptiDeviceGetChipName) get_chip_name = nullptr;
+  if (!driver || !driver->bind({{init, "cuInit"}}).empty() || init(0) != CUDA_SUCCESS ||
+      !cupti.bind({{get_chip_name, "cuptiDeviceGetChipName"}}).empty()) {
+    return "";
+  }
+  CUpti_Device_GetChipName_Params params{};
+  params.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE;
+  return get_chip_name(&params) == CUPTI_SUCCESS ? params.pChipName : "";
+}
+
+ChipCounters open_chip(const CuptiHost& host, const DynamicLibrary& cupti, std::string chip) {
+  if (chip.empty()) chip = chip_of_this_gpu(cupti);
+  const auto known = host.chips();
+  if (chip.empty()) {
+    throw UsageError(fmt::format("there is no GPU here; name a chip with --chip (make: CHIP): {}",
+                                 fmt::join(known, ", ")));
+  }
+  if (std::ranges::find(known, chip) == known.end()) {
+    throw UsageError(fmt::format("--chip: CUPTI does not know '{}'; it knows: {}", chip,
+                                 fmt::join(known, ", ")));
+  }
+  return {host, chip};
+}
+
+void print_counter(const CounterPlan::Entry& entry) {
+  const Counter& counter = entry.counter;
+  if (entry.missing.empty()) {
+    fmt::print("{:<34} {:>6} {:<14} {}\n", counter.id, entry.passes, counter.unit, entry.name);
+  } else {
+    fmt::print("{:<34} {:>6} missing: {}\n", counter.id, "-", entry.missing);
+  }
+}
+
+void print_table(const ChipCounters& chip, const std::vector<Counter>& table) {
+  const CounterPlan plan = chip.plan(table);
+  fmt::print("{:<34} {:>6} {:<14} {}\n", "column", "passes", "unit", "metric");
+  for (const auto& entry : plan.entries) print_counter(entry);
+  fmt::print(
+      "\n{}: {} of {} columns of data/counters.json, together in {} passes; CUPTI has {} metrics "
+      "for it (METRICS='dram*' lists those that match)\n",
+      chip.chip(), plan.names().size(), table.size(), plan.passes, chip.base_metrics().size());
+}
+
+constexpr const char* name(CUpti_MetricType type) {
+  switch (type) {
+    case CUPTI_METRIC_TYPE_COUNTER:
+      return "counter";
+    case CUPTI_METRIC_TYPE_RATIO:
+      return "ratio";
+    default:
+      return "throughput";
+  }
+}
+
+/// Prints the columns, the metrics of CUPTI, and the whole name that `pattern` selects.
+/// Throws UsageError if there are none.
+void print_matches(const ChipCounters& chip, const std::vector<Counter>& table,
+                   const std::vector<BaseMetric>& all, const std::string& pattern,
+                   std::map<CUpti_MetricType, BaseMetric>& printed) {
+  std::vector<Counter> columns;
+  std::ranges::copy_if(table, std::back_inserter(columns),
+                       [&](const Counter& counter) { return selects(pattern, counter.id); });
+  bool found = !columns.empty();
+  for (const auto& entry : chip.plan(columns).entries) {
+    print_counter(entry);
+    fmt::print("    {}\n", entry.counter.meaning);
+  }
+  for (const BaseMetric& metric : all) {
+    if (!selects(pattern, metric.name)) continue;
+    found = true;
+    printed.emplace(metric.type, metric);
+    fmt::print("{} ({}{}{})\n    {}\n", metric.name, name(metric.type),
+               metric.unit.empty() ? "" : ", ", metric.unit, metric.description);
+  }
+  if (!found && pattern.find("__") != pattern.npos) {
+    const CounterPlan plan =
+        chip.plan({{.id = pattern, .unit = "", .meaning = "", .names = {pattern}}});
+    if (!plan.entries[0].missing.empty()) throw UsageError("--metrics: " + plan.entries[0].missing);
+    print_counter(plan.entries[0]);
+    found = true;
+  }
+  if (!found) {
+    throw UsageError(
+        fmt::format("--metrics '{}' selects none of {}'s metrics", pattern, chip.chip()));
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Lists the hardware counters of a chip. Needs no GPU.", "metrics");
+  std::string name_of_chip, metrics;
+  app.add_option("--chip", name_of_chip, "CUPTI's name for the chip: GH100, GA100; this GPU's");
+  app.add_option("--metrics", metrics,
+                 "Instead of the table: metrics between commas; * ? and | as in a shell's case; ! "
+                 "before it: all others");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}; see metrics --help", error.what()));
+  }
+  std::string why_not;
+  const auto cupti = profiling::open_cupti(&why_not);
+  if (!cupti) throw UsageError(why_not);
+  const CuptiHost host(*cupti);
+  const ChipCounters chip = open_chip(host, *cupti, name_of_chip);
+  const auto table = profiling::parse_counters(read_json(project_root() / "data/counters.json"));
+  const auto patterns = profiling::split_list(metrics);
+  if (patterns.empty()) {
+    print_table(chip, table);
+    return exit_verified;
+  }
+  std::map<CUpti_MetricType, BaseMetric> printed;
+  const auto all = chip.base_metrics();
+  for (const auto& pattern : patterns) print_matches(chip, table, all, pattern, printed);
+  for (const auto& [type, example] : printed) {
+    fmt::print("\nA {} is read with an ending, {}{}: {}\n", name(type), example.name,
+               chip.rollups(example).front(), fmt::join(chip.rollups(example), " "));
+  }
+  return exit_verified;
+}
+
+}  // namespace
+}  // namespace reprolab
+
+int main(int argc, char** argv) {
+  return reprolab::run_program("metrics", [&] { return reprolab::run(argc, argv); });
+}

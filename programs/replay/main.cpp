@@ -1,0 +1,350 @@
+// replay: the dequantizations and matrix products of models' forward passes. `make
+// reproduce-table2`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/median.hpp"
+#include "harness/buffer_sets.hpp"
+#include "harness/errors.hpp"
+#include "harness/family.hpp"
+#include "harness/nf4/compiled_kernels.hpp"
+#include "harness/nf4/options.hpp"
+#include "harness/pass.hpp"
+#include "profiling/machine.hpp"
+#include "programs/replay/replay.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+struct Options {
+  PassOptions pass{
+      .experiment = "replay", .pass = "replay", .instrument = profiling::InstrumentKind::activity};
+  Protocol protocol = papers_protocol();
+  std::vector<std::string> peers;
+  Formats formats;
+  TensorSpec format;  ///< The only one of `formats`.
+};
+
+void add_options(CLI::App& app, Options& options) {
+  add_pass_options(app, options.pass);
+  app.add_option("--models", options.protocol.models, "Models to replay")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--batches", options.protocol.batches, "Rows of the matrix products")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app.add_option("--passes", options.protocol.profiled_passes, "Measured passes")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--warmup-passes", options.protocol.warmup_passes,
+                 "Warm-up passes before the measured ones")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  add_format_options(app, options.formats);
+  add_peer_option(app, options.peers);
+}
+
+double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
+
+int largest(const std::vector<int>& batches) { return *std::ranges::max_element(batches); }
+
+/// Assumes a third of the theoretical bandwidth for one of the slower dequantizations and 0.8 of it
+/// for the product, as seen on an H200; accurate enough for planning.
+double about_seconds(const Model& model, const Options& options, std::size_t kernels,
+                     double bandwidth_gb_s) {
+  const PassFacts facts{model, options.format};
+  const double dequantize_s =
+      gb(facts.bytes_read() + facts.bytes_written()) / (0.33 * bandwidth_gb_s);
+  const double product_s = gb(facts.bytes_written()) / (0.8 * bandwidth_gb_s);
+  const auto passes =
+      static_cast<double>((options.protocol.warmup_passes + options.protocol.profiled_passes) *
+                          std::ssize(options.protocol.batches));
+  const double verify_s = 4 * dequantize_s;
+  return static_cast<double>(kernels) * (passes * (dequantize_s + product_s) + verify_s);
+}
+
+int dry_run(const Options& options, const std::vector<Model>& models,
+            const std::vector<VariantInfo>& kernels) {
+  std::string why_not;
+  const auto gpu = profiling::find_gpu(&why_not);
+  const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
+  print_languages_not_built(options.pass.kernel);
+  fmt::print("{:<16} {:>8} {:>10} {:>16} {:>16} {:>8}\n", "model", "layers", "launches",
+             "weights resident", "working memory", "about");
+  double seconds = 0;
+  for (const auto& model : models) {
+    const std::uint64_t weights = PassFacts{model, options.format}.bytes_read();
+    const std::uint64_t working =
+        working_bytes(model, options.format, largest(options.protocol.batches));
+    const double about = about_seconds(model, options, kernels.size(), bandwidth);
+    seconds += about;
+    fmt::print("{:<16} {:>8} {:>10} {:>13.1f} GB {:>13.1f} GB {:>6.0f} s\n", model.id, model.layers,
+               model.launches(), gb(weights), gb(working), about);
+    if (gpu && weights + working > gpu->memory_bytes) {
+      fmt::print(
+          "  does not fit in this GPU's {:.1f} GB: the layers that fit are reused cyclically\n",
+          gb(gpu->memory_bytes));
+    }
+    if (gpu) {
+      print_refusals(kernels, [&](const std::string& kernel) {
+        return supports_all(model, options.format, kernel);
+      });
+    }
+  }
+  fmt::print(
+      "{} kernels, batches {}, {} warm-up and {} measured passes each: about {:.0f} s, and the "
+      "time "
+      "to make the data\n",
+      kernels.size(), fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
+      options.protocol.profiled_passes, seconds);
+  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
+  if (gpu) {
+    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
+  } else {
+    fmt::print("none of this can run here: {} (times above are for 1000 GB/s)\n", why_not);
+  }
+  return exit_verified;
+}
+
+/// The results of one model.
+struct ModelRows {
+  std::vector<Record> records;
+  std::vector<InstrumentCheck> checks;
+};
+
+void to_json(Worker::Json& json, const ModelRows& rows) {
+  json = {{"records", rows.records}, {"checks", rows.checks}};
+}
+
+void from_json(const Worker::Json& json, ModelRows& rows) {
+  rows = {json.at("records").get<std::vector<Record>>(),
+          json.at("checks").get<std::vector<InstrumentCheck>>()};
+}
+
+Row row_of(const PassFacts& facts, const VariantInfo& kernel, const Verification& verified,
+           std::optional<std::int64_t> layers_resident) {
+  Row row = start_row(facts.name(), kernel, verified);
+  row.record.problem = facts.describe(layers_resident);
+  row.record.bytes_read = facts.bytes_read();
+  row.record.bytes_written = facts.bytes_written();
+  return row;
+}
+
+void print_row(const Record& row) {
+  const auto text = [&](const char* metric, const char* what) {
+    const Metric* time = row.metric(metric);
+    if (time == nullptr || time->samples.empty()) return std::string();
+    return fmt::format("{:>9.2f} ms {}  ", 1e-3 * median(time->samples), what);
+  };
+  fmt::print("  {:<24} {}{}{}{}{}\n", row.variant.name, text(kernel_time, "dequantize"),
+             text(product_time, "product"), name(row.outcome), row.reason.empty() ? "" : ": ",
+             row.reason);
+}
+
+void print(const Model& model, const ModelRows& rows) {
+  std::vector<nlohmann::json> batches;
+  std::string resident;
+  for (const Record& row : rows.records) {
+    const auto& batch = row.problem.at("batch");
+    if (std::ranges::find(batches, batch) == batches.end()) batches.push_back(batch);
+    if (row.problem.contains("layers_resident")) {
+      resident = fmt::format("{} of ", row.problem.at("layers_resident").dump());
+    }
+  }
+  fmt::print("{}: {}{} layers resident, {} launches per pass\n", model.id,
+             resident.empty() ? "none of " : resident, model.layers, model.launches());
+  for (const auto& batch : batches) {
+    fmt::print(" batch {}\n", batch.dump());
+    for (const Record& row : rows.records) {
+      if (row.problem.at("batch") == batch) print_row(row);
+    }
+  }
+  for (const auto& check : rows.checks) {
+    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n", check.name,
+               check.first, check.second, check.unit, check.difference_percent(),
+               check.allowed_percent);
+  }
+}
+
+/// Replays models in a worker process, which a kernel may crash.
+class Replays {
+ public:
+  Replays(const Options& options, const std::vector<Model>& models,
+          const std::vector<VariantInfo>& kernels)
+      : options_(options),
+        models_(models),
+        kernels_(kernels),
+        worker_([this](const Worker::Json& request,
+                       const Watchdog& watchdog) { return Worker::Json(serve(request, watchdog)); },
+                options.pass.limit()) {}
+
+  ModelRows run(std::size_t model) {
+    std::vector<std::string> names;
+    for (const auto& kernel : kernels_) names.push_back(kernel.name);
+    const auto answer =
+        worker_.ask({{"name", models_[model].id}, {"model", model}}, std::move(names));
+    ModelRows rows;
+    if (!answer.json.is_null()) rows = answer.json.get<ModelRows>();
+    for (const auto& [kernel, reason, outcome] : answer.crashed) {
+      add_all_batches(rows, models_[model], kernel, outcome, reason);
+    }
+    print(models_[model], rows);
+    return rows;
+  }
+
+ private:
+  PassFacts facts(const Model& model, int batch) const { return {model, options_.format, batch}; }
+
+  const VariantInfo& variant(const std::string& kernel) const {
+    return *std::ranges::find(kernels_, kernel, &VariantInfo::name);
+  }
+
+  void add_all_batches(ModelRows& rows, const Model& model, const std::string& kernel,
+                       Outcome outcome, const std::string& reason) const {
+    for (const int batch : options_.protocol.batches) {
+      const PassFacts of = facts(model, batch);
+      rows.records.push_back(row_of(of, variant(kernel), {outcome, reason, {}}, {}).record);
+    }
+  }
+
+  /// Runs in the worker.
+  ModelRows serve(const Worker::Json& request, const Watchdog& watchdog) {
+    // Made before the first CUDA call, because CUPTI only sees what comes after it.
+    if (!instrument_) instrument_ = profiling::make_instrument(options_.pass.instrument);
+    const Model& model = models_.at(request.at("model"));
+    const auto names = request.at("kernels").get<std::vector<std::string>>();
+    const int largest_batch = largest(options_.protocol.batches);
+    std::string why_none;
+    const std::int64_t layers = layers_that_fit(model, options_.format, largest_batch,
+                                                free_memory().device_bytes, why_none);
+    ModelRows rows;
+    if (layers == 0) {
+      for (const auto& name : names) {
+        add_all_batches(rows, model, name, Outcome::unsupported, why_none);
+      }
+      return rows;
+    }
+    const profiling::Stream stream;
+    const Comparisons comparisons(stream.get());
+    Replay replay(model, options_.format, layers, largest_batch, options_.pass.seed,
+                  options_.pass.experiment, comparisons, stream.get());
+    measure(replay, model, layers, names, comparisons.state, watchdog, rows);
+    return rows;
+  }
+
+  void measure(Replay& replay, const Model& model, std::int64_t layers,
+               const std::vector<std::string>& names, const DeviceState& state,
+               const Watchdog& watchdog, ModelRows& rows) {
+    const bool timed = instrument_->kind() == profiling::InstrumentKind::activity;
+    const SamplingPlan plan{.warmups = timed ? options_.protocol.warmup_passes : 0,
+                            .samples = timed ? options_.protocol.profiled_passes : 1,
+                            .seed = options_.pass.seed};
+    std::map<std::string, Verification> verified;
+    for (const auto& name : names) {
+      watchdog.begin(name);
+      verified[name] = replay.verify(variant(name), *instrument_);
+      watchdog.end();
+    }
+    replay.exchange_matrices();
+    std::string why_not;
+    const auto gpu = profiling::find_gpu(&why_not).value_or(profiling::Gpu{});
+    for (const int batch : options_.protocol.batches) {
+      const PassFacts of = facts(model, batch);
+      std::vector<Row> batch_rows;
+      for (const auto& name : names) {
+        batch_rows.push_back(row_of(of, variant(name), verified[name], layers));
+      }
+      ForwardPasses passes(replay, of, gpu);
+      take_samples(batch_rows, passes, *instrument_, plan, watchdog);
+      for (Row& row : batch_rows) {
+        Record& record = row.record;
+        if (record.metric(kernel_time) && !record.metric(product_time)) {
+          record.metrics.push_back(
+              {.name = product_time, .unit = "us", .missing = replay.why_no_products()});
+        }
+        // A kernel that failed at one batch size is not run at the next.
+        if (is_failure(record.outcome)) {
+          verified[record.variant.name].outcome = record.outcome;
+          verified[record.variant.name].reason = record.reason;
+        }
+        rows.records.push_back(std::move(record));
+      }
+    }
+    for (const auto& name : names) {
+      watchdog.begin(name);
+      Verification& last = verified[name];
+      if (timed && may_be_timed(last.outcome)) {
+        const Verification checked =
+            run_or_fail(variant(name), state, [&] { check_instruments(replay, name, rows); });
+        if (checked.outcome != Outcome::not_verified) last = checked;
+      }
+      // Verifies every copy once more: measurements do not count if an output has become wrong.
+      if (may_be_timed(last.outcome)) last = replay.verify_copies(variant(name));
+      for (Record& record : rows.records) {
+        if (record.variant.name != name || record.outcome == last.outcome) continue;
+        if (record.outcome == Outcome::not_measured && may_be_timed(last.outcome)) continue;
+        withdraw(record, "after the samples", last);
+      }
+      watchdog.end();
+    }
+  }
+
+  void check_instruments(Replay& replay, const std::string& kernel, ModelRows& rows) {
+    InstrumentCheck check = replay.check_instruments(variant(kernel), *instrument_);
+    for (const Record& record : rows.records) {
+      if (record.variant.name == kernel) check.keys.push_back(record.key);
+    }
+    rows.checks.push_back(std::move(check));
+  }
+
+  const Options& options_;
+  const std::vector<Model>& models_;
+  const std::vector<VariantInfo>& kernels_;
+  std::unique_ptr<profiling::Instrument> instrument_;  ///< Used in the worker only.
+  Worker worker_;
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Replays the dequantizations and matrix products of models' forward passes.",
+               "replay");
+  Options options;
+  add_options(app, options);
+  if (const auto status = parse(app, argc, argv)) return *status;
+  options.format = options.formats.only();
+  if (options.pass.instrument == profiling::InstrumentKind::events) {
+    throw UsageError(
+        "--instrument: events cannot separate a pass's dequantizations from its products; "
+        "give activity or none");
+  }
+  if (options.pass.instrument == profiling::InstrumentKind::counters) {
+    throw UsageError(
+        "--instrument: counters are read of a kernel alone, not in a forward pass; `bench "
+        "--instrument counters` reads them");
+  }
+  const auto models = select_models(read_models(project_root() / "data/models/models.json"),
+                                    options.protocol.models);
+  load_compiled_kernels();
+  load_peers(options.peers);
+  if (options.pass.describe) return print_description();
+  const auto kernels = select_kernels(options.pass.kernel);
+  if (options.pass.dry_run) return dry_run(options, models, kernels);
+  return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
+    print_languages_not_built(options.pass.kernel);
+    Replays replays(options, models, kernels);
+    for (std::size_t model = 0; model < models.size(); ++model) {
+      const ModelRows rows = replays.run(model);
+      results.records.insert(results.records.end(), rows.records.begin(), rows.records.end());
+      results.checks.insert(results.checks.end(), rows.checks.begin(), rows.checks.end());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace reprolab::nf4
+
+int main(int argc, char** argv) {
+  return reprolab::run_program("replay", [&] { return reprolab::nf4::run(argc, argv); });
+}

@@ -1,0 +1,318 @@
+#include "programs/replay/replay.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/not_measured.hpp"
+#include "profiling/nvtx.hpp"
+
+namespace reprolab::nf4 {
+namespace {
+
+constexpr std::uint64_t reserve_bytes = std::uint64_t{1} << 30;  // cuBLAS, CUPTI, fragmentation
+constexpr std::string_view of_the_harness = "";                  // no metric's
+constexpr int spot_checks = 8;                                   // outputs compared in a pass
+/// Allowed difference of the event span of dequantizations from CUPTI's kernels and gaps.
+constexpr double instrument_tolerance_percent = 1.0;
+
+TensorSpec with_shape(TensorSpec format, const LayerMatrix& matrix) {
+  format.rows = matrix.rows;
+  format.columns = matrix.columns;
+  return format;
+}
+
+std::map<std::int64_t, LayerMatrix> distinct_sizes(const Model& model) {
+  std::map<std::int64_t, LayerMatrix> distinct;
+  for (const auto& matrix : model.matrices) distinct.emplace(matrix.weights(), matrix);
+  return distinct;
+}
+
+std::int64_t longest_side(const Model& model) {
+  std::int64_t longest = 0;
+  for (const auto& matrix : model.matrices) {
+    longest = std::max({longest, matrix.rows, matrix.columns});
+  }
+  return longest;
+}
+
+std::uint64_t largest_output_bytes(const Model& model) {
+  return 2 * static_cast<std::uint64_t>(distinct_sizes(model).rbegin()->first);
+}
+
+}  // namespace
+
+std::string PassFacts::name() const {
+  return fmt::format("{}/batch{}/{}", model.id, batch, format.format());
+}
+
+nlohmann::json PassFacts::describe(std::optional<std::int64_t> layers_resident) const {
+  nlohmann::json problem = {{"name", name()},
+                            {"family", "nf4"},
+                            {"model", model.id},
+                            {"batch", batch},
+                            {"layers", model.layers},
+                            {"launches", model.launches()},
+                            {"weights", model.weights()},
+                            {"block_size", format.block_size},
+                            {"nested", format.nested},
+                            {"output", reference::name(format.output)}};
+  if (layers_resident) {
+    problem["layers_resident"] = *layers_resident;
+    problem["weights_resident"] = model.weights() / model.layers * *layers_resident;
+  }
+  return problem;
+}
+
+std::uint64_t PassFacts::bytes_read() const {
+  return layer_bytes(model, format) * static_cast<std::uint64_t>(model.layers);
+}
+
+std::uint64_t PassFacts::bytes_written() const {
+  return 2 * static_cast<std::uint64_t>(model.weights());
+}
+
+double PassFacts::min_us(const profiling::Gpu& gpu) const {
+  if (!gpu.theoretical_bandwidth_gb_s) return 0;
+  std::uint64_t written = 0;
+  for (const auto& matrix : model.matrices) {
+    const std::uint64_t output = with_shape(format, matrix).bytes_written();
+    written += output - std::min(output, gpu.l2_bytes);
+  }
+  const std::uint64_t bytes = bytes_read() + written * static_cast<std::uint64_t>(model.layers);
+  return 1e-3 * static_cast<double>(bytes) / *gpu.theoretical_bandwidth_gb_s;
+}
+
+std::uint64_t working_bytes(const Model& model, const TensorSpec& format, int largest_batch) {
+  std::uint64_t bytes = largest_output_bytes(model) + reserve_bytes;
+  for (const auto& [weights, matrix] : distinct_sizes(model)) {
+    const TensorSpec spec = with_shape(format, matrix);
+    // Per different matrix: inputs, an output to verify, the reference's; plus one declared output.
+    bytes +=
+        distinct_matrices * (spec.bytes_read() + 2 * spec.bytes_written()) + spec.bytes_written();
+  }
+  return bytes + 4 * static_cast<std::uint64_t>(largest_batch * longest_side(model));
+}
+
+std::uint64_t layer_bytes(const Model& model, const TensorSpec& format) {
+  std::uint64_t bytes = 0;
+  for (const auto& matrix : model.matrices) bytes += with_shape(format, matrix).bytes_read();
+  return bytes;
+}
+
+std::int64_t layers_that_fit(const Model& model, const TensorSpec& format, int largest_batch,
+                             std::uint64_t free_bytes, std::string& why_none) {
+  const std::uint64_t working = working_bytes(model, format, largest_batch);
+  const std::uint64_t layer = layer_bytes(model, format);
+  if (free_bytes < working + layer) {
+    why_none = fmt::format(
+        "one layer and its outputs take {:.1f} GB of device memory, {:.1f} GB are free",
+        1e-9 * static_cast<double>(working + layer), 1e-9 * static_cast<double>(free_bytes));
+    return 0;
+  }
+  return std::min(model.layers, static_cast<std::int64_t>((free_bytes - working) / layer));
+}
+
+Support supports_all(const Model& model, const TensorSpec& format, const std::string& kernel) {
+  for (const auto& [weights, matrix] : distinct_sizes(model)) {
+    const Support support =
+        kernel_named<Problem>(kernel).supports(without_memory(with_shape(format, matrix)));
+    if (!support.ok) return support;
+  }
+  return Support::yes();
+}
+
+Replay::Replay(const Model& model, const TensorSpec& format, std::int64_t layers, int largest_batch,
+               std::uint64_t seed, const std::string& experiment, const Comparisons& comparisons,
+               cudaStream_t stream)
+    : model_(model),
+      format_(format),
+      experiment_(experiment),
+      comparisons_(comparisons),
+      stream_(stream),
+      dequantized_(largest_output_bytes(model) + guard_bytes),
+      product_(largest_batch, longest_side(model), format.output, stream),
+      random_(std::random_device()()) {
+  make_distinct(seed, experiment);
+  make_resident(layers);
+}
+
+void Replay::make_distinct(std::uint64_t seed, const std::string& experiment) {
+  for (const auto& [weights, matrix] : distinct_sizes(model_)) {
+    const TensorSpec spec = with_shape(format_, matrix);
+    const auto facts = describe_problem(model_.id + "." + matrix.name, spec, {});
+    Distinct distinct;
+    distinct.workload = std::make_unique<Nf4Workload>(
+        facts, make_tensors(spec, seed, distinct_matrices), distinct_matrices);
+    distinct.verifier =
+        std::make_unique<Verifier>(*distinct.workload, comparisons_, stream_, experiment);
+    distinct_.emplace(weights, std::move(distinct));
+  }
+}
+
+const DeviceTensor& Replay::original_of(const Resident& resident) const {
+  return distinct_.at(resident.shape.weights()).workload->tensor(resident.matrix);
+}
+
+void Replay::make_resident(std::int64_t layers) {
+  std::map<std::int64_t, int> copies;  // so far, by number of weights
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    for (const auto& shape : model_.matrices) {
+      const int matrix = copies[shape.weights()]++ % distinct_matrices;
+      const auto& original = distinct_.at(shape.weights()).workload->tensor(matrix);
+      resident_.push_back({shape, matrix, DeviceTensor(original, stream_)});
+    }
+  }
+  protect_memory();
+}
+
+void Replay::exchange_matrices() {
+  for (Resident& resident : resident_) {
+    resident.matrix = (resident.matrix + 1) % distinct_matrices;
+    resident.weights.fill(original_of(resident), stream_);
+  }
+  protect_memory();
+}
+
+void Replay::protect_memory() {
+  std::vector<ProtectedMemory::Region> regions;
+  for (const Resident& resident : resident_) {
+    regions.push_back({resident.weights.data(), resident.weights.bytes()});
+  }
+  auto* const guard = dequantized_.as<std::byte>() + largest_output_bytes(model_);
+  profiling::check(cudaMemsetAsync(guard, poison_byte, guard_bytes, stream_), "making a guard");
+  regions.push_back({guard, guard_bytes});
+  protected_.emplace(regions, stream_);
+}
+
+/// The matrix of a pass's launch; the resident layers are used cyclically.
+const Replay::Resident& Replay::resident_at(std::int64_t launch) const {
+  return resident_[static_cast<std::size_t>(launch) % resident_.size()];
+}
+
+void Replay::poison(const Resident& resident) {
+  profiling::check(cudaMemsetAsync(dequantized_.data(), poison_byte,
+                                   with_shape(format_, resident.shape).bytes_written(), stream_),
+                   "poisoning an output");
+}
+
+void Replay::require_untouched(const VariantInfo& kernel) const {
+  bool changed = protected_->changed();
+  for (const auto& [weights, distinct] : distinct_) {
+    changed = changed || distinct.verifier->protected_memory_changed();
+  }
+  if (changed) throw KernelCrashed(kernel.name, "changed memory that is not its output");
+}
+
+void Replay::dequantize(const VariantInfo& kernel, const Resident& resident) {
+  require_launched(kernel_named<Problem>(kernel.name)
+                       .launch(resident.weights.problem(dequantized_.data()), stream_));
+}
+
+Verification Replay::verify(const VariantInfo& kernel, profiling::Instrument& instrument) {
+  Verification worst{Outcome::bit_exact};
+  for (auto& [weights, distinct] : distinct_) {
+    const Verification one = distinct.verifier->verify(kernel, instrument);
+    if (!may_be_timed(one.outcome)) return one;
+    if (one.outcome == Outcome::deviation_as_declared) worst = one;
+  }
+  const Verification copies = verify_copies(kernel);
+  return copies.outcome == worst.outcome ? worst : copies;
+}
+
+Verification Replay::verify_copies(const VariantInfo& kernel) {
+  bool deviates = false;
+  for (const Resident& resident : resident_) {
+    if (kernel.promise.deviates() && resident.matrix != 0) continue;  // declared only for matrix 0
+    poison(resident);
+    const Verification ran = run_or_fail(kernel, comparisons_.state, [&] {
+      dequantize(kernel, resident);
+      profiling::check(cudaDeviceSynchronize(), kernel.name);
+    });
+    const Verification one =
+        ran.outcome == Outcome::not_verified
+            ? verifier_of(resident).judge(kernel, resident.matrix, dequantized_.data())
+            : ran;
+    if (!may_be_timed(one.outcome)) {
+      return {one.outcome, fmt::format("{}.{}: {}", model_.id, resident.shape.name, one.reason),
+              one.found};
+    }
+    deviates = deviates || one.outcome == Outcome::deviation_as_declared;
+  }
+  require_untouched(kernel);
+  return {deviates ? Outcome::deviation_as_declared : Outcome::bit_exact};
+}
+
+Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
+                               profiling::Instrument& instrument) {
+  const profiling::NvtxRange range(experiment_, kernel.name,
+                                   fmt::format("{}.batch{}", model_.id, batch));
+  std::set<std::int64_t> compared;
+  while (!kernel.promise.deviates() &&
+         std::ssize(compared) < std::min<std::int64_t>(spot_checks, model_.launches())) {
+    compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
+  }
+  Verifier::Sampled sampled;
+  sampled.written = run_or_fail(kernel, comparisons_.state, [&] {
+    sampled.sample = instrument.measure(
+        {.name = kernel.name,
+         .calls = static_cast<int>(model_.launches()),
+         .enqueue =
+             [&](cudaStream_t, const profiling::Call& call) {
+               for (std::int64_t launch = 0; launch < model_.launches(); ++launch) {
+                 const Resident& resident = resident_at(launch);
+                 const bool compares = compared.contains(launch);
+                 call(kernel_time, [&] { dequantize(kernel, resident); });
+                 if (compares) {
+                   call(of_the_harness, [&] {
+                     verifier_of(resident).enqueue_comparison(resident.matrix, dequantized_.data());
+                   });
+                 }
+                 if (!product_.why_not().empty()) continue;
+                 call(product_time, [&] {
+                   product_.multiply(dequantized_.data(), resident.shape.rows,
+                                     resident.shape.columns, batch);
+                 });
+               }
+             }},
+        stream_);
+  });
+  const auto found = comparisons_.in_order.collect();
+  require_untouched(kernel);
+  if (sampled.written.outcome != Outcome::not_verified) return sampled;
+  // verify()'s verdict holds for the pass, unless an output of the pass itself is wrong.
+  if (!found.equal()) {
+    sampled.written = {Outcome::mismatch,
+                       fmt::format("{} weights differ in the {} outputs that were compared",
+                                   found.mismatches, compared.size()),
+                       found};
+  }
+  sampled.written = with_records(sampled.written, sampled.sample);
+  return sampled;
+}
+
+InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
+                                          profiling::Instrument& instrument) {
+  const std::int64_t launches =
+      std::min<std::int64_t>(model_.launches(), profiling::max_blocked_launches);
+  const auto sample = instrument.measure(
+      {.name = kernel.name,
+       .calls = static_cast<int>(launches),
+       .enqueue =
+           [&](cudaStream_t, const profiling::Call& call) {
+             for (std::int64_t launch = 0; launch < launches; ++launch) {
+               call(kernel_time, [&] { dequantize(kernel, resident_at(launch)); });
+             }
+           },
+       .held = true},
+      stream_);
+  if (!sample.lost.empty()) throw NotMeasured(sample.lost);
+  return {.name = fmt::format("{}/{}: events against activity", model_.id, kernel.name),
+          .keys = {},
+          .first = sample.held->us,
+          .second = sample.span_us,
+          .unit = "us",
+          .allowed_percent = instrument_tolerance_percent};
+}
+
+}  // namespace reprolab::nf4

@@ -1,0 +1,61 @@
+// The interface between verify and the kernels, so that the program builds with and without CUDA:
+// kernel_checks_cuda.cpp runs every registered kernel, kernel_checks_none.cpp says why it cannot.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/errors.hpp"
+#include "harness/outcome.hpp"
+#include "harness/worker.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/compare.hpp"
+
+namespace reprolab::verify {
+
+/// Which kernels to run.
+struct KernelSelection {
+  std::string pattern;             ///< Of names: selects() in selection.hpp; empty: all.
+  std::vector<std::string> peers;  ///< Libraries to load and register as kernels.
+};
+
+/// The result of one kernel on one tensor.
+struct KernelResult {
+  std::string kernel;
+  Outcome outcome = Outcome::not_verified;
+  std::string reason;           ///< One line; empty when bit_exact.
+  reference::Comparison found;  ///< Against the reference's output; set for a mismatch.
+  /// [n] bits that the kernel wrote; set for a mismatch, valid until the report returns.
+  std::span<const std::uint16_t> actual;
+};
+
+/// The kernels of this build on this machine.
+class KernelChecks {
+ public:
+  using Report = std::function<void(const KernelResult&)>;
+
+  virtual ~KernelChecks() = default;
+
+  /// Why no kernel can run here ("built without CUDA"); empty when they can.
+  virtual std::string unavailable() const = 0;
+
+  /// The selected kernels, by name; none when `unavailable()`.
+  virtual std::vector<std::string> names() const = 0;
+
+  /// Runs the kernels named in `asked` on `tensor`, each in its own turn, and reports each once.
+  /// `expected` [tensor.n]: the reference's output. The process in which it is called first is the
+  /// one that uses the GPU from then on.
+  virtual void check(const reference::QuantizedTensor& tensor,
+                     std::span<const std::uint16_t> expected, const std::vector<std::string>& asked,
+                     const Watchdog& watchdog, const Report& report) = 0;
+};
+
+/// Throws UsageError for a bad pattern, a pattern that selects nothing, a peer that cannot be
+/// loaded, or a selection that this build or machine cannot run.
+std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection);
+
+}  // namespace reprolab::verify

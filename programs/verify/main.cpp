@@ -1,0 +1,79 @@
+// verify FILE...: dequantizes a checkpoint and verifies every output, bit for bit.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/printable.hpp"
+#include "programs/verify/verify.hpp"
+
+namespace {
+
+/// Empty if `text` is valid, else what to do.
+std::string whole_number_of_threads(const std::string& text) {
+  int threads = 0;
+  const bool parsed = CLI::detail::lexical_cast(text, threads);
+  if (parsed && threads >= 1 && threads <= 4096) return {};
+  return fmt::format("give a whole number from 1 to 4096, not '{}'", text);
+}
+
+/// The arguments in reverse order, as CLI11 takes them. It would take a path [a,b] for a list of
+/// two, but ./[a,b] is the same path.
+std::vector<std::string> arguments_of(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto is_path = [&](std::size_t i) {
+    const CLI::Option* before = i > 0 ? app.get_option_no_throw(arguments[i - 1]) : nullptr;
+    return before == nullptr || before->get_items_expected_max() == 0;
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with('[') && is_path(i))
+      arguments[i] = fmt::format("./{}", arguments[i]);
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Dequantizes every NF4 weight of a bnb-4bit checkpoint with the reference, and compares it\n"
+      "bit for bit with the output stored in the file and with every kernel of this build.\n"
+      "Exit status: 0 all equal, 1 an output is wrong, 2 wrong usage or an unreadable file.",
+      "verify"};
+  reprolab::verify::Options options;
+  app.add_option("FILE", options.files,
+                 "A checkpoint that bitsandbytes wrote: .safetensors files, the folder that holds "
+                 "them, or their model.safetensors.index.json")
+      ->required()
+      ->type_name("PATH");
+  app.add_option("--threads", options.threads, "CPU threads (default: all)")
+      ->check(whole_number_of_threads)
+      ->type_name("N");
+  app.add_flag("--dry-run", options.dry_run, "Print what would be checked, then exit");
+  app.add_flag("--brief", options.brief, "Only tensors with a failure, and the summary");
+  app.add_option("--dump", options.dump_directory,
+                 "Write expected and actual bits of each mismatch to this folder as .npy")
+      ->type_name("DIR");
+  app.add_option("--kernel", options.kernels.pattern,
+                 "Only these kernels; * ? and | as in a shell's case; ! before it: all others")
+      ->type_name("PATTERN");
+  app.add_option(
+         "--peer", options.kernels.peers,
+         "A bitsandbytes library (libbitsandbytes_cudaNNN.so) to verify as a kernel; repeatable")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  return reprolab::run_program("verify", [&]() -> int {
+    try {
+      app.parse(arguments_of(app, argc, argv));
+    } catch (const CLI::Success& help) {
+      return app.exit(help);
+    } catch (const CLI::ParseError& error) {
+      throw reprolab::UsageError(
+          fmt::format("{}; see verify --help", reprolab::printable(error.what())));
+    }
+    return reprolab::verify::verify_checkpoint(options);
+  });
+}

@@ -1,0 +1,58 @@
+// Counts the outcomes of each subject (the reference, the quantizer, each kernel), and how each
+// tensor was checked.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/outcome.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+
+namespace reprolab::verify {
+
+inline constexpr std::string_view reference_subject = "reference";
+inline constexpr std::string_view quantizer_subject = "quantizer";
+
+/// The result of one comparison of a tensor; its subject: the reference (with the stored output),
+/// the quantizer (with the stored codes) or a kernel (with the reference).
+struct Note {
+  std::string subject;
+  Outcome outcome;
+  std::string reason;  ///< One line; empty when bit_exact.
+};
+
+class Summary {
+ public:
+  /// Everything about one tensor.
+  void add_tensor(const std::vector<Note>& notes);
+
+  /// One line per subject, in the order of their first appearance: counts per outcome, and the
+  /// first reason of every outcome that has one and is not a failure.
+  std::string outcomes() const;
+
+  /// How many of all tensors were compared, and with what; how many were not, and what they are.
+  /// `others`: the checkpoint's tensors beside those that were added.
+  std::string coverage(const std::vector<reference::TensorKind>& others) const;
+
+  /// That of the program.
+  ExitStatus status() const;
+
+ private:
+  struct Count {
+    int tensors = 0;
+    std::string first_reason;
+  };
+  std::vector<std::string> order_;
+  std::map<std::string, std::map<Outcome, Count>> counts_;
+  bool any_failure_ = false, any_not_measured_ = false;
+  std::size_t tensors_ = 0;
+  std::size_t compared_ = 0;  ///< Tensors with at least one comparison.
+  std::size_t with_stored_outputs_ = 0;
+  std::size_t with_stored_sources_ = 0;
+  std::size_t with_kernels_ = 0;
+};
+
+}  // namespace reprolab::verify

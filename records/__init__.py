@@ -1,0 +1,1 @@
+"""Result files: their schema, reading, writing, statistics and provenance."""

@@ -1,0 +1,70 @@
+"""How a command of ours ends, whatever happens to its output."""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn, TextIO
+
+from records.errors import NOT_MEASURED, USAGE, InputError
+from records.printable import printable
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in printable text, too."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+    def parse_known_args(self, args=None, namespace=None):
+        """argparse takes "--option=--" for an option without a value, and gives an empty list."""
+        given = sys.argv[1:] if args is None else list(args)
+        for word in given[: given.index("--")] if "--" in given else given:
+            if word.startswith("--") and word.endswith("=--"):
+                self.error(f"argument {word[:-3]}: '--' is no value")
+        return super().parse_known_args(given, namespace)
+
+
+def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
+    """Calls what the parser has set as `run`; what is wrong for a user is one line and status 2.
+
+    A fault of ours is a traceback and status 3: Python's own 1 would say that an output is wrong.
+    """
+    if sys.stdout is None:
+        return complain("standard output is closed")
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may not know a kernel author's name
+    try:
+        try:
+            args = parser.parse_args(argv)
+            return args.run(args)
+        finally:
+            sys.stdout.flush()
+    except InputError as error:
+        return complain(str(error), error.status)
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        discard(sys.stdout)
+        return 0
+    except OSError as error:
+        discard(sys.stdout)
+        place = printable(str(error.filename or "standard output"))
+        return complain(f"{place}: {error.strerror}")
+    except Exception:
+        traceback.print_exc()
+        return NOT_MEASURED
+
+
+def complain(message: str, status: int = USAGE) -> int:
+    """One line, where there is somebody to read it."""
+    if sys.stderr is not None:
+        try:
+            print(f"error: {message}", file=sys.stderr, flush=True)
+        except OSError:
+            discard(sys.stderr)
+    return status
+
+
+def discard(stream: TextIO) -> None:
+    """What could not be written is not tried again, and complained of, when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

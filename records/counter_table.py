@@ -1,0 +1,38 @@
+"""The hardware counters that this project asks for, from data/counters.json."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from records.errors import InputError
+from records.json_files import ROOT, Schema, read_json
+
+TABLE = ROOT / "data/counters.json"
+SCHEMA = Schema("counters.schema.json")
+COUNTERS = "counters"  # the instrument
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One line of a table; `id` is the metric's name in result files, `metrics` are CUPTI's."""
+
+    id: str
+    group: str
+    title: str
+    unit: str
+    meaning: str = ""
+    metrics: tuple[str, ...] = ()
+    ncu: dict[str, Any] = field(default_factory=dict)  # its place on ncu's page; empty: none
+
+
+@cache
+def known() -> dict[str, Counter]:
+    """In the order of the file."""
+    root = read_json(TABLE)
+    SCHEMA.check(TABLE, root)
+    found: dict[str, Counter] = {}
+    for c in root["counters"]:
+        if c["id"] in found:
+            raise InputError(f"{TABLE}: counters: id '{c['id']}' comes twice; rename or remove one")
+        found[c["id"]] = Counter(**c | {"metrics": tuple(c["metrics"])})
+    return found

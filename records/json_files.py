@@ -1,0 +1,131 @@
+"""JSON files and their schemas; whatever is wrong with a file is one line that names it."""
+
+import json
+import math
+import stat
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+
+from records.errors import InputError
+from records.printable import printable, shortened
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def read_json(file: Path) -> Any:
+    """The file's value, its texts printable from here on.
+
+    InputError where it cannot be read, or is not JSON with finite numbers and each name once.
+    """
+    hooks = {"parse_constant": finite, "parse_float": finite, "parse_int": whole}
+    try:
+        return all_printable(json.loads(read_text(file), object_pairs_hook=unique, **hooks))
+    except RecursionError:
+        raise InputError(f"{file}: is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{file}: is not whole JSON: {error}") from None
+
+
+def read_text(file: Path) -> str:
+    """The text of a regular file: a pipe would be waited for."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise InputError(f"{file}: cannot be read: it is no regular file")
+        return file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: is not text in UTF-8") from None
+
+
+def all_printable(value: Any) -> Any:
+    """The value with every text in it, names too, as `printable` has it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [all_printable(found) for found in value]
+    if isinstance(value, dict):
+        return {printable(name): all_printable(found) for name, found in value.items()}
+    return value
+
+
+def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values; of two that have one name, which should count?"""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"'{shortened(name)}' comes twice in one object")
+        found[name] = value
+    return found
+
+
+def finite(text: str) -> float:
+    """The number that `text` says; JSON allows neither NaN nor Infinity, nor do we 1e999."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return value
+
+
+def whole(text: str) -> int:
+    finite(text)
+    return int(text)
+
+
+class Schema:
+    """One JSON Schema file in data/; it is read when the first file is held against it."""
+
+    def __init__(self, name: str):
+        self.name = f"data/{name}"
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        return read_json(ROOT / self.name)
+
+    @cached_property
+    def validate(self) -> Any:
+        return fastjsonschema.compile(self.definition)
+
+    def check(self, file: Path, value: Any) -> None:
+        """InputError naming file and field where `value`, the file's, is not as the schema says."""
+        try:
+            version = self.definition["properties"].get("schema", {}).get("const")
+            if isinstance(value, dict) and value.get("schema", version) != version:
+                raise self.error(file, "schema", f"must be {version}, not {shown(value['schema'])}")
+            self.validate(value)
+        except fastjsonschema.JsonSchemaValueException as error:
+            where = shortened(error.name.removeprefix("data").removeprefix("."), 200)
+            raise self.error(file, where or "the file", explain(error)) from None
+        except InputError:
+            raise
+        except Exception as error:  # whatever a wrong schema makes of the validator
+            what = shortened(f"{type(error).__name__}: {error}", 200)
+            raise InputError(f"{self.name}: is no JSON Schema ({what}); restore it") from error
+
+    def error(self, file: Path, where: str, problem: str) -> InputError:
+        return InputError(f"{file}: {where} {problem} (see {self.name})")
+
+
+def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
+    """What is wrong, without the place; the validator's own words where they are plain."""
+    value, allowed = error.value, error.rule_definition
+    if error.rule == "required":
+        return f"lacks {', '.join(repr(name) for name in allowed if name not in value)}"
+    if error.rule == "additionalProperties":
+        unknown = sorted(set(value) - set(error.definition.get("properties", {})))
+        return f"has {shortened(', '.join(map(repr, unknown)))}, which it must not have"
+    text = error.message.removeprefix(error.name).strip()
+    if error.rule in ("enum", "const"):
+        names = allowed if error.rule == "enum" else [allowed]
+        text = f"must be {'one of ' * (len(names) > 1)}{', '.join(map(str, names))}"
+    return f"{text}, not {shown(value)}" if not isinstance(value, dict | list) else text
+
+
+def shown(value: Any) -> str:
+    """The beginning of a wrong value as JSON writes it; what a list or an object is, no more."""
+    kind = {dict: "an object", list: "a list"}.get(type(value))
+    return kind or shortened(json.dumps(value, ensure_ascii=False), 40)

@@ -1,0 +1,66 @@
+"""Writing files whole and together."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from records import interruption
+from records.errors import InputError
+
+TEMPORARY = ".tmp-"  # before the name of a file that is not in place yet
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Put all of the files in place or, where one cannot be written, none.
+
+    All are written beside their places first, and renamed when all are there. A signal waits until
+    that is done; what a killed process left is removed by the next that writes there.
+    """
+    with ExitStack() as locks:
+        for folder in sorted({path.parent for path in files}):
+            with named(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                locks.enter_context(lock(folder))
+        with interruption.held():
+            put_in_place(files)
+
+
+def put_in_place(files: Mapping[Path, bytes]) -> None:
+    temporary = {path: path.with_name(TEMPORARY + path.name) for path in files}
+    try:
+        for path, content in files.items():
+            with named(path):
+                if path.is_dir():
+                    raise InputError(f"{path}: cannot be written: it is a folder")
+                temporary[path].write_bytes(content)
+        for path in files:
+            with named(path):
+                temporary[path].replace(path)
+    finally:
+        for folder in {path.parent for path in files}:
+            for left in folder.glob(f"{TEMPORARY}*"):  # of a process that was killed, too
+                with suppress(OSError):
+                    left.unlink()
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Waits until no other process puts files into the folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """An operating system's error becomes one that names what was to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

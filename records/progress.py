@@ -1,0 +1,51 @@
+"""A line that says how far something is and how long the rest takes."""
+
+import sys
+import time
+from typing import TextIO
+
+from records.printable import printable
+
+WIDTH = 30  # of the bar, in characters
+LONGEST = 160  # of the line on a terminal
+
+
+class Line:
+    """On a terminal it is gone behind a `with` block. `expected_s`: how long all of it takes, in
+    seconds, as far as is known before it begins.
+    """
+
+    def __init__(self, expected_s: float, out: TextIO | None = None):
+        self.expected_s, self.out = expected_s, out or sys.stderr
+        self.started = time.monotonic()
+
+    def show(self, share: float, done: str, doing: str, is_news: bool = False) -> None:
+        """'[====    ]  50 %, <done>, about 1 min left: <doing>', drawn over the one before on a
+        terminal; elsewhere it is a line of its own, where it is news.
+        """
+        filled, minutes = int(WIDTH * share), max(1, round(self.left_s(share) / 60))
+        left = "all done" if share >= 1 else f"about {minutes} min left"
+        bar = f"[{'=' * filled}{' ' * (WIDTH - filled)}] {100 * share:3.0f} %"
+        text = printable(f"{bar}, {done}, {left}: {doing}")
+        if self.out.isatty():
+            self.clear()
+            self.out.write(text[:LONGEST])
+        elif is_news:
+            self.out.write(f"{text}\n")
+        self.out.flush()
+
+    def clear(self) -> None:
+        if self.out.isatty():
+            self.out.write("\r\x1b[K")
+            self.out.flush()
+
+    def __enter__(self) -> "Line":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def left_s(self, share: float) -> float:
+        """By how fast it went so far."""
+        passed = time.monotonic() - self.started
+        return self.expected_s if share < 0.02 else passed * (1 - share) / share

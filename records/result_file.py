@@ -1,0 +1,54 @@
+"""The one writer of result files (data/results.schema.json) in Python: harness/result_file.cpp is
+that of the programs.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from records.output import write_files
+from records.results import SCHEMA
+
+Content = dict[str, Any]
+
+
+def content(
+    experiment: str, pass_name: str, provenance: Content, records: Sequence[Content]
+) -> Content:
+    return {
+        "schema": SCHEMA.definition["properties"]["schema"]["const"],
+        "experiment": experiment,
+        "pass": pass_name,
+        "provenance": provenance,
+        "records": list(records),
+        "checks": [],
+    }
+
+
+def record(row: Content, problem: Content, **measured: Any) -> Content:
+    """`row`: kernel, lineage, origin, source_file, deviation and code, as the schema has them;
+    `measured`: outcome, and what else is known of it.
+    """
+    found = {
+        "key": f"{problem['name']}/{row['kernel']}",
+        **row,
+        "problem": problem,
+        "reason": "",
+        "mismatches": None,
+        "metrics": [],
+        "launch": None,
+        "bytes": {"read": 0, "written": 0},
+        "clocks": {"sm_mhz_before": None, "sm_mhz_during": None, "sm_mhz_after": None},
+    }
+    return found | measured
+
+
+def write(file: Path, found: Content) -> None:
+    """InputError, and no file, where it is not as the schema says."""
+    SCHEMA.check(file, found)
+    write_files({file: as_json(found)})
+
+
+def as_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1) + "\n").encode()

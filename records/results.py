@@ -1,0 +1,324 @@
+"""Result files (data/results.schema.json): read, checked, and turned into plain records."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from records.counter_table import COUNTERS, known
+from records.errors import InputError
+from records.families import Family, Kernel, described, kernels
+from records.families import parse as families_of
+from records.json_files import Schema, read_json
+from records.printable import printable, shortened
+from records.stats import (
+    Estimate,
+    Summary,
+    bytes_per_cycle,
+    difference_percent,
+    gb_per_s,
+    is_within,
+    summarize,
+)
+
+SCHEMA = Schema("results.schema.json")
+KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
+CLOCKS = ("events", "activity")  # the instruments that time
+RIGHT = ("bit_exact", "within_bound")  # outcomes
+COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What was measured of a row; without samples, `missing` says why there are none."""
+
+    name: str
+    unit: str
+    samples: tuple[float, ...] = ()
+    missing: str = ""
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        return summarize(self.samples) if self.samples else None
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a row's kernel is made of: the digest of each file's code for one architecture."""
+
+    target: str  # sm_90
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row: one kernel, or ceiling, on one problem."""
+
+    key: str
+    kernel: str
+    origin: str  # project, peer, compiler or ceiling
+    maker: str  # of the code, where it is not this project
+    lineage: str
+    source_file: str
+    deviation: str | None  # declared beforehand; None: none is allowed for
+    bound: str | None  # why the output is held to a bound; None: to the reference's bits
+    problem: dict[str, Any]
+    outcome: str
+    reason: str
+    mismatches: int | None  # elements that differ from the reference, where any is known to
+    metrics: dict[str, Metric]
+    launch: tuple[dict[str, Any], ...]  # each distinct launch of a call; empty where none was seen
+    bytes_read: int
+    bytes_moved: int  # read and written, once each
+    sm_mhz: float | None  # while the samples ran; None without NVML
+    code: Code | None  # None: not known
+    disturbed: int  # samples that were kept although the host was seen to be slow
+
+    def metric(self, name: str) -> Metric | None:
+        return self.metrics.get(name)
+
+    @property
+    def place(self) -> str:
+        return f"{self.kernel} on {self.problem['name']}"
+
+    def summary_of(self, name: str) -> Summary:
+        """Summary of a metric that is known to have samples."""
+        summary = self.metrics[name].summary
+        assert summary is not None, f"{self.key}: {name}"
+        return summary
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the output is right, or wrong in just the way that was declared."""
+        return self.outcome in (*RIGHT, "deviation_as_declared")
+
+    @property
+    def deviates(self) -> bool:
+        """Whether this output does; of other problems the same kernel may be exact."""
+        return self.outcome == "deviation_as_declared"
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether its memory was in the cache, as far as that holds it."""
+        return bool(self.problem.get("warm"))
+
+    @property
+    def is_ceiling(self) -> bool:
+        return self.origin == "ceiling"
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """Summary of the times in us; None where none may be shown, as nothing verified it."""
+        time = self.metric(KERNEL_TIME)
+        return time.summary if time and (self.is_verified or self.is_ceiling) else None
+
+    @property
+    def times(self) -> Summary:
+        """The summary of a row that is known to be timed."""
+        return self.summary_of(KERNEL_TIME)
+
+    @property
+    def timed(self) -> bool:
+        return self.summary is not None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the row takes part in rankings and speed-ups."""
+        return self.timed and not self.is_ceiling and self.outcome in RIGHT
+
+    @property
+    def bandwidth(self) -> Estimate | None:
+        """GB/s; None where no time may be shown, or nothing is moved."""
+        return self.speed if self.timed and self.bytes_moved else None
+
+    @property
+    def bytes_per_cycle(self) -> float | None:
+        """Bytes per cycle of the SM clock while the samples ran; None where either is not known."""
+        if self.bandwidth is None or self.sm_mhz is None:
+            return None
+        return bytes_per_cycle(self.bandwidth.value, self.sm_mhz)
+
+    @property
+    def speed(self) -> Estimate:
+        """The bandwidth of a row that is known to be timed."""
+        return gb_per_s(self.bytes_moved, self.times)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Two readings of the instruments that must agree, and the rows that they vouch for."""
+
+    name: str
+    keys: tuple[str, ...]
+    first: float
+    second: float
+    unit: str
+    allowed_percent: float
+
+    @property
+    def difference_percent(self) -> float:
+        return difference_percent(self.first, self.second)
+
+    @property
+    def passed(self) -> bool:
+        return is_within(self.first, self.second, self.allowed_percent)
+
+
+@dataclass(frozen=True)
+class Results:
+    """One result file; `provenance` is the checked JSON object as it stands."""
+
+    file: Path
+    experiment: str
+    pass_name: str
+    provenance: dict[str, Any]
+    records: tuple[Record, ...]
+    checks: tuple[Check, ...]
+    families: dict[str, Family]  # of this checkout, and of the file
+
+    @property
+    def name(self) -> str:
+        """The file's name, as it may be shown."""
+        return printable(self.file.name)
+
+    @property
+    def gpu(self) -> str | None:
+        """None where nothing ran: facts of compiled code, whatever the machine."""
+        return self.provenance["gpu"] and self.provenance["gpu"]["name"]
+
+    @property
+    def peak_gb_s(self) -> float | None:
+        """The GPU's theoretical bandwidth; None where the driver does not say."""
+        return self.provenance["gpu"]["theoretical_bandwidth_gb_s"]
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], Record]:
+        return {(r.problem["name"], r.kernel): r for r in self.records}
+
+    @property
+    def family(self) -> Family:
+        """Of all rows, where they are of one family."""
+        return self.family_of(self.records[0])
+
+    def family_of(self, record: Record) -> Family:
+        name = record.problem["family"]
+        return self.families.get(name, Family(name))
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        return kernels(self.families.values())
+
+    def kernel(self, record: Record) -> Kernel:
+        return self._kernels.get(record.kernel, Kernel(record.kernel))
+
+    def find(self, problem: str, kernel: str) -> Record | None:
+        return self._by_place.get((problem, kernel))
+
+    @cached_property
+    def by_key(self) -> dict[str, Record]:
+        return {r.key: r for r in self.records}
+
+    def problems(self) -> list[dict[str, Any]]:
+        """Distinct problems in the order of the file, with all that their rows say of them."""
+        found: dict[str, dict[str, Any]] = {}
+        for record in self.records:
+            found.setdefault(record.problem["name"], {}).update(record.problem)
+        return list(found.values())
+
+    @cached_property
+    def failed_checks(self) -> dict[str, Check]:
+        """By the key of each row that a failed check should have vouched for."""
+        return {key: check for check in self.checks if not check.passed for key in check.keys}
+
+
+def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:
+    """Read and check a result file, of the given experiment and pass where they are named."""
+    root = read_json(file)
+    SCHEMA.check(file, root)
+    for name, wanted in (("experiment", experiment), ("pass", pass_name)):
+        if wanted is not None and root[name] != wanted:
+            raise InputError(f"{file}: {name} is '{root[name]}', but '{wanted}' is needed here")
+    return parse(file, root)
+
+
+def parse(file: Path, root: dict[str, Any]) -> Results:
+    """The records of a file that is as the schema says; checks what a schema cannot say."""
+    check_date(file, root["provenance"]["started"])
+    families = described() | families_of(file, root.get("families", []))
+    records, keys, places = [], set(), set()
+    for i, value in enumerate(root["records"]):
+        where, place = f"records[{i}]", (value["problem"]["name"], value["kernel"])
+        if value["key"] in keys:
+            raise SCHEMA.error(file, f"{where}.key", f"comes a second time: '{value['key']}'")
+        if place in places:
+            again = f"a second row of '{place[1]}' on '{place[0]}'"
+            raise SCHEMA.error(file, where, f"is {shortened(again, 300)}")
+        keys.add(value["key"])
+        places.add(place)
+        for metric in value["metrics"]:
+            check_metric(file, where, root["provenance"]["instrument"], metric)
+        check_bytes(file, where, value, families)
+        records.append(read_record(file, where, value))
+    for i, check in enumerate(root["checks"]):
+        for key in sorted(set(check["keys"]) - keys):
+            raise SCHEMA.error(file, f"checks[{i}].keys", f"names '{key}', which no record has")
+    checks = tuple(Check(**c | {"keys": tuple(c["keys"])}) for c in root["checks"])
+    head = (root["experiment"], root["pass"], root["provenance"])
+    return Results(file, *head, tuple(records), checks, families)
+
+
+def check_date(file: Path, started: str) -> None:
+    """It decides which of two runs is the newer."""
+    try:
+        datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        raise SCHEMA.error(file, "provenance.started", f"is no date: '{started}'") from None
+
+
+def check_metric(file: Path, where: str, instrument: str, found: dict[str, Any]) -> None:
+    """What the instrument cannot have measured, or not in that unit."""
+    name, unit = found["name"], found["unit"]
+    if instrument == "none" or (unit == "us" and instrument not in CLOCKS):
+        wrong = f"names '{name}', which instrument '{instrument}' does not measure"
+        raise SCHEMA.error(file, f"{where}.metrics", wrong)
+    counter = known().get(name) if instrument == COUNTERS else None
+    if counter and unit != counter.unit:
+        wrong = f"has '{name}' in '{shortened(unit)}', not in '{counter.unit}'"
+        raise SCHEMA.error(file, f"{where}.metrics", wrong)
+
+
+def check_bytes(file: Path, where: str, value: dict[str, Any], families: dict[str, Family]) -> None:
+    """A bandwidth is of bytes, and every share is of a bandwidth."""
+    problem = value["problem"]
+    is_compiled = "arch" in problem  # and did not run
+    moves = families.get(problem["family"], Family("")).moves
+    if moves and not is_compiled and not any(value["bytes"].values()):
+        wrong = f"are all 0, but a problem of family '{problem['family']}' moves data"
+        raise SCHEMA.error(file, f"{where}.bytes", f"{wrong}: measure it anew")
+
+
+def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:
+    metrics: dict[str, Metric] = {}
+    for found in value["metrics"]:
+        if found["name"] in metrics:
+            raise SCHEMA.error(file, f"{where}.metrics", f"names '{found['name']}' twice")
+        metrics[found["name"]] = Metric(**found | {"samples": tuple(found.get("samples", ()))})
+    counts = sorted({len(m.samples) for m in metrics.values() if m.samples})
+    if len(counts) > 1:
+        unequal = f"must all have equally many samples, not {' and '.join(map(str, counts))}"
+        raise SCHEMA.error(file, f"{where}.metrics", unequal)
+    same = "key kernel lineage source_file deviation problem outcome reason mismatches".split()
+    return Record(
+        **{name: value[name] for name in same},
+        bound=value.get("bound"),
+        origin=value["origin"]["kind"],
+        maker=value["origin"]["maker"],
+        metrics=metrics,
+        launch=tuple(value["launch"]["kernels"]) if value["launch"] else (),
+        bytes_read=value["bytes"]["read"],
+        bytes_moved=value["bytes"]["read"] + value["bytes"]["written"],
+        sm_mhz=value["clocks"]["sm_mhz_during"],
+        code=Code(**value["code"]) if value.get("code") else None,
+        disturbed=value.get("disturbed", {}).get("kept", 0),
+    )

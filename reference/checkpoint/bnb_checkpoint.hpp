@@ -1,0 +1,93 @@
+// The NF4 weights of a checkpoint that bitsandbytes wrote (bnb-4bit safetensors). For a weight P,
+// each in any file of the checkpoint:
+//   P                                     U8   [ceil(n / 2), 1]      codes
+//   P.absmax                              F32  [blocks], or U8 [blocks] when nested
+//   P.quant_map                           F32  [16], the values of NF4
+//   P.nested_absmax, P.nested_quant_map   F32  [ceil(blocks / nested_blocksize)], [256] that ascend
+//   P.quant_state.bitsandbytes__nf4       U8   a JSON text
+// Test files also hold the bits that bitsandbytes returned, `P.dequantized`, and the weights that
+// it quantized, `P.source`; in both names a `.weight` at the end of P may be left out.
+// An FP4 weight has `P.quant_state.bitsandbytes__fp4` instead; LLM.int8() writes `Q.weight` I8,
+// `Q.SCB` F32 [rows] and `Q.weight_format` U8.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference/checkpoint/quant_state.hpp"
+#include "reference/checkpoint/shard_set.hpp"
+#include "reference/mismatch_report.hpp"
+#include "reference/nf4/nested_scales.hpp"
+#include "reference/nf4/nf4.hpp"
+
+namespace reprolab::reference {
+
+/// One quantized weight in memory.
+struct QuantizedTensor {
+  std::string name{};
+  std::vector<std::int64_t> shape{};
+  std::int64_t n = 0;  ///< Number of weights.
+  int block_size = 64;
+  WeightType type = WeightType::fp16;  ///< Type of the dequantized weights.
+  Nf4Table table{};                    ///< The values of the codes.
+  std::vector<std::uint8_t> codes{};   ///< [code_bytes(n)]
+  std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` if that is set.
+  std::optional<NestedScales> nested{};  ///< The scales as stored, when doubly quantized.
+};
+
+/// A view for mismatch reports; valid as long as `tensor` is.
+Nf4View view_of(const QuantizedTensor& tensor);
+
+/// What the checkpoint says about a quantized weight, before its data are read.
+struct QuantizedTensorInfo {
+  std::string name;
+  QuantState state{};
+  const StoredTensor* dequantized = nullptr;  ///< The expected bits; null when absent.
+  const StoredTensor* source = nullptr;       ///< The quantizer's input; null when absent.
+};
+
+/// Tensors that are not NF4: "FP4", "LLM.int8()", or the dtype of tensors that are not quantized.
+/// What belongs to a quantized weight (scales, maps, state) counts as part of it.
+struct TensorKind {
+  std::string name;
+  std::size_t count = 0;
+};
+
+/// "2 tensors of FP4, 7 of LLM.int8(), 227 of BF16".
+std::string describe(const std::vector<TensorKind>& kinds);
+
+class BnbCheckpoint {
+ public:
+  /// `given` as for find_checkpoint_files. Checks every NF4 weight's state against its tensors.
+  /// Throws InvalidFile, also when there is no NF4 weight at all.
+  explicit BnbCheckpoint(const std::vector<std::filesystem::path>& given);
+
+  const ShardSet& shards() const { return shards_; }
+
+  /// Sorted by name.
+  const std::vector<QuantizedTensorInfo>& tensors() const { return tensors_; }
+
+  /// All other tensors: FP4, LLM.int8(), then by dtype.
+  const std::vector<TensorKind>& other_tensors() const { return other_tensors_; }
+
+  QuantizedTensor load(const QuantizedTensorInfo& info, int threads = 0) const;
+
+  /// Bits of `.dequantized` or `.source`.
+  std::vector<std::uint16_t> load_bits(const StoredTensor& tensor) const {
+    return shards_.read<std::uint16_t>(tensor);
+  }
+
+ private:
+  class Sorter;
+
+  ShardSet shards_;
+  std::vector<QuantizedTensorInfo> tensors_;
+  std::vector<TensorKind> other_tensors_;
+};
+
+/// All of a tensor's weights, dequantized by the reference: [tensor.n] bits of `tensor.type`.
+std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads = 0);
+
+}  // namespace reprolab::reference

@@ -1,0 +1,83 @@
+#include "reference/checkpoint/regular_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace reprolab::reference {
+namespace {
+
+void require_regular(const std::filesystem::path& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) {
+    reject_file(path, "is not a regular file; give a .safetensors file");
+  }
+}
+
+/// Opening a device can have effects of its own, so what it is comes first. O_NONBLOCK: what lies
+/// under the name may have become a FIFO since.
+int open_regular(const std::filesystem::path& path) {
+  struct stat status {};
+  int descriptor = -1;
+  if (::stat(path.c_str(), &status) == 0) {
+    require_regular(path, status);
+    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  }
+  if (descriptor < 0) {
+    reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  }
+  return descriptor;
+}
+
+FileIdentity identify(const std::filesystem::path& path, int descriptor) {
+  struct stat status {};
+  try {
+    if (::fstat(descriptor, &status) != 0) {
+      reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+    }
+    require_regular(path, status);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  return FileIdentity(status);
+}
+
+}  // namespace
+
+FileIdentity::FileIdentity(const struct stat& status)
+    : device(status.st_dev),
+      inode(status.st_ino),
+      size_bytes(static_cast<std::uint64_t>(status.st_size)),
+      modified_s(status.st_mtim.tv_sec),
+      modified_ns(status.st_mtim.tv_nsec) {}
+
+RegularFile::RegularFile(const std::filesystem::path& path)
+    : path_(path), descriptor_(open_regular(path)), identity_(identify(path, descriptor_)) {}
+
+RegularFile::~RegularFile() { ::close(descriptor_); }
+
+void RegularFile::read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const {
+  auto* out = static_cast<char*>(destination);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, out, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      reject_file(path_, fmt::format("cannot be read at byte {}: {}", offset,
+                                     got < 0 ? std::strerror(errno) : "the file became shorter"));
+    }
+    out += got;
+    offset += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::uint64_t>(got);
+  }
+}
+
+std::string RegularFile::text_at(std::uint64_t offset, std::uint64_t bytes) const {
+  std::string text(bytes, '\0');
+  read_at(offset, text.data(), bytes);
+  return text;
+}
+
+}  // namespace reprolab::reference

@@ -1,0 +1,47 @@
+// A file on a disk, open for reading.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "reference/checkpoint/invalid_file.hpp"
+
+namespace reprolab::reference {
+
+/// Which file it is, and in which state: equal as long as nobody replaces or writes it.
+struct FileIdentity {
+  explicit FileIdentity(const struct stat& status);
+  bool operator==(const FileIdentity&) const = default;
+
+  std::uint64_t device, inode, size_bytes;
+  std::int64_t modified_s, modified_ns;
+};
+
+class RegularFile {
+ public:
+  /// Throws InvalidFile if the file cannot be opened, or is a folder, FIFO, socket or device: these
+  /// are never waited for.
+  explicit RegularFile(const std::filesystem::path& path);
+  ~RegularFile();
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+
+  const FileIdentity& identity() const { return identity_; }
+  std::uint64_t size_bytes() const { return identity_.size_bytes; }
+
+  /// Throws InvalidFile if the file ends before, or on a read error.
+  void read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const;
+
+  /// The bytes from `offset` as text.
+  std::string text_at(std::uint64_t offset, std::uint64_t bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  FileIdentity identity_;
+};
+
+}  // namespace reprolab::reference

@@ -1,0 +1,49 @@
+// A reader of safetensors files (the format of Hugging Face: an 8-byte little-endian header
+// length, a JSON header, then the tensors' bytes without gaps). Trusts nothing in the file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reference/checkpoint/regular_file.hpp"
+
+namespace reprolab::reference {
+
+struct TensorInfo {
+  std::string name;
+  std::string_view dtype;  ///< As the format spells it: "F32", "BF16", "U8", ...; never dangles.
+  std::int64_t elements = 1;
+  std::uint64_t offset_bytes = 0;  ///< From the start of the file.
+  std::uint64_t size_bytes = 0;
+};
+
+/// The header of a file. The file itself is closed after that, so that a checkpoint may have more
+/// files than a process may open.
+class SafetensorsFile {
+ public:
+  /// Reads and checks the whole header. Throws InvalidFile.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size_bytes() const { return identity_.size_bytes; }
+
+  /// In the order of the header.
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+
+  /// The file, opened again to read tensors. Throws InvalidFile, also if it is no longer the file
+  /// whose header was read.
+  std::unique_ptr<RegularFile> open() const;
+
+ private:
+  SafetensorsFile(const std::filesystem::path& path, const RegularFile& file);
+
+  std::filesystem::path path_;
+  FileIdentity identity_;
+  std::vector<TensorInfo> tensors_;
+};
+
+}  // namespace reprolab::reference

@@ -1,0 +1,56 @@
+"""Samples in a slow spell of the host are taken again, as long as that is allowed."""
+
+import pytest
+
+from experiments.end_to_end import host
+from experiments.end_to_end.host import Disturbed, Host
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """Takes samples with a host whose fixed work takes these seconds, one after another, and the
+    last from then on: which samples were kept, what was counted, and how often it waited.
+    """
+    monkeypatch.setattr(host, "TRIES", 1)
+    monkeypatch.setattr(host, "preemptions", lambda: 0)
+
+    def take(*seconds, repeats=2, wait_s=0.0, times=1):
+        takes, found, samples, waited = [1.0], Disturbed(), iter(range(100)), []
+        monkeypatch.setattr(host, "fixed_work_s", lambda: takes.pop(0) if takes[1:] else takes[0])
+        monkeypatch.setattr(host.time, "sleep", waited.append)
+        steady = Host()
+        steady.allow(repeats, wait_s)
+        takes[:] = seconds
+        kept = [steady.sample(lambda: next(samples), found) for _ in range(times)]
+        return kept, found, len(waited)
+
+    return take
+
+
+def test_a_steady_host_repeats_nothing(sampled):
+    assert sampled(1.05, 0.95, 1.04, wait_s=1.0) == ([0], Disturbed(), 0)
+
+
+@pytest.mark.parametrize("seconds", [(1.2, 1.0), (1.0, 1.2, 1.0)], ids=["before", "behind"])
+def test_a_sample_beside_a_slow_spell_is_taken_again(sampled, seconds):
+    assert sampled(*seconds) == ([1], Disturbed(repeated=1), 0)
+
+
+def test_a_sample_whose_cpu_was_taken_away_is_taken_again(sampled, monkeypatch):
+    counts = iter([0, 10_000, 10_000, 10_000])
+    monkeypatch.setattr(host, "preemptions", lambda: next(counts))
+    assert sampled(1.0) == ([1], Disturbed(repeated=1), 0)
+
+
+def test_a_spell_without_end_costs_no_more_than_is_allowed(sampled):
+    found = sampled(1.5, repeats=2, wait_s=0.3, times=2)
+    assert found == ([2, 3], Disturbed(repeated=2, kept=2), 2)
+
+
+def test_the_host_is_waited_for(sampled):
+    assert sampled(1.5, 1.5, 1.0, wait_s=10.0) == ([0], Disturbed(), 2)
+
+
+def test_the_work_is_real():
+    assert host.preemptions() >= 0
+    assert host.fixed_work_s() > 0

@@ -1,0 +1,86 @@
+"""What the driver and the system say of GPUs and CPUs."""
+
+import os
+
+import pytest
+
+from experiments.end_to_end import machine, plan, schedule
+from experiments.end_to_end.machine import divided
+
+
+def cores(*pairs):
+    return [frozenset(pair) for pair in pairs]
+
+
+SMT = cores((0, 8), (1, 9), (2, 10), (3, 11))
+
+
+@pytest.fixture
+def smi(tmp_path, monkeypatch):
+    """The driver's program, with what it is to say."""
+
+    def write(script):
+        file = tmp_path / "nvidia-smi"
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    return write
+
+
+def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
+    smi('case "$2" in *name) echo "NVIDIA $1";; *) echo 1000;; esac')
+    assert machine.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"
+    assert machine.free_bytes("0") == 1000 << 20
+    smi("echo '[N/A]'")
+    assert machine.free_bytes("0") is None
+    smi("exit 9")
+    assert machine.free_bytes("0") is None
+    monkeypatch.setenv("PATH", "")
+    assert (machine.gpu_name("0"), machine.own_cpus()) == ("", {})
+
+
+@pytest.mark.parametrize(
+    ("near", "found"),
+    [
+        ({"a": set(), "b": set()}, {"a": {0, 8, 1, 9}, "b": {2, 10, 3, 11}}),
+        ({"a": {2, 3, 10, 11}, "b": {0, 1}}, {"a": {2, 10, 3, 11}, "b": {0, 8, 1, 9}}),
+        ({"a": {0, 1, 2}, "b": set()}, {"a": {0, 8, 1, 9}, "b": {2, 10, 3, 11}}),  # they overlap
+        ({"a": {1}}, {"a": {1, 9}}),
+        ({gpu: set() for gpu in "abcde"}, {}),  # fewer cores than GPUs
+    ],
+)
+def test_no_two_processes_share_a_core(near, found):
+    assert divided(near, SMT) == found
+
+
+def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypatch):
+    monkeypatch.setattr(machine, "SYSTEM", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    for cpu in range(4):
+        folder = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{cpu % 2},{cpu % 2 + 2}\n")
+    for bus, cpus in (("0000:1a:00.0", "1,3-3"), ("0000:9b:00.0", "0-0,2")):
+        (tmp_path / f"bus/pci/devices/{bus}").mkdir(parents=True)
+        (tmp_path / f"bus/pci/devices/{bus}/local_cpulist").write_text(f"{cpus}\n")
+    smi("echo '0, GPU-a, 00000000:1A:00.0'; echo '1, GPU-b, 00000000:9B:00.0'")
+    assert machine.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
+
+
+def test_a_process_has_the_cpus_of_its_gpu(tmp_path):
+    own = {max(os.sched_getaffinity(0))}
+    says = (
+        """printf '{"ended": "%s"}\\n' "$(grep Cpus_allowed_list /proc/self/status | cut -f 2)\""""
+    )
+    choices = plan.choose(quick=True, model="qwen3-32b", batches="2")
+    scheduler = schedule.Scheduler(
+        choices,
+        plan.cells(choices, "timing"),
+        start=lambda gpu: schedule.Process(["sh", "-c", says], gpu, tmp_path / "log"),
+        job_of=lambda cell: {},
+        line=schedule.Line(1, (tmp_path / "progress").open("w")),
+        cpus={"0": own},
+    )
+    scheduler.run(["0"])
+    assert scheduler.said() == [f"qwen3-32b, batch 2: {min(own)}"]

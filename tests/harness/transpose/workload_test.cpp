@@ -1,0 +1,179 @@
+// Matrices as problems of the harness: their plans, their data and their descriptions.
+#include "harness/transpose/workload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/transpose/device_matrix.hpp"
+#include "harness/verifier.hpp"
+#include "profiling/machine.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+const MatrixSpec specs[] = {{.rows = 1, .columns = 1},
+                            {.rows = 1, .columns = 1000, .padding = 3},
+                            {.rows = 1000, .columns = 1, .padding = 3},
+                            {.rows = 100, .columns = 132, .padding = 4},
+                            {.rows = 1031, .columns = 2050, .padding = 1},
+                            {.rows = 100, .columns = 132, .padding = 4, .data = Data::constant}};
+
+TEST(Plan, HasTheFactsOfTheMatrix) {
+  const PlannedProblem planned =
+      plan({.rows = 100, .columns = 132, .padding = 4, .data = Data::constant});
+  EXPECT_EQ(planned.facts.name, "100x132+4/constant");
+  EXPECT_EQ(planned.facts.description,
+            nlohmann::json::parse(R"({"name": "100x132+4/constant", "family": "transpose",
+              "n": 13200, "rows": 100, "columns": 132, "in_stride": 136, "out_stride": 104,
+              "data": "constant", "checked_on": "host"})"));
+  const std::int64_t in = 99 * 136 + 132, out = 131 * 104 + 100;  // elements, gaps included
+  EXPECT_EQ(planned.facts.elements, out);
+  EXPECT_EQ(planned.facts.element_bytes, 4);
+  EXPECT_EQ(planned.facts.bytes_read, 13200u * 4) << "gaps are not read";
+  EXPECT_EQ(planned.facts.bytes_written, 13200u * 4) << "gaps are not written";
+  EXPECT_EQ(planned.buffer_set_device_bytes,
+            static_cast<std::uint64_t>(4 * (in + out)) + guard_bytes);
+  EXPECT_EQ(planned.host_bytes, static_cast<std::uint64_t>(4 * (in + out)));
+  EXPECT_FALSE(planned.timed) << "constant data is the post's check, and gets no time";
+  EXPECT_EQ(plan({.rows = 2, .columns = 3}).facts.description.at("data"), "random");
+  EXPECT_TRUE(plan({.rows = 2, .columns = 3}).timed);
+}
+
+TEST(Plan, ChecksOnTheDeviceWhatIsTooLargeForAHost) {
+  const PlannedProblem most = plan({.rows = 32768, .columns = 65536});
+  EXPECT_EQ(most.facts.description.at("checked_on"), "host");
+  EXPECT_EQ(most.host_bytes, 2u * (std::uint64_t{8} << 30));
+  const PlannedProblem more = plan({.rows = 32768, .columns = 65537});
+  EXPECT_EQ(more.facts.description.at("checked_on"), "device");
+  EXPECT_EQ(more.host_bytes, 0u);
+  EXPECT_EQ(more.facts.bytes_read, 4ull * 32768 * 65537);
+}
+
+class OnGpuTranspose : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+
+  /// What verification needs, tested once.
+  struct Bench {
+    Bench() { reference::self_test_comparison(); }
+    profiling::Stream stream;
+    Comparisons comparisons{stream.get()};
+    std::unique_ptr<profiling::Instrument> instrument =
+        profiling::make_instrument(profiling::InstrumentKind::events);
+  };
+};
+
+using Bits = std::vector<std::uint32_t>;
+
+Bits to_host(const void* device, std::size_t elements) {
+  Bits bits(elements);
+  profiling::check(cudaMemcpy(bits.data(), device, 4 * elements, cudaMemcpyDeviceToHost),
+                   "copying to the host");
+  return bits;
+}
+
+/// Compares the device's matrices with the host's, whose expected output is the reference's.
+TEST_F(OnGpuTranspose, TheDeviceMakesTheMatricesOfTheHost) {
+  for (const MatrixSpec& spec : specs) {
+    for (const std::uint64_t seed : {0, 5}) {
+      const Matrix host = make_matrix(spec, seed);
+      const profiling::DeviceBuffer input(4 * host.input.size()),
+          expected(4 * host.expected.size());
+      fill_input(input.as<std::uint32_t>(), spec, seed, nullptr);
+      fill_expected(expected.as<std::uint32_t>(), spec, seed, nullptr);
+      EXPECT_EQ(to_host(input.data(), host.input.size()), host.input) << spec.name();
+      EXPECT_EQ(to_host(expected.data(), host.expected.size()), host.expected) << spec.name();
+    }
+  }
+}
+
+/// Two matrices in turn, the second from the next seed.
+TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesInTurns) {
+  for (const MatrixSpec& spec : specs) {
+    const Matrix matrices[] = {make_matrix(spec, 5), make_matrix(spec, 6)};
+    // The first element is the same from every seed.
+    EXPECT_EQ(matrices[0].input == matrices[1].input,
+              spec.data == Data::constant || spec.elements() == 1)
+        << spec.name();
+    const TransposeWorkload workload(spec, 5, 3);
+    ASSERT_EQ(workload.buffer_sets(), 3);
+    EXPECT_TRUE(
+        std::ranges::equal(workload.expected(), std::as_bytes(std::span(matrices[0].expected))));
+    std::set<const void*> places;
+    for (int buffer_set = 0; buffer_set < 3; ++buffer_set) {
+      const Matrix& matrix = matrices[buffer_set % 2];
+      EXPECT_EQ(to_host(workload.input(buffer_set).data(), matrix.input.size()), matrix.input);
+      places.insert(workload.input(buffer_set).data());
+      places.insert(workload.output(buffer_set));
+    }
+    EXPECT_EQ(places.size(), 6u) << spec.name();
+    for (int matrix = 0; matrix < 2; ++matrix) {
+      const Matrix& host = matrices[matrix];
+      const profiling::DeviceBuffer expected(4 * host.expected.size());
+      workload.write_expected(matrix, expected.data(), nullptr);
+      EXPECT_EQ(to_host(expected.data(), host.expected.size()), host.expected) << matrix;
+    }
+  }
+}
+
+TEST_F(OnGpuTranspose, EveryKernelEndsAsItPromises) {
+  const Bench bench;
+  for (const MatrixSpec& spec : specs) {
+    const TransposeWorkload workload(spec, 5, 2);
+    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    for (const auto& kernel : registered_variants<Problem>()) {
+      const Verification found = verifier.verify(kernel, *bench.instrument);
+      SCOPED_TRACE(kernel.name + " on " + spec.name() + ": " + found.reason);
+      if (!workload.supports(kernel.name).ok) {
+        EXPECT_EQ(name(found.outcome), "unsupported");
+      } else if (!kernel.promise.deviates()) {
+        EXPECT_EQ(name(found.outcome), "bit_exact");
+      } else {
+        EXPECT_TRUE(may_be_timed(found.outcome)) << name(found.outcome);
+      }
+    }
+  }
+}
+
+/// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the expected output.
+TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
+  const MatrixSpec spec{.rows = 46352, .columns = 46352};
+  ASSERT_GT(spec.elements(), max_on_host);
+  std::size_t free_bytes = 0, total_bytes = 0;
+  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  if (free_bytes < std::size_t{27} << 30) GTEST_SKIP() << "NOT TESTED, needs 27 GiB of the device";
+  const Bench bench;
+  const TransposeWorkload workload(spec, 5, 1);
+  EXPECT_TRUE(workload.expected().empty());
+  Verifier verifier(workload, bench.comparisons, bench.stream.get());
+  VariantInfo tiled;
+  tiled.name = "tiled";
+  EXPECT_EQ(name(verifier.verify(tiled, *bench.instrument).outcome), "bit_exact");
+  for (const auto& kernel : registered_variants<Problem>()) {
+    if (!kernel.promise.deviates() || !workload.supports(kernel.name).ok) continue;
+    const Verification found = verifier.verify(kernel, *bench.instrument);
+    EXPECT_EQ(name(found.outcome), "unsupported") << kernel.name;
+    EXPECT_EQ(found.reason,
+              "its declared output is computed on the host, for which this problem is too large");
+  }
+  // Only the last element is wrong, beyond 2^31.
+  constexpr std::int64_t last = std::int64_t{46352} * 46352 - 1;
+  auto* const output = static_cast<std::uint32_t*>(workload.output(0));
+  ASSERT_EQ(workload.launch("tiled", 0, bench.stream.get()), cudaSuccess);
+  profiling::check(cudaMemsetAsync(output + last, 0x11, 4, bench.stream.get()), "spoiling");
+  const Verification spoilt = verifier.judge(tiled, 0, output);
+  EXPECT_EQ(name(spoilt.outcome), "mismatch");
+  EXPECT_EQ(spoilt.found.mismatches, 1);
+  EXPECT_EQ(spoilt.found.first_mismatch, last);
+  EXPECT_EQ(spoilt.reason,
+            describe_mismatch(spoilt.found, spec,
+                              value_bits(spec.data, spec.columns, 46351, 46351, 5), 0x11111111u));
+}
+
+}  // namespace
+}  // namespace reprolab::transpose

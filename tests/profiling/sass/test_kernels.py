@@ -1,0 +1,122 @@
+"""Which kernels there are, which of a file's functions is shown, and what is missing."""
+
+import pytest
+import written
+from sass import kernels, tools, view
+from sass.code import choose, plain, resources_of
+
+from records.errors import InputError
+from records.json_files import ROOT
+
+
+def test_a_kernel_is_a_file_that_registers_its_own_name():
+    found = kernels.registered()
+    files = {file.stem for file in (ROOT / "kernels").glob("*/*.cu")}
+    assert files - set(found) == {"bitsandbytes_peer"}  # registers what a user names
+    assert all(kernel.lineage for kernel in found.values())
+    assert {kernel.name for kernel in found.values() if kernel.deviation} == {
+        "packed_512_as_published",
+        "shared_lut_algorithm1",
+        "tma_batched_as_published",
+    }
+    assert found["tiled"].source_file == "kernels/transpose/tiled.cu"
+
+
+def test_a_kernel_that_is_not_described_yet_is_shown_by_its_file(monkeypatch):
+    monkeypatch.setattr(kernels, "registered", dict)
+    tiled = kernels.named("tiled")
+    assert (tiled.source_file, tiled.family.name) == ("kernels/transpose/tiled.cu", "transpose")
+
+
+def test_an_unknown_kernel_is_one_line():
+    with pytest.raises(InputError) as error:
+        kernels.named("x")
+    assert str(error.value).startswith("KERNEL: there is no kernel 'x'; there are branch_tree, ")
+
+
+def test_names_are_shown_without_namespaces_and_parameters():
+    long = "void reprolab::a::(anonymous namespace)::f<reprolab::a::T<1u>, (E)2>(reprolab::a::P)"
+    assert plain(long) == "f<T<1u>, (E)2>"
+    assert plain("g(CUtensorMap_st, unsigned int)") == "g"
+
+
+def test_the_measured_function_is_chosen():
+    shared_lut, column_walk = kernels.named("shared_lut"), kernels.named("column_walk")
+    names = {
+        f"{index}{scale}{out}": f"tile_walk<SharedLut, {index}, {scale}ScaleReader, {out}>"
+        for index in ("unsigned int", "unsigned long")
+        for scale in ("Plain", "Nested")
+        for out in ("__half", "__nv_bfloat16")
+    }
+    assert choose(shared_lut, names, "") == "unsigned intPlain__half"
+    wanted = "long, NestedScaleReader, __half"
+    assert choose(shared_lut, names, wanted) == "unsigned longNested__half"
+    tiles = {"a": "vector_tile<DownColumns<1u>, X>", "b": "vector_tile<DownColumns<2u>, X>"}
+    assert choose(column_walk, tiles, "") == "b"
+    assert choose(column_walk, {"only": "tma_naive"}, "") == "only"
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("Nothing", 0), ("vector", 2)])
+def test_a_function_that_is_not_one_is_one_line(wanted, count):
+    tiles = {"a": "vector_tile<1>", "b": "vector_tile<2>"}
+    with pytest.raises(InputError) as error:
+        choose(kernels.named("tiled"), tiles, wanted)
+    assert str(error.value) == (
+        f"FUNCTION: '{wanted}' is in the names of {count} of the 2 that tiled has; give a part of "
+        "one alone: vector_tile<1>; vector_tile<2>"
+    )
+
+
+@pytest.mark.parametrize(("content", "shared"), [(b"", 3744), (b"\0.nv.shared.reserved.0\0", 2720)])
+def test_what_the_system_keeps_of_shared_memory_is_not_counted(
+    tmp_path, monkeypatch, content, shared
+):
+    usage = "Resource usage:\n Common:\n  GLOBAL:28\n Function _Zf:\n"
+    usage += "  REG:48 STACK:16 SHARED:3744 LOCAL:8 CONSTANT[0]:392 TEXTURE:0\n"
+    monkeypatch.setattr(tools, "cuobjdump", lambda: "cuobjdump")
+    monkeypatch.setattr(tools, "output_of", lambda command: usage)
+    (tmp_path / "x.cubin").write_bytes(content)
+    (found,) = resources_of(tmp_path / "x.cubin").values()
+    assert (found.registers, found.stack_bytes, found.local_bytes) == (48, 16, 8)
+    assert found.static_shared_bytes == shared
+
+
+@pytest.mark.parametrize("name", ["nvcc", "nvdisasm", "cuobjdump"])
+def test_a_missing_tool_is_one_line(monkeypatch, name):
+    monkeypatch.setattr(tools.shutil, "which", lambda wanted: None if wanted == name else "x")
+    monkeypatch.setattr(tools, "packaged", lambda name: "")
+    with pytest.raises(InputError) as error:
+        tools.require_all()
+    assert str(error.value).startswith(f"sass: there is no {name} on this machine: ")
+
+
+def test_a_tool_that_fails_is_one_line():
+    with pytest.raises(InputError) as error:
+        tools.output_of(["sh", "-c", "echo note; echo 'x.cu: error: no such thing' >&2; exit 1"])
+    assert str(error.value) == "sass: sh failed: x.cu: error: no such thing"
+
+
+def test_the_listing_has_lines_marks_and_addresses():
+    facts = written.facts(
+        f"""
+        top: LDG.E.U8 R2, [R20.64]  # {ROOT}/kernels/nf4/shared_lut.cu:1 < /none/walk.cuh:9
+             LOP3.LUT R3, R2, 0xf, RZ, 0xc0, !PT
+             SHF.R.U32.HI R4, RZ, 0x4, R2
+             LDS R3, [R3.X4+0x10]
+             LDS R4, [R4.X4+0x10]
+             FMUL.FTZ R3, R3, R9
+             FMUL.FTZ R4, R4, R9
+             STG.E.U16 [R6.64], R3
+             STG.E.U16 [R6.64+0x2], R4
+             @!P0 BRA top
+             EXIT
+        """
+    )
+    lines = list(view.listing(facts))
+    assert lines[0] == "The loop: 10 instructions for 2 weights"
+    assert lines[2] == "0000:  goes on to 0000, 00a0"
+    assert " ".join(lines[3].split()) == ("0000 LDG.E.U8 R2, [R20.64] walk.cuh:9 < shared_lut.cu:1")
+    assert [line[7] for line in lines[3:]] == [" ", "i", "i", "t", "t", *" " * 5]
+    assert lines[-1].endswith("@!P0 BRA 0000")
+    by_line = view.tables(facts)[1].rows
+    assert by_line == [["walk.cuh:9", "10", "2", "2", ""]]

@@ -1,0 +1,55 @@
+"""Kernels written by hand, in the form that nvdisasm prints.
+
+One instruction per line, with a label before it where it has one, and its source line behind it:
+
+    top: LDS R2, [R3]    # a.cu:7 < kernel.cu:30
+         @P0 BRA top
+"""
+
+import re
+
+from sass.code import Code, Resources
+from sass.facts import Facts
+from sass.kernels import Kernel
+from sass.parse import Function, parse
+
+from records.families import described
+from records.json_files import ROOT
+
+
+def printed(text: str, name: str = "kernel") -> str:
+    """As `nvdisasm --print-code --print-line-info-inline` prints it."""
+    lines = [f'\t.section\t.text.{name},"ax",@progbits', f".text.{name}:"]
+    address = 0
+    for line in filter(None, map(str.strip, text.splitlines())):
+        code, _, source = (part.strip() for part in line.partition("#"))
+        if label := re.match(r"(\w+): ", code):
+            lines.append(f".{label[1]}:")
+            code = code[label.end() :].strip()
+        code = re.sub(r"\b(BRA\S*|CALL\S*|BSSY\S*)( .*?)?\b(\w+)$", r"\1\2`(.\3)", code)
+        lines += frame_lines(source)
+        lines.append(f"        /*{address:04x}*/                   {code} ;")
+        address += 16
+    return "\n".join(lines) + "\n"
+
+
+def frame_lines(source: str) -> list[str]:
+    places = [place.strip().rsplit(":", 1) for place in source.split("<") if place.strip()]
+    found = []
+    for i, (file, line) in enumerate(places):
+        text = f'\t//## File "{file}", line {line}'
+        if i + 1 < len(places):
+            text += ' inlined at "{}", line {}'.format(*places[i + 1])
+        found.append(text)
+    return found
+
+
+def function(text: str) -> Function:
+    return parse(printed(text), "kernel")
+
+
+def facts(text: str, family: str = "nf4", name: str = "written", **resources: int) -> Facts:
+    kernel = Kernel(name, described()[family], ROOT / f"kernels/{family}/{name}.cu", "ours", None)
+    code = {kernel.source_file: "1" * 64}
+    sizes = {"registers": 8, "stack_bytes": 0, "local_bytes": 0, "static_shared_bytes": 0}
+    return Facts(Code(kernel, "sm_80", name, function(text), Resources(**sizes | resources), code))

@@ -1,0 +1,102 @@
+// Walks on the GPU end where the host's end, and wrong chains are found.
+#include "programs/latency/walks.hpp"
+
+#include <gtest/gtest.h>
+
+#include "profiling/instrument.hpp"
+#include "tests/message_of.hpp"
+
+namespace reprolab::latency {
+namespace {
+
+using profiling::latency::Chain;
+using profiling::latency::Link;
+
+class OnGpuLatency : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    gpu = profiling::find_gpu(&why_not);
+    if (!gpu) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  }
+
+  static VariantInfo variant(const Space& space) {
+    VariantInfo found;
+    found.name = space.name;
+    return found;
+  }
+
+  std::optional<profiling::Gpu> gpu;
+};
+
+TEST_F(OnGpuLatency, EveryRowIsVerifiedAndSampled) {
+  const auto all = spaces(gpu->l2_bytes);
+  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::events);
+  AllWalks walks(*gpu, 1, "test");
+  std::vector<Row> rows;
+  for (const Space& space : all) {
+    rows.push_back(walks.verify(space, variant(space), *instrument));
+    EXPECT_EQ(rows.back().record.outcome, Outcome::bit_exact) << rows.back().record.reason;
+  }
+  take_samples(rows, walks, *instrument, {.samples = 3, .seed = 1}, Watchdog());
+  for (const Row& row : rows) {
+    const Metric* latency = row.record.metric(latency_metric);
+    ASSERT_NE(latency, nullptr) << row.record.key << row.record.reason;
+    EXPECT_EQ(latency->unit, "cycles");
+    EXPECT_EQ(latency->samples.size(), 3u);
+    for (const double cycles : latency->samples) EXPECT_GT(cycles, 0) << row.record.key;
+  }
+}
+
+TEST_F(OnGpuLatency, WithoutAnInstrumentThereIsAVerdictAndNoNumber) {
+  const auto all = spaces(gpu->l2_bytes);
+  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
+  AllWalks walks(*gpu, 1, "test");
+  const Row row = walks.verify(all.at(1), variant(all.at(1)), *instrument);
+  EXPECT_EQ(row.record.outcome, Outcome::bit_exact) << row.record.reason;
+  EXPECT_TRUE(row.record.metrics.empty());
+}
+
+/// Where the walk of a chain of adjacent nodes ends.
+std::uint32_t end_of(Step step, const Next& next) {
+  const std::uint32_t node = profiling::latency::node_bytes(step);
+  std::vector<Link> links;
+  for (std::uint32_t i = 0; i < next.size(); ++i) links.push_back({i * node, next[i] * node});
+  Chain chain(step, links, static_cast<std::uint32_t>(next.size()) * node);
+  chain.enqueue(0, nullptr);
+  profiling::check(cudaDeviceSynchronize(), "a walk");
+  return chain.walked().end / node;
+}
+
+/// `wrong` leaves out a node of the cycle that the host walks along.
+void expect_told_apart(Step step, const Next& right, const Next& wrong) {
+  const std::uint32_t expected = node_after(right, 0, profiling::latency::links_followed(step));
+  EXPECT_NE(expected, 0u) << "or a walk that goes nowhere would look right";
+  EXPECT_EQ(end_of(step, right), expected) << static_cast<int>(step);
+  EXPECT_NE(end_of(step, wrong), expected) << static_cast<int>(step);
+}
+
+TEST_F(OnGpuLatency, AWrongLinkIsAWrongEnd) {
+  for (const Step step :
+       {Step::global_through_l1, Step::global_past_l1, Step::constant, Step::shared}) {
+    expect_told_apart(step, {3, 4, 5, 2, 7, 1, 8, 6, 0}, {3, 4, 1, 2, 7, 5, 8, 6, 0});
+  }
+  for (const Step step : {Step::shared_store, Step::shared_store_to_load}) {
+    expect_told_apart(step, {3, 4, 5, 2, 7, 1, 0, 6}, {3, 4, 1, 2, 7, 5, 0, 6});
+  }
+}
+
+TEST_F(OnGpuLatency, AChainThatItsMemoryDoesNotHoldIsRefused) {
+  const auto refusal = [](Step step, std::vector<Link> links, std::uint32_t bytes) {
+    return message_of<std::invalid_argument>([&] { Chain(step, links, bytes); });
+  };
+  EXPECT_EQ(refusal(Step::global_past_l1, {{0, 8}}, 8), "chain: no node at offset 8");
+  EXPECT_EQ(refusal(Step::global_past_l1, {{4, 0}}, 16), "chain: no node at offset 4");
+  EXPECT_EQ(refusal(Step::shared, {{0, 2}}, 16), "chain: no node at offset 2");
+  EXPECT_EQ(refusal(Step::constant, {{0, 0}}, 4096), "chain: 4096 bytes; this memory holds 2048");
+  EXPECT_EQ(refusal(Step::shared_store, {{0, 0}}, 64),
+            "chain: 1 links; a step that stores needs 8");
+}
+
+}  // namespace
+}  // namespace reprolab::latency

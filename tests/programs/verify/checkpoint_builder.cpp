@@ -1,0 +1,179 @@
+#include "tests/programs/verify/checkpoint_builder.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/nf4/normal_weights.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+template <class Range>
+std::string bytes_of(const Range& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string state_text(const CheckpointSpec& spec, float offset) {
+  std::string text = fmt::format(
+      R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [{}, {}])",
+      spec.rows, spec.columns);
+  if (spec.nested) {
+    text +=
+        fmt::format(R"(, "nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": {})",
+                    static_cast<double>(offset));
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+std::string safetensors_bytes(const std::string& header, const std::string& data) {
+  std::string bytes(8, '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+std::string safetensors_bytes(const std::vector<BuilderTensor>& tensors) {
+  std::string header = R"({"__metadata__":{"format":"pt"})";
+  std::string data;
+  for (const auto& tensor : tensors) {
+    header += fmt::format(R"(,"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                          tensor.name, tensor.dtype, fmt::join(tensor.shape, ","), data.size(),
+                          data.size() + tensor.data.size());
+    data += tensor.data;
+  }
+  return safetensors_bytes(header + "}", data);
+}
+
+std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec) {
+  const std::int64_t n = spec.rows * spec.columns;
+  std::vector<std::uint16_t> source(n);
+  normal_weights(9, 0, WeightType::bf16, 0.02f, source, 1);
+  QuantizedTensor tensor{.n = n, .type = WeightType::bf16, .table = standard_table};
+  tensor.codes.resize(code_bytes(n));
+  tensor.absmax.resize(block_count(n, 64));
+  quantize(source, tensor.type, 64, tensor.codes, tensor.absmax, 1);
+  const auto blocks = static_cast<std::int64_t>(tensor.absmax.size());
+  const std::string weight = spec.name + ".weight";
+  std::vector<BuilderTensor> tensors = {
+      {weight, "U8", {code_bytes(n), 1}, bytes_of(tensor.codes)},
+      {weight + ".quant_map", "F32", {16}, bytes_of(standard_table)}};
+  float offset = 0;
+  if (spec.nested) {
+    const NestedScales nested = quantize_scales(tensor.absmax, 1);
+    dequantize_scales(nested, tensor.absmax, 1);
+    offset = nested.offset;
+    tensors.push_back({weight + ".absmax", "U8", {blocks}, bytes_of(nested.codes)});
+    tensors.push_back({weight + ".nested_absmax",
+                       "F32",
+                       {static_cast<std::int64_t>(nested.absmax.size())},
+                       bytes_of(nested.absmax)});
+    tensors.push_back({weight + ".nested_quant_map", "F32", {256}, bytes_of(nested.map)});
+  } else {
+    tensors.push_back({weight + ".absmax", "F32", {blocks}, bytes_of(tensor.absmax)});
+  }
+  const std::string state = state_text(spec, offset);
+  tensors.push_back({weight + ".quant_state.bitsandbytes__nf4",
+                     "U8",
+                     {static_cast<std::int64_t>(state.size())},
+                     state});
+  if (spec.dequantized) {
+    tensors.push_back({spec.name + ".dequantized",
+                       "BF16",
+                       {spec.rows, spec.columns},
+                       bytes_of(dequantize(tensor, 1))});
+  }
+  if (spec.source) {
+    tensors.push_back({spec.name + ".source", "BF16", {spec.rows, spec.columns}, bytes_of(source)});
+  }
+  return tensors;
+}
+
+BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const auto& tensor) { return tensor.name == name; });
+  if (found == tensors.end()) throw std::logic_error("no tensor " + name);
+  return *found;
+}
+
+void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name) {
+  tensor_named(tensors, name);  // throws if there is none
+  std::erase_if(tensors, [&](const auto& tensor) { return tensor.name == name; });
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "reprolab_XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::filesystem::path TemporaryFolder::write(const std::string& name,
+                                             const std::string& bytes) const {
+  std::ofstream(path_ / name, std::ios::binary) << bytes;
+  return path_ / name;
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::filesystem::path> write_shards(const TemporaryFolder& folder,
+                                                const std::vector<BuilderTensor>& tensors,
+                                                std::size_t shard_bytes) {
+  std::vector<std::vector<BuilderTensor>> shards;
+  std::size_t last_bytes = 0;
+  for (const auto& tensor : tensors) {
+    if (shards.empty() || last_bytes + tensor.data.size() > shard_bytes) {
+      shards.emplace_back();
+      last_bytes = 0;
+    }
+    shards.back().push_back(tensor);
+    last_bytes += tensor.data.size();
+  }
+  std::vector<std::filesystem::path> files;
+  std::string index = R"({"metadata": {"total_size": 1}, "weight_map": {)";
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const auto name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    files.push_back(folder.write(name, safetensors_bytes(shards[i])));
+    for (const auto& tensor : shards[i]) {
+      index += fmt::format("{}\"{}\": \"{}\"", index.ends_with('{') ? "" : ", ", tensor.name, name);
+    }
+  }
+  folder.write("model.safetensors.index.json", index + "}}");
+  return files;
+}
+
+MemoryFile::MemoryFile() : descriptor_(::memfd_create("reprolab", MFD_CLOEXEC)) {
+  if (descriptor_ < 0) throw std::runtime_error("cannot make a file in memory");
+}
+
+MemoryFile::~MemoryFile() { ::close(descriptor_); }
+
+std::filesystem::path MemoryFile::write(const std::string& bytes) const {
+  const auto size = static_cast<ssize_t>(bytes.size());
+  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, bytes.data(), size, 0) != size) {
+    throw std::runtime_error("cannot write a file in memory");
+  }
+  return fmt::format("/proc/self/fd/{}", descriptor_);
+}
+
+}  // namespace reprolab::reference

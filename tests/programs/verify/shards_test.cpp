@@ -1,0 +1,212 @@
+// Checkpoints of several files, as Hugging Face splits them: without regard to what belongs
+// together.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <string>
+
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/compare.hpp"
+#include "tests/programs/verify/checkpoint_builder.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+namespace fs = std::filesystem;
+using Tensors = std::vector<BuilderTensor>;
+
+/// Two NF4 weights, one of them with nested scales, between embeddings and a head that are not
+/// quantized.
+Tensors small_model() {
+  Tensors tensors = {{"embed.weight", "BF16", {40, 10}, std::string(800, 'e')}};
+  for (const bool nested : {false, true}) {
+    const auto layer = valid_tensors({.name = nested ? "layers.1" : "layers.0", .nested = nested});
+    tensors.insert(tensors.end(), layer.begin(), layer.end());
+  }
+  tensors.push_back({"lm_head.weight", "BF16", {40, 10}, std::string(800, 'h')});
+  return tensors;
+}
+
+/// The number of NF4 weights, if every one dequantizes to its stored bits; else -1.
+int verified(const BnbCheckpoint& checkpoint) {
+  for (const auto& info : checkpoint.tensors()) {
+    const auto output = dequantize(checkpoint.load(info, 1), 1);
+    if (info.dequantized == nullptr ||
+        !compare_bits(checkpoint.load_bits(*info.dequantized), output, 1).equal()) {
+      return -1;
+    }
+  }
+  return static_cast<int>(checkpoint.tensors().size());
+}
+
+std::string refusal(const std::vector<fs::path>& given) {
+  try {
+    const BnbCheckpoint checkpoint(given);
+  } catch (const InvalidFile& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+class Shards : public testing::Test {
+ protected:
+  fs::path file(const std::string& name) const { return folder_.path() / name; }
+  fs::path index() const { return file("model.safetensors.index.json"); }
+  std::string at(const std::string& name) const { return file(name).string() + ": "; }
+
+  TemporaryFolder folder_;
+};
+
+/// From one file per tensor to one file in all, so that every set of neighbours is torn apart once;
+/// and in the reverse order, with companions in earlier files than the codes and the state.
+TEST_F(Shards, EverySplitIsVerifiedFromFolderIndexAndFiles) {
+  Tensors tensors = small_model();
+  for (const bool reversed : {false, true}) {
+    if (reversed) std::reverse(tensors.begin(), tensors.end());
+    std::size_t min_files = tensors.size();
+    for (std::size_t shard_bytes = 1; min_files > 1; shard_bytes += 1 + shard_bytes / 16) {
+      const TemporaryFolder folder;
+      const auto files = write_shards(folder, tensors, shard_bytes);
+      min_files = std::min(min_files, files.size());
+      SCOPED_TRACE(fmt::format("{} files", files.size()));
+      EXPECT_EQ(verified(BnbCheckpoint({folder.path()})), 2);
+      EXPECT_EQ(verified(BnbCheckpoint({folder.path() / "model.safetensors.index.json"})), 2);
+      const BnbCheckpoint from_files(files);
+      EXPECT_EQ(verified(from_files), 2);
+      EXPECT_EQ(from_files.shards().files().size(), files.size());
+      EXPECT_EQ(describe(from_files.other_tensors()), "2 tensors of BF16");
+    }
+  }
+}
+
+TEST_F(Shards, AFolderWithoutIndexIsAllOfItsSafetensorsFiles) {
+  write_shards(folder_, small_model(), 300);
+  fs::remove(index());
+  folder_.write("notes.txt", "not a tensor");
+  folder_.write("._model.safetensors", "left by another system");
+  EXPECT_EQ(verified(BnbCheckpoint({folder_.path()})), 2);
+}
+
+TEST_F(Shards, AnIndexLeavesOtherFilesOfItsFolderAlone) {
+  write_shards(folder_, small_model(), 300);
+  folder_.write("consolidated.safetensors", safetensors_bytes(small_model()));
+  EXPECT_EQ(verified(BnbCheckpoint({folder_.path()})), 2);
+}
+
+TEST_F(Shards, AFileGivenTwiceIsOneFile) {
+  const auto files = write_shards(folder_, small_model(), 300);
+  fs::create_symlink(files[0], file("again.safetensors"));
+  const BnbCheckpoint checkpoint({folder_.path(), files[1], index(), file("again.safetensors")});
+  EXPECT_EQ(checkpoint.shards().files().size(), files.size());
+  EXPECT_EQ(verified(checkpoint), 2);
+}
+
+TEST_F(Shards, MoreFilesThanAProcessMayOpenAreNoHindrance) {
+  Tensors tensors = small_model();
+  for (int i = 0; i < 1000; ++i) tensors.push_back({fmt::format("t{}", i), "U8", {1}, "x"});
+  write_shards(folder_, tensors, 1);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  {
+    const BnbCheckpoint checkpoint({folder_.path()});
+    EXPECT_EQ(checkpoint.shards().files().size(), tensors.size());
+    EXPECT_EQ(verified(checkpoint), 2);
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_F(Shards, OneFileOfASetIsSaidToLackTheOthers) {
+  write_shards(folder_, valid_tensors({.dequantized = false}), 101);
+  const std::string give_folder =
+      "; if the rest is in other files of the checkpoint, give their folder: " +
+      folder_.path().string();
+  const auto of = [&](int part) { return fmt::format("model-{:05}-of-00003.safetensors", part); };
+  EXPECT_EQ(refusal({file(of(1))}),
+            at(of(1)) + "holds no tensor quantized by bitsandbytes to NF4, but 1 tensor of U8" +
+                give_folder);
+  EXPECT_EQ(refusal({file(of(2))}),
+            at(of(2)) +
+                "tensor 'layer.weight' has 'absmax' but lacks its codes and "
+                "'quant_state.bitsandbytes__nf4'" +
+                give_folder);
+  EXPECT_EQ(
+      refusal({file(of(3))}),
+      at(of(3)) + "tensor 'layer.weight' has a quant_state but lacks its codes" + give_folder);
+  EXPECT_EQ(
+      refusal({file(of(3)), file(of(1))}),
+      at(of(3)) + "tensor 'layer.weight' has a quant_state but lacks 'quant_map'" + give_folder);
+  fs::remove(file(of(1)));
+  fs::remove(file(of(2)));
+  EXPECT_TRUE(refusal({file(of(3))}).ends_with(give_folder)) << "its name says that it is a part";
+}
+
+TEST_F(Shards, FilesOfOtherKindsBesideItAreNoPartsOfASet) {
+  Tensors tensors = valid_tensors();
+  remove_tensor(tensors, "layer.weight");
+  folder_.write("notes.txt", "not a tensor");
+  EXPECT_TRUE(refusal({folder_.write("a.safetensors", safetensors_bytes(tensors))})
+                  .ends_with("; save the checkpoint again with bitsandbytes"));
+}
+
+TEST_F(Shards, AnIndexLongerThanAnyIsRefusedUnread) {
+  folder_.write("model.safetensors.index.json", "{}");
+  fs::resize_file(index(), 100'000'001);
+  EXPECT_EQ(refusal({index()}), at("model.safetensors.index.json") +
+                                    "has 100000001 bytes, more than the 100000000 of the greatest "
+                                    "index; give a .safetensors file or its folder");
+}
+
+TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
+  Tensors tensors = small_model();
+  remove_tensor(tensors, "layers.1.weight.nested_absmax");
+  const auto files = write_shards(folder_, tensors, 500);
+  const std::string line = refusal({folder_.path()});
+  EXPECT_NE(line.find("tensor 'layers.1.weight' has a quant_state but lacks 'nested_absmax'; save "
+                      "the checkpoint again with bitsandbytes"),
+            std::string::npos)
+      << line;
+}
+
+TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
+  const auto path = folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
+  const ShardSet shards({path});
+  fs::remove(path);
+  folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
+  try {
+    shards.read<std::uint8_t>(*shards.find("layer.weight"));
+    FAIL();
+  } catch (const InvalidFile& error) {
+    EXPECT_EQ(error.what(), at("a.safetensors") + "was changed while it was read; verify it again");
+  }
+}
+
+TEST_F(Shards, TensorsOfOtherKindsAreCounted) {
+  Tensors tensors = small_model();
+  for (int i = 0; i < 2; ++i) {
+    for (BuilderTensor tensor :
+         valid_tensors({.name = fmt::format("fp4.{}", i), .nested = true, .dequantized = false})) {
+      if (tensor.name.ends_with("__nf4")) tensor.name.replace(tensor.name.size() - 3, 3, "fp4");
+      tensors.push_back(tensor);
+    }
+  }
+  for (int i = 0; i < 3; ++i) {
+    const std::string layer = fmt::format("int8.{}", i);
+    tensors.push_back({layer + ".weight", "I8", {2, 2}, "abcd"});
+    tensors.push_back({layer + ".SCB", "F32", {1}, "abcd"});
+    tensors.push_back({layer + ".weight_format", "U8", {}, "r"});
+  }
+  tensors.push_back({"other.SCB", "F32", {1}, "abcd"});
+  tensors.push_back({"other.weight", "BF16", {1}, "ab"});
+  write_shards(folder_, tensors, 50);
+  const BnbCheckpoint checkpoint({folder_.path()});
+  EXPECT_EQ(verified(checkpoint), 2);
+  EXPECT_EQ(describe(checkpoint.other_tensors()),
+            "2 tensors of FP4, 3 of LLM.int8(), 3 of BF16, 1 of F32");
+}
+
+}  // namespace
+}  // namespace reprolab::reference

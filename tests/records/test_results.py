@@ -1,0 +1,285 @@
+"""The reader against the schema: what a wrong file is answered with, and what a right one holds."""
+
+import json
+import os
+from pathlib import Path
+
+import made
+import pytest
+
+from records.errors import InputError
+from records.json_files import ROOT
+from records.results import load
+
+SEE = "(see data/results.schema.json)"
+
+
+@pytest.fixture
+def file():
+    """A replay of two rows, with a check that vouches for the first."""
+    problem = made.forward_pass("qwen3-32b", 2)
+    tree = made.record(problem, "branch_tree", [30.0, 10.0, 20.0], products=[5.0, 6.0, 7.0])
+    lut = made.record(problem, "shared_lut", [10.0, 11.0, 12.0])
+    check = {"name": "clock", "keys": [tree["key"]], "first": 101.0, "second": 100.0}
+    check |= {"unit": "us", "allowed_percent": 1.0}
+    return made.results("table2", "replay", [tree, lut], checks=[check])
+
+
+def first(file):
+    return file["records"][0]
+
+
+CASES = [
+    (lambda r: r.update(schema=3), "schema must be reprolab-results/2, not 3"),
+    (lambda r: r.update(verdicts=[], more=1), "the file has 'more', 'verdicts', which it must not"),
+    (lambda r: first(r).pop("outcome"), "records[0] lacks 'outcome'"),
+    (
+        lambda r: first(r).update(outcome="fine"),
+        "records[0].outcome must be one of bit_exact, within_bound, deviation_as_declared, "
+        'mismatch, launch_failed, unsupported, not_measured, not_verified, not "fine"',
+    ),
+    (
+        lambda r: first(r)["metrics"][0]["samples"].__setitem__(2, 0),
+        "records[0].metrics[0].samples[2] must be bigger than or equal to 1e-06, not 0",
+    ),
+    (
+        lambda r: first(r)["metrics"][0].update(missing="no clock"),
+        "records[0].metrics[0] has 'samples', which it must not have",
+    ),
+    (
+        lambda r: first(r).update(outcome="mismatch"),
+        "records[0].metrics must contain less than or equal to 0 items",
+    ),
+    (
+        lambda r: first(r).update(outcome="deviation_as_declared"),
+        "records[0].deviation must be string, not null",
+    ),
+    (
+        lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"),
+        'records[0].metrics[0].unit must be us, not "s"',
+    ),
+    # What the schema cannot say.
+    (
+        lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"),
+        "provenance.started is no date: '2026-02-30T08:00:00Z'",
+    ),
+    (
+        lambda r: r["provenance"].update(instrument="counters"),
+        "records[0].metrics names 'kernel_time', which instrument 'counters' does not measure",
+    ),
+    (
+        lambda r: r["provenance"].update(instrument="none"),
+        "records[0].metrics names 'kernel_time', which instrument 'none' does not measure",
+    ),
+    (
+        lambda r: r["records"].append(first(r)),
+        "records[2].key comes a second time: 'qwen3-32b/batch2/fp16/b64/branch_tree'",
+    ),
+    (
+        lambda r: r["records"].append(first(r) | {"key": "another"}),
+        "records[2] is a second row of 'branch_tree' on 'qwen3-32b/batch2/fp16/b64'",
+    ),
+    (
+        lambda r: first(r)["metrics"][1]["samples"].pop(),
+        "records[0].metrics must all have equally many samples, not 2 and 3",
+    ),
+    *(
+        (
+            lambda r, row=row: first(r).update(bytes={"read": 0, "written": 0}, **row),
+            "records[0].bytes are all 0, but a problem of family 'nf4' moves data: measure it anew",
+        )
+        for row in ({}, {"outcome": "unsupported", "metrics": []})
+    ),
+    (
+        lambda r: first(r)["metrics"].append(first(r)["metrics"][0]),
+        "records[0].metrics names 'kernel_time' twice",
+    ),
+    (
+        lambda r: r["checks"][0]["keys"].append("nobody"),
+        "checks[0].keys names 'nobody', which no record has",
+    ),
+]
+
+
+def test_a_counter_has_its_unit(file, write):
+    file["provenance"]["instrument"] = "counters"
+    for record in file["records"]:
+        record["metrics"] = [made.metric("dram_utilisation", [23.0], "%")]
+    load(write("replay", file))
+    first(file)["metrics"][0]["unit"] = "ratio"
+    path = write("replay", file)
+    with pytest.raises(InputError) as error:
+        load(path)
+    wrong = "records[0].metrics has 'dram_utilisation' in 'ratio', not in '%'"
+    assert str(error.value) == f"{path}: {wrong} {SEE}"
+
+
+@pytest.mark.parametrize(("spoil", "message"), CASES, ids=[text[:40] for _, text in CASES])
+def test_a_wrong_file_is_one_line_that_names_file_and_field(file, write, spoil, message):
+    spoil(file)
+    path = write("replay.json", file)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert str(error.value).endswith(f" {SEE}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_describes_families_that_this_checkout_does_not_have(write):
+    """Over what data/families.json says, which holds where the file says nothing."""
+    problem = {"name": "64", "family": "product", "n": 64}
+    kernel = {"name": "mojo_a", "language": "mojo", "counterpart": "a", "lineage": "ours"}
+    kernel |= {"source_file": "a.mojo", "contract": "bit_exact", "contract_text": ""}
+    family = {"name": "product", "element": "sum", "types": [{"name": "fp32", "bytes": 4}]}
+    family |= {"moves": "weights", "baseline": "a", "size_option": "", "profiled_size": ""}
+    family |= {"measured_code": [], "parts": [], "kernels": [kernel]}
+    file = made.results("any", "any", [made.record(problem, "mojo_a", [1.0])])
+    assert load(write("file.json", file)).family.element == "element"
+    found = load(write("file.json", file | {"families": [family]}))
+    assert (found.family.element, found.family.element_bytes) == ("sum", 4)
+    assert found.kernel(found.records[0]).counterpart == "a"
+    assert found.families["nf4"].baseline == "branch_tree"
+    file["records"][0]["bytes"] = {"read": 0, "written": 0}
+    with pytest.raises(InputError, match="are all 0, but a problem of family 'product' moves"):
+        load(write("file.json", file | {"families": [family]}))
+    family.pop("moves")
+    with pytest.raises(InputError, match=r"families\[0\] lacks 'moves' .*families.schema.json"):
+        load(write("file.json", file | {"families": [family]}))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"schema": ', "is not whole JSON: Expecting value: line 1 column 12 (char 11)"),
+        (b'{"schema": NaN}', "is not whole JSON: NaN is no finite number"),
+        (b'{"schema": -Infinity}', "is not whole JSON: -Infinity is no finite number"),
+        (b'{"schema": 1e999}', "is not whole JSON: 1e999 is no finite number"),
+        (b"1" * 400, f"is not whole JSON: {'1' * 20} is no finite number"),
+        (b"\xff\xfe{}", "is not text in UTF-8"),
+        (b"", "is not whole JSON: Expecting value: line 1 column 1 (char 0)"),
+        (
+            b"\xef\xbb\xbf{}",
+            "is not whole JSON: Unexpected UTF-8 BOM (decode using utf-8-sig): line",
+        ),
+        (b'{"a": 1, "a": 1}', "is not whole JSON: 'a' comes twice in one object"),
+        (b'{"schema": "\\ud800\\n"}', r'schema must be reprolab-results/2, not "\\ud800\\n"'),
+        (b'{"schema": ["deep"]}', "schema must be reprolab-results/2, not a list"),
+        (b'{"schema": "' + b"x" * 10**6, "is not whole JSON: Unterminated string starting at"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b"[1]", f"the file must be object {SEE}"),
+        (b"7", f"the file must be object, not 7 {SEE}"),
+    ],
+)
+def test_what_is_no_json_object_of_finite_numbers(tmp_path, content, message):
+    path = tmp_path / "replay.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert len(str(error.value)) < len(str(path)) + 150
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda r: first(r).update(kernel="k" * 10**6), lambda r: r.update({"n" * 10**6: 1})],
+)
+def test_a_field_of_any_length_makes_a_short_line(file, write, spoil):
+    spoil(file)
+    with pytest.raises(InputError) as error:
+        load(write("replay.json", file))
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path, make):
+    path = tmp_path / "replay.json"
+    make(path)
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value) == f"{path}: cannot be read: it is no regular file"
+
+
+def test_texts_are_printable_as_soon_as_they_are_read(file, write):
+    first(file)["reason"] = "a\nb\x1b[31m\x7f\x9b\u202e\u200b\ufeff\u2028\ud800 \u00e9\u4e2d"
+    first(file)["problem"]["\u2066"] = "\r"
+    record = load(write("replay.json", file)).records[0]
+    shown = r"a\nb\x1b[31m\x7f\x9b\u202e\u200b\ufeff\u2028\ud800" + " \u00e9\u4e2d"
+    assert record.reason == shown
+    assert record.problem[r"\u2066"] == r"\r"
+
+
+def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path):
+    with pytest.raises(InputError) as error:
+        load(tmp_path / "a\nerror: forged\x1b[2J\udcff.json")
+    assert str(error.value) == (
+        f"{tmp_path}/a\\nerror: forged\\x1b[2J\\udcff.json: cannot be read: "
+        "No such file or directory"
+    )
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(InputError) as error:
+        load(tmp_path / "none.json")
+    assert str(error.value) == f"{tmp_path}/none.json: cannot be read: No such file or directory"
+
+
+def test_another_pass_than_the_one_needed(file, write):
+    path = write("r.json", file)
+    assert load(path, "table2", "replay").pass_name == "replay"
+    for wanted, message in (
+        (("puzzle", "replay"), "experiment is 'table2', but 'puzzle' is needed here"),
+        (("table2", "shapes"), "pass is 'replay', but 'shapes' is needed here"),
+    ):
+        with pytest.raises(InputError) as error:
+            load(path, *wanted)
+        assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "timed", "ranked"),
+    [
+        ({}, True, True),
+        ({"outcome": "within_bound", "bound": "sums in another order"}, True, True),
+        ({"outcome": "deviation_as_declared", "deviation": "wrong scale"}, True, False),
+        ({"deviation": "wrong where scales are nested"}, True, True),
+        ({"outcome": "not_verified"}, False, False),
+        ({"outcome": "not_verified", "origin": {"kind": "ceiling", "maker": ""}}, True, False),
+        ({"outcome": "mismatch", "metrics": []}, False, False),
+        ({"metrics": [{"name": "kernel_time", "unit": "us", "missing": "x"}]}, False, False),
+    ],
+)
+def test_only_verified_rows_and_ceilings_have_a_time(file, changes, timed, ranked):
+    first(file).update(changes)
+    record = made.read(file).records[0]
+    assert (record.timed, record.ranked) == (timed, ranked)
+    assert (record.bandwidth is None) is not timed
+
+
+@pytest.mark.parametrize(
+    ("reading", "passed"), [(101.0, True), (99.0, True), (101.01, False), (98.99, False)]
+)
+def test_a_check_passes_up_to_what_it_allows(file, reading, passed):
+    file["checks"][0]["first"] = reading
+    results = made.read(file)
+    assert results.checks[0].passed is passed
+    assert results.checks[0].difference_percent == pytest.approx(reading - 100)
+    assert list(results.failed_checks) == ([] if passed else [first(file)["key"]])
+
+
+def test_a_file_that_the_cpp_test_wrote():
+    """tests/harness writes it; both ends are so held against one schema."""
+    files = sorted(ROOT.glob("build/*/result_file_from_cpp.json"))
+    if not files:
+        programs = list(ROOT.glob("build/*/bin/harness_test"))
+        assert not programs, (
+            f"{programs[0]} is there, but has not written result_file_from_cpp.json"
+        )
+        pytest.skip("no build/*/result_file_from_cpp.json: the C++ tests were not run here")
+    for file in files:
+        results, raw = load(file), json.loads(file.read_text())
+        assert len(results.records) == len(raw["records"])
+        for record, value in zip(results.records, raw["records"], strict=True):
+            assert [m.name for m in record.metrics.values()] == [
+                m["name"] for m in value["metrics"]
+            ]
+            assert record.bytes_moved == sum(value["bytes"].values())

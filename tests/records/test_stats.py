@@ -1,0 +1,106 @@
+"""Statistics against values worked out by hand."""
+
+import pytest
+
+from records.stats import (
+    Estimate,
+    Summary,
+    bytes_per_cycle,
+    gb_per_s,
+    is_at_least,
+    is_within,
+    mean,
+    pool,
+    ratio,
+    share_percent,
+    significant,
+    summarize,
+)
+
+
+def test_quartiles_by_hand():
+    assert summarize([4.0, 1.0, 3.0, 2.0]) == Summary(2.5, q1=1.75, q3=3.25, min=1.0, max=4.0, n=4)
+    assert summarize([10.0, 30.0, 20.0]) == Summary(20.0, 15.0, 25.0, 10.0, 30.0, 3)
+    assert summarize([7.0]) == Summary(7.0, 7.0, 7.0, 7.0, 7.0, 1)
+
+
+def test_interval_is_the_range_below_five_samples():
+    few, enough = summarize([4.0, 1.0, 2.0, 3.0]), summarize([5.0, 1.0, 2.0, 3.0, 4.0])
+    assert (few.low, few.high) == (1.0, 4.0)
+    assert (enough.low, enough.high) == (2.0, 4.0)
+    assert few.estimate == Estimate(2.5, 1.0, 4.0)
+
+
+def test_ratio_is_of_medians_with_the_ends_crossed():
+    three = ratio(summarize([30.0, 10.0, 20.0]), summarize([4.0, 5.0, 8.0]))
+    assert three == Estimate(20 / 5, 10 / 8, 30 / 4)
+    five = ratio(summarize([50, 10, 20, 30, 40]), summarize([5, 1, 2, 3, 4]))
+    assert five == Estimate(30 / 3, 20 / 4, 40 / 2)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "differ"),
+    [
+        ((1, 2), (3, 4), True),
+        ((3, 4), (1, 2), True),
+        ((1, 3), (2, 4), False),
+        ((1, 4), (2, 3), False),
+        ((1, 2), (2, 3), False),  # one common point is an overlap
+    ],
+)
+def test_a_difference_is_seen_where_intervals_do_not_overlap(a, b, differ):
+    first, second = (Summary(sum(x) / 2, x[0], x[1], 0, 9, 5) for x in (a, b))
+    assert ratio(first, second).differs_from_one is differ
+
+
+def test_mean_and_pool_by_hand():
+    found = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
+    assert mean(found) == Estimate(3.0, 1.0, 4.2)
+    assert pool(found) == Estimate(2.0, 0.5, 9.0)
+
+
+def test_share_is_taken_sample_by_sample():
+    s = share_percent([30.0, 60.0, 50.0], [70.0, 40.0, 50.0])
+    assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
+
+
+def test_bytes_per_cycle_by_hand():
+    assert bytes_per_cycle(4000, 2000) == 2000  # 4000 bytes in a ns, which is two cycles
+
+
+def test_bandwidth_by_hand():
+    # 2.5 GB in a millisecond is 2500 GB/s; the longest time is the lowest bandwidth
+    assert gb_per_s(2_500_000_000, summarize([1000.0, 2000.0, 500.0])) == Estimate(
+        2500.0, 1250.0, 5000.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "inside"),
+    [(90.0, True), (110.0, True), (100.0, True), (89.999, False), (110.001, False), (0.0, False)],
+)
+def test_the_bound_itself_is_within(ours, inside):
+    assert is_within(ours, 100.0, 10) is inside
+    assert is_within(ours / 50, 2.0, 10) is inside  # also where decimals are no binary numbers
+
+
+@pytest.mark.parametrize(
+    ("ours", "enough"), [(2.0, True), (9.0, True), (1.8, True), (1.7999, False), (0.0, False)]
+)
+def test_a_gain_may_be_greater_but_only_so_much_smaller(ours, enough):
+    assert is_at_least(ours, 2.0, 10) is enough
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (138.72, "138.7"),
+        (4.1419, "4.142"),
+        (12345.6, "12346"),
+        (0.0312349, "0.03123"),
+        (0, "0"),
+        (1e400, "inf"),
+    ],
+)
+def test_significant(value, text):
+    assert significant(value) == text

@@ -1,0 +1,80 @@
+"""The experiment that docs/adding-an-experiment.md shows whole, taken from there, run and rendered
+as it stands in a copy of the tree.
+"""
+
+import copy
+import re
+import shutil
+import sys
+
+import fixtures
+import made
+import pytest
+from front_door import ECHO, ROOT, make, program, run
+
+EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
+PASSES = ("plain", "nested", "counters")
+FOLDERS = ("claims", "data", "experiments", "plots", "records", "scripts")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in FOLDERS:
+        ignored = shutil.ignore_patterns("recorded", "__pycache__", "*.cu", "*.cpp", "*.lock")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    for name in ("Makefile", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    text = (ROOT / "docs/adding-an-experiment.md").read_text()
+    for file, content in EXAMPLE.findall(text):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(content)
+    for preset in ("cpu", "gpu"):
+        (tmp_path / f"build/{preset}/bin").mkdir(parents=True)
+        for name in ("bench", "verify"):
+            program(tmp_path / f"build/{preset}/bin/{name}", ECHO)
+    (tmp_path / "build/deps.stamp").touch()
+    (tmp_path / "build/python").write_text(f"{sys.executable}\n")
+    program(tmp_path / "scripts/build", '#!/bin/sh\necho "build $*"\n')
+    return tmp_path
+
+
+def test_it_is_listed_and_says_what_it_would_run(tree):
+    found = run(tree, "make", "help").stdout
+    assert "reproduce-alignment  Whether a matrix that begins off its alignment costs" in found
+    done = run(tree, "make", "reproduce-alignment", "PRESET=gpu", "DRY_RUN=1", "PEER=old=a.so")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, check, *rest = done.stdout.splitlines()
+    assert (first, check[:13]) == ("build bench verify", "check: verify")
+    plain, nested, counters = " ".join(rest).split("<--dry-run>")[:3]
+    assert plain == (
+        "<--shape> <28672x8192> <--shape> <4096x14336> <--offset> <0,1,2,4,8> <--samples> <11> "
+        "<--kernel> <streaming|branch_tree|old> <--peer> <old=a.so> "
+    )
+    assert "<--nested> <--kernel> " in nested and "<--instrument> <counters>" in counters
+    done = make(tree, "reproduce-alignment", "RECORDED=none")
+    assert done.stdout.splitlines()[1].startswith("Nothing is measured here: ")
+    assert done.stderr.startswith("reproduce-alignment: ")
+
+
+def test_it_has_a_table_and_a_figure_of_each_pass(tree, write):
+    times = fixtures.shapes(n=5, models=("qwen3-32b",))
+    still = copy.deepcopy(times)
+    for row in still["records"]:
+        row["bytes"] = {"read": 0, "written": 0}
+        row["problem"]["family"] = "moves_nothing"
+    metrics = [made.metric("warp_instructions", [9.0], "instructions")]
+    rows = [made.record(made.layer(64, 64), "streaming", metrics=metrics)]
+    counted = {"records": rows, "provenance": made.provenance(instrument="counters")}
+    for name, file in (("plain", times), ("nested", still), ("counters", times | counted)):
+        write(f"results/alignment/{name}.json", file | {"experiment": "alignment", "pass": name})
+    done = run(tree, "make", "render")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "plain: fastest on qwen3-32b.down/fp16/b64: streaming, " in done.stdout
+    found = {path.name for path in (tree / "results/alignment").iterdir()}
+    assert found == {
+        *(f"{p}.{k}" for p in PASSES for k in ("txt", "md", "csv", "tex", "json")),
+        *(f"{p}.{k}" for p in PASSES[:2] for k in ("pdf", "png", "svg")),
+    }
+    heads = [(tree / f"results/alignment/{p}.md").read_text().splitlines()[2] for p in PASSES]
+    assert ["| over branch_tree |" in head for head in heads] == [True, False, False]
+    assert ["| GB/s |" in head for head in heads] == [True, False, False]
