@@ -84,12 +84,12 @@ __host__ __device__ inline std::uint32_t shifted_right(std::uint32_t high, std::
 /// between. Where the first code is a low half, the high halves belong to the bytes one further.
 __host__ __device__ inline EntryOffsets entry_offsets(std::uint32_t word, std::uint32_t next = 0,
                                                       unsigned shift = 0) {
-  const unsigned watchdog =
-      shift % 8 == 0 ? 2 : 30;  // a high half 2 bits down, a low one 2 bits up
+  // A high half 2 bits down, a low one 2 bits up.
+  const unsigned rotation = shift % 8 == 0 ? 2 : 30;
   const std::uint32_t first = shifted_right(next, word, shift & 24);
   const std::uint32_t second = shifted_right(next, word, (shift + 4) & 56);
-  return {shifted_right(first, first, watchdog) & EntryOffsets::bits,
-          shifted_right(second, second, 32 - watchdog) & EntryOffsets::bits};
+  return {shifted_right(first, first, rotation) & EntryOffsets::bits,
+          shifted_right(second, second, 32 - rotation) & EntryOffsets::bits};
 }
 
 /// Host equivalent of PTX's `.ftz`: a subnormal becomes zero of the same sign.
