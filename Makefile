@@ -96,7 +96,8 @@ build: build/deps.stamp ## Configure and build everything this machine can
 test: $(if $(KERNEL),build/deps.stamp,build build/python) ## Run every test that this machine can; of one kernel: make test KERNEL=name
 	@scripts/test
 
-test-end_to_end: build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)
+test-end_to_end: build/deps.stamp build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)
+	@scripts/build verify
 	@scripts/beside "$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end tests/dropin
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
@@ -137,19 +138,17 @@ metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: mak
 	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
 profile: deps ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
-ifneq ($(GPU_HALF),)
-	@scripts/build bench
-	@scripts/beside scripts/profile
-else
-	@echo "profile: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
-endif
-
 profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
+profile profile-check:
 ifneq ($(GPU_HALF),)
+	@[ $@ = profile-check ] || { [ -n "$$EXPERIMENT" ] && [ -n "$$KERNEL" ]; } || { \
+	  echo "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut" >&2; exit 2; }
 	@scripts/build bench
-	@scripts/beside scripts/profile check
+	@source scripts/given && scripts/beside scripts/python -m ncu $(if $(filter profile,$@),profile,check) \
+	  $${EXPERIMENT:+"--experiment=$$EXPERIMENT"} $${KERNEL:+"--kernel=$$KERNEL"} \
+	  $${PROBLEM:+"--problem=$$PROBLEM"} "$${peers[@]}" "--programs=$$BIN" "--results=$$RESULTS/profile"
 else
-	@echo "profile-check: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
+	@echo "$@: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 $(REPRODUCE): reproduce-%: deps
@@ -173,6 +172,7 @@ endif
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
 ifneq ($(GPU_HALF),)
 	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
+	@scripts/build verify
 	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
@@ -192,13 +192,18 @@ claims: build/python ## Decide every published claim from all that was recorded 
 	@scripts/render --claims
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
-	@scripts/sass
+	@[ -z "$$KERNEL" ] || [ -n "$$ARCH" ] || { \
+	  echo "sass: say for which architecture: make sass KERNEL=name ARCH=sm_80" >&2; exit 2; }
+	@if [ -n "$$KERNEL" ]; then scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" \
+	    $${FUNCTION:+"--function=$$FUNCTION"}; \
+	  else scripts/python -m sass facts $${ARCH:+"--arch=$$ARCH"} "--output=$$RESULTS/counters/sass.json"; fi
 
 mojo: build/python ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
-	@scripts/language mojo
-
 triton: build/python ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
-	@scripts/language triton
+mojo triton:
+	@"$$(cat build/python)" -m languages $@ "--arch=$$ARCH" --check # before gigabytes are installed
+	@scripts/pinned $@ languages/$@.txt build/languages/$@
+	@build/languages/$@/bin/python -m languages $@ "--arch=$$ARCH"
 
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	@scripts/dropin

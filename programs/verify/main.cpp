@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
       ->check(whole_number_of_threads)
       ->type_name("N");
   app.add_flag("--dry-run", options.dry_run, "Print what would be checked, then exit");
+  app.add_flag("--list", options.list, "Print its NF4 weights as JSON, then exit");
   app.add_flag("--brief", options.brief, "Only tensors with a failure, and the summary");
   app.add_option("--dump", options.dump_directory,
                  "Write expected and actual bits of each mismatch to this folder as .npy")

@@ -232,9 +232,26 @@ class Run {
   Worker worker_;
 };
 
+/// What experiments/end_to_end/checkpoint.py reads; the type by the name that PyTorch has for it.
+ExitStatus list(const Options& options) {
+  const reference::BnbCheckpoint checkpoint = read_headers(options);
+  auto found = nlohmann::json::array();
+  for (const auto& info : checkpoint.tensors()) {
+    const bool fp16 = info.state.type == reference::WeightType::fp16;
+    found.push_back({{"name", printable(info.name)},
+                     {"shape", info.state.shape},
+                     {"block_size", info.state.block_size},
+                     {"nested", info.state.nested},
+                     {"output", fp16 ? "float16" : "bfloat16"}});
+  }
+  fmt::print("{}\n", found.dump());
+  return exit_verified;
+}
+
 }  // namespace
 
 ExitStatus verify_checkpoint(const Options& options) {
+  if (options.list) return telling_the_user(options, [&] { return list(options); });
   reference::self_test_comparison(options.threads);
   return telling_the_user(options, [&] { return Run(options).all(); });
 }

@@ -15,6 +15,7 @@ struct Options {
   std::vector<std::filesystem::path> files;
   int threads = 0;       ///< 0: all hardware threads.
   bool dry_run = false;  ///< Read the headers, and print what would be checked.
+  bool list = false;     ///< Read the headers, and print the NF4 weights as JSON.
   bool brief = false;    ///< Print only tensors with a failure, and the summary.
   std::optional<std::filesystem::path> dump_directory;
   KernelSelection kernels;

@@ -59,13 +59,10 @@ def reproduce(folder, **given):
     return run(folder, "bash", "-c", command, **where | {"PEER": ""} | given)
 
 
+# What a shell, make or an option parser would act on.
 HOSTILE = [
-    'x"; echo INJECTED; "',
-    "$(shell touch injected)",
-    "$(touch injected)`touch injected`",
-    "a b  c",
-    "it's #1: 50 % of $HOME; $$ $| \\ *",
     "--help",
-    "a\nb",
     "=",
+    'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
+    "it's #1: 50 % of $HOME; $$ $| \\ *",
 ]

@@ -35,31 +35,34 @@ def test_what_is_given_to_sass_reaches_it_as_it_is(checkout, value):
     assert not list(checkout.rglob("injected"))
 
 
+def profile(checkout, target, **given):
+    """As on a machine with a GPU, of which make asks the file system."""
+    words = [f"{name}={value}" for name, value in given.items()]
+    return run(checkout, "make", target, "PRESET=gpu", *words)
+
+
 @pytest.mark.parametrize("value", HOSTILE)
 def test_what_is_given_to_profile_reaches_it_as_it_is(checkout, value):
-    # As on a machine with a GPU, of which make asks the file system.
-    where = {"BIN": "build/gpu/bin", "RESULTS": "results"}
     names = ("EXPERIMENT", "KERNEL", "PROBLEM")
     options = [f"--{name.lower()}={value}" for name in names] + ["--peer", value]
     places = ["--programs=build/gpu/bin", "--results=results/profile"]
     given = dict.fromkeys(names, value) | {"PEER": value}
     (checkout / value).touch()  # a peer is one path, whatever is in it
-    for command in ("profile", "check"):
-        done = run(checkout, "scripts/profile", command, **where, **given)
+    for target, command in (("profile", "profile"), ("profile-check", "check")):
+        done = profile(checkout, target, **given)
         lines = "".join(f"<{word}>\n" for word in ["-m", "ncu", command, *options, *places])
         assert (done.returncode, done.stdout) == (0, lines)
-    done = run(checkout, "scripts/profile", "check", **where, PEER="")
+    done = profile(checkout, "profile-check")
     assert done.stdout == "".join(f"<{w}>\n" for w in ["-m", "ncu", "check", *places])
     assert not list(checkout.rglob("injected"))
 
 
 def test_profile_needs_to_know_what_and_a_gpu(checkout):
     for given in ({}, {"EXPERIMENT": "table2"}, {"KERNEL": "shared_lut"}):
-        done = run(checkout, "scripts/profile", PEER="", **given)
+        done = profile(checkout, "profile", **given)
         assert done.returncode == 2
-        assert done.stderr == (
-            "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut\n"
-        )
+        said = "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut\n"
+        assert done.stderr.startswith(said)
     for target in ("profile", "profile-check"):
         done = make(checkout, target)
         assert done.stderr.startswith(f"{target}: nothing to profile: ")
@@ -173,7 +176,7 @@ def test_a_dry_run_that_is_off_is_none(checkout):
     assert make(checkout, "verify", "FILE=x", "DRY_RUN=1").stdout == "<--dry-run>\n<-->\n<x>\n"
 
 
-@pytest.mark.parametrize("value", [v for v in HOSTILE if v != "--help"])
+@pytest.mark.parametrize("value", HOSTILE[1:])
 def test_folders_are_data_too(checkout, value):
     own = checkout / value
     (own / "mine").mkdir(parents=True)
@@ -354,11 +357,11 @@ def test_cdpath_leads_no_command_into_another_folder(checkout, tmp_path):
     (other / "scripts").mkdir(parents=True)
     (other / "build").mkdir()
     (other / "build/kept").touch()
+    done = make(checkout, "sass", "KERNEL=x", "ARCH=90", CDPATH=str(other))
+    assert done.stdout.startswith("<-m>\n<sass>\n<show>\n")
     done = make(checkout, "clean", CDPATH=str(other), GLOBIGNORE="*")
     assert (done.returncode, done.stderr) == (0, "")
     assert (other / "build/kept").exists() and not (checkout / "build/cpu").exists()
-    done = run(checkout, "scripts/sass", CDPATH=str(other), KERNEL="x", ARCH="90")
-    assert done.stdout.startswith("<-m>\n<sass>\n<show>\n")
 
 
 def test_our_modules_are_found_whatever_pythons_path(checkout):

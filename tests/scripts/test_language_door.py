@@ -53,7 +53,7 @@ def test_the_pinned_compiler_is_installed_once(door, language):
     assert (done.returncode, done.stderr) == (0, wanted)
 
 
-@pytest.mark.parametrize("value", ["--help", " ".join(HOSTILE)])
+@pytest.mark.parametrize("value", HOSTILE)
 def test_the_architecture_reaches_the_compiler_as_it_is(door, value):
     done = make(door, "mojo", f"ARCH={value}")
     assert (done.returncode, done.stdout) == (0, handed_on("mojo", value))

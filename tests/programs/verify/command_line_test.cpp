@@ -59,6 +59,14 @@ TEST_F(VerifyProgram, ADryRunSaysWhatWouldBeChecked) {
   EXPECT_EQ(run("/nonexistent --dry-run").status, 2);
 }
 
+TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
+  const Finished found = run(file(valid_tensors()) + " --list");
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(found.out,
+            R"([{"block_size":64,"name":"layer.weight","nested":false,"output":"bfloat16",)"
+            "\"shape\":[3,67]}]\n");
+}
+
 /// The later redirection wins.
 TEST_F(VerifyProgram, OutputThatIsLostIsAnError) {
   const Finished full = run(GOLDEN_FILE " >/dev/full");
