@@ -15,6 +15,7 @@
 
 #include "harness/result_file.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab {
 
@@ -44,6 +45,25 @@ class Programs : public testing::Test {
     EXPECT_EQ(found.out, "") << arguments;
     EXPECT_EQ(found.err, line + "\n") << arguments;
     expect_no_files();
+  }
+
+  /// Fails the test unless the program refuses with one line of this form.
+  void expect_refusal_like(const std::string& program, const std::string& arguments,
+                           const std::string& pattern) const {
+    const Finished found = run_without_gpu(program, arguments);
+    EXPECT_EQ(found.status, 2) << arguments;
+    EXPECT_EQ(found.out, "") << arguments;
+    EXPECT_TRUE(matches(found.err, pattern + "\n")) << arguments;
+    expect_no_files();
+  }
+
+  /// What the program prints, without a GPU and without an error.
+  std::string output_of(const std::string& program, const std::string& arguments) const {
+    const Finished found = run_without_gpu(program, arguments);
+    EXPECT_EQ(found.status, 0) << arguments;
+    EXPECT_EQ(found.err, "") << arguments;
+    expect_no_files();
+    return found.out;
   }
 
   void expect_no_files() const { EXPECT_TRUE(folder_.names().empty()) << folder_.names().front(); }
