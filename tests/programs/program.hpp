@@ -76,8 +76,8 @@ class Programs : public testing::Test {
     const OwnFolder streams;
     const auto out = streams.path() / "out", err = streams.path() / "err";
     const int code =
-        std::system(fmt::format("cd '{}' && {}'{}' {} >'{}' 2>'{}'", folder_.path().string(),
-                                environment, program, arguments, out.string(), err.string())
+        std::system(fmt::format("cd '{}' && {} >'{}' 2>'{}' '{}' {}", folder_.path().string(),
+                                environment, out.string(), err.string(), program, arguments)
                         .c_str());
     return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content_of(out), content_of(err)};
   }
