@@ -10,21 +10,23 @@
 namespace reprolab {
 namespace {
 
-/// Returns run_program's status and what it prints on stderr.
-std::pair<int, std::string> run(int (*body)()) {
+/// Expects run_program's status and what it prints on stderr.
+void expect_end(int (*body)(), int status, const std::string& line) {
   testing::internal::CaptureStderr();
-  const int status = run_program("program", body);
-  return {status, testing::internal::GetCapturedStderr()};
+  EXPECT_EQ(run_program("program", body), status) << line;
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), line);
 }
 
-TEST(RunProgram, TheBodysStatusIsTheProgramsAndNothingIsPrinted) {
-  EXPECT_EQ(run([] { return 0; }), std::pair(0, std::string()));
-  EXPECT_EQ(run([] { return 1; }), std::pair(1, std::string()));
-}
-
-TEST(RunProgram, AMessageIsOneLineThatCannotMoveTheTerminal) {
-  EXPECT_EQ(run([]() -> int { throw UsageError("a\nsummary: all well\x1b[2K"); }),
-            std::pair(2, std::string("program: a\\x0asummary: all well\\x1b[2K\n")));
+TEST(RunProgram, EndsInTheBodysStatusOrInOneLineForItsException) {
+  expect_end([] { return 0; }, 0, "");
+  expect_end([] { return 1; }, 1, "");
+  expect_end([]() -> int { throw UsageError("a\nsummary: all well\x1b[2K"); }, 2,
+             "program: a\\x0asummary: all well\\x1b[2K\n");
+  expect_end([]() -> int { throw KernelCrashed("k", "k: an illegal memory access"); }, 1,
+             "program: k: an illegal memory access\n");
+  // Nothing is known of any output then, so that none is called wrong.
+  expect_end([]() -> int { throw std::logic_error("self-test: missed a NaN"); }, 3,
+             "program: self-test: missed a NaN\n");
 }
 
 /// Prints, after `before` has been done to the streams, and exits as a program would.
@@ -43,16 +45,6 @@ TEST(RunProgramDeathTest, OutputThatIsLostIsAnError) {
               "^program: output to stdout was lost; is the disk full.\n$");
   EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/null"); }), testing::ExitedWithCode(0),
               "^$");
-}
-
-TEST(RunProgramDeathTest, AClosedStreamIsRefusedAtOnce) {
-  EXPECT_EXIT(print_after([] { close(STDOUT_FILENO); }), testing::ExitedWithCode(2),
-              "^program: stdout is closed; send what is not wanted to /dev/null\n$");
-  EXPECT_EXIT(print_after([] { close(STDERR_FILENO); }), testing::ExitedWithCode(2), "^$");
-  EXPECT_EXIT(print_after([] { close(STDIN_FILENO); }), testing::ExitedWithCode(0), "^$");
-}
-
-TEST(RunProgramDeathTest, AMessageThatIsLostStillEndsInItsStatus) {
   EXPECT_EXIT(
       {
         replace(STDERR_FILENO, "/dev/full");
@@ -61,22 +53,11 @@ TEST(RunProgramDeathTest, AMessageThatIsLostStillEndsInItsStatus) {
       testing::ExitedWithCode(3), "^$");
 }
 
-TEST(RunProgram, WrongUsageIsOneLineAndExit2) {
-  EXPECT_EQ(run([]() -> int { throw UsageError("--a: expected b"); }),
-            std::pair(2, std::string("program: --a: expected b\n")));
-}
-
-TEST(RunProgram, AKernelThatEndsItIsOneLineAndExit1) {
-  EXPECT_EQ(run([]() -> int { throw KernelCrashed("k", "k: an illegal memory access"); }),
-            std::pair(1, std::string("program: k: an illegal memory access\n")));
-}
-
-/// Nothing is known of any output then, so that none is called wrong.
-TEST(RunProgram, AnyOtherExceptionIsOneLineAndExit3) {
-  EXPECT_EQ(run([]() -> int { throw std::logic_error("self-test: missed a NaN"); }),
-            std::pair(3, std::string("program: self-test: missed a NaN\n")));
-  EXPECT_EQ(run([]() -> int { throw std::runtime_error("no socket"); }),
-            std::pair(3, std::string("program: no socket\n")));
+TEST(RunProgramDeathTest, AClosedStreamIsRefusedAtOnce) {
+  EXPECT_EXIT(print_after([] { close(STDOUT_FILENO); }), testing::ExitedWithCode(2),
+              "^program: stdout is closed; send what is not wanted to /dev/null\n$");
+  EXPECT_EXIT(print_after([] { close(STDERR_FILENO); }), testing::ExitedWithCode(2), "^$");
+  EXPECT_EXIT(print_after([] { close(STDIN_FILENO); }), testing::ExitedWithCode(0), "^$");
 }
 
 }  // namespace

@@ -15,8 +15,6 @@
 namespace reprolab {
 namespace {
 
-constexpr std::uint64_t too_much = std::uint64_t{1} << 50;
-
 class OnGpuPlannedProblem : public OnGpuTest {
  protected:
   /// A planned problem that records what it was prepared with.
@@ -48,65 +46,36 @@ class OnGpuPlannedProblem : public OnGpuTest {
         {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77, .ceilings = ceilings});
   }
 
-  /// Fails the test unless each of `names` has a record that is unsupported for `reason`.
-  static void expect_left_out(const std::vector<Record>& records, std::set<std::string> names,
-                              const std::string& reason) {
-    for (const Record& record : records) {
-      EXPECT_EQ(names.erase(record.variant.name), 1u) << record.variant.name;
-      EXPECT_EQ(name(record.outcome), "unsupported") << record.variant.name;
-      EXPECT_TRUE(matches(record.reason, reason)) << record.variant.name;
-      EXPECT_EQ(record.key, "toy/" + record.variant.name);
-      EXPECT_EQ(record.problem, facts_of(ToySpec{}).description);
-      EXPECT_TRUE(record.metrics.empty()) << record.variant.name;
-      const bool ceiling =
-          !record.variant.name.starts_with("right") && !record.variant.name.starts_with("wrong");
-      EXPECT_EQ(record.variant.is_ceiling(), ceiling) << record.variant.name;
-    }
-    EXPECT_TRUE(names.empty()) << *names.begin();
-  }
-
   const ToySpec spec_{.elements = 1 << 18};
   std::vector<std::pair<int, std::uint64_t>> prepared_;
 };
 
 const std::set<std::string> all_rows = {"right",     "wrong",      "copy",      "copy_kernel",
                                         "read_only", "same_bytes", "write_only"};
-const std::string on_device =
-    "needs [0-9]+\\.[0-9] GiB of device memory, [0-9]+\\.[0-9] GiB are free; "
-    "select a smaller problem";
-
-TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheDeviceIsUnsupportedInEveryRow) {
-  PlannedProblem problem = planned();
-  problem.buffer_set_device_bytes = too_much;
-  const auto records = run(problem, profiling::InstrumentKind::events);
-  expect_left_out(records, all_rows, on_device);
-  EXPECT_TRUE(begins(records.front().reason, "needs 3145728.0 GiB of device memory, "));
+TEST_F(OnGpuPlannedProblem, ThatDoesNotFitIsUnsupportedInEveryRowThatIsMeasured) {
+  PlannedProblem on_device = planned(), on_host = planned();
+  on_device.buffer_set_device_bytes = on_host.host_bytes = std::uint64_t{1} << 50;
+  const std::string end = " memory, [0-9]+\\.[0-9] GiB are free; select a smaller problem";
+  using enum profiling::InstrumentKind;
+  for (const auto& [records, reason, rows] :
+       {std::tuple{run(on_device, events), "needs 3145728\\.0 GiB of device" + end, 7u},
+        {run(on_host, events), "needs 1048576\\.0 GiB of host" + end, 7u},
+        {run(on_device, none), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u},
+        {run(on_device, events, false), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u}}) {
+    std::set<std::string> names;
+    for (const Record& record : records) {
+      const std::string& kernel = record.variant.name;
+      EXPECT_TRUE(all_rows.contains(kernel) && names.insert(kernel).second) << kernel;
+      EXPECT_EQ(name(record.outcome), "unsupported") << kernel;
+      EXPECT_TRUE(matches(record.reason, reason)) << kernel;
+      EXPECT_EQ(record.key, "toy/" + kernel);
+      EXPECT_EQ(record.problem, facts_of(ToySpec{}).description);
+      EXPECT_TRUE(record.metrics.empty()) << kernel;
+      EXPECT_EQ(record.variant.is_ceiling(), kernel != "right" && kernel != "wrong") << kernel;
+    }
+    EXPECT_EQ(names.size(), rows);
+  }
   EXPECT_TRUE(prepared_.empty());
-}
-
-TEST_F(OnGpuPlannedProblem, ThatDoesNotFitTheHostIsUnsupportedInEveryRow) {
-  PlannedProblem problem = planned();
-  problem.host_bytes = too_much;
-  expect_left_out(run(problem, profiling::InstrumentKind::events), all_rows,
-                  "needs 1048576\\.0 GiB of host memory, [0-9]+\\.[0-9] GiB are free; "
-                  "select a smaller problem");
-  EXPECT_TRUE(prepared_.empty());
-}
-
-TEST_F(OnGpuPlannedProblem, ThatDoesNotFitHasNoCeilingsWhereNoneAreMeasured) {
-  PlannedProblem problem = planned();
-  problem.buffer_set_device_bytes = too_much;
-  expect_left_out(run(problem, profiling::InstrumentKind::none), {"right", "wrong"}, on_device);
-  expect_left_out(run(problem, profiling::InstrumentKind::events, false), {"right", "wrong"},
-                  on_device);
-}
-
-TEST_F(OnGpuPlannedProblem, ThatDoesNotFitMakesARunOfNothingElseExitStatus2) {
-  PlannedProblem problem = planned();
-  problem.buffer_set_device_bytes = too_much;
-  ResultFile file;
-  file.records = run(problem, profiling::InstrumentKind::events);
-  EXPECT_EQ(file.exit_status(), exit_usage);
 }
 
 TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {

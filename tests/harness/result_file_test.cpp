@@ -144,13 +144,6 @@ TEST(Record, WhatIsUnknownIsNullAndListsAreNeverMissing) {
             json::parse(R"({"sm_mhz_before": null, "sm_mhz_during": null, "sm_mhz_after": null})"));
 }
 
-TEST(Record, AMetricIsFoundByItsName) {
-  const Record record = full_record();
-  ASSERT_NE(record.metric("product_time"), nullptr);
-  EXPECT_EQ(record.metric("product_time")->missing, "cuBLAS cannot be loaded");
-  EXPECT_EQ(record.metric("branches"), nullptr);
-}
-
 /// The Python tests check this file against data/results.schema.json.
 TEST(ResultFile, IsWrittenForThePythonTests) {
   const std::filesystem::path path = WRITTEN_FILE;
@@ -167,37 +160,49 @@ TEST(ResultFile, IsWrittenForThePythonTests) {
     "allowed_percent": 2.0})"));
 }
 
-int status_of(std::initializer_list<Outcome> outcomes) {
-  ResultFile file;
-  for (const Outcome outcome : outcomes) file.records.emplace_back().outcome = outcome;
-  return file.exit_status();
+struct Expected {
+  Outcome outcome;
+  std::string_view name;
+  bool may_be_timed, is_failure;
+};
+
+TEST(Outcome, HasANameAndTimesAndFailures) {
+  for (const Expected& expected :
+       {Expected{Outcome::bit_exact, "bit_exact", true, false},
+        {Outcome::within_bound, "within_bound", true, false},
+        {Outcome::deviation_as_declared, "deviation_as_declared", true, false},
+        {Outcome::mismatch, "mismatch", false, true},
+        {Outcome::launch_failed, "launch_failed", false, true},
+        {Outcome::unsupported, "unsupported", false, false},
+        {Outcome::not_measured, "not_measured", false, false},
+        {Outcome::not_verified, "not_verified", false, false}}) {
+    EXPECT_EQ(name(expected.outcome), expected.name);
+    EXPECT_EQ(may_be_timed(expected.outcome), expected.may_be_timed) << expected.name;
+    EXPECT_EQ(is_failure(expected.outcome), expected.is_failure) << expected.name;
+  }
 }
 
-TEST(ResultFile, ExitStatusIs0OnlyWhenNoOutputWasWrong) {
-  EXPECT_EQ(status_of({Outcome::bit_exact}), 0);
-  EXPECT_EQ(status_of({Outcome::unsupported, Outcome::deviation_as_declared}), 0);
-  EXPECT_EQ(status_of({Outcome::bit_exact, Outcome::deviation_as_declared, Outcome::unsupported,
-                       Outcome::not_verified}),
-            0);
-}
-
-TEST(ResultFile, ExitStatusIs1WhenAnyRowFailed) {
-  EXPECT_EQ(status_of({Outcome::bit_exact, Outcome::mismatch}), 1);
-  EXPECT_EQ(status_of({Outcome::launch_failed, Outcome::bit_exact}), 1);
-  EXPECT_EQ(status_of({Outcome::unsupported, Outcome::mismatch}), 1);
-}
-
-TEST(ResultFile, ExitStatusIs3WhereTheHarnessFailedAndNoKernelDid) {
-  EXPECT_EQ(status_of({Outcome::bit_exact, Outcome::not_measured}), 3);
-  EXPECT_EQ(status_of({Outcome::not_measured, Outcome::unsupported}), 3);
-  EXPECT_EQ(status_of({Outcome::not_measured, Outcome::mismatch}), 1) << "a wrong output outranks";
-}
-
-TEST(ResultFile, ExitStatusIs2WhenNothingRan) {
-  EXPECT_EQ(status_of({}), 2);
-  EXPECT_EQ(status_of({Outcome::unsupported, Outcome::unsupported}), 2);
-  EXPECT_EQ(status_of({Outcome::not_verified}), 2) << "ceilings alone";
-  EXPECT_EQ(status_of({Outcome::unsupported, Outcome::not_verified}), 2);
+/// 1 if an output was wrong, 3 if the harness failed and no kernel did, 2 if nothing ran.
+TEST(ResultFile, ExitStatusIsThatOfTheWorstRow) {
+  using enum Outcome;
+  for (const auto& [outcomes, status] : std::vector<std::pair<std::vector<Outcome>, int>>{
+           {{bit_exact}, 0},
+           {{unsupported, deviation_as_declared}, 0},
+           {{bit_exact, deviation_as_declared, unsupported, not_verified}, 0},
+           {{bit_exact, mismatch}, 1},
+           {{launch_failed, bit_exact}, 1},
+           {{unsupported, mismatch}, 1},
+           {{bit_exact, not_measured}, 3},
+           {{not_measured, unsupported}, 3},
+           {{not_measured, mismatch}, 1},
+           {{}, 2},
+           {{unsupported, unsupported}, 2},
+           {{not_verified}, 2},  // ceilings alone
+           {{unsupported, not_verified}, 2}}) {
+    ResultFile file;
+    for (const Outcome outcome : outcomes) file.records.emplace_back().outcome = outcome;
+    EXPECT_EQ(file.exit_status(), status) << testing::PrintToString(outcomes);
+  }
 }
 
 TEST(ReadJson, FaultsNameTheFile) {

@@ -35,13 +35,13 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
           .bytes_written = spec.bytes()};
 }
 
-/// Kernels that only compute: "right"; "wrong", which changes element `fault`; "wrong_in_slot_2",
-/// wrong only there; "at_bound" and "beyond_bound", which change it by as many steps as are allowed
-/// and by one more; "silent", which writes nothing; "fails"; "unsupported"; "keeps_first_input"
-/// and "keeps_first_output"; "remembers", which writes again what it wrote for an input's pointer;
-/// "right_once", wrong from its third launch on. Kernels that break the
-/// rules: "own_stream"; "forks", whose own stream waits for the given one but not the other way
-/// round; "waits_for_gpu"; "changes_input"; "writes_behind".
+/// Kernels that only compute: "right"; "wrong", which changes element `fault`;
+/// "wrong_in_buffer_set_2", wrong only there; "at_bound" and "beyond_bound", which change it by as
+/// many steps as are allowed and by one more; "silent", which writes nothing; "fails";
+/// "unsupported"; "keeps_first_input" and "keeps_first_output"; "remembers", which writes again
+/// what it wrote for an input's pointer; "right_once", wrong from its third launch on. Kernels that
+/// break the rules: "own_stream"; "forks", whose own stream waits for the given one but not the
+/// other way round; "waits_for_gpu"; "changes_input"; "writes_behind".
 class ToyWorkload : public Workload {
  public:
   static constexpr int spoilt_byte = 0x5a;
@@ -56,7 +56,7 @@ class ToyWorkload : public Workload {
     for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
       inputs_.emplace_back(aligned(spec.bytes()));
       outputs_.emplace_back(aligned(spec.bytes()) + guard_bytes);
-      profiling::check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()), "a toy");
+      check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()));
     }
     fill_inputs();
   }
@@ -77,49 +77,35 @@ class ToyWorkload : public Workload {
     ++launches_;
     if (kernel == "fails") return cudaErrorInvalidValue;
     if (kernel == "silent") return cudaSuccess;
-    if (kernel == "waits_for_gpu") profiling::check(cudaDeviceSynchronize(), "a toy");
-    if (kernel == "changes_input") {
-      profiling::check(cudaMemsetAsync(inputs_[at(buffer_set)].data(), spoilt_byte, 1, stream),
-                       "a toy");
-    }
-    if (kernel == "writes_behind") {
-      profiling::check(cudaMemsetAsync(static_cast<std::byte*>(output(buffer_set)) + spec_.bytes(),
-                                       spoilt_byte, 1, stream),
-                       "a toy");
-    }
+    if (kernel == "waits_for_gpu") check(cudaDeviceSynchronize());
+    if (kernel == "changes_input")
+      check(cudaMemsetAsync(input_at(buffer_set), spoilt_byte, 1, stream));
+    if (kernel == "writes_behind") set(buffer_set, spec_.bytes(), spoilt_byte, 1, stream);
     if (kernel == "forks") {
       event_.record(stream);
-      profiling::check(cudaStreamWaitEvent(own_.get(), event_.get()), "a toy");
+      check(cudaStreamWaitEvent(own_.get(), event_.get()));
     }
     if (kernel == "remembers") {
       const auto [known, is_new] = remembered_.try_emplace(buffer_set, spec_.bytes());
-      if (is_new) {
-        profiling::check(cudaMemcpyAsync(known->second.data(), inputs_[at(buffer_set)].data(),
-                                         spec_.bytes(), cudaMemcpyDeviceToDevice, stream),
-                         "a toy");
-      }
-      return cudaMemcpyAsync(output(buffer_set), known->second.data(), spec_.bytes(),
-                             cudaMemcpyDeviceToDevice, stream);
+      if (is_new) copy(known->second.data(), input_at(buffer_set), stream);
+      copy(output(buffer_set), known->second.data(), stream);
+      return cudaSuccess;
     }
     const bool elsewhere = kernel == "own_stream" || kernel == "forks";
-    const int from = kernel == "keeps_first_input" ? 0 : buffer_set;
-    const int to = kernel == "keeps_first_output" ? 0 : buffer_set;
     const cudaStream_t on = elsewhere ? own_.get() : stream;
-    const cudaError_t copied = cudaMemcpyAsync(output(to), inputs_[at(from)].data(), spec_.bytes(),
-                                               cudaMemcpyDeviceToDevice, on);
+    copy(output(kernel == "keeps_first_output" ? 0 : buffer_set),
+         input_at(kernel == "keeps_first_input" ? 0 : buffer_set), on);
+    const auto fault = static_cast<std::uint64_t>(spec_.fault * spec_.element_bytes);
     if (kernel == "at_bound" || kernel == "beyond_bound") {
       const int steps = spec_.bound + (kernel == "beyond_bound");
-      return cudaMemsetAsync(
-          static_cast<std::byte*>(output(buffer_set)) + spec_.fault * spec_.element_bytes,
-          static_cast<int>(wanted_bits(spec_.fault, matrix_of(buffer_set)) & 0xffu) + steps, 1, on);
+      const auto bits = wanted_bits(spec_.fault, matrix_of(buffer_set));
+      set(buffer_set, fault, static_cast<int>(bits & 0xffu) + steps, 1, on);
     }
-    const bool spoils = kernel == "wrong" ||
-                        (kernel == "wrong_in_buffer_set_2" && buffer_set == 2) ||
-                        (kernel == "right_once" && launches_ > 2);
-    if (!spoils || copied != cudaSuccess) return copied;
-    return cudaMemsetAsync(
-        static_cast<std::byte*>(output(buffer_set)) + spec_.fault * spec_.element_bytes,
-        spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), on);
+    if (kernel == "wrong" || (kernel == "wrong_in_buffer_set_2" && buffer_set == 2) ||
+        (kernel == "right_once" && launches_ > 2)) {
+      set(buffer_set, fault, spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), on);
+    }
+    return cudaSuccess;
   }
   void* output(int buffer_set) const override { return outputs_[at(buffer_set)].data(); }
   std::span<const std::byte> input(int buffer_set) const override {
@@ -131,10 +117,10 @@ class ToyWorkload : public Workload {
   }
   bool is_bounded() const override { return spec_.bound != 0; }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
-    write(lower_[at(matrix)], to, stream);
+    copy(to, lower_[at(matrix)].data(), stream);
   }
   void write_expected_upper(int matrix, void* to, cudaStream_t stream) const override {
-    write(upper_[at(matrix)], to, stream);
+    copy(to, upper_[at(matrix)].data(), stream);
   }
   /// Every deviating kernel declares the output of "wrong".
   void write_declared(const std::string&, std::span<std::byte> output) const override {
@@ -151,11 +137,9 @@ class ToyWorkload : public Workload {
  private:
   void fill_inputs() override {
     for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
-      profiling::check(
-          cudaMemcpy(inputs_[at(buffer_set)].data(), wanted_[at(matrix_of(buffer_set))].data(),
-                     spec_.bytes(), cudaMemcpyHostToDevice),
-          "filling a toy");
+      copy(input_at(buffer_set), wanted_[at(matrix_of(buffer_set))].data(), nullptr);
     }
+    check(cudaDeviceSynchronize());
   }
   std::vector<std::byte> made(int matrix, int steps) const {
     std::vector<std::byte> array;
@@ -169,11 +153,17 @@ class ToyWorkload : public Workload {
   std::span<const std::byte> on_host(const std::vector<std::byte>& array) const {
     return spec_.on_host ? std::span<const std::byte>(array) : std::span<const std::byte>{};
   }
-  void write(const std::vector<std::byte>& array, void* to, cudaStream_t stream) const {
-    profiling::check(
-        cudaMemcpyAsync(to, array.data(), spec_.bytes(), cudaMemcpyHostToDevice, stream),
-        "writing a toy's reference");
+  static void check(cudaError_t error) { profiling::check(error, "a toy"); }
+  void copy(void* to, const void* from, cudaStream_t stream) const {
+    check(cudaMemcpyAsync(to, from, spec_.bytes(), cudaMemcpyDefault, stream));
   }
+  /// Sets `count` bytes of an output, `offset` bytes from its start.
+  void set(int buffer_set, std::uint64_t offset, int byte, std::size_t count,
+           cudaStream_t stream) const {
+    check(
+        cudaMemsetAsync(static_cast<std::byte*>(output(buffer_set)) + offset, byte, count, stream));
+  }
+  void* input_at(int buffer_set) const { return inputs_[at(buffer_set)].data(); }
   static std::size_t at(int buffer_set) { return static_cast<std::size_t>(buffer_set); }
   static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 

@@ -11,17 +11,26 @@ namespace {
 
 constexpr std::int64_t elements = 5003;
 
+/// A workload, and what verifies it.
+struct Bench {
+  explicit Bench(const ToySpec& spec, int buffer_sets = 3)
+      : workload((reference::self_test_comparison(), spec), buffer_sets) {}
+
+  Verification verify(const VariantInfo& kernel) { return verifier.verify(kernel, *instrument); }
+  Verifier::Sampled sample(const char* kernel, Launches launches) {
+    return verifier.sample(toy_kernel(kernel), launches, *instrument);
+  }
+
+  ToyWorkload workload;
+  profiling::Stream stream;
+  Comparisons comparisons{stream.get()};
+  std::unique_ptr<profiling::Instrument> instrument =
+      profiling::make_instrument(profiling::InstrumentKind::events);
+  Verifier verifier{workload, comparisons, stream.get()};
+};
+
 class OnGpuVerifier : public OnGpuTest {
  protected:
-  /// What verification needs.
-  struct Bench {
-    Bench() { reference::self_test_comparison(); }
-    profiling::Stream stream;
-    Comparisons comparisons{stream.get()};
-    std::unique_ptr<profiling::Instrument> instrument =
-        profiling::make_instrument(profiling::InstrumentKind::events);
-  };
-
   /// Calls `body(spec)` for elements of either size, with and without the host's reference.
   template <class Body>
   void for_each_spec(Body body) const {
@@ -34,10 +43,7 @@ class OnGpuVerifier : public OnGpuTest {
   }
 
   static Verification verify(const ToySpec& spec, const VariantInfo& kernel, int buffer_sets = 4) {
-    const Bench bench;
-    const ToyWorkload workload(spec, buffer_sets);
-    return Verifier(workload, bench.comparisons, bench.stream.get())
-        .verify(kernel, *bench.instrument);
+    return Bench(spec, buffer_sets).verify(kernel);
   }
 };
 
@@ -113,18 +119,14 @@ TEST_F(OnGpuVerifier, AKernelThatKeepsItsFirstInputOrOutputIsAMismatchInTheSecon
 /// It is right for as long as a pointer means the same data.
 TEST_F(OnGpuVerifier, AKernelThatRemembersIsAMismatchOnceTheMatricesAreExchanged) {
   for_each_spec([](const ToySpec& spec) {
-    const Bench bench;
-    ToyWorkload workload(spec, 4);
-    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    Bench bench(spec, 4);
     for (const char* kernel : {"remembers", "right"}) {
-      EXPECT_EQ(name(verifier.verify(toy_kernel(kernel), *bench.instrument).outcome), "bit_exact");
+      EXPECT_EQ(name(bench.verify(toy_kernel(kernel)).outcome), "bit_exact");
     }
-    workload.exchange();
-    verifier.protect_memory();
-    EXPECT_EQ(workload.matrix_of(0), 1);
-    const auto outcome = [&](const char* kernel) {
-      return verifier.sample(toy_kernel(kernel), {0, 4}, *bench.instrument).written;
-    };
+    bench.workload.exchange();
+    bench.verifier.protect_memory();
+    EXPECT_EQ(bench.workload.matrix_of(0), 1);
+    const auto outcome = [&](const char* kernel) { return bench.sample(kernel, {0, 4}).written; };
     EXPECT_EQ(name(outcome("right").outcome), "bit_exact");
     EXPECT_EQ(name(outcome("remembers").outcome), "mismatch");
     EXPECT_TRUE(begins(outcome("remembers").reason, "copy 0: 5003 differ in matrix 1, "));
@@ -145,39 +147,28 @@ TEST_F(OnGpuVerifier, WhatDoesNotRunSaysWhy) {
 /// Large enough that the work cannot be finished before the check.
 constexpr ToySpec large{.elements = 64 << 20};
 
-TEST_F(OnGpuVerifier, WorkOnAStreamOfItsOwnIsAFailedLaunch) {
-  const Verification found = verify(large, toy_kernel("own_stream"), 3);
-  EXPECT_EQ(name(found.outcome), "launch_failed");
-  EXPECT_EQ(found.reason,
-            "wrote its output while the stream was still held: some of its work is outside the "
-            "timed stream; a launch must enqueue all of it on the stream that it is given");
-}
-
-TEST_F(OnGpuVerifier, WorkThatNobodyWaitsForIsAFailedLaunch) {
-  const Verification found = verify(large, toy_kernel("forks"), 3);
-  EXPECT_EQ(name(found.outcome), "launch_failed");
-  EXPECT_EQ(
-      found.reason,
-      "had not written its output when the stop event had passed: some of its work is outside the "
-      "timed stream; a launch must enqueue all of it on the stream that it is given");
+TEST_F(OnGpuVerifier, WorkOnAnotherStreamOrAWaitForTheGpuIsAFailedLaunch) {
+  const std::string elsewhere =
+      ": some of its work is outside the timed stream; a launch must enqueue all of it on the "
+      "stream that it is given";
+  for (const auto& [kernel, spec, reason] :
+       {std::tuple{"own_stream", large,
+                   "wrote its output while the stream was still held" + elsewhere},
+        {"forks", large, "had not written its output when the stop event had passed" + elsewhere},
+        {"waits_for_gpu", ToySpec{},
+         std::string("waits for the GPU when it is launched; a launch only enqueues its work")}}) {
+    const Verification found = verify(spec, toy_kernel(kernel), 3);
+    EXPECT_EQ(name(found.outcome), "launch_failed");
+    EXPECT_EQ(found.reason, reason);
+  }
 }
 
 /// Even one launch alone has a last part that is missing when the stop event has passed.
 TEST_F(OnGpuVerifier, OneLaunchThatNobodyWaitsForIsAFailedLaunch) {
-  const Bench bench;
-  const ToyWorkload workload(large, 3);
-  Verifier verifier(workload, bench.comparisons, bench.stream.get());
-  const auto outcome = [&](const char* kernel) {
-    return verifier.sample(toy_kernel(kernel), {1, 1}, *bench.instrument).written;
-  };
+  Bench bench(large);
+  const auto outcome = [&](const char* kernel) { return bench.sample(kernel, {1, 1}).written; };
   EXPECT_EQ(name(outcome("right").outcome), "bit_exact");
   EXPECT_TRUE(begins(outcome("forks").reason, "had not written its output when the stop event"));
-}
-
-TEST_F(OnGpuVerifier, ALaunchThatWaitsForTheGpuIsAFailedOne) {
-  const Verification found = verify({}, toy_kernel("waits_for_gpu"), 3);
-  EXPECT_EQ(name(found.outcome), "launch_failed");
-  EXPECT_EQ(found.reason, "waits for the GPU when it is launched; a launch only enqueues its work");
 }
 
 /// The output of 5003 elements of 2 bytes ends inside a word.
@@ -254,7 +245,7 @@ TEST_F(OnGpuVerifier, RefusesAReferenceOfAnotherSize) {
    private:
     ProblemFacts facts_ = facts_of(ToySpec{.elements = 10});
   };
-  const Bench bench;
+  const Bench bench({});
   const Odd odd;
   EXPECT_EQ(message_of<std::logic_error>(
                 [&] { const Verifier verifier(odd, bench.comparisons, bench.stream.get()); }),
@@ -263,52 +254,44 @@ TEST_F(OnGpuVerifier, RefusesAReferenceOfAnotherSize) {
 
 TEST_F(OnGpuVerifier, BringsNothingBackWhereTheDeviceJudges) {
   for_each_spec([](const ToySpec& spec) {
-    const Bench bench;
-    const ToyWorkload workload(spec, 3);
-    Verifier verifier(workload, bench.comparisons, bench.stream.get());
-    verifier.verify(toy_kernel("wrong"), *bench.instrument);
-    EXPECT_EQ(verifier.actual().size(), spec.on_host ? spec.bytes() : 0);
+    Bench bench(spec);
+    bench.verify(toy_kernel("wrong"));
+    EXPECT_EQ(bench.verifier.actual().size(), spec.on_host ? spec.bytes() : 0);
   });
 }
 
 /// Tests more launches than buffer sets, and more than a blocked stream takes.
 TEST_F(OnGpuVerifier, ASampleIsJudgedByWhatItsOwnLaunchesWrote) {
   for_each_spec([](const ToySpec& spec) {
-    const Bench bench;
-    const ToyWorkload workload(spec, 3);
-    Verifier verifier(workload, bench.comparisons, bench.stream.get());
+    Bench bench(spec);
     for (const Launches launches : {Launches{0, 1}, {2, 2}, {1, 7}, {0, 600}}) {
-      const auto right = verifier.sample(toy_kernel("right"), launches, *bench.instrument);
+      const auto right = bench.sample("right", launches);
       EXPECT_EQ(name(right.written.outcome), "bit_exact") << right.written.reason;
       EXPECT_EQ(right.sample.readings.size(),
                 launches.calls > profiling::max_blocked_launches ? 0u : 1u);
     }
-    const auto elsewhere =
-        verifier.sample(toy_kernel("wrong_in_buffer_set_2"), {0, 2}, *bench.instrument);
+    const auto elsewhere = bench.sample("wrong_in_buffer_set_2", {0, 2});
     EXPECT_EQ(name(elsewhere.written.outcome), "bit_exact") << "buffer set 2 was not written";
-    const auto wrong =
-        verifier.sample(toy_kernel("wrong_in_buffer_set_2"), {1, 2}, *bench.instrument);
+    const auto wrong = bench.sample("wrong_in_buffer_set_2", {1, 2});
     EXPECT_EQ(name(wrong.written.outcome), "mismatch");
     EXPECT_TRUE(begins(wrong.written.reason, "copy 2: 1 differ in matrix 0, "));
-    const auto silent = verifier.sample(toy_kernel("silent"), {0, 3}, *bench.instrument);
+    const auto silent = bench.sample("silent", {0, 3});
     EXPECT_EQ(name(silent.written.outcome), "mismatch") << "what lay there before does not count";
   });
 }
 
 TEST_F(OnGpuVerifier, AnOutputThatLiesElsewhereIsJudgedByItsMatrix) {
   for_each_spec([](const ToySpec& spec) {
-    const Bench bench;
-    const ToyWorkload workload(spec, 3);
-    Verifier verifier(workload, bench.comparisons, bench.stream.get());
-    ASSERT_EQ(name(verifier.verify(toy_kernel("right"), *bench.instrument).outcome), "bit_exact");
+    Bench bench(spec);
+    ASSERT_EQ(name(bench.verify(toy_kernel("right")).outcome), "bit_exact");
     const auto judge = [&](int matrix, int buffer_set) {
-      return verifier.judge(toy_kernel("right"), matrix, workload.output(buffer_set));
+      return bench.verifier.judge(toy_kernel("right"), matrix, bench.workload.output(buffer_set));
     };
     EXPECT_EQ(name(judge(0, 2).outcome), "bit_exact");
     EXPECT_EQ(name(judge(1, 1).outcome), "bit_exact");
     EXPECT_TRUE(begins(judge(1, 2).reason, "5003 differ in matrix 1, first at 0: "));
-    verifier.enqueue_comparison(0, workload.output(0));
-    verifier.enqueue_comparison(0, workload.output(1));
+    bench.verifier.enqueue_comparison(0, bench.workload.output(0));
+    bench.verifier.enqueue_comparison(0, bench.workload.output(1));
     EXPECT_EQ(bench.comparisons.in_order.collect().mismatches, elements);
     EXPECT_TRUE(bench.comparisons.in_order.collect().equal()) << "each is told once";
   });

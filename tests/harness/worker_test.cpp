@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <new>
 #include <thread>
 
@@ -24,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Json = Worker::Json;
-using Names = std::vector<std::string>;
+using Crashes = std::vector<std::pair<std::string, std::string>>;
 
 /// As a kernel does that looks for the descriptor on which results are sent.
 void write_to_sockets(const std::string& text) {
@@ -70,8 +69,8 @@ Json serve(const Json& request, const Watchdog& watchdog) {
 constexpr auto limit = 300ms;
 
 /// (kernel, reason) of each kernel that crashed.
-std::vector<std::pair<std::string, std::string>> falls(const Worker::Answer& answer) {
-  std::vector<std::pair<std::string, std::string>> all;
+Crashes falls(const Worker::Answer& answer) {
+  Crashes all;
   for (const auto& crash : answer.crashed) all.emplace_back(crash.kernel, crash.reason);
   return all;
 }
@@ -107,7 +106,7 @@ TEST_P(OneCrashes, AndCostsNobodyElseAnything) {
   Worker worker(serve, limit);
   const auto answer = worker.ask({{"name", "64x64"}}, {"first", kernel, "last"});
   EXPECT_EQ(answer.json.at("did"), Json({"first", "last"}));
-  EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{{kernel, reason}}));
+  EXPECT_EQ(falls(answer), (Crashes{{kernel, reason}}));
   EXPECT_EQ(name(answer.crashed.at(0).outcome), name(outcome));
   EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"first"}).json.at("did"), Json({"first"}));
 }
@@ -131,13 +130,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Worker, ManyCrashOneAfterTheOther) {
   Worker worker(serve, limit);
-  const auto answer = worker.ask({{"name", "64x64"}}, {"exits", "a", "crashes", "throws", "b"});
+  const auto answer = worker.ask({{"name", "64x64"}}, {"exits", "a", "falls", "throws", "b"});
   EXPECT_EQ(answer.json.at("did"), Json({"a", "b"}));
-  ASSERT_EQ(answer.crashed.size(), 3u);
-  EXPECT_EQ(answer.crashed[0].kernel, "exits");
-  EXPECT_EQ(answer.crashed[1].kernel, "crashes");
-  EXPECT_EQ(answer.crashed[2].kernel, "throws");
-  EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"exits", "a"}).json.at("did"), Json({"a"}))
+  EXPECT_EQ(falls(answer), (Crashes{{"exits", "ended the process: exit status 3"},
+                                    {"falls", "an illegal memory access"},
+                                    {"throws", "something went wrong"}}));
+  EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"exits", "a"}).crashed.size(), 1u)
       << "one that crashed is tried on the next problem";
 }
 
@@ -155,8 +153,7 @@ TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
   for (const auto& name : folder.names()) asked += name.find("sleeps") != std::string::npos;
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(answer.json.at("did"), Json({"a"}));
-  EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
-                               {"sleeps", "not run: on 64x64 it did not end within 0.3 s"}}));
+  EXPECT_EQ(falls(answer), (Crashes{{"sleeps", "not run: on 64x64 it did not end within 0.3 s"}}));
 }
 
 TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
@@ -177,12 +174,12 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
 
 /// No kernel is to blame: all are not_measured, but for those that crashed in their own turns.
 TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
-  const std::map<std::string, std::pair<std::function<void()>, std::string>> faults = {
-      {"ends", {[] { std::exit(4); }, "ended the process: exit status 4"}},
-      {"throws", {[] { throw std::runtime_error("no such model"); }, "no such model"}},
-      {"lacks memory", {[] { throw NotMeasured("device memory: none"); }, "device memory: none"}}};
-  for (const auto& [what, fault] : faults) {
-    const auto& [happen, reason] = fault;
+  const std::vector<std::pair<std::string, std::function<void()>>> faults = {
+      {"ended the process: exit status 4", [] { std::exit(4); }},
+      {"no such model", [] { throw std::runtime_error("no such model"); }},
+      {"device memory: none", [] { throw NotMeasured("device memory: none"); }}};
+  for (const auto& [reason, happen] : faults) {
+    SCOPED_TRACE(reason);
     Worker worker(
         [&](const Json& request, const Watchdog& watchdog) -> Json {
           serve(request, watchdog);
@@ -190,17 +187,14 @@ TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
           return {};
         },
         limit);
-    const auto answer = worker.ask({}, {"a", "crashes", "b"});
-    EXPECT_TRUE(answer.json.is_null()) << what;
+    const auto answer = worker.ask({}, {"a", "falls", "b"});
+    EXPECT_TRUE(answer.json.is_null());
     EXPECT_EQ(answer.why_none, reason);
-    EXPECT_EQ(falls(answer), (std::vector<std::pair<std::string, std::string>>{
-                                 {"crashes", "ended the process: signal 11 (Segmentation fault)"},
-                                 {"a", reason},
-                                 {"b", reason}}))
-        << what;
-    EXPECT_EQ(name(answer.crashed.at(0).outcome), "launch_failed") << what;
-    EXPECT_EQ(name(answer.crashed.at(1).outcome), "not_measured") << what;
-    EXPECT_EQ(name(answer.crashed.at(2).outcome), "not_measured") << what;
+    EXPECT_EQ(falls(answer),
+              (Crashes{{"falls", "an illegal memory access"}, {"a", reason}, {"b", reason}}));
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(name(answer.crashed[i].outcome), i == 0 ? "launch_failed" : "not_measured");
+    }
   }
 }
 
@@ -227,25 +221,25 @@ TEST(Worker, EndsTogetherWithWhatItStarted) {
   EXPECT_FALSE(runs(child));
 }
 
+/// With a limit in a process of its own, without one in this.
 TEST(Worker, AUsageErrorIsOne) {
-  Worker worker(serve, limit);
-  EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
+  for (const std::optional<std::chrono::milliseconds> allowed :
+       {std::optional<std::chrono::milliseconds>(limit), {}}) {
+    Worker worker(serve, allowed);
+    EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
+  }
 }
 
 TEST(Worker, WithoutALimitServesInThisProcess) {
   Worker worker(serve, std::nullopt);
   EXPECT_EQ(worker.ask({}, {"a"}).json.at("process"), getpid());
-  const std::string unusable =
-      "; the GPU is unusable in this process from now on; leave the kernel out with --kernel";
-  EXPECT_EQ(message_of<KernelCrashed>([&] { worker.ask({}, {"falls"}); }),
-            "falls: an illegal memory access" + unusable);
-  EXPECT_EQ(message_of<KernelCrashed>([&] { worker.ask({}, {"throws"}); }),
-            "throws: something went wrong" + unusable);
-  EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
-}
-
-TEST(Worker, WithoutALimitAFaultOfTheHarnessIsNoKernels) {
-  Worker worker(serve, std::nullopt);
+  for (const auto& [kernel, reason] :
+       Crashes{{"falls", "an illegal memory access"}, {"throws", "something went wrong"}}) {
+    EXPECT_EQ(message_of<KernelCrashed>([&] { worker.ask({}, {kernel}); }),
+              kernel + ": " + reason +
+                  "; the GPU is unusable in this process from now on; leave the kernel out with "
+                  "--kernel");
+  }
   EXPECT_EQ(message_of<NotMeasured>([&] { worker.ask({}, {"meets_a_fault"}); }),
             "CUPTI dropped 3 records");
   Worker broken([](const Json&, const Watchdog&) -> Json { throw std::runtime_error("no model"); },

@@ -36,13 +36,22 @@ class FileSizeLimit {
   void (*signal_)(int) = nullptr;
 };
 
-TEST(WriteWhole, WritesEveryByteAndLeavesNothingElse) {
+TEST(WriteWhole, WritesEveryByteInPlaceOfWhatWasThereAndNothingElse) {
   const OwnFolder folder;
   std::string text(300000, 'x');
   text[5] = '\0';
-  write_whole(folder.path() / "a.json", text);
-  EXPECT_EQ(content_of(folder.path() / "a.json"), text);
-  EXPECT_EQ(folder.names(), Names{"a.json"});
+  for (const std::string& content : {text, std::string("new")}) {
+    for (const std::string name : {"a.json", "b/c/a.json"}) {
+      write_whole(folder.path() / name, content);
+      EXPECT_EQ(content_of(folder.path() / name), content);
+    }
+  }
+  EXPECT_EQ(folder.names(), (Names{"a.json", "b"}));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  write_whole("here.json", text);
+  std::filesystem::current_path(before);
+  EXPECT_EQ(content_of(folder.path() / "here.json"), text);
 }
 
 /// A signal waits until the file is whole.
@@ -66,32 +75,9 @@ TEST(WriteWholeDeathTest, EndsBeforeASignalEndsTheProcess) {
   EXPECT_EQ(std::filesystem::file_size(folder.path() / "a.json"), text.size());
 }
 
-TEST(WriteWhole, ReplacesWhatWasThere) {
-  const OwnFolder folder;
-  folder.write("a.json", "a longer text that was there before");
-  write_whole(folder.path() / "a.json", "new");
-  EXPECT_EQ(content_of(folder.path() / "a.json"), "new");
-}
-
-TEST(WriteWhole, CreatesTheFolder) {
-  const OwnFolder folder;
-  write_whole(folder.path() / "b/c/a.json", "text");
-  EXPECT_EQ(content_of(folder.path() / "b/c/a.json"), "text");
-}
-
-TEST(WriteWhole, ANameWithoutAFolderGoesToTheCurrentOne) {
-  const OwnFolder folder;
-  const auto before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path());
-  write_whole("a.json", "text");
-  std::filesystem::current_path(before);
-  EXPECT_EQ(content_of(folder.path() / "a.json"), "text");
-}
-
 TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
   const OwnFolder folder;
-  folder.write("a.json", "old");
-  const std::string path = (folder.path() / "a.json").string();
+  const std::string path = folder.write("a.json", "old").string();
   std::string message;
   {
     const FileSizeLimit limit(4096);
@@ -105,27 +91,18 @@ TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
   EXPECT_EQ(content_of(path), "old");
 }
 
-TEST(WriteWhole, AFolderInTheFilesPlaceIsRefused) {
+TEST(WriteWhole, RefusesAFileThatCannotBeLikeRequireWritable) {
   const OwnFolder folder;
-  const std::string path = (folder.path() / "taken").string();
-  std::filesystem::create_directory(path);
-  EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, "text"); }),
-            path + ": cannot be written (Is a directory); choose another --output");
-  EXPECT_EQ(folder.names(), Names{"taken"});
-}
-
-TEST(WriteWhole, AFileInTheFoldersPlaceIsRefused) {
-  const OwnFolder folder;
-  const std::string path = folder.write("file", "").string() + "/a.json";
-  EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, "text"); }),
-            path + ": cannot be written (Not a directory); choose another --output");
-}
-
-TEST(WriteWhole, AFolderThatTakesNoFilesIsRefused) {
-  EXPECT_EQ(message_of<UsageError>([] { write_whole("/proc/reprolab.json", "text"); }),
-            "/proc/reprolab.json: cannot be written (the folder is not writable or is full); "
-            "choose another "
-            "--output");
+  std::filesystem::create_directory(folder.path() / "taken");
+  for (const auto& [path, why] : std::vector<std::pair<std::string, std::string>>{
+           {(folder.path() / "taken").string(), "Is a directory"},
+           {folder.write("file", "").string() + "/a.json", "Not a directory"},
+           {"/proc/reprolab.json", "the folder is not writable or is full"}}) {
+    const std::string line = path + ": cannot be written (" + why + "); choose another --output";
+    EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, "text"); }), line);
+    EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }), line);
+  }
+  EXPECT_EQ(folder.names(), (Names{"file", "taken"}));
 }
 
 TEST(RequireWritable, LeavesTheFolderAsItWas) {
@@ -136,24 +113,6 @@ TEST(RequireWritable, LeavesTheFolderAsItWas) {
   require_writable(folder.path() / "a.json");
   EXPECT_EQ(folder.names(), Names{"a.json"});
   EXPECT_EQ(content_of(folder.path() / "a.json"), "old");
-}
-
-TEST(RequireWritable, RefusesWithTheTextOfWriteWhole) {
-  const OwnFolder folder;
-  const std::string below_a_file = folder.write("file", "").string() + "/a.json";
-  for (const std::string& path : {below_a_file, std::string("/proc/reprolab.json")}) {
-    EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }),
-              message_of<UsageError>([&] { write_whole(path, "text"); }));
-  }
-}
-
-TEST(RequireWritable, RefusesAFolderInTheFilesPlace) {
-  const OwnFolder folder;
-  const std::string path = (folder.path() / "taken").string();
-  std::filesystem::create_directory(path);
-  EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }),
-            path + ": cannot be written (Is a directory); choose another --output");
-  EXPECT_EQ(folder.names(), Names{"taken"});
 }
 
 }  // namespace

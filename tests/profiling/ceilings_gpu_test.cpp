@@ -1,13 +1,13 @@
 // What ceilings move on a GPU: all the bytes, and no others.
 #include <algorithm>
 
+#include "tests/on_gpu.hpp"
 #include "tests/profiling/moved_bytes.hpp"
-#include "tests/profiling/on_gpu.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
-class OnGpuCeilings : public OnGpu {};
+class OnGpuCeilings : public OnGpuTest {};
 
 TEST_F(OnGpuCeilings, WriteOnlyWritesEveryByteAndNoOther) {
   for (const std::uint64_t size : sizes) {

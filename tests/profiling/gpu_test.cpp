@@ -19,12 +19,12 @@
 #include "profiling/nvtx.hpp"
 #include "profiling/sm_clock_probe.hpp"
 #include "tests/message_of.hpp"
-#include "tests/profiling/on_gpu.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
-TEST_F(OnGpu, IsDescribed) {
+TEST_F(OnGpuProfiling, IsDescribed) {
   EXPECT_FALSE(gpu->name.empty());
   EXPECT_GT(gpu->multiprocessors, 0);
   EXPECT_GT(gpu->l2_bytes, 0u);
@@ -35,7 +35,7 @@ TEST_F(OnGpu, IsDescribed) {
               gpu->pci_bus_id.c_str(), *gpu->theoretical_bandwidth_gb_s);
 }
 
-TEST_F(OnGpu, NvmlKnowsTheSameGpu) {
+TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   std::string why_not;
   const auto device = find_nvml_device(gpu->pci_bus_id, gpu->uuid, &why_not);
   if (!device) GTEST_SKIP() << "NOT TESTED, " << why_not;
@@ -47,7 +47,7 @@ TEST_F(OnGpu, NvmlKnowsTheSameGpu) {
   EXPECT_LT(observer.summary().sm_mhz->median, 4000);
 }
 
-TEST_F(OnGpu, OutOfMemorySaysHowMuchWasAsked) {
+TEST_F(OnGpuProfiling, OutOfMemorySaysHowMuchWasAsked) {
   try {
     const DeviceBuffer too_large(std::uint64_t{1} << 46);
     FAIL() << "64 TiB were allocated";
@@ -58,7 +58,7 @@ TEST_F(OnGpu, OutOfMemorySaysHowMuchWasAsked) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(OnGpu, SmClockProbeIsPlausibleAndRepeatable) {
+TEST_F(OnGpuProfiling, SmClockProbeIsPlausibleAndRepeatable) {
   SmClockProbe probe;
   const Stream stream;
   for (int i = 0; i < 8; ++i) {
@@ -70,7 +70,7 @@ TEST_F(OnGpu, SmClockProbeIsPlausibleAndRepeatable) {
   }
 }
 
-TEST_F(OnGpu, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
+TEST_F(OnGpuProfiling, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
   const Stream stream;
   const DeviceBuffer buffer(1 << 20);
   EventTimer timer;
@@ -91,7 +91,7 @@ TEST_F(OnGpu, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
 }
 
 /// One byte that the batch sets, read while the stream is held and after the stop event.
-TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAfterTheBatch) {
+TEST_F(OnGpuProfiling, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAfterTheBatch) {
   const Stream stream, beside(cudaStreamNonBlocking);
   const DeviceBuffer buffer(1);
   check(cudaMemset(buffer.data(), 0, 1), "clearing");
@@ -112,7 +112,7 @@ TEST_F(OnGpu, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAfterTheBatc
   EXPECT_EQ(*after.data(), 7);
 }
 
-TEST_F(OnGpu, EventTimerSaysHowLongOtherStreamsWentOn) {
+TEST_F(OnGpuProfiling, EventTimerSaysHowLongOtherStreamsWentOn) {
   const Stream stream, other(cudaStreamNonBlocking);
   const DeviceBuffer buffer(std::uint64_t{4} << 30);
   EventTimer timer;
@@ -133,7 +133,7 @@ TEST_F(OnGpu, EventTimerSaysHowLongOtherStreamsWentOn) {
 }
 
 /// All instruments on one work with two parts.
-TEST_F(OnGpu, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
+TEST_F(OnGpuProfiling, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
   const DeviceBuffer buffer(1 << 22);
   const Stream stream;
   int runs = 0;
@@ -175,7 +175,7 @@ TEST_F(OnGpu, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
   EXPECT_EQ(runs, 3);
 }
 
-TEST_F(OnGpu, ActivitySaysHowManyBlocksFitOnAMultiprocessor) {
+TEST_F(OnGpuProfiling, ActivitySaysHowManyBlocksFitOnAMultiprocessor) {
   const auto recorder = make_instrument(InstrumentKind::activity);
   const Stream stream;
   const DeviceBuffer buffer(1 << 20);
@@ -195,7 +195,7 @@ TEST_F(OnGpu, ActivitySaysHowManyBlocksFitOnAMultiprocessor) {
       << "a kernel with few registers and no shared memory fills the multiprocessor";
 }
 
-TEST_F(OnGpu, ACallThatLeavesNoTraceHasNoReadingUnderActivity) {
+TEST_F(OnGpuProfiling, ACallThatLeavesNoTraceHasNoReadingUnderActivity) {
   const auto recorder = make_instrument(InstrumentKind::activity);
   const Stream stream;
   const DeviceBuffer buffer(4096);
@@ -216,14 +216,14 @@ TEST_F(OnGpu, ACallThatLeavesNoTraceHasNoReadingUnderActivity) {
 }
 
 /// Nothing of it is left for the next launch to report.
-TEST_F(OnGpu, MemoryThatCannotBeHadIsAFaultOfTheHarness) {
+TEST_F(OnGpuProfiling, MemoryThatCannotBeHadIsAFaultOfTheHarness) {
   EXPECT_THROW(DeviceBuffer(std::uint64_t{1} << 50), NotMeasured);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 /// A kernel, a copy and a fill per call; in between, a copy that no call launched, and one that
 /// belongs to the harness.
-TEST_F(OnGpu, CopiesAndFillsAreActivityAndForeignWorkIsCounted) {
+TEST_F(OnGpuProfiling, CopiesAndFillsAreActivityAndForeignWorkIsCounted) {
   const auto recorder = make_instrument(InstrumentKind::activity);
   const Stream stream;
   const DeviceBuffer from(1 << 22), to(1 << 22);
@@ -260,7 +260,7 @@ TEST_F(OnGpu, CopiesAndFillsAreActivityAndForeignWorkIsCounted) {
   EXPECT_EQ(measure(true).foreign, 1);
 }
 
-TEST_F(OnGpu, ActivityTagsAndCounts) {
+TEST_F(OnGpuProfiling, ActivityTagsAndCounts) {
   ActivityRecorder recorder;
   recorder.start();
   const Stream stream;
@@ -305,7 +305,7 @@ TEST_F(OnGpu, ActivityTagsAndCounts) {
   EXPECT_TRUE(recorder.flush().empty());
 }
 
-TEST_F(OnGpu, ManyRecordsInOnePass) {
+TEST_F(OnGpuProfiling, ManyRecordsInOnePass) {
   constexpr std::size_t count = 200'000;
   ActivityRecorder recorder;
   recorder.start();
@@ -322,7 +322,7 @@ TEST_F(OnGpu, ManyRecordsInOnePass) {
 }
 
 // Two clocks on one chain: the events' span must equal the records' span, gaps included.
-TEST_F(OnGpu, EventTimerAndActivityAgreeWithinOnePercent) {
+TEST_F(OnGpuProfiling, EventTimerAndActivityAgreeWithinOnePercent) {
   ActivityRecorder recorder;
   recorder.start();
   const Stream stream;

@@ -1,14 +1,12 @@
-// --clocks as users of bench and replay meet it. Where there is a GPU, its own clocks are left
-// alone: a fake NVML takes the locks and records them.
+// --clocks as users of bench and replay meet it. The GPU's own clocks are left alone: a fake NVML
+// takes the locks and records them.
 #include <csignal>
 #include <thread>
 
-#include "harness/result_file.hpp"
-#include "profiling/machine.hpp"
+#include "tests/on_gpu.hpp"
 #include "tests/profiling/lock_log.hpp"
 #include "tests/programs/program.hpp"
 #include "tests/started_program.hpp"
-#include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
@@ -17,51 +15,8 @@ using profiling::ScopedVariable;
 
 const std::string bench_one = "--kernel shared_lut --shape 64x1024 --samples 2 --batch-us 20 ";
 
-class Clocks : public Programs {};
-
-TEST_F(Clocks, ThatAreNoneAreRefused) {
-  for (const char* clocks : {"fast", "-1", "0", "''", "1410.5"}) {
-    const std::string arguments = fmt::format("--clocks {}", clocks);
-    const std::string line = "--clocks: give observe, max, or the SM clock in MHz, such as 1410";
-    expect_refusal(BENCH, arguments, "bench: " + line + "; see bench --help");
-    expect_refusal(REPLAY, arguments, "replay: " + line + "; see replay --help");
-  }
-}
-
-TEST_F(Clocks, OfADryRunAreSaidAndNotLocked) {
-  const std::string back =
-      "; afterwards it is reset to the driver's default, as an earlier lock cannot be restored";
-  for (const auto& [clocks, note] : std::vector<std::pair<std::string, std::string>>{
-           {"", "clocks are observed, not locked"},
-           {"--clocks observe", "clocks are observed, not locked"},
-           {"--clocks 1410", "the SM clock would be locked at 1410 MHz" + back},
-           {"--clocks max", "the SM clock would be locked at its highest" + back}}) {
-    for (const auto& [program, arguments] : std::vector<std::pair<std::string, std::string>>{
-             {BENCH, "--shape 64x64"}, {REPLAY, "--models llama-3.1-8b"}}) {
-      const Finished found = run_without_gpu(program, arguments + " --dry-run " + clocks);
-      EXPECT_EQ(found.status, 0) << found.err;
-      EXPECT_TRUE(contains(found.out, "\n" + note)) << found.out;
-    }
-  }
-}
-
-TEST_F(Clocks, NeedAGpu) {
-  for (const std::string program : {BENCH, REPLAY}) {
-    const Finished found = run_without_gpu(program, "--clocks 1410 --output results.json");
-    EXPECT_EQ(found.status, 2);
-    EXPECT_EQ(found.out, "");
-    EXPECT_TRUE(contains(found.err, "no device: ")) << found.err;
-    expect_no_files();
-  }
-}
-
-class OnGpuClocks : public Programs {
+class OnGpuClocks : public NeedsGpu<Programs> {
  protected:
-  void SetUp() override {
-    std::string why_not;
-    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
-  }
-
   nlohmann::json seen() const {
     return read_json(folder_.path() / "results.json")["provenance"]["clocks"];
   }

@@ -6,9 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "profiling/machine.hpp"
+#include "tests/on_gpu.hpp"
 #include "tests/programs/program.hpp"
-#include "tests/text.hpp"
 
 namespace reprolab {
 
@@ -23,13 +22,8 @@ inline std::string literally(std::string text) {
   return std::regex_replace(text, std::regex(R"([.()\[\]])"), R"(\$&)");
 }
 
-class MeasuredRows : public Programs {
+class MeasuredRows : public NeedsGpu<Programs> {
  protected:
-  void SetUp() override {
-    std::string why_not;
-    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
-  }
-
   /// The rows of the result file, by problem and kernel.
   std::map<std::pair<std::string, std::string>, json> rows() const {
     std::map<std::pair<std::string, std::string>, json> found;

@@ -15,6 +15,7 @@
 
 #include "harness/result_file.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab {
 
@@ -46,6 +47,25 @@ class Programs : public testing::Test {
     expect_no_files();
   }
 
+  /// Fails the test unless the program refuses with one line of this form.
+  void expect_refusal_like(const std::string& program, const std::string& arguments,
+                           const std::string& pattern) const {
+    const Finished found = run_without_gpu(program, arguments);
+    EXPECT_EQ(found.status, 2) << arguments;
+    EXPECT_EQ(found.out, "") << arguments;
+    EXPECT_TRUE(matches(found.err, pattern + "\n")) << arguments;
+    expect_no_files();
+  }
+
+  /// What the program prints, without a GPU and without an error.
+  std::string output_of(const std::string& program, const std::string& arguments) const {
+    const Finished found = run_without_gpu(program, arguments);
+    EXPECT_EQ(found.status, 0) << arguments;
+    EXPECT_EQ(found.err, "") << arguments;
+    expect_no_files();
+    return found.out;
+  }
+
   void expect_no_files() const { EXPECT_TRUE(folder_.names().empty()) << folder_.names().front(); }
 
   OwnFolder folder_;
@@ -56,8 +76,8 @@ class Programs : public testing::Test {
     const OwnFolder streams;
     const auto out = streams.path() / "out", err = streams.path() / "err";
     const int code =
-        std::system(fmt::format("cd '{}' && {}'{}' {} >'{}' 2>'{}'", folder_.path().string(),
-                                environment, program, arguments, out.string(), err.string())
+        std::system(fmt::format("cd '{}' && {} >'{}' 2>'{}' '{}' {}", folder_.path().string(),
+                                environment, out.string(), err.string(), program, arguments)
                         .c_str());
     return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content_of(out), content_of(err)};
   }

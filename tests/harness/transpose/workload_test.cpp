@@ -8,7 +8,7 @@
 
 #include "harness/transpose/device_matrix.hpp"
 #include "harness/verifier.hpp"
-#include "profiling/machine.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab::transpose {
 namespace {
@@ -51,22 +51,7 @@ TEST(Plan, ChecksOnTheDeviceWhatIsTooLargeForAHost) {
   EXPECT_EQ(more.facts.bytes_read, 4ull * 32768 * 65537);
 }
 
-class OnGpuTranspose : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    if (!profiling::find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
-  }
-
-  /// What verification needs, tested once.
-  struct Bench {
-    Bench() { reference::self_test_comparison(); }
-    profiling::Stream stream;
-    Comparisons comparisons{stream.get()};
-    std::unique_ptr<profiling::Instrument> instrument =
-        profiling::make_instrument(profiling::InstrumentKind::events);
-  };
-};
+class OnGpuTranspose : public OnGpuTest {};
 
 using Bits = std::vector<std::uint32_t>;
 
@@ -121,25 +106,6 @@ TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesI
   }
 }
 
-TEST_F(OnGpuTranspose, EveryKernelEndsAsItPromises) {
-  const Bench bench;
-  for (const MatrixSpec& spec : specs) {
-    const TransposeWorkload workload(spec, 5, 2);
-    Verifier verifier(workload, bench.comparisons, bench.stream.get());
-    for (const auto& kernel : registered_variants<Problem>()) {
-      const Verification found = verifier.verify(kernel, *bench.instrument);
-      SCOPED_TRACE(kernel.name + " on " + spec.name() + ": " + found.reason);
-      if (!workload.supports(kernel.name).ok) {
-        EXPECT_EQ(name(found.outcome), "unsupported");
-      } else if (!kernel.promise.deviates()) {
-        EXPECT_EQ(name(found.outcome), "bit_exact");
-      } else {
-        EXPECT_TRUE(may_be_timed(found.outcome)) << name(found.outcome);
-      }
-    }
-  }
-}
-
 /// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the expected output.
 TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   const MatrixSpec spec{.rows = 46352, .columns = 46352};
@@ -147,16 +113,19 @@ TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   std::size_t free_bytes = 0, total_bytes = 0;
   profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
   if (free_bytes < std::size_t{27} << 30) GTEST_SKIP() << "NOT TESTED, needs 27 GiB of the device";
-  const Bench bench;
+  reference::self_test_comparison();
+  const profiling::Stream stream;
+  const Comparisons comparisons(stream.get());
+  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::events);
   const TransposeWorkload workload(spec, 5, 1);
   EXPECT_TRUE(workload.expected().empty());
-  Verifier verifier(workload, bench.comparisons, bench.stream.get());
+  Verifier verifier(workload, comparisons, stream.get());
   VariantInfo tiled;
   tiled.name = "tiled";
-  EXPECT_EQ(name(verifier.verify(tiled, *bench.instrument).outcome), "bit_exact");
+  EXPECT_EQ(name(verifier.verify(tiled, *instrument).outcome), "bit_exact");
   for (const auto& kernel : registered_variants<Problem>()) {
     if (!kernel.promise.deviates() || !workload.supports(kernel.name).ok) continue;
-    const Verification found = verifier.verify(kernel, *bench.instrument);
+    const Verification found = verifier.verify(kernel, *instrument);
     EXPECT_EQ(name(found.outcome), "unsupported") << kernel.name;
     EXPECT_EQ(found.reason,
               "its declared output is computed on the host, for which this problem is too large");
@@ -164,8 +133,8 @@ TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   // Only the last element is wrong, beyond 2^31.
   constexpr std::int64_t last = std::int64_t{46352} * 46352 - 1;
   auto* const output = static_cast<std::uint32_t*>(workload.output(0));
-  ASSERT_EQ(workload.launch("tiled", 0, bench.stream.get()), cudaSuccess);
-  profiling::check(cudaMemsetAsync(output + last, 0x11, 4, bench.stream.get()), "spoiling");
+  ASSERT_EQ(workload.launch("tiled", 0, stream.get()), cudaSuccess);
+  profiling::check(cudaMemsetAsync(output + last, 0x11, 4, stream.get()), "spoiling");
   const Verification spoilt = verifier.judge(tiled, 0, output);
   EXPECT_EQ(name(spoilt.outcome), "mismatch");
   EXPECT_EQ(spoilt.found.mismatches, 1);

@@ -82,13 +82,5 @@ TEST(Cycle, GroupsComeInRandomOrder) {
   EXPECT_LT(to_the_neighbour, 8);
 }
 
-TEST(Cycle, NodeAfterFollowsTheLinks) {
-  const Next next{2, 0, 1};
-  EXPECT_EQ(node_after(next, 0, 0), 0u);
-  EXPECT_EQ(node_after(next, 0, 1), 2u);
-  EXPECT_EQ(node_after(next, 0, 2), 1u);
-  EXPECT_EQ(node_after(next, 2, 301), 1u);
-}
-
 }  // namespace
 }  // namespace reprolab::latency

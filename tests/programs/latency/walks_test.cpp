@@ -5,6 +5,7 @@
 
 #include "profiling/instrument.hpp"
 #include "tests/message_of.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab::latency {
 namespace {
@@ -12,22 +13,13 @@ namespace {
 using profiling::latency::Chain;
 using profiling::latency::Link;
 
-class OnGpuLatency : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    gpu = profiling::find_gpu(&why_not);
-    if (!gpu) GTEST_SKIP() << "NOT TESTED, " << why_not;
-  }
+class OnGpuLatency : public OnGpuTest {};
 
-  static VariantInfo variant(const Space& space) {
-    VariantInfo found;
-    found.name = space.name;
-    return found;
-  }
-
-  std::optional<profiling::Gpu> gpu;
-};
+VariantInfo variant(const Space& space) {
+  VariantInfo found;
+  found.name = space.name;
+  return found;
+}
 
 TEST_F(OnGpuLatency, EveryRowIsVerifiedAndSampled) {
   const auto all = spaces(gpu->l2_bytes);
@@ -46,15 +38,6 @@ TEST_F(OnGpuLatency, EveryRowIsVerifiedAndSampled) {
     EXPECT_EQ(latency->samples.size(), 3u);
     for (const double cycles : latency->samples) EXPECT_GT(cycles, 0) << row.record.key;
   }
-}
-
-TEST_F(OnGpuLatency, WithoutAnInstrumentThereIsAVerdictAndNoNumber) {
-  const auto all = spaces(gpu->l2_bytes);
-  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
-  AllWalks walks(*gpu, 1, "test");
-  const Row row = walks.verify(all.at(1), variant(all.at(1)), *instrument);
-  EXPECT_EQ(row.record.outcome, Outcome::bit_exact) << row.record.reason;
-  EXPECT_TRUE(row.record.metrics.empty());
 }
 
 /// Where the walk of a chain of adjacent nodes ends.

@@ -132,12 +132,6 @@ TEST_F(OnGpuReplay, APassFasterThanTheMemoryIsAFailedRow) {
   }
 }
 
-TEST_F(OnGpuReplay, WithoutAnInstrumentAPassHasNoReadings) {
-  Bench bench;
-  EXPECT_TRUE(
-      bench.replay.pass(kernel("shared_lut"), 2, *bench.instrument).sample.readings.empty());
-}
-
 /// If fewer layers are resident than the model has, they are reused cyclically.
 TEST_F(OnGpuReplay, OneResidentLayerServesAWholePass) {
   Bench bench(InstrumentKind::activity, {}, tiny, 1);

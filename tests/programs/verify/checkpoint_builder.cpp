@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <stdexcept>
 
@@ -114,29 +111,7 @@ void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name)
   std::erase_if(tensors, [&](const auto& tensor) { return tensor.name == name; });
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "reprolab_XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::filesystem::path TemporaryFolder::write(const std::string& name,
-                                             const std::string& bytes) const {
-  std::ofstream(path_ / name, std::ios::binary) << bytes;
-  return path_ / name;
-}
-
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<std::filesystem::path> write_shards(const TemporaryFolder& folder,
+std::vector<std::filesystem::path> write_shards(const OwnFolder& folder,
                                                 const std::vector<BuilderTensor>& tensors,
                                                 std::size_t shard_bytes) {
   std::vector<std::vector<BuilderTensor>> shards;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.hpp"
+
 namespace reprolab::reference {
 
 struct BuilderTensor {
@@ -39,30 +41,10 @@ BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::stri
 
 void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name);
 
-/// A folder that is removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
-  /// Writes a file and returns its path.
-  std::filesystem::path write(const std::string& name, const std::string& bytes) const;
-
- private:
-  std::filesystem::path path_;
-};
-
-/// The bytes of a file.
-std::string content(const std::filesystem::path& path);
-
 /// Writes `tensors` as Hugging Face's splitter does: in their order, a new file whenever the next
 /// tensor would make the last file's data longer than `shard_bytes`; and the index beside them.
 /// Returns the paths of the files; the index is `folder`/model.safetensors.index.json.
-std::vector<std::filesystem::path> write_shards(const TemporaryFolder& folder,
+std::vector<std::filesystem::path> write_shards(const OwnFolder& folder,
                                                 const std::vector<BuilderTensor>& tensors,
                                                 std::size_t shard_bytes);
 

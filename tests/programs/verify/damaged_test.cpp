@@ -23,7 +23,7 @@ using Tensors = std::vector<BuilderTensor>;
 const std::string state_name = "layer.weight.quant_state.bitsandbytes__nf4";
 
 const Json& table() {
-  static const Json read = Json::parse(content(DAMAGED_CHECKPOINTS));
+  static const Json read = Json::parse(content_of(DAMAGED_CHECKPOINTS));
   return read;
 }
 
@@ -99,7 +99,7 @@ std::string model_of(const Json& entry) {
   return bytes;
 }
 
-void write(const TemporaryFolder& folder, const Json& entry) {
+void write(const OwnFolder& folder, const Json& entry) {
   folder.write(entry.contains("index") ? "model-1.safetensors" : "model.safetensors",
                model_of(entry));
   const Json others = entry.value("beside", Json::object());
@@ -134,7 +134,7 @@ class DamagedCheckpoint : public testing::TestWithParam<Case> {};
 
 TEST_P(DamagedCheckpoint, GetsOneLineThatNamesTheFault) {
   const Json& entry = GetParam().entry;
-  const TemporaryFolder folder;
+  const OwnFolder folder;
   write(folder, entry);
   const std::string line = refusal(folder.path());
   if (entry.contains("index")) {
@@ -155,7 +155,7 @@ class Sweep : public testing::TestWithParam<Case> {};
 
 TEST_P(Sweep, TakesWhatTheTableSays) {
   const Json& sweep = GetParam().entry;
-  const TemporaryFolder folder;
+  const OwnFolder folder;
   Json accepted = Json::array();
   const Json& by = sweep.at("by") == "values" ? table().at("values") : sweep.at("by");
   for (const Json& old : sweep.at("replace")) {

@@ -27,7 +27,7 @@ TEST(MalformedFile, GetsOneLineThatNamesTheFault) {
       {safetensors_bytes(R"({"t":)" + std::string(1'000'000, '['), ""),
        "the header nests deeper than 4 levels"},
   };
-  const TemporaryFolder folder;
+  const OwnFolder folder;
   for (const auto& [bytes, fault] : files) {
     const auto path = folder.write("a.safetensors", bytes);
     EXPECT_EQ(
@@ -37,7 +37,7 @@ TEST(MalformedFile, GetsOneLineThatNamesTheFault) {
 }
 
 TEST(SpecialOffset, InfinityAsPythonWritesItIsAccepted) {
-  const TemporaryFolder folder;
+  const OwnFolder folder;
   for (const std::string word : {"Infinity", "-Infinity"}) {
     auto tensors = valid_tensors({.nested = true});
     BuilderTensor& state = tensor_named(tensors, "layer.weight.quant_state.bitsandbytes__nf4");
@@ -57,7 +57,7 @@ TEST(AbsentFile, IsSaidToBeAbsent) {
 }
 
 TEST(AbsentFile, AnEmptyFolderIsNoCheckpoint) {
-  const TemporaryFolder folder;
+  const OwnFolder folder;
   EXPECT_EQ(
       message_of<InvalidFile>([&] { BnbCheckpoint({folder.path()}); }),
       folder.path().string() + ": holds no .safetensors file; give the folder of a checkpoint");

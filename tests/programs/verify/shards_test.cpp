@@ -9,7 +9,9 @@
 
 #include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
+#include "tests/message_of.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -42,12 +44,7 @@ int verified(const BnbCheckpoint& checkpoint) {
 }
 
 std::string refusal(const std::vector<fs::path>& given) {
-  try {
-    const BnbCheckpoint checkpoint(given);
-  } catch (const InvalidFile& error) {
-    return error.what();
-  }
-  return "accepted";
+  return message_of<InvalidFile>([&] { BnbCheckpoint{given}; });
 }
 
 class Shards : public testing::Test {
@@ -56,7 +53,7 @@ class Shards : public testing::Test {
   fs::path index() const { return file("model.safetensors.index.json"); }
   std::string at(const std::string& name) const { return file(name).string() + ": "; }
 
-  TemporaryFolder folder_;
+  OwnFolder folder_;
 };
 
 /// From one file per tensor to one file in all, so that every set of neighbours is torn apart once;
@@ -67,7 +64,7 @@ TEST_F(Shards, EverySplitIsVerifiedFromFolderIndexAndFiles) {
     if (reversed) std::reverse(tensors.begin(), tensors.end());
     std::size_t min_files = tensors.size();
     for (std::size_t shard_bytes = 1; min_files > 1; shard_bytes += 1 + shard_bytes / 16) {
-      const TemporaryFolder folder;
+      const OwnFolder folder;
       const auto files = write_shards(folder, tensors, shard_bytes);
       min_files = std::min(min_files, files.size());
       SCOPED_TRACE(fmt::format("{} files", files.size()));
@@ -81,26 +78,20 @@ TEST_F(Shards, EverySplitIsVerifiedFromFolderIndexAndFiles) {
   }
 }
 
-TEST_F(Shards, AFolderWithoutIndexIsAllOfItsSafetensorsFiles) {
-  write_shards(folder_, small_model(), 300);
+TEST_F(Shards, OtherFilesBesideAnIndexOrNoIndexMakeNoDifference) {
+  const auto files = write_shards(folder_, small_model(), 300);
+  folder_.write("consolidated.safetensors", safetensors_bytes(small_model()));
+  EXPECT_EQ(verified(BnbCheckpoint({folder_.path()})), 2);
+  fs::remove(file("consolidated.safetensors"));
+  fs::create_symlink(files[0], file("again.safetensors"));
+  const BnbCheckpoint twice({folder_.path(), files[1], index(), file("again.safetensors")});
+  EXPECT_EQ(twice.shards().files().size(), files.size()) << "a file given twice is one";
+  EXPECT_EQ(verified(twice), 2);
+  fs::remove(file("again.safetensors"));
   fs::remove(index());
   folder_.write("notes.txt", "not a tensor");
   folder_.write("._model.safetensors", "left by another system");
   EXPECT_EQ(verified(BnbCheckpoint({folder_.path()})), 2);
-}
-
-TEST_F(Shards, AnIndexLeavesOtherFilesOfItsFolderAlone) {
-  write_shards(folder_, small_model(), 300);
-  folder_.write("consolidated.safetensors", safetensors_bytes(small_model()));
-  EXPECT_EQ(verified(BnbCheckpoint({folder_.path()})), 2);
-}
-
-TEST_F(Shards, AFileGivenTwiceIsOneFile) {
-  const auto files = write_shards(folder_, small_model(), 300);
-  fs::create_symlink(files[0], file("again.safetensors"));
-  const BnbCheckpoint checkpoint({folder_.path(), files[1], index(), file("again.safetensors")});
-  EXPECT_EQ(checkpoint.shards().files().size(), files.size());
-  EXPECT_EQ(verified(checkpoint), 2);
 }
 
 TEST_F(Shards, MoreFilesThanAProcessMayOpenAreNoHindrance) {
@@ -164,11 +155,9 @@ TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
   Tensors tensors = small_model();
   remove_tensor(tensors, "layers.1.weight.nested_absmax");
   const auto files = write_shards(folder_, tensors, 500);
-  const std::string line = refusal({folder_.path()});
-  EXPECT_NE(line.find("tensor 'layers.1.weight' has a quant_state but lacks 'nested_absmax'; save "
-                      "the checkpoint again with bitsandbytes"),
-            std::string::npos)
-      << line;
+  EXPECT_TRUE(contains(refusal({folder_.path()}),
+                       "tensor 'layers.1.weight' has a quant_state but lacks 'nested_absmax'; save "
+                       "the checkpoint again with bitsandbytes"));
 }
 
 TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
@@ -176,12 +165,9 @@ TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
   const ShardSet shards({path});
   fs::remove(path);
   folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
-  try {
-    shards.read<std::uint8_t>(*shards.find("layer.weight"));
-    FAIL();
-  } catch (const InvalidFile& error) {
-    EXPECT_EQ(error.what(), at("a.safetensors") + "was changed while it was read; verify it again");
-  }
+  EXPECT_EQ(
+      message_of<InvalidFile>([&] { shards.read<std::uint8_t>(*shards.find("layer.weight")); }),
+      at("a.safetensors") + "was changed while it was read; verify it again");
 }
 
 TEST_F(Shards, TensorsOfOtherKindsAreCounted) {

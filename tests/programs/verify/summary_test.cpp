@@ -1,11 +1,18 @@
+// What verify says of all tensors, and while it works.
 #include "programs/verify/summary.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+
+#include "programs/verify/progress.hpp"
 
 namespace reprolab::verify {
 namespace {
+
+using namespace std::chrono_literals;
 
 Note compared(std::string_view subject, Outcome outcome = Outcome::bit_exact) {
   return {std::string(subject), outcome, ""};
@@ -13,46 +20,23 @@ Note compared(std::string_view subject, Outcome outcome = Outcome::bit_exact) {
 
 const Note nothing_stored{std::string(reference_subject), Outcome::not_verified, "nothing stored"};
 
-TEST(Coverage, SaysWithWhatEachTensorWasCompared) {
+TEST(Summary, SaysWithWhatEachTensorWasCompared) {
   Summary summary;
   summary.add_tensor(
       {compared("reference"), compared("quantizer"), compared("k1"), compared("k2")});
   summary.add_tensor({nothing_stored, compared("k1"), compared("k2", Outcome::unsupported)});
   summary.add_tensor({nothing_stored, compared("k1", Outcome::mismatch)});
+  summary.add_tensor({nothing_stored, compared("k1", Outcome::launch_failed)});
   EXPECT_EQ(summary.coverage({{"FP4", 2}, {"BF16", 5}}),
-            "checked: 3 of 10 tensors: 1 with stored outputs, 1 with what was quantized, 3 with "
+            "checked: 3 of 11 tensors: 1 with stored outputs, 1 with what was quantized, 3 with "
             "kernels\n"
-            "not checked: 2 tensors of FP4, 5 of BF16\n");
-  EXPECT_EQ(summary.status(), exit_wrong_output);
-}
-
-TEST(Coverage, WhatTheReferenceAloneDequantizedIsNotChecked) {
-  Summary summary;
-  summary.add_tensor({nothing_stored, compared("k", Outcome::unsupported)});
-  EXPECT_EQ(summary.coverage({}),
-            "checked: 0 of 1 tensor\n"
             "not checked: 1 tensor of NF4, dequantized by the reference with nothing to compare "
-            "with, which proves nothing\n");
-  EXPECT_EQ(summary.status(), exit_verified);
-}
-
-TEST(Coverage, AKernelThatFailsComparesNothing) {
-  Summary summary;
-  summary.add_tensor({nothing_stored, compared("k", Outcome::launch_failed)});
-  EXPECT_TRUE(summary.coverage({}).starts_with("checked: 0 of 1 tensor\n"));
-  EXPECT_EQ(summary.status(), exit_wrong_output);
-}
-
-TEST(Status, ATensorThatTheHarnessLostIsNoWrongOutput) {
-  Summary summary;
-  summary.add_tensor({compared("reference"), compared("k", Outcome::not_measured)});
-  EXPECT_EQ(summary.status(), exit_not_measured);
-  summary.add_tensor({compared("reference"), compared("k", Outcome::mismatch)});
-  EXPECT_EQ(summary.status(), exit_wrong_output);
+            "with, which proves nothing\n"
+            "not checked: 2 tensors of FP4, 5 of BF16\n");
 }
 
 /// In whatever order they come, in one tensor or in several, the worst decides.
-TEST(Status, NothingThatFollowsUndoesAFailure) {
+TEST(Summary, NothingThatFollowsUndoesAFailure) {
   std::vector<Outcome> outcomes = {Outcome::bit_exact, Outcome::mismatch, Outcome::not_measured};
   do {
     Summary several;
@@ -71,10 +55,34 @@ TEST(Status, NothingThatFollowsUndoesAFailure) {
   } while (std::ranges::next_permutation(outcomes).found);
 }
 
-TEST(Outcomes, ReasonsOfADriverStayOnTheirLine) {
+TEST(Summary, ReasonsOfADriverStayOnTheirLine) {
   Summary summary;
   summary.add_tensor({{"peer\n", Outcome::unsupported, "no\x1b[2J\nk  bit_exact 9"}});
   EXPECT_EQ(summary.outcomes(), "  peer\\x0a  unsupported 1 (no\\x1b[2J\\x0ak  bit_exact 9)\n");
+}
+
+TEST(LateNotice, PrintsItsLineDuringTheWorkUnlessThatEndsInTime) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const int stderr_before = ::dup(STDERR_FILENO);
+  ::dup2(ends[1], STDERR_FILENO);
+  std::array<char, 64> line{};
+  ssize_t bytes = 0;
+  { const LateNotice notice(1h, "not yet"); }
+  {
+    const LateNotice notice(1ms, "still at it");
+    bytes = ::read(ends[0], line.data(), line.size());  // waits for it
+  }
+  ::dup2(stderr_before, STDERR_FILENO);
+  for (const int descriptor : {stderr_before, ends[0], ends[1]}) ::close(descriptor);
+  EXPECT_EQ(std::string(line.data(), bytes), "still at it\n");
+}
+
+TEST(Progress, SaysEachTenthOnceWhereThereIsNoTerminal) {
+  testing::internal::CaptureStderr();
+  Progress progress(100, true);
+  for (int i = 0; i < 5; ++i) progress.advance(5);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verify: 10 % done\nverify: 20 % done\n");
 }
 
 }  // namespace

@@ -1,0 +1,348 @@
+// The result files that programs write on a GPU, and what they print with them.
+#include <cstdlib>
+
+#include "tests/on_gpu.hpp"
+#include "tests/profiling/testing.hpp"
+#include "tests/programs/program.hpp"
+
+namespace reprolab {
+namespace {
+
+using nlohmann::json;
+using profiling::ScopedVariable;
+
+class OnGpuResultFile : public NeedsGpu<Programs> {
+ protected:
+  json result() const { return read_json(folder_.path() / "results.json"); }
+
+  /// What a run without an error writes; what it prints is in `out_`.
+  json written_by(const std::string& program, const std::string& arguments) {
+    const Finished found = run(program, arguments + " --output results.json");
+    EXPECT_EQ(found.status, 0) << found.out << found.err;
+    out_ = found.out, err_ = found.err;
+    return found.status == 0 ? result() : json{{"records", json::array()}};
+  }
+
+  std::string out_, err_;
+};
+
+/// How many time samples a row holds.
+std::size_t times_of(const json& record) {
+  for (const json& metric : record["metrics"]) {
+    if (metric["name"] == "kernel_time") return metric["samples"].size();
+  }
+  return 0;
+}
+
+/// Kernels of other languages may be compiled for another GPU, or for other lengths.
+bool is_left_out(const json& record) {
+  return record["origin"]["kind"] == "compiler" && record["outcome"] == "unsupported";
+}
+
+const std::string briefly = " --samples 2 --batch-us 20";
+
+TEST_F(OnGpuResultFile, OfBenchHasEveryRow) {
+  const json file = written_by(BENCH, "--family nf4 --shape 64x1003" + briefly);
+  EXPECT_EQ(file["schema"], results_schema);
+  EXPECT_EQ(file["experiment"], "bench");
+  EXPECT_EQ(file["pass"], "alone");
+  EXPECT_EQ(file["provenance"]["instrument"], "events");
+  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size() + 5) << "and the ceilings";
+  for (const json& record : file["records"]) {
+    EXPECT_EQ(times_of(record), is_left_out(record) ? 0u : 2u) << record["key"];
+    EXPECT_EQ(record["problem"]["n"], 64192) << record["key"];
+    EXPECT_TRUE(is_left_out(record) || record["code"].is_object()) << record["key"];
+    EXPECT_EQ(record["problem"]["models"], json::array({"asked for"})) << record["key"];
+  }
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"results.json"});
+}
+
+TEST_F(OnGpuResultFile, OfAPassWithoutAnInstrumentHasNoSamples) {
+  const json file = written_by(BENCH, "--family nf4 --shape 64x1003 --instrument none");
+  EXPECT_TRUE(contains(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact\n"));
+  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size());
+  for (const json& record : file["records"]) EXPECT_EQ(times_of(record), 0u);
+}
+
+/// Counters of this machine's GPU, or the reason why this user has none.
+TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
+  const json file = written_by(BENCH,
+                               "--family nf4 --shape 64x1003 --instrument counters --samples 2 "
+                               "--metrics sm__warps_launched.sum,sm__none.sum");
+  EXPECT_EQ(file["provenance"]["instrument"], "counters");
+  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size()) << "no ceilings";
+  const bool counted = err_.empty();
+  for (const json& record : file["records"]) {
+    if (is_left_out(record)) continue;
+    const Record row = nlohmann::ordered_json(record).get<Record>();
+    EXPECT_TRUE(may_be_timed(row.outcome)) << record["key"];
+    EXPECT_EQ(row.metric(kernel_time), nullptr) << record["key"];
+    ASSERT_NE(row.metric("warp_instructions"), nullptr) << record["key"];
+    ASSERT_NE(row.metric("sm__warps_launched.sum"), nullptr) << record["key"];
+    EXPECT_NE(row.metric("sm__none.sum")->missing, "") << record["key"];
+    if (!counted) {
+      EXPECT_NE(row.metric("warp_instructions")->missing, "") << record["key"];
+      continue;
+    }
+    for (const char* name : {"warp_instructions", "sm__warps_launched.sum", "global_loads"}) {
+      ASSERT_EQ(row.metric(name)->samples.size(), 2u) << record["key"] << " " << name;
+      EXPECT_GT(row.metric(name)->samples[0], 0) << record["key"] << " " << name;
+    }
+  }
+  EXPECT_TRUE(has_match(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; [0-9]+ counters"));
+  if (!counted) {
+    EXPECT_EQ(lines_of(err_), 1);
+    EXPECT_TRUE(begins(err_, "bench: counters: "));
+    GTEST_SKIP() << "NOT TESTED, " << err_;
+  }
+  EXPECT_TRUE(
+      has_match(out_, "; sm__warps_launched\\.sum [0-9]+ warp; sm__none\\.sum is missing: "));
+}
+
+/// Whoever may not count still gets verified outputs, one line about it, and the same status.
+TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunGoesOn) {
+  const ScopedVariable nowhere("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
+  const json file = written_by(BENCH, "--shape 64x1003 --kernel shared_lut --instrument counters");
+  EXPECT_TRUE(begins(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; 0 counters, "));
+  EXPECT_TRUE(matches(err_,
+                      "bench: counters: CUPTI cannot be loaded \\(/nonexistent/[^\n]*\\. The run "
+                      "goes on without them\\.\n"));
+  for (const json& metric : file["records"][0]["metrics"]) {
+    EXPECT_TRUE(begins(metric["missing"].get<std::string>(), "counters: CUPTI cannot be loaded"));
+  }
+}
+
+/// Rows of 1004 elements begin at multiples of 16 bytes, rows of 1003 do not.
+TEST_F(OnGpuResultFile, OfATransposeHasEveryRowOfEveryMatrix) {
+  const json file =
+      written_by(BENCH, "--family transpose --matrix 64x1003 --matrix 64x1004" + briefly);
+  EXPECT_EQ(file["records"].size(), 2 * (kernel_names("transpose").size() + 5));
+  for (const json& record : file["records"]) {
+    EXPECT_EQ(record["problem"]["family"], "transpose");
+    EXPECT_EQ(record["problem"]["checked_on"], "host");
+    const bool timed = record["outcome"] != "unsupported";
+    EXPECT_EQ(times_of(record), timed ? 2u : 0u) << record["key"];
+    EXPECT_FALSE(!timed && record["reason"] == "") << record["key"];
+  }
+}
+
+/// Small versions of the post's experiment, and of the pass `divergence`.
+TEST_F(OnGpuResultFile, OfAProblemOnEachKindOfDataTimesThoseThatAreTimed) {
+  for (const auto& [arguments, family, untimed] :
+       {std::tuple{"--matrix 256x256 --data random,constant --halve-to-fit", "transpose",
+                   "constant"},
+        {"--shape 63x1003 --data normal,sorted,uniform,equal", "nf4", "none"}}) {
+    const json file = written_by(BENCH, arguments + briefly);
+    std::map<std::string, std::size_t> rows;
+    for (const json& record : file.at("records")) {
+      const std::string data = record["problem"].value("data", "normal");
+      ++rows[data];
+      EXPECT_EQ(times_of(record), data == untimed || is_left_out(record) ? 0u : 2u)
+          << record["key"];
+    }
+    EXPECT_EQ(rows.size(), family == std::string("nf4") ? 4u : 2u);
+    for (const auto& [data, count] : rows) {
+      EXPECT_EQ(count, kernel_names(family).size() + (data == untimed ? 0 : 5))
+          << data << ", with the ceilings";
+    }
+  }
+}
+
+TEST_F(OnGpuResultFile, OfAMatrixThatDoesNotFitIsOfAHalvedOne) {
+  const Finished found =
+      run(BENCH, "--matrix 262144x1024 --matrix 262144x262144 --halve-to-fit --dry-run");
+  ASSERT_EQ(found.status, 0) << found.err;
+  EXPECT_TRUE(contains(found.out, "\n262144x1024 ")) << "rows and columns are at least 1024";
+  EXPECT_FALSE(contains(found.out, "\n262144x262144 "));
+}
+
+/// Our own lines are above the table, not Google Benchmark's about a CPU or a debug build.
+TEST_F(OnGpuResultFile, IsAnnouncedByTheGpuAndTheSelection) {
+  const Finished found = run(BENCH, "--shape 64x64 --kernel shared_lut" + briefly);
+  ASSERT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(found.err, "");
+  EXPECT_TRUE(has_match(found.out,
+                        "^[^\n]+, driver [^\n]+, CUDA [0-9.]+\n"
+                        "nf4: 1 kernels on 1 problems; about 0 s \\(2 samples per row, "
+                        "0\\.0 ms each\\); --kernel, --problem and --family select\n"));
+}
+
+TEST_F(OnGpuResultFile, OfAnActivityPassSeesLaunches) {
+  const json file =
+      written_by(BENCH, "--shape 64x64 --kernel shared_lut --instrument activity" + briefly);
+  ASSERT_EQ(file["records"].size(), 1u) << "ceilings are timed by events";
+  EXPECT_EQ(file["provenance"]["instrument"], "activity");
+  EXPECT_EQ(times_of(file["records"][0]), 2u);
+  EXPECT_EQ(file["records"][0]["launch"]["kernels"][0]["block"], json::array({64, 1, 1}));
+}
+
+TEST_F(OnGpuResultFile, DryRunNamesTheKernelsThatRefuseAProblemAndWhy) {
+  const Finished found = run(BENCH, "--dry-run --matrix 63x65 --shape 64x1024 --block-size 1024");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_TRUE(has_match(found.out,
+                        "\n  refused by [^\n]*tiled, tma_[^\n]*: needs rows and columns "
+                        "in multiples of 4"));
+  EXPECT_TRUE(contains(found.out,
+                       "\n  refused by shared_lut_algorithm1: absmax[blockIdx] reads past the end: "
+                       "fewer scales than tiles of 512\n"));
+}
+
+/// A matrix of 4 TiB and its transpose; a block that a kernel refuses.
+TEST_F(OnGpuResultFile, OfWhatCannotRunSaysSoInEveryRowAndTheStatusIs2) {
+  for (const bool timed : {true, false}) {
+    const std::string instrument = timed ? "events" : "none";
+    for (const std::string arguments :
+         {"--shape 64x1024 --block-size 1024 --kernel shared_lut_algorithm1",
+          "--family transpose --matrix 1048576x1048576"}) {
+      const Finished found = run(
+          BENCH, arguments + briefly + " --instrument " + instrument + " --output results.json");
+      EXPECT_EQ(found.status, 2);
+      EXPECT_TRUE(ends(found.err, "bench: no selected kernel could run; the reasons are above\n"));
+    }
+    const json file = result();
+    EXPECT_EQ(file["records"].size(), kernel_names("transpose").size() + (timed ? 5 : 0));
+    for (const json& record : file["records"]) {
+      EXPECT_EQ(record["outcome"], "unsupported") << record["key"];
+      EXPECT_TRUE(matches(record["reason"],
+                          fmt::format("needs {} GiB of device memory, [0-9.]+ GiB are free; select "
+                                      "a smaller problem",
+                                      timed ? "32768\\.0" : "12288\\.0")));
+    }
+  }
+}
+
+TEST_F(OnGpuResultFile, OfAFilteredRunHasTheRowsOfTheFilterAndTheCeilings) {
+  const json file = written_by(BENCH, "--shape 64x64 --benchmark_filter='/shared_lut/'" + briefly);
+  std::vector<std::string> kernels;
+  for (const json& record : file["records"]) {
+    if (record["origin"]["kind"] == "project") kernels.push_back(record["kernel"]);
+  }
+  EXPECT_EQ(kernels, std::vector<std::string>{"shared_lut"});
+}
+
+/// A path that cannot be written is reported before anything is measured.
+TEST_F(OnGpuResultFile, IsNotWrittenWhereNothingIsMeasured) {
+  const Finished nothing =
+      run(BENCH, "--shape 64x64 --benchmark_filter=nothing --output results.json");
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_EQ(nothing.err,
+            "bench: --benchmark_filter 'nothing' selects nothing; --benchmark_list_tests lists the "
+            "rows\n");
+  const Finished list = run(BENCH, "--shape 64x64 --benchmark_list_tests --output results.json");
+  EXPECT_EQ(list.status, 0);
+  EXPECT_TRUE(contains(list.out, "nf4/64x64/fp16/b64/shared_lut"));
+  const Finished nowhere =
+      run(BENCH, "--shape 64x64 --instrument none --output /proc/results.json");
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_EQ(nowhere.out, "");
+  EXPECT_TRUE(begins(nowhere.err, "bench: /proc/results.json: cannot be written"));
+  expect_no_files();
+}
+
+TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
+  const std::string hash = "0123456789abcdef0123456789abcdef01234567";
+  const ScopedVariable commit("REPROLAB_COMMIT", hash.c_str());
+  unsetenv("REPROLAB_DIRTY");  // the environment of the tests may set it
+  const auto dirty = [&] {
+    const json provenance =
+        written_by(BENCH, "--family nf4 --shape 64x64 --instrument none")["provenance"];
+    EXPECT_EQ(provenance["commit"], hash);
+    return provenance["dirty"].get<bool>();
+  };
+  EXPECT_TRUE(dirty());
+  {
+    const ScopedVariable clean("REPROLAB_DIRTY", "0");
+    EXPECT_FALSE(dirty());
+  }
+  const ScopedVariable changed("REPROLAB_DIRTY", "1");
+  EXPECT_TRUE(dirty());
+  const ScopedVariable short_one("REPROLAB_COMMIT", "0123abc");
+  const Finished refused = run(BENCH, "--family nf4 --shape 64x64 --output refused.json");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "bench: REPROLAB_COMMIT: give the 40 hexadecimal digits of a commit\n");
+}
+
+TEST_F(OnGpuResultFile, OfLatencyHasEveryRowWithItsSamples) {
+  const json file = written_by(LATENCY, "--experiment counters --pass latency --samples 2");
+  EXPECT_EQ(file["experiment"], "counters");
+  EXPECT_EQ(file["pass"], "latency");
+  EXPECT_EQ(file["records"].size(), 10u);
+  for (const json& record : file["records"]) {
+    EXPECT_EQ(record["outcome"], "bit_exact") << record["reason"];
+    EXPECT_EQ(record["problem"]["family"], "latency");
+    const json& metric = record["metrics"].back();
+    EXPECT_EQ(metric["name"], "latency");
+    EXPECT_EQ(metric["unit"], "cycles");
+    EXPECT_EQ(metric["samples"].size(), 2u);
+    EXPECT_TRUE(record["clocks"]["sm_mhz_during"].is_number());
+    EXPECT_TRUE(has_match(out_, record["kernel"].get<std::string>() + " +[0-9.]+ bit_exact\n"));
+  }
+}
+
+TEST_F(OnGpuResultFile, OfThePuzzleHasEveryRowWithBothTimesAndNoBarInAFile) {
+  const json file =
+      written_by(PUZZLE, "--kernel 'scalar_store|packed_store' --iterations 4 --samples 2");
+  EXPECT_EQ(err_, "");
+  EXPECT_EQ(file["experiment"], "puzzle");
+  EXPECT_EQ(file["pass"], "mlps");
+  EXPECT_EQ(file["records"].size(), 5u);
+  for (const json& record : file["records"]) {
+    SCOPED_TRACE(record["kernel"]);
+    const bool is_ceiling = record["origin"]["kind"] == "ceiling";
+    EXPECT_EQ(record["outcome"], is_ceiling ? "not_verified" : "bit_exact") << record["reason"];
+    EXPECT_EQ(record["problem"]["name"], "three MLPs, 4 times");
+    EXPECT_EQ(record["metrics"].size(), 8u);
+    for (const json& metric : record["metrics"]) {
+      EXPECT_EQ(metric["unit"], "us");
+      EXPECT_EQ(metric["samples"].size(), 2u) << metric["name"];
+    }
+    EXPECT_TRUE(record["clocks"]["sm_mhz_during"].is_number());
+  }
+}
+
+TEST_F(OnGpuResultFile, OfOtherProgramsWithoutAnInstrumentHasVerdictsAlone) {
+  for (const auto& [program, kernels, count] :
+       {std::tuple{LATENCY, "'shared_*'", 3u}, {PUZZLE, "packed_store", 1u}}) {
+    const json file = written_by(program, fmt::format("--kernel {} --instrument none", kernels));
+    EXPECT_EQ(file["records"].size(), count);
+    for (const json& record : file["records"]) {
+      EXPECT_EQ(record["outcome"], "bit_exact");
+      EXPECT_TRUE(record["metrics"].empty());
+    }
+  }
+}
+
+/// verify, whose other tests are in tests/programs/verify: its kernels, or why none runs.
+class VerifyKernels : public Programs {};
+
+TEST_F(VerifyKernels, WithoutADeviceTheReferenceIsStillProvenAndKernelsAreRefused) {
+  const std::string report = output_of(VERIFY, GOLDEN_FILE);
+  EXPECT_TRUE(has_match(report, "\nkernels: none run \\(no device: [^\n]*\\)\n"));
+  EXPECT_TRUE(has_match(report, "\n  reference  bit_exact 86\n"));
+  expect_refusal_like(VERIFY, GOLDEN_FILE " --kernel 'shared*'",
+                      "verify: --kernel and --peer need a GPU: no device: [^\n]*");
+  expect_refusal(VERIFY, GOLDEN_FILE " --kernel nothing",
+                 "verify: " + no_such_kernel("nothing", {"nf4"}));
+  expect_refusal(VERIFY, GOLDEN_FILE " --peer /nonexistent/a.so",
+                 "verify: peer /nonexistent/a.so: no such file; give the path of "
+                 "libbitsandbytes_cuda*.so");
+}
+
+class OnGpuVerifyKernels : public NeedsGpu<Programs> {};
+
+/// Compares what bitsandbytes itself wrote with every kernel.
+TEST_F(OnGpuVerifyKernels, EveryKernelIsAsPromisedOnTheGoldenVectors) {
+  const Finished found = run(VERIFY, GOLDEN_FILE);
+  EXPECT_EQ(found.status, 0) << found.out;
+  EXPECT_EQ(found.err, "");
+  for (const auto& kernel : kernel_names_in_cuda("nf4")) {
+    EXPECT_TRUE(has_match(found.out, fmt::format("\n  {} +bit_exact [0-9]+", kernel)));
+  }
+  for (const char* kernel : {"branch_tree", "shared_lut", "packed_store", "streaming"}) {
+    EXPECT_TRUE(has_match(found.out, fmt::format("\n  {} +bit_exact 86\n", kernel)));
+  }
+  EXPECT_TRUE(has_match(found.out, "\n  shared_lut_algorithm1 .*deviation_as_declared "));
+}
+
+}  // namespace
+}  // namespace reprolab
