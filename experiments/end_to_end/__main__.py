@@ -16,7 +16,7 @@ import dropin
 from claims.end_to_end import EAGER, GRAPH
 from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule
 from experiments.end_to_end.machine import free_bytes, gpu_name, own_cpus
-from experiments.end_to_end.plan import Cell, Choices
+from experiments.end_to_end.plan import Cell, Choices, Job
 from records import interruption, result_file
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
@@ -111,7 +111,7 @@ def measure_cells(
         choices,
         todo,
         start=lambda gpu: schedule.Process(command, gpu, log),
-        job_of=lambda cell: schedule.job(cell, choices, files[cell], argv, commit),
+        job_of=lambda cell: Job(cell, choices, files[cell].resolve(), argv, commit),
         line=Line(plan.total_seconds(choices, todo, len(gpus))),
         cpus=own_cpus(),
     )

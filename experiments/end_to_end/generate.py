@@ -1,4 +1,6 @@
-"""Generating tokens greedily: as transformers does it, and with the step in one CUDA graph."""
+"""The two decode modes: as transformers generates greedily, and with the step in one CUDA graph;
+each with a row's kernel in place.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,6 +10,10 @@ from typing import Any
 import torch
 import transformers
 
+from claims.end_to_end import EAGER, GRAPH
+from experiments.end_to_end import build, rows
+from experiments.end_to_end.plan import Row
+from experiments.end_to_end.protocol import Launch, Tokens
 from records.errors import InputError
 
 ALIGNED = 8  # tokens: attention kernels want a mask's rows aligned
@@ -64,36 +70,65 @@ class Steps(transformers.StoppingCriteria):
         return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
 
 
-@torch.no_grad()
-def eager(model: Any, batch: Batch, gpu: Any, tokens: int, marks: bool = False) -> Generated:
+class Eager:
     """transformers' own generate, with the cache that it takes by default."""
-    how = transformers.GenerationConfig(
-        max_new_tokens=tokens,
-        min_new_tokens=tokens,
-        do_sample=False,
-        pad_token_id=0,
-        disable_compile=True,
-    )
-    steps = Steps(gpu, tokens, marks)
-    gpu.synchronize()
-    started = time.perf_counter()
-    found = model.generate(
-        input_ids=batch.ids,
-        attention_mask=batch.mask,
-        generation_config=how,
-        stopping_criteria=transformers.StoppingCriteriaList([steps]),
-    )
-    gpu.synchronize()
-    wall = time.perf_counter() - started
-    new = found[:, batch.longest :].tolist()
-    if len(steps.times) != 2 or any(len(row) != tokens for row in new):
-        raise InputError(f"transformers generated {steps.calls} tokens, not {tokens}")
-    step = (steps.times[1] - steps.times[0]) / (tokens - 1)
-    return Generated(new, wall * 1e6, step * 1e6)
+
+    name = EAGER
+    starts_with_prompt = True
+    warms_up = True
+
+    def __init__(self, model: Any, batch: Batch, gpu: Any):
+        self.model, self.batch, self.gpu = model, batch, gpu
+
+    def prepare(self, row: Row) -> str:
+        """Empty, or why the row cannot be run in this mode."""
+        return ""
+
+    def run(self, row: Row, tokens: int) -> Generated:
+        with rows.in_place(row):
+            return self.generate(tokens)
+
+    def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
+        """The tokens, and what their forward passes launched."""
+        with rows.in_place(row):
+            found, launches = self.gpu.records(lambda: self.generate(tokens, marks=True))
+        return found.tokens, launches
+
+    @torch.no_grad()
+    def generate(self, tokens: int, marks: bool = False) -> Generated:
+        how = transformers.GenerationConfig(
+            max_new_tokens=tokens,
+            min_new_tokens=tokens,
+            do_sample=False,
+            pad_token_id=0,
+            disable_compile=True,
+        )
+        steps = Steps(self.gpu, tokens, marks)
+        self.gpu.synchronize()
+        started = time.perf_counter()
+        found = self.model.generate(
+            input_ids=self.batch.ids,
+            attention_mask=self.batch.mask,
+            generation_config=how,
+            stopping_criteria=transformers.StoppingCriteriaList([steps]),
+        )
+        self.gpu.synchronize()
+        wall = time.perf_counter() - started
+        new = found[:, self.batch.longest :].tolist()
+        if len(steps.times) != 2 or any(len(row) != tokens for row in new):
+            raise InputError(f"transformers generated {steps.calls} tokens, not {tokens}")
+        step = (steps.times[1] - steps.times[0]) / (tokens - 1)
+        return Generated(new, wall * 1e6, step * 1e6)
 
 
-class StaticDecoder:
-    """Decoding with a cache of fixed size and every buffer in its place, as a graph needs it."""
+class Graph:
+    """The decoding step of each row in a CUDA graph, with a cache of fixed size and every buffer in
+    its place; the prompt is computed as ever.
+    """
+
+    name = GRAPH
+    starts_with_prompt = False  # where launches are recorded
+    warms_up = False  # the capture has run the prompt and the step
 
     def __init__(self, model: Any, batch: Batch, gpu: Any):
         self.model, self.batch, self.gpu = model, batch, gpu
@@ -103,6 +138,7 @@ class StaticDecoder:
         if window and length > window:
             raise InputError(f"{length} tokens are more than the model's window of {window}")
         self.pool = gpu.new_pool()
+        self.replays: dict[Row, Callable[[], None]] = {}
         self.cache = transformers.StaticCache(config=model.config, max_cache_len=length)
         # Added to attention's scores: 0 lets a place be seen.
         dtype = model.dtype
@@ -150,23 +186,43 @@ class StaticDecoder:
         self.position.add_(1)
         self.column.add_(1)
 
-    def capture(self) -> Callable[[], None]:
-        """The step as a graph, with the kernels that are in place now."""
-        return self.gpu.capture(self.step, self.pool, before=self.prefill)
+    def prepare(self, row: Row) -> str:
+        try:
+            with rows.in_place(row):
+                self.replays[row] = self.gpu.capture(self.step, self.pool, before=self.prefill)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            return f"cannot be captured in a CUDA graph: {build.first_line(error)}"
+        return ""
 
-    def generate(self, replay: Callable[[], None], tokens: int) -> Generated:
+    def run(self, row: Row, tokens: int) -> Generated:
         """So many new tokens, and the time of a whole generation: every replay is of the same
         work, attention over all of the cache.
         """
         steps = tokens - 1
-        self.gpu.synchronize()
-        started = time.perf_counter()
-        self.prefill()
-        step_us = self.gpu.time_us(replay, steps) / steps
-        wall = time.perf_counter() - started
+        with rows.in_place(row):
+            self.gpu.synchronize()
+            started = time.perf_counter()
+            self.prefill()
+            step_us = self.gpu.time_us(self.replays[row], steps) / steps
+            wall = time.perf_counter() - started
         self.require_written(steps)
         missing_us = (self.batch.tokens - tokens) * step_us
         return Generated(self.tokens[:, :tokens].tolist(), wall * 1e6 + missing_us, step_us)
+
+    def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
+        """The tokens, and what the steps after the first launched."""
+
+        def steps() -> None:
+            for _ in range(tokens - 1):
+                self.replays[row]()
+                self.gpu.mark()
+
+        with rows.in_place(row):
+            self.prefill()
+            _, launches = self.gpu.records(steps)
+        return self.tokens[:, :tokens].tolist(), launches
 
     def require_written(self, steps: int) -> None:
         """Every step has a place of its own in the cache; a graph may keep that of its capture.
@@ -179,3 +235,7 @@ class StaticDecoder:
                     "a replay does not write to the cache where its step would: transformers "
                     f"{transformers.__version__} cannot be captured so"
                 )
+
+
+Mode = Eager | Graph
+MODES = {mode.name: mode for mode in (Eager, Graph)}

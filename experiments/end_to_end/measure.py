@@ -1,13 +1,13 @@
-"""The process that measures, one for each GPU. Jobs come in on standard input, a line of JSON each,
-and what it does goes out on standard output in the same form; schedule.py is at the other end.
+"""The process that measures, one for each GPU: `measure FD`. Jobs come in through the pipe of that
+number, and through it goes out what it does; schedule.py is at the other end.
 """
 
-import json
-import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ import torch
 from claims.end_to_end import PROFILE, TIMING
 from experiments.end_to_end import build, generate, partial_results, prompts, reference, rows
 from experiments.end_to_end.code import code_of
+from experiments.end_to_end.generate import MODES
 from experiments.end_to_end.host import Host
-from experiments.end_to_end.modes import MODES
-from experiments.end_to_end.plan import Cell, Choices, Row, bytes_needed, plain, size_of
-from experiments.end_to_end.prompts import Prompts
+from experiments.end_to_end.plan import Cell, Choices, Job, Row, bytes_needed, plain, size_of
 from experiments.end_to_end.rounds import Measured, Report, Rounds
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from records import provenance, result_file
@@ -136,7 +135,7 @@ class Bench:
         return result_file.record(described, problem, **measured)
 
 
-def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
+def origin(gpu: Any, job: Job, started: float) -> dict[str, Any]:
     import dropin
 
     nvcc, architectures = dropin.Library().built()
@@ -145,44 +144,28 @@ def origin(gpu: Any, job: dict[str, Any], started: float) -> dict[str, Any]:
     build["architectures"] = architectures
     return provenance.of_run(
         started,
-        job["argv"],
-        INSTRUMENTS[job["cell"]["pass_name"]],
+        job.argv,
+        INSTRUMENTS[job.cell.pass_name],
         build,
-        sources=job["commit"],
-        seed=job["choices"]["seed"],
+        sources=job.commit,
+        seed=job.choices.seed,
         gpu=gpu.facts(),
         clocks=gpu.sensors.clocks(),
     )
 
 
-def chosen(job: dict[str, Any]) -> Choices:
-    """As dataclasses.asdict took it apart, and JSON made lists of tuples."""
-    found = job["choices"]
-    items = (tuple(i) if isinstance(i, list) else i for i in found["prompts"]["items"])
-    return Choices(
-        **found
-        | {
-            "models": tuple(found["models"]),
-            "batches": tuple(found["batches"]),
-            "rows": tuple(Row(**row) for row in found["rows"]),
-            "prompts": Prompts(tuple(items), found["prompts"]["text"]),
-        }
-    )
-
-
-def serve(jobs: Iterator[str], report: Report, gpu: Any, host: Host) -> None:
-    """Each job ends with a line that has `ended`: empty, or what was wrong with what was given."""
+def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
+    """Of each job it says last that it `ended`: empty, or what was wrong with what was given."""
     bench = Bench(gpu, host)
-    for line in jobs:
-        job, started = json.loads(line), time.time()
-        cell, choices = Cell(**job["cell"]), chosen(job)
+    for job in jobs:
+        started = time.time()
         try:
-            rows.check(choices.rows)
-            records = bench.measure(cell, choices, job["failed"], report)
+            rows.check(job.choices.rows)
+            records = bench.measure(job.cell, job.choices, job.failed, report)
             found = result_file.content(
-                partial_results.EXPERIMENT, cell.pass_name, origin(gpu, job, started), records
+                partial_results.EXPERIMENT, job.cell.pass_name, origin(gpu, job, started), records
             )
-            result_file.write(Path(job["file"]), found)
+            result_file.write(job.file, found)
         except InputError as error:
             report({"ended": str(error)})
         else:
@@ -190,18 +173,14 @@ def serve(jobs: Iterator[str], report: Report, gpu: Any, host: Host) -> None:
 
 
 def main() -> None:
-    # What libraries print is not to come between the lines for schedule.py.
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
+    pipe = Connection(int(sys.argv[1]))
     build.quiet()
     from experiments.end_to_end.gpu import Gpu
 
-    def report(what: dict[str, Any]) -> None:
-        print(json.dumps(what), file=out)
-
     gpu = Gpu()
-    report({"ready": True})  # there is such a GPU: if the process dies now, it is another's fault
-    serve(sys.stdin, report, gpu, Host())
+    pipe.send({"ready": True})  # there is such a GPU: if it dies now, it is another's fault
+    with suppress(EOFError):  # the other end is closed
+        serve(iter(pipe.recv, None), pipe.send, gpu, Host())
 
 
 if __name__ == "__main__":

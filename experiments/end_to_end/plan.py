@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from claims.end_to_end import EAGER, INSTALLED, PROFILE, TIMING
@@ -82,6 +82,20 @@ class Cell:
     @property
     def text(self) -> str:
         return f"{plain(self.model)}, batch {self.batch}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell to measure, and what its result file is to say of the run. `failed`: rows that brought
+    an earlier process down, and how.
+    """
+
+    cell: Cell
+    choices: Choices
+    file: Path
+    argv: Sequence[str]
+    commit: tuple[str, bool]
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 def plain(model: str) -> str:

@@ -1,7 +1,9 @@
 """What is made of what ran: times from kernel records, and whether tokens are the baseline's."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.end_to_end.plan import Row
 
 Tokens = Sequence[Sequence[int]]  # one sequence per prompt
 
@@ -17,11 +19,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Names:
-    """What one quantized product launches by itself, by the names of the records.
-
-    `fused`: dequantizes and multiplies in one; where there is such a kernel, no dequantization can
-    be told from a product.
-    """
+    """What one quantized product launches by itself, by the names of the records."""
 
     dequantize: frozenset[str]
     product: frozenset[str]
@@ -107,65 +105,73 @@ def profile(
     return found | {f"{name}.step": us for name, us in means.items()}
 
 
-def count_different(ours: Tokens, theirs: Tokens) -> int:
-    """As far as ours go, which may be the first tokens of as long a generation as theirs."""
-    pairs = zip(ours, theirs, strict=True)
-    return sum(a != b for x, y in pairs for a, b in zip(x, y, strict=False))
+VARIES = "the baseline's own tokens differ from run to run"
+REPEATS = "run against itself, the baseline does not differ"
 
 
-@dataclass
-class Exactness:
-    """Whether generated tokens are those of the baseline.
-
-    Its first output is what all are compared with. cuBLAS may choose another kernel for the same
-    product, which sums in another order. So where tokens differ, the baseline runs against itself:
-    if its own vary, nothing says what made the difference. `again` runs the baseline once more.
+def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
+    """Sequence and place of each token that differs, as far as ours go, which may be the first
+    tokens of as long a generation as theirs.
     """
-
-    again: Callable[[], Tokens]
-    outputs: list[Tokens] = field(default_factory=list)
-
-    @property
-    def varies(self) -> bool:
-        """Whether the baseline was seen to give other tokens than its first."""
-        return len(self.outputs) > 1
-
-    @property
-    def remark(self) -> str:
-        return "the baseline's own tokens differ from run to run" * self.varies
-
-    def compare(self, tokens: Tokens) -> str:
-        """As `difference`, which lets the baseline run against itself."""
-        said = self.difference(tokens)
-        if said and not self.varies:
-            self.admit(self.again())
-        return said
-
-    def admit(self, tokens: Tokens) -> None:
-        """Tokens of the baseline itself, whatever they are."""
-        found = plain_tokens(tokens)
-        if found not in self.outputs:
-            self.outputs.append(found)
-
-    def difference(self, tokens: Tokens) -> str:
-        """Empty where they begin as the baseline's first; else what is different."""
-        if not self.outputs:
-            self.outputs.append(plain_tokens(self.again()))
-        theirs = self.outputs[0]
-        count = count_different(tokens, theirs)
-        if not count:
-            return ""
-        places = ((i, j) for i, row in enumerate(tokens) for j in range(len(row)))
-        i, j = next((i, j) for i, j in places if tokens[i][j] != theirs[i][j])
-        return (
-            f"{count} of {sum(map(len, tokens))} tokens differ; first in sequence {i}, token {j}: "
-            f"expected {theirs[i][j]}, actual {tokens[i][j]}"
-        )
+    rows = enumerate(zip(ours, theirs, strict=True))
+    return [
+        (i, j)
+        for i, (own, other) in rows
+        for j, (a, b) in enumerate(zip(own, other, strict=False))
+        if a != b
+    ]
 
 
-def plain_tokens(tokens: Tokens) -> tuple[tuple[int, ...], ...]:
-    return tuple(map(tuple, tokens))
+@dataclass(frozen=True)
+class Judged:
+    """Whether the tokens of a row's generations are those of the baseline's first."""
+
+    outcome: str
+    reason: str
+    mismatches: int | None = None
 
 
-def distinct(tokens: Tokens) -> int:
-    return len({token for row in tokens for token in row})
+def judge(
+    outputs: Mapping[Row, Sequence[Tokens]],
+    baseline: Row,
+    may_differ: Callable[[Row], bool],
+    again: Callable[[], Tokens],
+) -> dict[Row, Judged]:
+    """Of each row in `outputs`. Other tokens are wrong, but where bitsandbytes sums in its own way.
+
+    cuBLAS may choose another kernel for the same product, which sums in another order. So where
+    tokens differ, the baseline runs `again`, against itself: if its own vary, nothing says what
+    made the difference.
+    """
+    first, *others = outputs[baseline]
+    found = {
+        row: next((x for x in of_row if different(x, first)), None)
+        for row, of_row in outputs.items()
+    }
+    if any(tokens and not may_differ(row) for row, tokens in found.items()) and not found[baseline]:
+        others.append(again())
+    varies = any(different(tokens, first) for tokens in others)
+    return {
+        row: verdict(outputs[row], x, first, may_differ(row), varies) for row, x in found.items()
+    }
+
+
+def verdict(
+    outputs: Sequence[Tokens], other: Tokens | None, first: Tokens, may_differ: bool, varies: bool
+) -> Judged:
+    """`other`: those of a row's outputs that are not the baseline's `first`; None: all are."""
+    if other is None:
+        tokens = [token for row in outputs[-1] for token in row]
+        same = f"{len(tokens)} tokens compared each time, {len(set(tokens))} distinct"
+        return Judged("bit_exact", same + f"; {VARIES}" * varies)
+    (i, j), *more = different(other, first)
+    count = 1 + len(more)
+    why = (
+        f"{count} of {sum(map(len, other))} tokens differ; first in sequence {i}, token {j}: "
+        f"expected {first[i][j]}, actual {other[i][j]}"
+    )
+    if may_differ:
+        return Judged("deviation_as_declared", why, count)
+    if varies:
+        return Judged("not_verified", f"{why}; {VARIES}", count)
+    return Judged("mismatch", f"{why}; {REPEATS}", count)

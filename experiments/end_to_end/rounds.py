@@ -11,16 +11,11 @@ import torch
 
 from claims.end_to_end import NOTHING, PROFILE, WALL_TIME
 from experiments.end_to_end import rows
+from experiments.end_to_end.generate import MODES, Mode
 from experiments.end_to_end.host import Disturbed
-from experiments.end_to_end.modes import MODES, Mode, learn, profiled
+from experiments.end_to_end.launches import learn, profiled
 from experiments.end_to_end.plan import WARM_UP, Cell, Choices, Row
-from experiments.end_to_end.protocol import (
-    Exactness,
-    RecordsLost,
-    Tokens,
-    count_different,
-    distinct,
-)
+from experiments.end_to_end.protocol import RecordsLost, Tokens, judge
 from records.errors import InputError
 
 WAIT_S = 10  # for a steady host, in all of a cell's samples in one mode
@@ -34,7 +29,6 @@ class Measured:
     outcome: str = "bit_exact"
     reason: str = ""
     mismatches: int | None = None
-    difference: str = ""  # of its tokens from the baseline's, which no deviation allows
     deviation: str | None = None
     samples: dict[str, list[float]] = field(default_factory=dict)
     sm_mhz: list[float] = field(default_factory=list)
@@ -44,7 +38,7 @@ class Measured:
     def failed(self) -> bool:
         return self.outcome not in ("bit_exact", "deviation_as_declared")
 
-    def fail(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
+    def end(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -83,7 +77,7 @@ class Rounds:
         self.tokens = choices.generated(cell.pass_name, mode.name)
         self.found = {row: Measured() for row in choices.rows}
         self.learned: dict[Row, Any] = {}
-        self.exact = Exactness(again=lambda: mode.run(self.baseline, self.tokens).tokens)
+        self.outputs: dict[Row, list[Tokens]] = {row: [] for row in choices.rows}
 
     def run(self) -> dict[Row, Measured]:
         choices = self.choices
@@ -99,13 +93,20 @@ class Rounds:
             self.say(row.kernel, done / len(steps))
             self.attempt(row, step)
         self.say("", 1)  # what follows is no row's
-        for measured in self.found.values():
-            # The baseline may have been seen to vary since.
-            if measured.difference:
-                blame(measured, self.exact)
-            elif self.exact.varies and measured.outcome == "bit_exact":
-                measured.reason += f"; {self.exact.remark}"
+        self.judge()
         return self.found
+
+    def judge(self) -> None:
+        """The tokens of all that ran; a wrong output outranks what was not measured."""
+        if not self.outputs[self.baseline]:
+            return
+        outputs = {row: found for row, found in self.outputs.items() if found}
+        again = lambda: self.mode.run(self.baseline, self.tokens).tokens  # noqa: E731
+        for row, judged in judge(outputs, self.baseline, rows.may_fuse, again).items():
+            found = self.found[row]
+            if not found.failed or judged.outcome == "mismatch":
+                found.end(judged.outcome, judged.reason, judged.mismatches)
+                found.deviation = rows.FUSED if found.outcome == "deviation_as_declared" else None
 
     def say(self, kernel: str, done: float) -> None:
         share = (list(MODES).index(self.mode.name) + min(done, 0.99)) / len(MODES)
@@ -114,32 +115,32 @@ class Rounds:
     def attempt(self, row: Row, step: Callable[[Row], None]) -> None:
         """One step of a row; where it fails, the others go on."""
         found, baseline = self.found[row], self.found[self.baseline]
-        has_tokens = not baseline.failed or self.exact.outputs
+        has_tokens = not baseline.failed or self.outputs[self.baseline]
         if step != self.prepare and not found.failed and not has_tokens:  # to compare with
             lost = baseline.outcome == "not_measured"
             outcome = "not_measured" if lost else "unsupported"
-            found.fail(outcome, f"{self.baseline.kernel}: {baseline.reason}")
+            found.end(outcome, f"{self.baseline.kernel}: {baseline.reason}")
         if found.failed:
             return
         try:
             step(row)
         except InputError as why:
-            found.fail("unsupported", str(why))
+            found.end("unsupported", str(why))
         except RecordsLost as lost:
-            found.fail("not_measured", str(lost))
+            found.end("not_measured", str(lost))
         except torch.OutOfMemoryError:
-            if row == self.baseline and not self.exact.outputs:  # nothing fits at all
+            if row == self.baseline and not self.outputs[row]:  # nothing fits at all
                 raise
-            found.fail("not_measured", self.bench.too_little(self.cell, self.choices))
+            found.end("not_measured", self.bench.too_little(self.cell, self.choices))
             self.bench.gpu.forget()
 
     def prepare(self, row: Row) -> None:
         if row.kernel in self.failed:
-            self.found[row].fail("launch_failed", self.failed[row.kernel])
+            self.found[row].end("launch_failed", self.failed[row.kernel])
         elif wrong := self.bench.wrong_weights(row):
-            self.found[row].fail("mismatch", *wrong)
+            self.found[row].end("mismatch", *wrong)
         elif why := self.mode.prepare(row):
-            self.found[row].fail("unsupported", why)
+            self.found[row].end("unsupported", why)
         elif self.profiles:
             self.learned[row] = learn(self.mode, row)
 
@@ -147,7 +148,7 @@ class Rounds:
         """The baseline's first tokens are what all others are compared with."""
         short = self.choices.short(self.cell.pass_name)
         tokens = self.tokens if row == self.baseline else short
-        self.compare(row, self.mode.run(row, tokens).tokens)
+        self.outputs[row].append(self.mode.run(row, tokens).tokens)
 
     def measure(self, row: Row) -> None:
         found, host = self.found[row], self.bench.host
@@ -156,52 +157,17 @@ class Rounds:
         else:
             values = host.sample(lambda: self.time(row), found.disturbed)
         clock = self.bench.gpu.sensors.sm_mhz
-        if not found.failed:
-            for name, value in values.items():
-                found.samples.setdefault(name, []).append(value)
-            found.sm_mhz += [clock] if clock else []
+        for name, value in values.items():
+            found.samples.setdefault(name, []).append(value)
+        found.sm_mhz += [clock] if clock else []
 
     def time(self, row: Row) -> dict[str, float]:
         generated = self.mode.run(row, self.tokens)
         self.bench.gpu.sensors.read()
-        self.compare(row, generated.tokens)
+        self.outputs[row].append(generated.tokens)
         return {WALL_TIME: generated.wall_us, f"{WALL_TIME}.step": generated.step_us}
 
     def profile(self, row: Row) -> dict[str, float]:
         tokens, times = profiled(self.mode, row, self.tokens, *self.learned[row])
-        self.compare(row, tokens)
+        self.outputs[row].append(tokens)
         return times
-
-    def compare(self, row: Row, tokens: Tokens) -> None:
-        if row == self.baseline:
-            self.exact.admit(tokens)
-        judge(self.found[row], row, self.exact, tokens)
-
-
-def judge(found: Measured, row: Row, exact: Exactness, tokens: Tokens) -> None:
-    """Other tokens than the baseline's are wrong, but where bitsandbytes sums in its own order, or
-    where the baseline's own vary.
-    """
-    may_differ = rows.may_fuse(row)
-    difference = exact.difference(tokens) if may_differ else exact.compare(tokens)
-    if not difference:
-        if not found.deviation:
-            count = sum(map(len, tokens))
-            found.reason = f"{count} tokens compared each time, {distinct(tokens)} distinct"
-        return
-    count = count_different(tokens, exact.outputs[0])
-    if may_differ:
-        found.outcome, found.deviation = "deviation_as_declared", rows.FUSED
-        found.reason, found.mismatches = difference, count
-    else:
-        found.difference, found.mismatches = difference, count
-        blame(found, exact)
-
-
-def blame(found: Measured, exact: Exactness) -> None:
-    """Who made a difference of tokens shows only where the baseline repeats itself."""
-    if exact.varies:
-        found.fail("not_verified", f"{found.difference}; {exact.remark}", found.mismatches)
-    else:
-        itself = "run against itself, the baseline does not differ"
-        found.fail("mismatch", f"{found.difference}; {itself}", found.mismatches)

@@ -6,18 +6,17 @@ which no process ever said a word gives its cell back and is given no other.
 """
 
 import contextlib
-import json
+import multiprocessing
 import os
-import queue
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.end_to_end.plan import Cell, Choices, seconds
+from experiments.end_to_end.plan import Cell, Choices, Job, seconds
 from records.json_files import ROOT
 from records.progress import Line
 
@@ -29,49 +28,37 @@ class Died(Exception):
 
 
 class Process:
-    """A measuring process on one GPU, at the other end of two pipes; it may use the CPUs of the
-    thread that starts it.
+    """A measuring process on one GPU, at the other end of a pipe; it may use the CPUs of the thread
+    that starts it.
     """
 
     def __init__(self, command: Sequence[str], gpu: str, log: Path):
-        self.said: queue.Queue[str | None] = queue.Queue()
         # In the order of nvidia-smi, which says what the GPU of a number is.
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a", encoding="utf-8") as errors:
+        self.pipe, theirs = multiprocessing.Pipe()
+        with log.open("a", encoding="utf-8") as said, theirs:
             self.process = subprocess.Popen(
-                command,
+                [*command, str(theirs.fileno())],
                 cwd=ROOT,
                 env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
             )
-        threading.Thread(target=self.listen, daemon=True).start()
 
-    def listen(self) -> None:
-        for line in self.process.stdout:
-            self.said.put(line)
-        self.said.put(None)
-
-    def do(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """What it says of the job, up to the line with `ended`."""
-        with contextlib.suppress(OSError):  # it may be dead already, which shows at once
-            self.process.stdin.write(json.dumps(job) + "\n")
-            self.process.stdin.flush()
-        while True:
-            try:
-                line = self.said.get(timeout=SILENT_S)
-            except queue.Empty:
-                self.end()
-                raise Died(f"said nothing for {SILENT_S} s") from None
-            if line is None:
-                raise Died(ending(self.process.wait()))
-            found = json.loads(line)
-            yield found
-            if "ended" in found:
-                return
+    def do(self, job: Job) -> Iterator[dict[str, Any]]:
+        """What it says of the job, up to what has `ended`."""
+        try:
+            self.pipe.send(job)
+            while self.pipe.poll(SILENT_S):
+                yield (found := self.pipe.recv())
+                if "ended" in found:
+                    return
+        except (EOFError, OSError):
+            raise Died(ending(self.process.wait())) from None
+        raise Died(f"said nothing for {SILENT_S} s")
 
     def end(self) -> None:
         self.process.kill()
@@ -94,7 +81,7 @@ class Scheduler:
         choices: Choices,
         todo: Sequence[Cell],
         start: Callable[[str], Process],
-        job_of: Callable[[Cell], dict[str, Any]],
+        job_of: Callable[[Cell], Job],
         line: Line,
         cpus: Mapping[str, set[int]],
     ):
@@ -154,7 +141,7 @@ class Scheduler:
                 at = ""
                 try:
                     process = process or self.start(gpu)
-                    for said in process.do(self.job_of(cell) | {"failed": failed}):
+                    for said in process.do(replace(self.job_of(cell), failed=failed)):
                         works = True
                         if "row" in said:
                             at = said["row"]
@@ -200,10 +187,3 @@ class Scheduler:
             cells = f"{sum(s >= 1 for s in self.done.values())} of {len(self.done)} cells"
             total = sum(self.expected_s.values())
             self.line.show(weighted / total, cells, f"{cell.text} {doing}", is_news=share >= 1)
-
-
-def job(
-    cell: Cell, choices: Choices, file: Path, argv: Sequence[str], commit: tuple[str, bool]
-) -> dict[str, Any]:
-    found = {"cell": asdict(cell), "choices": asdict(choices), "commit": commit}
-    return found | {"file": str(file.resolve()), "argv": list(argv)}

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import made
@@ -17,56 +18,55 @@ from records import result_file
 
 
 def content(job, wrong=(), lost=()):
-    cell, choices = job["cell"], job["choices"]
+    cell, choices = job.cell, job.choices
     records = []
     for mode in ("eager", "graph"):
-        facts = {"tokens": choices["tokens"], "prompts": choices["prompts"]["text"]}
-        problem = made.generated(Path(cell["model"]).name, cell["batch"], mode, **facts)
-        for row in choices["rows"]:
-            name = "bitsandbytes_0.50.2" if row["kind"] == "installed" else row["kernel"]
+        facts = {"tokens": choices.tokens, "prompts": choices.prompts.text}
+        problem = made.generated(Path(cell.model).name, cell.batch, mode, **facts)
+        for row in choices.rows:
+            name = "bitsandbytes_0.50.2" if row.kind == "installed" else row.kernel
             metrics = [made.metric("wall_time", [1e6, 2e6, 3e6])]
             found = made.record(problem, name, metrics=metrics, lineage="under bitsandbytes")
-            found["lineage"] = "as installed" if row["kind"] == "installed" else found["lineage"]
-            if row["kernel"] in job["failed"]:
-                made.fail(found, "launch_failed", job["failed"][row["kernel"]])
-            if row["kernel"] in wrong:
+            found["lineage"] = "as installed" if row.kind == "installed" else found["lineage"]
+            if row.kernel in job.failed:
+                made.fail(found, "launch_failed", job.failed[row.kernel])
+            if row.kernel in wrong:
                 made.fail(found, "mismatch", "1 of 64 tokens differ")
-            if row["kernel"] in lost:
+            if row.kernel in lost:
                 made.fail(found, "not_measured", "CUPTI recorded 2 of 3 forward passes")
             records.append(found)
-    commit, dirty = job["commit"]
-    origin = made.provenance(argv=job["argv"], commit=commit, dirty=dirty, instrument="events")
-    return result_file.content("end_to_end", cell["pass_name"], origin, records)
+    commit, dirty = job.commit
+    origin = made.provenance(argv=job.argv, commit=commit, dirty=dirty, instrument="events")
+    return result_file.content("end_to_end", cell.pass_name, origin, records)
 
 
 def main():
-    plan = Path(os.environ["STAND_IN"])
-    for line in sys.stdin:
-        job, told = json.loads(line), json.loads(plan.read_text())
-        gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+    plan, pipe = Path(os.environ["STAND_IN"]), Connection(int(sys.argv[1]))
+    gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as nvidia-smi numbers them
+    print("what libraries print goes into the log")
+    while True:
+        job, told = pipe.recv(), json.loads(plan.read_text())
         if gpu in told.get("dead", ()):
             time.sleep(1)  # the others may be done with all that they were given
             sys.exit(1)
         with plan.with_name("jobs").open("a") as jobs:
-            facts = [os.getpid(), gpu, job["cell"]["model"], job["cell"]["batch"], job["failed"]]
+            facts = {"pid": os.getpid(), "gpu": gpu, "cpus": sorted(os.sched_getaffinity(0))}
+            facts |= {"model": job.cell.model, "batch": job.cell.batch, "failed": job.failed}
             jobs.write(json.dumps(facts) + "\n")
-        rows = [row["kernel"] for row in job["choices"]["rows"]]
+        rows = [row.kernel for row in job.choices.rows]
         for i, kernel in enumerate(rows):
-            told_share = {"mode": "eager", "share": i / len(rows)}
-            print(json.dumps({"row": kernel} | told_share), flush=True)
-            if kernel == told.get("die_at") and kernel not in job["failed"]:
+            pipe.send({"row": kernel, "mode": "eager", "share": i / len(rows)})
+            if kernel == told.get("die_at") and kernel not in job.failed:
                 os.abort()
-        print(json.dumps({"row": ""} | told_share), flush=True)
-        if told.get("die_behind") in (True, job["cell"]["batch"]):
+        pipe.send({"row": "", "mode": "eager", "share": 0.99})
+        if told.get("die_behind") in (True, job.cell.batch):
             os.abort()
         if told.get("silent"):
             time.sleep(60)
-        if "refuse" in told:
-            print(json.dumps({"ended": told["refuse"]}), flush=True)
-            continue
-        found = content(job, told.get("wrong", ()), told.get("lost", ()))
-        result_file.write(Path(job["file"]), found)
-        print(json.dumps({"ended": ""}), flush=True)
+        if "refuse" not in told:
+            result_file.write(job.file, content(job, told.get("wrong", ()), told.get("lost", ())))
+        pipe.send({"ended": told.get("refuse", "")})
 
 
 if __name__ == "__main__":

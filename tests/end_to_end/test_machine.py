@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from experiments.end_to_end import machine, plan, schedule
+from experiments.end_to_end import machine
 from experiments.end_to_end.machine import divided
 
 
@@ -66,21 +66,3 @@ def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypat
         (tmp_path / f"bus/pci/devices/{bus}/local_cpulist").write_text(f"{cpus}\n")
     smi("echo '0, GPU-a, 00000000:1A:00.0'; echo '1, GPU-b, 00000000:9B:00.0'")
     assert machine.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
-
-
-def test_a_process_has_the_cpus_of_its_gpu(tmp_path):
-    own = {max(os.sched_getaffinity(0))}
-    says = (
-        """printf '{"ended": "%s"}\\n' "$(grep Cpus_allowed_list /proc/self/status | cut -f 2)\""""
-    )
-    choices = plan.choose(quick=True, model="qwen3-32b", batches="2")
-    scheduler = schedule.Scheduler(
-        choices,
-        plan.cells(choices, "timing"),
-        start=lambda gpu: schedule.Process(["sh", "-c", says], gpu, tmp_path / "log"),
-        job_of=lambda cell: {},
-        line=schedule.Line(1, (tmp_path / "progress").open("w")),
-        cpus={"0": own},
-    )
-    scheduler.run(["0"])
-    assert scheduler.said() == [f"qwen3-32b, batch 2: {min(own)}"]

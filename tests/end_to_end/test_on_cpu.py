@@ -19,14 +19,12 @@ from experiments.end_to_end import (  # noqa: E402
     checkpoint,
     generate,
     measure,
-    modes,
     plan,
     rounds,
     rows,
-    schedule,
 )
 from experiments.end_to_end.host import Host  # noqa: E402
-from experiments.end_to_end.plan import Cell, choose  # noqa: E402
+from experiments.end_to_end.plan import Cell, Job, Row, choose  # noqa: E402
 from records.results import load  # noqa: E402
 
 MATRICES = 14
@@ -40,13 +38,9 @@ def run(folder, model, pass_name="timing", batch=3, gpu=None, host=None, failed=
     given = {"prompts_file": str(short)} | given
     choices = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, batch), folder / "cell.json"
-    job = schedule.job(cell, choices, file, ["python"], ("a" * 40, False)) | {
-        "failed": failed or {}
-    }
+    job = Job(cell, choices, file, ["python"], ("a" * 40, False), failed or {})
     said = []
-    measure.serve(
-        iter([json.dumps(job)]), said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost()
-    )
+    measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
     assert said[-1].keys() == {"ended"}
     if said[-1]["ended"]:
         assert not file.exists()
@@ -138,7 +132,7 @@ class Varies:
     """As a baseline for which cuBLAS chooses another kernel from some generation on."""
 
     def __init__(self, generations):
-        self.own, self.left = modes.Eager.run, generations
+        self.own, self.left = generate.Eager.run, generations
 
     def run(self, mode, row, tokens):
         generated = self.own(mode, row, tokens)
@@ -150,7 +144,7 @@ class Varies:
 
 def test_where_the_baseline_varies_no_difference_is_bit_exact(tmp_path, monkeypatch):
     varies = Varies(1)
-    monkeypatch.setattr(modes.Eager, "run", lambda *given: varies.run(*given))
+    monkeypatch.setattr(generate.Eager, "run", lambda *given: varies.run(*given))
     monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
     found = run(tmp_path, "qwen3-32b", kernels="wrong_later,streaming")
     remark = "the baseline's own tokens differ from run to run"
@@ -166,7 +160,7 @@ def test_where_the_baseline_varies_no_difference_is_bit_exact(tmp_path, monkeypa
 
 def test_a_baseline_that_varies_later_acquits_what_was_found_before(tmp_path, monkeypatch):
     varies = Varies(2)  # as it warms up, and when it runs against itself
-    monkeypatch.setattr(modes.Eager, "run", lambda *given: varies.run(*given))
+    monkeypatch.setattr(generate.Eager, "run", lambda *given: varies.run(*given))
     monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
     row = run(tmp_path, "qwen3-32b", kernels="wrong_later")["wrong_later", "eager"]
     assert row.outcome == "not_verified", row.reason
@@ -178,14 +172,14 @@ def test_a_baseline_that_varies_later_acquits_what_was_found_before(tmp_path, mo
 )
 def test_lost_records_cost_one_row(tmp_path, monkeypatch, mode, kernel, sample):
     """Of the baseline, too: its tokens are known."""
-    own, count = modes.MODES[mode].recorded, iter(range(100))
+    own, count = generate.MODES[mode].recorded, iter(range(100))
 
     def lose(self, row, tokens):
         found, launches = own(self, row, tokens)
         is_lost = row.kernel == kernel and next(count) == sample
         return found, launches[: -9 if is_lost else None]
 
-    monkeypatch.setattr(modes.MODES[mode], "recorded", lose)
+    monkeypatch.setattr(generate.MODES[mode], "recorded", lose)
     found = run(tmp_path, "qwen3-32b", "profile")
     row = found.pop((kernel, mode))
     assert (row.outcome, row.metrics) == ("not_measured", {})
@@ -209,14 +203,14 @@ def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(tmp_path, m
 
 
 def test_memory_that_runs_out_in_one_generation_costs_one_row(tmp_path, monkeypatch):
-    own = modes.Eager.run
+    own = generate.Eager.run
 
     def exhaust(self, row, tokens):
         if row.kernel == "shared_lut":
             raise torch.OutOfMemoryError
         return own(self, row, tokens)
 
-    monkeypatch.setattr(modes.Eager, "run", exhaust)
+    monkeypatch.setattr(generate.Eager, "run", exhaust)
     found = run(tmp_path, "qwen3-32b")
     row = found.pop(("shared_lut", "eager"))
     assert row.outcome == "not_measured"
@@ -331,7 +325,8 @@ def test_damaged_and_unsupported_checkpoints_are_one_line(tmp_path):
     file, config = folder / "model.safetensors", folder / "config.json"
     content, text = file.read_bytes(), config.read_text()
     file.write_bytes(content[:-100])
-    assert run(tmp_path, str(folder)).startswith(f"{file}: is no whole safetensors file: ")
+    said = run(tmp_path, str(folder))
+    assert said.startswith(f"{file}: tensor ") and "was cut short" in said
     file.write_bytes(content)
     config.write_text(text.replace('"qwen3"', '"no_such_model"'))
     said = run(tmp_path, str(folder))
@@ -385,12 +380,12 @@ def test_no_layer_but_the_head_ever_has_fp16_weights(monkeypatch):
 def test_the_static_step_gives_the_tokens_that_transformers_generates(name):
     gpu, model = on_cpu.Cpu(), build.from_sizes(SMALL[name], CPU, seed=1)
     batch = generate.batch_of([[5, 6, 7], [8] * 11, [9, 10]], TOKENS, CPU)
-    decoder = generate.StaticDecoder(model, batch, gpu)
-    replay = decoder.capture()
-    eager = generate.eager(model, batch, gpu, TOKENS)
-    assert decoder.generate(replay, TOKENS).tokens == eager.tokens
+    row, graph = Row("streaming"), generate.Graph(model, batch, gpu)
+    assert graph.prepare(row) == ""
+    eager = generate.Eager(model, batch, gpu).run(row, TOKENS)
+    assert graph.run(row, TOKENS).tokens == eager.tokens
     # Nothing is left of the first time.
-    few = decoder.generate(replay, 4)
+    few = graph.run(row, 4)
     assert few.tokens == [row[:4] for row in eager.tokens]
     assert few.wall_us > (TOKENS - 1) * few.step_us
     assert len({token for row in eager.tokens for token in row}) > 6  # they say something
@@ -402,23 +397,19 @@ def test_prompts_longer_than_a_window_are_refused():
     with pytest.raises(
         generate.InputError, match=r"10\d\d tokens are more than the model's window"
     ):
-        generate.StaticDecoder(model, batch, on_cpu.Cpu())
+        generate.Graph(model, batch, on_cpu.Cpu())
 
 
 def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkeypatch):
     """As where a version of transformers takes the place from the host: it is that of capture."""
-    own = generate.StaticDecoder.generate
+    own = generate.Graph.step
 
-    def stuck(self, replay, tokens):
-        def again():
-            replay()
-            kept = self.batch.longest + 1
-            for layer in self.cache.layers:
-                layer.keys[:, :, kept:] = 0
+    def stuck(self):
+        own(self)
+        for layer in self.cache.layers:
+            layer.keys[:, :, self.batch.longest + 1 :] = 0
 
-        return own(self, again, tokens)
-
-    monkeypatch.setattr(generate.StaticDecoder, "generate", stuck)
+    monkeypatch.setattr(generate.Graph, "step", stuck)
     found = run(tmp_path, "llama-3.3-70b", kernels="shared_lut")
     assert {row.outcome for (_, mode), row in found.items() if mode == "eager"} == {"bit_exact"}
     graphs = [row for (_, mode), row in found.items() if mode == "graph"]

@@ -2,7 +2,6 @@
 Skipped where there is no GPU, no torch, or no library (make dropin).
 """
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -21,13 +20,12 @@ from experiments.end_to_end import (  # noqa: E402
     build,
     measure,
     rows,
-    schedule,
     sizes,
 )
 from experiments.end_to_end.advice import Shape  # noqa: E402
 from experiments.end_to_end.gpu import Gpu  # noqa: E402
 from experiments.end_to_end.host import Host  # noqa: E402
-from experiments.end_to_end.plan import Cell, choose  # noqa: E402
+from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from records.results import load  # noqa: E402
 
 SMALL = {"hidden": 1024, "intermediate": 4096, "layers": 4, "heads": 8, "kv_heads": 4}
@@ -53,8 +51,8 @@ def run(folder, gpu, model, pass_name, **given):
     choices = choose(model=model, batches="3", tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, 3), folder / "cell.json"
     said = []
-    job = schedule.job(cell, choices, file, ["python"], ("a" * 40, False)) | {"failed": {}}
-    measure.serve(iter([json.dumps(job)]), said.append, gpu, Host())
+    job = Job(cell, choices, file, ["python"], ("a" * 40, False))
+    measure.serve([job], said.append, gpu, Host())
     assert said[-1] == {"ended": ""}
     found = load(file, "end_to_end", pass_name)
     return found, {(r.kernel, r.problem["way"]): r for r in found.records}

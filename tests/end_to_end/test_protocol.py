@@ -3,7 +3,8 @@
 import pytest
 
 from experiments.end_to_end import protocol
-from experiments.end_to_end.protocol import Exactness, Launch, Names, RecordsLost
+from experiments.end_to_end.plan import Row
+from experiments.end_to_end.protocol import Judged, Launch, Names, RecordsLost
 
 NAMES = Names(frozenset({"dequantize"}), frozenset({"gemm", "reduce"}))
 
@@ -62,61 +63,48 @@ def test_lost_records_give_no_time():
     assert protocol.profile(found, "mark", NAMES, 2, None, 2)["kernel_time"] == 1
 
 
-class Runs:
-    """Gives outputs one after another, and counts how often it was asked."""
-
-    def __init__(self, *outputs):
-        self.outputs, self.count = list(outputs), 0
-
-    def __call__(self):
-        self.count += 1
-        return self.outputs[min(self.count, len(self.outputs)) - 1]
-
-
 A, B, C = [[1, 2], [3, 4]], [[1, 2], [3, 5]], [[9, 2], [3, 4]]
+BASELINE, OURS, INSTALLED = Row("branch_tree"), Row("ours"), Row("as installed", "installed")
+
+
+def judged(baseline, *ours, again=A, row=OURS):
+    """Of a row with these outputs: outcome, reason, mismatches; and how often the baseline ran."""
+    runs = []
+    found = protocol.judge(
+        {BASELINE: baseline, row: ours},
+        BASELINE,
+        lambda row: row == INSTALLED,
+        lambda: runs.append(again) or again,
+    )
+    return found[row], found[BASELINE].outcome, len(runs)
 
 
 def test_equal_tokens_need_one_run_of_the_baseline():
-    baseline = Runs(A)
-    exact = Exactness(baseline)
-    assert exact.compare(A) == exact.compare(A) == ""
-    assert (baseline.count, exact.varies, exact.remark) == (1, False, "")
+    same = Judged("bit_exact", "4 tokens compared each time, 4 distinct")
+    assert judged([A, A], A, A) == (same, "bit_exact", 0)
+    short = Judged("bit_exact", "2 tokens compared each time, 2 distinct")
+    assert judged([A], [[1], [3]]) == (short, "bit_exact", 0)
 
 
-def test_a_difference_lets_the_baseline_run_against_itself():
-    baseline = Runs(A)
-    exact = Exactness(baseline)
-    said = "1 of 4 tokens differ; first in sequence 1, token 1: expected 4, actual 5"
-    assert exact.compare(B) == said
-    assert (baseline.count, exact.varies) == (2, False)
+@pytest.mark.parametrize("ours", [[B, A], [A, B]])
+def test_a_difference_lets_the_baseline_run_against_itself(ours):
+    why = "1 of 4 tokens differ; first in sequence 1, token 1: expected 4, actual 5"
+    wrong = Judged("mismatch", f"{why}; {protocol.REPEATS}", 1)
+    assert judged([A], *ours) == (wrong, "bit_exact", 1)
+    unknown = Judged("not_verified", f"{why}; {protocol.VARIES}", 1)
+    assert judged([A], *ours, again=C) == (unknown, "bit_exact", 1)
+    # That is known of its own generations.
+    assert judged([A, A, C], *ours) == (unknown, "not_verified", 0)
 
 
-@pytest.mark.parametrize("tokens", [B, C], ids=["those of its second run", "others"])
-def test_where_the_baseline_varies_a_difference_from_its_first_run_remains_one(tokens):
-    baseline = Runs(A, B)
-    exact = Exactness(baseline)
-    assert "1 of 4 tokens differ; " in exact.compare(tokens)
-    assert exact.varies
-    assert exact.remark == "the baseline's own tokens differ from run to run"
-    assert exact.compare(tokens) and baseline.count == 2  # that is known now
-    assert exact.compare(A) == ""
-
-
-def test_the_baselines_own_generations_show_that_it_varies():
-    exact = Exactness(Runs())
-    for tokens, varies in ((A, False), (A, False), (B, True), (A, True)):
-        exact.admit(tokens)
-        assert exact.varies is varies
-    assert exact.compare(A) == "" and exact.compare(B)
+def test_where_the_baseline_varies_equal_tokens_say_so():
+    found, of_baseline, runs = judged([A, B], A)
+    assert (found.outcome, of_baseline, runs) == ("bit_exact", "not_verified", 0)
+    assert found.reason.endswith(f"; {protocol.VARIES}")
 
 
 def test_where_a_difference_is_allowed_nothing_is_run_again():
-    baseline = Runs(A)
-    exact = Exactness(baseline)
-    assert exact.difference(A) == ""
-    assert exact.difference(B).endswith("token 1: expected 4, actual 5")
-    assert baseline.count == 1
-
-
-def test_distinct_tokens():
-    assert protocol.distinct([[1, 2], [2, 3]]) == 3
+    found, of_baseline, runs = judged([A], A, B, row=INSTALLED)
+    assert (found.outcome, found.mismatches) == ("deviation_as_declared", 1)
+    assert found.reason.endswith("token 1: expected 4, actual 5")
+    assert (of_baseline, runs) == ("bit_exact", 0)

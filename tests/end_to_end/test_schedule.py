@@ -2,10 +2,11 @@
 processes of its own, which measures nothing.
 """
 
-import io
 import json
 import os
 import sys
+from itertools import groupby
+from types import SimpleNamespace
 
 import made
 import pytest
@@ -14,7 +15,6 @@ from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import partial_results, plan, schedule
 from experiments.end_to_end.plan import Cell
 from records.json_files import ROOT
-from records.progress import Line
 from records.results import load
 
 COMMIT, INSTALLED = "a" * 40, "Python 3.12.3, torch 2.11.0, bitsandbytes 0.50.2"
@@ -34,7 +34,7 @@ def told(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     python = tmp_path / "python"
     # The program that is told to run measure.py runs the stand-in.
-    python.write_text(f"#!/bin/sh\nexec {sys.executable} -m stand_in\n")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -m stand_in "$3"\n')
     python.chmod(0o755)
     named = tmp_path / "names_python"
     named.write_text(f"{python}\n")
@@ -47,7 +47,8 @@ def told(tmp_path, monkeypatch):
 
 def jobs(told):
     file = told.with_name("jobs")
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [SimpleNamespace(**json.loads(line)) for line in lines]
 
 
 def measure(folder, *options, pass_name="timing"):
@@ -69,10 +70,9 @@ def test_every_cell_is_measured_and_joined(told, tmp_path, capsys):
     }
     assert found.provenance["argv"][:3] == ["python", "-m", "experiments.end_to_end"]
     assert len(list((output.parent / "parts").iterdir())) == 6
-    processes = {pid: model for pid, _, model, *_ in jobs(told)}
-    assert len(processes) == 1  # one GPU, one process, all of a model's cells together
-    models = [model for _, _, model, *_ in jobs(told)]
-    assert [models.count(m) for m in dict.fromkeys(models)] == [2, 2, 2]
+    assert len({job.pid for job in jobs(told)}) == 1  # one GPU, one process
+    models = [model for model, _ in groupby(jobs(told), lambda job: job.model)]
+    assert len(models) == 3  # all of a model's cells together
     captured = capsys.readouterr()
     assert "0 of 6 cells are there; the others: about" in captured.out
     assert captured.err.count("\n") == 6
@@ -83,7 +83,7 @@ def test_a_run_goes_on_where_it_stopped(told, tmp_path, capsys):
     measure(tmp_path, "--batches", "2")
     assert len(jobs(told)) == 3
     _, output = measure(tmp_path)
-    assert [batch for *_, batch, _ in jobs(told)] == [2] * 3 + [64] * 3
+    assert [job.batch for job in jobs(told)] == [2] * 3 + [64] * 3
     assert "3 of 6 cells are there" in capsys.readouterr().out
     before = output.read_bytes()
     assert measure(tmp_path)[0] == 0
@@ -95,53 +95,49 @@ def test_a_run_goes_on_where_it_stopped(told, tmp_path, capsys):
     assert output.read_bytes() == before
 
 
-def test_other_choices_or_sources_are_another_run(told, tmp_path, monkeypatch):
-    _, output = measure(tmp_path, "--model", "qwen3-32b")
-    options = {"model": "qwen3-32b", "quick": True}
-    run = partial_results.run_of(plan.choose(**options), INSTALLED)
-    partial = partial_results.read(
-        partial_results.file_of(output, Cell("timing", "qwen3-32b", 2), run)
-    )
-    assert partial_results.is_done(partial, (COMMIT, False), "NVIDIA H200")
-    assert partial_results.is_done(
-        partial, (COMMIT, False), ""
-    )  # the driver does not say which GPU
-    prompts = tmp_path / "prompts.jsonl"
-    runs = {run}
-    for text in ("[1, 2]", "[1, 3]"):
-        prompts.write_text(f'{{"tokens": {text}}}\n')
-        runs.add(
-            partial_results.run_of(plan.choose(**options, prompts_file=str(prompts)), INSTALLED)
-        )
+def test_other_choices_are_another_run(tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"tokens": [1, 2]}')
+    (tmp_path / "other.jsonl").write_text('{"tokens": [1, 3]}')
+    changes = [{}, {"tokens": "9"}, {"kernels": "global_lut"}, {"seed": 2}]
+    changes += [{"prompts_file": str(file)} for file in tmp_path.glob("*.jsonl")]
+    runs = [partial_results.run_of(plan.choose(**change), INSTALLED) for change in changes]
     library = tmp_path / "libbitsandbytes_cuda130.so"
     for text in ("one", "another"):
         library.write_text(text)
-        runs.add(
-            partial_results.run_of(plan.choose(**options, peers=[f"own={library}"]), INSTALLED)
-        )
-    for change in ({"tokens": "9"}, {"kernels": "global_lut"}, {"seed": 2}):
-        runs.add(partial_results.run_of(plan.choose(**options | change), INSTALLED))
-    runs.add(partial_results.run_of(plan.choose(**options), "another bitsandbytes"))
-    assert len(runs) == 9
-    assert not partial_results.is_done(partial, (COMMIT, True), "")
-    assert not partial_results.is_done(partial, ("b" * 40, False), "")
-    assert not partial_results.is_done(partial, (COMMIT, False), "NVIDIA A100")
-    assert not partial_results.is_done(None, (COMMIT, False), "")
-    for outcome, why, is_done in (
+        choices = plan.choose(peers=[f"own={library}"])
+        runs.append(partial_results.run_of(choices, INSTALLED))
+    runs.append(partial_results.run_of(plan.choose(), "another bitsandbytes"))
+    assert len(set(runs)) == len(runs) == 9
+
+
+def test_what_was_measured_from_other_sources_or_not_at_all_is_measured_again(
+    told, tmp_path, monkeypatch
+):
+    _, output = measure(tmp_path, "--model", "qwen3-32b")
+    partial = json.loads(next((output.parent / "parts").iterdir()).read_text())
+    is_done = partial_results.is_done
+    assert is_done(partial, (COMMIT, False), "NVIDIA H200")
+    assert is_done(partial, (COMMIT, False), "")  # the driver does not say which GPU
+    assert not is_done(partial, (COMMIT, True), "")
+    assert not is_done(partial, ("b" * 40, False), "")
+    assert not is_done(partial, (COMMIT, False), "NVIDIA A100")
+    assert not is_done(None, (COMMIT, False), "")
+    for outcome, why, done in (
         ("unsupported", "out of memory: more", False),
         ("unsupported", "cannot be captured", True),
         ("not_measured", "CUPTI recorded 2 of 3 forward passes", False),
     ):
         made.fail(partial["records"][1], outcome, why)
-        assert partial_results.is_done(partial, (COMMIT, False), "") is is_done
-    made.fail(partial["records"][1], "unsupported", "cannot be captured")
-    partial["provenance"]["dirty"] = True
-    assert not partial_results.is_done(partial, (COMMIT, True), "")
+        assert is_done(partial, (COMMIT, False), "") is done
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
     measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
     found = load(output)
     assert found.provenance["commit"] == "b" * 40
     assert {r.problem["batch"] for r in found.records} == {2}  # 64 is of the other sources
+    monkeypatch.setenv("REPROLAB_DIRTY", "1")  # nothing is known of older ones
+    for _ in range(2):
+        measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
+    assert [job.batch for job in jobs(told)][-3:] == [2, 2, 2]
 
 
 def test_a_damaged_part_is_measured_again(told, tmp_path):
@@ -149,7 +145,7 @@ def test_a_damaged_part_is_measured_again(told, tmp_path):
     (partial,) = (output.parent / "parts").glob("qwen3-32b.timing.batch2.*.json")
     partial.write_text(partial.read_text()[:-20])
     measure(tmp_path, "--model", "qwen3-32b")
-    assert [batch for *_, batch, _ in jobs(told)] == [2, 64, 2]
+    assert [job.batch for job in jobs(told)] == [2, 64, 2]
 
 
 def test_a_kernel_that_ends_the_process_costs_its_own_row(told, tmp_path):
@@ -161,20 +157,16 @@ def test_a_kernel_that_ends_the_process_costs_its_own_row(told, tmp_path):
     assert ("shared_lut", "bit_exact") in rows
     (row, *_) = (r for r in load(output).records if r.kernel == "streaming")
     assert row.reason == "the process ended by SIGABRT"
-    assert [failed for *_, failed in jobs(told)] == [
+    assert [job.failed for job in jobs(told)] == [
         {},
         {"streaming": "the process ended by SIGABRT"},
     ] * 2
-    assert len({pid for pid, *_ in jobs(told)}) == 3
+    assert len({job.pid for job in jobs(told)}) == 3
 
 
-def test_a_wrong_output_is_a_failed_run(told, tmp_path):
-    told.write_text(json.dumps({"wrong": ["shared_lut"]}))
-    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1
-    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1  # also when it is only shown
-
-
-def test_a_row_that_was_not_measured_is_status_3_unless_an_output_is_wrong(told, tmp_path):
+def test_a_row_that_was_not_measured_is_status_3_unless_an_output_is_wrong(
+    told, tmp_path, monkeypatch
+):
     told.write_text(json.dumps({"lost": ["streaming"]}))
     status, output = measure(tmp_path, "--model", "qwen3-32b")
     assert status == 3
@@ -183,8 +175,12 @@ def test_a_row_that_was_not_measured_is_status_3_unless_an_output_is_wrong(told,
     assert {name for name, outcome in outcomes if outcome == "bit_exact"} > {"shared_lut"}
     told.write_text(json.dumps({"lost": ["streaming"], "wrong": ["shared_lut"]}))
     assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1
+    told.write_text(json.dumps({"wrong": ["shared_lut"]}))
+    for _ in range(2):  # also when it is only shown
+        assert measure(tmp_path, "--model", "qwen3-32b")[0] == 1
+    monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)  # all is measured again
     told.write_text("{}")
-    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 0  # measured again
+    assert measure(tmp_path, "--model", "qwen3-32b")[0] == 0
 
 
 def test_a_process_that_dies_in_no_rows_turn_blames_none(told, tmp_path):
@@ -192,7 +188,7 @@ def test_a_process_that_dies_in_no_rows_turn_blames_none(told, tmp_path):
     with pytest.raises(command.InputError, match="batch 2: the process ended by SIGABRT") as error:
         measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
     assert error.value.status == 3
-    assert [failed for *_, failed in jobs(told)] == [{}]
+    assert [job.failed for job in jobs(told)] == [{}]
     told.write_text(json.dumps({"die_behind": 64, "wrong": ["shared_lut"]}))
     with pytest.raises(command.InputError, match="batch 64: the process ended") as error:
         measure(tmp_path, "--model", "qwen3-32b")
@@ -221,7 +217,7 @@ def test_a_dead_gpu_leaves_its_cells_to_the_others(told, tmp_path):
     output = tmp_path / "results/end_to_end/timing.json"
     assert str(error.value) == f"GPU 1: {ABSENT} (log: {output.with_suffix('.log')})"
     assert error.value.status == 3
-    assert {gpu for _, gpu, *_ in jobs(told)} == {"0"}
+    assert {job.gpu for job in jobs(told)} == {"0"}
     assert len(list((output.parent / "parts").iterdir())) == 6
     assert len({(r.problem["model"], r.problem["batch"]) for r in load(output).records}) == 6
 
@@ -235,13 +231,6 @@ def test_without_a_living_gpu_nothing_is_measured(told, tmp_path):
     assert dead in (f"GPU 0 and 1 other: {ABSENT}", f"GPU 1 and 1 other: {ABSENT}")
     assert cells.endswith(f" and 5 others: no GPU is left (log: {log})")
     assert not (tmp_path / "results/end_to_end/timing.json").exists()
-
-
-def test_gpus_have_the_numbers_of_nvidia_smi(tmp_path):
-    says = """printf '{"ended": "%s %s"}\\n' $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES"""
-    process = schedule.Process(["sh", "-c", says], "1", tmp_path / "log")
-    assert [*process.do({})] == [{"ended": "PCI_BUS_ID 1"}]
-    process.end()
 
 
 @pytest.mark.parametrize("given", [[], ["--dry-run"]])
@@ -276,11 +265,14 @@ def test_a_process_that_says_nothing_is_ended(told, tmp_path, monkeypatch):
         measure(tmp_path, "--model", "qwen3-32b", "--batches", "2", "--kernels", "branch_tree")
 
 
-def test_several_gpus_have_a_process_each(told, tmp_path):
+def test_several_gpus_have_a_process_each(told, tmp_path, monkeypatch):
+    own = max(os.sched_getaffinity(0))
+    monkeypatch.setattr(command, "own_cpus", lambda: {gpu: {own} for gpu in "012"})
     assert measure(tmp_path, "--gpus", "0,1,2")[0] == 0
-    assert {gpu for _, gpu, *_ in jobs(told)} <= {"0", "1", "2"}
-    assert len({pid for pid, *_ in jobs(told)}) == len({gpu for _, gpu, *_ in jobs(told)}) > 1
+    assert {job.gpu for job in jobs(told)} <= {"0", "1", "2"}
+    assert len({job.pid for job in jobs(told)}) == len({job.gpu for job in jobs(told)}) > 1
     assert len(jobs(told)) == 6
+    assert all(job.cpus == [own] for job in jobs(told))
 
 
 def test_gpus_are_those_that_are_left_to_us(monkeypatch):
@@ -352,23 +344,6 @@ def test_taking_cells_prefers_the_model_that_is_loaded():
     models = [scheduler.take("1").model for _ in range(3)]  # which no other GPU has, then the rest
     assert models == ["gemma-2-27b", "gemma-2-27b", "llama-3.3-70b"]
     assert scheduler.take("1") is None
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_on_a_terminal_is_one_line():
-    choices = plan.choose(quick=True, model="qwen3-32b")
-    todo, out = plan.cells(choices, "timing"), Terminal()
-    scheduler = schedule.Scheduler(choices, todo, None, None, Line(60, out), {})
-    scheduler.show(todo[0], 0.5, "eager, streaming")
-    assert "\n" not in out.getvalue()
-    assert out.getvalue().startswith("\r\x1b[K[===")
-    assert out.getvalue().endswith(": qwen3-32b, batch 2 eager, streaming")
-    scheduler.close(todo[0], "")
-    assert "1 of 2 cells, about 1 min left" in out.getvalue()
 
 
 def test_partial_results_are_no_evidence_of_their_own(told, tmp_path):
