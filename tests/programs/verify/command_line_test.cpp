@@ -40,9 +40,7 @@ TEST_F(VerifyProgram, ProvesTheGoldenFile) {
 }
 
 TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
-  const Finished found = run(file(valid_tensors()) + " --list");
-  EXPECT_EQ(found.status, 0) << found.err;
-  EXPECT_EQ(found.out,
+  EXPECT_EQ(output_of(VERIFY_PROGRAM, file(valid_tensors()) + " --list"),
             R"([{"block_size":64,"name":"layer.weight","nested":false,"output":"bfloat16",)"
             "\"shape\":[3,67]}]\n");
 }
