@@ -40,7 +40,7 @@ TEST_F(VerifyProgram, ProvesTheGoldenFile) {
 }
 
 TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
-  EXPECT_EQ(output_of(VERIFY_PROGRAM, file(valid_tensors()) + " --list"),
+  EXPECT_EQ(verify(file(valid_tensors()) + " --list").out,
             R"([{"block_size":64,"name":"layer.weight","nested":false,"output":"bfloat16",)"
             "\"shape\":[3,67]}]\n");
 }
