@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "reference/checkpoint/invalid_file.hpp"
 
 namespace reprolab {
@@ -20,55 +22,39 @@ std::string repeated(int times, const std::string& text) {
 TEST(Printable, PlainTextOfAnyScriptStaysAsItIs) {
   for (const std::string text :
        {"", "model.layers.0.mlp.up_proj.weight", "a b\\x \"'|$`<", "größe ж 層 \U0001f600 \u00a0",
-        "e\u0301", "\u05d0\u0627", "\U0010ffff"}) {
+        "e\u0301", "\u05d0\u0627", "\U0010ffff", "\\x1b",
+        "\u2010\u2027\u202f\u205f\u2070\ufefe\U000e0080"}) {
     EXPECT_EQ(printable(text), text);
   }
 }
 
-TEST(Printable, AsciiControlsAreEscaped) {
-  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
-  EXPECT_EQ(printable("a\nb\tc\rd\x1b[31m\x7f"), "a\\x0ab\\x09c\\x0dd\\x1b[31m\\x7f");
+/// Controls, what reorders, hides or breaks a line, and bytes that are not UTF-8.
+TEST(Printable, WhatMovesATerminalIsEscapedOnce) {
+  for (const auto& [text, shown] : std::map<std::string, std::string>{
+           {std::string("a\0b", 3), "a\\x00b"},
+           {"a\nb\tc\rd\x1b[31m\x7f", "a\\x0ab\\x09c\\x0dd\\x1b[31m\\x7f"},
+           {"\u0080a\u0085b\u009bc\u009f\u00a0", "\\u0080a\\u0085b\\u009bc\\u009f\u00a0"},
+           {"\u200b\u200c\u200d\u200e\u200f", "\\u200b\\u200c\\u200d\\u200e\\u200f"},
+           {"\u2028\u2029", "\\u2028\\u2029"},
+           {"\u202a\u202b\u202c\u202d\u202e", "\\u202a\\u202b\\u202c\\u202d\\u202e"},
+           {"\u2066\u2067\u2068\u2069", "\\u2066\\u2067\\u2068\\u2069"},
+           {"\u061c\ufeff\u2060\u00ad\u180e\ufff9", "\\u061c\\ufeff\\u2060\\u00ad\\u180e\\ufff9"},
+           {"\U000e0041", "\\U000e0041"},
+           {"a\xff"
+            "b\xc3",
+            "a\\xffb\\xc3"},
+           {"\x85z\x9bz", "\\x85z\\x9bz"},                // C1 as bytes
+           {"\xc0\xaf", "\\xc0\\xaf"},                    // overlong /
+           {"\xe0\x80\x9b", "\\xe0\\x80\\x9b"},           // overlong C1
+           {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // surrogate
+           {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // past U+10FFFF
+           {"\xf0\x9f\x98", "\\xf0\\x9f\\x98"},           // cut
+           {"\xe2\x80\n", "\\xe2\\x80\\x0a"}}) {          // cut by a newline
+    EXPECT_EQ(printable(text), shown);
+    EXPECT_EQ(printable(shown), shown);
+  }
   for (int c = 0; c < 0x20; ++c) {
     EXPECT_EQ(printable(std::string(1, static_cast<char>(c))), fmt::format("\\x{:02x}", c));
-  }
-}
-
-TEST(Printable, C1IsEscapedAsUtf8AndAsBytes) {
-  EXPECT_EQ(printable("a\u0085b\u009bc"), "a\\u0085b\\u009bc");
-  EXPECT_EQ(printable("a\x85"
-                      "b\x9b"
-                      "c"),
-            "a\\x85b\\x9bc");
-  EXPECT_EQ(printable("\u0080\u009f\u00a0"), "\\u0080\\u009f\u00a0");
-}
-
-TEST(Printable, WhatReordersHidesOrBreaksALineIsEscaped) {
-  EXPECT_EQ(printable("\u200b\u200c\u200d\u200e\u200f"), "\\u200b\\u200c\\u200d\\u200e\\u200f");
-  EXPECT_EQ(printable("\u2028\u2029"), "\\u2028\\u2029");
-  EXPECT_EQ(printable("\u202a\u202b\u202c\u202d\u202e"), "\\u202a\\u202b\\u202c\\u202d\\u202e");
-  EXPECT_EQ(printable("\u2066\u2067\u2068\u2069"), "\\u2066\\u2067\\u2068\\u2069");
-  EXPECT_EQ(printable("\u061c\ufeff\u2060\u00ad\u180e\ufff9"),
-            "\\u061c\\ufeff\\u2060\\u00ad\\u180e\\ufff9");
-  EXPECT_EQ(printable("\U000e0041"), "\\U000e0041");
-  const std::string neighbours = "\u2010\u2027\u202f\u205f\u2070\ufefe\U000e0080";
-  EXPECT_EQ(printable(neighbours), neighbours);
-}
-
-TEST(Printable, BytesThatAreNotUtf8AreEscapedOneByOne) {
-  EXPECT_EQ(printable("a\xff"
-                      "b\xc3"),
-            "a\\xffb\\xc3");
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");                    // overlong /
-  EXPECT_EQ(printable("\xe0\x80\x9b"), "\\xe0\\x80\\x9b");           // overlong C1
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // surrogate
-  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past U+10FFFF
-  EXPECT_EQ(printable("\xf0\x9f\x98"), "\\xf0\\x9f\\x98");           // cut
-  EXPECT_EQ(printable("\xe2\x80\n"), "\\xe2\\x80\\x0a");             // cut by a newline
-}
-
-TEST(Printable, WhatIsPrintableAlreadyStays) {
-  for (const std::string text : {"a\x1b\n\u202e\xff", "\\x1b", "\\"}) {
-    EXPECT_EQ(printable(printable(text)), printable(text));
   }
 }
 

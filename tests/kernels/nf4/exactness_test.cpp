@@ -1,4 +1,5 @@
-// Every kernel against the reference: all block sizes, output types, kinds of scales and lengths.
+// Every kernel against the reference: all block sizes, output types, kinds of scales and lengths;
+// and nothing is written outside of its output.
 #include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
@@ -17,17 +18,23 @@ TEST_P(OnGpuExactness, IsAsPromisedAtEveryBlockSizeTypeKindOfScalesAndLength) {
           const Tensor tensor = make_row(n, block_size, nested, type);
           proof.expect_promised(GetParam(), tensor,
                                 tensor.quantized.name + ", " + std::to_string(n) + " weights");
+          if (block_size != 64) continue;
+          EXPECT_TRUE(writes_outside(GetParam().name, tensor).empty())
+              << tensor.quantized.name << ", " << n << " weights";
         }
       }
     }
   }
 }
 
+/// Every launch of many gives the same bits, and leaves its inputs alone.
 TEST_P(OnGpuExactness, EveryCopyIsAsPromised) {
   const Proof proof;
-  const Tensor tensor = make_row(100003);
-  const Verification found = proof.verify(GetParam(), tensor, 5);
-  EXPECT_EQ(name(found.outcome), name(promised(GetParam(), tensor))) << found.reason;
+  for (const bool nested : {false, true}) {
+    const Tensor tensor = make_row(1000003, 64, nested);
+    const Verification found = proof.verify(GetParam(), tensor, 21);
+    EXPECT_EQ(name(found.outcome), name(promised(GetParam(), tensor))) << found.reason;
+  }
 }
 
 /// Large enough that a fused multiply-add in the scales would be detected.

@@ -1,4 +1,6 @@
 // Checks that a wrong kernel is caught, for the right reason, and that a sound one is not.
+#include <map>
+
 #include "tests/kernels/nf4/on_gpu.hpp"
 #include "tests/text.hpp"
 
@@ -98,33 +100,20 @@ TEST_F(OnGpuFaultyKernels, TooManyThreadsAreALaunchFailureAndSpoilNothing) {
   EXPECT_EQ(verify("test_sound", make_row(4096)).outcome, Outcome::bit_exact);
 }
 
-TEST_F(OnGpuFaultyKernels, ADeclaredDeviationIsNoMismatchAndSaysHowItDiffers) {
-  const auto found = verify("test_deviates", make_row(1000), 3);
-  EXPECT_EQ(found.outcome, Outcome::deviation_as_declared);
-  EXPECT_TRUE(begins(found.reason,
-                     "16 of 1000 weights differ; first at index 0 (row 0, column "
-                     "0): block 0, code "));
-}
-
-TEST_F(OnGpuFaultyKernels, ADeviationThatDoesNotHappenIsAMismatch) {
-  const auto found = verify("test_deviates_not", make_row(1000));
-  EXPECT_EQ(found.outcome, Outcome::mismatch);
-  EXPECT_TRUE(begins(found.reason,
-                     "does not deviate as declared: 16 of 1000 weights differ; "
-                     "first at index 0 "));
-}
-
-TEST_F(OnGpuFaultyKernels, AnotherDeviationThanTheDeclaredOneIsAMismatch) {
-  const auto found = verify("test_deviates_otherwise", make_row(1000));
-  EXPECT_EQ(found.outcome, Outcome::mismatch);
-  EXPECT_TRUE(begins(found.reason, "does not deviate as declared: "));
-}
-
-TEST_F(OnGpuFaultyKernels, ADeviationThatIsNotDeclaredIsAMismatch) {
-  const auto found = verify("test_undeclared_deviation", make_row(1000));
-  EXPECT_EQ(found.outcome, Outcome::mismatch);
-  EXPECT_EQ(found.found.mismatches, 16);
-  EXPECT_EQ(found.found.first_mismatch, 0);
+/// The first weight of each block stays unwritten, in 16 blocks.
+TEST_F(OnGpuFaultyKernels, OnlyTheDeclaredDeviationIsNoMismatch) {
+  const std::string first =
+      "16 of 1000 weights differ; first at index 0 \\(row 0, column 0\\): block 0, code .*";
+  for (const auto& [kernel, reason] : std::map<std::string, std::string>{
+           {"test_deviates", first},
+           {"test_deviates_not", "does not deviate as declared: " + first},
+           {"test_deviates_otherwise", "does not deviate as declared: .*"},
+           {"test_undeclared_deviation", first}}) {
+    const auto found = verify(kernel, make_row(1000), 3);
+    EXPECT_EQ(name(found.outcome),
+              kernel == "test_deviates" ? "deviation_as_declared" : "mismatch");
+    EXPECT_TRUE(matches(found.reason, reason));
+  }
 }
 
 TEST_F(OnGpuFaultyKernels, AnUnsupportedProblemIsNotRunAndSaysWhy) {

@@ -1,4 +1,6 @@
 // How a peer is named, and the message for a user who names one wrongly.
+#include <map>
+
 #include "common/printable.hpp"
 #include "harness/errors.hpp"
 #include "harness/nf4/options.hpp"
@@ -36,50 +38,35 @@ const Kernel<Problem>& add(const std::string& argument, const std::string& expec
   return kernel_named<Problem>(expected_name);
 }
 
-TEST(PeerErrors, NoSuchFile) {
-  EXPECT_EQ(complaint("/nonexistent/libbitsandbytes_cuda1.so"),
-            "peer /nonexistent/libbitsandbytes_cuda1.so: no such file; give the path of "
-            "libbitsandbytes_cuda*.so");
-  EXPECT_EQ(complaint("mine=/nonexistent/a.so"),
-            "peer /nonexistent/a.so: no such file; give the path of libbitsandbytes_cuda*.so");
+TEST(PeerErrors, WhatIsNoLibraryOfBitsandbytesIsOneLine) {
   const OwnFolder folder;
-  EXPECT_EQ(complaint(folder.path().string()),
-            "peer " + folder.path().string() +
-                ": no such file; give the path of libbitsandbytes_cuda*.so");
-}
-
-TEST(PeerErrors, NotASharedLibrary) {
-  const OwnFolder folder;
-  const std::string path = folder.write("libbitsandbytes_cuda1.so", "not ELF").string();
-  EXPECT_EQ(complaint(path), "peer " + path + ": cannot be loaded (" + path +
-                                 ": file too short); put its CUDA libraries on LD_LIBRARY_PATH");
-}
-
-TEST(PeerErrors, ALibraryThatIsNotBitsandbytes) {
-  EXPECT_EQ(complaint(NOT_A_PEER),
-            "peer " NOT_A_PEER
+  const std::string text = folder.write("libbitsandbytes_cuda1.so", "not ELF").string();
+  const std::string no_file = ": no such file; give the path of libbitsandbytes_cuda*.so";
+  add("peer_twice=" FAKE_PEER, "peer_twice");
+  const auto taken = [](const std::string& name) {
+    return FAKE_PEER ": there is already a kernel named '" + name +
+           "'; name this one: NAME=" FAKE_PEER;
+  };
+  for (const auto& [argument, line] : std::map<std::string, std::string>{
+           {"/nonexistent/a.so", "/nonexistent/a.so" + no_file},
+           {"mine=/nonexistent/a.so", "/nonexistent/a.so" + no_file},
+           {"/no=folder/a.so", "/no=folder/a.so" + no_file},
+           {folder.path().string(), folder.path().string() + no_file},
+           {text, text + ": cannot be loaded (" + text +
+                      ": file too short); put its CUDA libraries on LD_LIBRARY_PATH"},
+           {NOT_A_PEER, NOT_A_PEER
             ": exports neither cdequantize_blockwise_fp16_nf4 nor cdequantize_blockwise_bf16_nf4; "
-            "give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
+            "give libbitsandbytes_cuda*.so of a bitsandbytes wheel"},
+           {"peer_twice=" FAKE_PEER, taken("peer_twice")},
+           {"shared_lut=" FAKE_PEER, taken("shared_lut")}}) {
+    EXPECT_EQ(complaint(argument), "peer " + line);
+  }
 }
 
 TEST(PeerErrors, ALibraryThatEndsTheProcessWhenItIsLoaded) {
   EXPECT_EQ(message_of<UsageError>([] { load_peers({UNLOADABLE_PEER}); }),
             "peer " UNLOADABLE_PEER
             ": when it was loaded, it ended the process: exit status 7; leave it out");
-  EXPECT_EQ(message_of<UsageError>([] { load_peers({"/nonexistent/a.so"}); }),
-            "peer /nonexistent/a.so: no such file; give the path of libbitsandbytes_cuda*.so");
-}
-
-TEST(PeerErrors, ASecondPeerOfTheSameNameAndThatOfAKernel) {
-  add("peer_twice=" FAKE_PEER, "peer_twice");
-  EXPECT_EQ(complaint("peer_twice=" FAKE_PEER),
-            "peer " FAKE_PEER
-            ": there is already a kernel named 'peer_twice'; name this one: "
-            "NAME=" FAKE_PEER);
-  EXPECT_EQ(complaint("shared_lut=" FAKE_PEER),
-            "peer " FAKE_PEER
-            ": there is already a kernel named 'shared_lut'; name this one: "
-            "NAME=" FAKE_PEER);
 }
 
 TEST(PeerErrors, ANameThatIsNotPlain) {
@@ -95,42 +82,22 @@ TEST(PeerErrors, ANameThatIsNotPlain) {
                 ": cannot be named 'bitsandbytes_1\\x1b'" + rule);
 }
 
-TEST(PeerErrors, AnEqualsSignInAFolderIsNoName) {
-  EXPECT_EQ(complaint("/no=folder/a.so"),
-            "peer /no=folder/a.so: no such file; give the path of libbitsandbytes_cuda*.so");
-}
-
-TEST(PeerNames, ThatOfTheUserWins) {
-  const auto peer = add("peer_named=" FAKE_PEER, "peer_named");
+/// The user's name wins, then that of the wheel's version if its metadata lie beside the library,
+/// then that of the file.
+TEST(PeerNames, AreThoseOfTheUserOrOfTheWheelOrOfTheFile) {
+  add("peer_named=" FAKE_PEER, "peer_named");
+  const auto all = registered_variants<Problem>();
+  const auto peer = *std::ranges::find(all, "peer_named", &VariantInfo::name);
   EXPECT_EQ(peer.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
   EXPECT_EQ(peer.source_file, "kernels/nf4/bitsandbytes_peer.cu");
   EXPECT_EQ(peer.origin.kind, Origin::Kind::peer);
-  EXPECT_TRUE(is_bit_exact(peer));
-}
-
-TEST(PeerNames, ThatOfTheWheelsVersionWhereItsMetadataLieBesideTheLibrary) {
-  const OwnFolder site;
-  const std::string library = peer_in_wheel(site, "bitsandbytes-0.47.0.dist-info");
-  const auto peer = add(library, "bitsandbytes_0.47.0");
-  EXPECT_EQ(peer.lineage, "bitsandbytes 0.47.0, libbitsandbytes_cuda999.so");
-}
-
-TEST(PeerNames, ThatOfTheFileWhereTheVersionIsUnknown) {
-  const OwnFolder site;
-  const std::string library = peer_in_wheel(site, "another-1.0.dist-info");
-  add(library, "bitsandbytes_cuda999");
-}
-
-TEST(PeerNames, ARegisteredPeerIsListedAsOneWithItsMaker) {
-  add("peer_listed=" FAKE_PEER, "peer_listed");
-  const auto all = registered_variants<Problem>();
-  const auto listed = std::ranges::find(all, "peer_listed", &VariantInfo::name);
-  ASSERT_NE(listed, all.end());
-  EXPECT_EQ(listed->origin.kind, Origin::Kind::peer);
-  EXPECT_EQ(listed->origin.maker, "bitsandbytes (version unknown)");
-  const auto ours = std::ranges::find(all, "shared_lut", &VariantInfo::name);
-  ASSERT_NE(ours, all.end());
-  EXPECT_EQ(ours->origin.kind, Origin::Kind::project);
+  EXPECT_EQ(peer.origin.maker, "bitsandbytes (version unknown)");
+  EXPECT_FALSE(peer.promise.deviates());
+  const OwnFolder site, other_site;
+  EXPECT_EQ(
+      add(peer_in_wheel(site, "bitsandbytes-0.47.0.dist-info"), "bitsandbytes_0.47.0").lineage,
+      "bitsandbytes 0.47.0, libbitsandbytes_cuda999.so");
+  add(peer_in_wheel(other_site, "another-1.0.dist-info"), "bitsandbytes_cuda999");
 }
 
 TEST(PeerSupports, WhatTheLibraryExportsAndNothingElse) {

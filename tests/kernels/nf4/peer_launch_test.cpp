@@ -1,7 +1,7 @@
 // The arguments that a peer is called with, recorded by a fake peer.
 #include <dlfcn.h>
 
-#include <cmath>
+#include <optional>
 
 #include "harness/nf4/workload.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
@@ -64,7 +64,23 @@ TEST(PeerLaunch, NoWeightsAreNoCall) {
   EXPECT_TRUE(calls.empty());
 }
 
-class OnGpuPeerLaunch : public OnGpuTest {};
+class OnGpuPeerLaunch : public OnGpuTest {
+ protected:
+  /// A nested problem of 700 blocks and a weight, on the device.
+  void SetUp() override {
+    OnGpuTest::SetUp();
+    if (IsSkipped()) return;
+    const Tensor tensor = make_row(64 * 700 + 1, 64, true);
+    input_.emplace(tensor.quantized);
+    output_ = profiling::DeviceBuffer(2 * tensor.expected.size());
+    stream_.emplace();
+  }
+  Problem problem() const { return input_->problem(output_.data()); }
+
+  std::optional<DeviceTensor> input_;
+  profiling::DeviceBuffer output_;
+  std::optional<profiling::Stream> stream_;
+};
 
 std::vector<float> scales_seen;  ///< The scales at the time of the call for the weights.
 
@@ -86,13 +102,9 @@ void play_along(const PeerCall& call) {
 
 TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
   const auto peer = add_recording_peer("peer_nested", play_along);
-  const Tensor tensor = make_row(64 * 700 + 1, 64, true);
-  const DeviceTensor on_device(tensor.quantized);
-  const profiling::DeviceBuffer output(2 * tensor.expected.size());
-  const profiling::Stream stream;
   scales_seen.assign(701, 0.0f);
-  const Problem problem = on_device.problem(output.data());
-  ASSERT_EQ(peer.launch(problem, stream.get()), cudaSuccess);
+  const Problem problem = this->problem();
+  ASSERT_EQ(peer.launch(problem, stream_->get()), cudaSuccess);
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_EQ(calls[0].kind, 's');
   EXPECT_EQ(calls[0].code, problem.nested.map);
@@ -100,29 +112,27 @@ TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
   EXPECT_EQ(calls[0].absmax, problem.nested.absmax);
   EXPECT_EQ(calls[0].block_size, 256);
   EXPECT_EQ(calls[0].n, 701);
-  EXPECT_EQ(calls[0].stream, stream.get());
+  EXPECT_EQ(calls[0].stream, stream_->get());
   EXPECT_EQ(calls[1].kind, 'h');
   EXPECT_EQ(calls[1].code, nullptr);
   EXPECT_EQ(calls[1].codes, problem.codes);
   EXPECT_EQ(calls[1].absmax, calls[0].output);
-  EXPECT_EQ(calls[1].output, output.data());
+  EXPECT_EQ(calls[1].output, output_.data());
   EXPECT_EQ(calls[1].block_size, 64);
   EXPECT_EQ(calls[1].n, 64 * 700 + 1);
-  EXPECT_EQ(calls[1].stream, stream.get());
+  EXPECT_EQ(calls[1].stream, stream_->get());
   EXPECT_EQ(scales_seen, std::vector<float>(701, 2.0f + problem.nested.offset));
 }
 
 /// Each launch on a stream finds the memory for scales that an earlier one left there.
 TEST_F(OnGpuPeerLaunch, MemoryForScalesIsKeptByStream) {
   const auto peer = add_recording_peer("peer_keeping", keep);
-  const Tensor tensor = make_row(64 * 700, 64, true);
-  const DeviceTensor on_device(tensor.quantized);
-  const profiling::DeviceBuffer output(2 * tensor.expected.size());
-  const profiling::Stream one, other;
-  Problem whole = on_device.problem(output.data()), part = whole;
+  const profiling::Stream other;
+  const Problem whole = problem();
+  Problem part = whole;
   part.n /= 4;
   for (const Problem& problem : {part, whole, part, whole}) {
-    ASSERT_EQ(peer.launch(problem, one.get()), cudaSuccess);
+    ASSERT_EQ(peer.launch(problem, stream_->get()), cudaSuccess);
   }
   ASSERT_EQ(peer.launch(whole, other.get()), cudaSuccess);
   std::vector<const void*> scales;
@@ -138,13 +148,9 @@ TEST_F(OnGpuPeerLaunch, MemoryForScalesIsKeptByStream) {
 
 TEST_F(OnGpuPeerLaunch, ACaptureThatWouldHaveToAllocateIsRefused) {
   const auto peer = add_recording_peer("peer_refusing", keep);
-  const Tensor tensor = make_row(64 * 700, 64, true);
-  const DeviceTensor on_device(tensor.quantized);
-  const profiling::DeviceBuffer output(2 * tensor.expected.size());
-  const profiling::Stream stream;
   cudaError_t refused = cudaSuccess;
-  const profiling::Graph empty(
-      stream.get(), [&] { refused = peer.launch(on_device.problem(output.data()), stream.get()); });
+  const profiling::Graph empty(stream_->get(),
+                               [&] { refused = peer.launch(problem(), stream_->get()); });
   EXPECT_EQ(refused, cudaErrorStreamCaptureUnsupported);
   EXPECT_TRUE(calls.empty());
 }
@@ -152,20 +158,16 @@ TEST_F(OnGpuPeerLaunch, ACaptureThatWouldHaveToAllocateIsRefused) {
 /// The graph has the scales' memory of its stream, so that it can be launched again and again.
 TEST_F(OnGpuPeerLaunch, NestedScalesCanBeCapturedInAGraph) {
   const auto peer = add_recording_peer("peer_captured", keep);
-  const Tensor tensor = make_row(64 * 700, 64, true);
-  const DeviceTensor on_device(tensor.quantized);
-  const profiling::DeviceBuffer output(2 * tensor.expected.size());
-  const profiling::Stream stream;
   const auto launch = [&] {
-    profiling::check(peer.launch(on_device.problem(output.data()), stream.get()), "launching");
+    profiling::check(peer.launch(problem(), stream_->get()), "launching");
   };
   launch();
-  stream.synchronize();
-  const profiling::Graph graph(stream.get(), [&] {
+  stream_->synchronize();
+  const profiling::Graph graph(stream_->get(), [&] {
     for (int i = 0; i < 3; ++i) launch();
   });
-  for (int i = 0; i < 2; ++i) graph.launch(stream.get());
-  stream.synchronize();
+  for (int i = 0; i < 2; ++i) graph.launch(stream_->get());
+  stream_->synchronize();
   EXPECT_EQ(calls.size(), 8u);
 }
 

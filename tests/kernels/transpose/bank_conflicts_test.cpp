@@ -1,9 +1,12 @@
 // The bank conflicts that the kernel files state, counted with the kernels' own index functions.
-#include "tests/kernels/transpose/bank_conflicts.hpp"
-
+// Shared memory has 32 banks of 4 bytes, each of which gives one word at a time (CUDA C++
+// Programming Guide, "Shared memory").
 #include <gtest/gtest.h>
 
-#include <string>
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
 
 #include "kernels/transpose/shifted_window.hpp"
 #include "kernels/transpose/swizzle.hpp"
@@ -11,111 +14,116 @@
 namespace reprolab::transpose {
 namespace {
 
+constexpr int banks = 32, warp = 32;
+using Words = std::vector<int>;  ///< That the lanes access, counted from a multiple of 128 bytes.
+
+/// The words of each bank; lanes that access the same word share it.
+std::map<int, std::set<int>> words_by_bank(const Words& words) {
+  std::map<int, std::set<int>> by_bank;
+  for (const int word : words) by_bank[word % banks].insert(word);
+  return by_bank;
+}
+
+/// The most words that one bank must give: 1 without a conflict, n for an n-way conflict.
+int ways(const Words& words) {
+  std::size_t most = 0;
+  for (const auto& [bank, wanted] : words_by_bank(words)) most = std::max(most, wanted.size());
+  return static_cast<int>(most);
+}
+
+/// What the 32 lanes of a warp access; `index` is a function of the thread.
+template <class Index>
+Words of_warp(int first_thread, Index index) {
+  Words words;
+  for (int lane = 0; lane < warp; ++lane) words.push_back(index(first_thread + lane));
+  return words;
+}
+
+/// The same for accesses of 16 bytes, which are served a quarter of a warp at a time: the worst
+/// quarter. `index` is in units of 16 bytes.
+template <class Index>
+int ways_of_float4s(int first_thread, Index index) {
+  int worst = 0;
+  for (int quarter = 0; quarter < warp; quarter += 8) {
+    Words words;
+    for (int lane = quarter; lane < quarter + 8; ++lane) {
+      for (int i = 0; i < 4; ++i) words.push_back(4 * index(first_thread + lane) + i);
+    }
+    worst = std::max(worst, ways(words));
+  }
+  return worst;
+}
+
 TEST(Ways, CountsTheWordsOfTheFullestBank) {
-  const auto ways_of = [](auto index) { return ways(of_warp(0, index)); };
-  EXPECT_EQ(ways_of([](int lane) { return lane; }), 1);
-  EXPECT_EQ(ways_of([](int lane) { return 2 * lane; }), 2);
-  EXPECT_EQ(ways_of([](int lane) { return 32 * lane; }), 32);
-  EXPECT_EQ(ways_of([](int lane) { return 33 * lane; }), 1);
-  EXPECT_EQ(ways_of([](int lane) { return 8 * lane; }), 8);
-}
-
-TEST(Ways, OneWordForAllLanesIsNoConflict) {
-  EXPECT_EQ(ways(of_warp(0, [](int) { return 7; })), 1);
-  EXPECT_EQ(ways(of_warp(0, [](int lane) { return lane % 2 * 32; })), 2);
-}
-
-TEST(Ways, Float4sGoInQuartersOfAWarp) {
-  const auto ways_of = [](auto index) { return ways_of_float4s(of_warp(0, index)); };
-  EXPECT_EQ(ways_of([](int lane) { return lane; }), 1);
-  EXPECT_EQ(ways_of([](int lane) { return 2 * lane; }), 2);
-  EXPECT_EQ(ways_of([](int lane) { return 8 * lane; }), 8);
-  EXPECT_EQ(ways_of([](int lane) { return lane % 8 + lane / 8 * 64; }), 1);
-  EXPECT_EQ(ways_of([](int lane) { return lane == 31 ? 0 : lane; }), 2)
+  const auto of = [](auto index) { return ways(of_warp(0, index)); };
+  EXPECT_EQ(of([](int lane) { return lane; }), 1);
+  EXPECT_EQ(of([](int lane) { return 32 * lane; }), 32);
+  EXPECT_EQ(of([](int lane) { return 33 * lane; }), 1);
+  EXPECT_EQ(of([](int lane) { return lane % 2 * 32; }), 2) << "one word for all is no conflict";
+  EXPECT_EQ(ways_of_float4s(0, [](int lane) { return lane; }), 1);
+  EXPECT_EQ(ways_of_float4s(0, [](int lane) { return lane % 8 + lane / 8 * 64; }), 1);
+  EXPECT_EQ(ways_of_float4s(0, [](int lane) { return lane == 31 ? 0 : lane; }), 2)
       << "the last quarter counts";
 }
 
-// Kernels that move one element per thread: `in` is where a thread loads, `out` where it stores.
-int single_in(int thread, bool swizzle) {
-  const auto [row, column] = single_element(thread);
-  return swizzle ? flat_swizzled(row, column) : flat(row, column);
-}
-
-int single_out(int thread, bool swizzle) {
-  const auto [row, column] = single_element(thread);
-  return swizzle ? flat_swizzled(column, row) : flat(column, row);
-}
-
-constexpr int tile_elements = tma_tile * tma_tile;
-
-TEST(TmaNaive, AWarpsStoresAllHitOneBankAndItsLoadsNeverConflict) {
-  for (int first = 0; first < tile_elements; first += warp) {
-    const auto loads = of_warp(first, [](int thread) { return single_in(thread, false); });
-    const auto stores = of_warp(first, [](int thread) { return single_out(thread, false); });
-    EXPECT_EQ(ways(loads), 1) << "threads from " << first;
-    EXPECT_EQ(ways(stores), 32) << "threads from " << first;
-    EXPECT_EQ(words_by_bank(stores).size(), 1u) << "threads from " << first;
+/// Kernels that move one element per thread. Plain, all stores of a warp hit one bank; swizzled,
+/// eight banks four times.
+TEST(TmaKernels, LoadWithoutConflictAndStoreAsTheyState) {
+  for (const bool swizzle : {false, true}) {
+    const auto place = [&](int row, int column) {
+      return swizzle ? flat_swizzled(row, column) : flat(row, column);
+    };
+    for (int first = 0; first < tma_tile * tma_tile; first += warp) {
+      const auto loads = of_warp(first, [&](int thread) {
+        const auto [row, column] = single_element(thread);
+        return place(row, column);
+      });
+      const auto stores = of_warp(first, [&](int thread) {
+        const auto [row, column] = single_element(thread);
+        return place(column, row);
+      });
+      EXPECT_EQ(ways(loads), 1) << "threads from " << first;
+      EXPECT_EQ(ways(stores), swizzle ? 4 : 32) << "threads from " << first;
+      EXPECT_EQ(words_by_bank(stores).size(), swizzle ? 8u : 1u) << "threads from " << first;
+    }
   }
 }
 
-TEST(TmaSwizzle, AWarpsStoresHitEightBanksFourTimesAndItsLoadsNeverConflict) {
-  for (int first = 0; first < tile_elements; first += warp) {
-    const auto loads = of_warp(first, [](int thread) { return single_in(thread, true); });
-    const auto stores = of_warp(first, [](int thread) { return single_out(thread, true); });
-    EXPECT_EQ(ways(loads), 1) << "threads from " << first;
-    EXPECT_EQ(ways(stores), 4) << "threads from " << first;
-    EXPECT_EQ(words_by_bank(stores).size(), 8u) << "threads from " << first;
-  }
-}
-
-/// A tile shape that column_walk or tiled uses.
-struct VectorTile {
-  int rows, columns, threads;
-
-  std::string name() const { return std::to_string(rows) + "x" + std::to_string(columns); }
-};
-
-constexpr VectorTile vector_tiles[] = {{64, 64, 256}, {16, 128, 128}};
-
-TEST(VectorTile, StoresToSharedMemoryNeverConflict) {
-  for (const VectorTile& tile : vector_tiles) {
-    const int down = tile.rows / 4, across = tile.columns / 4;
+/// The tile shapes that column_walk and tiled use.
+TEST(VectorTile, NeverConflictsInSharedMemory) {
+  for (const auto& [rows, columns] : {std::pair{64, 64}, {16, 128}}) {
+    const int down = rows / 4, across = columns / 4;
     for (int first = 0; first < down * across; first += warp) {
       for (int k = 0; k < 4; ++k) {
-        const auto stores = of_warp(
-            first, [&](int at) { return chunk_of(at % across * 4 + k, at / across, down); });
-        EXPECT_EQ(ways_of_float4s(stores), 1)
-            << tile.name() << ", blocks of 4 x 4 from " << first << ", row " << k << " of each";
+        EXPECT_EQ(
+            ways_of_float4s(
+                first, [&](int at) { return chunk_of(at % across * 4 + k, at / across, down); }),
+            1)
+            << rows << "x" << columns << ", stores from " << first << ", row " << k;
       }
     }
-  }
-}
-
-TEST(VectorTile, LoadsFromSharedMemoryNeverConflict) {
-  for (const VectorTile& tile : vector_tiles) {
-    const int down = tile.rows / 4;
-    for (int first = 0; first < tile.columns * down; first += warp) {
-      const auto loads =
-          of_warp(first, [&](int at) { return chunk_of(at / down, at % down, down); });
-      EXPECT_EQ(ways_of_float4s(loads), 1) << tile.name() << ", float4s from " << first;
+    for (int first = 0; first < columns * down; first += warp) {
+      EXPECT_EQ(
+          ways_of_float4s(first, [&](int at) { return chunk_of(at / down, at % down, down); }), 1)
+          << rows << "x" << columns << ", loads from " << first;
     }
   }
 }
 
-TEST(ShiftedWindow, StoresToSharedMemoryNeverConflict) {
+TEST(ShiftedWindow, StoresRowsAndLoadsAColumnOfTheTileWithoutConflict) {
   for (int first = 0; first < shifted::threads; first += warp) {
-    const auto stores = of_warp(first, [](int thread) {
-      return thread / shifted::columns * shifted::pitch + thread % shifted::columns;
-    });
-    EXPECT_EQ(ways(stores), 1) << "threads from " << first;
+    EXPECT_EQ(ways(of_warp(first,
+                           [](int thread) {
+                             return thread / shifted::columns * shifted::pitch +
+                                    thread % shifted::columns;
+                           })),
+              1)
+        << "threads from " << first;
   }
-}
-
-TEST(ShiftedWindow, AColumnOfTheTileHitsAllBanks) {
   for (int column = 0; column < shifted::columns; ++column) {
     for (int first_row = 0; first_row + warp <= shifted::height; ++first_row) {
-      const auto loads = of_warp(first_row, [&](int row) { return row * shifted::pitch + column; });
-      EXPECT_EQ(ways(loads), 1) << "column " << column << ", rows from " << first_row;
+      EXPECT_EQ(ways(of_warp(first_row, [&](int row) { return row * shifted::pitch + column; })), 1)
+          << "column " << column << ", rows from " << first_row;
     }
   }
 }

@@ -32,15 +32,12 @@ inline void require_compiled_kernels() {
   ASSERT_TRUE(loaded);
 }
 
-/// The kernels that promise the transpose (including cuBLAS's), or those that declare a deviation.
-inline std::vector<VariantInfo> kernels_that(bool deviate) {
+/// The kernels that promise the transpose, including cuBLAS's.
+inline std::vector<VariantInfo> exact_kernels() {
   auto kernels = registered_variants<Problem>();
-  std::erase_if(kernels,
-                [&](const VariantInfo& kernel) { return !kernel.promise.deviates() == deviate; });
+  std::erase_if(kernels, [](const VariantInfo& kernel) { return kernel.promise.deviates(); });
   return kernels;
 }
-inline std::vector<VariantInfo> exact_kernels() { return kernels_that(false); }
-inline std::vector<VariantInfo> deviating_kernels() { return kernels_that(true); }
 
 inline std::string describe(const Placement& matrix) {
   return fmt::format("{} x {}, strides {} and {}, offsets {} and {}", matrix.rows, matrix.columns,

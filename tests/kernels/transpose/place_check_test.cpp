@@ -51,59 +51,21 @@ TEST(WantedWord, IsTheReferencesTransposeAmongUntouchedWords) {
   }
 }
 
-/// More words than any of the small shapes has.
-constexpr std::uint64_t small = 1 << 20;
-
 TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {
   for (const Words words : {Words::any, Words::finite}) {
     std::vector<std::uint32_t> all;
-    for (std::uint64_t i = 0; i < small; ++i) all.push_back(word_at(words, i));
+    for (std::uint64_t i = 0; i < 1 << 20; ++i) all.push_back(word_at(words, i));
+    const auto nans = std::ranges::count_if(
+        all, [](std::uint32_t bits) { return !std::isfinite(std::bit_cast<float>(bits)); });
+    EXPECT_EQ(nans > 4000, words == Words::any) << "one pattern in 128 is a NaN";
+    EXPECT_TRUE(words == Words::any || nans == 0);
     std::ranges::sort(all);
     EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
     EXPECT_FALSE(std::ranges::binary_search(all, untouched));
   }
 }
 
-TEST(WordAt, AnyHasNaNsWithPayloadsAndFiniteHasNone) {
-  int nans = 0;
-  for (std::uint64_t i = 0; i < small; ++i) {
-    nans += std::isnan(std::bit_cast<float>(word_at(Words::any, i)));
-    ASSERT_TRUE(std::isfinite(std::bit_cast<float>(word_at(Words::finite, i)))) << i;
-  }
-  EXPECT_GT(nans, 4000) << "one pattern in 128 is a NaN";
-}
-
 class OnGpuPlaceCheck : public OnGpuTest {};
-
-TEST_F(OnGpuPlaceCheck, ProvesItselfOnPlantedFaults) {
-  const profiling::Stream stream;
-  for (const Words words : {Words::any, Words::finite}) {
-    const PlaceCheck check(words, 1000, 1000, stream.get());  // its constructor does
-    EXPECT_EQ(check.changed_input_words(), 0);
-  }
-}
-
-TEST_F(OnGpuPlaceCheck, FindsAllWordsOfOutputsThatNobodyWrites) {
-  const profiling::Stream stream;
-  PlaceCheck check(Words::any, 130 * 130, 130 * 140, stream.get());
-  std::vector<std::int64_t> elements;
-  for (const std::int64_t rows : {1, 33, 130}) {
-    for (const std::int64_t columns : {1, 64, 130}) {
-      const Placement matrix = {
-          .rows = rows, .columns = columns, .in_stride = columns, .out_stride = rows + 10};
-      check.poison(matrix);
-      check.check(matrix);
-      elements.push_back(rows * columns);
-    }
-  }
-  const auto found = check.found();
-  ASSERT_EQ(found.size(), elements.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].words, elements[i]) << i;
-    EXPECT_EQ(found[i].first, 0) << i;
-  }
-  EXPECT_TRUE(check.found().empty()) << "what was found is read once";
-}
 
 TEST_F(OnGpuPlaceCheck, SeesAWriteToTheInput) {
   const profiling::Stream stream;
@@ -111,14 +73,6 @@ TEST_F(OnGpuPlaceCheck, SeesAWriteToTheInput) {
   float* const input = const_cast<float*>(check.problem(tight(10, 10)).input);
   profiling::check(cudaMemset(input + 77, 0, sizeof(float)), "planting a fault");
   EXPECT_EQ(check.changed_input_words(), 1);
-}
-
-TEST_F(OnGpuPlaceCheck, RefusesMatricesLargerThanItsMemory) {
-  const profiling::Stream stream;
-  PlaceCheck check(Words::any, 1000, 1000, stream.get());
-  EXPECT_THROW(check.problem(tight(100, 11)), std::logic_error);
-  EXPECT_THROW(check.poison({.rows = 10, .columns = 10, .in_stride = 10, .out_stride = 200}),
-               std::logic_error);
 }
 
 }  // namespace

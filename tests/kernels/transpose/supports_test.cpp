@@ -29,48 +29,37 @@ Problem aligned_problem() {
           .out_stride = 68};
 }
 
-/// The aligned problem with one row or pointer that does not begin at a multiple of 16 bytes.
-std::vector<Problem> unaligned_problems() {
-  std::vector<Problem> problems;
-  for (const std::uintptr_t bytes_off : {4, 8, 12}) {
-    Problem input = aligned_problem(), output = aligned_problem();
-    input.input = address<const float*>(bytes_off);
-    output.output = address<float*>(bytes_off);
-    problems.insert(problems.end(), {input, output});
-  }
-  for (const int more : {1, 2, 3}) {
-    Problem input = aligned_problem(), output = aligned_problem();
-    input.in_stride += more;
-    output.out_stride += more;
-    problems.insert(problems.end(), {input, output});
-  }
-  return problems;
-}
-
-/// The aligned problem with rows or columns that are no multiple of 4, but strides that are.
+/// The aligned problem, each time with one fault: a pointer or stride that does not begin rows at
+/// multiples of 16 bytes, or rows or columns that are no multiple of 4.
 std::vector<Problem> ragged_problems() {
   std::vector<Problem> problems;
   for (const int less : {1, 2, 3}) {
-    Problem rows = aligned_problem(), columns = aligned_problem();
-    rows.rows -= less;
-    columns.columns -= less;
-    problems.insert(problems.end(), {rows, columns});
+    problems.insert(problems.end(), 6, aligned_problem());
+    Problem* const one = &problems.back() - 5;
+    one[0].input = address<const float*>(4 * static_cast<std::uintptr_t>(less));
+    one[1].output = address<float*>(4 * static_cast<std::uintptr_t>(less));
+    one[2].in_stride -= less;
+    one[3].out_stride -= less;
+    one[4].rows -= less;
+    one[5].columns -= less;
   }
   return problems;
 }
 
 std::vector<Problem> all_problems() {
-  std::vector<Problem> problems{aligned_problem()};
-  for (const auto& more : {unaligned_problems(), ragged_problems()}) {
-    problems.insert(problems.end(), more.begin(), more.end());
-  }
+  auto problems = ragged_problems();
+  problems.push_back(aligned_problem());
   return problems;
 }
 
 TEST(TransposeSupports, Float4sAreAlignedRowsOfWholeGroups) {
   EXPECT_TRUE(moves_in_float4s(aligned_problem()));
-  for (const Problem& problem : ragged_problems()) EXPECT_FALSE(moves_in_float4s(problem));
-  for (const Problem& problem : unaligned_problems()) EXPECT_FALSE(moves_in_float4s(problem));
+  const auto tiled = kernel_named<Problem>("tiled");
+  EXPECT_TRUE(tiled.supports(aligned_problem()).ok);
+  for (const Problem& problem : ragged_problems()) {
+    EXPECT_FALSE(moves_in_float4s(problem));
+    EXPECT_EQ(tiled.supports(problem).reason, needs_float4s);
+  }
 }
 
 TEST(TransposeSupports, ARefusalAndNothingElseHasAReason) {
@@ -85,16 +74,6 @@ TEST(TransposeSupports, ARefusalAndNothingElseHasAReason) {
 TEST(TransposeSupports, ColumnWalkTakesEverything) {
   for (const Problem& problem : all_problems()) {
     EXPECT_TRUE(kernel_named<Problem>("column_walk").supports(problem).ok);
-  }
-}
-
-TEST(TransposeSupports, TiledTakesFloat4sAlone) {
-  const auto tiled = kernel_named<Problem>("tiled");
-  EXPECT_TRUE(tiled.supports(aligned_problem()).ok);
-  for (const auto& refused : {unaligned_problems(), ragged_problems()}) {
-    for (const Problem& problem : refused) {
-      EXPECT_EQ(tiled.supports(problem).reason, needs_float4s);
-    }
   }
 }
 
@@ -139,37 +118,26 @@ TEST(TransposeSupports, WithoutItTheTensorMemoryAcceleratorIsWhatIsMissing) {
 
 class OnGpuTransposeSupports : public OnGpuTest {};
 
-/// It stores whole groups of 16 bytes, even past the end of a row.
-TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesWholeGroupsOf16Bytes) {
-  for (const char* name : tma_kernels) {
-    const auto kernel = kernel_named<Problem>(name);
-    if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
-      GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
-    }
-    EXPECT_TRUE(kernel.supports(aligned_problem()).ok) << name;
-    for (const auto& problems : {ragged_problems(), unaligned_problems()}) {
-      for (const Problem& problem : problems) {
-        EXPECT_EQ(kernel.supports(problem).reason, needs_float4s) << name;
-      }
-    }
-  }
-}
-
-/// The limit of the driver's descriptions of matrices.
-TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesRowsLessThan2To40BytesApart) {
+/// It stores whole groups of 16 bytes, even past the end of a row; and the driver's descriptions of
+/// matrices have a limit.
+TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesAlignedRowsLessThan2To40BytesApart) {
   constexpr std::int64_t too_far = std::int64_t{1} << 38;  // elements
   for (const char* name : tma_kernels) {
     const auto kernel = kernel_named<Problem>(name);
-    if (const Support gpu = kernel.supports(Problem{}); !gpu.ok) {
-      GTEST_SKIP() << "NOT TESTED, " << gpu.reason;
+    if (const Support on_gpu = kernel.supports(Problem{}); !on_gpu.ok) {
+      GTEST_SKIP() << "NOT TESTED, " << on_gpu.reason;
     }
-    Problem input = aligned_problem(), output = aligned_problem();
-    input.in_stride = output.out_stride = too_far;
-    EXPECT_EQ(kernel.supports(input).reason, "needs rows less than 2^40 bytes apart") << name;
-    EXPECT_EQ(kernel.supports(output).reason, "needs rows less than 2^40 bytes apart") << name;
-    input.in_stride = output.out_stride = too_far - 4;
-    EXPECT_TRUE(kernel.supports(input).ok) << name;
-    EXPECT_TRUE(kernel.supports(output).ok) << name;
+    EXPECT_TRUE(kernel.supports(aligned_problem()).ok) << name;
+    for (const Problem& problem : ragged_problems()) {
+      EXPECT_EQ(kernel.supports(problem).reason, needs_float4s) << name;
+    }
+    for (const std::int64_t stride : {too_far, too_far - 4}) {
+      Problem input = aligned_problem(), output = aligned_problem();
+      input.in_stride = output.out_stride = stride;
+      const char* wanted = stride == too_far ? "needs rows less than 2^40 bytes apart" : "";
+      EXPECT_EQ(kernel.supports(input).reason, wanted) << name;
+      EXPECT_EQ(kernel.supports(output).reason, wanted) << name;
+    }
   }
 }
 
