@@ -161,6 +161,7 @@ int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
     measure(results);
     results.families = describe_families(&results.records);
     results.provenance = observer.describe();
+    results.provenance["metrics"] = options.metrics;
   }
   if (!options.output.empty()) write_whole(options.output, results.text());
   const int status = results.exit_status();

@@ -24,6 +24,7 @@ struct PassOptions {
   double limit_s = 20;
   profiling::ClockPolicy clocks{};
   bool dry_run = false, describe = false;
+  std::vector<std::string> metrics{};  ///< Those that the user named, in their order.
 
   /// Time limit of a kernel's turn; none if everything runs in one process.
   std::optional<std::chrono::milliseconds> limit() const;

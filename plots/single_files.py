@@ -1,7 +1,6 @@
 """Tables for the terminal of result files by themselves: one file's bandwidths, and its kernels."""
 
 import argparse
-import re
 import sys
 
 from claims.evidence import recorded_folder, result_files
@@ -49,9 +48,7 @@ def counter_tables(results: Results, title: str) -> list[Table]:
 
 def asked_for(results: Results) -> list[str]:
     """What the program's --metrics named, and else what data/counters.json does not have."""
-    argv = results.provenance["argv"]
-    options = " ".join(argv).replace("--metrics=", "--metrics ").split("--metrics ")[1:]
-    named = [n for text in options for n in re.split("[, ]", text.split(" --")[0]) if n]
+    named = results.provenance.get("metrics", [])
     found = {name for record in results.records for name in record.metrics}
     others = sorted(found - known().keys())
     return [name for name in dict.fromkeys([*named, *others]) if name in found]

@@ -139,9 +139,8 @@ def origin(gpu: Any, job: Job, started: float) -> dict[str, Any]:
     import dropin
 
     nvcc, architectures = dropin.Library().built()
-    made_with = partial_results.made_with()
-    build = {"compiler": made_with, "nvcc": nvcc, "type": "installed"}
-    build["architectures"] = architectures
+    build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
+    build |= {"architectures": architectures, "versions": partial_results.installed()}
     return provenance.of_run(
         started,
         job.argv,

@@ -25,10 +25,14 @@ def folder_of(output: Path) -> Path:
     return output.parent / "parts"
 
 
-def made_with() -> str:
-    """What is installed where this runs."""
+def installed() -> dict[str, str]:
+    """The versions of what runs here."""
     names = ("torch", "transformers", "bitsandbytes")
-    return ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)])
+    return {"Python": platform.python_version()} | {name: version(name) for name in names}
+
+
+def made_with() -> str:
+    return ", ".join(f"{name} {number}" for name, number in installed().items())
 
 
 def digest(*facts: Any) -> str:

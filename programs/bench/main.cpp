@@ -22,7 +22,6 @@ struct Options {
   std::optional<int> samples;
   std::string metrics;
   std::vector<profiling::Counter> counters;  ///< What is counted.
-  std::vector<std::string> chosen;           ///< Those of them that --metrics names.
   bool list = false, json = false;
 };
 
@@ -78,7 +77,7 @@ void decide_what_is_measured(Options& options) {
   try {
     options.counters = profiling::parse_counters(read_json(project_root() / "data/counters.json"));
     if (options.metrics.empty()) return;
-    options.chosen = profiling::add_chosen(options.counters, options.metrics);
+    options.pass.metrics = profiling::add_chosen(options.counters, options.metrics);
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
@@ -236,7 +235,7 @@ int run(int argc, char** argv) {
                                        context(machine, timed, options.measure), measure);
     }
     if (timed.empty()) fmt::print("{}", describe_absent(untimed));
-    const auto verified = run_without_timing(untimed, options.chosen, measure);
+    const auto verified = run_without_timing(untimed, options.pass.metrics, measure);
     results.records.insert(results.records.end(), verified.begin(), verified.end());
   });
 }

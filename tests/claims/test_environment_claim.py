@@ -16,8 +16,8 @@ def generation():
 
 def environment(torch="2.11.0+cu130", bitsandbytes="0.50.2", sources=None):
     timing = generation()
-    made_with = f"Python 3.12.3, torch {torch}, transformers 5.17.0, bitsandbytes {bitsandbytes}"
-    timing["provenance"]["build"]["compiler"] = made_with
+    versions = {"Python": "3.12.3", "torch": torch, "bitsandbytes": bitsandbytes}
+    timing["provenance"]["build"]["versions"] = versions
     return made.decided(timing, sources=sources)["environment", ""]
 
 
@@ -26,7 +26,7 @@ def test_a_bitsandbytes_that_asks_for_a_newer_pytorch():
     assert found.verdict == "premise_false"
     assert found.reason == (
         "bitsandbytes 0.47.0 asks for PyTorch 2.2 or newer, which 2.1 is not; "
-        "here torch 2.11.0 and bitsandbytes 0.50.2 ran"
+        "here torch 2.11.0+cu130 and bitsandbytes 0.50.2 ran"
     )
     assert len(found.evidence) == 1
 
@@ -50,13 +50,11 @@ def test_versions_that_fit_were_yet_not_tried(tmp_path):
     (tmp_path / "paper.json").write_text(json.dumps(paper))
     found = environment(sources=[load_source(tmp_path / "paper.json")])
     assert found.verdict == "not_testable"
-    assert ", and 2.10 was not tried; here torch 2.11.0 and " in found.reason
+    assert ", and 2.10 was not tried; here torch 2.11.0+cu130 and " in found.reason
 
 
-def test_a_run_of_unknown_versions_decides_nothing():
-    timing = generation()
-    found = made.decided(timing)["environment", ""]
-    assert (found.verdict, found.reason) == (
-        *("not_testable", "the run does not say its torch: GNU 13.3.0"),
-    )
+def test_a_run_before_versions_were_recorded():
+    found = made.decided(generation())["environment", ""]
+    assert found.verdict == "premise_false"
+    assert found.reason.endswith("is not; its file lists no versions of what ran here")
     assert made.decided()["environment", ""].verdict == "not_tested"

@@ -80,7 +80,7 @@ def test_bench_shows_counters_where_there_are_no_times(write, capsys):
 
 def test_bench_shows_what_was_asked_for_in_its_order(write, capsys):
     file = counters_fixtures.transpose_counters()
-    file["provenance"]["argv"] = ["bench", "--metrics", "l1_hit_rate,pipe_fp16", "--samples", "3"]
+    file["provenance"]["metrics"] = ["l1_hit_rate", "pipe_fp16"]
     path = write("run", file) / "transpose_counters.json"
     assert asked_for(load(path)) == ["l1_hit_rate", "pipe_fp16", counters_fixtures.EXTRA]
     assert main(["bench", "--results", str(path)]) == 0
