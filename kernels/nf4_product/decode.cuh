@@ -66,20 +66,18 @@ template <class Decode>
 class LaneTable {
  public:
   __device__ LaneTable(const unsigned char* table, int lane)
-      : table_(table), column_(lane * sizeof(typename Decode::Entry)) {}
+      : table_(address_in_shared(table)), column_(lane * sizeof(typename Decode::Entry)) {}
 
   /// The pair of weights whose codes are byte `Byte` (0..3) of `word`.
   template <int Byte>
   __device__ std::uint32_t weights(std::uint32_t word, float scale) const {
     constexpr unsigned above_column = 0x5504 | Byte << 4;
     const std::uint32_t offset = permuted(word, column_, above_column);
-    return Decode::weights(
-        *reinterpret_cast<const typename Decode::Entry*>(table_ + offset), scale);
+    return Decode::weights(read_shared<typename Decode::Entry>(table_ + offset), scale);
   }
 
  private:
-  const unsigned char* table_;
-  std::uint32_t column_;
+  std::uint32_t table_, column_;
 };
 
 /// The scale of each block of weights, plain or nested, read in two steps so that the first can be

@@ -24,19 +24,23 @@
 
 namespace reprolab::nf4_product {
 
-inline constexpr int tile = 16;        ///< Outputs per tile.
-inline constexpr int step = 64;        ///< Inputs per step.
-inline constexpr int steps = 8;        ///< Steps per warp and chunk.
-inline constexpr int most_warps = 10;  ///< So that a thread may have 200 registers.
+inline constexpr int tile = 16;  ///< Outputs per tile.
+inline constexpr int step = 64;  ///< Inputs per step.
+inline constexpr int step_bytes = step / 2;
 inline constexpr int most_rows = 16;
+inline constexpr int most_stages = 8;
+/// Such that a thread may have 128 or 168 registers.
+__host__ __device__ constexpr int most_warps(int steps) { return steps == 4 ? 16 : 12; }
 
 /// How a product is cut. Nothing that decides the order of a sum depends on m.
 struct Cut {
-  int warps = 0;   ///< Per block.
-  int chunks = 0;  ///< Of the inputs.
-  int parts = 0;   ///< Blocks that share a group of outputs, each with its chunks.
-  int groups = 0;  ///< Of the outputs; one for each block of a part.
-  int stages = 0;  ///< Of the ring.
+  int steps = 8;        ///< Per warp and chunk: 4 or 8.
+  int warps = 0;        ///< Per block; 0: the problem cannot be cut.
+  int chunk_steps = 0;  ///< Per chunk; the last one may have fewer.
+  int chunks = 0;       ///< Of the inputs.
+  int parts = 0;        ///< Blocks that share a group of outputs, each with its chunks.
+  int groups = 0;       ///< Of the outputs; one for each block of a part.
+  int stages = 0;       ///< Of the ring.
 };
 
 /// What the kernel is given.
@@ -63,30 +67,56 @@ struct FewRowsLayout {
 
   static constexpr int column_floats = 20;  // of 16 outputs; so that 4 columns use all banks
 
-  __host__ __device__ FewRowsLayout(const Cut& cut, std::int64_t n, std::int64_t k, int columns) {
-    const auto over = [](std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); };
-    pitch = over(over(k / step, cut.chunks) * (step / 2), 128) * 128 + 32;
+  __host__ __device__ FewRowsLayout(const Cut& cut, std::int64_t n, int columns) {
+    pitch = (cut.chunk_steps * step_bytes + 127) / 128 * 128 + 32;
     stage_bytes = tile * pitch;
     slice_floats = columns * column_floats + 8;
-    outputs_per_group = over(n, cut.groups);
+    const int outputs = static_cast<int>((n + cut.groups - 1) / cut.groups);
+    const int kept_sums = cut.chunks > cut.parts ? (outputs + tile - 1) / tile * tile * columns : 0;
     barriers = table_rows * row_bytes;
-    partials = barriers + 128;
+    partials = barriers + most_stages * 8;
     sums = partials + 2 * cut.warps * slice_floats * 4;
-    stages = sums + (cut.chunks > cut.parts ? over(outputs_per_group, tile) * tile * columns * 4 : 0);
+    stages = (sums + kept_sums * 4 + 127) / 128 * 128;
     // A warp with fewer steps reads past the last row, and multiplies by zero.
-    bytes = stages + cut.stages * stage_bytes + steps * step / 2;
+    bytes = stages + cut.stages * stage_bytes + cut.warps * cut.steps * step_bytes;
   }
 };
-inline constexpr int most_stages = 16;  // as many barriers fit
+
+/// The codes that a lane takes of a step of an output: 8 bytes, or 4 of each half.
+template <int Halves>
+struct Codes {
+  std::uint32_t word[2];
+
+  __device__ Codes(const unsigned char* step_codes, int quad) {
+    if constexpr (Halves == 1) {
+      const uint2 both = *reinterpret_cast<const uint2*>(step_codes + quad * 8);
+      word[0] = both.x, word[1] = both.y;
+    } else {
+      word[0] = *reinterpret_cast<const std::uint32_t*>(step_codes + quad * 4);
+      word[1] = *reinterpret_cast<const std::uint32_t*>(step_codes + 16 + quad * 4);
+    }
+  }
+};
+
+/// A place in a block's work: a tile of outputs in a chunk of the inputs, and its stage in the ring.
+struct Unit {
+  int chunk, tile = 0, stage = 0;
+  unsigned parity = 0;
+
+  __device__ void next(int tiles, int stages) {
+    if (++tile == tiles) tile = 0, ++chunk;
+    if (++stage == stages) stage = 0, parity ^= 1;
+  }
+};
 
 /// `RowTiles`: groups of 8 rows. `Halves`: scales per step of 64; 2 for blocks of 32 weights, whose
 /// lanes take 8 weights of each half in place of 16 in a row.
-template <class Out, class Decode, int RowTiles, int Halves>
-__global__ void __launch_bounds__(most_warps * 32, 1) few_rows(const FewRows work) {
+template <class Out, class Decode, int RowTiles, int Halves, int Steps>
+__global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewRows work) {
 #if __CUDA_ARCH__ >= 800 || !defined(__CUDA_ARCH__)
   extern __shared__ __align__(1024) unsigned char shared[];
   const Cut& cut = work.cut;
-  const FewRowsLayout layout(cut, work.n, work.k, RowTiles * 8);
+  const FewRowsLayout layout(cut, work.n, RowTiles * 8);
   auto* const barriers = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
   auto* const partials = reinterpret_cast<float*>(shared + layout.partials);
   auto* const sums = reinterpret_cast<float*>(shared + layout.sums);
@@ -99,114 +129,113 @@ __global__ void __launch_bounds__(most_warps * 32, 1) few_rows(const FewRows wor
   const int tiles = (outputs + tile - 1) / tile;
   const int first_chunk = cut.chunks * part / cut.parts;
   const int end_chunk = cut.chunks * (part + 1) / cut.parts;
-  const int units = (end_chunk - first_chunk) * tiles;
   const int all_steps = static_cast<int>(work.k / step);
-  const auto first_step = [&](int chunk) {
-    return static_cast<int>(std::int64_t{all_steps} * chunk / cut.chunks);
+  const auto steps_in = [&](int chunk) {
+    return min(cut.chunk_steps, all_steps - chunk * cut.chunk_steps);
+  };
+  // The first weight of an output's row in a chunk.
+  const auto first_weight = [&](int chunk, int output) {
+    return (first_output + output) * work.k + std::int64_t{chunk} * cut.chunk_steps * step;
   };
 
-  // A unit is a tile in a chunk. Its codes are copied row by row: in bulk by the first warp, or 16
-  // bytes at a time by all. The second warp asks L2 for its scales, which are read when it is near.
-  const auto start_loading = [&](int unit) {
-    if (unit >= units) return;
-    const int chunk = first_chunk + unit / tiles, begin = unit % tiles * tile;
-    const int rows = min(tile, outputs - begin), stage = unit % cut.stages;
-    const int bytes = (first_step(chunk + 1) - first_step(chunk)) * (step / 2);
-    unsigned char* const to = stages + stage * layout.stage_bytes;
-    const auto first_weight = [&](int i) {
-      return (first_output + begin + i) * work.k + std::int64_t{first_step(chunk)} * step;
-    };
+  // The codes of a unit are copied row by row: in bulk by the first warp, or 16 bytes at a time by
+  // all. The last warp asks L2 for its scales, which are read when their turn is near.
+  Unit ahead{first_chunk};
+  const auto start_loading = [&] {
+    if (ahead.chunk >= end_chunk) return;
+    const int first = ahead.tile * tile, rows = min(tile, outputs - first);
+    const int bytes = steps_in(ahead.chunk) * step_bytes;
+    unsigned char* const to = stages + ahead.stage * layout.stage_bytes;
+    std::uint64_t* const barrier = &barriers[ahead.stage];
     if constexpr (has_bulk_copies) {
       if (warp == 0) {
-        if (lane == 0) arrive_expecting(&barriers[stage], rows * bytes);
+        if (lane == 0) arrive_expecting(barrier, rows * bytes);
         __syncwarp();
         if (lane < rows) {
-          copy_bulk(to + lane * layout.pitch, work.codes + first_weight(lane) / 2, bytes,
-                    &barriers[stage]);
+          const std::uint8_t* const from = work.codes + first_weight(ahead.chunk, first + lane) / 2;
+          copy_bulk(to + lane * layout.pitch, from, bytes, barrier);
         }
       }
     } else {
       for (int i = warp; i < rows; i += cut.warps) {
+        const std::uint8_t* const from = work.codes + first_weight(ahead.chunk, first + i) / 2;
         for (int at = lane * 16; at < bytes; at += 32 * 16) {
-          copy_16(to + i * layout.pitch + at, work.codes + first_weight(i) / 2 + at);
+          copy_16(to + i * layout.pitch + at, from + at);
         }
       }
-      arrive_after_copies(&barriers[stage]);
+      arrive_after_copies(barrier);
     }
-    if (warp == min(1, cut.warps - 1) && lane / 2 < rows) {
-      const std::int64_t first = first_weight(lane / 2);
-      work.scales.prefetch(first, first + bytes * 2, lane % 2, 2);
+    if (warp == cut.warps - 1 && lane / 2 < rows) {
+      const std::int64_t weight = first_weight(ahead.chunk, first + lane / 2);
+      work.scales.prefetch(weight, weight + bytes * 2, lane % 2, 2);
     }
+    ahead.next(tiles, cut.stages);
   };
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < cut.stages; ++i) init_barrier(&barriers[i], has_bulk_copies ? 1 : blockDim.x);
+    for (int i = 0; i < cut.stages; ++i) {
+      init_barrier(&barriers[i], has_bulk_copies ? 1 : blockDim.x);
+    }
     publish_barriers();
   }
-  if (has_bulk_copies) {
+  if constexpr (has_bulk_copies) {
     __syncwarp();
   } else {
     __syncthreads();
   }
-  for (int unit = 0; unit < cut.stages; ++unit) start_loading(unit);
+  for (int i = 0; i < cut.stages; ++i) start_loading();
   fill_table<Decode>(shared, work.table);
 
   // The scales of this lane: of outputs `row` and `row + 8`, every fourth one of the slice.
-  constexpr int scales_per_lane = steps * Halves / 4;
+  constexpr int scales_per_lane = Steps * Halves / 4;
+  const int first_scale = warp * Steps * Halves + quad;  // in the chunk
   Scales::Loaded loaded[2][scales_per_lane];
-  const auto load_scales = [&](int unit) {
-    if (unit >= units) return;
-    const int chunk = first_chunk + unit / tiles, begin = unit % tiles * tile;
-    const int chunk_steps = first_step(chunk + 1) - first_step(chunk);
-    const int first = chunk_steps * warp / cut.warps;
-    const int count = chunk_steps * (warp + 1) / cut.warps - first;
+  const auto load_scales = [&](const Unit& unit) {
+    const int count = unit.chunk < end_chunk ? steps_in(unit.chunk) * Halves : 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      const int output = unit.tile * tile + row + half * 8;
+      const std::int64_t weight = first_weight(unit.chunk, output);
 #pragma unroll
       for (int i = 0; i < scales_per_lane; ++i) {
-        const int scale = quad + i * 4, output = begin + row + half * 8;
+        const int scale = first_scale + i * 4;
         loaded[half][i] = {};
-        if (output < outputs && scale < count * Halves) {
-          const std::int64_t input = std::int64_t{first_step(chunk) + first} * step;
-          loaded[half][i] = work.scales.load((first_output + output) * work.k + input +
-                                             scale * (step / Halves));
+        if (output < outputs && scale < count) {
+          loaded[half][i] = work.scales.load(weight + scale * (step / Halves));
         }
       }
     }
   };
-  load_scales(0);
+  Unit unit{first_chunk};
+  load_scales(unit);
   __syncthreads();
 
   const LaneTable<Decode> table(shared, lane);
-  std::uint32_t activations[steps][RowTiles][8];
-  int slice_bytes = 0;  // from the beginning of a row of codes to this warp's slice
+  std::uint32_t activations[Steps][RowTiles][8];
+  float* own_partials = partials;
 
-  for (int unit = 0; unit < units; ++unit) {
-    const int chunk = first_chunk + unit / tiles, tile_in_chunk = unit % tiles;
-    if (tile_in_chunk == 0) {
-      const int chunk_steps = first_step(chunk + 1) - first_step(chunk);
-      const int first = chunk_steps * warp / cut.warps;
-      const int count = chunk_steps * (warp + 1) / cut.warps - first;
-      slice_bytes = first * (step / 2);
+  while (unit.chunk < end_chunk) {
+    if (unit.tile == 0) {
 #pragma unroll
-      for (int i = 0; i < steps; ++i) {
+      for (int i = 0; i < Steps; ++i) {
+        const int index = warp * Steps + i;
 #pragma unroll
         for (int t = 0; t < RowTiles; ++t) {
-          uint4 values[2] = {};
-          if (i < count && t * 8 + row < work.m) {
-            const auto* const from = static_cast<const std::uint16_t*>(work.input) +
-                                     (t * 8 + row) * work.k +
-                                     std::int64_t{first_step(chunk) + first + i} * step;
+          const int column = t * 8 + row;
+          const bool exists = index < steps_in(unit.chunk) && column < work.m;
+          const auto* const from = static_cast<const std::uint16_t*>(work.input) +
+                                   column * work.k +
+                                   (std::int64_t{unit.chunk} * cut.chunk_steps + index) * step;
 #pragma unroll
-            for (int v = 0; v < 2; ++v) {
-              const int at = Halves == 1 ? quad * 16 + v * 8 : v * 32 + quad * 8;
-              values[v] = __ldg(reinterpret_cast<const uint4*>(from + at));
-            }
+          for (int v = 0; v < 2; ++v) {
+            const int at = Halves == 1 ? quad * 16 + v * 8 : v * 32 + quad * 8;
+            const uint4 values =
+                exists ? __ldg(reinterpret_cast<const uint4*>(from + at)) : uint4{};
+            activations[i][t][v * 4 + 0] = values.x;
+            activations[i][t][v * 4 + 1] = values.y;
+            activations[i][t][v * 4 + 2] = values.z;
+            activations[i][t][v * 4 + 3] = values.w;
           }
-          const std::uint32_t registers[8] = {values[0].x, values[0].y, values[0].z, values[0].w,
-                                              values[1].x, values[1].y, values[1].z, values[1].w};
-#pragma unroll
-          for (int v = 0; v < 8; ++v) activations[i][t][v] = registers[v];
         }
       }
     }
@@ -219,56 +248,48 @@ __global__ void __launch_bounds__(most_warps * 32, 1) few_rows(const FewRows wor
         scales[half][i] = work.scales.value(loaded[half][i]);
       }
     }
-    load_scales(unit + 1);
+    const Unit now = unit;
+    unit.next(tiles, cut.stages);
+    load_scales(unit);
 
-    const int stage = unit % cut.stages;
-    wait_for(&barriers[stage], unit / cut.stages % 2);
+    wait_for(&barriers[now.stage], now.parity);
     const unsigned char* const codes =
-        stages + stage * layout.stage_bytes + row * layout.pitch + slice_bytes;
+        stages + now.stage * layout.stage_bytes + row * layout.pitch + warp * Steps * step_bytes;
 
     float sum[RowTiles][4] = {};
 #pragma unroll
-    for (int i = 0; i < steps; ++i) {
-      std::uint32_t upper[2], lower[2];  // codes of outputs `row` and `row + 8`
-      const unsigned char* const from = codes + i * (step / 2);
-      if constexpr (Halves == 1) {
-        const auto read = [&](const unsigned char* at, std::uint32_t (&words)[2]) {
-          const uint2 both = *reinterpret_cast<const uint2*>(at + quad * 8);
-          words[0] = both.x, words[1] = both.y;
-        };
-        read(from, upper);
-        read(from + 8 * layout.pitch, lower);
-      } else {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int at = h * 16 + quad * 4;
-          upper[h] = *reinterpret_cast<const std::uint32_t*>(from + at);
-          lower[h] = *reinterpret_cast<const std::uint32_t*>(from + 8 * layout.pitch + at);
-        }
-      }
+    for (int i = 0; i < Steps; ++i) {
+      const Codes<Halves> upper(codes + i * step_bytes, quad);
+      const Codes<Halves> lower(codes + 8 * layout.pitch + i * step_bytes, quad);
 #pragma unroll
       for (int h = 0; h < Halves; ++h) {
         const int index = i * Halves + h;
         const float upper_scale = from_quad_lane(scales[0][index / 4], index % 4);
         const float lower_scale = from_quad_lane(scales[1][index / 4], index % 4);
-        float unscaled[RowTiles][4] = {};
-        auto& into = Decode::scales_sums ? unscaled : sum;
+        float unscaled[RowTiles][4];
+        const auto two_multiplications = [&]<int FirstByte>(int w, bool is_first) {
+          const std::uint32_t weights[4] = {
+              table.template weights<FirstByte>(upper.word[w], upper_scale),
+              table.template weights<FirstByte>(lower.word[w], lower_scale),
+              table.template weights<FirstByte + 1>(upper.word[w], upper_scale),
+              table.template weights<FirstByte + 1>(lower.word[w], lower_scale)};
+#pragma unroll
+          for (int t = 0; t < RowTiles; ++t) {
+            const auto& x = activations[i][t];
+            const std::uint32_t b0 = x[w * 4 + FirstByte], b1 = x[w * 4 + FirstByte + 1];
+            if constexpr (!Decode::scales_sums) {
+              multiply_add<Out>(sum[t], weights, b0, b1);
+            } else if (is_first) {
+              multiply<Out>(unscaled[t], weights, b0, b1);
+            } else {
+              multiply_add<Out>(unscaled[t], weights, b0, b1);
+            }
+          }
+        };
 #pragma unroll
         for (int w = h; w < h + 2 / Halves; ++w) {
-          const auto two_multiplications = [&]<int FirstByte>() {
-            const std::uint32_t weights[4] = {
-                table.template weights<FirstByte>(upper[w], upper_scale),
-                table.template weights<FirstByte>(lower[w], lower_scale),
-                table.template weights<FirstByte + 1>(upper[w], upper_scale),
-                table.template weights<FirstByte + 1>(lower[w], lower_scale)};
-#pragma unroll
-            for (int t = 0; t < RowTiles; ++t) {
-              const auto& x = activations[i][t];
-              multiply_add<Out>(into[t], weights, x[w * 4 + FirstByte], x[w * 4 + FirstByte + 1]);
-            }
-          };
-          two_multiplications.template operator()<0>();
-          two_multiplications.template operator()<2>();
+          two_multiplications.template operator()<0>(w, w == h);
+          two_multiplications.template operator()<2>(w, false);
         }
         if constexpr (Decode::scales_sums) {
 #pragma unroll
@@ -282,35 +303,35 @@ __global__ void __launch_bounds__(most_warps * 32, 1) few_rows(const FewRows wor
       }
     }
 
-    // Two buffers in turn: while some warps still read one, others may write the next.
-    float* const all_slices = partials + unit % 2 * cut.warps * layout.slice_floats;
-    float* const slice = all_slices + warp * layout.slice_floats;
 #pragma unroll
     for (int t = 0; t < RowTiles; ++t) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int column = t * 8 + quad * 2 + i % 2, output = row + i / 2 * 8;
-        slice[column * layout.column_floats + output] = sum[t][i];
+        own_partials[warp * layout.slice_floats + column * layout.column_floats + output] =
+            sum[t][i];
       }
     }
     __syncthreads();
-    start_loading(unit + cut.stages);
+    start_loading();
 
     // Four lanes add the slices of an output; eight outputs of a column go with a warp.
     for (int i = threadIdx.x / 4; i < RowTiles * 8 * tile; i += cut.warps * 8) {
-      const int column = i / tile, output = tile_in_chunk * tile + i % tile;
+      const int column = i / tile, output = now.tile * tile + i % tile;
       if (column >= work.m) break;
       float value = 0;
-      for (int s = quad; s < cut.warps; s += 4) {
-        value += all_slices[s * layout.slice_floats + column * layout.column_floats + i % tile];
+#pragma unroll
+      for (int s = quad; s < most_warps(Steps); s += 4) {
+        const int at = s * layout.slice_floats + column * layout.column_floats + i % tile;
+        if (s < cut.warps) value += own_partials[at];
       }
       value += from_lane_xor(value, 1);
       value += from_lane_xor(value, 2);
       if (quad != 0 || output >= outputs) continue;
       float* const earlier = &sums[output * RowTiles * 8 + column];
-      if (chunk > first_chunk) value = *earlier + value;
+      if (now.chunk > first_chunk) value = *earlier + value;
       const std::int64_t at = column * work.n + first_output + output;
-      if (chunk + 1 < end_chunk) {
+      if (now.chunk + 1 < end_chunk) {
         *earlier = value;
       } else if (cut.parts > 1) {
         work.part_sums[part * work.m * work.n + at] = value;
@@ -318,6 +339,9 @@ __global__ void __launch_bounds__(most_warps * 32, 1) few_rows(const FewRows wor
         write_output<Out>(work.output, at, value, work.bias, first_output + output);
       }
     }
+    // Two buffers in turn: while some warps still read one, others may write the next.
+    const int buffer_floats = cut.warps * layout.slice_floats;
+    own_partials = own_partials == partials ? partials + buffer_floats : partials;
   }
   if (cut.parts == 1) return;
 
@@ -335,37 +359,48 @@ __global__ void __launch_bounds__(most_warps * 32, 1) few_rows(const FewRows wor
 #endif
 }
 
-/// As many stages as fit, but not more than are of use.
-inline int stages_that_fit(Cut cut, const Problem& problem, int columns, int shared_bytes) {
+/// As many stages as fit.
+inline int stages_that_fit(Cut cut, std::int64_t n, int columns, const Device& device) {
   cut.stages = 0;
-  const FewRowsLayout layout(cut, problem.n, problem.k, columns);
-  return std::clamp((shared_bytes - layout.bytes) / layout.stage_bytes, 0, 8);
+  const FewRowsLayout layout(cut, n, columns);
+  return std::clamp((device.shared_bytes - 1024 - layout.bytes) / layout.stage_bytes, 0, most_stages);
 }
 
-/// The cut for a problem; none (`warps` is 0) where shared memory is too small.
+/// A cut with so many steps, chunks and parts; no warps where it is not possible.
+inline Cut few_rows_cut(const Problem& problem, const Device& device, int steps, int chunks,
+                        int parts) {
+  const std::int64_t all_steps = problem.k / step;
+  Cut cut{.steps = steps, .parts = parts};
+  cut.chunk_steps = static_cast<int>(blocks_over(all_steps, chunks));
+  cut.chunks = static_cast<int>(blocks_over(all_steps, cut.chunk_steps));
+  const auto warps = static_cast<int>(blocks_over(cut.chunk_steps, steps));
+  constexpr int most_outputs = 512;  // whose sums fit in shared memory
+  const std::int64_t groups = std::max<std::int64_t>(
+      std::max(1, device.multiprocessors / parts), blocks_over(problem.n, most_outputs));
+  cut.groups = static_cast<int>(std::min(groups, problem.n));
+  cut.stages = stages_that_fit(cut, problem.n, most_rows, device);
+  if (warps <= most_warps(steps) && parts <= cut.chunks && cut.stages >= 2) cut.warps = warps;
+  return cut;
+}
+
+/// The cut for a problem; no warps where there is none.
 inline Cut few_rows_cut(const Problem& problem, const Device& device) {
-  const auto all_steps = static_cast<int>(problem.k / step);
+  constexpr int steps = 8;
+  const std::int64_t all_steps = problem.k / step;
+  const auto fewest = static_cast<int>(blocks_over(all_steps, steps * most_warps(steps)));
   Cut best;
   double least = 0;
-  const auto fewest = static_cast<int>(blocks_over(all_steps, steps * most_warps));
-  for (int chunks = fewest; chunks <= std::min(all_steps, 2 * fewest + 2); ++chunks) {
-    for (int parts = 1; parts <= std::min(chunks, 16); ++parts) {
-      if (chunks % parts != 0) continue;
-      Cut cut{.chunks = chunks, .parts = parts};
-      const auto chunk_steps = static_cast<int>(blocks_over(all_steps, chunks));
-      cut.warps = static_cast<int>(blocks_over(chunk_steps, steps));
-      constexpr int most_outputs = 512;  // whose sums fit in shared memory
-      const std::int64_t groups = std::max<std::int64_t>(
-          std::max(1, device.multiprocessors / parts), blocks_over(problem.n, most_outputs));
-      cut.groups = static_cast<int>(std::min(groups, problem.n));
-      cut.stages = stages_that_fit(cut, problem, most_rows, device.shared_bytes);
-      if (cut.stages < 2) continue;
-      // What a block does, in steps of a warp: its tiles, the activations of its chunks (counted
-      // as two tiles each), and the sum over the parts (as three tiles).
-      const double outputs = static_cast<double>(problem.n) / cut.groups;
-      const double waves = std::max(1.0, static_cast<double>(cut.groups * parts) / device.multiprocessors);
-      const double load = waves * (outputs / tile + 2) * (chunks / parts) * chunk_steps +
-                          (parts > 1 ? 3 * chunk_steps : 0) + (cut.warps < 7 ? chunk_steps * outputs / tile : 0);
+  for (int chunks = fewest; chunks <= std::min<std::int64_t>(all_steps, 4 * fewest + 4); ++chunks) {
+    for (int parts = 1; parts <= 16; ++parts) {
+      const Cut cut = few_rows_cut(problem, device, steps, chunks, parts);
+      if (cut.warps == 0) continue;
+      // What the busiest block takes, in the time of a step of all warps: its tiles, the
+      // activations of its chunks (about that of a tile) and the sum of the parts (two tiles).
+      const std::int64_t waves = blocks_over(cut.groups * parts, std::max(1, device.multiprocessors));
+      const double tiles = static_cast<double>(problem.n) / cut.groups / tile + 1;
+      const double of_a_part = static_cast<double>(blocks_over(cut.chunks, parts)) * cut.chunk_steps;
+      const double load = static_cast<double>(waves) * of_a_part * tiles * std::max(1.0, 6.0 / cut.warps) +
+                          (parts > 1 ? 2 * cut.chunk_steps : 0);
       if (best.warps == 0 || load < least) {
         best = cut;
         least = load;
@@ -379,7 +414,7 @@ template <class Out, template <class> class Decode>
 cudaError_t launch_few_rows(const Problem& problem, Cut cut, const Device& device,
                             cudaStream_t stream) {
   const int columns = problem.m > 8 ? 16 : 8;
-  cut.stages = stages_that_fit(cut, problem, columns, device.shared_bytes);
+  cut.stages = stages_that_fit(cut, problem.n, columns, device);
   auto* const part_sums = static_cast<float*>(problem.workspace);
   const FewRows work{.codes = problem.codes,
                      .input = problem.input,
@@ -394,13 +429,15 @@ cudaError_t launch_few_rows(const Problem& problem, Cut cut, const Device& devic
                      .cut = cut,
                      .scales = Scales(problem),
                      .table = table_of(problem)};
+  const FewRowsLayout layout(cut, problem.n, columns);
+  const auto launch = [&]<int RowTiles, int Halves>() {
+    const auto kernel = cut.steps == 4 ? few_rows<Out, Decode<Out>, RowTiles, Halves, 4>
+                                       : few_rows<Out, Decode<Out>, RowTiles, Halves, 8>;
+    return launch_kernel(kernel, cut.groups * cut.parts, cut.warps * 32, layout.bytes, stream, work);
+  };
   const bool halves = problem.block_size < step;
-  const auto kernel = columns == 8 ? halves ? few_rows<Out, Decode<Out>, 1, 2>
-                                            : few_rows<Out, Decode<Out>, 1, 1>
-                      : halves     ? few_rows<Out, Decode<Out>, 2, 2>
-                                   : few_rows<Out, Decode<Out>, 2, 1>;
-  const FewRowsLayout layout(cut, problem.n, problem.k, columns);
-  return launch_kernel(kernel, cut.groups * cut.parts, cut.warps * 32, layout.bytes, stream, work);
+  if (columns == 8) return halves ? launch.template operator()<1, 2>() : launch.template operator()<1, 1>();
+  return halves ? launch.template operator()<2, 2>() : launch.template operator()<2, 1>();
 }
 
 template <template <class> class Decode>

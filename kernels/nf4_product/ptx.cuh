@@ -27,6 +27,20 @@ __device__ inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, 
   return __byte_perm(low, high, selector);
 }
 
+/// The 4 or 8 bytes at an address in shared memory that nothing writes any more.
+template <class T>
+__device__ T read_shared(std::uint32_t address) {
+  T value;
+  if constexpr (sizeof(T) == 4) {
+    std::uint32_t bits;
+    asm("ld.shared.b32 %0, [%1];" : "=r"(bits) : "r"(address));
+    value = bits;
+  } else {
+    asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
+  }
+  return value;
+}
+
 template <class T>
 __device__ T from_quad_lane(T value, int lane) {
   return __shfl_sync(~0u, value, lane, 4);
@@ -49,23 +63,36 @@ __device__ std::uint32_t pair_of(float first, float second) {
   return pair;
 }
 
-/// c[16 x 8] += a[16 x 16] * b[16 x 8], by a warp, as mma.m16n8k16 lays the fragments out.
+/// d[16 x 8] = a[16 x 16] * b[16 x 8] + c, by a warp, as mma.m16n8k16 lays the fragments out.
 template <class Out>
-__device__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                             std::uint32_t b1) {
+__device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                             std::uint32_t b1, float c0, float c1, float c2, float c3) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<Out, __half>) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
-        " {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        " {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2),
+          "f"(c3));
   } else {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
-        " {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        " {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2),
+          "f"(c3));
   }
 #endif
+}
+template <class Out>
+__device__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                             std::uint32_t b1) {
+  multiply_add<Out>(c, a, b0, b1, c[0], c[1], c[2], c[3]);
+}
+/// The same without a sum to add to.
+template <class Out>
+__device__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                         std::uint32_t b1) {
+  multiply_add<Out>(d, a, b0, b1, 0, 0, 0, 0);
 }
 
 /// A barrier in shared memory that completes a phase after `arrivals` and all bytes expected.
