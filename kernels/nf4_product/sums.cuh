@@ -22,15 +22,14 @@ __device__ void write_output(void* output, std::int64_t at, float sum, const voi
 /// in the last block alone, which sees all of them. `arrivals` is zero again afterwards.
 template <class Add>
 __device__ void add_parts_in_last_block(unsigned* arrivals, int parts, Add add) {
-  __shared__ bool is_last;
   __threadfence();
   __syncthreads();
+  bool is_last = false;
   if (threadIdx.x == 0) {
     is_last = atomicAdd(arrivals, 1u) + 1 == static_cast<unsigned>(parts);
     if (is_last) *arrivals = 0;
   }
-  __syncthreads();
-  if (!is_last) return;
+  if (!__syncthreads_or(is_last)) return;
   __threadfence();
   add();
 }
