@@ -11,8 +11,8 @@
 
 namespace reprolab::nf4_product {
 
-/// A table has a row for every byte, and in a row a column for every lane, so that no two lanes read
-/// the same bank. With rows of 256 bytes the offset of an entry is the byte of codes above the
+/// A table has a row for every byte, and in a row a column for every lane, so that no two lanes
+/// read the same bank. With rows of 256 bytes the offset of an entry is the byte of codes above the
 /// lane's own byte: one permutation makes it. GPUs with 100 KiB of shared memory get rows of half
 /// the length where entries are 4 bytes long.
 inline constexpr int table_rows = 256, lanes = 32;

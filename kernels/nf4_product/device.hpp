@@ -58,12 +58,24 @@ inline Support supports_matrix_operands(const Problem& problem, const Device& de
   return Support::yes();
 }
 
+/// Yes where the code that this GPU would run was compiled for 8.0 or newer: below, it is empty.
+template <class... Arguments>
+Support is_compiled(void (*kernel)(Arguments...)) {
+  cudaFuncAttributes compiled{};
+  if (cudaFuncGetAttributes(&compiled, reinterpret_cast<const void*>(kernel)) == cudaSuccess &&
+      compiled.ptxVersion >= 80) {
+    return Support::yes();
+  }
+  cudaGetLastError();
+  return Support::no("is not compiled for this GPU");
+}
+
 template <class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments...), std::int64_t blocks, int threads,
                           int shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
   // More than 48 KiB of shared memory must be asked for.
-  if (const auto error = cudaFuncSetAttribute(
-          kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (const auto error =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
       error != cudaSuccess) {
     return error;
   }

@@ -17,7 +17,7 @@ const Register<Problem> registered{{
     .source_file = "kernels/nf4_product/few_rows.cu",
     .contract = WithinBound{"rounds the table's entries to 16 bits; adds the products of up to 64 "
                             "inputs, then these sums times their scales, in fp32"},
-    .supports = supports_few_rows,
+    .supports = supports_few_rows<ScaledSums>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           return launch_few_rows<ScaledSums>(problem, few_rows_cut(problem, current_device()),

@@ -60,7 +60,8 @@ struct FewRows {
 
 /// Where things lie in shared memory, in bytes from its beginning.
 struct FewRowsLayout {
-  int pitch;  ///< Between rows of codes: 32 more than a multiple of 128, for reads without conflicts.
+  int pitch;  ///< Between rows of codes: 32 more than a multiple of 128, for reads without
+              ///< conflicts.
   int stage_bytes, barriers, stages, partials, sums, bytes;
   int slice_floats;       ///< Between the partial sums of two warps.
   int outputs_per_group;  ///< At most.
@@ -98,7 +99,8 @@ struct Codes {
   }
 };
 
-/// A place in a block's work: a tile of outputs in a chunk of the inputs, and its stage in the ring.
+/// A place in a block's work: a tile of outputs in a chunk of the inputs, and its stage in the
+/// ring.
 struct Unit {
   int chunk, tile = 0, stage = 0;
   unsigned parity = 0;
@@ -223,8 +225,7 @@ __global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewR
         for (int t = 0; t < RowTiles; ++t) {
           const int column = t * 8 + row;
           const bool exists = index < steps_in(unit.chunk) && column < work.m;
-          const auto* const from = static_cast<const std::uint16_t*>(work.input) +
-                                   column * work.k +
+          const auto* const from = static_cast<const std::uint16_t*>(work.input) + column * work.k +
                                    (std::int64_t{unit.chunk} * cut.chunk_steps + index) * step;
 #pragma unroll
           for (int v = 0; v < 2; ++v) {
@@ -363,7 +364,8 @@ __global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewR
 inline int stages_that_fit(Cut cut, std::int64_t n, int columns, const Device& device) {
   cut.stages = 0;
   const FewRowsLayout layout(cut, n, columns);
-  return std::clamp((device.shared_bytes - 1024 - layout.bytes) / layout.stage_bytes, 0, most_stages);
+  return std::clamp((device.shared_bytes - 1024 - layout.bytes) / layout.stage_bytes, 0,
+                    most_stages);
 }
 
 /// A cut with so many steps, chunks and parts; no warps where it is not possible.
@@ -375,8 +377,8 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device, int steps,
   cut.chunks = static_cast<int>(blocks_over(all_steps, cut.chunk_steps));
   const auto warps = static_cast<int>(blocks_over(cut.chunk_steps, steps));
   constexpr int most_outputs = 512;  // whose sums fit in shared memory
-  const std::int64_t groups = std::max<std::int64_t>(
-      std::max(1, device.multiprocessors / parts), blocks_over(problem.n, most_outputs));
+  const std::int64_t groups = std::max<std::int64_t>(std::max(1, device.multiprocessors / parts),
+                                                     blocks_over(problem.n, most_outputs));
   cut.groups = static_cast<int>(std::min(groups, problem.n));
   cut.stages = stages_that_fit(cut, problem.n, most_rows, device);
   if (warps <= most_warps(steps) && parts <= cut.chunks && cut.stages >= 2) cut.warps = warps;
@@ -396,11 +398,14 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device) {
       if (cut.warps == 0) continue;
       // What the busiest block takes, in the time of a step of all warps: its tiles, the
       // activations of its chunks (about that of a tile) and the sum of the parts (two tiles).
-      const std::int64_t waves = blocks_over(cut.groups * parts, std::max(1, device.multiprocessors));
+      const std::int64_t waves =
+          blocks_over(cut.groups * parts, std::max(1, device.multiprocessors));
       const double tiles = static_cast<double>(problem.n) / cut.groups / tile + 1;
-      const double of_a_part = static_cast<double>(blocks_over(cut.chunks, parts)) * cut.chunk_steps;
-      const double load = static_cast<double>(waves) * of_a_part * tiles * std::max(1.0, 6.0 / cut.warps) +
-                          (parts > 1 ? 2 * cut.chunk_steps : 0);
+      const double of_a_part =
+          static_cast<double>(blocks_over(cut.chunks, parts)) * cut.chunk_steps;
+      const double load =
+          static_cast<double>(waves) * of_a_part * tiles * std::max(1.0, 6.0 / cut.warps) +
+          (parts > 1 ? 2 * cut.chunk_steps : 0);
       if (best.warps == 0 || load < least) {
         best = cut;
         least = load;
@@ -412,41 +417,44 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device) {
 
 template <class Out, template <class> class Decode>
 cudaError_t launch_few_rows(const Problem& problem, Cut cut, const Device& device,
-                            cudaStream_t stream) {
+                            cudaStream_t stream, int stages) {
   const int columns = problem.m > 8 ? 16 : 8;
-  cut.stages = stages_that_fit(cut, problem.n, columns, device);
+  cut.stages = std::min(stages, stages_that_fit(cut, problem.n, columns, device));
   auto* const part_sums = static_cast<float*>(problem.workspace);
-  const FewRows work{.codes = problem.codes,
-                     .input = problem.input,
-                     .bias = problem.bias,
-                     .output = problem.output,
-                     .part_sums = part_sums,
-                     .arrivals = reinterpret_cast<unsigned*>(
-                         part_sums + cut.parts * problem.m * problem.n),
-                     .n = problem.n,
-                     .k = problem.k,
-                     .m = static_cast<int>(problem.m),
-                     .cut = cut,
-                     .scales = Scales(problem),
-                     .table = table_of(problem)};
+  const FewRows work{
+      .codes = problem.codes,
+      .input = problem.input,
+      .bias = problem.bias,
+      .output = problem.output,
+      .part_sums = part_sums,
+      .arrivals = reinterpret_cast<unsigned*>(part_sums + cut.parts * problem.m * problem.n),
+      .n = problem.n,
+      .k = problem.k,
+      .m = static_cast<int>(problem.m),
+      .cut = cut,
+      .scales = Scales(problem),
+      .table = table_of(problem)};
   const FewRowsLayout layout(cut, problem.n, columns);
   const auto launch = [&]<int RowTiles, int Halves>() {
     const auto kernel = cut.steps == 4 ? few_rows<Out, Decode<Out>, RowTiles, Halves, 4>
                                        : few_rows<Out, Decode<Out>, RowTiles, Halves, 8>;
-    return launch_kernel(kernel, cut.groups * cut.parts, cut.warps * 32, layout.bytes, stream, work);
+    return launch_kernel(kernel, cut.groups * cut.parts, cut.warps * 32, layout.bytes, stream,
+                         work);
   };
   const bool halves = problem.block_size < step;
-  if (columns == 8) return halves ? launch.template operator()<1, 2>() : launch.template operator()<1, 1>();
+  if (columns == 8)
+    return halves ? launch.template operator()<1, 2>() : launch.template operator()<1, 1>();
   return halves ? launch.template operator()<2, 2>() : launch.template operator()<2, 1>();
 }
 
 template <template <class> class Decode>
-cudaError_t launch_few_rows(const Problem& problem, const Cut& cut, cudaStream_t stream) {
+cudaError_t launch_few_rows(const Problem& problem, const Cut& cut, cudaStream_t stream,
+                            int stages = most_stages) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
   const Device device = current_device();
   return problem.type == nf4::OutputType::fp16
-             ? launch_few_rows<__half, Decode>(problem, cut, device, stream)
-             : launch_few_rows<__nv_bfloat16, Decode>(problem, cut, device, stream);
+             ? launch_few_rows<__half, Decode>(problem, cut, device, stream, stages)
+             : launch_few_rows<__nv_bfloat16, Decode>(problem, cut, device, stream, stages);
 }
 
 inline std::uint64_t few_rows_workspace(const Problem& problem, const Cut& cut) {
@@ -454,14 +462,16 @@ inline std::uint64_t few_rows_workspace(const Problem& problem, const Cut& cut) 
   return static_cast<std::uint64_t>(cut.parts * problem.m * problem.n + cut.groups) * 4;
 }
 
-inline Support supports_few_rows(const Problem& problem) {
+template <template <class> class Decode>
+Support supports_few_rows(const Problem& problem) {
   const Device device = current_device();
   if (problem.m > most_rows) return Support::no("takes 16 rows at most; many_rows takes more");
-  if (const Support support = supports_matrix_operands(problem, device); !support.ok) return support;
+  if (const Support support = supports_matrix_operands(problem, device); !support.ok)
+    return support;
   if (few_rows_cut(problem, device).warps == 0) {
     return Support::no("the codes of 16 outputs do not fit in shared memory");
   }
-  return Support::yes();
+  return is_compiled(few_rows<__half, Decode<__half>, 1, 1, 8>);
 }
 
 }  // namespace reprolab::nf4_product

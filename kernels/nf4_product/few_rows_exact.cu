@@ -15,7 +15,7 @@ const Register<Problem> registered{{
     .lineage = "ours",
     .source_file = "kernels/nf4_product/few_rows_exact.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32"},
-    .supports = supports_few_rows,
+    .supports = supports_few_rows<DequantizedWeights>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           return launch_few_rows<DequantizedWeights>(

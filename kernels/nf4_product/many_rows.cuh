@@ -2,9 +2,9 @@
 //
 // How the work is cut. A block of threads owns a range of outputs, in passes of 64 for each of its
 // warpgroups, and a range of the inputs. A warpgroup decodes its weights into registers, where they
-// are the first operand of wgmma; the rows' activations come to shared memory as the second. Without
-// wgmma each warp multiplies its 16 outputs by mma. The result does not depend on the other rows:
-// an output is the sum over its inputs in their order, of parts that n and k alone decide.
+// are the first operand of wgmma; the rows' activations come to shared memory as the second.
+// Without wgmma each warp multiplies its 16 outputs by mma. The result does not depend on the other
+// rows: an output is the sum over its inputs in their order, of parts that n and k alone decide.
 //
 // A launch of its own first writes the activations as they will lie in shared memory: in the order
 // of inputs that lets a lane take 8 consecutive bytes of codes, and swizzled for wgmma. A stage is
@@ -45,8 +45,8 @@ __global__ void arrange_activations(const ManyRows work) {
   constexpr int parts_per_row = 8;  // of 16 bytes
   const int unit = blockIdx.x % work.units;
   const std::int64_t row_tile = blockIdx.x / work.units;
-  uint4* const to = reinterpret_cast<uint4*>(work.arranged) +
-                    std::int64_t{blockIdx.x} * 2 * Rows * parts_per_row;
+  uint4* const to =
+      reinterpret_cast<uint4*>(work.arranged) + std::int64_t{blockIdx.x} * 2 * Rows * parts_per_row;
   const auto* const input = static_cast<const std::uint32_t*>(work.input);
   for (int i = threadIdx.x; i < 2 * Rows * parts_per_row; i += blockDim.x) {
     const int part = i % parts_per_row, row_in_tile = i / parts_per_row % Rows;
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
     if (turn > 0) wait_for(&empty[stage], (turn - 1) % 2);
     unsigned char* const to = shared + layout.stages + stage * layout.stage_bytes;
     const unsigned char* const from =
-        work.arranged + (std::int64_t{row_tile} * work.units + first_unit + i % units) *
-                            layout.stage_bytes;
+        work.arranged +
+        (std::int64_t{row_tile} * work.units + first_unit + i % units) * layout.stage_bytes;
     if constexpr (has_bulk_copies) {
       if (lane == 0) {
         arrive_expecting(&full[stage], layout.stage_bytes);
@@ -159,8 +159,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
       const int output = i / units * pass_outputs + warp * warp_outputs + row + half * 8;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const std::int64_t input = (std::int64_t{first_unit + i % units} * 2 + j * 4 + quad) *
-                                   block_inputs;
+        const std::int64_t input =
+            (std::int64_t{first_unit + i % units} * 2 + j * 4 + quad) * block_inputs;
         loaded[half][j] = {};
         if (i < all_units && output < outputs && input < work.k) {
           loaded[half][j] = work.scales.load((first_output + output) * work.k + input);
@@ -318,7 +318,8 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
         std::clamp<std::int64_t>(device.multiprocessors / parts, 1, blocks_over(problem.n, 64));
     const std::int64_t passes = blocks_over(blocks_over(problem.n, groups), pass);
     // In the time of a pass of 256 outputs over a unit; the sum of the parts takes that of eight.
-    const double load = static_cast<double>(passes * blocks_over(units, parts)) + (parts > 1 ? 8 : 0);
+    const double load =
+        static_cast<double>(passes * blocks_over(units, parts)) + (parts > 1 ? 8 : 0);
     if (best.parts == 0 || load < least) {
       best = {static_cast<int>(groups), parts};
       least = load;
@@ -349,23 +350,23 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
                              cudaStream_t stream) {
   const ManyRowsWorkspace workspace(problem, cut);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
-  ManyRows work{.codes = problem.codes,
-                .input = problem.input,
-                .bias = problem.bias,
-                .output = problem.output,
-                .arranged = memory,
-                .part_sums = reinterpret_cast<float*>(memory + workspace.arranged),
-                .arrivals = reinterpret_cast<unsigned*>(memory + workspace.arranged +
-                                                        workspace.part_sums),
-                .m = problem.m,
-                .n = problem.n,
-                .k = problem.k,
-                .groups = cut.groups,
-                .parts = cut.parts,
-                .units = static_cast<int>(blocks_over(problem.k, unit_inputs)),
-                .activation_stages = 0,
-                .scales = Scales(problem),
-                .table = table_of(problem)};
+  ManyRows work{
+      .codes = problem.codes,
+      .input = problem.input,
+      .bias = problem.bias,
+      .output = problem.output,
+      .arranged = memory,
+      .part_sums = reinterpret_cast<float*>(memory + workspace.arranged),
+      .arrivals = reinterpret_cast<unsigned*>(memory + workspace.arranged + workspace.part_sums),
+      .m = problem.m,
+      .n = problem.n,
+      .k = problem.k,
+      .groups = cut.groups,
+      .parts = cut.parts,
+      .units = static_cast<int>(blocks_over(problem.k, unit_inputs)),
+      .activation_stages = 0,
+      .scales = Scales(problem),
+      .table = table_of(problem)};
   const std::int64_t row_tiles = blocks_over(problem.m, Rows);
   if (const auto error = launch_kernel(arrange_activations<Out, Rows>, row_tiles * work.units, 256,
                                        0, stream, work);
@@ -386,9 +387,12 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cud
   const Device device = current_device();
   // With 128 rows the sums need the registers of half as many threads.
   switch (row_tile_of(problem)) {
-    case 32: return launch_many_rows<Out, Decode, 32, 4>(problem, cut, device, stream);
-    case 64: return launch_many_rows<Out, Decode, 64, 4>(problem, cut, device, stream);
-    default: return launch_many_rows<Out, Decode, 128, 2>(problem, cut, device, stream);
+    case 32:
+      return launch_many_rows<Out, Decode, 32, 4>(problem, cut, device, stream);
+    case 64:
+      return launch_many_rows<Out, Decode, 64, 4>(problem, cut, device, stream);
+    default:
+      return launch_many_rows<Out, Decode, 128, 2>(problem, cut, device, stream);
   }
 }
 
@@ -400,14 +404,17 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cud
              : launch_many_rows<__nv_bfloat16, Decode<__nv_bfloat16>>(problem, cut, stream);
 }
 
-inline Support supports_many_rows(const Problem& problem) {
+template <template <class> class Decode>
+Support supports_many_rows(const Problem& problem) {
   const Device device = current_device();
   if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
   constexpr int least_shared_bytes = 200 << 10;
   if (device.shared_bytes < least_shared_bytes) {
     return Support::no("needs 200 KiB of shared memory in a block");
   }
-  return supports_matrix_operands(problem, device);
+  if (const Support support = supports_matrix_operands(problem, device); !support.ok)
+    return support;
+  return is_compiled(many_rows<__half, Decode<__half>, 32, 4>);
 }
 
 }  // namespace reprolab::nf4_product

@@ -13,11 +13,11 @@ const Register<Problem> registered{{
     .lineage = "ours",
     .source_file = "kernels/nf4_product/many_rows_exact.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32"},
-    .supports = supports_many_rows,
+    .supports = supports_many_rows<DequantizedWeights>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
-          return launch_many_rows<DequantizedWeights>(problem, many_rows_cut(problem, current_device()),
-                                              stream);
+          return launch_many_rows<DequantizedWeights>(
+              problem, many_rows_cut(problem, current_device()), stream);
         },
     .workspace_bytes =
         [](const Problem& problem) {

@@ -1,7 +1,7 @@
 // The instructions that the product kernels write in PTX, one small function each: matrix multiply,
-// asynchronous copies, barriers in shared memory. PTX ISA, "mma", "wgmma", "cp.async" and "mbarrier".
-// Below the compute capability that an instruction needs, its function does nothing: `supports`
-// refuses such a GPU.
+// asynchronous copies, barriers in shared memory. PTX ISA, "mma", "wgmma", "cp.async" and
+// "mbarrier". Below the compute capability that an instruction needs, its function does nothing:
+// `supports` refuses such a GPU.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -121,10 +121,10 @@ __device__ inline void arrive(std::uint64_t* barrier) {
 /// One arrival that lets the phase wait for `bytes` of bulk copies, too.
 __device__ inline void arrive_expecting(std::uint64_t* barrier, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   address_in_shared(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_in_shared(barrier)),
+      "r"(bytes)
+      : "memory");
 #endif
 }
 
