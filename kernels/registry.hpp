@@ -82,6 +82,8 @@ struct Kernel {
   std::string language = "cuda";
   /// The kernel in CUDA that this one, in another language, is; empty: none.
   std::string counterpart{};
+  /// Device memory that a launch needs in `Problem::workspace`; empty: none.
+  std::function<std::uint64_t(const Problem&)> workspace_bytes{};
 };
 
 template <class Problem>

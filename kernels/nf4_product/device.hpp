@@ -1,0 +1,86 @@
+// What the product kernels ask of the GPU and of a problem, and how they are launched.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/grid.hpp"
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4_product/problem.hpp"
+#include "kernels/registry.hpp"
+
+namespace reprolab::nf4_product {
+
+struct Device {
+  int capability = 0;  ///< 90 for compute capability 9.0; 0 where there is no GPU.
+  int multiprocessors = 0;
+  int shared_bytes = 0;  ///< Most shared memory of a block.
+};
+
+inline Device current_device() {
+  Device found;
+  int device = 0, major = 0, minor = 0;
+  const auto get = [&](int& value, cudaDeviceAttr attribute) {
+    return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess;
+  };
+  if (cudaGetDevice(&device) != cudaSuccess || !get(major, cudaDevAttrComputeCapabilityMajor) ||
+      !get(minor, cudaDevAttrComputeCapabilityMinor) ||
+      !get(found.multiprocessors, cudaDevAttrMultiProcessorCount) ||
+      !get(found.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin)) {
+    cudaGetLastError();
+    return {};
+  }
+  found.capability = major * 10 + minor;
+  return found;
+}
+
+inline nf4::Table table_of(const Problem& problem) {
+  nf4::Table table{};
+  std::copy(problem.table.begin(), problem.table.end(), table.entry);
+  return table;
+}
+
+/// Yes where rows are whole steps of 64 weights that begin at multiples of 16 bytes, and the GPU
+/// has m16n8k16.
+inline Support supports_matrix_operands(const Problem& problem, const Device& device) {
+  const auto is_aligned = [](const void* pointer) {
+    return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+  };
+  if (device.capability < 80) return Support::no("needs compute capability 8.0 or newer");
+  if (problem.k < 64 || problem.k % 64 != 0) return Support::no("needs k to be a multiple of 64");
+  if (!is_aligned(problem.codes) || !is_aligned(problem.input)) {
+    return Support::no("needs codes and input aligned to 16 bytes");
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (problem.n > most || problem.k > most) return Support::no("needs n and k up to 2^30");
+  return Support::yes();
+}
+
+/// Yes where the code that this GPU would run was compiled for 8.0 or newer: below, it is empty.
+template <class... Arguments>
+Support is_compiled(void (*kernel)(Arguments...)) {
+  cudaFuncAttributes compiled{};
+  if (cudaFuncGetAttributes(&compiled, reinterpret_cast<const void*>(kernel)) == cudaSuccess &&
+      compiled.ptxVersion >= 80) {
+    return Support::yes();
+  }
+  cudaGetLastError();
+  return Support::no("is not compiled for this GPU");
+}
+
+template <class... Arguments>
+cudaError_t launch_kernel(void (*kernel)(Arguments...), std::int64_t blocks, int threads,
+                          int shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+  // More than 48 KiB of shared memory must be asked for.
+  if (const auto error =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+      error != cudaSuccess) {
+    return error;
+  }
+  kernel<<<grid_of(blocks), threads, shared_bytes, stream>>>(arguments...);
+  return cudaGetLastError();
+}
+
+}  // namespace reprolab::nf4_product

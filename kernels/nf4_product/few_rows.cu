@@ -1,0 +1,33 @@
+// The product of few rows, as in decoding, in one pass over the codes, which stay as bitsandbytes
+// laid them out. Tensor cores multiply the table's entries, rounded to 16 bits; the sum over each
+// block of weights is scaled in fp32. few_rows.cuh says how the work is cut.
+//
+// Source: ours. Weights as the first operand from registers, and split sums in a fixed order: as
+//         Marlin (arXiv 2408.11743) has it for repacked weights.
+// Bound:  memory: codes and scales are read once.
+// Alone:  make bench KERNEL=few_rows
+#include "kernels/nf4_product/few_rows.cuh"
+
+namespace reprolab::nf4_product {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "few_rows",
+    .lineage = "ours",
+    .source_file = "kernels/nf4_product/few_rows.cu",
+    .contract = WithinBound{"rounds the table's entries to 16 bits; adds the products of up to 64 "
+                            "inputs, then these sums times their scales, in fp32"},
+    .supports = supports_few_rows<ScaledSums>,
+    .launch =
+        [](const Problem& problem, cudaStream_t stream) {
+          return launch_few_rows<ScaledSums>(problem, few_rows_cut(problem, current_device()),
+                                             stream);
+        },
+    .workspace_bytes =
+        [](const Problem& problem) {
+          return few_rows_workspace(problem, few_rows_cut(problem, current_device()));
+        },
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4_product

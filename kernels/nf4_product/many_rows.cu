@@ -1,0 +1,34 @@
+// The product of 16 rows and more, in one pass over the codes for each 128 rows. Weights are
+// decoded into the registers from which wgmma takes its first operand, and are never written to
+// memory. The sum over each block of weights is scaled in fp32. many_rows.cuh says how the work is
+// cut.
+//
+// Source: ours.
+// Bound:  memory up to 32 rows, then reads of shared memory, from 128 rows on tensor cores.
+// Alone:  make bench KERNEL=many_rows
+#include "kernels/nf4_product/many_rows.cuh"
+
+namespace reprolab::nf4_product {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "many_rows",
+    .lineage = "ours",
+    .source_file = "kernels/nf4_product/many_rows.cu",
+    .contract =
+        WithinBound{"rounds the table's entries to 16 bits; adds the products of 64 inputs, "
+                    "then these sums times their scales, in fp32"},
+    .supports = supports_many_rows<ScaledSums>,
+    .launch =
+        [](const Problem& problem, cudaStream_t stream) {
+          return launch_many_rows<ScaledSums>(problem, many_rows_cut(problem, current_device()),
+                                              stream);
+        },
+    .workspace_bytes =
+        [](const Problem& problem) {
+          return many_rows_workspace(problem, many_rows_cut(problem, current_device()));
+        },
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4_product

@@ -1,0 +1,198 @@
+// The instructions that the product kernels write in PTX, one small function each: matrix multiply,
+// asynchronous copies, barriers in shared memory. PTX ISA, "mma", "wgmma", "cp.async" and
+// "mbarrier". Below the compute capability that an instruction needs, its function does nothing:
+// `supports` refuses such a GPU.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace reprolab::nf4_product {
+
+#if __CUDA_ARCH__ >= 900
+inline constexpr bool has_bulk_copies = true;
+#else
+inline constexpr bool has_bulk_copies = false;
+#endif
+
+__device__ inline std::uint32_t address_in_shared(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Bytes `selector` (four hexadecimal digits, the lowest byte last) of {high, low}.
+__device__ inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, unsigned selector) {
+  return __byte_perm(low, high, selector);
+}
+
+/// The 4 or 8 bytes at an address in shared memory that nothing writes any more.
+template <class T>
+__device__ T read_shared(std::uint32_t address) {
+  T value;
+  if constexpr (sizeof(T) == 4) {
+    std::uint32_t bits;
+    asm("ld.shared.b32 %0, [%1];" : "=r"(bits) : "r"(address));
+    value = bits;
+  } else {
+    asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
+  }
+  return value;
+}
+
+template <class T>
+__device__ T from_quad_lane(T value, int lane) {
+  return __shfl_sync(~0u, value, lane, 4);
+}
+__device__ inline float from_lane_xor(float value, int mask) {
+  return __shfl_xor_sync(~0u, value, mask);
+}
+
+/// Two 16-bit numbers as the register of a matrix fragment.
+template <class Out>
+__device__ std::uint32_t pair_of(float first, float second) {
+  std::uint32_t pair = 0;
+#if __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<Out, __half>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  }
+#endif
+  return pair;
+}
+
+/// d[16 x 8] = a[16 x 16] * b[16 x 8] + c, by a warp, as mma.m16n8k16 lays the fragments out.
+template <class Out>
+__device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                             std::uint32_t b1, float c0, float c1, float c2, float c3) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<Out, __half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+        " {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2),
+          "f"(c3));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+        " {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2),
+          "f"(c3));
+  }
+#endif
+}
+template <class Out>
+__device__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                             std::uint32_t b1) {
+  multiply_add<Out>(c, a, b0, b1, c[0], c[1], c[2], c[3]);
+}
+/// The same without a sum to add to.
+template <class Out>
+__device__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                         std::uint32_t b1) {
+  multiply_add<Out>(d, a, b0, b1, 0, 0, 0, 0);
+}
+
+/// A barrier in shared memory that completes a phase after `arrivals` and all bytes expected.
+__device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address_in_shared(barrier)), "r"(arrivals)
+               : "memory");
+#endif
+}
+
+/// Makes new barriers visible to asynchronous copies.
+__device__ inline void publish_barriers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+__device__ inline void arrive(std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(
+                   address_in_shared(barrier))
+               : "memory");
+#endif
+}
+
+/// One arrival that lets the phase wait for `bytes` of bulk copies, too.
+__device__ inline void arrive_expecting(std::uint64_t* barrier, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_in_shared(barrier)),
+      "r"(bytes)
+      : "memory");
+#endif
+}
+
+/// One arrival when all 16-byte copies that this thread has started are there.
+__device__ inline void arrive_after_copies(std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address_in_shared(barrier))
+               : "memory");
+#endif
+}
+
+/// Returns when the phase of that parity (0, 1, 0, ...) is complete.
+__device__ inline void wait_for(std::uint64_t* barrier, unsigned parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again; }" ::"r"(address_in_shared(barrier)),
+      "r"(parity)
+      : "memory");
+#elif __CUDA_ARCH__ >= 800
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
+      "@!done bra again; }" ::"r"(address_in_shared(barrier)),
+      "r"(parity)
+      : "memory");
+#endif
+}
+
+/// Starts to copy `bytes`, a multiple of 16, between places aligned to 16; `barrier` counts them.
+__device__ inline void copy_bulk(void* to, const void* from, unsigned bytes,
+                                 std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(address_in_shared(to)),
+      "l"(from), "r"(bytes), "r"(address_in_shared(barrier))
+      : "memory");
+#endif
+}
+
+/// Starts to copy 16 bytes, or to write 16 zeros.
+__device__ inline void copy_16(void* to, const void* from, bool exists = true) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address_in_shared(to)),
+               "l"(from), "r"(exists ? 16 : 0)
+               : "memory");
+#endif
+}
+
+/// Ends a group of this thread's 16-byte copies.
+__device__ inline void end_copy_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// Returns when all but this thread's last `Groups` groups of copies are there.
+template <int Groups>
+__device__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
+#endif
+}
+
+__device__ inline void prefetch_line(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+}  // namespace reprolab::nf4_product

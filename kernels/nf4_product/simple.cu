@@ -1,0 +1,81 @@
+// The product as its definition says it: a warp for each output and 8 rows, whose lanes take every
+// 32nd input. It multiplies by the 16-bit weights that dequantization writes. For every shape,
+// alignment and block size, on every GPU; the faster kernels refuse some.
+//
+// Source: ours.
+// Bound:  integer and fp32 instructions: every weight is decoded again for each 8 rows.
+// Alone:  make bench KERNEL=simple
+#include "kernels/nf4_product/decode.cuh"
+#include "kernels/nf4_product/device.hpp"
+#include "kernels/nf4_product/sums.cuh"
+
+namespace reprolab::nf4_product {
+namespace {
+
+constexpr int warps = 8, rows_per_warp = 8;
+
+template <class Out>
+__global__ void __launch_bounds__(warps * 32)
+    simple(const std::uint8_t* codes, const Scales scales, const nf4::Table table, const Out* input,
+           const Out* bias, Out* output, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::int64_t column = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  const std::int64_t first_row = std::int64_t{blockIdx.y} * rows_per_warp;
+  const int lane = threadIdx.x % 32;
+  if (column >= n) return;
+
+  float sum[rows_per_warp] = {};
+  for (std::int64_t i = lane; i < k; i += 32) {
+    const std::int64_t at = column * k + i;
+    const std::uint8_t byte = codes[at / 2];
+    const unsigned code = at % 2 == 0 ? nf4::first_code(byte) : nf4::second_code(byte);
+    const float scale = scales.value(scales.load(at));
+    const float weight = to_float(nf4::round_to<Out>(nf4::scaled(table.entry[code], scale)));
+#pragma unroll
+    for (int r = 0; r < rows_per_warp; ++r) {
+      const std::int64_t row = first_row + r;
+      if (row < m) sum[r] = fmaf(weight, to_float(input[row * k + i]), sum[r]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < rows_per_warp; ++r) {
+    for (int apart = 16; apart > 0; apart /= 2) sum[r] += from_lane_xor(sum[r], apart);
+    const std::int64_t row = first_row + r;
+    if (lane == 0 && row < m) write_output<Out>(output, row * n + column, sum[r], bias, column);
+  }
+}
+
+template <class Out>
+cudaError_t launch(const Problem& problem, cudaStream_t stream) {
+  const dim3 grid(grid_of(blocks_over(problem.n, warps)),
+                  grid_of(blocks_over(problem.m, rows_per_warp)));
+  simple<Out><<<grid, warps * 32, 0, stream>>>(
+      problem.codes, Scales(problem), table_of(problem), static_cast<const Out*>(problem.input),
+      static_cast<const Out*>(problem.bias), static_cast<Out*>(problem.output), problem.m,
+      problem.n, problem.k);
+  return cudaGetLastError();
+}
+
+Support supports(const Problem& problem) {
+  constexpr std::int64_t most_in_y = 65535;
+  if (problem.m > most_in_y * rows_per_warp || blocks_over(problem.n, warps) > max_blocks) {
+    return Support::no("a grid has blocks for 524280 rows and 2^34 outputs at most");
+  }
+  return Support::yes();
+}
+
+const Register<Problem> registered{{
+    .name = "simple",
+    .lineage = "ours",
+    .source_file = "kernels/nf4_product/simple.cu",
+    .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32"},
+    .supports = supports,
+    .launch =
+        [](const Problem& problem, cudaStream_t stream) {
+          if (problem.m == 0 || problem.n == 0) return cudaSuccess;
+          return problem.type == nf4::OutputType::fp16 ? launch<__half>(problem, stream)
+                                                       : launch<__nv_bfloat16>(problem, stream);
+        },
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4_product
