@@ -46,68 +46,69 @@ def shapes_of(layers: Sequence[Layer]) -> dict[Shape, int]:
 Times = dict[tuple[Variant, Shape], list[float]]  # of one product, in us
 
 
-def of_model(times: Times, counts: dict[Shape, int], variant: Variant) -> Summary:
-    """All products of a forward pass in ms, sample by sample."""
-    parts = [[n * us / 1e3 for us in times[variant, shape]] for shape, n in counts.items()]
-    return summarize([sum(sample) for sample in zip(*parts, strict=True)])
+@dataclass(frozen=True)
+class Phase:
+    """A forward pass: how long its products take, and how many layers have each shape."""
 
+    what: str  # such as 'one step at batch 2'
+    times: Times
+    counts: dict[Shape, int]
 
-def gain(times: Times, counts: dict[Shape, int], variant: Variant, over: Variant = OWN) -> Estimate:
-    return ratio(of_model(times, counts, over), of_model(times, counts, variant))
+    def total(self, variant: Variant) -> Summary:
+        """All products in ms, sample by sample."""
+        parts = [
+            [n * us / 1e3 for us in self.times[variant, shape]] for shape, n in self.counts.items()
+        ]
+        return summarize([sum(sample) for sample in zip(*parts, strict=True)])
 
+    def gain(self, variant: Variant, over: Variant = OWN) -> Estimate:
+        return ratio(self.total(over), self.total(variant))
 
-def gains(times: Times, counts: dict[Shape, int], variant: Variant, over: Variant = OWN) -> bool:
-    return gain(times, counts, variant, over).low > LEAST_GAIN
+    def gains(self, variant: Variant, over: Variant = OWN) -> bool:
+        return self.gain(variant, over).low > LEAST_GAIN
 
+    def fastest(self, kernels: Sequence[str]) -> Variant:
+        """Of the variants in which bitsandbytes chooses which products dequantize: that with the
+        kernel that is installed without a name, unless another gains something over it.
+        """
+        found = min(map(Variant, kernels), key=lambda variant: self.total(variant).median)
+        usual = Variant(FASTEST)
+        return found if FASTEST not in kernels or self.gains(found, usual) else usual
 
-def fastest(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Variant:
-    """Of the variants in which bitsandbytes chooses which products dequantize: that with the kernel
-    that is installed without a name, unless another gains something over it.
-    """
-    usual = Variant(FASTEST)
-    found = min(variants_of(kernels), key=lambda variant: of_model(times, counts, variant).median)
-    return found if FASTEST not in kernels or gains(times, counts, found, usual) else usual
+    def dequantizing(self, kernels: Sequence[str]) -> Variant | None:
+        """All products dequantizing with our fastest kernel, if that beats bitsandbytes' own
+        choice.
+        """
+        variant = Variant(FASTEST, True)
+        if FASTEST not in kernels or all(variant != measured for measured, _ in self.times):
+            return None
+        wins = all(self.gains(variant, over) for over in (OWN, self.fastest(kernels)))
+        return variant if wins else None
 
-
-def line(what: str, times: Times, counts: dict[Shape, int], variant: Variant) -> str:
-    """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
-    own, ours = (of_model(times, counts, each).median for each in (OWN, variant))
-    found = gain(times, counts, variant)
-    said = f"{found.value:.2f} x ({found.low:.2f}-{found.high:.2f})"
-    said = said if found.differs_from_one else "no difference seen"
-    return f"  {what}: {own:.2f} -> {ours:.2f} ms, {said}"
-
-
-def dequantizing(times: Times, counts: dict[Shape, int], kernels: Sequence[str]) -> Variant | None:
-    """All products dequantizing with our fastest kernel, if that beats bitsandbytes' own choice."""
-    variant = Variant(FASTEST, True)
-    if FASTEST not in kernels or all(variant != measured for measured, _ in times):
-        return None
-    wins = all(
-        gains(times, counts, variant, over) for over in (OWN, fastest(times, counts, kernels))
-    )
-    return variant if wins else None
-
-
-def variants_of(kernels: Sequence[str]) -> list[Variant]:
-    """bitsandbytes chooses which products dequantize."""
-    return [Variant(kernel) for kernel in kernels]
+    def line(self, variant: Variant) -> str:
+        """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
+        own, ours = (self.total(each).median for each in (OWN, variant))
+        found = self.gain(variant)
+        said = f"{found.value:.2f} x ({found.low:.2f}-{found.high:.2f})"
+        said = said if found.differs_from_one else "no difference seen"
+        return f"  {self.what}: {own:.2f} -> {ours:.2f} ms, {said}"
 
 
 def text(
     name: str,
     own: str,
     batch: int,
-    counts: dict[Shape, int],
-    phases: dict[str, Times],
+    phases: tuple[Phase, Phase],
     kernels: Sequence[str],
     refused: dict[str, str],
     fuses: bool,
 ) -> str:
-    """The advice. `phases`: times of a decoding step and of a prompt; `kernels`: those whose output
+    """The advice. `phases`: a decoding step and a prompt; `kernels`: those whose output
     is bit for bit bitsandbytes' own; `refused`: the others, and why.
     """
-    layers, weights = sum(counts.values()), sum(n * s.rows * s.columns for s, n in counts.items())
+    step, prompt = phases
+    layers = sum(step.counts.values())
+    weights = sum(n * s.rows * s.columns for s, n in step.counts.items())
     lines = [f"{name}: {layers} layers in NF4, {weights / 1e9:.2f} billion weights", ""]
     lines += [f"  {kernel}: left out: {why}" for kernel, why in refused.items()]
     if not kernels:
@@ -115,29 +116,28 @@ def text(
             [*lines, "No kernel gives bitsandbytes' own output here: keep what you have."]
         )
     # Where a step gains nothing, the prompt still may.
-    step, prompt = phases
-    best = {what: fastest(times, counts, kernels) for what, times in phases.items()}
-    variant = best[step] if gains(phases[step], counts, best[step]) else best[prompt]
+    best = step.fastest(kernels)
+    variant = best if step.gains(best) else prompt.fastest(kernels)
     lines += [
         f"All quantized products of a forward pass, {own} -> with {variant.kernel}, "
         "on the GPU alone:"
     ]
-    lines += [line(what, times, counts, variant) for what, times in phases.items()]
-    if fuses and not gains(phases[step], counts, variant):
+    lines += [phase.line(variant) for phase in phases]
+    if fuses and not step.gains(variant):
         lines += [
             f"  {own} multiplies a few rows right from the codes, which no kernel here speeds up."
         ]
     installs = []
-    if any(gains(times, counts, variant) for times in phases.values()):
+    if any(phase.gains(variant) for phase in phases):
         kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}"'
         installs += [f"dropin.install({kernel})"]
-    if other := dequantizing(phases[step], counts, kernels):
+    if other := step.dequantizing(kernels):
         lines += [
             f"With {other.kernel}, where all products of at least {batch} rows dequantize, which "
             "sums in another order,",
             "so that tokens may differ:",
         ]
-        lines += [line(what, times, counts, other) for what, times in phases.items()]
+        lines += [phase.line(other) for phase in phases]
         installs += [f"dropin.install(dequantize_from={batch})"]
     if not installs:
         return "\n".join([*lines, "", f"Nothing is gained here: keep {own} as it is."])

@@ -17,12 +17,12 @@ from experiments.end_to_end import build, checkpoint, plan, prompts, reference, 
 from experiments.end_to_end.advice import (
     FASTEST,
     OWN,
+    Phase,
     Shape,
     Times,
     Variant,
     shapes_of,
     text,
-    variants_of,
 )
 from records.command_line import Parser, run
 from records.errors import InputError
@@ -71,7 +71,7 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
     prompt = batch * prompts.MEDIAN
     sizes = {f"one step at batch {batch}": batch}
     sizes[f"the prompts, of {prompts.MEDIAN} tokens each"] = prompt
-    phases: dict[str, Times] = {what: {} for what in sizes}
+    phases = tuple(Phase(what, {}, counts) for what in sizes)
     refused: dict[str, str] = {}
     with Line(EXPECTED_S * len(counts)) as line:
         for done, shape in enumerate(counts):
@@ -81,18 +81,19 @@ def advice(gpu: Any, name: str, counts: dict[Shape, int], batch: int, kernels: l
             expected = reference.dequantized(*weights[0])
             refused |= {k: why for k in kernels if (why := difference(k, *weights[0], expected))}
             kernels = [k for k in kernels if k not in refused]
-            for what, size in sizes.items():
-                phases[what] |= times(gpu, shape, weights, size, variants(kernels))
+            for phase in phases:
+                found = times(gpu, shape, weights, sizes[phase.what], variants(kernels))
+                phase.times.update(found)
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    return text(name, own, batch, counts, phases, kernels, refused, rows.can_fuse())
+    return text(name, own, batch, phases, kernels, refused, rows.can_fuse())
 
 
 def variants(kernels: list[str]) -> list[Variant]:
     """What is compared with bitsandbytes as it is installed."""
     dequantizing = [Variant(FASTEST, True)] * (rows.can_fuse() and FASTEST in kernels)
-    return variants_of(kernels) + dequantizing
+    return [*map(Variant, kernels), *dequantizing]
 
 
 def copies(gpu: Any, shape: Shape) -> list[tuple[torch.Tensor, Any]]:

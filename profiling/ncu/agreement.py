@@ -1,6 +1,6 @@
 """Whether ncu and our own counters agree, counter by counter."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from plots import console
 from plots.tables import WORDS, Column, Origin, Table
 from records.counter_table import Counter, known
 from records.errors import InputError
-from records.json_files import ROOT
+from records.json_files import ROOT, Schema
 from records.output import write_files
 from records.result_file import as_json
 from records.results import Record, Results
 
-SCHEMA = "reprolab-ncu-agreement/1"
+SCHEMA = Schema("ncu.schema.json")
 PERCENT = 1.0  # of our value
 POINTS = 0.1  # in which percentages below 10 agree
 COUNTS = ("instructions", "branches", "warps", "blocks")
@@ -144,18 +144,12 @@ def origin(ours: Results, version: str) -> str:
 def content(found: Sequence[Agreement], ours: Results, version: str) -> dict[str, Any]:
     kept = ("started", "commit", "dirty", "gpu", "build")
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA.definition["properties"]["schema"]["const"],
         "ncu": version,
         "provenance": {key: ours.provenance[key] for key in kept},
         "bounds": {"percent": PERCENT, "points": POINTS, "rule": RULE},
-        "rows": list(row_contents(found)),
-    }
-
-
-def row_contents(found: Sequence[Agreement]) -> Iterator[dict[str, Any]]:
-    for agreement in found:
-        for row in agreement.rows:
-            yield {
+        "rows": [
+            {
                 "kernel": agreement.record.kernel,
                 "problem": agreement.record.problem["name"],
                 "counter": row.counter.id,
@@ -165,10 +159,15 @@ def row_contents(found: Sequence[Agreement]) -> Iterator[dict[str, Any]]:
                 "difference_percent": row.difference_percent,
                 "verdict": row.verdict,
             }
+            for agreement in found
+            for row in agreement.rows
+        ],
+    }
 
 
 def write(folder: Path, shown_table: Table, rows: dict[str, Any]) -> list[Path]:
-    """ncu.txt and ncu.json."""
+    """ncu.txt and ncu.json; InputError, and neither, where the latter is not as its schema says."""
+    SCHEMA.check(folder / "ncu.json", rows)
     files = {
         folder / "ncu.txt": console.render(shown_table).encode(),
         folder / "ncu.json": as_json(rows),

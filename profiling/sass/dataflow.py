@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from sass.flow import Block, Flow, Region
+from sass.flow import Block, Flow, Region, closure, dominators
 from sass.parse import Instruction
 
 # Everything else writes its first register, or the predicates that come first.
@@ -119,17 +119,8 @@ class Dataflow:
     @cached_property
     def postdominators(self) -> dict[int, frozenset[int]]:
         """The post-dominators of each block: every path to the trip's end leads through them."""
-        everything = frozenset({b.number for b in self.blocks} | {-1})
-        found = {b.number: everything for b in self.blocks} | {-1: frozenset({-1})}
-        changed = True
-        while changed:
-            changed = False
-            for block in reversed(self.blocks):
-                now = frozenset.intersection(*(found[s] for s in self.onward(block)))
-                now |= {block.number}
-                changed |= now != found[block.number]
-                found[block.number] = now
-        return found
+        onward = {block.number: self.onward(block) for block in reversed(self.blocks)}
+        return dominators([-1, *onward], onward)
 
     @cached_property
     def block_of(self) -> dict[int, Block]:
@@ -166,16 +157,4 @@ def merged(states: Iterable[dict[str, frozenset[int]]]) -> dict[str, frozenset[i
     for state in states:
         for name, results in state.items():
             found[name] = found.get(name, frozenset()) | results
-    return found
-
-
-def closure(start: Collection[int], edges: dict[int, Collection[int]]) -> set[int]:
-    """All that can be reached from `start`, itself only where an edge leads back to it."""
-    found: set[int] = set()
-    waiting = list(start)
-    while waiting:
-        for address in edges.get(waiting.pop(), ()):
-            if address not in found:
-                found.add(address)
-                waiting.append(address)
     return found

@@ -5,7 +5,7 @@ of nvdisasm print more or fewer, make none. A loop is a natural one: the blocks 
 back to a block that dominates them can be reached without leaving.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,17 +73,7 @@ class Flow:
     @cached_property
     def dominators(self) -> dict[int, frozenset[int]]:
         """Each block's dominators, through which every path from the entry leads; itself too."""
-        everything = frozenset(self.blocks)
-        found = dict.fromkeys(self.blocks, everything) | {0: frozenset({0})}
-        changed = True
-        while changed:
-            changed = False
-            for number in self.order[1:]:
-                before = [found[p] for p in self.predecessors[number]]
-                now = frozenset.intersection(*before) | {number}
-                changed |= now != found[number]
-                found[number] = now
-        return found
+        return dominators(self.order, self.predecessors)
 
     @cached_property
     def back_edges(self) -> frozenset[tuple[int, int]]:
@@ -149,6 +139,36 @@ class Flow:
         return max(ends)
 
 
+def dominators(
+    order: Sequence[int], before: Mapping[int, Collection[int]]
+) -> dict[int, frozenset[int]]:
+    """Of each node those through which every path to it leads that begins at the first of `order`;
+    itself too. `before`: from where paths come to a node.
+    """
+    start, *others = order
+    found = dict.fromkeys(order, frozenset(order)) | {start: frozenset({start})}
+    changed = True
+    while changed:
+        changed = False
+        for node in others:
+            now = frozenset.intersection(*(found[other] for other in before[node])) | {node}
+            changed |= now != found[node]
+            found[node] = now
+    return found
+
+
+def closure(start: Collection[int], edges: Mapping[int, Collection[int]]) -> set[int]:
+    """All that can be reached from `start`, itself only where an edge leads back to it."""
+    found: set[int] = set()
+    waiting = list(start)
+    while waiting:
+        for node in edges.get(waiting.pop(), ()):
+            if node not in found:
+                found.add(node)
+                waiting.append(node)
+    return found
+
+
 def flow_of(function: Function) -> Flow:
     """The kernel's blocks; InputError where a jump leads nobody knows where."""
     code = function.instructions
@@ -163,7 +183,9 @@ def flow_of(function: Function) -> Flow:
         found = successors(function, code[end - 1], end)
         known = tuple(numbers[i] for i in dict.fromkeys(found) if i in numbers)
         blocks[number] = Block(number, tuple(code[start:end]), known)
-    return Flow(reachable(blocks))
+    # Without what the code never comes to, such as the padding behind its end.
+    kept = {0} | closure([0], {number: block.successors for number, block in blocks.items()})
+    return Flow({number: blocks[number] for number in sorted(kept)})
 
 
 def is_jump(found: Instruction) -> bool:
@@ -196,14 +218,3 @@ def target(function: Function, label: str) -> int:
     if label not in function.labels:
         raise InputError(f"sass: {function.name}: there is no label '{label}'")
     return function.labels[label] // INSTRUCTION_BYTES
-
-
-def reachable(blocks: dict[int, Block]) -> dict[int, Block]:
-    """Without what the code never comes to, such as the padding behind its end."""
-    found, waiting = {}, [0]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found[number] = blocks[number]
-            waiting += blocks[number].successors
-    return dict(sorted(found.items()))

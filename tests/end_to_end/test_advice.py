@@ -24,9 +24,9 @@ def times(**us):
 
 
 def text(step, prompt, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
-    phases = {STEP: step, PROMPT: prompt}
+    phases = (advice.Phase(STEP, step, COUNTS), advice.Phase(PROMPT, prompt, COUNTS))
     own = "bitsandbytes 0.50.2"
-    return advice.text("mine", own, 4, COUNTS, phases, list(kernels), dict(refused), fuses)
+    return advice.text("mine", own, 4, phases, list(kernels), dict(refused), fuses)
 
 
 def test_layers_of_one_shape_count_together_the_largest_first():

@@ -11,6 +11,7 @@ from ncu.report import Value, launches
 
 from records.counter_table import known
 from records.errors import InputError
+from records.json_files import ROOT, read_json
 from records.results import parse
 
 BY_ID = known()
@@ -93,3 +94,13 @@ def test_the_table_and_the_json_have_every_comparison(tmp_path):
     assert "60,948,000-60,948,480" in text and "NVIDIA H200, driver 580.159.04" in text
     written = json.loads(rows)["rows"]
     assert [row["counter"] for row in written] == [row.counter.id for row in found[0].rows]
+
+
+def test_what_is_recorded_is_as_the_schema_says(tmp_path):
+    file = ROOT / "data/recorded/h200/counters/ncu.json"
+    recorded = read_json(file)
+    agreement.SCHEMA.check(file, recorded)
+    recorded["rows"][0]["verdict"] = "fine"
+    with pytest.raises(InputError, match=r"rows\[0\].verdict must be one of equal, "):
+        agreement.write(tmp_path, None, recorded)
+    assert not list(tmp_path.iterdir())

@@ -14,7 +14,6 @@ from sass.kernels import Kernel
 from sass.parse import Function, parse
 
 from records.families import described
-from records.json_files import ROOT
 
 
 def printed(text: str, name: str = "kernel") -> str:
@@ -49,7 +48,8 @@ def function(text: str) -> Function:
 
 
 def facts(text: str, family: str = "nf4", name: str = "written", **resources: int) -> Facts:
-    kernel = Kernel(name, described()[family], ROOT / f"kernels/{family}/{name}.cu", "ours", None)
+    source = f"kernels/{family}/{name}.cu"
+    kernel = Kernel(name=name, family=described()[family], source_file=source, lineage="ours")
     code = {kernel.source_file: "1" * 64}
     sizes = {"registers": 8, "stack_bytes": 0, "local_bytes": 0, "static_shared_bytes": 0}
     return Facts(Code(kernel, "sm_80", name, function(text), Resources(**sizes | resources), code))
