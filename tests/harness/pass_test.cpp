@@ -91,51 +91,47 @@ TEST_F(PassClocks, AreResetWhenItFails) {
   EXPECT_EQ(log_.lines(), profiling::whole_lock(1980));
 }
 
+/// Announced where only the lock itself tells that it cannot be had.
 TEST_F(PassClocks, ThatCannotBeLockedEndItBeforeItMeasures) {
   const auto never = [](ResultFile&) { FAIL() << "measures"; };
-  const auto refusal = [&] {
-    const std::string line = message_of<UsageError>([&] { run("1410", never); });
-    EXPECT_EQ(testing::internal::GetCapturedStdout().find("locking"), std::string::npos) << line;
-    return line;
+  const auto expect_refused = [&](const std::string& line, bool announced) {
+    EXPECT_EQ(message_of<UsageError>([&] { run("1410", never); }),
+              "--clocks: " + line + "; leave --clocks out to measure without a lock");
+    const std::string said = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(said.starts_with("locking the SM clock at 1410"), announced) << line;
   };
   {
     const ScopedVariable none("REPROLAB_NVML", "/nonexistent.so");
-    EXPECT_EQ(refusal(),
-              "--clocks: NVML, which comes with the NVIDIA driver, cannot be loaded "
-              "(/nonexistent.so: cannot open shared object file: No such file or directory); leave "
-              "--clocks out to measure without a lock");
+    expect_refused(
+        "NVML, which comes with the NVIDIA driver, cannot be loaded (/nonexistent.so: cannot open "
+        "shared object file: No such file or directory)",
+        false);
+  }
+  {
+    const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
+        error("FAKE_NVML_ERROR", "4");
+    expect_refused(
+        "NVML does not lock the SM clock: Insufficient Permissions; it takes root with "
+        "CAP_SYS_ADMIN",
+        true);
   }
   const ScopedVariable lacking("FAKE_NVML_SM_CLOCKS", "1980,1395");
-  EXPECT_EQ(refusal(),
-            "--clocks: this GPU has no SM clock of 1410 MHz; the nearest is 1395 (1395 to 1980 "
-            "MHz); leave --clocks out to measure without a lock");
-  EXPECT_EQ(log_.lines(), Lines{});
-  EXPECT_TRUE(folder_.names().empty());
-}
+  const std::string no_clock =
+      "this GPU has no SM clock of 1410 MHz; the nearest is 1395 (1395 to 1980 MHz)";
+  expect_refused(no_clock, false);
 
-TEST_F(PassClocks, ThatNeedPermissionAreAnnouncedBeforeThatIsKnown) {
-  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
-      error("FAKE_NVML_ERROR", "4");
-  const auto never = [](ResultFile&) { FAIL() << "measures"; };
-  EXPECT_EQ(message_of<UsageError>([&] { run("1410", never); }),
-            "--clocks: NVML does not lock the SM clock: Insufficient Permissions; it takes root "
-            "with CAP_SYS_ADMIN; leave --clocks out to measure without a lock");
-  EXPECT_TRUE(testing::internal::GetCapturedStdout().starts_with("locking the SM clock at 1410"));
-  EXPECT_EQ(log_.lines(), Lines{});
-}
-
-TEST_F(PassClocks, OfADryRunAreThoseThatTheGpuOffers) {
   profiling::Gpu gpu;
   gpu.pci_bus_id = machine_.pci_bus_id;
   PassOptions options;
   options.clocks = profiling::parse_clock_policy("max");
-  const std::string notes = dry_run_notes(options, gpu);
-  EXPECT_NE(notes.find("\nthe SM clock would be locked at 1980 MHz; afterwards"), notes.npos);
-  options.clocks = profiling::parse_clock_policy("1400");
+  EXPECT_NE(
+      dry_run_notes(options, gpu).find("\nthe SM clock would be locked at 1980 MHz; afterwards"),
+      std::string::npos);
+  options.clocks = profiling::parse_clock_policy("1410");
   EXPECT_EQ(message_of<UsageError>([&] { dry_run_notes(options, gpu); }),
-            "--clocks: this GPU has no SM clock of 1400 MHz; the nearest is 1395 (210 to 1980 "
-            "MHz); leave --clocks out to measure without a lock");
+            "--clocks: " + no_clock + "; leave --clocks out to measure without a lock");
   EXPECT_EQ(log_.lines(), Lines{});
+  EXPECT_TRUE(folder_.names().empty());
 }
 
 }  // namespace

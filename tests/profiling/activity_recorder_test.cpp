@@ -26,12 +26,10 @@ std::size_t enabled_kinds() {
   return fake_function<std::size_t (*)()>("fake_cupti_enabled_kinds")();
 }
 
-class WithFakeCupti : public testing::Test {
+class ActivityRecorderFake : public testing::Test {
  private:
   ScopedVariable library_{"REPROLAB_CUPTI", FAKE_CUPTI};
 };
-
-using ActivityRecorderFake = WithFakeCupti;
 
 TEST_F(ActivityRecorderFake, RecordsBetweenStartAndStopOnly) {
   ActivityRecorder recorder;
@@ -93,6 +91,7 @@ TEST_F(ActivityRecorderFake, DroppedRecordsAreAnError) {
             "free host memory.");
 }
 
+/// A loss that nobody needs is none, and one that is told leaves nothing for the next flush.
 TEST_F(ActivityRecorderFake, WhatIsDiscardedIsNoLoss) {
   ActivityRecorder recorder;
   recorder.start();
@@ -103,52 +102,35 @@ TEST_F(ActivityRecorderFake, WhatIsDiscardedIsNoLoss) {
   }
   launch("unfinished", 30, 0);
   EXPECT_NO_THROW(recorder.discard());
+  launch("unfinished", 30, 0);
+  EXPECT_THROW(recorder.flush(), NotMeasured);
   launch("wanted", 50, 60);
   const auto kernels = recorder.flush();
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].name, "wanted");
 }
 
-TEST_F(ActivityRecorderFake, ALossLeavesNothingForTheNextFlush) {
-  ActivityRecorder recorder;
-  recorder.start();
-  launch("unfinished", 30, 0);
-  EXPECT_THROW(recorder.flush(), NotMeasured);
-  launch("next", 50, 60);
-  EXPECT_EQ(recorder.flush().size(), 1u);
-}
-
-TEST_F(ActivityRecorderFake, ASecondSubscriberIsToldWhatToDo) {
-  for (const char* function : {"cuptiActivityRegisterCallbacks", "cuptiActivityEnable"}) {
-    const ScopedVariable fail("FAKE_CUPTI_FAIL", std::string(function) + "=39");
+TEST_F(ActivityRecorderFake, AnotherProfilerIsToldWhatToDo) {
+  const std::string remedy = " Run with --instrument=none under the profiler, or outside of it.";
+  const std::string busy = "CUPTI_ERROR_HARDWARE_BUSY (26)",
+                    second = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)";
+  for (const auto& [function, code, error] :
+       {std::tuple{"cuptiActivityRegisterCallbacks", "39", second},
+        {"cuptiActivityEnable", "39", second},
+        {"cuptiActivityEnable", "26", busy}}) {
+    const ScopedVariable fail("FAKE_CUPTI_FAIL", std::string(function) + "=" + code);
     ActivityRecorder recorder;
     EXPECT_EQ(message_of<std::runtime_error>([&] { recorder.start(); }),
-              std::string("activity recording: ") + function +
-                  " failed: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39). Another profiler "
-                  "holds the GPU or this process. Run with --instrument=none under the profiler, "
-                  "or outside of it.");
+              std::string("activity recording: ") + function + " failed: " + error +
+                  ". Another profiler holds the GPU or this process." + remedy);
     EXPECT_EQ(enabled_kinds(), 0u);
   }
-}
-
-TEST_F(ActivityRecorderFake, BusyHardwareIsToldWhatToDo) {
-  const ScopedVariable fail("FAKE_CUPTI_FAIL", "cuptiActivityEnable=26");
-  ActivityRecorder recorder;
-  EXPECT_EQ(message_of<std::runtime_error>([&] { recorder.start(); }),
-            "activity recording: cuptiActivityEnable failed: CUPTI_ERROR_HARDWARE_BUSY (26). "
-            "Another profiler holds the GPU or this process. Run with --instrument=none under the "
-            "profiler, or outside of it.");
-}
-
-TEST_F(ActivityRecorderFake, BacksOffUnderAProfiler) {
   for (const char* variable : {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                "CUDA_INJECTION64_PATH"}) {
     const ScopedVariable profiler(variable, "1");
     EXPECT_EQ(message_of<std::runtime_error>([] { ActivityRecorder recorder; }),
               std::string("activity recording: a profiler already holds this process (") +
-                  variable +
-                  " is set), and CUPTI serves one at a time. Run with --instrument=none under the "
-                  "profiler, or outside of it.");
+                  variable + " is set), and CUPTI serves one at a time." + remedy);
   }
   EXPECT_NO_THROW(ActivityRecorder{});
 }

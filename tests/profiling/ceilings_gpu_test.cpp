@@ -36,13 +36,6 @@ TEST_F(OnGpuCeilings, ReadOnlyWritesNothing) {
   EXPECT_EQ(to_host(buffer), Bytes(buffer.bytes(), 0xcd));
 }
 
-TEST_F(OnGpuCeilings, CopyCopies) {
-  const DeviceBuffer from(70001), to(70001);
-  ceilings::write_only(from.data(), from.bytes(), nullptr);
-  ceilings::copy(to.data(), from.data(), from.bytes(), nullptr);
-  EXPECT_EQ(to_host(to), to_host(from));
-}
-
 /// Copies `bytes` bytes; the `guard_bytes` around the copy in `to` must not change.
 void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const DeviceBuffer& to,
                           std::uint64_t bytes) {

@@ -73,72 +73,56 @@ TEST_F(ClockLocks, AreGivenBackWhenTheProgramGoesOn) {
   EXPECT_EQ(errno, ECHILD);
 }
 
-TEST_F(ClockLocks, AtTheHighestClock) {
-  const ScopedVariable clocks("FAKE_NVML_SM_CLOCKS", "345,1755,990");
+TEST_F(ClockLocks, MayBeAtTheHighestClockHoweverLongTheList) {
+  std::string all = "345,1755,990";
+  for (int mhz = 210; mhz < 1210; ++mhz) all += "," + std::to_string(mhz);
+  const ScopedVariable clocks("FAKE_NVML_SM_CLOCKS", all);
   const ClockLock lock(gpu_, parse_clock_policy("max"), ignore);
   EXPECT_EQ(lock.mhz(), 1755u);
   EXPECT_EQ(log().front(), "locking 1755-1755");
 }
 
-TEST_F(ClockLocks, OfALongListOfClocks) {
-  std::string all = "210";
-  for (int mhz = 211; mhz < 1210; ++mhz) all += "," + std::to_string(mhz);
-  const ScopedVariable clocks("FAKE_NVML_SM_CLOCKS", all);
-  EXPECT_EQ(ClockLock(gpu_, parse_clock_policy("max"), ignore).mhz(), 1209u);
-}
-
 TEST_F(ClockLocks, OfAClockThatTheGpuLacksNameTheNearest) {
-  EXPECT_EQ(refusal(at(1400)),
-            "this GPU has no SM clock of 1400 MHz; the nearest is 1395 (210 to 1980 MHz)");
-  EXPECT_EQ(refusal(at(1405)),
-            "this GPU has no SM clock of 1405 MHz; the nearest is 1410 (210 to 1980 MHz)");
-  EXPECT_EQ(refusal(at(5000)),
-            "this GPU has no SM clock of 5000 MHz; the nearest is 1980 (210 to 1980 MHz)");
-  EXPECT_EQ(refusal(at(1)),
-            "this GPU has no SM clock of 1 MHz; the nearest is 210 (210 to 1980 MHz)");
+  for (const auto& [wanted, line] :
+       {std::pair{1400u, "this GPU has no SM clock of 1400 MHz; the nearest is 1395"},
+        {1405u, "this GPU has no SM clock of 1405 MHz; the nearest is 1410"},
+        {5000u, "this GPU has no SM clock of 5000 MHz; the nearest is 1980"},
+        {1u, "this GPU has no SM clock of 1 MHz; the nearest is 210"}}) {
+    EXPECT_EQ(refusal(at(wanted)), line + std::string(" (210 to 1980 MHz)"));
+  }
+  EXPECT_EQ(message_of<std::runtime_error>([&] { clock_to_lock(gpu_, at(1)); }), refusal(at(1)));
+  EXPECT_EQ(clock_to_lock(gpu_, parse_clock_policy("max")), 1980u);
   EXPECT_EQ(log(), Lines{});
 }
 
-TEST_F(ClockLocks, NeedPermission) {
-  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
-      error("FAKE_NVML_ERROR", "4");
-  EXPECT_EQ(refusal(at(1410)),
-            "NVML does not lock the SM clock: Insufficient Permissions; it takes root with "
-            "CAP_SYS_ADMIN");
-  EXPECT_EQ(log(), Lines{});  // nor reset: that would end a lock of somebody else's
-}
-
-TEST_F(ClockLocks, NeedAGpuThatCan) {
-  {
-    const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks");
-    EXPECT_EQ(refusal(at(1410)), "NVML does not lock the SM clock: Not Supported");
+/// Nor are they reset then: that would end a lock of somebody else's.
+TEST_F(ClockLocks, NeedPermissionAGpuThatCanAndADriver) {
+  struct Lacking {
+    const char *fails, *error, *library, *line;
+  };
+  for (const auto& [fails, error, library, line] :
+       {Lacking{"nvmlDeviceSetGpuLockedClocks", "4", FAKE_NVML,
+                "NVML does not lock the SM clock: Insufficient Permissions; it takes root with "
+                "CAP_SYS_ADMIN"},
+        {"nvmlDeviceSetGpuLockedClocks", "3", FAKE_NVML,
+         "NVML does not lock the SM clock: Not Supported"},
+        {"nvmlDeviceGetSupportedMemoryClocks", "3", FAKE_NVML,
+         "NVML names no SM clocks that this GPU offers"},
+        {"", "", FAKE_NVML_OF_OLD_DRIVER, "NVML names no SM clocks that this GPU offers"},
+        {"", "", "/nonexistent.so",
+         "NVML, which comes with the NVIDIA driver, cannot be loaded (/nonexistent.so: cannot open "
+         "shared object file: No such file or directory)"}}) {
+    const ScopedVariable failing("FAKE_NVML_FAIL", fails), with("FAKE_NVML_ERROR", error),
+        nvml("REPROLAB_NVML", library);
+    EXPECT_EQ(refusal(at(1410)), line);
   }
-  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceGetSupportedMemoryClocks");
-  EXPECT_EQ(refusal(at(1410)), "NVML names no SM clocks that this GPU offers");
   EXPECT_EQ(log(), Lines{});
-}
-
-TEST_F(ClockLocks, NeedADriver) {
-  {
-    const ScopedVariable old("REPROLAB_NVML", FAKE_NVML_OF_OLD_DRIVER);
-    EXPECT_EQ(refusal(at(1410)), "NVML names no SM clocks that this GPU offers");
-  }
-  const ScopedVariable none("REPROLAB_NVML", "/nonexistent.so");
-  EXPECT_EQ(refusal(at(1410)),
-            "NVML, which comes with the NVIDIA driver, cannot be loaded (/nonexistent.so: cannot "
-            "open shared object file: No such file or directory)");
 }
 
 TEST_F(ClockLocks, NeedTheirAnnouncement) {
   const auto fails = [](unsigned) { throw std::runtime_error("stdout is gone"); };
   EXPECT_EQ(message_of<std::runtime_error>([&] { ClockLock lock(gpu_, at(1410), fails); }),
             "stdout is gone");
-  EXPECT_EQ(log(), Lines{});
-}
-
-TEST_F(ClockLocks, ArePlannedWithoutLocking) {
-  EXPECT_EQ(clock_to_lock(gpu_, parse_clock_policy("max")), 1980u);
-  EXPECT_EQ(message_of<std::runtime_error>([&] { clock_to_lock(gpu_, at(1)); }), refusal(at(1)));
   EXPECT_EQ(log(), Lines{});
 }
 

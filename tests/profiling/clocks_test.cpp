@@ -38,16 +38,12 @@ TEST(ClockSummary, MinMedianMaxAndReasons) {
     "throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]})"));
 }
 
-TEST(ClockSummary, UnknownIsNullAndNoneSeenIsAnEmptyList) {
+TEST(ClockSummary, LeavesOutWhatIsMissingAndSaysNullWhereNothingIsKnown) {
   EXPECT_EQ(json(ClockSummary{}), json::parse(R"({"sm_mhz": null, "memory_mhz": null,
     "power_w": null, "temperature_c": null, "throttle_reasons": null})"));
-  ClockSnapshot idle;
+  ClockSnapshot idle, with, without;
   idle.event_reasons = clock_event_gpu_idle;
-  EXPECT_EQ(json(summarize({idle}))["throttle_reasons"], json::array());
-}
-
-TEST(ClockSummary, MissingValuesAreLeftOut) {
-  ClockSnapshot with, without;
+  EXPECT_EQ(json(summarize({idle}))["throttle_reasons"], json::array()) << "none seen";
   with.power_w = 500;
   const auto summary = summarize({without, with, without});
   EXPECT_EQ(summary.snapshots, 3u);
@@ -94,23 +90,19 @@ TEST(ClockObserver, AnOldDriverLacksOneValueAndNamesAnotherDifferently) {
   EXPECT_EQ(observer.snapshot().event_reasons, 0x8u);
 }
 
-TEST(ClockObserver, AFunctionThatFailsGivesNull) {
+TEST(ClockObserver, AFunctionThatFailsOrNoDeviceGivesNull) {
   const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980"),
       fail("FAKE_NVML_FAIL", "nvmlDeviceGetPowerUsage");
-  ClockObserver observer(fake_device(FAKE_NVML));
-  observer.start();
-  observer.stop();
-  EXPECT_FALSE(observer.summary().power_w);
-  EXPECT_EQ(observer.summary().sm_mhz->median, 1980);
-}
-
-TEST(ClockObserver, WithoutADeviceEverythingIsNull) {
-  ClockObserver observer(std::nullopt);
-  observer.start();
-  EXPECT_FALSE(observer.snapshot().sm_mhz);
-  observer.stop();
-  EXPECT_EQ(observer.summary().snapshots, 0u);
-  EXPECT_FALSE(observer.summary().throttle_reasons);
+  for (const bool known : {true, false}) {
+    ClockObserver observer(known ? fake_device(FAKE_NVML) : std::nullopt);
+    observer.start();
+    observer.stop();
+    const auto summary = observer.summary();
+    EXPECT_FALSE(summary.power_w);
+    EXPECT_EQ(summary.sm_mhz.has_value(), known);
+    EXPECT_EQ(summary.snapshots, known ? 2u : 0u);
+    EXPECT_EQ(summary.throttle_reasons.has_value(), known);
+  }
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "profiling/counters.hpp"
-#include "profiling/machine.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -41,12 +41,11 @@ __global__ void read_shared(std::uint32_t* to, int stride) {
   to[std::size_t{blockIdx.x} * threads + threadIdx.x] = sum;
 }
 
-class OnGpuCounters : public testing::Test {
+class OnGpuCounters : public OnGpuTest {
  protected:
   void SetUp() override {
-    std::string why_not;
-    gpu_ = find_gpu(&why_not);
-    if (!gpu_) GTEST_SKIP() << "NOT TESTED, " << why_not;
+    OnGpuTest::SetUp();
+    if (IsSkipped()) return;
     stream_.emplace(cudaStreamNonBlocking);
     std::ifstream file(PROJECT_ROOT "/data/counters.json");
     std::vector<Counter> counters = parse_counters(nlohmann::json::parse(file));
@@ -82,7 +81,6 @@ class OnGpuCounters : public testing::Test {
     return values;
   }
 
-  std::optional<Gpu> gpu_;
   std::unique_ptr<Instrument> instrument_;
   std::string warning_;
   std::optional<Stream> stream_;
@@ -119,7 +117,7 @@ TEST_F(OnGpuCounters, CountTheWorkOfAKernel) {
 /// 128 MiB and eight times the cache: what stays in the cache is a small part.
 TEST_F(OnGpuCounters, CountTheBytesOfDram) {
   const auto blocks =
-      static_cast<unsigned>((8 * gpu_->l2_bytes + (128 << 20)) / (std::uint64_t{threads} * 4));
+      static_cast<unsigned>((8 * gpu->l2_bytes + (128 << 20)) / (std::uint64_t{threads} * 4));
   allocate(blocks);
   auto found = count("add_one", [&](auto stream) { launch(blocks, stream); });
   const auto bytes = static_cast<double>(data_.bytes());

@@ -107,44 +107,32 @@ TEST_F(CountersFake, ACallOfSeveralKernelsIsCountedAsAWholeOncePerPass) {
   EXPECT_EQ(log(), first + the_whole_call + "Evaluate\n") << "it is known by now";
   instrument->measure(work(1, "another"), nullptr);
   EXPECT_EQ(log(), first + the_whole_call + "Evaluate\n" + one_kernel + "Evaluate\n");
-}
-
-TEST_F(CountersFake, MoreKernelsThanCanBeToldApartAreCountedAsAWhole) {
-  const auto instrument = make();
-  EXPECT_EQ(values(instrument->measure(work(100), nullptr)).at("kernels"), 100);
+  EXPECT_EQ(values(instrument->measure(work(100, "many"), nullptr)).at("kernels"), 100)
+      << "more than can be told apart";
 }
 
 TEST_F(CountersFake, ACounterThatTheChipLacksIsMissingAndTheOthersAreRead) {
   const auto instrument =
       make({counter("old_or_new", {"sm__old.sum", "sm__kernels.sum"}),
-            counter("unknown", {"sm__no.sum"}), counter("unknowns", {"sm__a.sum", "sm__b.sum"}),
-            counter("incomplete", {"sm__kernels"}), counter("nothing", {"ratio__nothing.pct"})});
+            counter("unknown", {"sm__no.sum"}),
+            counter("unknowns", {"sm__a.sum", "sm__b.sum"}),
+            counter("incomplete", {"sm__kernels"}),
+            counter("nothing", {"ratio__nothing.pct"}),
+            counter("link", {"device__link.sum"}),
+            {.id = "unnamed", .unit = "", .meaning = "", .names = {"sm__twice.sum"}}});
   const Sample sample = instrument->measure(work(1), nullptr);
-  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"old_or_new", 1}}));
+  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"old_or_new", 1}, {"unnamed", 2}}));
+  EXPECT_EQ(sample.readings.at(1).unit, "kernel") << "CUPTI's own";
   EXPECT_EQ(reasons(sample),
             (std::map<std::string, std::string>{
                 {"unknown", "FAKE100 has no metric sm__no.sum"},
                 {"unknowns", "FAKE100 has no metric sm__a.sum or sm__b.sum"},
                 {"incomplete",
                  "FAKE100 has sm__kernels, but it is read with an ending, such as sm__kernels.sum"},
+                {"link",
+                 "device__link.sum can be collected, but not together with the counters before it"},
                 {"nothing", "is a ratio to zero: nothing of that kind happened in the call"}}));
   EXPECT_TRUE(warnings_.empty());
-}
-
-TEST_F(CountersFake, CountersThatCollideWithEarlierOnesAreMissing) {
-  const auto instrument =
-      make({counter("kernels", {"sm__kernels.sum"}), counter("link", {"device__link.sum"}),
-            counter("twice", {"sm__twice.sum"})});
-  const Sample sample = instrument->measure(work(1), nullptr);
-  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 1}, {"twice", 2}}));
-  EXPECT_EQ(reasons(sample).at("link"),
-            "device__link.sum can be collected, but not together with the counters before it");
-}
-
-TEST_F(CountersFake, ACounterWithoutAUnitHasThatOfCupti) {
-  const auto instrument =
-      make({{.id = "sm__kernels.sum", .unit = "", .meaning = "", .names = {"sm__kernels.sum"}}});
-  EXPECT_EQ(instrument->measure(work(1), nullptr).readings.at(0).unit, "kernel");
 }
 
 TEST_F(CountersFake, TheChipIsThatOfTheCurrentDevice) {
@@ -245,28 +233,24 @@ TEST_F(CountersFake, SeveralCallsAtOnceAreAMistake) {
             "a_kernel: counters are read of one call at a time");
 }
 
-TEST_F(CountersFake, UnderAProfilerTheWorkIsDoneWithoutCupti) {
-  const ScopedVariable profiler("NSYS_PROFILING_SESSION_ID", "1");
-  const auto instrument = make();
-  const std::string reason =
-      "counters: a profiler already holds this process (NSYS_PROFILING_SESSION_ID is set), and "
-      "CUPTI serves one at a time. Run with --instrument=none under the profiler, or outside of "
-      "it.";
-  EXPECT_EQ(warnings_, Names{reason});
-  EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).at("kernels"), reason);
-  EXPECT_EQ(log(), "");
-  EXPECT_EQ(calls_, 1);
-}
-
-TEST_F(CountersFake, WithoutCuptiTheWorkIsDone) {
-  const ScopedVariable library("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
-  const auto instrument = make();
-  EXPECT_EQ(warnings_,
-            Names{"counters: CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open shared "
-                  "object file: No such file or directory). Install the toolkit's CUPTI package "
-                  "(cuda-cupti), or name the library in REPROLAB_CUPTI."});
-  EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).size(), 1u);
-  EXPECT_EQ(calls_, 1);
+TEST_F(CountersFake, UnderAProfilerOrWithoutCuptiTheWorkIsDone) {
+  for (const auto& [variable, value, reason] :
+       {std::tuple{"NSYS_PROFILING_SESSION_ID", "1",
+                   "counters: a profiler already holds this process (NSYS_PROFILING_SESSION_ID is "
+                   "set), and CUPTI serves one at a time. Run with --instrument=none under the "
+                   "profiler, or outside of it."},
+        {"REPROLAB_CUPTI", "/nonexistent/libcupti.so",
+         "counters: CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open shared object "
+         "file: No such file or directory). Install the toolkit's CUPTI package (cuda-cupti), or "
+         "name the library in REPROLAB_CUPTI."}}) {
+    const ScopedVariable changed(variable, value);
+    warnings_.clear(), calls_ = 0;
+    const auto instrument = make();
+    EXPECT_EQ(warnings_, Names{reason});
+    EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).at("kernels"), reason);
+    EXPECT_EQ(log(), "");
+    EXPECT_EQ(calls_, 1);
+  }
 }
 
 TEST_F(CountersFake, ACuptiWithoutTheRangeProfilerIsTooOld) {

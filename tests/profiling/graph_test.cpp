@@ -5,19 +5,18 @@
 
 #include <optional>
 #include <stdexcept>
-#include <string>
 
 #include "profiling/cuda_check.hpp"
-#include "profiling/machine.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
-class OnGpuGraph : public testing::Test {
+class OnGpuGraph : public OnGpuTest {
  protected:
   void SetUp() override {
-    std::string why_not;
-    if (!find_gpu(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
+    OnGpuTest::SetUp();
+    if (IsSkipped()) return;
     stream_.emplace();
     memory_ = DeviceBuffer(4);
     set(0);

@@ -1,40 +1,33 @@
 #include "profiling/nvml.hpp"
 
+#include <map>
+
 #include "profiling/machine.hpp"
 #include "tests/profiling/testing.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
-TEST(Nvml, AbsentLibrary) {
-  const ScopedVariable library("REPROLAB_NVML", "/nonexistent/libnvidia-ml.so.1");
-  std::string why_not;
-  EXPECT_FALSE(Nvml::load(&why_not));
-  EXPECT_EQ(why_not,
+TEST(Nvml, ThatCannotBeUsedSaysWhy) {
+  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlInit_v2");
+  for (const auto& [library, line] : std::map<std::string, std::string>{
+           {"/nonexistent/libnvidia-ml.so.1",
             "NVML, which comes with the NVIDIA driver, cannot be loaded "
             "(/nonexistent/libnvidia-ml.so.1: cannot open shared object file: No such file or "
-            "directory)");
-}
-
-TEST(Nvml, ALibraryThatIsNotNvml) {
-  const ScopedVariable library("REPROLAB_NVML", FAKE_CUPTI);
-  std::string why_not;
-  EXPECT_FALSE(Nvml::load(&why_not));
-  EXPECT_EQ(why_not,
+            "directory)"},
+           {FAKE_CUPTI,
             "NVML lacks nvmlInit_v2, nvmlShutdown, nvmlDeviceGetHandleByPciBusId_v2: update the "
-            "NVIDIA driver");
-}
-
-TEST(Nvml, DriverNotLoaded) {
-  const ScopedVariable library("REPROLAB_NVML", FAKE_NVML);
-  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlInit_v2");
-  std::string why_not;
-  EXPECT_FALSE(Nvml::load(&why_not));
-  EXPECT_EQ(why_not, "NVML does not start (Uninitialized): `nvidia-smi` should work first");
+            "NVIDIA driver"},
+           {FAKE_NVML, "NVML does not start (Uninitialized): `nvidia-smi` should work first"}}) {
+    const ScopedVariable loaded("REPROLAB_NVML", library);
+    std::string why_not;
+    EXPECT_FALSE(Nvml::load(&why_not));
+    EXPECT_EQ(why_not, line);
+  }
 }
 
 TEST(Nvml, FindsTheGpuByBusIdOrUuid) {
-  const ScopedVariable library("REPROLAB_NVML", FAKE_NVML);
+  const ScopedVariable library("REPROLAB_NVML", FAKE_NVML), limit("FAKE_NVML_LIMIT_MW", "700000");
   std::string why_not;
   const auto nvml = Nvml::load(&why_not);
   ASSERT_TRUE(nvml) << why_not;
@@ -43,15 +36,7 @@ TEST(Nvml, FindsTheGpuByBusIdOrUuid) {
   EXPECT_TRUE(nvml->device("0000:99:00.0", "GPU-fake", &why_not));
   EXPECT_FALSE(nvml->device("0000:99:00.0", "GPU-other", &why_not));
   EXPECT_EQ(why_not, "NVML does not know the GPU 0000:99:00.0 (GPU-other): Not Found");
-}
-
-TEST(Nvml, AGpuOfMachineHppIsFound) {
-  const ScopedVariable library("REPROLAB_NVML", FAKE_NVML);
-  const ScopedVariable limit("FAKE_NVML_LIMIT_MW", "700000");
-  Gpu gpu;
-  gpu.pci_bus_id = "0000:17:00.0";
-  std::string why_not;
-  const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
+  const auto device = find_nvml_device("0000:17:00.0", "", &why_not);
   ASSERT_TRUE(device) << why_not;
   EXPECT_DOUBLE_EQ(device->power_limit_w().value(), 700.0);
 }
