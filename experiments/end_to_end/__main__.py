@@ -124,7 +124,7 @@ def check(choices: Choices) -> None:
     """InputError where something chosen cannot be measured, as far as that shows without torch."""
     for model in choices.models:
         if known := plan.size_of(model):
-            prompts.check(choices.prompts, max(choices.batches), known.vocab, model)
+            prompts.tokens_of(choices.prompts, max(choices.batches), known.vocab, choices.seed)
         elif Path(model).is_dir():
             checkpoint.read(Path(model))
     try:

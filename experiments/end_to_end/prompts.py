@@ -69,26 +69,9 @@ def prompt_of(found: Any, where: str) -> str | tuple[int, ...]:
     raise InputError(f"{where}: needs 'question' or 'prompt' with a text, or 'tokens' with numbers")
 
 
-def check_length(tokens: int, what: str = "a prompt") -> None:
+def check_length(tokens: int, what: str) -> None:
     if not 0 < tokens <= MOST_LONG:
         raise InputError(f"{what} has {tokens} tokens; 1 to {MOST_LONG} can be run")
-
-
-def check(prompts: Prompts, batch: int, vocab: int, model: str) -> None:
-    """InputError where one of the first `batch` prompts is too long, or is given in tokens of which
-    the model, which has no tokenizer here, does not know one.
-    """
-    for i, (item, length) in enumerate(zip(prompts.items[:batch], lengths(prompts), strict=False)):
-        which = f"PROMPTS: the {ordinal(i + 1)} prompt"
-        check_length(length, which)
-        if isinstance(item, tuple) and max(item) >= vocab:
-            raise InputError(f"{which} has token {max(item)}; {model} knows 0 to {vocab - 1}")
-
-
-def ordinal(number: int) -> str:
-    """'1st', '12th'."""
-    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
-    return f"{number}{last or 'th'}"
 
 
 def count_words(text: str) -> int:
@@ -125,8 +108,9 @@ def tokens_of(
             rng = random.Random(f"{seed}/{i}")
             size = item if isinstance(item, int) else count_words(item)
             row = [rng.randrange(FIRST_TOKEN, vocab) for _ in range(size)]
-        check_length(len(row))
+        which = f"PROMPTS: prompt {i + 1}"
+        check_length(len(row), which)
         if max(row) >= vocab:
-            raise InputError(f"a prompt has token {max(row)}, but the model only {vocab}")
+            raise InputError(f"{which} has token {max(row)}; the model knows 0 to {vocab - 1}")
         rows.append(row)
     return rows

@@ -44,58 +44,29 @@ lib = ErrorHandlerMockBNBNativeLibrary()
 """
 WRAPPED_CPU_LIBRARY = WRAPPED_LIBRARY.replace("{library!r}", "None")
 
-# ctypes objects, and no stream.
-CALL_WITHOUT_STREAM = """
+CALLER = """
 import ctypes as ct
-from {where} import lib
-
-def dequantize(kind, a, absmax, out, blocksize, n, stream):
-    arguments = (None, ct.c_void_p(a), ct.c_void_p(absmax), ct.c_void_p(out))
-    sizes = (ct.c_int(blocksize), ct.c_int(n))
-    if kind == "fp16":
-        lib.cdequantize_blockwise_fp16_nf4(*arguments, *sizes)
-    elif kind == "bf16":
-        lib.cdequantize_blockwise_bf16_nf4(*arguments, *sizes)
-    else:
-        lib.cdequantize_blockwise_fp16_fp4(*arguments, *sizes, None)
-"""
-# ctypes objects, and the stream as torch's object (0.44) or as a ctypes object.
-CALL_WITH_STREAM = """
-import ctypes as ct
-from {where} import lib
+from bitsandbytes.cextension import lib
 
 class Stream:
     def __init__(self, address):
         self._as_parameter_ = ct.c_void_p(address)
 
+{before}
 def dequantize(kind, a, absmax, out, blocksize, n, stream):
-    arguments = (None, ct.c_void_p(a), ct.c_void_p(absmax), ct.c_void_p(out))
-    sizes = (ct.c_int(blocksize), ct.c_int(n), {stream})
-    if kind == "fp16":
-        lib.cdequantize_blockwise_fp16_nf4(*arguments, *sizes)
-    elif kind == "bf16":
-        lib.cdequantize_blockwise_bf16_nf4(*arguments, *sizes)
-    else:
-        lib.cdequantize_blockwise_fp16_fp4(*arguments, *sizes)
+    format = "fp4" if kind == "fp4" else "nf4"
+    function = getattr(lib, f"cdequantize_blockwise_{'fp16' if kind == 'fp4' else kind}_{format}")
+    function({arguments})
 """
+# ctypes objects: without a stream, with torch's object for it (0.44), with a ctypes object.
+OBJECTS = "None, *map(ct.c_void_p, (a, absmax, out)), ct.c_int(blocksize), ct.c_int(n)"
 # Plain numbers, for functions whose types were declared when the module was imported.
-CALL_WITH_NUMBERS = """
-import ctypes as ct
-from {where} import lib
-
-NAMES = ("fp16_nf4", "bf16_nf4", "fp16_fp4")
-for function in [getattr(lib, "cdequantize_blockwise_" + name) for name in NAMES]:
+NUMBERS = "None, a, absmax, out, blocksize, n, stream"
+DECLARED = """
+for name in ("fp16_nf4", "bf16_nf4", "fp16_fp4"):
+    function = getattr(lib, "cdequantize_blockwise_" + name)
     function.argtypes = [ct.c_void_p] * 4 + [ct.c_int32, ct.c_int32, ct.c_void_p]
     function.restype = None
-
-def dequantize(kind, a, absmax, out, blocksize, n, stream):
-    if kind == "fp16":
-        fn = lib.cdequantize_blockwise_fp16_nf4
-    elif kind == "bf16":
-        fn = lib.cdequantize_blockwise_bf16_nf4
-    else:
-        fn = lib.cdequantize_blockwise_fp16_fp4
-    fn(None, a, absmax, out, blocksize, n, stream)
 """
 IN_FUNCTIONAL = {"functional.py": "{caller}"}
 IN_BACKEND = {
@@ -104,28 +75,21 @@ IN_BACKEND = {
     "backends/cuda/__init__.py": "",
     "backends/cuda/ops.py": "{caller}",
 }
-# By version: cextension.py, the calling code, and the files that hold it.
+# By version: cextension.py, what the calling code gives, and the files that hold it.
 LAYOUTS = {
-    "0.43.0": (RAW_LIBRARY, CALL_WITHOUT_STREAM, IN_FUNCTIONAL),
-    "0.43.3": (WRAPPED_LIBRARY, CALL_WITHOUT_STREAM, IN_FUNCTIONAL),
-    "0.44.0": (
-        WRAPPED_LIBRARY,
-        CALL_WITH_STREAM.replace("{stream}", "Stream(stream)"),
-        IN_FUNCTIONAL,
-    ),
-    "0.47.0": (
-        WRAPPED_LIBRARY,
-        CALL_WITH_STREAM.replace("{stream}", "ct.c_void_p(stream)"),
-        IN_BACKEND,
-    ),
-    "0.50.2": (WRAPPED_LIBRARY, CALL_WITH_NUMBERS, IN_BACKEND),
+    "0.43.0": (RAW_LIBRARY, OBJECTS, IN_FUNCTIONAL),
+    "0.43.3": (WRAPPED_LIBRARY, OBJECTS, IN_FUNCTIONAL),
+    "0.44.0": (WRAPPED_LIBRARY, f"{OBJECTS}, Stream(stream)", IN_FUNCTIONAL),
+    "0.47.0": (WRAPPED_LIBRARY, f"{OBJECTS}, ct.c_void_p(stream)", IN_BACKEND),
+    "0.50.2": (WRAPPED_LIBRARY, NUMBERS, IN_BACKEND),
 }
 
 
 def write(folder: Path, version: str, library: Path, cextension: str | None = None) -> None:
     """The package as of `version` in `folder`; `cextension` replaces that module's text."""
-    own_cextension, caller, files = LAYOUTS[version]
-    caller = caller.replace("{where}", "bitsandbytes.cextension")
+    own_cextension, arguments, files = LAYOUTS[version]
+    caller = CALLER.replace("{arguments}", arguments)
+    caller = caller.replace("{before}", DECLARED if arguments == NUMBERS else "")
     package = folder / "bitsandbytes"
     texts = {name: text.replace("{caller}", caller) for name, text in files.items()}
     holder = "functional" if files is IN_FUNCTIONAL else "backends.cuda.ops"

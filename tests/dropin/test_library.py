@@ -66,14 +66,6 @@ def test_it_holds_what_it_was_built_for(built_library):
     assert len({*codes.values(), *ptx.values()}) == 1
 
 
-def test_kernels_are_chosen_by_name(library):
-    assert {"streaming", "shared_lut", "branch_tree"} <= set(library.kernels())
-    for kernel in [*library.kernels(), None]:
-        library.use(kernel)
-    with pytest.raises(dropin.DropinError, match=r"'oak': there is none of that name"):
-        library.use("oak")
-
-
 GOOD = {
     dropin.REPLACED[0]: {"code": None, "A": 0, "absmax": 0, "out": 0, "blocksize": 64, "n": 0},
     dropin.NESTED[0]: {

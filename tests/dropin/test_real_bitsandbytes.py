@@ -66,18 +66,6 @@ def test_the_kernel_that_runs_is_ours_until_undo(built_library):
     assert not any("reprolab::nf4" in name for name in kernels_run(weights))
 
 
-def test_an_output_may_be_a_view_at_any_element(built_library):
-    for dtype in TYPES:
-        codes, state = quantized((33, 65), dtype=dtype)
-        expected = bits(codes, state)
-        with dropin.install(built_library):
-            for off in range(1, 9):
-                memory = torch.zeros(33 * 65 + 16, dtype=dtype, device="cuda")
-                view = memory[off : off + 33 * 65].view(33, 65)
-                assert torch.equal(bits(codes, state, view), expected)
-                assert not memory[:off].any() and not memory[off + 33 * 65 :].any()
-
-
 def blocks(file):
     """The code in Python that a document shows."""
     text = (dropin.BUILT.parents[2] / file).read_text()
@@ -97,25 +85,6 @@ def test_what_the_documents_show_writes_bitsandbytes_bits(built_library, monkeyp
         if "installed" in names:
             names["installed"].undo()
     assert torch.equal(names["out"].view(torch.int16), bits(names["codes"], names["state"]))
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_it_can_be_captured_in_a_graph(built_library, nested):
-    codes, state = quantized((1024, 1024), nested=nested)
-    expected = bits(codes, state)
-    out = torch.empty((1024, 1024), dtype=torch.float16, device="cuda")
-    with dropin.install(built_library):
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            functional.dequantize_4bit(codes, state, out=out)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            functional.dequantize_4bit(codes, state, out=out)
-    for _ in range(2):
-        out.zero_()
-        graph.replay()
-        assert torch.equal(out.view(torch.int16), expected)
 
 
 def test_double_quantization_in_one_kernel(built_library):

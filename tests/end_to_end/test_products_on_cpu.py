@@ -40,25 +40,6 @@ def test_in_a_row_of_ours_products_dequantize(layer):
     assert bitsandbytes.matmul_4bit is own
 
 
-def test_what_stays_bitsandbytes_own_product(layer):
-    def own(*given, **named):
-        return "own"
-
-    def product(rows_, least, **more):
-        x = torch.ones((rows_, layer.in_features), dtype=torch.float16, **more)
-        multiply = on_cpu.dequantizing(own, least)
-        return multiply(x, layer.weight.t(), layer.weight.quant_state)
-
-    with torch.no_grad():
-        assert product(3, 4) == "own"  # fewer rows
-        assert product(4, 4).shape == (4, layer.out_features)
-        assert product(4, 4, requires_grad=True).shape == (4, layer.out_features)
-    assert product(4, 4, requires_grad=True) == "own"  # training
-    assert product(0, 1) == "own"
-    layer.weight.quant_state.packing_format_for_cpu = True
-    assert product(4, 4) == "own"
-
-
 def test_advice_on_a_real_checkpoint(tmp_path, monkeypatch):
     counts = advise.shapes_of(checkpoint.read(checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])))
     monkeypatch.setattr(advise, "SHORTEST_US", 1)

@@ -323,7 +323,7 @@ def test_a_dry_run_says_what_does_not_fit(told, tmp_path, capsys, monkeypatch):
 def test_prompts_with_tokens_that_a_model_lacks_are_refused_at_once(told, tmp_path):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
-    line = "PROMPTS: the 2nd prompt has token 152000; qwen3-32b knows 0 to 151935"
+    line = "PROMPTS: prompt 2 has token 152000; the model knows 0 to 151935"
     with pytest.raises(command.InputError, match=line):
         measure(tmp_path, "--dry-run", "--prompts", str(prompts))
 
