@@ -202,7 +202,7 @@ def set_times(row: dict[str, Any], times: list[float], products: list[float] = (
 
 
 def fail(row: dict[str, Any], outcome: str, reason: str = "1 of 8 weights differ") -> None:
-    row.update(outcome=outcome, reason=reason, metrics=[])
+    row.update(outcome=outcome, reason=reason, metrics=[], launch=None)
 
 
 def read(file: dict[str, Any], path: str = "") -> Results:
@@ -230,6 +230,15 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
             if key not in found or (found[key].awaits and not v.awaits):
                 found[key] = v
     return found
+
+
+def around(low: float, high: float = 0) -> list[tuple[float, str]]:
+    """Values near the bounds of what is allowed, and the verdict on each: 2 % are a guard band."""
+    found = [(low / 0.979, "reproduced"), (low / 0.981, "undecided")]
+    found += [(low / 1.019, "undecided"), (low / 1.021, "not_reproduced")]
+    above = [(high / 1.021, "reproduced"), (high / 1.019, "undecided")]
+    above += [(high / 0.981, "undecided"), (high / 0.979, "not_reproduced")]
+    return found + above * bool(high)
 
 
 @cache

@@ -80,14 +80,6 @@ def test_all_that_this_pass_decides_when_the_papers_numbers_are_ours(replay):
     }
 
 
-def test_without_a_file_nothing_is_tested():
-    found = made.decided()
-    assert verdicts(found) == {}
-    v = found["kernel-speedup", CELL, BYTES]
-    assert (v.reason, v.cell.value) == ("no results of the pass table2/replay", 2.19)
-    assert (v.ours, v.interval, v.evidence) == (None, None, ())
-
-
 DECIDE = "x, with what runs differ by, reaches over 1.971: runs on several GPUs of this kind "
 BELOW, ABOVE = (f"{ends} {DECIDE}would decide it" for ends in ("1.97 to 2.05", "1.90 to 1.97"))
 
@@ -137,17 +129,6 @@ def test_of_two_readings_the_better_one_is_the_claims(replay):
     assert whole().verdict == "reproduced"  # in the other one
     drop(replay, TILE512)
     assert whole().verdict == "not_tested"  # what was not measured may be right
-
-
-def test_a_ratio_is_of_medians_with_its_interval(replay):
-    made.set_times(row(replay, "branch_tree"), [300.0, 100.0, 200.0, 500.0, 400.0])
-    made.set_times(row(replay, "shared_lut"), [100.0, 110.0, 90.0, 80.0, 120.0])
-    v = made.decided(replay)["kernel-speedup", CELL, BYTES]
-    assert (v.ours, v.interval) == (3.0, (200 / 110, 400 / 90))
-    made.set_times(row(replay, "branch_tree"), [300.0, 100.0, 200.0])
-    made.set_times(row(replay, "shared_lut"), [100.0, 110.0, 90.0])
-    v = made.decided(replay)["kernel-speedup", CELL, BYTES]
-    assert (v.ours, v.interval) == (2.0, (100 / 110, 300 / 90))
 
 
 def test_an_average_is_the_mean_of_the_cells_and_of_their_interval_ends(replay):

@@ -1,4 +1,4 @@
-"""Small copies of recorded runs, and every way to damage one field of them."""
+"""Every way to damage one field of a JSON file."""
 
 import copy
 import json
@@ -9,18 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from looking import RECORDED
-
-# By pass: the problems that are kept, with the rows that differ in kind.
-KEPT = {
-    "table2/replay": ("qwen3-32b/batch2/fp16/b64", "qwen3-32b/batch8/fp16/b64"),
-    "table2/shapes": ("1024x5120/fp16/b64", "25600x5120/fp16/b64"),
-    "transpose/matrix": ("32768x32768", "32768x32768/constant"),
-    "transpose/sizes": ("1024x1024", "5000x5000", "1023x1023"),
-}
 ALL = os.environ.get("FUZZ") == "all"
 SAMPLED = 30
-COMPARED = ("branch_tree", "shared_lut")
 
 # As JSON says it, since some of it cannot be said by a Python value.
 ODD = {
@@ -49,23 +39,6 @@ ODD = {
 PLACE = "@@the place@@"
 
 Place = tuple[str | int, ...]
-
-
-def few(name: str) -> dict[str, Any]:
-    """The result file of a pass with few rows: of each kept problem, one of each kind."""
-    file = json.loads((RECORDED / f"{name}.json").read_text())
-    kept: dict[Any, Any] = {}
-    for row in file["records"]:
-        place = row["problem"]["name"], row["outcome"], row["origin"]["kind"]
-        if place[0] in KEPT[name] and (row["kernel"] in COMPARED or place not in kept):
-            kept[row["key"] if row["kernel"] in COMPARED else place] = row
-    file["records"] = list(kept.values())
-    for row in file["records"]:
-        for metric in row["metrics"]:
-            metric["samples"] = metric["samples"][:3]
-    vouched = [c for c in file["checks"] if set(c["keys"]) <= {r["key"] for r in kept.values()}]
-    file["checks"] = vouched[:1]
-    return file
 
 
 def places(value: Any, path: Place = (), every: bool = False) -> Iterator[Place]:

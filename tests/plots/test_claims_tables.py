@@ -120,8 +120,8 @@ def replay(speed_ups, gpu="NVIDIA L4"):
 
 
 def test_own_runs_come_first_and_each_machine_has_its_table(run, write):
-    write("results/a", replay({8: 9.0}, "NVIDIA L4"))
-    folder = write("results/b", replay({8: 9.0}, "NVIDIA A100")).parent
+    write("results/a/replay.json", replay({8: 9.0}, "NVIDIA L4"))
+    folder = write("results/b/replay.json", replay({8: 9.0}, "NVIDIA A100")).parents[1]
     text, files = run(RECORDED / "h200/transpose", folder)
     assert set(files) == names_of("") | names_of("-2") | names_of("-h200")
     heads = [x for x in text.splitlines() if x.startswith("Every claim, and what was measured on")]

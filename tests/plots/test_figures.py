@@ -1,20 +1,21 @@
 """Figures are looked at as objects, in odd cases too; and their bytes are stable."""
 
-import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import fixtures
+import made
 import pytest
-from looking import text_of
+from edited import Edited
+from looking import lines_of, text_of
 from matplotlib.text import Text
 
 from plots import table2
-from plots.experiments import figure_files, load_run
+from plots.experiments import figure_files
 from plots.figures import (
+    DPI,
     LOOKS,
     OTHERS,
     PAGE,
@@ -33,11 +34,7 @@ from records.results import load
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("results")
-    (folder / "replay.json").write_text(json.dumps(fixtures.replay()))
-    shapes = fixtures.shapes(models=("qwen3-32b",), n=5)
-    (folder / "shapes.json").write_text(json.dumps(shapes))
-    return load_run("table2", folder, recorded=True)
+    return Edited("table2", tmp_path_factory.mktemp("results")).run(recorded=True)
 
 
 @pytest.fixture(scope="module")
@@ -75,23 +72,38 @@ def test_no_figure_is_taller_than_a_page(run):
 
 
 @pytest.mark.parametrize(("times", "text", "mark"), [(2, "+100 %", ">"), (0.5, "-50 %", "<")])
-def test_a_sample_far_away_leaves_the_others_room(run, tmp_path, times, text, mark):
-    data = fixtures.shapes(models=("qwen3-32b",), n=7)
-    record = next(r for r in data["records"] if r["kernel"] == "shared_lut")
-    samples = record["metrics"][0]["samples"]
-    samples[0] = times * sorted(samples[1:])[3]
-    (tmp_path / "shapes.json").write_text(json.dumps(data))
-    far = load(tmp_path / "shapes.json", "table2", "shapes")
+def test_a_sample_far_away_leaves_the_others_room(run, edited, times, text, mark):
+    far = edited("table2")
+    record = far.row("shapes", "shared_lut", "25600x5120/*")
+    samples = record["metrics"][0]["samples"] = [99.0, 100.0, 101.0, 100.0, 99.5, 100.5, 100.0]
+    samples[0] = times * 100
     with house_style():
-        panels = [(x, record["problem"]["name"], "") for x in (run["shapes"], far)]
+        panels = [(x["shapes"], record["problem"]["name"], "") for x in (run, far.run())]
         figure = samples_figure(panels, recorded=False)
     without, with_it = figure.axes
-    assert not [x for x in without.lines if x.get_gid() == "far"]
-    (triangle,) = (x for x in with_it.lines if x.get_gid() == "far")
+    assert not lines_of(without, "far")
+    (triangle,) = lines_of(with_it, "far")
     (x,) = triangle.get_xdata()
     assert triangle.get_marker() == mark and abs(x) < 30 and (x > 0) == (times > 1)
     assert [t.get_text() for t in with_it.texts if t.get_text() == text] == [text]
     assert "Triangle: a sample further away" in text_of(figure, "caption")[0]
+
+
+@pytest.mark.parametrize("us", [90.0, 86.0, 60.0])
+def test_a_factor_beside_its_bar_leaves_the_ceiling_free(edited, us):
+    run = edited("ladder")
+    times = {"two_launches": 100.0, "streaming": 90.0}
+    times |= dict.fromkeys(("same_bytes", "copy_kernel", "copy"), us)
+    for kernel, time in times.items():
+        made.set_times(run.row("nested", kernel), [time] * 21)
+    figure = run.figure("steps")
+    axes = figure.axes[2]
+    (factor,) = (t for t in axes.texts if t.get_text() == "x1.11")
+    (ceiling,) = lines_of(axes, "ceiling")
+    figure.draw_without_rendering()
+    box = factor.get_window_extent()
+    at = axes.transData.transform((ceiling.get_xdata()[0], 0))[0]
+    assert not box.x0 < at < box.x1
 
 
 def test_legend_does_not_cover_data(figures):
@@ -105,27 +117,13 @@ def test_legend_does_not_cover_data(figures):
 
 def test_texts_stay_within_the_figure(figures):
     for name, figure in figures.items():
+        figure.set_dpi(DPI)
         figure.draw_without_rendering()
         for text in figure.texts:
             box = text.get_window_extent()
             assert box.x0 >= 0, name
             assert box.x1 <= figure.bbox.x1, name
             assert not any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes), name
-
-
-def test_only_mismatches_still_make_figures(replay, shapes, write, tmp_path):
-    """Nothing to draw is said in the figure; it is not an error."""
-    for file in (replay, shapes):
-        for r in file["records"]:
-            r.update(outcome="mismatch", origin={"kind": "project", "maker": ""}, metrics=[])
-    run = load_run("table2", write("run", replay, shapes))
-    with house_style():
-        figures = {name: draw(run) for name, (_, draw) in table2.FIGURES.items()}
-    said = {name: {t.get_text() for a in f.axes for t in a.texts} for name, f in figures.items()}
-    assert {"not run", "no value: see the table"} <= said["speedup"]
-    assert "nothing to compare with branch_tree" in said["kernels"]
-    assert said["bandwidth"] == said["samples"] == {"no timed row"}
-    assert said["share"] == {"no time: see the table"}
 
 
 def test_same_bytes_in_another_process_on_another_day(run, tmp_path, monkeypatch):
@@ -152,21 +150,18 @@ def test_same_bytes_in_another_process_on_another_day(run, tmp_path, monkeypatch
         assert here.read_bytes() == there.read_bytes(), name
 
 
-def test_any_name_is_drawn_as_it_is(replay, shapes, write, recwarn):
+def test_any_name_is_drawn_as_it_is(edited, recwarn):
     """No mathematics, well-formed SVG, and no warning for each letter that the font lacks."""
-    names = {
-        "shared_lut": "$x$ \\frac{",
-        "streaming": "<&\"'--> ]]>",
-        "packed_512": "\u4e2d\x01\ufffe",
-    }
-    for file in (replay, shapes):
-        file["provenance"]["gpu"]["name"] = "$\\frac$ GPU"
-        for r in file["records"]:
-            r["kernel"] = names.get(r["kernel"], r["kernel"])
-    run = load_run("table2", write("run", replay, shapes))
+    names = {"shared_lut": "$x$ \\frac{", "streaming": "<&\"'--> ]]>"}
+    names["packed_512"] = "\u4e2d\x01\ufffe"
+    run = edited("table2")
+    run.provenance(gpu={"name": "$\\frac$ GPU"})
+    for row in run.rows():
+        row["kernel"] = names.get(row["kernel"], row["kernel"])
+    loaded = run.run()
     with house_style():
         for name, (_, draw) in table2.FIGURES.items():
-            figure = draw(run)
+            figure = draw(loaded)
             ElementTree.fromstring(encode(figure, "svg"))
             for text in figure.findobj(Text):
                 assert not text.get_parse_math(), name

@@ -2,141 +2,152 @@
 
 import copy
 
-import counters_fixtures
+import made
 import pytest
-from looking import rendered
 
-from plots import neighbours
+from plots import neighbours, puzzle
 from plots.neighbours import neighbour_notes
 from records.results import load
 
-
-@pytest.fixture
-def counters():
-    """The counters of one layer, to be changed at will."""
-    return counters_fixtures.nf4_counters()
+BASE, OTHER = "branch_tree", "shared_lut"
+LINE = f"{OTHER}: "
 
 
 @pytest.fixture
-def notes(shapes, counters, write):
-    """The notes under times whose run has counters beside it."""
+def times(edited):
+    return edited("table2")
 
+
+@pytest.fixture
+def counters(edited):
+    """Beside the run with the times."""
+    return edited("counters")
+
+
+@pytest.fixture
+def notes(times, counters):
     def find():
-        write("counters", counters)
-        return neighbour_notes(load(write("table2", shapes) / "shapes.json"))
+        counters.write()
+        return neighbour_notes(load(times.write() / "shapes.json"))
 
     return find
 
 
-def rows_of(counters, kernel):
-    return [r for r in counters["records"] if r["kernel"] == kernel]
+def count(counters, kernel, name, value):
+    for row in counters.rows("nf4_counters", kernel):
+        (found,) = (m for m in row["metrics"] if m["name"] == name)
+        found["samples"] = [value] * 2
 
 
-def set_counter(counters, kernel, name, value):
-    for row in rows_of(counters, kernel):
-        for metric in row["metrics"]:
-            if metric["name"] == name:
-                metric["samples"] = [value] * 3
+def alike(counters):
+    both = (counters.rows("nf4_counters", kernel) for kernel in (OTHER, BASE))
+    for row, base in zip(*both, strict=True):
+        row["metrics"] = copy.deepcopy(base["metrics"])
 
 
-def line_of(notes, kernel="shared_lut"):
-    return next(note for note in notes if note.startswith(f"{kernel}: "))
+def line_of(notes):
+    return next(note for note in notes if note.startswith(LINE))
 
 
 def test_counters_of_another_kernel_explain_nothing(notes, counters):
-    for row in rows_of(counters, "shared_lut"):
-        row["code"]["sha256"] = {"shared_lut.cu": "0" * 64}
-    found = line_of(notes())
-    assert found.startswith("shared_lut: not compared: rows of shared_lut are of two different")
-    for row in rows_of(counters, "shared_lut"):
+    for row in counters.rows("nf4_counters", OTHER):
+        row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
+    assert line_of(notes()).startswith(f"{LINE}not compared: rows of {OTHER} are of two different")
+    for row in counters.rows("nf4_counters", OTHER):
         del row["code"]  # recorded before there were digests
-    found = notes()
-    assert "branches" in line_of(found)
-    assert any("is not known of shared_lut: recorded before" in note for note in found)
+    assert any(f"is not known of {OTHER}: recorded before" in note for note in notes())
 
 
-def test_warm_times_are_not_explained_by_cold_counters(notes, shapes):
+def test_warm_times_are_not_explained_by_cold_counters(notes, times):
     assert notes()
-    for row in shapes["records"]:
+    for row in times.rows():
         row["problem"]["warm"] = True
     assert notes() == []
 
 
-def test_a_tiny_count_does_not_win(notes, counters):
-    set_counter(counters, "branch_tree", "pipe_lsu", 10)
-    set_counter(counters, "shared_lut", "pipe_lsu", 100000)
-    assert "lsu pipe" not in line_of(notes())
-    set_counter(counters, "shared_lut", "pipe_lsu", 4e8)
-    assert line_of(notes()).startswith("shared_lut: lsu pipe 10 -> 400.0 M; ")
-
-
-def test_what_follows_from_the_time_is_not_named(notes, counters):
-    for name in ("sm_cycles", "stall_wait", "dram_utilisation", "issue_utilisation"):
-        set_counter(counters, "shared_lut", name, 1e12)
-    assert line_of(notes()).count(" -> ") == 3
-    assert "branches" in line_of(notes())
-    assert not any(x in line_of(notes()) for x in ("cycles", "stall", "utilisation"))
-
-
-def test_a_rate_of_no_requests_is_no_rate(notes, counters):
-    set_counter(counters, "shared_lut", "sectors_per_load_request", 16)
-    set_counter(counters, "branch_tree", "sectors_per_load_request", 1)
-    assert "sectors per global load 1 -> 16" in line_of(notes())
-    set_counter(counters, "branch_tree", "sectors_per_load_request", 0)
-    assert "sectors per global load" not in line_of(notes())
-
-
-def test_kernels_that_do_not_differ(notes, counters):
-    for row, base in zip(
-        rows_of(counters, "shared_lut"), rows_of(counters, "branch_tree"), strict=True
-    ):
-        row["metrics"] = copy.deepcopy(base["metrics"])
-    assert line_of(notes()) == "shared_lut: no counter differs."
-
-
 @pytest.mark.parametrize(
-    ("name", "share", "changed", "named"),
+    ("name", "base", "value", "named"),
     [
-        ("warp_instructions", 1, 1.06, True),  # from 5 % on
-        ("warp_instructions", 1, 1.04, False),
-        ("pipe_lsu", 0, 0.0006, True),  # with 1 % of the instructions added to both
-        ("pipe_lsu", 0, 0.0004, False),
+        ("pipe_lsu", 10, 1e5, False),  # a tiny count
+        ("pipe_lsu", 10, 4e8, True),
+        ("warp_instructions", 4e8, 1.06 * 4e8, True),  # from 5 % on
+        ("warp_instructions", 4e8, 1.04 * 4e8, False),
+        ("pipe_lsu", 0, 0.0006 * 4e8, True),  # with 1 % of the instructions added to both
+        ("pipe_lsu", 0, 0.0004 * 4e8, False),
+        ("sectors_per_load_request", 1, 16, True),
+        ("sectors_per_load_request", 0, 16, False),  # the rate of no requests
+        *((name, 1, 1e12, False) for name in ("sm_cycles", "stall_wait", "dram_utilisation")),
     ],
 )
-def test_from_where_on_a_counter_differs(notes, counters, name, share, changed, named):
-    test_kernels_that_do_not_differ(notes, counters)
-    for kernel, part in (("branch_tree", share), ("shared_lut", changed)):
-        set_counter(counters, kernel, "warp_instructions", 4e8)
-        set_counter(counters, kernel, name, part * 4e8)
-    assert (line_of(notes()) != "shared_lut: no counter differs.") == named
+def test_from_where_on_a_counter_differs(notes, counters, name, base, value, named):
+    alike(counters)
+    for kernel, number in ((BASE, base), (OTHER, value)):
+        count(counters, kernel, "warp_instructions", 4e8)
+        count(counters, kernel, name, number)
+    assert (line_of(notes()) != f"{LINE}no counter differs.") == named
+
+
+def test_three_counters_are_named_those_that_changed_most_first(notes, counters):
+    assert line_of(notes()).count(" -> ") == 3
+    count(counters, BASE, "local_loads", 1)
+    count(counters, OTHER, "local_loads", 1e12)
+    assert line_of(notes()).startswith(f"{LINE}local load")
 
 
 def test_another_gpus_counters_are_never_shown(notes, counters):
-    counters["provenance"]["gpu"]["name"] = "NVIDIA A100"
+    counters.provenance(gpu={"name": "NVIDIA A100"})
     assert notes() == []
 
 
-def test_recorded_counters_of_the_same_gpu_are_named_as_such(
-    shapes, counters, write, monkeypatch, tmp_path
-):
+def test_recorded_counters_of_the_same_gpu_are_named_as_such(edited, monkeypatch, tmp_path):
     monkeypatch.setattr(neighbours, "RECORDED", tmp_path / "data/recorded")
-    other = counters_fixtures.nf4_counters()
-    other["provenance"]["gpu"]["name"] = "NVIDIA A100"
-    write("data/recorded/a100/counters", other)
-    times = load(write("table2", shapes) / "shapes.json")
+    other = edited("counters", "data/recorded/a100/counters")
+    other.provenance(gpu={"name": "NVIDIA A100"})
+    other.write()
+    times = load(edited("table2").write() / "shapes.json")
     assert neighbour_notes(times) == []
-    write("data/recorded/h200/counters", counters)
-    assert "recorded on another NVIDIA H200, 2026-11-20. By" in neighbour_notes(times)[0]
+    edited("counters", "data/recorded/h200/counters").write()
+    assert "recorded on another NVIDIA H200, 20" in neighbour_notes(times)[0]
 
 
-def test_the_tables_of_all_kernels_have_them(replay, shapes, matrix, sizes, counters, write):
-    write("counters", counters, counters_fixtures.transpose_counters())
-    texts = rendered("table2", write("table2", replay, shapes))
-    texts |= rendered("transpose", write("transpose", matrix, sizes))
-    tables = {name for name, text in texts.items() if "What separates" in text}
-    assert {name for name in tables if name.endswith(".md")} == {"kernels.md", "matrix.md"}
+def test_what_make_bench_writes_has_them(edited, tmp_path):
+    edited("counters", "results/counters").write()
+    edited("table2", "results").write()
+    assert neighbour_notes(load(tmp_path / "results/shapes.json"))
 
 
-def test_what_make_bench_writes_has_them(shapes, counters, write):
-    write("results/counters", counters)
-    assert neighbour_notes(load(write("results", shapes) / "shapes.json"))
+def test_our_kernel_is_held_to_its_launches_one_by_one(edited):
+    run, alone = edited("puzzle"), edited("streaming")
+    (row,) = run.rows(kernel="streaming")
+    (graphs,) = (m for m in row["metrics"] if m["name"] == "kernel_time")
+    graphs["samples"] = [126000.0] * 5
+    sizes = dict(zip(run.run()["mlps"].family.parts, (10.0, 5.0, 30.0), strict=True))
+    layer = alone.rows("shapes_nested", "streaming", "28672x8192/*nested")[0]["problem"]
+    rows = alone.files["shapes_nested"]["records"]
+    for shape, us in sizes.items():
+        m, n = map(int, shape.split("x"))
+        name = f"{shape}/fp16/b64-nested"
+        rows[:] = [r for r in rows if r["problem"]["name"] != name]
+        problem = layer | {"name": name, "rows": m, "columns": n, "n": m * n}
+        rows.append(made.record(problem, "streaming", [us] * 5, code=row["code"]))
+
+    def said():
+        return puzzle.highlights(run.run())
+
+    assert len(said()) == 1  # nothing to hold it to
+    alone.write()
+    start = "streaming by graphs takes 0.933 times as long as 9000 launches one by one and cold, "
+    assert said()[1].startswith(f"{start}0.1350 s by streaming/shapes_nested.json")
+    for record in rows:
+        record["code"] = None
+    alone.write()
+    assert said()[1].startswith(start)
+    assert said()[2].startswith("Whether rows of one kernel from several files are of the same")
+    for record in rows:
+        record["code"] = made.code_of("sm_90", record["kernel"], "edited")
+        record["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
+    alone.write()
+    assert "is not compared with launches one by one: rows" in said()[1]
+    rows[:] = [r for r in rows if r["problem"]["name"] != name]
+    alone.write()
+    assert len(said()) == 1

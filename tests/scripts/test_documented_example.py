@@ -7,9 +7,9 @@ import re
 import shutil
 import sys
 
-import fixtures
 import made
 import pytest
+from edited import few
 from front_door import ECHO, ROOT, make, program, run
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
@@ -57,19 +57,20 @@ def test_it_is_listed_and_says_what_it_would_run(tree):
 
 
 def test_it_has_a_table_and_a_figure_of_each_pass(tree, write):
-    times = fixtures.shapes(n=5, models=("qwen3-32b",))
+    times = few("table2/shapes")
     still = copy.deepcopy(times)
     for row in still["records"]:
         row["bytes"] = {"read": 0, "written": 0}
         row["problem"]["family"] = "moves_nothing"
     metrics = [made.metric("warp_instructions", [9.0], "instructions")]
     rows = [made.record(made.layer(64, 64), "streaming", metrics=metrics)]
-    counted = {"records": rows, "provenance": made.provenance(instrument="counters")}
+    where = times["provenance"] | {"instrument": "counters"}
+    counted = {"records": rows, "provenance": where}
     for name, file in (("plain", times), ("nested", still), ("counters", times | counted)):
         write(f"results/alignment/{name}.json", file | {"experiment": "alignment", "pass": name})
     done = run(tree, "make", "render")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "plain: fastest on qwen3-32b.down/fp16/b64: streaming, " in done.stdout
+    assert "plain: fastest on 25600x5120/fp16/b64: streaming, " in done.stdout
     found = {path.name for path in (tree / "results/alignment").iterdir()}
     assert found == {
         *(f"{p}.{k}" for p in PASSES for k in ("txt", "md", "csv", "tex", "json")),

@@ -1,0 +1,187 @@
+"""Small copies of the recorded runs, to be changed at will, and what is then shown otherwise."""
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from looking import RECORDED
+from matplotlib.figure import Figure
+
+from experiments import declared
+from plots.documents import markdown
+from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
+from plots.figures import house_style
+
+# By pass: the problems that are kept, of all that would take long to draw.
+KEPT = {
+    "ceilings/sweep": ("*/8MiB", "*/448MiB", "*/3072MiB"),
+    "counters/nf4_*": ("21504x5376/*", "28672x8192/*"),
+    "counters/sass": ("sm_80", "sm_90"),
+    "end_to_end/*": ("qwen3-32b/batch2/*", "qwen3-32b/batch8/*", "llama-3.3-70b/batch2/*"),
+    "ladder/cold": ("16x*", "4096x*", "28672x*"),
+    "ladder/warm": ("16x*", "4096x*", "28672x*"),
+    "streaming/layers*": ("28672x8192/*", "8192x8192/*", "1024x5120/*"),
+    "streaming/formats": ("*/b32", "*/b64"),
+    "streaming/places*": ("2867*", "1024x*"),
+    "streaming/shapes*": ("1024x4096/*", "28672x8192/*"),
+    "table2/replay": ("qwen3-32b/batch2/*", "qwen3-32b/batch8/*"),
+    "table2/shapes": ("1024x5120/*", "25600x5120/*"),
+    "transpose/sizes": ("256x*", "1000x*", "1023x*", "1024x*", "4096x*", "65536x*"),
+}
+# Likewise the kernels.
+KERNELS = {
+    "counters/*": ("branch_tree", "shared_lut", "shared_lut_algorithm1", "constant_lut", "copy")
+    + ("tma_naive", "tiled", "*_load", "global_*", "*_chain", "shared_store*"),
+}
+FORMS = 6  # of each sweep
+SHOWN = 4  # changed lines of a table
+
+File = dict[str, Any]
+Row = dict[str, Any]
+
+
+@cache
+def few(name: str) -> File:
+    """The recorded file of a pass, with few rows."""
+    file = json.loads((RECORDED / f"{name}.json").read_text())
+    rows = [r for r in file["records"] if matches(r["problem"]["name"], *kept(KEPT, name))]
+    rows = [r for r in rows if matches(r["kernel"], *kept(KERNELS, name))]
+    if name == "ceilings/sweep":
+        forms = {k for family in ("copy", "mixed", "even") for k in forms_of(rows, family)}
+        rows = [r for r in rows if r["kernel"] in forms or r["origin"]["kind"] == "ceiling"]
+    keys = {r["key"] for r in rows}
+    file["checks"] = [c for c in file["checks"] if keys >= set(c["keys"])]
+    return file | {"records": rows}
+
+
+def kept(patterns: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
+    return next((found for key, found in patterns.items() if fnmatchcase(name, key)), ("*",))
+
+
+def forms_of(rows: list[Row], family: str) -> Iterator[str]:
+    found = (r["kernel"] for r in rows if r["problem"]["family"] == family)
+    return islice(dict.fromkeys(found), 0, FORMS * 20, 20)
+
+
+def matches(name: str, *patterns: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+class Edited:
+    """A run: `files` by pass, which tests change; each look at it writes and loads it anew."""
+
+    def __init__(self, name: str, folder: Path):
+        self.name, self.folder = name, folder
+        passes = declared.experiment(name).passes
+        self.files = {p: copy.deepcopy(few(f"{name}/{p}")) for p in passes}
+
+    def rows(self, passes: str = "*", kernel: str = "*", problem: str = "*") -> list[Row]:
+        """Those of all passes and problems that the patterns match."""
+        files = [file for name, file in self.files.items() if matches(name, passes)]
+        found = [r for file in files for r in file["records"] if matches(r["kernel"], kernel)]
+        return [r for r in found if matches(r["problem"]["name"], problem)]
+
+    def row(self, passes: str, kernel: str, problem: str = "*") -> Row:
+        (found,) = self.rows(passes, kernel, problem)
+        return found
+
+    def drop(self, which: Callable[[Row], bool], passes: str = "*") -> None:
+        for name, file in self.files.items():
+            if matches(name, passes):
+                file["records"] = [r for r in file["records"] if not which(r)]
+
+    def provenance(self, **changes: Any) -> None:
+        """Of all passes; of a part of it that is an object, some fields."""
+        for file in self.files.values():
+            for name, value in changes.items():
+                part = file["provenance"][name]
+                file["provenance"][name] = part | value if isinstance(part, dict) else value
+
+    def write(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, file in self.files.items():
+            (self.folder / f"{name}.json").write_text(json.dumps(file), encoding="utf-8")
+        return self.folder
+
+    def run(self, recorded: bool = False) -> Run:
+        return load_run(self.name, self.write(), recorded)
+
+    def figure(self, name: str) -> Figure:
+        with house_style():
+            return experiment(self.name).FIGURES[name][1](self.run())
+
+    def tables(self, recorded: bool = False) -> dict[str, str]:
+        """As Markdown, by name."""
+        found = all_tables(self.name, self.run(recorded), CLAIM_DETAILS, self.folder)
+        return {table.name: markdown(table) for table in found}
+
+    def shown(self) -> dict[str, list[str]]:
+        """The lines of all tables and figures but the claims, and the sentences."""
+        run, view = self.run(), experiment(self.name)
+        found = {name: text.splitlines() for name, text in self.tables().items()}
+        found.pop("claims", None)
+        found["in sentences"] = view.highlights(run)
+        with house_style():
+            found |= {f"figure {f}": texts_of(draw(run)) for f, (_, draw) in view.FIGURES.items()}
+        return found
+
+
+def texts_of(figure: Figure) -> list[str]:
+    """Every text that is drawn, but for the ticks of numbers."""
+    found = [t.get_text() for t in figure.texts]
+    found += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
+    for axes in figure.axes:
+        found += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
+        found += [t.get_text() for t in (*axes.texts, *axes.get_yticklabels())]
+    return [" ".join(text.split()) for text in found if text.strip("0123456789. \u2212")]
+
+
+def changes(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[str]:
+    """What is shown otherwise: of rows of tables the cells, of many lines the first."""
+    for name in dict.fromkeys([*before, *after]):
+        lines = list(changed(before.get(name, []), after.get(name, [])))
+        rest = "\n".join(lines[SHOWN:])
+        if rest:
+            digest = hashlib.sha256(rest.encode()).hexdigest()[:8]
+            lines[SHOWN:] = [f"... and {len(lines) - SHOWN} more lines: {digest}"]
+        yield from [f"{name}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def changed(before: list[str], after: list[str]) -> Iterator[str]:
+    old, new = dict(rows_of(before)), dict(rows_of(after))
+    for key, cells in new.items():
+        if key not in old:
+            yield f"+ {' | '.join(cells)}"
+        elif cells != old[key]:
+            heads = heads_of(after)
+            pairs = zip(heads, old[key], cells, strict=False)
+            yield f"{key[1]}: " + " | ".join(f"{h}: {c}" for h, o, c in pairs if o != c)
+    yield from (f"- {key[1][:60]}" for key in old if key not in new)
+
+
+def heads_of(lines: Iterable[str]) -> list[str]:
+    return next((cells_of(line) for line in lines if line.startswith("|")), [])
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def rows_of(lines: list[str]) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """By heading and first cell, the cells; a line that is no row is its own."""
+    heading = ""
+    for line in lines:
+        if not line.startswith("|"):
+            yield ("", line), [line]
+        elif line.startswith("| **") and line.endswith(" |" * (line.count("|") - 2)):
+            heading = line
+            yield ("", line), [cells_of(line)[0]]
+        else:
+            yield (heading, cells_of(line)[0]), cells_of(line)

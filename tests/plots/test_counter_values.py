@@ -1,0 +1,62 @@
+"""Numbers of counters as they are shown, and how they changed."""
+
+from itertools import pairwise
+
+import pytest
+
+from claims.published import load_sources
+from plots.counter_values import Value, change, short
+from plots.counters.figures import PART_COLOURS, part_colours, spread
+from records.counter_table import Counter
+from records.families import described
+
+
+def test_the_baseline_is_the_papers():
+    (claim,) = [c for s in load_sources() for c in s.claims if c.id == "kernel-speedup"]
+    assert described()["nf4"].baseline == claim.arguments["baseline"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (32, "32"), (19.578, "19.58"), (0.00123, "0.0012"), (9999, "9999")]
+    + [(22100, "22.10 k"), (466240250, "466.2 M"), (1.049e9, "1.049 G"), (-2e6, "-2.000 M")],
+)
+def test_numbers_are_short(number, text):
+    assert short(number) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "base", "value", "text"),
+    [
+        ("sectors", 100, 41, "-59%"),
+        ("sectors", 100, 0, "-100%"),
+        ("sectors", 100, 999, "+899%"),
+        ("sectors", 100, 1000, "x10"),
+        ("sectors", 0, 5, ""),
+        ("sectors", 5, 5, ""),
+        ("%", 80.0, 82.25, "+2.2 pt"),
+        ("%", 0.0, 5.0, "+5.0 pt"),
+    ],
+)
+def test_changes(unit, base, value, text):
+    counter = Counter("some", "group", "some", unit)
+    assert change(Value(counter, value), Value(counter, base)) == text
+    assert change(Value(counter, value), None) == ""
+    assert change(Value(counter, None, missing="why"), Value(counter, base)) == ""
+
+
+def test_small_parts_are_one():
+    many = {"unseen": 0.01} | {f"part{i:02}": 1.0 + i for i in range(30)}
+    colours = part_colours([many])
+    assert len(colours) == len(PART_COLOURS) + 1
+    assert "unseen" not in part_colours([many | {"part29": 1e6}])
+    first, *_, last = colours
+    assert (first, last) == ("part29", "other")
+
+
+@pytest.mark.parametrize("heights", [[0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.5, 0.51], [0, 0, 0.01]])
+def test_names_keep_their_distance_and_order(heights):
+    found = spread(heights, 0.06)
+    assert len(found) == len(heights)
+    assert all(b - a >= 0.06 - 1e-9 for a, b in pairwise(found))
+    assert min(found) >= 0

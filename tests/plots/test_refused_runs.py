@@ -1,0 +1,120 @@
+"""Runs that no table could be made of: an error of one line that names the file."""
+
+import made
+import pytest
+from edited import Edited
+
+from plots.cli import main
+from records.errors import InputError
+
+GIVE = "give two passes of one run"
+LAYER = "28672x8192/fp16/b64"
+
+
+def provenance(pass_name, part="gpu", /, **changes):
+    """Fields of a part, or of the whole."""
+
+    def spoil(run):
+        found = run.files[pass_name]["provenance"]
+        (found[part] if part else found).update(changes)
+
+    return spoil
+
+
+def problem(passes, pattern, **changes):
+    """Of the rows whose problem's name matches."""
+
+    def spoil(run):
+        for row in run.rows(passes, problem=pattern):
+            row["problem"] |= changes
+
+    return spoil
+
+
+def twice(run):
+    """A second problem for one row."""
+    run.rows("plain_counters")[0]["problem"] |= {"name": "another"}
+
+
+def again(run):
+    """Every row a second time, on another problem."""
+    for row in run.rows():
+        other = {"key": f"again {row['key']}", "problem": row["problem"] | {"name": "again"}}
+        run.files["mlps"]["records"].append(row | other)
+
+
+def first_problem(name, found):
+    def spoil(run):
+        run.files[name]["records"][0]["problem"] = found
+
+    return spoil
+
+
+def swapped(name, other):
+    def spoil(run):
+        run.files[name]["records"] = run.rows(other)
+
+    return spoil
+
+
+def dropped(passes, fact, value):
+    return lambda run: run.drop(lambda row: row["problem"][fact] == value, passes)
+
+
+FOUR = "needs one shape, once on each of equal, sorted, normal, uniform"
+EQUAL, TINY = f"{LAYER}/equal", {"rows": 64, "n": 64 * 8192}
+OF_NOTHING = {"instrument": "sass", "gpu": None, "clocks": None}
+FORWARD, MATRIX = made.forward_pass("qwen3-32b", 8), made.matrix_problem(64)
+REFUSED = [
+    ("counters", problem("nf4_counters", "*", family="x"), "is 'x', but 'nf4' is needed here"),
+    ("counters", provenance("nf4_launches", name="NVIDIA A100"), f"of NVIDIA A100: {GIVE}"),
+    ("counters", provenance("nf4_launches", driver="1.2"), f"of driver 1.2: {GIVE}"),
+    ("counters", provenance("sass", "", commit="f" * 40), f"of commit fffffffff: {GIVE}"),
+    ("counters", provenance("nf4_counters", "", **OF_NOTHING), "counters are needed here"),
+    ("counters", problem("divergence", EQUAL, **TINY), FOUR),
+    ("counters", problem("divergence", EQUAL, data="uniform"), FOUR),
+    ("counters", problem("divergence", EQUAL, data="constant"), FOUR),
+    ("end_to_end", dropped("timing", "way", "eager"), "no rows with way eager, which are compared"),
+    ("ladder", swapped("cold", "warm"), "is warm, but cold rows are needed here"),
+    ("ladder", swapped("warm", "cold"), "is cold, but warm rows are needed here"),
+    ("ladder", twice, "plain_counters.json: needs one problem, but has 2"),
+    ("ladder", problem("plain_counters", "*", name="x"), f"is of x, but plain.json of {LAYER}"),
+    ("ladder", problem("cold", "16x*", n=4096 * 8192), "has the size of another"),
+    ("puzzle", again, "mlps.json: needs one problem, but has 2"),
+    ("streaming", problem("layers", LAYER, rows=8192, columns=8192, n=8192**2), "of another"),
+    ("streaming", first_problem("layers", FORWARD), "but single matrices are needed here"),
+    ("streaming", first_problem("layers", MATRIX), "is 'transpose', but 'nf4' is needed here"),
+    ("table2", provenance("shapes", "", commit="9" * 40), f"of commit 999999999: {GIVE}"),
+    ("table2", provenance("shapes", "", dirty=True), f"+dirty: {GIVE}"),
+    ("table2", lambda run: run.files.pop("shapes"), "cannot be read: No such file or directory"),
+    ("transpose", problem("sizes", "1000x*", columns=500), "is not square: one square per size"),
+    ("transpose", problem("sizes", "1000x*", rows=256, columns=256), "one square per size"),
+    ("transpose", dropped("matrix", "data", "random"), "whose data is 'random', but has 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "spoil", "message"), REFUSED)
+def test_what_is_refused(name, spoil, message, tmp_path):
+    run = Edited(name, tmp_path / "run")
+    spoil(run)
+    with pytest.raises(InputError) as error:
+        run.tables()
+    assert str(error.value).startswith(str(tmp_path / "run")) and "\n" not in str(error.value)
+    assert str(error.value).endswith(message)
+
+
+def test_a_refused_run_is_one_line_and_nothing_is_written(capsys, tmp_path):
+    run = Edited("puzzle", tmp_path / "run")
+    again(run)
+    assert main(["render", "puzzle", "--results", str(run.write()), "--output", "out"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and not (tmp_path / "out").exists()
+    assert captured.err == f"error: {run.folder}/mlps.json: needs one problem, but has 2\n"
+
+
+def test_changed_sources_of_compiled_code_are_no_matter(tmp_path):
+    """Fewer files are sources of compiled code than of the programs."""
+    run = Edited("counters", tmp_path)
+    for name, file in run.files.items():
+        file["provenance"]["dirty"] = name != "sass"
+    assert run.run()["sass"].gpu is None
