@@ -3,9 +3,9 @@
 // decides, on an H200 at most 64 rows of large layers; beyond, and where a row is not whole blocks,
 // it dequantizes and calls torch. Older ones take the product for one row, and dequantize for more.
 //
-// Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel; csrc/gemm_4bit*.cu and
-// backends/cuda/ops.py. Bound:  whatever limits the library's kernel. Alone:  make bench
-// KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
+// Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel; its csrc/gemm_4bit.cu, cuda/ops.py.
+// Bound:  whatever limits the library's kernel.
+// Alone:  make bench KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
 
 #include "kernels/bitsandbytes_library.hpp"

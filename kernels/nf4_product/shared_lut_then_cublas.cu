@@ -1,9 +1,9 @@
 // The detour that the paper speeds up: its kernel writes 16-bit weights to memory, and cuBLAS reads
 // them again.
 //
-// Source: arXiv 2604.02556, whose models multiply so at every batch size;
-// kernels/nf4/shared_lut.cu. Bound:  memory: 16-bit weights written and read, four times the bytes
-// of the codes each. Alone:  make bench KERNEL=shared_lut_then_cublas
+// Source: arXiv 2604.02556, whose models multiply so at every batch size.
+// Bound:  memory: 16-bit weights written and read, four times the bytes of the codes each.
+// Alone:  make bench KERNEL=shared_lut_then_cublas
 #include "kernels/nf4_product/cublas_product.hpp"
 
 namespace reprolab::nf4_product {

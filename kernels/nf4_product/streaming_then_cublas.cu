@@ -1,6 +1,6 @@
 // The same detour with this project's fastest dequantization: what is left to win by not taking it.
 //
-// Source: ours; kernels/nf4/streaming.cu.
+// Source: ours.
 // Bound:  memory: 16-bit weights written and read, four times the bytes of the codes each.
 // Alone:  make bench KERNEL=streaming_then_cublas
 #include "kernels/nf4_product/cublas_product.hpp"
