@@ -58,7 +58,8 @@ int max_launches(const PlannedProblem& planned, const Rotation& rotation, int bu
 std::uint64_t device_bytes(const PlannedProblem& planned, int buffer_sets) {
   // If the host does not hold the output, no declared output is made either.
   const int outputs = std::min(buffer_sets, distinct_matrices) + (planned.host_bytes > 0 ? 1 : 0);
-  return static_cast<std::uint64_t>(buffer_sets) * planned.buffer_set_device_bytes +
+  return planned.shared_device_bytes +
+         static_cast<std::uint64_t>(buffer_sets) * planned.buffer_set_device_bytes +
          static_cast<std::uint64_t>(outputs) * planned.facts.output_bytes();
 }
 

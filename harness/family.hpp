@@ -17,7 +17,8 @@ namespace reprolab {
 struct PlannedProblem {
   ProblemFacts facts;
   std::uint64_t buffer_set_device_bytes =
-      0;  ///< Device memory of one buffer set: inputs and output.
+      0;                                  ///< Device memory of one buffer set: inputs and output.
+  std::uint64_t shared_device_bytes = 0;  ///< Of all buffer sets together, such as workspaces.
   /// Host memory of the inputs and expected outputs; 0 if the host holds neither.
   std::uint64_t host_bytes = 0;
   bool timed = true;  ///< If false, its outputs are only verified.

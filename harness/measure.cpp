@@ -187,6 +187,7 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
   for (const auto& variant : all) {
     Verification verified;
     if (!variant.is_ceiling()) {
+      verifier.prepare(variant);
       watchdog.begin(variant.name);
       verified = verifier.verify(variant, verifying_ ? *verifying_ : *instrument_);
       watchdog.end();

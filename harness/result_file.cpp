@@ -125,6 +125,7 @@ void to_json(ordered_json& json, const Record& record) {
         {"sm_mhz_during", or_null(record.clocks.sm_mhz_during)},
         {"sm_mhz_after", or_null(record.clocks.sm_mhz_after)}}},
   };
+  if (!record.findings.empty()) json["findings"] = record.findings;
 }
 
 Promise promise_from(const ordered_json& json) {
@@ -149,6 +150,7 @@ void from_json(const ordered_json& json, Record& record) {
   record.outcome = partner(outcome_names, json.at("outcome").get<std::string>());
   record.reason = json.at("reason");
   get_unless_null(json.at("mismatches"), record.mismatches);
+  record.findings = json.value("findings", std::map<std::string, std::int64_t>{});
   record.metrics = json.at("metrics").get<std::vector<Metric>>();
   get_unless_null(json.at("launch"), record.launch);
   record.bytes_read = json.at("bytes").at("read");

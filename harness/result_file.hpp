@@ -82,6 +82,7 @@ struct Record {
   std::string reason{};
   /// Number of elements whose bits differ from the reference's; null if none, or if not compared.
   std::optional<std::int64_t> mismatches{};
+  std::map<std::string, std::int64_t> findings{};  ///< Of the kernel's verification, by name.
   std::vector<Metric> metrics{};
   std::optional<LaunchFacts> launch{};
   std::uint64_t bytes_read = 0, bytes_written = 0;

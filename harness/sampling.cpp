@@ -115,6 +115,7 @@ Row start_row(const std::string& problem, const VariantInfo& variant,
   row.record.outcome = verified.outcome;
   row.record.reason = verified.reason;
   if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;
+  row.record.findings = verified.findings;
   return row;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/not_measured.hpp"
 #include "profiling/nvtx.hpp"
+#include "reference/ulps.hpp"
 
 namespace reprolab {
 namespace {
@@ -23,6 +24,16 @@ std::uint32_t bits_of(std::span<const std::byte> array, std::int64_t index, int 
   std::uint32_t bits = 0;
   std::memcpy(&bits, array.data() + index * element_bytes, static_cast<std::size_t>(element_bytes));
   return bits;
+}
+
+/// The end of an interval that a value outside of it lies beyond.
+std::uint32_t nearer_end(std::uint32_t low, std::uint32_t high, std::uint32_t actual,
+                         int element_bytes) {
+  const auto is_below = [&]<class Bits>(Bits) {
+    return reference::in_order(static_cast<Bits>(actual)) <
+           reference::in_order(static_cast<Bits>(low));
+  };
+  return (element_bytes == 2 ? is_below(std::uint16_t{}) : is_below(std::uint32_t{})) ? low : high;
 }
 
 using profiling::max_blocked_launches;
@@ -132,27 +143,45 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
   if (on_host != 0 && on_host != workload.facts().output_bytes()) {
     throw std::logic_error(workload.facts().name + ": the reference's output has another size");
   }
-  for (int matrix = 0; matrix < workload.matrices(); ++matrix) {
-    expected_.emplace_back(workload.facts().output_bytes());
-    workload.write_expected(matrix, expected_.back().data(), stream);
-    if (!workload.is_bounded()) continue;
-    upper_.emplace_back(workload.facts().output_bytes());
-    workload.write_expected_upper(matrix, upper_.back().data(), stream);
+  for (int matrix = 0; matrix < workload.matrices() && !workload.is_bounded(); ++matrix) {
+    auto& expected = expected_[""].emplace_back();
+    expected.low = profiling::DeviceBuffer(workload.facts().output_bytes());
+    workload.write_expected(matrix, expected.low.data(), stream);
+  }
+  protect_memory();
+}
+
+void Verifier::prepare(const VariantInfo& variant) {
+  const std::string& reading = variant.promise.reading;
+  if (!workload_.is_bounded() || expected_.contains(reading)) return;
+  if (!workload_.supports(variant.name).ok) return;
+  const auto bring = [&](std::span<const std::byte> ends) {
+    profiling::DeviceBuffer on_device(ends.size());
+    profiling::check(cudaMemcpy(on_device.data(), ends.data(), ends.size(), cudaMemcpyHostToDevice),
+                     "copying the ends of intervals to the GPU");
+    return on_device;
+  };
+  for (int matrix = 0; matrix < workload_.matrices(); ++matrix) {
+    const Bounds bounds = workload_.bounds(matrix, reading);
+    expected_[reading].push_back({bring(bounds.low), bring(bounds.high)});
   }
   protect_memory();
 }
 
 void Verifier::protect_memory() {
   std::vector<ProtectedMemory::Region> regions;
-  for (const auto* arrays : {&expected_, &upper_}) {
-    for (const auto& array : *arrays) regions.push_back({array.data(), array.bytes()});
+  for (const auto& [reading, matrices] : expected_) {
+    for (const auto& [low, high] : matrices) {
+      for (const auto* ends : {&low, &high}) regions.push_back({ends->data(), ends->bytes()});
+    }
   }
   for (int buffer_set = 0; buffer_set < workload_.buffer_sets(); ++buffer_set) {
     regions.push_back({workload_.input(buffer_set).data(), workload_.input(buffer_set).size()});
-    auto* const guard =
-        static_cast<std::byte*>(workload_.output(buffer_set)) + workload_.facts().output_bytes();
-    profiling::check(cudaMemsetAsync(guard, poison_byte, guard_bytes, stream_), "making a guard");
-    regions.push_back({guard, guard_bytes});
+  }
+  for (const auto guard : workload_.guards()) {
+    profiling::check(cudaMemsetAsync(guard.data(), poison_byte, guard.size(), stream_),
+                     "making a guard");
+    regions.push_back({guard.data(), guard.size()});
   }
   protected_.emplace(regions, stream_);
 }
@@ -259,11 +288,12 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
     return {Outcome::unsupported, support.reason, {}};
   }
   const bool bounded = variant.promise.kind == Promise::Kind::within_bound;
-  if (bounded != workload_.is_bounded() && !variant.promise.deviates()) {
+  if (bounded != workload_.is_bounded()) {
     throw std::logic_error(variant.name + (bounded ? ": this family proves no bound"
                                                    : ": in this family a kernel is WithinBound"));
   }
-  const bool on_host = workload_.expected().size() == workload_.facts().output_bytes();
+  prepare(variant);
+  const bool on_host = bounded || workload_.expected().size() == workload_.facts().output_bytes();
   if (!on_host && variant.promise.deviates()) {
     return {Outcome::unsupported,
             "its declared output is computed on the host, for which this problem is too large",
@@ -280,31 +310,49 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
     const Outcome written = sampled.written.outcome;
     if (written != Outcome::not_verified && written != judged.outcome) judged = sampled.written;
   }
+  if (may_be_timed(judged.outcome)) inspect(variant, judged);
   return judged;
+}
+
+void Verifier::inspect(const VariantInfo& variant, Verification& judged) {
+  Findings found;
+  const Verification ran = run_or_fail(
+      variant, state_, [&] { found = workload_.inspect(variant, comparison_, stream_); });
+  if (protected_memory_changed())
+    throw KernelCrashed(variant.name, "changed memory that is not its output");
+  if (is_bad(ran)) judged = ran;
+  if (!is_bad(ran) && !found.broken.empty()) judged = {Outcome::mismatch, found.broken};
+  judged.findings = std::move(found.numbers);
 }
 
 Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const auto actual = bring_back(workload_.output(0));
-  const auto expected = workload_.expected();
   const int element_bytes = workload_.facts().element_bytes;
-  const auto from_reference =
-      compare_on_host(expected, workload_.expected_upper(), actual, element_bytes);
-  const auto describe = [&](const reference::Comparison& found, std::span<const std::byte> wanted) {
-    return workload_.describe(0, found, bits_of(wanted, found.first_mismatch, element_bytes),
-                              bits_of(actual, found.first_mismatch, element_bytes));
+  const auto compare = [&](const Bounds& wanted) {
+    return compare_on_host(wanted.low, wanted.high, actual, element_bytes);
   };
+  const auto describe = [&](const reference::Comparison& found, const Bounds& wanted) {
+    const auto bits = [&](auto array) {
+      return bits_of(array, found.first_mismatch, element_bytes);
+    };
+    return workload_.describe(
+        0, found, nearer_end(bits(wanted.low), bits(wanted.high), bits(actual), element_bytes),
+        bits(actual));
+  };
+  const Bounds wanted_here = wanted(variant);
+  const auto from_wanted = compare(wanted_here);
   if (!variant.promise.deviates()) {
-    if (from_reference.equal()) return {kept(variant.promise, true)};
-    return {Outcome::mismatch, describe(from_reference, expected), from_reference};
+    if (from_wanted.equal()) return {kept(variant.promise, true)};
+    return {Outcome::mismatch, describe(from_wanted, wanted_here), from_wanted};
   }
-  const auto declared = wanted(variant);
-  const auto from_declared = compare_on_host(declared, declared, actual, element_bytes);
-  if (!from_declared.equal()) {
+  if (!from_wanted.equal()) {
     return {Outcome::mismatch,
-            "does not deviate as declared: " + describe(from_declared, declared)};
+            "does not deviate as declared: " + describe(from_wanted, wanted_here)};
   }
+  const Bounds reference{workload_.expected(), workload_.expected()};
+  const auto from_reference = compare(reference);
   if (from_reference.equal()) return {Outcome::bit_exact};
-  return {Outcome::deviation_as_declared, describe(from_reference, expected), from_reference};
+  return {Outcome::deviation_as_declared, describe(from_reference, reference), from_reference};
 }
 
 void Verifier::enqueue_judgement(const VariantInfo& variant, int buffer_set) {
@@ -343,10 +391,13 @@ Verification Verifier::judge(const VariantInfo& variant, int matrix, const void*
   const ProblemFacts& facts = workload_.facts();
   const ExpectedOutput wanted = wanted_on_device(variant, matrix);
   const auto found = comparison_.compare(wanted, output, facts.elements, facts.element_bytes);
+  const auto bits = [&](const void* array) { return device_bits(array, found.first_mismatch); };
   if (!found.equal()) {
     return {Outcome::mismatch,
-            workload_.describe(matrix, found, device_bits(wanted.low, found.first_mismatch),
-                               device_bits(output, found.first_mismatch)),
+            workload_.describe(
+                matrix, found,
+                nearer_end(bits(wanted.low), bits(wanted.high), bits(output), facts.element_bytes),
+                bits(output)),
             variant.promise.deviates() ? reference::Comparison{} : found};
   }
   return {kept(variant.promise, equals_reference_)};
@@ -361,19 +412,19 @@ Verification Verifier::judge_repeat(const VariantInfo& variant, const RepeatChec
 }
 
 void Verifier::enqueue_comparison(int matrix, const void* output) const {
-  comparison_.enqueue(reference_output(matrix), output, workload_.facts().elements,
+  comparison_.enqueue(reference_output("", matrix), output, workload_.facts().elements,
                       workload_.facts().element_bytes);
 }
 
-ExpectedOutput Verifier::reference_output(int matrix) const {
-  const auto at = static_cast<std::size_t>(matrix);
-  return {expected_.at(at).data(), upper_.empty() ? expected_.at(at).data() : upper_.at(at).data()};
+ExpectedOutput Verifier::reference_output(const std::string& reading, int matrix) const {
+  const auto& [low, high] = expected_.at(reading).at(static_cast<std::size_t>(matrix));
+  return {low.data(), high.bytes() == 0 ? low.data() : high.data()};
 }
 
 ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
-  if (!variant.promise.deviates()) return reference_output(matrix);
+  if (!variant.promise.deviates()) return reference_output(variant.promise.reading, matrix);
   if (matrix != 0) throw std::logic_error(variant.name + " is declared for matrix 0 alone");
-  const auto bits = wanted(variant);
+  const auto bits = wanted(variant).low;
   if (declared_on_device_.bytes() == 0) {
     declared_on_device_ = profiling::DeviceBuffer(bits.size());
     profiling::check(
@@ -381,22 +432,24 @@ ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix
         "copying a declared output to the GPU");
     // If the declared output equals the reference's, the kernel is simply right.
     equals_reference_ = comparison_
-                            .compare(reference_output(0), declared_on_device_.data(),
+                            .compare(reference_output("", 0), declared_on_device_.data(),
                                      workload_.facts().elements, workload_.facts().element_bytes)
                             .equal();
   }
   return declared_on_device_.data();
 }
 
-std::span<const std::byte> Verifier::wanted(const VariantInfo& variant) {
-  if (!variant.promise.deviates()) return workload_.expected();
+/// What the host compares matrix 0 with.
+Bounds Verifier::wanted(const VariantInfo& variant) {
+  if (workload_.is_bounded()) return workload_.bounds(0, variant.promise.reading);
+  if (!variant.promise.deviates()) return {workload_.expected(), workload_.expected()};
   if (declared_by_ != variant.name) {
     declared_.assign(workload_.facts().output_bytes(), static_cast<std::byte>(poison_byte));
     workload_.write_declared(variant.name, declared_);
     declared_by_ = variant.name;
     declared_on_device_ = {};
   }
-  return declared_;
+  return {declared_, declared_};
 }
 
 std::uint32_t Verifier::device_bits(const void* array, std::int64_t index) const {

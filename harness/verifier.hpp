@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Verification {
   /// Comparison with the reference, for a mismatch and for a declared deviation; equal for a kernel
   /// that does not deviate as declared.
   reference::Comparison found{};
+  std::map<std::string, std::int64_t> findings{};  ///< As in Findings.
 };
 
 /// Throws if a launch failed; run_or_fail() distinguishes that from a kernel that fails as it runs.
@@ -59,10 +61,14 @@ class Verifier {
   /// To be called when the workload has exchanged its inputs.
   void protect_memory();
 
+  /// Makes what the outputs of a bounded workload's kernel are compared with, which may take the
+  /// host longer than a kernel's turn may last. Nothing if that was done.
+  void prepare(const VariantInfo& variant);
+
   /// Launches the kernel on every buffer set through `instrument`. Compares buffer set 0 on the
   /// host with the reference, or with the output that the kernel declares, and the other buffer
-  /// sets on the device; if the host has no reference, compares all buffer sets on the device. To
-  /// be called before the workload exchanges its inputs.
+  /// sets on the device; if the host has no reference, compares all buffer sets on the device. Then
+  /// has the workload inspect the kernel. To be called before the workload exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
   /// One sample of a verified kernel: the readings of `instrument`, and the verdict on what exactly
@@ -109,9 +115,10 @@ class Verifier {
   void enqueue_judgement(const VariantInfo& variant, int buffer_set);
   void enqueue_spot_check(const VariantInfo& variant, int buffer_set);
   Verification judge_buffer_sets(const VariantInfo& variant, Launches launches);
-  ExpectedOutput reference_output(int matrix) const;
+  void inspect(const VariantInfo& variant, Verification& judged);
+  ExpectedOutput reference_output(const std::string& reading, int matrix) const;
   ExpectedOutput wanted_on_device(const VariantInfo& variant, int matrix);
-  std::span<const std::byte> wanted(const VariantInfo& variant);
+  Bounds wanted(const VariantInfo& variant);
   std::span<const std::byte> bring_back(const void* output);
   std::uint32_t device_bits(const void* array, std::int64_t index) const;
 
@@ -121,8 +128,12 @@ class Verifier {
   const DeviceComparison& comparison_;
   const DeviceComparison& beside_;
   const DeviceState& state_;
-  /// Indexed by matrix; the upper ends only of a workload that is bounded.
-  std::vector<profiling::DeviceBuffer> expected_, upper_;
+  /// What outputs are compared with; the upper ends only of a workload that is bounded.
+  struct Expected {
+    profiling::DeviceBuffer low, high;
+  };
+  /// By reading, which is empty where every bit is given; then by matrix.
+  std::map<std::string, std::vector<Expected>> expected_;
   std::optional<ProtectedMemory> protected_;
   RepeatCheck repeat_;
   std::vector<std::byte> actual_;  ///< The output that was copied back last.

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -38,6 +39,19 @@ inline constexpr int distinct_matrices = 2;
 /// Device memory after every output, which belongs to the workload; no launch may write it.
 inline constexpr std::uint64_t guard_bytes = 256;
 
+/// The ends of the interval that each element of an output lies in, on the host.
+struct Bounds {
+  std::span<const std::byte> low, high;
+};
+
+/// What was found out about a kernel beside its outputs.
+struct Findings {
+  std::map<std::string, std::int64_t> numbers;  ///< For its record, by name.
+  std::string broken;  ///< What of its contract it does not keep, in one line; empty: nothing.
+};
+
+class DeviceComparison;
+
 class Workload {
  public:
   virtual ~Workload() = default;
@@ -64,22 +78,35 @@ class Workload {
   virtual void* output(int buffer_set) const = 0;
   /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
   virtual std::span<const std::byte> input(int buffer_set) const = 0;
+  /// Memory that no launch may touch, at the end of what it may write; here that of the outputs.
+  virtual std::vector<std::span<std::byte>> guards() const {
+    std::vector<std::span<std::byte>> found;
+    for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
+      auto* const begin = static_cast<std::byte*>(output(buffer_set));
+      found.push_back({begin + facts().output_bytes(), guard_bytes});
+    }
+    return found;
+  }
 
+  /// Whether outputs lie in an interval, because kernels may round in an order of their own. Then
+  /// bounds() gives it, and otherwise the two after it every bit of an output.
+  virtual bool is_bounded() const { return false; }
+  /// By a reading of the problem (kernels/registry.hpp); valid as long as this is.
+  virtual Bounds bounds(int matrix, const std::string& reading) const;
   /// The reference's output for matrix 0, on the host. Empty if it is too large for a host: then
   /// only write_expected() gives it, and a kernel with a declared deviation is not run.
-  virtual std::span<const std::byte> expected() const = 0;
+  virtual std::span<const std::byte> expected() const { return {}; }
   /// Writes the reference's output for a matrix to device memory.
-  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const = 0;
-  /// Whether outputs lie in an interval, because kernels may round in an order of their own. Then
-  /// expected() and write_expected() give its lower ends, and these two its upper ones.
-  virtual bool is_bounded() const { return false; }
-  virtual std::span<const std::byte> expected_upper() const { return expected(); }
-  virtual void write_expected_upper(int matrix, void* to, cudaStream_t stream) const {
-    write_expected(matrix, to, stream);
+  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const;
+  /// Finds out more about a kernel whose outputs are right, by launches of its own. They run on
+  /// `stream`; throws as profiling::check does.
+  virtual Findings inspect(const VariantInfo&, const DeviceComparison&, cudaStream_t) const {
+    return {};
   }
   /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
-  virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;
-  /// One line about a comparison that found a mismatch; the bits are those of the first mismatch.
+  virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const;
+  /// One line about a comparison that found a mismatch; the bits are those of the first mismatch,
+  /// and of an interval those of the nearer end.
   virtual std::string describe(int matrix, const reference::Comparison& found,
                                std::uint32_t expected, std::uint32_t actual) const = 0;
 

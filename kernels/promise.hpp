@@ -11,6 +11,9 @@ struct Promise {
 
   Kind kind = Kind::bit_exact;
   std::string text{};  ///< Empty where there is nothing to say: bit-exact.
+  // As in WithinBound.
+  std::string reading{};
+  bool independent_of_batch = false;
 
   bool deviates() const { return kind == Kind::declared_deviation; }
 };

@@ -42,10 +42,15 @@ struct DeclaredDeviation {
   void (*expected_output)(const Problem& host, std::int64_t begin, std::int64_t end);
 };
 
-/// Every element lies in the interval that the family's reference proves for it: of families whose
-/// kernels may round in an order of their own.
+/// Every element lies in the interval that the family's reference proves for it, and is the same in
+/// every run: of families whose kernels may round in an order of their own.
 struct WithinBound {
   std::string text;  ///< What the kernel rounds, and in which order, in one sentence.
+  /// By which of the family's readings of a problem the kernel computes, where there are several:
+  /// its interval is that of the reading.
+  std::string reading{};
+  /// Whether a row of a batch is, bit for bit, what it is alone.
+  bool independent_of_batch = false;
 };
 
 /// What a kernel promises about its output.
@@ -58,7 +63,7 @@ Promise promise_of(const Contract<Problem>& contract) {
     return {Promise::Kind::declared_deviation, declared->text};
   }
   if (const auto* bound = std::get_if<WithinBound>(&contract)) {
-    return {Promise::Kind::within_bound, bound->text};
+    return {Promise::Kind::within_bound, bound->text, bound->reading, bound->independent_of_batch};
   }
   return {};
 }
@@ -100,9 +105,14 @@ class Registry {
     return registry;
   }
 
-  /// Aborts on a second kernel of the same name, because their rows could not be told apart.
+  /// Aborts on a second kernel of the same name, because their rows could not be told apart, and on
+  /// one that cannot be asked or launched.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;
+    if (!kernel.supports || !kernel.launch) {
+      std::fprintf(stderr, "reprolab: kernel '%s' needs .supports and .launch\n", name.c_str());
+      std::abort();
+    }
     if (!kernels_.emplace(name, std::move(kernel)).second) {
       std::fprintf(stderr, "reprolab: two kernels register the name '%s'; rename one\n",
                    name.c_str());

@@ -28,7 +28,8 @@ Problem without_pointers(const reference::QuantizedTensor& tensor) {
 
 }  // namespace
 
-DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset)
+DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset,
+                           std::uint64_t extra_bytes)
     : nested_(tensor.nested.has_value()) {
   std::size_t end = 0;
   const auto placed = [&](std::size_t elements, std::size_t element_bytes) {
@@ -44,7 +45,8 @@ DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset)
   } else {
     scales_at_ = placed(tensor.absmax.size(), sizeof(float));
   }
-  memory_ = profiling::DeviceBuffer(end);
+  extra_at_ = extra_bytes == 0 ? end : aligned(end);
+  memory_ = profiling::DeviceBuffer(extra_at_ + extra_bytes);
   fill(tensor);
 }
 
@@ -76,6 +78,7 @@ DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
       scales_at_(other.scales_at_),
       nested_map_at_(other.nested_map_at_),
       nested_absmax_at_(other.nested_absmax_at_),
+      extra_at_(other.extra_at_),
       nested_(other.nested_),
       memory_(other.bytes()) {
   fill(other, stream);

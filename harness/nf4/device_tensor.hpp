@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "harness/nf4/tensor.hpp"
 #include "kernels/nf4/problem.hpp"
@@ -12,13 +13,15 @@ namespace reprolab::nf4 {
 /// Codes and scales of one tensor in device memory, in one allocation.
 class DeviceTensor {
  public:
-  /// Every array begins `offset` elements past an aligned address.
-  explicit DeviceTensor(const reference::QuantizedTensor& tensor, int offset = 0);
+  /// Every array begins `offset` elements past an aligned address. `extra_bytes` of memory follow.
+  explicit DeviceTensor(const reference::QuantizedTensor& tensor, int offset = 0,
+                        std::uint64_t extra_bytes = 0);
   /// A physically distinct copy.
   DeviceTensor(const DeviceTensor& other, cudaStream_t stream);
   DeviceTensor(DeviceTensor&&) = default;
 
-  /// Overwrites the contents, in the same memory, with a tensor of the same sizes.
+  /// Overwrites the contents, in the same memory, with a tensor of the same sizes, but what is
+  /// extra only with that of another copy.
   void fill(const reference::QuantizedTensor& tensor);
   void fill(const DeviceTensor& other, cudaStream_t stream);
 
@@ -27,10 +30,12 @@ class DeviceTensor {
 
   std::byte* data() const { return memory_.as<std::byte>(); }
   std::uint64_t bytes() const { return memory_.bytes(); }
+  std::byte* extra() const { return data() + extra_at_; }  ///< Aligned.
 
  private:
   Problem at_offsets_;  ///< Everything but the pointers.
-  std::size_t codes_at_ = 0, scales_at_ = 0, nested_map_at_ = 0, nested_absmax_at_ = 0;
+  std::size_t codes_at_ = 0, scales_at_ = 0, nested_map_at_ = 0, nested_absmax_at_ = 0,
+              extra_at_ = 0;
   bool nested_ = false;
   profiling::DeviceBuffer memory_;
 };

@@ -6,20 +6,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/errors.hpp"
 #include "harness/nf4/compiled_kernels.hpp"
-#include "harness/nf4/layers.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
-#include "harness/selection.hpp"
 
 namespace reprolab::nf4 {
 namespace {
-
-Shape parse_shape(const std::string& text) {
-  const Extent extent = parse_extent("--shape", text);
-  return {extent.rows, extent.columns, {"asked for"}};
-}
 
 /// The code that is measured: Table II has fp16 output, plain scales, and weights counted in 32
 /// bits. Of streaming, large matrices whose arrays are aligned; of two_launches, what streaming
@@ -41,28 +33,21 @@ class Nf4Family : public Family {
   const FamilyFacts& facts() const override { return nf4_facts; }
 
   void add_options(CLI::App& app) override {
-    auto* group = app.add_option_group("nf4", "NF4 dequantization");
-    group
-        ->add_option("--models", models_,
-                     "Models whose distinct layer shapes are measured [those of the paper]")
-        ->delimiter(',');
-    group->add_option("--shape", shapes_, "ROWSxCOLUMNS instead of the models' shapes");
-    add_format_options(*group, formats_);
-    group
-        ->add_option("--offset", formats_.offsets,
+    add_matrix_options(app);
+    app.add_option_group("nf4", "NF4 dequantization")
+        ->add_option("--offset", options_.formats.offsets,
                      "Elements by which every array begins past an aligned address")
         ->delimiter(',')
         ->check(CLI::Range(0, max_offset))
         ->default_str("0");
-    add_peer_option(*group, peers_);
   }
 
   void configure() override {
     load_compiled_kernels();
-    load_peers(std::exchange(peers_, {}));
+    load_peers(std::exchange(options_.peers, {}));
   }
 
-  bool is_asked_for() const override { return !shapes_.empty(); }
+  bool is_asked_for() const override { return !options_.shapes.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
@@ -75,8 +60,8 @@ class Nf4Family : public Family {
   std::vector<PlannedProblem> problems(const FreeMemory&,
                                        const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
-    for (const Shape& shape : shapes()) {
-      for (const TensorSpec& format : formats_.combinations()) {
+    for (const Shape& shape : options_.wanted()) {
+      for (const TensorSpec& format : options_.formats.combinations()) {
         for (const auto& name : data) planned.push_back(plan(shape, format, code_data_named(name)));
       }
     }
@@ -84,17 +69,6 @@ class Nf4Family : public Family {
   }
 
  private:
-  std::vector<Shape> shapes() const {
-    if (!shapes_.empty()) {
-      std::vector<Shape> asked;
-      std::ranges::transform(shapes_, std::back_inserter(asked), parse_shape);
-      return asked;
-    }
-    const auto models = read_models(project_root() / "data/models/models.json");
-    return distinct_shapes(
-        select_models(models, models_.empty() ? papers_protocol().models : models_));
-  }
-
   PlannedProblem plan(const Shape& shape, TensorSpec spec, CodeData data) const {
     spec.data = data;
     spec.rows = shape.rows;
@@ -115,8 +89,7 @@ class Nf4Family : public Family {
         }};
   }
 
-  std::vector<std::string> models_, shapes_, peers_;
-  Formats formats_;
+  MatrixOptions& options_ = matrix_options();
 };
 
 Nf4Family family;

@@ -2,13 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "harness/errors.hpp"
+#include "harness/result_file.hpp"
+#include "harness/selection.hpp"
 #include "harness/worker.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 
 namespace reprolab::nf4 {
+namespace {
+
+Shape parse_shape(const std::string& text) {
+  const Extent extent = parse_extent("--shape", text);
+  return {extent.rows, extent.columns, {"asked for"}};
+}
+
+using AddPeer = std::function<void(const std::string& library)>;
+
+std::vector<AddPeer>& other_families() {
+  static std::vector<AddPeer> all;
+  return all;
+}
+
+void add_peers(const std::string& library) {
+  add_bitsandbytes_peer(library);
+  for (const AddPeer& add : other_families()) add(library);
+}
+
+}  // namespace
 
 std::vector<TensorSpec> Formats::combinations() const {
   std::vector<TensorSpec> found;
@@ -75,7 +98,8 @@ void load_peers(const std::vector<std::string>& libraries) {
         [&](const Worker::Json&, const Watchdog& watchdog) -> Worker::Json {
           watchdog.begin(library);
           try {
-            return add_bitsandbytes_peer(library);
+            add_peers(library);
+            return {};
           } catch (const std::runtime_error& error) {
             throw UsageError(error.what());
           }
@@ -86,8 +110,38 @@ void load_peers(const std::vector<std::string>& libraries) {
       throw UsageError(
           fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
     }
-    add_bitsandbytes_peer(library);
+    add_peers(library);
   }
+}
+
+void also_load_peers(AddPeer add) { other_families().push_back(std::move(add)); }
+
+MatrixOptions& matrix_options() {
+  static MatrixOptions options;
+  return options;
+}
+
+void add_matrix_options(CLI::App& app) {
+  if (app.get_option_no_throw("--shape") != nullptr) return;
+  MatrixOptions& options = matrix_options();
+  auto* group = app.add_option_group("NF4", "NF4 matrices");
+  group
+      ->add_option("--models", options.models,
+                   "Models whose distinct layer shapes are measured [those of the paper]")
+      ->delimiter(',');
+  group->add_option("--shape", options.shapes, "ROWSxCOLUMNS instead of the models' shapes");
+  add_format_options(*group, options.formats);
+  add_peer_option(*group, options.peers);
+}
+
+std::vector<Shape> MatrixOptions::wanted() const {
+  if (!shapes.empty()) {
+    std::vector<Shape> asked;
+    std::ranges::transform(shapes, std::back_inserter(asked), parse_shape);
+    return asked;
+  }
+  const auto known = read_models(project_root() / "data/models/models.json");
+  return distinct_shapes(select_models(known, models.empty() ? papers_protocol().models : models));
 }
 
 }  // namespace reprolab::nf4

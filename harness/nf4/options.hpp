@@ -2,9 +2,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "harness/nf4/layers.hpp"
 #include "harness/nf4/tensor.hpp"
 
 namespace reprolab::nf4 {
@@ -28,8 +30,26 @@ void add_format_options(CLI::App& app, Formats& formats);
 /// Adds --peer, repeatable.
 void add_peer_option(CLI::App& app, std::vector<std::string>& libraries);
 
+/// The matrices that a command line asks for: of all families that work on NF4 matrices.
+struct MatrixOptions {
+  std::vector<std::string> models{}, shapes{}, peers{};
+  Formats formats{};
+
+  /// Those of `shapes`, or else the distinct ones of the models. Throws UsageError.
+  std::vector<Shape> wanted() const;
+};
+
+/// What add_matrix_options() has the command line written to.
+MatrixOptions& matrix_options();
+
+/// Adds --models, --shape, --peer and the format's options to `app`, unless another family has.
+void add_matrix_options(CLI::App& app);
+
 /// Registers each library (a path or NAME=path) as a kernel, after a separate process has shown
 /// that loading it crashes nothing. Throws UsageError.
 void load_peers(const std::vector<std::string>& libraries);
+
+/// Has load_peers() call `add` with each library too: for families that call other functions of it.
+void also_load_peers(std::function<void(const std::string& library)> add);
 
 }  // namespace reprolab::nf4

@@ -4,13 +4,9 @@
 //         fast_dequantize: the library's call for the scales, the offset, its call for the weights.
 // Bound:  whatever limits the library's kernel.
 // Alone:  make bench KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
-#include <filesystem>
-#include <stdexcept>
-
-#include "common/dynamic_library.hpp"
-#include "common/plain_name.hpp"
-#include "common/printable.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
+
+#include "kernels/bitsandbytes_library.hpp"
 #include "kernels/nf4/fp32_scales.cuh"
 #include "kernels/nf4/support.hpp"
 
@@ -73,72 +69,27 @@ Support supports(const Library& library, const Problem& problem) {
   return supports_standard_table(problem);
 }
 
-/// The version, such as "0.47.0", if the library is in an unpacked or installed wheel, else "".
-std::string wheel_version(const std::filesystem::path& library) {
-  const std::string before = "bitsandbytes-", behind = ".dist-info";
-  const auto site = library.parent_path().parent_path();
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(site, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(before) || !name.ends_with(behind)) continue;
-    return printable(name.substr(before.size(), name.size() - before.size() - behind.size()));
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string add_bitsandbytes_peer(const std::string& argument) {
-  auto equals = argument.find('=');
-  if (argument.find('/') < equals) equals = std::string::npos;  // part of the path
-  const std::string path = equals == std::string::npos ? argument : argument.substr(equals + 1);
-  const auto refuse = [&](const std::string& why) {
-    throw std::runtime_error(printable("peer " + path + ": " + why));
-  };
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    refuse("no such file; give the path of libbitsandbytes_cuda*.so");
-  }
-  const auto absolute = std::filesystem::absolute(path);
-  std::string why_not;
-  const auto loaded = DynamicLibrary::open({absolute.string()}, &why_not);
-  if (!loaded) {
-    refuse("cannot be loaded (" + why_not + "); put its CUDA libraries on LD_LIBRARY_PATH");
-  }
+  const BitsandbytesLibrary loaded(argument);
   Library library;  // bound one by one, because each function is useful alone
-  loaded->bind({{library.to_fp16, fp16_name}});
-  loaded->bind({{library.to_bf16, bf16_name}});
-  loaded->bind({{library.to_fp32, fp32_name}});
+  loaded.functions().bind({{library.to_fp16, fp16_name}});
+  loaded.functions().bind({{library.to_bf16, bf16_name}});
+  loaded.functions().bind({{library.to_fp32, fp32_name}});
   if (library.to_fp16 == nullptr && library.to_bf16 == nullptr) {
-    refuse(std::string("exports neither ") + fp16_name + " nor " + bf16_name +
-           "; give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
+    loaded.refuse(std::string("exports neither ") + fp16_name + " nor " + bf16_name +
+                  "; give libbitsandbytes_cuda*.so of a bitsandbytes wheel");
   }
-  const std::string version = wheel_version(absolute);
-  const std::string maker = "bitsandbytes " + (version.empty() ? "(version unknown)" : version);
-  const std::string stem = absolute.stem().string();  // libbitsandbytes_cuda130
-  const std::string own = version.empty() ? stem.substr(stem.find('_') + 1) : version;
-  const std::string name =
-      equals != std::string::npos ? argument.substr(0, equals) : "bitsandbytes_" + own;
-  if (!is_plain_name(name)) {
-    refuse("cannot be named '" + name + "'; give NAME=path, of " + std::string(plain_name_rule));
-  }
-  if (Registry<Problem>::instance().kernels().contains(name)) {
-    refuse("there is already a kernel named '" + name + "'; name this one: NAME=" + path);
-  }
-  Registry<Problem>::instance().add({
-      .name = name,
-      .lineage = maker + ", " + printable(absolute.filename().string()),
+  loaded.add<Problem>({
+      .name = loaded.name(),
       .source_file = "kernels/nf4/bitsandbytes_peer.cu",
       .contract = BitExact{},
       .supports = [library](const Problem& problem) { return supports(library, problem); },
       .launch = [library](const Problem& problem,
                           cudaStream_t stream) { return launch(library, problem, stream); },
-      .origin = {Origin::Kind::peer, maker},
-      .code_files = [path = absolute.string()](int) -> std::vector<std::string> {
-        return {"kernels/nf4/bitsandbytes_peer.cu", path};
-      },
   });
-  return name;
+  return loaded.name();
 }
 
 }  // namespace reprolab::nf4

@@ -7,6 +7,7 @@
 // Bound:  memory up to 32 rows, then reads of shared memory, from 128 rows on tensor cores.
 // Alone:  make bench KERNEL=many_rows
 #include "kernels/nf4_product/many_rows.cuh"
+#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -17,7 +18,7 @@ const Register<Problem> registered{{
     .source_file = "kernels/nf4_product/many_rows.cu",
     .contract =
         WithinBound{"rounds the table's entries to 16 bits; adds the products of 64 inputs, "
-                    "then these sums times their scales, in fp32"},
+                    "then these sums times their scales, in fp32", rounded_entries, true},
     .supports = supports_many_rows<ScaledSums>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

@@ -4,6 +4,7 @@
 // Bound:  reads of shared memory up to 64 rows, then tensor cores.
 // Alone:  make bench KERNEL=many_rows_exact
 #include "kernels/nf4_product/many_rows.cuh"
+#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -12,7 +13,7 @@ const Register<Problem> registered{{
     .name = "many_rows_exact",
     .lineage = "ours",
     .source_file = "kernels/nf4_product/many_rows_exact.cu",
-    .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32"},
+    .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32", dequantized_weights, true},
     .supports = supports_many_rows<DequantizedWeights>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

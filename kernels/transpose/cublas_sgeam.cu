@@ -3,13 +3,11 @@
 // Source: cuBLAS, cublasSgeam (of the CUDA toolkit that this is built with).
 // Bound:  memory, as far as the library's kernels reach that limit.
 // Alone:  make bench KERNEL=cublas_sgeam
-#include <cublas_v2.h>
-
 #include <algorithm>
 #include <limits>
 #include <string>
 
-#include "common/dynamic_library.hpp"
+#include "common/cublas_library.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 
@@ -27,9 +25,7 @@ struct Cublas {
   std::string why_not;  ///< Empty if all of the above could be loaded.
 
   Cublas() {
-    // The version that this is compiled for: from the loader's search path, else the toolkit.
-    const auto library = DynamicLibrary::open(
-        {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, &why_not);
+    const auto library = open_cublas(&why_not);
     if (!library) return;
     const std::string missing = library->bind({{create, "cublasCreate_v2"},
                                                {status_string, "cublasGetStatusString"},
@@ -93,8 +89,7 @@ const Register<Problem> registered{{
     .contract = BitExact{},
     .supports = supports,
     .launch = launch,
-    .origin = {Origin::Kind::peer, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." +
-                                       std::to_string(CUBLAS_VER_MINOR)},
+    .origin = {Origin::Kind::peer, cublas_maker()},
     .code_files = [](int) -> std::vector<std::string> {
       return {file_of(reinterpret_cast<const void*>(cublas().sgeam))};
     },

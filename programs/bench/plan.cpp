@@ -14,9 +14,9 @@
 namespace reprolab::bench {
 namespace {
 
-/// Estimated time per element to make data and reference of all distinct matrices on one core.
+/// Estimated time to make data and reference on one core, per byte that the host then holds.
 /// Comparing an output on the host takes about as long as copying it back.
-constexpr double prepare_ns_per_element = 12.0 * distinct_matrices;
+constexpr double prepare_ns_per_byte = 5;
 constexpr double verify_ns_per_byte = 0.4;
 /// Where the host holds neither data nor reference: of making and comparing them on the device.
 constexpr double device_ns_per_byte = 0.01;
@@ -31,7 +31,7 @@ double estimated_seconds(const Group& group, const MeasureOptions& options) {
   const bool on_host = group.planned.host_bytes > 0;
   const double variants = static_cast<double>(group.kernels.size());
   const double prepare =
-      on_host ? prepare_ns_per_element * static_cast<double>(facts.elements) / cores : 0;
+      prepare_ns_per_byte * static_cast<double>(group.planned.host_bytes) / cores;
   const double verify = (on_host ? verify_ns_per_byte : device_ns_per_byte) *
                         static_cast<double>(facts.output_bytes()) * variants;
   const double rows = variants + static_cast<double>(ceiling_variants().size());

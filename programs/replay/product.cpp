@@ -3,16 +3,14 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/dynamic_library.hpp"
+#include "common/cublas_library.hpp"
 #include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::nf4 {
 
-/// Loads the version that this is compiled for: from the loader's search path, else the toolkit.
 std::string Product::load() {
   std::string why_not;
-  const auto library = DynamicLibrary::open(
-      {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, &why_not);
+  const auto library = open_cublas(&why_not);
   if (!library) return "cuBLAS cannot be loaded: " + why_not;
   const std::string missing = library->bind({{cublas_.create, "cublasCreate_v2"},
                                              {cublas_.destroy, "cublasDestroy_v2"},

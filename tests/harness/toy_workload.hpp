@@ -112,15 +112,12 @@ class ToyWorkload : public Workload {
     return {inputs_[at(buffer_set)].as<std::byte>(), inputs_[at(buffer_set)].bytes()};
   }
   std::span<const std::byte> expected() const override { return on_host(lower_[0]); }
-  std::span<const std::byte> expected_upper() const override {
-    return is_bounded() ? on_host(upper_[0]) : expected();
-  }
   bool is_bounded() const override { return spec_.bound != 0; }
+  Bounds bounds(int matrix, const std::string&) const override {
+    return {lower_[at(matrix)], upper_[at(matrix)]};
+  }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
     copy(to, lower_[at(matrix)].data(), stream);
-  }
-  void write_expected_upper(int matrix, void* to, cudaStream_t stream) const override {
-    copy(to, upper_[at(matrix)].data(), stream);
   }
   /// Every deviating kernel declares the output of "wrong".
   void write_declared(const std::string&, std::span<std::byte> output) const override {

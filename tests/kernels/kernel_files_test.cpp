@@ -6,40 +6,16 @@
 #include <regex>
 #include <set>
 
-#include "harness/result_file.hpp"
-#include "kernels/nf4/problem.hpp"
-#include "kernels/registry.hpp"
-#include "kernels/transpose/problem.hpp"
+#include "harness/family.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {
 namespace {
 
-/// A kernel of any family.
-struct Registered {
-  std::string source_file, lineage;
-  bool supports = false, launch = false, peer = false, says_why = false;
-};
-
-template <class Problem>
-std::map<std::string, Registered> registered() {
-  std::map<std::string, Registered> kernels;
-  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    kernels[name] = {.source_file = kernel.source_file,
-                     .lineage = kernel.lineage,
-                     .supports = kernel.supports != nullptr,
-                     .launch = kernel.launch != nullptr,
-                     .peer = kernel.origin.kind == Origin::Kind::peer,
-                     .says_why = is_bit_exact(kernel) || !promise_of(kernel.contract).text.empty()};
-  }
-  return kernels;
-}
-
+/// A family as it describes itself.
 struct KernelFamily {
-  std::string name;  ///< Name of its folder in kernels/.
-  std::map<std::string, Registered> kernels;
-  /// File that is not a kernel but registers the peers that a user names. Empty: there is none.
-  std::string peers_file{};
+  std::string name;  ///< Of its folder in kernels/, too.
+  std::map<std::string, VariantInfo> kernels;
 
   std::string path(const std::string& kernel) const {
     return "kernels/" + name + "/" + kernel + ".cu";
@@ -48,9 +24,16 @@ struct KernelFamily {
 
 void PrintTo(const KernelFamily& family, std::ostream* out) { *out << family.name; }
 
+/// Whether a file is no kernel, but registers the peers that a user names.
+bool registers_peers(const std::string& name) { return name.ends_with("_peer"); }
+
 std::vector<KernelFamily> all_families() {
-  return {{"nf4", registered<nf4::Problem>(), "bitsandbytes_peer"},
-          {"transpose", registered<transpose::Problem>()}};
+  std::vector<KernelFamily> found;
+  for (const Family* family : families()) {
+    KernelFamily& described = found.emplace_back(KernelFamily{family->name(), {}});
+    for (const VariantInfo& kernel : family->kernels()) described.kernels[kernel.name] = kernel;
+  }
+  return found;
 }
 
 std::vector<std::filesystem::path> files_of(const KernelFamily& family) {
@@ -80,8 +63,7 @@ TEST(KernelFolders, AreTheFamiliesTestedHere) {
     if (entry.is_directory()) folders.insert(entry.path().filename());
   }
   for (const auto& family : all_families()) tested.insert(family.name);
-  EXPECT_EQ(folders, tested) << "name a new family in all_families() of " << __FILE__
-                             << ", and link its kernels to this program";
+  EXPECT_EQ(folders, tested) << "a family has a folder of its name in kernels/ and in harness/";
 }
 
 class KernelFiles : public testing::TestWithParam<KernelFamily> {};
@@ -89,7 +71,7 @@ class KernelFiles : public testing::TestWithParam<KernelFamily> {};
 TEST_P(KernelFiles, EachRegistersOneKernelNamedAfterItself) {
   std::vector<std::string> files, kernels;
   for (const auto& file : files_of(GetParam())) {
-    if (file.stem() != GetParam().peers_file) files.push_back(file.stem());
+    if (!registers_peers(file.stem())) files.push_back(file.stem());
   }
   for (const auto& [name, kernel] : GetParam().kernels) kernels.push_back(name);
   EXPECT_FALSE(files.empty());
@@ -102,13 +84,11 @@ TEST_P(KernelFiles, EachKernelNamesItsFileAndWhereItComesFrom) {
     const std::string path = GetParam().path(name);
     EXPECT_EQ(kernel.source_file, path) << "write .source_file = \"" << path << "\"";
     EXPECT_FALSE(kernel.lineage.empty()) << path << ": write .lineage = \"<where it comes from>\"";
-    EXPECT_TRUE(kernel.supports) << path << ": write .supports = <what it can run>";
-    EXPECT_TRUE(kernel.launch) << path << ": write .launch = <what enqueues it>";
-    EXPECT_TRUE(kernel.says_why) << path << ": say in one sentence what the contract allows";
-    if (!GetParam().peers_file.empty()) {
-      EXPECT_FALSE(kernel.peer) << path << ": leave .origin out; peers are loaded by "
-                                << GetParam().path(GetParam().peers_file);
-    }
+    const bool is_exact = kernel.promise.kind == Promise::Kind::bit_exact;
+    EXPECT_TRUE(is_exact || !kernel.promise.text.empty())
+        << path << ": say in one sentence what the contract allows";
+    EXPECT_EQ(kernel.origin.kind == Origin::Kind::project, kernel.origin.maker.empty())
+        << path << ": name the library in .origin, or leave .origin out";
   }
 }
 
@@ -122,7 +102,7 @@ TEST_P(KernelFiles, EachOpensWithIdeaSourceBoundAndTheCommandThatMeasuresIt) {
         << path << ": needs a line '// Source: <where it comes from>'";
     EXPECT_TRUE(std::regex_search(head, std::regex("\n// Bound:  \\S")))
         << path << ": needs a line '// Bound:  <what limits it>'";
-    const bool peers = name == GetParam().peers_file;
+    const bool peers = registers_peers(name);
     const std::string kernel = peers ? "'bitsandbytes\\*' PEER=\\S+" : name;
     EXPECT_TRUE(
         std::regex_search(head, std::regex("\n// Alone:  make bench KERNEL=" + kernel + "\n")))

@@ -47,5 +47,16 @@ TEST(RegistryDeathTest, ASecondKernelOfTheSameNameAborts) {
               "^reprolab: two kernels register the name 'twice'; rename one\n$");
 }
 
+TEST(RegistryDeathTest, AKernelThatCannotBeAskedOrLaunchedAborts) {
+  Registry<Toy> registry;
+  Kernel<Toy> mute = toy("mute"), lame = toy("lame");
+  mute.supports = nullptr;
+  lame.launch = nullptr;
+  EXPECT_EXIT(registry.add(mute), testing::KilledBySignal(SIGABRT),
+              "^reprolab: kernel 'mute' needs .supports and .launch\n$");
+  EXPECT_EXIT(registry.add(lame), testing::KilledBySignal(SIGABRT),
+              "^reprolab: kernel 'lame' needs .supports and .launch\n$");
+}
+
 }  // namespace
 }  // namespace reprolab

@@ -1,0 +1,90 @@
+// Products with NF4 weights as a family: the shapes of the models' layers, or those of the command
+// line, each with several numbers of rows.
+#include "harness/family.hpp"
+#include "harness/nf4/options.hpp"
+#include "harness/nf4_product/workload.hpp"
+#include "kernels/nf4_product/bitsandbytes_peer.hpp"
+
+namespace reprolab::nf4_product {
+namespace {
+
+constexpr std::int64_t most_rows = 1 << 20;
+
+/// The code that is measured: fp16; of kernels with several, that of up to 8 rows and blocks of 64.
+const FamilyFacts product_facts{
+    .name = "nf4_product",
+    .element = "output",
+    .types = {{"fp16", 2}, {"bf16", 2}},
+    .moves = "codes, scales, activations and bias read, outputs written, each byte once",
+    .baseline = "streaming_then_cublas",
+    .size_option = "--shape",
+    .profiled_size = "28672x8192",  // the largest layer of Llama-3.3-70B
+    .measured_code = {"__half", ", 1, 1, 8>"},
+};
+
+class ProductFamily : public Family {
+ public:
+  ProductFamily() {
+    nf4::also_load_peers([](const std::string& library) { add_bitsandbytes_peers(library); });
+  }
+
+  const FamilyFacts& facts() const override { return product_facts; }
+
+  void add_options(CLI::App& app) override {
+    nf4::add_matrix_options(app);
+    auto* group = app.add_option_group("nf4_product", "Products with NF4 weights");
+    group->add_option("--rows", rows_, "Rows of activations, as sequences in a batch [1,8]")
+        ->delimiter(',')
+        ->check(CLI::Range(std::int64_t{1}, most_rows));
+    group->add_flag("--bias", bias_, "Add a bias");
+  }
+
+  void configure() override {}  // nf4 loads the peers
+
+  bool is_asked_for() const override { return !rows_.empty(); }
+
+  std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
+
+  std::vector<std::string> data() const override {
+    return {std::ranges::begin(input_data_names), std::ranges::end(input_data_names)};
+  }
+
+  std::vector<PlannedProblem> problems(const FreeMemory&,
+                                       const std::vector<std::string>& data) const override {
+    std::vector<PlannedProblem> planned;
+    const std::vector<std::int64_t> rows = rows_.empty() ? std::vector<std::int64_t>{1, 8} : rows_;
+    for (const auto& shape : options_.wanted()) {
+      for (ProductSpec spec : specs()) {
+        spec.weights.rows = shape.rows;
+        spec.weights.columns = shape.columns;
+        for (const std::int64_t m : rows) {
+          for (const auto& name : data) {
+            spec.m = m;
+            spec.data = input_data_named(name);
+            planned.push_back(plan(spec, shape.used_by));
+          }
+        }
+      }
+    }
+    return planned;
+  }
+
+ private:
+  std::vector<ProductSpec> specs() const {
+    std::vector<ProductSpec> found;
+    for (const nf4::TensorSpec& format : options_.formats.combinations()) {
+      found.push_back({.weights = format, .bias = bias_});
+    }
+    return found;
+  }
+
+  nf4::MatrixOptions& options_ = nf4::matrix_options();
+  std::vector<std::int64_t> rows_;
+  bool bias_ = false;
+};
+
+ProductFamily family;
+const RegisterFamily registered(family);
+
+}  // namespace
+}  // namespace reprolab::nf4_product

@@ -1,0 +1,14 @@
+// The products of a user's own bitsandbytes library as kernels like any other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reprolab::nf4_product {
+
+/// Loads a `libbitsandbytes_cuda*.so`, or NAME=path, and registers its fused product as NAME_gemm
+/// and the older one for one row as NAME_gemv; returns the names of those that it has. Throws
+/// std::runtime_error with one line: what is missing and what to do.
+std::vector<std::string> add_bitsandbytes_peers(const std::string& argument);
+
+}  // namespace reprolab::nf4_product

@@ -1,0 +1,113 @@
+#include "kernels/nf4_product/cublas_product.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/cublas_library.hpp"
+#include "kernels/fill_rows.hpp"
+
+namespace reprolab::nf4_product {
+namespace {
+
+/// cuBLAS, loaded on first use, so that programs also start without it, and a handle for the device
+/// that is current at that time. Lives as long as the process.
+struct Cublas {
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasGetStatusString) status_string = nullptr;
+  decltype(&cublasSetMathMode) set_math_mode = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  // Type written out, because the header overloads the function.
+  cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
+                         const void*, const void*, cudaDataType, int, const void*, cudaDataType,
+                         int, const void*, void*, cudaDataType, int, cublasComputeType_t,
+                         cublasGemmAlgo_t) = nullptr;
+  cublasHandle_t handle = nullptr;
+  std::string why_not;  ///< Empty if all of the above could be loaded.
+
+  Cublas() {
+    const auto library = open_cublas(&why_not);
+    if (!library) return;
+    const std::string missing = library->bind({{create, "cublasCreate_v2"},
+                                               {status_string, "cublasGetStatusString"},
+                                               {set_math_mode, "cublasSetMathMode"},
+                                               {set_stream, "cublasSetStream_v2"},
+                                               {set_workspace, "cublasSetWorkspace_v2"},
+                                               {gemm, "cublasGemmEx"}});
+    if (!missing.empty()) {
+      why_not = "the library lacks " + missing;
+      return;
+    }
+    cublasStatus_t status = create(&handle);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+      // By default it may add parts of a sum in 16 bits.
+      const auto mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+      status = set_math_mode(handle, static_cast<cublasMath_t>(mode));
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
+  }
+};
+
+const Cublas& cublas() {
+  static const Cublas instance;
+  return instance;
+}
+
+cudaError_t error_of(cublasStatus_t status) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) return error;
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return cudaSuccess;
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return cudaErrorInvalidValue;
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return cudaErrorNotSupported;
+    default:
+      return cudaErrorUnknown;
+  }
+}
+
+}  // namespace
+
+Support supports_cublas(const Problem& problem) {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  if (std::max({problem.m, problem.n, problem.k}) > most) {
+    return Support::no("cuBLAS counts rows and columns in 32 bits");
+  }
+  if (cublas().why_not.empty()) return Support::yes();
+  return Support::no("cuBLAS: " + cublas().why_not);
+}
+
+cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void* workspace,
+                               cudaStream_t stream) {
+  if (problem.m == 0 || problem.n == 0) return cudaSuccess;
+  const auto [m, n, k] = std::array{static_cast<int>(problem.m), static_cast<int>(problem.n),
+                                    static_cast<int>(problem.k)};
+  const cudaDataType type = problem.type == nf4::OutputType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
+  // cuBLAS adds what the output holds in fp32, before it rounds.
+  const float one = 1, kept = problem.bias != nullptr ? 1 : 0;
+  if (problem.bias != nullptr) {
+    const cudaError_t error = fill_rows(problem.bias, problem.output, problem.m, problem.n, stream);
+    if (error != cudaSuccess) return error;
+  }
+  const Cublas& library = cublas();
+  cublasStatus_t status = library.set_stream(library.handle, stream);
+  if (status == CUBLAS_STATUS_SUCCESS) {  // setting the stream takes the workspace away
+    status = library.set_workspace(library.handle, workspace, cublas_workspace_bytes);
+  }
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    // cuBLAS is column-major: it sees our row-major matrices as transposed ones.
+    status = library.gemm(library.handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, weights, type, k,
+                          problem.input, type, k, &kept, problem.output, type, n,
+                          CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  }
+  return error_of(status);
+}
+
+std::vector<std::string> cublas_files() {
+  return {file_of(reinterpret_cast<const void*>(cublas().gemm)), fill_rows_file};
+}
+
+}  // namespace reprolab::nf4_product

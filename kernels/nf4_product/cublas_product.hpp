@@ -1,0 +1,34 @@
+// The product with 16-bit weights by cuBLAS, for the rows that multiply by such.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/nf4_product/problem.hpp"
+#include "kernels/registry.hpp"
+
+namespace reprolab::nf4_product {
+
+/// Of memory that cuBLAS may use in a launch, so that it allocates none: as its documentation
+/// recommends for Hopper.
+inline constexpr std::uint64_t cublas_workspace_bytes = std::uint64_t{32} << 20;
+
+/// Whether there is a cuBLAS, and it can count the problem.
+Support supports_cublas(const Problem& problem);
+
+/// output = input * transposed weights, + bias, summed in fp32 and rounded once. `weights` [n][k]
+/// of the problem's type; `workspace` has cublas_workspace_bytes, aligned to 256.
+cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void* workspace,
+                               cudaStream_t stream);
+
+/// For Kernel::code_files: the library and what it launches beside it.
+std::vector<std::string> cublas_files();
+
+/// The row that dequantizes by the NF4 kernel of that name into the workspace, then multiplies by
+/// cuBLAS.
+Kernel<Problem> dequantize_then_cublas(const std::string& nf4_kernel, const std::string& lineage);
+
+}  // namespace reprolab::nf4_product

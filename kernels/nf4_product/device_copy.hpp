@@ -1,0 +1,54 @@
+// A few numbers in device memory, where a library wants them there and a problem has them on the
+// host: its users copy them once, with the checkpoint.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprolab::nf4_product {
+
+/// Sets `copy` to device memory that holds `numbers`, for as long as the process lives. The first
+/// call with these numbers allocates it and waits for the copy; no later one does, so a timed
+/// launch finds it. cudaErrorStreamCaptureUnsupported where a capture would have to: launch once
+/// outside.
+inline cudaError_t device_copy(std::span<const float> numbers, cudaStream_t stream,
+                               const float*& copy) {
+  static std::mutex one_at_a_time;
+  static std::map<std::pair<int, std::vector<std::uint32_t>>, float*>
+      copies;  // by device, and bits
+  int device = 0;
+  if (const auto error = cudaGetDevice(&device); error != cudaSuccess) return error;
+  std::vector<std::uint32_t> bits;
+  for (const float number : numbers) bits.push_back(std::bit_cast<std::uint32_t>(number));
+  const std::lock_guard lock(one_at_a_time);
+  if (const auto known = copies.find({device, bits}); known != copies.end()) {
+    copy = known->second;
+    return cudaSuccess;
+  }
+  cudaStreamCaptureStatus capture{};
+  if (const auto error = cudaStreamIsCapturing(stream, &capture); error != cudaSuccess)
+    return error;
+  if (capture != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
+  float* memory = nullptr;
+  cudaStream_t own = nullptr;  // that waits for no other
+  auto error = cudaMalloc(&memory, numbers.size_bytes());
+  if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  error =
+      cudaMemcpyAsync(memory, numbers.data(), numbers.size_bytes(), cudaMemcpyHostToDevice, own);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(own);
+  cudaStreamDestroy(own);
+  if (error != cudaSuccess) return error;
+  copies[{device, bits}] = memory;
+  copy = memory;
+  return cudaSuccess;
+}
+
+}  // namespace reprolab::nf4_product

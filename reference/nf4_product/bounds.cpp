@@ -1,0 +1,109 @@
+#include "reference/nf4_product/bounds.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace reprolab::reference {
+namespace {
+
+constexpr double fp32_unit = 0x1p-23, fp64_unit = 0x1p-52;
+constexpr double smallest_fp32 = 0x1p-126, smallest_fp16 = 0x1p-24;
+constexpr double largest_fp32 = 0x1p126, largest_fp16 = 0x1p15;  // with room for what is rounded up
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+double gamma(double roundings) { return roundings * fp32_unit / (1 - roundings * fp32_unit); }
+
+/// Step 3: relative to the magnitude, from the roundings of the sum.
+double relative_bound(Reading reading, WeightType type, double additions) {
+  if (reading == Reading::dequantized_weights) return gamma(additions);
+  if (reading != Reading::rounded_products) return gamma(additions + 2);
+  const double once = 1 + (type == WeightType::fp16 ? 0x1p-11 : 0x1p-8);
+  return once * once * once * once * (1 + gamma(additions + 4)) - 1;
+}
+
+/// Step 4.
+double small_numbers(const Nf4Product& product, Reading reading, const RowOfInputs& row,
+                     double additions) {
+  double entry = 1;
+  for (const float value : product.table) entry = std::max(entry, std::abs(double{value}));
+  const double inputs = row.magnitude * entry;
+  const auto terms = static_cast<double>(row.nonzero);
+  double bound = (2 * terms + additions + 2 + 2 * inputs) * smallest_fp32;
+  if (reading == Reading::rounded_products) {
+    if (product.type == WeightType::fp16) bound += (2 * inputs + terms) * smallest_fp16;
+    bound += inputs * std::abs(double{product.nested_offset}) * fp32_unit;
+  }
+  return 2 * bound;  // what is added to it later may be rounded up
+}
+
+/// The nearest fp32 number, moved an ulp towards `end`.
+float moved(double value, float end) { return std::nextafter(static_cast<float>(value), end); }
+
+std::vector<RowOfInputs> rows_of(const Nf4Product& product) {
+  std::vector<RowOfInputs> rows(static_cast<std::size_t>(product.m));
+  for (std::int64_t i = 0; i < product.m * product.k; ++i) {
+    const double input = widen(product.type, product.input[static_cast<std::size_t>(i)]);
+    RowOfInputs& row = rows[static_cast<std::size_t>(i / product.k)];
+    row.nonzero += input != 0;
+    row.magnitude += std::abs(input);
+  }
+  return rows;
+}
+
+}  // namespace
+
+Reading reading_named(std::string_view name) {
+  const auto found = std::ranges::find(reading_names, name);
+  if (found == reading_names.end()) {
+    throw std::invalid_argument(fmt::format("there is no reading '{}'; there are: {}", name,
+                                            fmt::join(reading_names, ", ")));
+  }
+  return static_cast<Reading>(found - reading_names.begin());
+}
+
+Weights weights_of(Reading reading) {
+  if (reading == Reading::dequantized_weights) return Weights::dequantized;
+  return reading == Reading::rounded_entries ? Weights::rounded_entries : Weights::exact;
+}
+
+double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
+                   double magnitude, double bias) {
+  const auto groups = static_cast<double>((product.k + 3) / 4);
+  const double others = std::max(0.0, static_cast<double>(row.nonzero) - 1);
+  const double additions = others + std::min(others, groups) + (bias != 0 ? 1 : 0);
+  const double all = magnitude + std::abs(bias);
+  const bool in_fp16 = reading == Reading::rounded_products && product.type == WeightType::fp16;
+  if (!(all < (in_fp16 ? largest_fp16 : largest_fp32))) return infinite;
+  return relative_bound(reading, product.type, additions) * all +
+         small_numbers(product, reading, row, additions) +
+         static_cast<double>(product.k) * fp64_unit * all;
+}
+
+Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums) {
+  constexpr float end = std::numeric_limits<float>::infinity();
+  const auto rows = rows_of(product);
+  Bounds bounds{std::vector<std::uint16_t>(sums.sum.size()),
+                std::vector<std::uint16_t>(sums.sum.size())};
+  for (std::size_t at = 0; at < sums.sum.size(); ++at) {
+    const std::size_t column = at % static_cast<std::size_t>(product.n);
+    const double bias =
+        product.bias.empty() ? 0 : double{widen(product.type, product.bias[column])};
+    const double value = sums.sum[at] + bias;
+    const double error = error_bound(
+        product, reading, rows[at / static_cast<std::size_t>(product.n)], sums.magnitude[at], bias);
+    bounds.low[at] = round_to(product.type, moved(value - error, -end));
+    bounds.high[at] = round_to(product.type, moved(value + error, end));
+  }
+  return bounds;
+}
+
+Bounds product_bounds(const Nf4Product& product, Reading reading, int threads) {
+  return product_bounds(product, reading, product_sums(product, weights_of(reading), threads));
+}
+
+}  // namespace reprolab::reference

@@ -1,0 +1,90 @@
+#include "harness/nf4_product/product_data.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace reprolab::nf4_product {
+namespace {
+
+using reference::WeightType;
+
+ProductSpec small() { return {.weights = {.rows = 24, .columns = 130}, .m = 5, .bias = true}; }
+
+TEST(ProductData, DependsOnItsSpecAndSeedAlone) {
+  for (const InputData data : {InputData::normal, InputData::sparse, InputData::one_hot}) {
+    ProductSpec spec = small();
+    spec.data = data;
+    const ProductData one = make_product(spec, 3), again = make_product(spec, 3),
+                      other = make_product(spec, 4);
+    EXPECT_EQ(one.input, again.input);
+    EXPECT_EQ(one.bias, again.bias);
+    EXPECT_EQ(one.matrix.expected, again.matrix.expected);
+    EXPECT_NE(one.input, other.input);
+    EXPECT_NE(one.bias, other.bias);
+    EXPECT_NE(one.matrix.expected, other.matrix.expected);
+  }
+}
+
+TEST(ProductData, NamesSayEverythingThatDiffers) {
+  ProductSpec spec = small();
+  EXPECT_EQ(spec.name(), "5x24x130/fp16/b64/bias");
+  spec.bias = false;
+  spec.weights.nested = true;
+  spec.weights.output = WeightType::bf16;
+  spec.weights.block_size = 128;
+  EXPECT_EQ(spec.name(), "5x24x130/bf16/b128-nested");
+  spec.data = InputData::one_hot;
+  EXPECT_EQ(spec.name(), "5x24x130/bf16/b128-nested/one_hot");
+}
+
+TEST(ProductData, BytesAreCodesScalesActivationsAndBiasOnce) {
+  ProductSpec spec{.weights = {.rows = 64, .columns = 128}, .m = 3};
+  EXPECT_EQ(spec.bytes_read(), 64u * 128 / 2 + 64u * 128 / 64 * 4 + 2u * 3 * 128);
+  EXPECT_EQ(spec.bytes_written(), 2u * 3 * 64);
+  spec.bias = true;
+  EXPECT_EQ(spec.bytes_read(), 64u * 128 / 2 + 64u * 128 / 64 * 4 + 2u * 3 * 128 + 2u * 64);
+}
+
+TEST(ProductData, SparseRowsHaveOneInputInEverySixteen) {
+  const auto input = make_input(InputData::sparse, 7, 130, WeightType::fp16, 1);
+  for (int row = 0; row < 7; ++row) {
+    for (int begin = 0; begin < 130; begin += 16) {
+      const auto first = input.begin() + row * 130 + begin;
+      const auto last = first + std::min(16, 130 - begin);
+      EXPECT_EQ(std::count_if(first, last, [](auto bits) { return bits != 0; }), 1);
+      for (auto at = first; at < last; ++at) {
+        if (*at == 0) continue;
+        const float magnitude = std::abs(reference::widen_fp16(*at));
+        EXPECT_TRUE(magnitude >= 1 && magnitude < 2) << magnitude;
+      }
+    }
+  }
+}
+
+TEST(ProductData, OneHotRowsHaveOneOneInDifferentPlaces) {
+  constexpr int rows = 40, columns = 1000;
+  const auto input = make_input(InputData::one_hot, rows, columns, WeightType::bf16, 1);
+  std::vector<std::ptrdiff_t> places;
+  for (int row = 0; row < rows; ++row) {
+    const auto first = input.begin() + row * columns;
+    EXPECT_EQ(std::count(first, first + columns, 0), columns - 1);
+    places.push_back(std::find(first, first + columns, 0x3f80) - first);
+    EXPECT_LT(places.back(), columns);
+  }
+  std::ranges::sort(places);
+  EXPECT_GT(std::unique(places.begin(), places.end()) - places.begin(), rows / 2);
+}
+
+TEST(ProductData, AnOutputOutsideItsBoundIsDescribed) {
+  const reference::Comparison found{.mismatches = 3, .first_mismatch = 24 + 2};
+  EXPECT_EQ(describe_outside(small(), found, 0x3c00, 0x3b00),
+            "3 of 120 outputs lie outside their bound; first at row 1, output 2: expected 0x3c00 "
+            "(1) or more, actual 0x3b00 (0.875)");
+  EXPECT_EQ(describe_outside(small(), found, 0x3c00, 0x4000),
+            "3 of 120 outputs lie outside their bound; first at row 1, output 2: expected 0x3c00 "
+            "(1) or less, actual 0x4000 (2)");
+}
+
+}  // namespace
+}  // namespace reprolab::nf4_product

@@ -1,0 +1,192 @@
+// The bound by hand, where few numbers decide it, and at its extremes.
+#include "reference/nf4_product/bounds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/message_of.hpp"
+
+namespace reprolab::reference {
+namespace {
+
+constexpr std::uint16_t one = 0x3c00, two = 0x4000, half = 0x3800;  // fp16
+
+/// One row of 32 inputs and one output: weights 1 (code 15), scale 1, where `input` is not 0.
+struct Small {
+  std::vector<std::uint8_t> codes = std::vector<std::uint8_t>(16, 0xff);
+  std::vector<float> absmax{1.0f};
+  std::vector<std::uint16_t> input = std::vector<std::uint16_t>(32, 0), bias{};
+
+  Nf4Product view() const {
+    return {.m = 1,
+            .n = 1,
+            .k = 32,
+            .codes = codes,
+            .absmax = absmax,
+            .block_size = 32,
+            .input = input,
+            .bias = bias};
+  }
+  Bounds bounds(Reading reading = Reading::dequantized_weights) const {
+    return product_bounds(view(), reading, 1);
+  }
+};
+
+TEST(ProductBounds, OneInputThatIsOneHasTheWeightsBitsAlone) {
+  for (int code = 0; code < 16; ++code) {
+    for (const float scale : {1.0f, 0.03f, 1e-5f}) {
+      Small small;
+      small.codes[3] = static_cast<std::uint8_t>(code << 4);
+      small.absmax = {scale};
+      small.input[6] = one;
+      const auto bounds = small.bounds();
+      const std::uint16_t weight = round_to_fp16(standard_table[code] * scale);
+      if (code == 7) {
+        EXPECT_EQ(bounds.low[0], 0x8000) << "a zero may have either sign";
+        EXPECT_EQ(bounds.high[0], 0x0000);
+      } else {
+        EXPECT_EQ(bounds.low[0], weight) << code << " " << scale;
+        EXPECT_EQ(bounds.high[0], weight) << code << " " << scale;
+      }
+    }
+  }
+}
+
+TEST(ProductBounds, AnInputOfZerosGivesZero) {
+  const auto bounds = Small{}.bounds();
+  EXPECT_EQ(bounds.low[0], 0x8000);
+  EXPECT_EQ(bounds.high[0], 0x0000);
+}
+
+/// 1 + 2 + 0.5: three terms, so 4 roundings of 2^-23 of 3.5.
+TEST(ProductBounds, ThreeTermsByHand) {
+  Small small;
+  small.input[0] = one;
+  small.input[17] = two;
+  small.input[31] = half;
+  const auto sums = product_sums(small.view(), Weights::dequantized, 1);
+  EXPECT_EQ(sums.sum[0], 3.5);
+  EXPECT_EQ(sums.magnitude[0], 3.5);
+  const double error = error_bound(small.view(), Reading::dequantized_weights, {3, 3.5}, 3.5, 0);
+  EXPECT_NEAR(error, 4 * 0x1p-23 * 3.5, 1e-12);
+  EXPECT_NEAR(error_bound(small.view(), Reading::rounded_entries, {3, 3.5}, 3.5, 0),
+              6 * 0x1p-23 * 3.5, 1e-11);
+  EXPECT_NEAR(error_bound(small.view(), Reading::fp32_weights, {3, 3.5}, 3.5, 0), 6 * 0x1p-23 * 3.5,
+              1e-11);
+  EXPECT_NEAR(error_bound(small.view(), Reading::rounded_products, {3, 3.5}, 3.5, 0),
+              4 * 0x1p-11 * 3.5, 2e-5);
+  EXPECT_EQ(small.bounds().low[0], round_to_fp16(3.5f))
+      << "far from the middle between two numbers";
+  EXPECT_EQ(small.bounds().high[0], round_to_fp16(3.5f));
+}
+
+TEST(ProductBounds, WhereASumIsNearTheMiddleOfTwoNumbersBothAreRight) {
+  Small small;
+  small.input[0] = one;
+  small.input[1] = 0x1000;  // 2^-11: half an ulp of 1
+  const auto bounds = small.bounds();
+  EXPECT_EQ(bounds.low[0], one);
+  EXPECT_EQ(bounds.high[0], one + 1);
+}
+
+TEST(ProductBounds, TheBiasIsOneTermMore) {
+  Small small;
+  small.input[0] = one;
+  small.bias = {two};
+  EXPECT_EQ(small.bounds().low[0], round_to_fp16(3.0f));
+  EXPECT_EQ(small.bounds().high[0], round_to_fp16(3.0f));
+  EXPECT_NEAR(error_bound(small.view(), Reading::dequantized_weights, {1, 1}, 1, 2), 3 * 0x1p-23,
+              1e-12);
+}
+
+/// No more groups of products than inputs have, however many are not zero.
+TEST(ProductBounds, GrowsWithTheTermsUpToTheLengthOfARow) {
+  Small small;
+  const auto of = [&](std::int64_t nonzero) {
+    return error_bound(small.view(), Reading::dequantized_weights,
+                       {nonzero, static_cast<double>(nonzero)}, 1, 0);
+  };
+  EXPECT_NEAR(of(2), 2 * 0x1p-23, 1e-12);
+  EXPECT_NEAR(of(9), 16 * 0x1p-23, 1e-11);
+  EXPECT_NEAR(of(32), (31 + 8) * 0x1p-23, 1e-10);
+}
+
+TEST(ProductBounds, ASumBeyondTheLargestNumberMayBeInfinite) {
+  Small small;
+  small.input.assign(32, 0x7bff);  // 65504
+  const auto beyond = small.bounds();
+  EXPECT_EQ(beyond.low[0], 0x7c00);
+  EXPECT_EQ(beyond.high[0], 0x7c00);
+  small.input.assign(32, 0);
+  small.input[0] = 0x7bff;
+  small.input[1] = round_to_fp16(16.0f);  // 65520, the middle
+  const auto at_the_end = small.bounds();
+  EXPECT_EQ(at_the_end.low[0], 0x7bff);
+  EXPECT_EQ(at_the_end.high[0], 0x7c00);
+}
+
+TEST(ProductBounds, WhereAStepMayOverflowEveryNumberIsAllowed) {
+  Small small;
+  small.input.assign(32, 0x7bff);
+  const auto bounds = small.bounds(Reading::rounded_products);
+  EXPECT_EQ(bounds.low[0], 0xfc00);
+  EXPECT_EQ(bounds.high[0], 0x7c00);
+}
+
+/// Products below 2^-126 may become 0.
+TEST(ProductBounds, ProductsTooSmallForFp32MayVanish) {
+  Small small;
+  small.absmax = {0x1p-100f};
+  small.input[0] = round_to_bf16(0x1p-30f);
+  Nf4Product product = small.view();
+  product.type = WeightType::bf16;
+  const auto bounds = product_bounds(product, Reading::dequantized_weights, 1);
+  EXPECT_GE(widen_bf16(bounds.high[0]), 0x1p-130f);
+  EXPECT_LE(widen_bf16(bounds.low[0]), 0.0f);
+}
+
+TEST(ProductBounds, EachReadingHasItsWeights) {
+  Small small;
+  small.codes[0] = 0x10;  // -0.6961928
+  small.absmax = {0.03f};
+  small.input[0] = one;
+  const auto sum = [&](Weights which) { return product_sums(small.view(), which, 1).sum[0]; };
+  const float entry = standard_table[1], scale = 0.03f;
+  EXPECT_EQ(sum(Weights::exact), double{entry} * scale);
+  EXPECT_EQ(sum(Weights::rounded_entries), double{widen_fp16(round_to_fp16(entry))} * scale);
+  EXPECT_EQ(sum(Weights::dequantized), widen_fp16(round_to_fp16(entry * scale)));
+  EXPECT_EQ(weights_of(Reading::dequantized_weights), Weights::dequantized);
+  EXPECT_EQ(weights_of(Reading::rounded_entries), Weights::rounded_entries);
+  EXPECT_EQ(weights_of(Reading::fp32_weights), Weights::exact);
+  EXPECT_EQ(weights_of(Reading::rounded_products), Weights::exact);
+}
+
+TEST(ProductBounds, ABlockOfWeightsMayReachIntoTheNextRow) {
+  const std::vector<std::uint8_t> codes(3 * 33 / 2 + 1, 0xff);
+  const std::vector<float> absmax{1, 2, 4, 8};
+  std::vector<std::uint16_t> input(33, 0);
+  input[0] = input[32] = one;
+  const Nf4Product product{
+      .m = 1, .n = 3, .k = 33, .codes = codes, .absmax = absmax, .block_size = 32, .input = input};
+  const auto sums = product_sums(product, Weights::dequantized, 2);
+  EXPECT_EQ(sums.sum, (std::vector<double>{1 + 2, 2 + 4, 4 + 8}));
+}
+
+TEST(ProductBounds, RefusesArraysOfOtherSizes) {
+  Small small;
+  small.input.pop_back();
+  EXPECT_EQ(message_of<std::invalid_argument>([&] { small.bounds(); }),
+            "input: 31 elements, not 32");
+  small.input.push_back(0);
+  small.bias = {0, 0};
+  EXPECT_EQ(message_of<std::invalid_argument>([&] { small.bounds(); }), "bias: 2 elements, not 1");
+  EXPECT_EQ(message_of<std::invalid_argument>([] { reading_named("exact"); }),
+            "there is no reading 'exact'; there are: dequantized_weights, rounded_entries, "
+            "fp32_weights, rounded_products");
+  EXPECT_EQ(reading_named("fp32_weights"), Reading::fp32_weights);
+}
+
+}  // namespace
+}  // namespace reprolab::reference
