@@ -32,7 +32,7 @@ TEST_F(BenchProgram, HelpIsNoError) {
         "--batch-us", "--seed",    "--instrument", "--experiment",   "--pass",    "--output",
         "--models",   "--shape",   "--block-size", "--output-type",  "--nested",  "--peer",
         "--matrix",   "--padding", "--data",       "--halve-to-fit", "--limit-s", "--clocks",
-        "--metrics",  "--warm",    "--describe",   "--json"}) {
+        "--metrics",  "--warm",    "--describe",   "--json",         "--rows",    "--bias"}) {
     EXPECT_TRUE(contains(found.out, std::string("  ") + option + " ")) << option;
   }
   EXPECT_TRUE(
@@ -53,7 +53,7 @@ TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
   EXPECT_TRUE(contains(found.out,
                        "\n  tma_batched_as_published Veitner's transpose post, batched, "
                        "as in its Mojo "));
-  for (const char* family : {"nf4", "transpose"}) {
+  for (const std::string& family : all_families()) {
     for (const auto& name : kernel_names(family)) {
       EXPECT_TRUE(has_match(
           found.out, fmt::format("\n  {0} +[^\n]* kernels/{1}/{0}\\.[a-z]+\n", name, family)));
@@ -314,8 +314,8 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
                  "problem '4x4/fp16/b64/equal' is selected twice");
   expect_refused("--family transpose --kernel shared_lut",
                  no_such_kernel("shared_lut", {"transpose"}));
-  expect_refused("--kernel nothing", no_such_kernel("nothing", {"nf4", "transpose"}));
-  expect_refused("--kernel lut", no_such_kernel("lut", {"nf4", "transpose"}));
+  expect_refused("--kernel nothing", no_such_kernel("nothing", all_families()));
+  expect_refused("--kernel lut", no_such_kernel("lut", all_families()));
   expect_refused("--shape 4x4 --matrix 4x7 --problem 5x5",
                  "--problem '5x5' selects nothing; there are: 4x4/fp16/b64, 4x7");
   expect_refused("--matrix 4x4 --matrix 4x4", "problem '4x4' is selected twice");

@@ -91,8 +91,10 @@ def counts(facts):
 def test_every_kernel_with_code_of_its_own_is_looked_at(codes):
     compiled = {name for name, _ in codes}
     ours = {"weight_per_thread", "two_launches", *STREAMS}
-    assert compiled == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
-    assert set(kernels.registered()) - compiled == {"cublas_sgeam"}
+    known = kernels.registered()
+    here = {name for name in compiled if known[name].family.name in ("nf4", "transpose")}
+    assert here == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
+    assert set(known) - compiled == {name for name in known if "cublas" in name}
 
 
 def test_nothing_is_spilled(codes):
