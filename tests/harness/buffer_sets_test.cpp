@@ -44,6 +44,17 @@ TEST(WantedBufferSets, HoldThreeTimesTheCacheBesideTheOneInUseAndThreeAtLeast) {
   EXPECT_EQ(cold(std::uint64_t{1} << 40, 60 << 20), 3);
 }
 
+/// What only some kernels read is memory, but keeps no other kernel's data out of the cache.
+TEST(WantedBufferSets, CountWhatIsSeldomReadAsMemoryAlone) {
+  PlannedProblem planned = problem_of(500, 1);
+  planned.seldom_read_bytes = 400;
+  planned.shared_device_bytes = [] { return std::uint64_t{70}; };
+  EXPECT_EQ(wanted_buffer_sets(planned, {.l2_bytes = 1000}), 31);
+  EXPECT_EQ(device_bytes(planned, 31), 70 + 31u * 500 + 2 * 2);
+  EXPECT_FALSE(buffer_sets_for(planned, {.l2_bytes = 1000}, {70 + 30 * 500 + 4, plenty}).cold);
+  EXPECT_TRUE(buffer_sets_for(planned, {.l2_bytes = 1000}, {70 + 31 * 500 + 4, plenty}).cold);
+}
+
 TEST(WantedBufferSets, AreNoMoreThan4096HoweverSmallTheProblem) {
   const auto wanted = [](std::uint64_t buffer_set_bytes, Rotation rotation) {
     return wanted_buffer_sets(problem_of(buffer_set_bytes, 1), rotation);

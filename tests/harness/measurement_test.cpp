@@ -42,6 +42,7 @@ TEST(Ceilings, MoveTheBytesTheirNamesSay) {
   };
   using Bytes = std::pair<std::uint64_t, std::uint64_t>;
   EXPECT_EQ(bytes("read_only", 10, 40), Bytes(40, 0));
+  EXPECT_EQ(bytes("read_only", 90, 40), Bytes(90, 0)) << "the larger";
   EXPECT_EQ(bytes("write_only", 10, 40), Bytes(0, 40));
   EXPECT_EQ(bytes("same_bytes", 10, 40), Bytes(10, 40));
   for (const char* copy : {"copy", "copy_kernel"}) {

@@ -9,9 +9,9 @@ void show(const reprolab::ProductCall& call) {
 }
 
 [[maybe_unused]] void show_gemm(char type, const void* a, const void* b, const float* absmax,
-               const void* absmax_8bit, const float* code, const float* offset, void* out,
-               const void* bias, int m, int n, int k, int block_size, int quant_type,
-               void* stream) {
+                                const void* absmax_8bit, const float* code, const float* offset,
+                                void* out, const void* bias, int m, int n, int k, int block_size,
+                                int quant_type, void* stream) {
   show({.kind = "gemm",
         .type = type,
         .input = a,
