@@ -238,6 +238,38 @@ TEST_F(BenchProgram, DryRunPlansAShapeOnEveryKindOfCodes) {
   }
 }
 
+TEST_F(BenchProgram, DryRunPlansProductsByRowsShapeFormatAndData) {
+  const Finished found = run_without_gpu(
+      BENCH,
+      "--dry-run --family nf4_product --shape 64x1024 --shape 32x96 --rows 1,7 --bias --nested "
+      "--output-type bf16 --block-size 32,128 --data normal,one_hot");
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(lines_of_plan(found.out), 1 + 16 + 4) << found.out;
+  for (const char* name :
+       {"1x64x1024/bf16/b32-nested/bias ", "7x32x96/bf16/b128-nested/bias/one_hot "}) {
+    EXPECT_TRUE(contains(found.out, std::string("\n") + name)) << name;
+  }
+  // Codes, scales, activations, 16-bit weights and outputs thrice, and workspaces.
+  const Finished layer = run_without_gpu(
+      BENCH, "--dry-run --family nf4_product --shape 28672x8192 --rows 8 --kernel streaming_*");
+  EXPECT_TRUE(has_match(layer.out, "\n8x28672x8192/fp16/b64 +1 +[1-9]\\.[0-9]+ GiB ")) << layer.out;
+}
+
+TEST_F(BenchProgram, RowsAskForProductsAlone) {
+  const Finished found = run_without_gpu(BENCH, "--dry-run --rows 3 --models qwen3-32b");
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(lines_of_plan(found.out), 1 + 5 + 4) << found.out;
+  EXPECT_FALSE(contains(found.out, "nf4: ")) << found.out;
+}
+
+TEST_F(BenchProgram, RefusesBadRowsInOneLine) {
+  expect_refused("--rows 0", "--rows: Value 0 not in range [1 - 1048576]");
+  expect_refused("--rows 1,1 --family nf4_product --shape 64x64",
+                 "problem '1x64x64/fp16/b64' is selected twice");
+  expect_refused("--family nf4_product --data sorted",
+                 "--data 'sorted' selects nothing; there are: normal, one_hot, sparse");
+}
+
 TEST_F(BenchProgram, LeavesOutTheFamiliesWithoutTheDataAskedFor) {
   const Finished found = run_without_gpu(BENCH, "--dry-run --data constant");
   EXPECT_EQ(found.status, 0);
