@@ -41,40 +41,34 @@ def shown(value) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-class Address:
-    """A parameter that is a pointer. ctypes itself would cut a number, and take a text's own."""
+class Parameter:
+    """Takes whole numbers of its range, and what ctypes takes that is neither a number nor a text:
+    ctypes itself would cut other numbers, and take a text's own address.
+    """
 
-    @staticmethod
-    def from_param(value, as_ctypes=ctypes.c_void_p.from_param):
-        if value is None or (type(value) is int and 0 <= value < 2**64):
-            return as_ctypes(value)
-        if hasattr(value, "_as_parameter_"):  # a stream of torch's
-            return Address.from_param(value._as_parameter_)
-        with contextlib.suppress(TypeError):
-            if not isinstance(value, (int, str, bytes)):
-                return as_ctypes(value)
-        raise TypeError(f"give an address, such as tensor.data_ptr(), not {shown(value)}")
-
-
-class Whole:
-    """A parameter that is a whole number of so many bits. ctypes itself would cut larger ones."""
-
-    def __init__(self, kind: type, bits: int):
-        self._kind, self._wanted = kind, f"a whole number of {bits} bits"
-        self._least, self._most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    def __init__(self, kind: type, least: int, most: int, wanted: str):
+        self._kind, self._least, self._most, self._wanted = kind, least, most, wanted
 
     def from_param(self, value):
-        if isinstance(value, self._kind):
-            return value
+        value = getattr(value, "_as_parameter_", value)  # a stream of torch's has one
         with contextlib.suppress(TypeError):
+            if not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
+                return self._kind.from_param(value)
             number = operator.index(value)
             if not isinstance(value, bool) and self._least <= number <= self._most:
                 return self._kind(number)
         raise TypeError(f"give {self._wanted}, not {shown(value)}")
 
 
+def whole(kind: type, bits: int) -> Parameter:
+    return Parameter(
+        kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1, f"a whole number of {bits} bits"
+    )
+
+
 # Parameters by name, as in reprolab_nf4.h.
-ADDRESS, INT, INT64 = Address, Whole(ctypes.c_int, 32), Whole(ctypes.c_int64, 64)
+ADDRESS = Parameter(ctypes.c_void_p, 0, 2**64 - 1, "an address, such as tensor.data_ptr()")
+INT, INT64 = whole(ctypes.c_int, 32), whole(ctypes.c_int64, 64)
 PLAIN_PARAMETERS = {
     "code": ADDRESS,
     "A": ADDRESS,

@@ -21,6 +21,11 @@ std::uint64_t times(std::uint64_t all, std::uint64_t one) {
   return (all + one - 1) / one;
 }
 
+/// What a launch in a buffer set moves through the cache.
+std::uint64_t cached_bytes(const PlannedProblem& planned) {
+  return std::max<std::uint64_t>(1, planned.buffer_set_device_bytes - planned.seldom_read_bytes);
+}
+
 /// Launches that move as many bytes as a batch may.
 std::uint64_t launches_of_a_batch(const PlannedProblem& planned, const Rotation& rotation) {
   return times(rotation.batch_bytes, planned.facts.bytes_read + planned.facts.bytes_written);
@@ -43,7 +48,7 @@ PlannedProblem kept_warm(PlannedProblem planned) {
 
 int wanted_buffer_sets(const PlannedProblem& planned, const Rotation& rotation) {
   if (planned.warm) return warm_buffer_sets;
-  const std::uint64_t cold = 1 + times(3 * rotation.l2_bytes, planned.buffer_set_device_bytes);
+  const std::uint64_t cold = 1 + times(3 * rotation.l2_bytes, cached_bytes(planned));
   const std::uint64_t once = launches_of_a_batch(planned, rotation);
   return static_cast<int>(
       std::clamp<std::uint64_t>(std::max(cold, once), min_buffer_sets, max_buffer_sets));
@@ -58,8 +63,8 @@ int max_launches(const PlannedProblem& planned, const Rotation& rotation, int bu
 std::uint64_t device_bytes(const PlannedProblem& planned, int buffer_sets) {
   // If the host does not hold the output, no declared output is made either.
   const int outputs = std::min(buffer_sets, distinct_matrices) + (planned.host_bytes > 0 ? 1 : 0);
-  return planned.shared_device_bytes +
-         static_cast<std::uint64_t>(buffer_sets) * planned.buffer_set_device_bytes +
+  const std::uint64_t shared = planned.shared_device_bytes ? planned.shared_device_bytes() : 0;
+  return shared + static_cast<std::uint64_t>(buffer_sets) * planned.buffer_set_device_bytes +
          static_cast<std::uint64_t>(outputs) * planned.facts.output_bytes();
 }
 
@@ -94,7 +99,7 @@ BufferSets buffer_sets_for(const PlannedProblem& planned, const Rotation& rotati
   const auto wanted =
       static_cast<std::uint64_t>(std::max(fewest, wanted_buffer_sets(planned, rotation)));
   const std::uint64_t count = std::min(fitting, wanted);
-  const bool cold = !planned.warm && (count - 1) * buffer_set >= 3 * rotation.l2_bytes;
+  const bool cold = !planned.warm && (count - 1) * cached_bytes(planned) >= 3 * rotation.l2_bytes;
   return {.count = static_cast<int>(count), .cold = cold};
 }
 

@@ -17,8 +17,12 @@ namespace reprolab {
 struct PlannedProblem {
   ProblemFacts facts;
   std::uint64_t buffer_set_device_bytes =
-      0;                                  ///< Device memory of one buffer set: inputs and output.
-  std::uint64_t shared_device_bytes = 0;  ///< Of all buffer sets together, such as workspaces.
+      0;  ///< Device memory of one buffer set: inputs and output.
+  /// Of that, what only some kernels read: it does not keep a problem out of the cache.
+  std::uint64_t seldom_read_bytes = 0;
+  /// Device memory of all buffer sets together, such as workspaces; empty: none. May ask the GPU,
+  /// so it is called in workers only, and where none will be started.
+  std::function<std::uint64_t()> shared_device_bytes{};
   /// Host memory of the inputs and expected outputs; 0 if the host holds neither.
   std::uint64_t host_bytes = 0;
   bool timed = true;  ///< If false, its outputs are only verified.

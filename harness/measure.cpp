@@ -191,6 +191,8 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
       watchdog.begin(variant.name);
       verified = verifier.verify(variant, verifying_ ? *verifying_ : *instrument_);
       watchdog.end();
+    } else if (const Support support = ceiling_supports(variant.name, facts); !support.ok) {
+      verified = {Outcome::unsupported, support.reason};
     }
     describe(rows.emplace_back(start_row(facts.name, variant, verified)).record, facts);
   }

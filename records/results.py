@@ -73,6 +73,7 @@ class Record:
     bytes_moved: int  # read and written, once each
     sm_mhz: float | None  # while the samples ran; None without NVML
     code: Code | None  # None: not known
+    findings: dict[str, int]  # of the kernel's verification, by name
     disturbed: int  # samples that were kept although the host was seen to be slow
 
     def metric(self, name: str) -> Metric | None:
@@ -320,5 +321,6 @@ def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:
         bytes_moved=value["bytes"]["read"] + value["bytes"]["written"],
         sm_mhz=value["clocks"]["sm_mhz_during"],
         code=Code(**value["code"]) if value.get("code") else None,
+        findings=value.get("findings", {}),
         disturbed=value.get("disturbed", {}).get("kept", 0),
     )

@@ -177,7 +177,7 @@ def main() -> None:
     from experiments.end_to_end.gpu import Gpu
 
     gpu = Gpu()
-    pipe.send({"ready": True})  # there is such a GPU: if it dies now, it is another's fault
+    pipe.send({})  # there is such a GPU: if this process dies now, it is another's fault
     with suppress(EOFError):  # the other end is closed
         serve(iter(pipe.recv, None), pipe.send, gpu, Host())
 

@@ -2,7 +2,7 @@
 
 A process keeps the model that it has loaded: it is given that model's cells first. If it dies, the
 row that it was at has failed, and a new process measures the cell again without that row. A GPU on
-which no process ever said a word gives its cell back and is given no other.
+which the first process never says a word is given no cell.
 """
 
 import contextlib
@@ -48,16 +48,23 @@ class Process:
                 stderr=said,
             )
 
+        self.heard()  # it has the GPU
+
     def do(self, job: Job) -> Iterator[dict[str, Any]]:
         """What it says of the job, up to what has `ended`."""
-        try:
+        with contextlib.suppress(OSError):  # it may be dead already, which shows at once
             self.pipe.send(job)
-            while self.pipe.poll(SILENT_S):
-                yield (found := self.pipe.recv())
-                if "ended" in found:
-                    return
+        while "ended" not in (found := self.heard()):
+            yield found
+        yield found
+
+    def heard(self) -> dict[str, Any]:
+        try:
+            if self.pipe.poll(SILENT_S):
+                return self.pipe.recv()
         except (EOFError, OSError):
             raise Died(ending(self.process.wait())) from None
+        self.end()
         raise Died(f"said nothing for {SILENT_S} s")
 
     def end(self) -> None:
@@ -90,18 +97,15 @@ class Scheduler:
         self.expected_s = {cell: seconds(choices, cell) for cell in todo}
         self.done = dict.fromkeys(todo, 0.0)  # how much of a cell, 0 to 1
         self.loaded: dict[str, str] = {}  # by GPU, the model
-        self.dead: set[str] = set()  # GPUs on which no process said a word
         self.faults: dict[str, list[str]] = {}
         self.broke = False
 
     def run(self, gpus: Sequence[str]) -> None:
-        # A dead GPU may give its cell back when the others have ended already.
-        while self.todo and (left := [gpu for gpu in gpus if gpu not in self.dead]):
-            threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in left]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+        threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in gpus]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         for cell in self.todo:
             self.close(cell, "no GPU is left", broke=True)
 
@@ -134,44 +138,39 @@ class Scheduler:
         with contextlib.suppress(OSError):  # the system may have taken one away since
             # Of this thread, and of the processes that it starts.
             os.sched_setaffinity(0, self.cpus.get(gpu) or os.sched_getaffinity(0))
-        process, works = None, False
+        try:
+            process = self.start(gpu)
+        except (Died, OSError) as why:
+            with self.lock:
+                self.broke = True
+                fault = f"{why} without a word; is there such a GPU?"
+                self.faults.setdefault(fault, []).append(f"GPU {gpu}")
+            return
         while cell := self.take(gpu):
-            failed: dict[str, str] = {}
-            while True:
-                at = ""
-                try:
-                    process = process or self.start(gpu)
-                    for said in process.do(replace(self.job_of(cell), failed=failed)):
-                        works = True
-                        if "row" in said:
-                            at = said["row"]
-                            doing = ", ".join(filter(None, (said["mode"], at)))
-                            self.show(cell, said["share"], doing)
-                    self.close(cell, said["ended"])
-                    break
-                except OSError as error:  # there is no such program
-                    self.close(cell, str(error), broke=True)
-                    break
-                except Died as died:
-                    process.end()
-                    process = None
-                    if not works:
-                        self.give_back(cell, gpu, f"{died} without a word; is there such a GPU?")
-                        return
-                    if not at or at in failed:  # without a row to leave out it would go on so
-                        self.close(cell, str(died), broke=True)
-                        break
-                    failed[at] = str(died)
+            process = self.measure(cell, gpu, process)
         if process:
             process.end()
 
-    def give_back(self, cell: Cell, gpu: str, fault: str) -> None:
-        with self.lock:
-            self.todo.append(cell)
-            self.dead.add(gpu)
-            del self.loaded[gpu]
-            self.broke = True
-            self.faults.setdefault(fault, []).append(f"GPU {gpu}")
+    def measure(self, cell: Cell, gpu: str, process: Process | None) -> Process | None:
+        """Returns the process that is there at the end. A row at which one dies is left out."""
+        failed: dict[str, str] = {}
+        while True:
+            at = ""
+            try:
+                process = process or self.start(gpu)
+                for said in process.do(replace(self.job_of(cell), failed=failed)):
+                    if "row" in said:
+                        at = said["row"]
+                        doing = ", ".join(filter(None, (said["mode"], at)))
+                        self.show(cell, said["share"], doing)
+                self.close(cell, said["ended"])
+                return process
+            except Died as died:
+                process = None
+                if not at or at in failed:  # without a row to leave out it would go on so
+                    self.close(cell, str(died), broke=True)
+                    return None
+                failed[at] = str(died)
 
     def close(self, cell: Cell, fault: str, broke: bool = False) -> None:
         with self.lock:

@@ -47,7 +47,8 @@ PlannedProblem plan(const ProductSpec& spec, const std::vector<std::string>& use
   return {
       .facts = facts,
       .buffer_set_device_bytes = facts.bytes_read + weights + facts.bytes_written + guard_bytes,
-      .shared_device_bytes = workspace_bytes(spec),
+      .seldom_read_bytes = weights,
+      .shared_device_bytes = [spec] { return workspace_bytes(spec); },
       .host_bytes = distinct_matrices * (facts.bytes_read + weights + facts.bytes_written),
       .timed = spec.data == InputData::normal,
       .supports =

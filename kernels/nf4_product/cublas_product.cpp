@@ -9,9 +9,9 @@
 namespace reprolab::nf4_product {
 namespace {
 
-/// cuBLAS, loaded on first use, so that programs also start without it, and a handle for the device
-/// that is current at that time. Lives as long as the process.
-struct Cublas {
+/// cuBLAS, loaded on first use, so that programs also start without it. Lives as long as the
+/// process.
+struct Functions {
   decltype(&cublasCreate_v2) create = nullptr;
   decltype(&cublasGetStatusString) status_string = nullptr;
   decltype(&cublasSetMathMode) set_math_mode = nullptr;
@@ -22,10 +22,9 @@ struct Cublas {
                          const void*, const void*, cudaDataType, int, const void*, cudaDataType,
                          int, const void*, void*, cudaDataType, int, cublasComputeType_t,
                          cublasGemmAlgo_t) = nullptr;
-  cublasHandle_t handle = nullptr;
   std::string why_not;  ///< Empty if all of the above could be loaded.
 
-  Cublas() {
+  Functions() {
     const auto library = open_cublas(&why_not);
     if (!library) return;
     const std::string missing = library->bind({{create, "cublasCreate_v2"},
@@ -34,22 +33,34 @@ struct Cublas {
                                                {set_stream, "cublasSetStream_v2"},
                                                {set_workspace, "cublasSetWorkspace_v2"},
                                                {gemm, "cublasGemmEx"}});
-    if (!missing.empty()) {
-      why_not = "the library lacks " + missing;
-      return;
-    }
-    cublasStatus_t status = create(&handle);
-    if (status == CUBLAS_STATUS_SUCCESS) {
-      // By default it may add parts of a sum in 16 bits.
-      const auto mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-      status = set_math_mode(handle, static_cast<cublasMath_t>(mode));
-    }
-    if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
+    if (!missing.empty()) why_not = "the library lacks " + missing;
   }
 };
 
-const Cublas& cublas() {
-  static const Cublas instance;
+const Functions& functions() {
+  static const Functions instance;
+  return instance;
+}
+
+/// For the device that is current at first use.
+struct Handle {
+  cublasHandle_t handle = nullptr;
+  std::string why_not = functions().why_not;  ///< Empty if there is one.
+
+  Handle() {
+    if (!why_not.empty()) return;
+    cublasStatus_t status = functions().create(&handle);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+      // By default it may add parts of a sum in 16 bits.
+      const auto mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+      status = functions().set_math_mode(handle, static_cast<cublasMath_t>(mode));
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) why_not = functions().status_string(status);
+  }
+};
+
+const Handle& cublas() {
+  static const Handle instance;
   return instance;
 }
 
@@ -92,14 +103,15 @@ cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void
     const cudaError_t error = fill_rows(problem.bias, problem.output, problem.m, problem.n, stream);
     if (error != cudaSuccess) return error;
   }
-  const Cublas& library = cublas();
-  cublasStatus_t status = library.set_stream(library.handle, stream);
+  const Functions& library = functions();
+  const cublasHandle_t handle = cublas().handle;
+  cublasStatus_t status = library.set_stream(handle, stream);
   if (status == CUBLAS_STATUS_SUCCESS) {  // setting the stream takes the workspace away
-    status = library.set_workspace(library.handle, workspace, cublas_workspace_bytes);
+    status = library.set_workspace(handle, workspace, cublas_workspace_bytes);
   }
   if (status == CUBLAS_STATUS_SUCCESS) {
     // cuBLAS is column-major: it sees our row-major matrices as transposed ones.
-    status = library.gemm(library.handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, weights, type, k,
+    status = library.gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, weights, type, k,
                           problem.input, type, k, &kept, problem.output, type, n,
                           CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
   }
@@ -107,7 +119,7 @@ cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void
 }
 
 std::vector<std::string> cublas_files() {
-  return {file_of(reinterpret_cast<const void*>(cublas().gemm)), fill_rows_file};
+  return {file_of(reinterpret_cast<const void*>(functions().gemm)), fill_rows_file};
 }
 
 }  // namespace reprolab::nf4_product

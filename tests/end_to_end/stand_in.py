@@ -45,11 +45,12 @@ def main():
     gpu = os.environ["CUDA_VISIBLE_DEVICES"]
     assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as nvidia-smi numbers them
     print("what libraries print goes into the log")
+    told = json.loads(plan.read_text())
+    if gpu in told.get("dead", ()):
+        sys.exit(1)
+    pipe.send({})
     while True:
-        job, told = pipe.recv(), json.loads(plan.read_text())
-        if gpu in told.get("dead", ()):
-            time.sleep(1)  # the others may be done with all that they were given
-            sys.exit(1)
+        job = pipe.recv()
         with plan.with_name("jobs").open("a") as jobs:
             facts = {"pid": os.getpid(), "gpu": gpu, "cpus": sorted(os.sched_getaffinity(0))}
             facts |= {"model": job.cell.model, "batch": job.cell.batch, "failed": job.failed}

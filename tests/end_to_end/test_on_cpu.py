@@ -3,6 +3,7 @@
 """
 
 import json
+from itertools import count
 
 import pytest
 
@@ -172,11 +173,11 @@ def test_a_baseline_that_varies_later_acquits_what_was_found_before(tmp_path, mo
 )
 def test_lost_records_cost_one_row(tmp_path, monkeypatch, mode, kernel, sample):
     """Of the baseline, too: its tokens are known."""
-    own, count = generate.MODES[mode].recorded, iter(range(100))
+    own, generations = generate.MODES[mode].recorded, count()
 
     def lose(self, row, tokens):
         found, launches = own(self, row, tokens)
-        is_lost = row.kernel == kernel and next(count) == sample
+        is_lost = row.kernel == kernel and next(generations) == sample
         return found, launches[: -9 if is_lost else None]
 
     monkeypatch.setattr(generate.MODES[mode], "recorded", lose)
@@ -216,6 +217,20 @@ def test_memory_that_runs_out_in_one_generation_costs_one_row(tmp_path, monkeypa
     assert row.outcome == "not_measured"
     assert row.reason.startswith("out of memory: about 3 GB are needed")
     assert {other.outcome for other in found.values()} == {"bit_exact"}
+
+
+def test_a_wrong_output_outranks_memory_that_runs_out_later(tmp_path, monkeypatch):
+    own, calls = generate.Eager.run, count()
+
+    def exhaust(self, row, tokens):
+        if row.kernel == "wrong_later" and next(calls) == 2:
+            raise torch.OutOfMemoryError
+        return own(self, row, tokens)
+
+    monkeypatch.setattr(generate.Eager, "run", exhaust)
+    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
+    row = run(tmp_path, "qwen3-32b", kernels="wrong_later")["wrong_later", "eager"]
+    assert (row.outcome, row.metrics) == ("mismatch", {}) and "tokens differ" in row.reason
 
 
 def test_bitsandbytes_own_products_may_differ(tmp_path, monkeypatch):

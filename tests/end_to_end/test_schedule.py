@@ -292,7 +292,7 @@ def test_gpus_without_a_number(told, tmp_path, monkeypatch):
 
 def test_a_python_that_is_gone_is_said(told, tmp_path):
     command.PYTHON.write_text(f"{tmp_path}/gone\n")
-    with pytest.raises(command.InputError, match=r"qwen3-32b, batch 2: .*No such file"):
+    with pytest.raises(command.InputError, match=r"^GPU 0: .*No such file"):
         measure(tmp_path, "--model", "qwen3-32b", "--batches", "2")
 
 

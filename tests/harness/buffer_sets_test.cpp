@@ -63,6 +63,17 @@ TEST(WantedBufferSets, OutgrowTheCacheAndTheBatchAndAreThreeAtLeastAnd4096AtMost
   }
 }
 
+/// What only some kernels read is memory, but keeps no other kernel's data out of the cache.
+TEST(WantedBufferSets, CountWhatIsSeldomReadAsMemoryAlone) {
+  PlannedProblem planned = problem_of(500, 1);
+  planned.seldom_read_bytes = 400;
+  planned.shared_device_bytes = [] { return std::uint64_t{70}; };
+  EXPECT_EQ(wanted_buffer_sets(planned, {.l2_bytes = 1000}), 31);
+  EXPECT_EQ(device_bytes(planned, 31), 70 + 31u * 500 + 2 * 2);
+  EXPECT_FALSE(buffer_sets_for(planned, {.l2_bytes = 1000}, {70 + 30 * 500 + 4, plenty}).cold);
+  EXPECT_TRUE(buffer_sets_for(planned, {.l2_bytes = 1000}, {70 + 31 * 500 + 4, plenty}).cold);
+}
+
 TEST(KeptWarm, IsAProblemOfItsOwnWithTwoBufferSetsWhateverTheCacheAndNeverCold) {
   PlannedProblem cold = problem_of(100, 10, 70);
   cold.facts.description = {{"name", "4x4"}, {"family", "toys"}};

@@ -9,6 +9,7 @@
 
 #include "common/not_measured.hpp"
 #include "harness/ceilings.hpp"
+#include "harness/family.hpp"
 #include "harness/nf4/workload.hpp"
 #include "harness/verifier.hpp"
 #include "profiling/counters.hpp"
@@ -19,6 +20,24 @@ namespace reprolab {
 namespace {
 
 using nf4::make_row;
+
+const FamilyFacts toys{.name = "toys", .element = "toy", .types = {}};
+const RegisterFamily registered(toys);
+
+TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {
+  std::vector<Record> rows(1);
+  rows[0].variant.name = "toy";
+  rows[0].problem = {{"family", "toys"}};
+  const auto found = describe_families(&rows);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0]["element"], "toy");
+  ASSERT_EQ(found[0]["kernels"].size(), 1u);
+  EXPECT_EQ(found[0]["kernels"][0]["name"], "toy");
+  EXPECT_EQ(found[0]["kernels"][0]["contract"], "bit_exact");
+  rows.clear();
+  EXPECT_TRUE(describe_families(&rows).empty());
+  EXPECT_FALSE(describe_families().empty());
+}
 
 TEST(Ceilings, AreFiveAndNoKernels) {
   std::vector<std::string> names;
@@ -42,6 +61,7 @@ TEST(Ceilings, MoveTheBytesTheirNamesSay) {
   };
   using Bytes = std::pair<std::uint64_t, std::uint64_t>;
   EXPECT_EQ(bytes("read_only", 10, 40), Bytes(40, 0));
+  EXPECT_EQ(bytes("read_only", 90, 40), Bytes(90, 0)) << "the larger";
   EXPECT_EQ(bytes("write_only", 10, 40), Bytes(0, 40));
   EXPECT_EQ(bytes("same_bytes", 10, 40), Bytes(10, 40));
   for (const char* copy : {"copy", "copy_kernel"}) {

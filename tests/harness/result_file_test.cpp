@@ -52,6 +52,7 @@ Record full_record() {
       .outcome = Outcome::deviation_as_declared,
       .reason = "3 of 4 weights differ",
       .mismatches = 3,
+      .findings = {{"rows_different_alone", 4}},
       .metrics = {{.name = kernel_time, .unit = "us", .samples = {138.5, 139.25}},
                   {.name = product_time, .unit = "us", .missing = "cuBLAS cannot be loaded"},
                   {.name = "warp_instructions", .unit = "instructions", .samples = {7e8, 7e8}},
@@ -95,7 +96,8 @@ constexpr const char* full_record_as_json = R"({
        "static_shared_bytes": 1088, "dynamic_shared_bytes": 16,
        "blocks_per_multiprocessor": 5}]},
     "bytes": {"read": 9, "written": 32},
-    "clocks": {"sm_mhz_before": 1980.0, "sm_mhz_during": 1975.5, "sm_mhz_after": null}
+    "clocks": {"sm_mhz_before": 1980.0, "sm_mhz_during": 1975.5, "sm_mhz_after": null},
+    "findings": {"rows_different_alone": 4}
   })";
 
 /// A result file with one row of each kind.

@@ -89,6 +89,14 @@ TEST_F(BenchProgram, SelectsProblemsInOrder) {
       {"--shape 64x1024 --data normal,sorted,uniform,equal",
        {"64x1024" + nf4, "64x1024" + nf4 + "/sorted", "64x1024" + nf4 + "/uniform",
         "64x1024" + nf4 + "/equal"}},
+      {"--family nf4_product --shape 64x1024 --shape 32x96 --rows 1,7 --bias --nested "
+       "--output-type bf16 --block-size 32 --data normal,one_hot",
+       {"1x64x1024/bf16/b32-nested/bias", "1x64x1024/bf16/b32-nested/bias/one_hot",
+        "1x32x96/bf16/b32-nested/bias", "1x32x96/bf16/b32-nested/bias/one_hot",
+        "7x64x1024/bf16/b32-nested/bias", "7x64x1024/bf16/b32-nested/bias/one_hot",
+        "7x32x96/bf16/b32-nested/bias", "7x32x96/bf16/b32-nested/bias/one_hot"}},
+      {"--rows 3 --models qwen3-32b --problem '*x5120/*'",
+       {"3x8192x5120" + nf4, "3x1024x5120" + nf4, "3x25600x5120" + nf4}},
   };
   // Offsets change fastest.
   Selected& formats = selections.emplace_back(
@@ -130,6 +138,9 @@ TEST_F(BenchProgram, PlansTheMemoryOfEachProblem) {
   const std::string large = "--shape 28672x8192 --kernel streaming";
   EXPECT_TRUE(has_match(plan(large), "\n28672x8192/fp16/b64 +1 +2\\.99 GiB "));
   EXPECT_TRUE(has_match(plan(large + " --warm"), "\n28672x8192/fp16/b64/warm +1 +2\\.43 GiB "));
+  // Codes, scales, activations, 16-bit weights and outputs thrice, and workspaces.
+  EXPECT_TRUE(has_match(plan("--shape 28672x8192 --rows 8 --kernel streaming_*"),
+                        "\n8x28672x8192/fp16/b64 +1 +[1-9]\\.[0-9]+ GiB "));
 }
 
 TEST_F(BenchProgram, DryRunSaysWhichLanguagesAreNotBuiltUnlessKernelsAreNamed) {
@@ -167,6 +178,14 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
                    fmt::format("--block-size: expected a power of two from 32 to 4096; got {}",
                                sizes == std::string("32,64,8192") ? "8192" : sizes));
   }
+}
+
+TEST_F(BenchProgram, RefusesBadRowsInOneLine) {
+  expect_refused("--rows 0", "--rows: Value 0 not in range [1 - 1048576]");
+  expect_refused("--rows 1,1 --family nf4_product --shape 64x64",
+                 "problem '1x64x64/fp16/b64' is selected twice");
+  expect_refused("--family nf4_product --data sorted",
+                 "--data 'sorted' selects nothing; there are: normal, one_hot, sparse");
 }
 
 TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {

@@ -83,6 +83,15 @@ class Programs : public testing::Test {
   }
 };
 
+/// Of this checkout, by name.
+inline std::vector<std::string> all_families() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels")) {
+    if (entry.is_directory()) names.insert(entry.path().filename());
+  }
+  return {names.begin(), names.end()};
+}
+
 /// Names of a family's kernels in CUDA in this checkout: the names of their files.
 inline std::set<std::string> kernel_names_in_cuda(const std::string& family) {
   std::set<std::string> names;
@@ -108,10 +117,12 @@ inline std::set<std::string> kernel_names(const std::string& family) {
 
 /// What programs say of languages of which a family has no kernels, a line each.
 inline std::vector<std::string> lines_not_built(const std::string& family) {
-  const std::map<std::string, std::string> commands =
-      family == "nf4"
-          ? std::map<std::string, std::string>{{"mojo", "make mojo"}, {"triton", "make triton"}}
-          : std::map<std::string, std::string>{{"mojo", "make mojo, with ARCH=90 or newer"}};
+  using Commands = std::map<std::string, std::string>;
+  const std::map<std::string, Commands> by_family = {
+      {"nf4", {{"mojo", "make mojo"}, {"triton", "make triton"}}},
+      {"transpose", {{"mojo", "make mojo, with ARCH=90 or newer"}}}};
+  const auto found = by_family.find(family);
+  const Commands commands = found == by_family.end() ? Commands{} : found->second;
   const auto names = kernel_names(family);
   std::vector<std::string> lines;
   for (const auto& [language, command] : commands) {

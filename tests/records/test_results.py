@@ -147,6 +147,23 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write):
         load(write("file.json", file | {"families": [family]}))
 
 
+def test_a_product_is_described_and_may_have_findings(write):
+    problem = {"name": "8x64x128/fp16/b64/sparse", "family": "nf4_product", "n": 512, "batch": 8}
+    problem |= {"rows": 64, "columns": 128, "block_size": 64, "nested": False, "output": "fp16"}
+    row = made.record(problem | {"bias": True, "data": "sparse"}, "a", [1.0])
+    row |= {"findings": {"rows_different_alone": 3}}
+    found = load(write("a.json", made.results("any", "any", [row])))
+    assert found.records[0].findings == {"rows_different_alone": 3}
+    row["findings"]["rows_different_alone"] = -1
+    with pytest.raises(InputError, match="findings.rows_different_alone"):
+        load(write("a.json", made.results("any", "any", [row])))
+    row.pop("findings")
+    assert load(write("a.json", made.results("any", "any", [row]))).records[0].findings == {}
+    row["problem"].pop("batch")
+    with pytest.raises(InputError, match="lacks 'batch'"):
+        load(write("a.json", made.results("any", "any", [row])))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

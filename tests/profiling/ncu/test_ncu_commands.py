@@ -52,30 +52,14 @@ def test_ncu_profiles_the_second_range_and_leaves_clocks_and_caches(tools, ncu, 
     assert plan == ["bench", *of_bench, "--dry-run", "--json"]
     report = tmp_path / f"50 %/profile/{RANGE.replace(':', '.')}.ncu-rep"
     assert report.read_text() == "a report"
-    assert profiled == [
-        "ncu",
-        "--config-file=off",
-        "--force-overwrite",
-        f"--export={str(report).replace('%', '%%')}",
-        "--target-processes=all",
-        "--clock-control=none",
-        "--cache-control=none",
-        "--section-folder=build/ncu",
-        "--section=Reprolab",
-        "--apply-rules=off",
-        "--nvtx",
-        f"--nvtx-include=reprolab@{RANGE}/",
-        "--range-filter=::2",
-        str(tools.folder / "bench"),
-        *of_bench,
+    assert profiled[0] == "ncu" and imported[1:] == [
+        *("--config-file=off", f"--import={report}", "--page=raw", "--csv")
     ]
-    assert imported == [
-        "ncu",
-        "--config-file=off",
-        f"--import={report}",
-        "--page=raw",
-        "--csv",
-    ]
+    assert profiled[-1 - len(of_bench) :] == [str(tools.folder / "bench"), *of_bench]
+    wanted = {f"--export={str(report).replace('%', '%%')}", "--nvtx", "--range-filter=::2"}
+    wanted |= {"--clock-control=none", "--cache-control=none", "--config-file=off"}
+    wanted |= {f"--nvtx-include=reprolab@{RANGE}/", "--section=Reprolab", "--apply-rules=off"}
+    assert wanted <= set(profiled)
     assert out.splitlines()[0].endswith("--shape=28672x8192 --instrument=none")
     assert f"shared_lut on {PROBLEM}: {stand_ins.KERNEL}" in out
     assert "60,948,480" in out and "132,120,576" in out
@@ -178,11 +162,6 @@ def test_a_wrong_output_is_shown_and_status_1(tools, ncu):
         status, out, err = profile(ncu)
         assert (status, err) == (1, "")
         assert "mismatch: at 7" in out and "60,948,480" not in out
-
-
-def test_a_page_that_is_no_table_is_one_line(tools, ncu):
-    tools.set(page="==ERROR== the file is damaged\n")
-    assert fails(profile(ncu), "ncu: its raw page is no table of names, units and kernels")
 
 
 def test_check_compares_one_kernel_and_writes_text_and_json(tools, ncu, tmp_path):

@@ -91,8 +91,10 @@ def counts(facts):
 def test_every_kernel_with_code_of_its_own_is_looked_at(codes):
     compiled = {name for name, _ in codes}
     ours = {"weight_per_thread", "two_launches", *STREAMS}
-    assert compiled == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
-    assert set(kernels.registered()) - compiled == {"cublas_sgeam"}
+    known = kernels.registered()
+    here = {name for name in compiled if known[name].family.name in ("nf4", "transpose")}
+    assert here == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
+    assert set(known) - compiled == {name for name in known if "cublas" in name}
 
 
 def test_nothing_is_spilled(codes):
@@ -333,15 +335,8 @@ def test_lines_change_no_instruction(codes, tmp_path):
     ours, theirs = code.function.instructions, parse(text, code.function.name).instructions
     assert [str(i) for i in ours] == [str(i) for i in theirs]
     assert all(i.frames for i in ours[:10]) and not any(i.frames for i in theirs)
-
-
-def test_a_kernels_lines_are_lines_of_its_files(codes):
-    frames = {
-        frame for i in codes["shared_lut", "sm_80"].function.instructions for frame in i.frames
-    }
-    files = {frame.file for frame in frames}
-    for name in ("nf4/tile_walk.cuh", "nf4/shared_lut.cuh", "nf4/format.hpp"):
-        assert str(ROOT / "kernels" / name) in files
+    files = {frame.file for i in ours for frame in i.frames}
+    assert {str(ROOT / "kernels/nf4" / name) for name in ("tile_walk.cuh", "format.hpp")} <= files
 
 
 def test_a_cubin_is_compiled_once(codes):
@@ -351,13 +346,3 @@ def test_a_cubin_is_compiled_once(codes):
     assert cubin.compiled(source, "sm_80") == file
     assert file.stat().st_mtime_ns == before
     assert [file] == list(file.parent.glob("nf4-shared_lut-*"))
-
-
-def test_the_command_is_the_builds_but_for_the_architecture():
-    folder, command = cubin.command_for(kernels.named("tiled").source, "sm_90")
-    assert folder == ROOT / "build/sass/kernels"
-    assert "--generate-code=arch=compute_90,code=sm_90" in command
-    assert sum("generate-code" in word for word in command) == 1
-    for kept in ("-O3", "-std=c++20", "--expt-relaxed-constexpr"):
-        assert kept in command
-    assert not {"-c", "-o"} & set(command)

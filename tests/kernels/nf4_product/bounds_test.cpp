@@ -1,0 +1,104 @@
+// Every kernel within its bound: types, block sizes, kinds of scales, shapes that no tile divides,
+// numbers of rows, with and without bias, on data that show each sort of fault. Verification also
+// runs a kernel 20 times, and each row alone.
+#include "tests/kernels/nf4_product/on_gpu.hpp"
+
+namespace reprolab::nf4_product {
+namespace {
+
+using reference::WeightType;
+
+class OnGpuProducts : public OnGpuEachKernel {
+ protected:
+  void expect(const ProductSpec& spec, int buffer_sets = 1) const {
+    expect_promised(proof_, {GetParam()}, spec, buffer_sets);
+  }
+
+ private:
+  const Proof proof_;
+};
+
+constexpr InputData all_data[] = {InputData::normal, InputData::sparse, InputData::one_hot};
+
+TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    for (const int block_size : {32, 64, 128, 256, 512, 1024, 2048, 4096}) {
+      for (const bool nested : {false, true}) {
+        for (const InputData data : all_data) {
+          expect({.weights = {.rows = 192,
+                              .columns = 4096,
+                              .block_size = block_size,
+                              .nested = nested,
+                              .output = type},
+                  .m = 5,
+                  .bias = nested,
+                  .data = data});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
+  for (const std::int64_t m :
+       {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 128, 200, 512}) {
+    for (const bool bias : {false, true}) {
+      expect({.weights = {.rows = 320, .columns = 1024}, .m = m, .bias = bias});
+      expect({.weights = {.rows = 320, .columns = 1024, .output = WeightType::bf16},
+              .m = m,
+              .bias = bias,
+              .data = InputData::sparse});
+    }
+  }
+}
+
+/// Odd multiples of a block, odd numbers of outputs, and rows that are no whole blocks.
+TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
+  constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {1, 64},    {1, 1},      {16, 64},   {17, 192},  {63, 320},   {65, 4160}, {129, 8256},
+      {1000, 96}, {1023, 448}, {3, 28672}, {333, 130}, {4097, 576}, {64, 14336}};
+  for (const auto& [n, k] : shapes) {
+    for (const std::int64_t m : {1, 3, 7, 33, 100}) {
+      for (const bool nested : {false, true}) {
+        expect({.weights = {.rows = n, .columns = k, .nested = nested},
+                .m = m,
+                .bias = true,
+                .data = InputData::sparse});
+      }
+    }
+  }
+}
+
+TEST_P(OnGpuProducts, AreWithinTheirBoundOnALayerOfAModel) {
+  expect({.weights = {.rows = 8192, .columns = 8192}, .m = 1}, 3);
+  expect({.weights = {.rows = 5120, .columns = 25600, .nested = true}, .m = 8}, 3);
+  expect({.weights = {.rows = 2048, .columns = 8192, .output = WeightType::bf16},
+          .m = 16,
+          .data = InputData::one_hot});
+}
+
+/// Where an array begins elsewhere than at multiples of 256 bytes, a kernel is right or refuses.
+TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseArraysThatBeginAnywhere) {
+  for (const int offset : {1, 2, 4, 8, 16}) {
+    for (const std::int64_t m : {1, 4, 32}) {
+      expect({.weights = {.rows = 96, .columns = 576, .offset = offset}, .m = m, .bias = true});
+    }
+  }
+}
+
+/// A workspace is cleared once, and left as it is between launches.
+TEST_P(OnGpuProducts, FindTheirWorkspaceAsTheyLeftIt) {
+  const Proof proof;
+  const ProductWorkload workload =
+      make_workload({.weights = {.rows = 512, .columns = 8192}, .m = 4}, 5);
+  for (int again = 0; again < 3; ++again) {
+    const auto found = proof.verify(GetParam(), workload);
+    EXPECT_TRUE(found.outcome == Outcome::within_bound || found.outcome == Outcome::unsupported)
+        << found.reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuProducts, testing::ValuesIn(registered_kernels()), name_of);
+
+}  // namespace
+}  // namespace reprolab::nf4_product

@@ -1,0 +1,46 @@
+// What this project's rows that take cuBLAS ask of a problem.
+#include "kernels/nf4_product/cublas_product.hpp"
+#include "kernels/nf4_product/readings.hpp"
+#include "tests/kernels/nf4_product/testing.hpp"
+
+namespace reprolab::nf4_product {
+namespace {
+
+TEST(ProductSupports, OnlyTheRowOf16BitWeightsIsGivenThem) {
+  const Problem problem = a_problem();
+  const auto& reference = kernel_named<Problem>("cublas_16bit");
+  EXPECT_EQ(reference.supports(problem).reason, "needs the weights in 16 bits");
+  EXPECT_EQ(offer(reference, problem, problem.input).given_weights, supports_cublas(problem).ok);
+  for (const char* name : {"shared_lut_then_cublas", "streaming_then_cublas"}) {
+    EXPECT_FALSE(offer(kernel_named<Problem>(name), problem, problem.input).given_weights);
+  }
+}
+
+TEST(ProductSupports, TheDetourRefusesWhatItsDequantizationOrCublasRefuses) {
+  const auto& kernel = kernel_named<Problem>("shared_lut_then_cublas");
+  Problem problem = a_problem();
+  problem.n = std::int64_t{1} << 31;
+  EXPECT_EQ(kernel.supports(problem).reason, "cuBLAS counts rows and columns in 32 bits");
+  problem = a_problem();
+  problem.table[3] = 0.5f;
+  if (!supports_cublas(problem).ok) GTEST_SKIP() << "NOT TESTED, no cuBLAS here";
+  EXPECT_EQ(kernel.supports(problem).reason,
+            "the checkpoint's quant_map is not the NF4 table built into the kernel");
+}
+
+TEST(ProductSupports, WorkspacesHoldTheWeightsAndWhatCublasMayUse) {
+  const Problem problem = a_problem();
+  EXPECT_EQ(kernel_named<Problem>("cublas_16bit").workspace_bytes(problem), cublas_workspace_bytes);
+  EXPECT_EQ(kernel_named<Problem>("streaming_then_cublas").workspace_bytes(problem),
+            cublas_workspace_bytes + 2 * 64 * 128);
+}
+
+TEST(ProductSupports, EveryKernelNamesAReadingThatTheReferenceHas) {
+  for (const VariantInfo& kernel : registered_kernels()) {
+    EXPECT_EQ(kernel.promise.kind, Promise::Kind::within_bound) << kernel.name;
+    EXPECT_NO_THROW(reference::reading_named(kernel.promise.reading)) << kernel.name;
+  }
+}
+
+}  // namespace
+}  // namespace reprolab::nf4_product

@@ -1,0 +1,29 @@
+// Shared by the tests of the product kernels.
+#pragma once
+
+#include <vector>
+
+#include "harness/nf4_product/problems.hpp"
+#include "harness/nf4_product/workload.hpp"
+#include "tests/kernels/testing.hpp"
+
+namespace reprolab::nf4_product {
+
+/// All kernels that are registered by their files, without the peers that tests add.
+inline std::vector<VariantInfo> registered_kernels() {
+  auto kernels = registered_variants<Problem>();
+  std::erase_if(kernels, [](const VariantInfo& kernel) {
+    return kernel.source_file == "kernels/nf4_product/bitsandbytes_peer.cu";
+  });
+  return kernels;
+}
+
+inline VariantInfo kernel_info(const std::string& name) {
+  const auto all = registered_variants<Problem>();
+  return *std::ranges::find(all, name, &VariantInfo::name);
+}
+
+/// A product whose arrays are all there, and whose numbers nobody reads.
+inline Problem a_problem() { return without_memory({.weights = {.rows = 64, .columns = 128}}); }
+
+}  // namespace reprolab::nf4_product
