@@ -36,6 +36,7 @@ from records.results import Results, load
 
 FINDINGS = 3  # sentences on the terminal
 CLAIM_DETAILS = "claim-details.md"
+MAIN_CLAIM = "kernel-speedup"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Run:
     @property
     def source(self) -> Source:
         return self.decisions[0].source
+
+    @property
+    def compared(self) -> tuple[str, str]:
+        """The baseline and the paper's kernel, as the paper's main claim names them."""
+        arguments = {claim.id: claim.arguments for claim in self.source.claims}
+        if MAIN_CLAIM not in arguments:
+            raise InputError(f"{self.source.file}: has no claim '{MAIN_CLAIM}', which tables show")
+        return arguments[MAIN_CLAIM]["baseline"], arguments[MAIN_CLAIM]["subject"]
 
     def decision(self, claim: str) -> Decision:
         found = {d.claim.id: d for d in self.decisions}

@@ -19,6 +19,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from plots.captions import banner, machine
 from records.results import Results
+from records.stats import Estimate
 
 FORMATS = ("pdf", "png", "svg")
 DPI = 200
@@ -198,6 +199,18 @@ def mark(axes: Axes, xs: Sequence[float], ys: Sequence[float], which: int = 0, *
     """Published values: markers without a line; `which` where there are several sets of them."""
     style = PUBLISHED | {"linestyle": "none", "marker": PUBLISHED_MARKERS[which], "zorder": 5}
     axes.plot(xs, ys, **style | look)
+
+
+def whiskers(
+    axes: Axes, at: Sequence[float], found: Sequence[Estimate], upright: bool = True, **look: Any
+) -> None:
+    """Values with their intervals, at these places of the other axis."""
+    values = [e.value for e in found]
+    ends = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
+    if upright:
+        axes.errorbar(at, values, yerr=ends, **look)
+    else:
+        axes.errorbar(values, at, xerr=ends, **look)
 
 
 def explain(axes: Axes, label: str, **look: Any) -> None:

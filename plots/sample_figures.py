@@ -23,6 +23,10 @@ LEAST_EDGE = 2
 Curves = dict[str, list[tuple[float, float]]]  # by kernel
 
 
+def million_weights(record: Record) -> float:
+    return record.problem["n"] / 1e6
+
+
 def bandwidth_figure(
     panels: dict[str, list[Record]], size: Callable[[Record], float], stressed: tuple[str, ...]
 ) -> Figure:

@@ -2,14 +2,14 @@
 
 from claims.end_to_end import GRAPH, WALL_TIME
 from plots.end_to_end import figures, tables
-from plots.end_to_end.rows import OURS, STEP, compared, places
+from plots.end_to_end.rows import OURS, STEP, places
 from plots.end_to_end.steps import newest, steps
 from plots.experiments import Run
 
 
 def highlights(run: Run) -> list[str]:
     """For each model, what our fastest kernel and bitsandbytes' own way make of a step."""
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     lines = []
     for place in places(run, GRAPH):
         gain = place.gain(baseline, OURS, WALL_TIME + STEP)

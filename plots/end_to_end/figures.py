@@ -13,7 +13,6 @@ from plots.end_to_end.rows import (
     OURS,
     STEP,
     Place,
-    compared,
     models,
     of_model,
     places,
@@ -43,9 +42,7 @@ def curve(axes: Axes, shown: Sequence[Place], value: Value, **look: Any) -> None
     """Over the batches, with intervals; nothing where nothing was measured."""
     points = [(place.batch, e) for place in shown if (e := value(place))]
     if points:
-        xs, found = zip(*points, strict=True)
-        ends = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
-        axes.errorbar(xs, [e.value for e in found], yerr=ends, capsize=2, **look)
+        draw.whiskers(axes, *zip(*points, strict=True), capsize=2, **look)
 
 
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
@@ -73,7 +70,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
             axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
     draw.legend_above(figure, every, columns=3, last="paper")
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     warnings = [
         w
         for place in places(run)
@@ -86,7 +83,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
 def figure4(run: Run) -> Figure:
     """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
     figure, grid = panels_of(run, 3, 7.4)
-    styles, (baseline, subject) = looks(run), compared(run)
+    styles, (baseline, subject) = looks(run), run.compared
     for column, model in enumerate(models(run)):
         is_first = column == 0
         draw.logarithmic(grid[1][column].yaxis, SECONDS, "seconds per\ngeneration" * is_first)
@@ -141,7 +138,7 @@ def share_figure(run: Run) -> Figure:
     figure, grid = panels_of(run, 1, 3.4)
     styles = looks(run)
     for axes, model in zip(grid[0], models(run), strict=True):
-        for kernel in compared(run):
+        for kernel in run.compared:
             look = styles.get(kernel, {}) | {"label": kernel}
             curve(axes, of_model(run, model), lambda p, k=kernel: p.share(k), **look)
         cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
@@ -157,7 +154,7 @@ def share_figure(run: Run) -> Figure:
 def graph_figure(run: Run) -> Figure:
     """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
     figure, grid = panels_of(run, 2, 5.4)
-    styles, (baseline, _) = looks(run), compared(run)
+    styles, (baseline, _) = looks(run), run.compared
     lines = {EAGER: (0, (2, 2)), GRAPH: "-"}
     for column, model in enumerate(models(run)):
         for mode, line in lines.items():
@@ -199,7 +196,7 @@ def amdahl_figure(run: Run) -> Figure:
     """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
     figure = draw.new_figure(4.4)
     axes = figure.subplots()
-    _, subject = compared(run)
+    _, subject = run.compared
     drawn: list[float] = []
     for mode in (EAGER, GRAPH):
         points = both_known([our_prediction(run, place) for place in places(run, mode)])
@@ -208,8 +205,7 @@ def amdahl_figure(run: Run) -> Figure:
             label = f"ours, {mode} ({run['timing'].gpu})"
             look = draw.look(subject) | FACES[mode] | {"linestyle": "none"}
             look |= {"label": label, "gid": mode, "capsize": 2}
-            ends = [[y.value - y.low for y in found], [y.high - y.value for y in found]]
-            axes.errorbar(xs, [y.value for y in found], yerr=ends, **look)
+            draw.whiskers(axes, xs, found, **look)
             drawn += [*xs, *(y.value for y in found)]
     theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"

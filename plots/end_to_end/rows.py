@@ -141,12 +141,6 @@ def of_model(run: Run, model: str, mode: str = EAGER) -> list[Place]:
     return sorted((p for p in places(run, mode) if p.model == model), key=lambda p: p.batch)
 
 
-def compared(run: Run) -> tuple[str, str]:
-    """The baseline and the paper's kernel, as the claim on Figure 4 names them."""
-    arguments = run.decision("end-to-end").claim.arguments
-    return arguments["baseline"], arguments["subject"]
-
-
 def both(run: Run, eager: Place) -> list[Place]:
     """The place, and the same in a graph where there is one."""
     return [eager, *[p for p in places(run, GRAPH) if p.at == eager.at][:1]]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from claims.end_to_end import EAGER, GRAPH, WALL_TIME, generated
 from plots.bandwidth import estimate_values
 from plots.captions import outcome_words
-from plots.end_to_end.rows import BUSY_TIME, OURS, STEP, Place, both, compared, places, scaled
+from plots.end_to_end.rows import BUSY_TIME, OURS, STEP, Place, both, places, scaled
 from plots.end_to_end.tables import (
     MODES_NOTE,
     WHOLE,
@@ -24,7 +24,7 @@ from records.stats import INTERVAL_NOTE, Estimate
 
 def steps(run: Run) -> Table:
     """Every kernel, eager and in the graph."""
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     groups: dict[str, list[Values]] = {}
     data: list[Values] = []
     for eager in places(run):

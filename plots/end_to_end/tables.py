@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
 from claims.published import look_up
-from plots import ledger
+from plots import bandwidth, ledger
 from plots.bandwidth import estimate_values
 from plots.captions import machine_notes
-from plots.end_to_end.rows import STEP, Place, both, compared, models, of_model, places, scaled
+from plots.end_to_end.rows import STEP, Place, both, models, of_model, places, scaled
 from plots.experiments import Run
 from plots.tables import WORDS, Column, Noted, Origin, Table, Values
 from records.results import KERNEL_TIME, PRODUCT_TIME
@@ -32,7 +32,7 @@ def number(found: float) -> str:
 
 def with_interval(digits: int) -> Callable[[Estimate], str]:
     """'1.25 (1.24-1.26)'"""
-    return lambda e: "{:.{d}f} ({:.{d}f}-{:.{d}f})".format(e.value, *e.interval, d=digits)
+    return lambda e: bandwidth.with_interval(e, f"{{:.{digits}f}}")
 
 
 def per_model(run: Run, row_of: Callable[[Place], Values]) -> dict[str, list[Values]]:
@@ -78,7 +78,7 @@ def papers_columns(unit: str, paper: str, digits: int) -> list[Column]:
 
 def table1(run: Run) -> Table:
     """Dequantization's share of a generation, and its time; the paper has Qwen3-32B alone."""
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     papers = run.source.table(TABLE1)
 
     def row(place: Place) -> Values:
@@ -130,7 +130,7 @@ def tokens_text(run: Run) -> str:
 
 def figure4(run: Run) -> Table:
     """Latency and throughput of the baseline and the paper's kernel."""
-    kernels = baseline, subject = compared(run)
+    kernels = baseline, subject = run.compared
 
     def row(place: Place) -> Values:
         v, gain = verdict_at(run, FIGURE4, place), place.gain(baseline, subject, WALL_TIME)
@@ -199,7 +199,7 @@ def papers_figure4(run: Run) -> Iterable[str]:
 
 def amdahl_table(run: Run) -> Table:
     """What share and kernel speed-up predict, and what was measured; of the paper, too."""
-    baseline, subject = compared(run)
+    baseline, subject = run.compared
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
     rows = {paper: [{EAGER: found} for found in papers_predictions(run)]}
     rows |= per_model(run, lambda eager: {p.mode: our_prediction(run, p) for p in both(run, eager)})
@@ -223,7 +223,7 @@ def amdahl_table(run: Run) -> Table:
 
 def our_prediction(run: Run, place: Place) -> Values:
     """Eager, of a generation; in a graph, of a decoding step."""
-    (baseline, subject), part = compared(run), STEP * (place.mode == GRAPH)
+    (baseline, subject), part = run.compared, STEP * (place.mode == GRAPH)
     share = place.share(baseline, part)
     kernel = place.gain(baseline, subject, KERNEL_TIME + part)
     found = {"way": place.mode} | place.at | {"share_percent": share and share.value}
@@ -250,7 +250,7 @@ def papers_predictions(run: Run) -> Iterable[Values]:
 
 def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
-    kernels = compared(run)
+    kernels = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
     papers, said = verdict.cell, ledger.spell(verdict.verdict)
 

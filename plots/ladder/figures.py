@@ -11,7 +11,7 @@ from plots import figures as draw
 from plots import sample_figures as shared
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.ladder.steps import LADDERS, StepResult, step_results
+from plots.ladder.tables import LADDERS, StepResult, output_mib, size_text, step_results
 from records.results import COPY, Record
 from records.stats import significant
 
@@ -137,7 +137,7 @@ def sizes_figure(run: Run) -> Figure:
         "cold: every launch in other memory": drawn(run, "cold"),
         "warm: all launches in the same memory": drawn(run, "warm"),
     }
-    figure = shared.bandwidth_figure(panels, output_mib, STRESSED)
+    figure = shared.bandwidth_figure(panels, lambda r: output_mib(r.problem), STRESSED)
     l2_mib = run["cold"].provenance["gpu"]["l2_bytes"] / 2**20
     for axes, records in zip(figure.axes, panels.values(), strict=True):
         draw.logarithmic(axes.xaxis, MARKED_MIB, "size of the output", size_text)
@@ -155,13 +155,3 @@ def sizes_figure(run: Run) -> Figure:
 def drawn(run: Run, name: str) -> list[Record]:
     """The kernels, and of the ceilings the copy alone."""
     return [r for r in run[name].records if not r.is_ceiling or r.kernel == COPY]
-
-
-def output_mib(record: Record) -> float:
-    return 2 * record.problem["n"] / 2**20
-
-
-def size_text(mib: float) -> str:
-    if mib < 1:
-        return f"{1024 * mib:g} KiB"
-    return f"{mib / 1024:g} GiB" if mib >= 1024 else f"{mib:g} MiB"

@@ -2,23 +2,32 @@
 
 from collections.abc import Callable, Iterator
 
-from plots.bandwidth import compared
+from matplotlib.figure import Figure
+
+from plots import figures as draw
+from plots import sample_figures as shared
+from plots.bandwidth import Rows, compared
 from plots.experiments import Run
-from plots.streaming.figures import layers_figure
-from plots.streaming.rows import OURS, SCALES, Rows, change, place_text, shape_text, untimed
 from plots.streaming.tables import (
+    BASES,
     LARGE,
     LARGE_NESTED,
+    OURS,
+    SCALES,
     aligned,
+    change,
     compared_with,
     formats_table,
     is_large,
     layers,
     nested_table,
+    place_text,
     places,
     places_table,
     plain_table,
+    shape_text,
     shapes_table,
+    untimed,
 )
 
 
@@ -98,6 +107,20 @@ def missing(run: Run) -> str:
     found = list(untimed(run))
     more = f" ({len(found) - 1} more such rows.)" if len(found) > 1 else ""
     return f"NO TIME of {OURS}: {found[0]}.{more}" if found else ""
+
+
+def layers_figure(run: Run) -> Figure:
+    """GB/s against the size of the layer, under the ceilings."""
+    panels = {
+        "plain scales": list(run["layers"].records),
+        "nested scales": list(run["layers_nested"].records),
+    }
+    figure = shared.bandwidth_figure(panels, shared.million_weights, (OURS, BASES["layers"][0]))
+    for axes in figure.axes:
+        draw.logarithmic(axes.xaxis, shared.MILLION_WEIGHTS, "weights (millions)")
+    notes = ["Each layer of the paper's models once. Medians; intervals: the tables."]
+    draw.add_caption(figure, run["layers"], notes, run.recorded)
+    return figure
 
 
 TABLES = (plain_table, nested_table, formats_table, places_table, shapes_table)
