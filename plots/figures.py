@@ -147,6 +147,19 @@ def add_caption(
         figure.text(left, above, banner(results), weight="bold", gid="banner", **style)
 
 
+def take_caption(figure: Figure) -> str:
+    """What `add_caption` wrote, for a document's own captions; the figure is without it then."""
+    found = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
+    said = [" ".join(text.get_text().split()) for text in reversed(found)]
+    for text in found:
+        text.remove()
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    figure.set_figheight(figure.get_figheight() * engine.get()["rect"][3])
+    engine.set(rect=(0, 0, 1, 1))
+    return " ".join(said)
+
+
 def share_label(panels: Sequence[Axes]) -> None:
     """What all panels, side by side, have as the label below them stands once, in the middle."""
     labels = {axes.get_xlabel() for axes in panels}
