@@ -15,7 +15,7 @@ from plots.ladder.tables import LADDERS, StepResult, output_mib, size_text, step
 from records.results import COPY, Record
 from records.stats import significant
 
-LEAST_WITH_TEXT = 1.13  # the factor of a bar that holds its text
+MIN_WITH_TEXT = 1.13  # the factor of a bar that holds its text
 FACTORS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)
 STRESSED = ("streaming", "branch_tree")
 MARKED_MIB = (1 / 16, 1, 16, 256, 3072)
@@ -99,10 +99,10 @@ def write_factor(
     low, high = sorted(bar)
     before = limit is not None and low > sqrt(limit)
     look: dict[str, Any] = {"va": "center", "fontsize": 8}
-    if high >= LEAST_WITH_TEXT * low:
+    if high >= MIN_WITH_TEXT * low:
         axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
     else:
-        near = limit is not None and high <= limit < LEAST_WITH_TEXT * high
+        near = limit is not None and high <= limit < MIN_WITH_TEXT * high
         high = limit if near else high
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         look |= {"textcoords": "offset points", "bbox": box, "zorder": 6}

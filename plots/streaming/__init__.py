@@ -15,15 +15,15 @@ from plots.streaming.tables import (
     OURS,
     SCALES,
     aligned,
+    alignment_text,
+    alignments,
+    alignments_table,
     change,
     compared_with,
     formats_table,
     is_large,
     layers,
     nested_table,
-    place_text,
-    places,
-    places_table,
     plain_table,
     shape_text,
     shapes_table,
@@ -32,8 +32,8 @@ from plots.streaming.tables import (
 
 
 def highlights(run: Run) -> list[str]:
-    """The least that the large layers reach, the worst place, and what has no time."""
-    lines = [large_layers(run), nested_layers(run), worst_place(run), missing(run)]
+    """The least that the large layers reach, the worst alignment, and what has no time."""
+    lines = [large_layers(run), nested_layers(run), worst_alignment(run), missing(run)]
     return [line for line in lines if line]
 
 
@@ -85,14 +85,14 @@ def nested_layers(run: Run) -> str:
     return said if parts else ""
 
 
-def worst_place(run: Run) -> str:
+def worst_alignment(run: Run) -> str:
     apart = {}
     for end, scales in SCALES.items():
-        found = places(run, f"places{end}")
+        found = alignments(run, f"places{end}")
         for key, m in found.items():
             percent = change(m, found.get(aligned(key[:3])))
             if key != aligned(key[:3]) and percent is not None:
-                apart[f"{place_text(key)}, {scales}"] = percent
+                apart[f"{alignment_text(key)}, {scales}"] = percent
     if not apart:
         return ""
     where = min(apart, key=apart.__getitem__)
@@ -123,6 +123,6 @@ def layers_figure(run: Run) -> Figure:
     return figure
 
 
-TABLES = (plain_table, nested_table, formats_table, places_table, shapes_table)
+TABLES = (plain_table, nested_table, formats_table, alignments_table, shapes_table)
 ON_TERMINAL = ("layers", "layers_nested", "formats", "places", "shapes")
 FIGURES = {"layers": ("Bandwidth of every layer, plain and nested scales", layers_figure)}

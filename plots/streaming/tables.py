@@ -33,7 +33,7 @@ NESTED_NOTE = (
     "Of plain: the time over that of the same layer with plain scales, which another pass of this "
     "run measured; ~ where the intervals of the two overlap, so that no difference was seen."
 )
-PLACES_NOTE = (
+ALIGNMENT_NOTE = (
     "Offset: elements by which every array begins past an aligned address; an element is 2 bytes "
     "in the output, 1 in the codes, and in the scales 4, or 1 where they are nested. Against "
     "aligned: GB/s beside those of the same matrix at offset 0; of an odd one, of that with one "
@@ -57,7 +57,7 @@ def shape(problem: Problem) -> Key:
     return problem["n"], problem["rows"], problem["columns"]
 
 
-def place(problem: Problem) -> Key:
+def alignment(problem: Problem) -> Key:
     """The shape, and by how many elements the arrays begin past an aligned address."""
     return *shape(problem), problem.get("offset", 0)
 
@@ -67,8 +67,8 @@ def shape_text(key: Key) -> str:
     return f"{key[1]}x{key[2]}"
 
 
-def place_text(key: Key) -> str:
-    """'28672x8192 at offset 1', of a key that is a place; without the offset where it is 0."""
+def alignment_text(key: Key) -> str:
+    """'28672x8192 at offset 1', of a key that is an alignment; without the offset where it is 0."""
     return shape_text(key) + f" at offset {key[3]}" * (key[3] > 0)
 
 
@@ -191,9 +191,9 @@ def formats(run: Run) -> ByKey:
     return ours(run, "formats", lambda p: (*shape(p), p["block_size"], p["output"]))
 
 
-def places(run: Run, name: str) -> ByKey:
+def alignments(run: Run, name: str) -> ByKey:
     """By shape and offset."""
-    return ours(run, name, place)
+    return ours(run, name, alignment)
 
 
 def ours(run: Run, name: str, key: Callable[[Problem], Key]) -> ByKey:
@@ -237,31 +237,33 @@ def formats_table(run: Run) -> Table:
     return Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]), data)
 
 
-def places_table(run: Run) -> Table:
+def alignments_table(run: Run) -> Table:
     """One row per shape and offset."""
-    found = {scales: places(run, f"places{end}") for end, scales in SCALES.items()}
+    found = {scales: alignments(run, f"places{end}") for end, scales in SCALES.items()}
     columns = [Column("offset", "offset"), *beside(found, "against aligned %")]
     groups: dict[str, list[Values]] = {}
-    for key in sorted({key for by_place in found.values() for key in by_place}):
+    for key in sorted({key for by_alignment in found.values() for key in by_alignment}):
         base, row = aligned(key[:3]), {"offset": key[3]}
-        for scales, by_place in found.items():
-            m = by_place.get(key)
-            row |= prefixed(scales, time_and_speed(m) | {"change": change(m, by_place.get(base))})
+        for scales, by_alignment in found.items():
+            m = by_alignment.get(key)
+            row |= prefixed(
+                scales, time_and_speed(m) | {"change": change(m, by_alignment.get(base))}
+            )
         against = f", against {shape_text(base)} at offset 0" if base[:3] != key[:3] else ""
         groups.setdefault(shape_text(key) + against, []).append(row)
     data = [
         {"scales": scales} | described(m, "offset") | values_of(m)
-        for scales, by_place in found.items()
-        for m in by_place.values()
+        for scales, by_alignment in found.items()
+        for m in by_alignment.values()
     ]
     provenance = [note for end in SCALES for note in machine_notes(run[f"places{end}"])]
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
-    notes = [PLACES_NOTE, bandwidth.GB_NOTE]
+    notes = [ALIGNMENT_NOTE, bandwidth.GB_NOTE]
     return Table.of("places", title, columns, groups, notes, provenance, data)
 
 
 def aligned(of_shape: Key) -> Key:
-    """Shape and offset that a place is compared with."""
+    """Shape and offset that an alignment is compared with."""
     _, rows, columns = of_shape
     rows, columns = rows + rows % 2, columns + columns % 2
     return rows * columns, rows, columns, 0
@@ -274,8 +276,8 @@ def described(m: Measured, *facts: str) -> Problem:
 
 
 def swept(run: Run, name: str) -> dict[Key, Rows]:
-    """By place: aligned matrices first, the smallest of them first."""
-    return dict(sorted(matrices(run[name], place).items(), key=lambda found: found[0][3]))
+    """By alignment: aligned matrices first, the smallest of them first."""
+    return dict(sorted(matrices(run[name], alignment).items(), key=lambda found: found[0][3]))
 
 
 def fastest(found: Rows) -> list[Measured]:
@@ -292,7 +294,7 @@ def shapes_table(run: Run) -> Table:
     for end, scales in SCALES.items():
         group = groups.setdefault(f"{scales} scales", [])
         for key, rows in swept(run, f"shapes{end}").items():
-            row = {"matrix": place_text(key), "weights": key[0]}
+            row = {"matrix": alignment_text(key), "weights": key[0]}
             group.append(row | winner_values(fastest(rows), rows.get(OURS)))
             where = {"scales": scales, "matrix": shape_text(key), "offset": key[3]}
             data += [where | values_of(m) for m in rows.values()]
