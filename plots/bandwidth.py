@@ -1,11 +1,12 @@
 """Bandwidth per problem and kernel, for any family of kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
 from plots.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.errors import InputError
 from records.results import COPY, Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
 
@@ -128,6 +129,24 @@ def measure(results: Results, problem: str, baseline: str = "") -> list[Measured
     return sorted(rows, key=order)
 
 
+Rows = dict[str, Measured]  # of one problem, by kernel
+
+
+def rows_by(
+    results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
+) -> dict[Any, Rows]:
+    """Every row of a file, by what tells its problems apart, ascending; InputError where that does
+    not.
+    """
+    found: dict[Any, Rows] = {}
+    for p in results.problems():
+        if key(p) in found:
+            raise InputError(f"{results.file}: problem '{p['name']}' is not told from another")
+        rows = measure(results, p["name"], baseline)
+        found[key(p)] = {m.record.kernel: m for m in rows}
+    return dict(sorted(found.items()))
+
+
 def order(row: Measured) -> tuple[int, float, str]:
     r = row.record
     place = 3 if r.is_ceiling else 0 if r.ranked else 1 if r.timed else 2
@@ -146,13 +165,18 @@ def describe(problem: dict[str, Any]) -> str:
     return f"{problem['name']}: {users}" if users else problem["name"]
 
 
-def over_text(found: Estimate | None) -> str:
-    """A speed-up with its interval: '2.16 (2.15-2.17)'."""
+def with_interval(found: Estimate | None, show: str | Callable[[float], str] = "{:.2f}") -> str:
+    """'2.16 (2.15-2.17)'"""
     if found is None:
         return NONE
-    if not found.differs_from_one:
-        return "no difference seen"
-    return "{:.2f} ({:.2f}-{:.2f})".format(found.value, *found.interval)
+    shown = show.format if isinstance(show, str) else show
+    return f"{shown(found.value)} ({shown(found.low)}-{shown(found.high)})"
+
+
+def over_text(found: Estimate | None) -> str:
+    """A speed-up, as far as one was seen."""
+    seen = found is None or found.differs_from_one
+    return with_interval(found) if seen else "no difference seen"
 
 
 def times_text(found: Estimate, digits: int = 2) -> str:

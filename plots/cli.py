@@ -16,6 +16,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="python -m plots", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     folder = {"type": Path, "required": True, "metavar": "DIR"}
+    off = {"action": "store_false"}
 
     p = commands.add_parser("render", help="render an experiment's tables and figures")
     p.add_argument("name", choices=experiments.names(), help="the experiment")
@@ -23,6 +24,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--output", help="folder for tables and figures", **folder)
     p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
     p.add_argument("--verbose", action="store_true", help="show the main tables too")
+    p.add_argument("--no-captions", **off, dest="captions", help="of figures: in captions.txt")
+    p.add_argument("--no-notes", **off, dest="notes", help="below LaTeX tables: none")
     p.set_defaults(run=experiments.render)
 
     p = commands.add_parser("claims", help="decide every claim from all result files there are")

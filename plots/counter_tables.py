@@ -277,7 +277,7 @@ def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table
     )
 
 
-WAY_NOTE = (
+PATH_NOTE = (
     "Instructions are per weight (of a transpose: element), counted in the loop that stores the "
     "output, or in the whole kernel where it has none: on the shortest and on the longest way of a "
     "thread, then (in all) those of every way, which a warp runs whose threads take them all. "
@@ -305,7 +305,7 @@ def facts_table(results: Results) -> Table:
         records = [r for r in results.records if arch_of(r) == arch]
         groups[arch] = [facts_in_short(r, results.family_of(r)) for r in records]
         data += [row for record in records for row in rows_by_fact(record)]
-    title, notes = "What the compiler made of the kernels", [WAY_NOTE, BRANCH_NOTE]
+    title, notes = "What the compiler made of the kernels", [PATH_NOTE, BRANCH_NOTE]
     return Table.of("sass", title, columns, groups, notes, machine_notes(results), data)
 
 
@@ -319,7 +319,9 @@ def facts_in_short(record: Record, family: Family) -> Values:
         "kernel": record.kernel,
         "instructions_in_all": fact(record, f"instructions_{per}.all"),
     }
-    found |= {name: ways(record, f"{name}_{per}") for name in ("instructions", "index", "look_ups")}
+    found |= {
+        name: paths(record, f"{name}_{per}") for name in ("instructions", "index", "look_ups")
+    }
     found |= {name: fact(record, name) for name in ("registers", "code_bytes")}
     branches, diverging = (number(record, f"branches{end}") for end in ("", "_may_diverge"))
     if branches is not None:
@@ -341,8 +343,8 @@ def fact(record: Record, name: str) -> Noted | None:
     return Noted(value, text=f"{value:g}" if value >= 1000 else short(value))
 
 
-def ways(record: Record, name: str) -> Noted | None:
-    """'35.19-37.19': the shortest and the longest way."""
+def paths(record: Record, name: str) -> Noted | None:
+    """'35.19-37.19': the shortest and the longest path."""
     least, most = number(record, f"{name}.least"), number(record, f"{name}.most")
     if least is None or most in (None, least):
         return fact(record, f"{name}.least")

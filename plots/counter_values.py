@@ -16,7 +16,7 @@ ASKED_FOR = "asked for by METRICS"
 PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json
 PARTS_OF_FMA = ("pipe_fmaheavy", "pipe_fmalite")  # counted in pipe_fma too
 LAUNCH = "launch"
-MOST_WARPS = 1000  # more than any SM can hold
+MAX_WARPS = 1000  # more than any SM can hold
 MANY_FOLD = 10  # from here on a change is a factor rather than a percentage
 
 
@@ -110,7 +110,7 @@ def following(
 def share_of_most(resident: int, active: float, achieved: float) -> float | None:
     """In percent; the most warps that an SM can hold is what `active` is `achieved` percent of."""
     most = 100 * active / achieved if achieved > 0 else 0
-    return 100 * resident / round(most) if 0.5 < most < MOST_WARPS else None
+    return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
 
 
 def per_element(n: float, warp_instructions: float) -> float:

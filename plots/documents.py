@@ -144,8 +144,11 @@ def latex_cell(cell: Cell, numbers: str, column: Column) -> str:
     return part + rf"\textsuperscript{{{numbers}}}" * bool(numbers)
 
 
-def latex(table: Table) -> str:
-    """A table as wide as the line, for a document that loads array, booktabs and longtable."""
+def latex(table: Table, with_notes: bool = True) -> str:
+    """A table as wide as the line, for a document that loads array, booktabs and longtable.
+
+    `with_notes`: also what stands below it, but for the footnotes of its cells.
+    """
     table = table.without_details()
     footnotes = table.footnotes()
     font, widths = latex_layout(table, footnotes)
@@ -174,7 +177,8 @@ def latex(table: Table) -> str:
         lines.append(" & ".join(latex_cell(*cell, column) for column, cell in found) + r" \\")
     lines += [r"\bottomrule", r"\end{longtable}", r"\raggedright"]
     notes = [rf"\textsuperscript{{{i}}} {latex_escape(n)}" for i, n in enumerate(footnotes, 1)]
-    notes += map(latex_escape, table.notes_saying("in bold", with_commands=False))
+    below = table.notes_saying("in bold", with_commands=False) if with_notes else []
+    notes += map(latex_escape, below)
     lines += [note + r"\par" for note in notes]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -187,10 +191,13 @@ WRITERS: dict[str, Callable[[Table], str]] = {
 }
 
 
-def table_files(tables: Sequence[Table], directory: Path) -> dict[Path, bytes]:
+def table_files(
+    tables: Sequence[Table], directory: Path, latex_notes: bool = True
+) -> dict[Path, bytes]:
     """Each table in every format, as UTF-8 with plain newlines."""
+    writers = WRITERS | {"tex": lambda table: latex(table, latex_notes)}
     return {
         directory / f"{table.name}.{suffix}": write(table).encode("utf-8")
         for table in tables
-        for suffix, write in WRITERS.items()
+        for suffix, write in writers.items()
     }

@@ -25,7 +25,7 @@ from experiments import declared
 from plots import claim_details, console, default_view
 from plots.captions import banner, commit, driver, machine_notes
 from plots.documents import table_files
-from plots.figures import FORMATS, encode, house_style
+from plots.figures import FORMATS, encode, house_style, take_caption
 from plots.ledger import claims_table, count_line, headline
 from plots.tables import Table
 from records.code import differing
@@ -36,6 +36,7 @@ from records.results import Results, load
 
 FINDINGS = 3  # sentences on the terminal
 CLAIM_DETAILS = "claim-details.md"
+MAIN_CLAIM = "kernel-speedup"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Run:
     @property
     def source(self) -> Source:
         return self.decisions[0].source
+
+    @property
+    def compared(self) -> tuple[str, str]:
+        """The baseline and the paper's kernel, as the paper's main claim names them."""
+        arguments = {claim.id: claim.arguments for claim in self.source.claims}
+        if MAIN_CLAIM not in arguments:
+            raise InputError(f"{self.source.file}: has no claim '{MAIN_CLAIM}', which tables show")
+        return arguments[MAIN_CLAIM]["baseline"], arguments[MAIN_CLAIM]["subject"]
 
     def decision(self, claim: str) -> Decision:
         found = {d.claim.id: d for d in self.decisions}
@@ -161,15 +170,21 @@ def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table
 
 
 def figure_files(
-    name: str, run: Run, directory: Path, formats: tuple[str, ...] = FORMATS
+    name: str,
+    run: Run,
+    directory: Path,
+    formats: tuple[str, ...] = FORMATS,
+    captions: bool = True,
 ) -> dict[Path, bytes]:
-    """Every figure in each format."""
+    """Every figure in each format; without captions, these in a file of their own."""
     files: dict[Path, bytes] = {}
+    texts: list[str] = []
     with house_style():
         for file, (_, draw) in experiment(name).FIGURES.items():
             figure = draw(run)
+            texts += [] if captions else [f"{file}: {take_caption(figure)}\n"]
             files |= {directory / f"{file}.{kind}": encode(figure, kind) for kind in formats}
-    return files
+    return files | ({directory / "captions.txt": "\n".join(texts).encode()} if texts else {})
 
 
 def render(args: argparse.Namespace) -> int:
@@ -178,7 +193,8 @@ def render(args: argparse.Namespace) -> int:
     """
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)
-    files = table_files(tables, args.output) | figure_files(args.name, run, args.output)
+    files = table_files(tables, args.output, args.notes)
+    files |= figure_files(args.name, run, args.output, captions=args.captions)
     if run.decisions:
         details = claim_details.page(run.decisions, args.output)
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")

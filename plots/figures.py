@@ -19,6 +19,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from plots.captions import banner, machine
 from records.results import Results
+from records.stats import Estimate
 
 FORMATS = ("pdf", "png", "svg")
 DPI = 200
@@ -146,6 +147,19 @@ def add_caption(
         figure.text(left, above, banner(results), weight="bold", gid="banner", **style)
 
 
+def take_caption(figure: Figure) -> str:
+    """What `add_caption` wrote, for a document's own captions; the figure is without it then."""
+    found = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
+    said = [" ".join(text.get_text().split()) for text in reversed(found)]
+    for text in found:
+        text.remove()
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    figure.set_figheight(figure.get_figheight() * engine.get()["rect"][3])
+    engine.set(rect=(0, 0, 1, 1))
+    return " ".join(said)
+
+
 def share_label(panels: Sequence[Axes]) -> None:
     """What all panels, side by side, have as the label below them stands once, in the middle."""
     labels = {axes.get_xlabel() for axes in panels}
@@ -198,6 +212,18 @@ def mark(axes: Axes, xs: Sequence[float], ys: Sequence[float], which: int = 0, *
     """Published values: markers without a line; `which` where there are several sets of them."""
     style = PUBLISHED | {"linestyle": "none", "marker": PUBLISHED_MARKERS[which], "zorder": 5}
     axes.plot(xs, ys, **style | look)
+
+
+def whiskers(
+    axes: Axes, at: Sequence[float], found: Sequence[Estimate], upright: bool = True, **look: Any
+) -> None:
+    """Values with their intervals, at these places of the other axis."""
+    values = [e.value for e in found]
+    ends = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
+    if upright:
+        axes.errorbar(at, values, yerr=ends, **look)
+    else:
+        axes.errorbar(values, at, xerr=ends, **look)
 
 
 def explain(axes: Axes, label: str, **look: Any) -> None:

@@ -11,13 +11,14 @@ from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
 from plots import claim_details, console, published_numbers
+from plots.bandwidth import with_interval
 from plots.captions import banner, machine
 from plots.documents import table_files
 from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values
 from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
-from records.stats import INTERVAL_NOTE, significant
+from records.stats import INTERVAL_NOTE, Estimate, significant
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -187,6 +188,13 @@ def value_range(values: Sequence[float | None], unit: str, show: Callable[[float
     known = [value for value in values if value is not None]
     ends = dict.fromkeys(show(end) for end in (min(known), max(known))) if known else {}
     return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
+
+
+def ours_text(v: Verdict, show: str) -> str:
+    """'2.11 (2.11-2.12)', without the interval where there is none."""
+    if v.ours is None:
+        return NONE
+    return with_interval(Estimate(v.ours, *v.interval), show) if v.interval else show.format(v.ours)
 
 
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:

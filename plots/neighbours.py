@@ -16,8 +16,8 @@ from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded"
 EXPERIMENT = "counters"
-MOST = 3
-LEAST_FACTOR = 1.05  # below it two kernels do not differ in a counter
+NAMED = 3
+MIN_FACTOR = 1.05  # below it two kernels do not differ in a counter
 FLOOR_PERCENT = 1
 # Counts that are weighed against the baseline's warp instructions: each costs about an issue slot.
 LIKE_INSTRUCTIONS = ("instructions", "branches", "conflicts", "wavefronts", "requests")
@@ -125,10 +125,10 @@ def changed_most(c: Counted) -> list[tuple[Value, Value]]:
         base = c.base.get(name)
         if is_cause(value) and base and are_comparable(base, value):
             factor = factor_of(base, value, c.base)
-            if factor >= LEAST_FACTOR:
+            if factor >= MIN_FACTOR:
                 found.append((factor, base, value))
     found.sort(key=lambda item: -item[0])
-    return [(base, value) for _, base, value in found[:MOST]]
+    return [(base, value) for _, base, value in found[:NAMED]]
 
 
 def are_comparable(base: Value, value: Value) -> bool:

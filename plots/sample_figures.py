@@ -18,9 +18,13 @@ BANDWIDTH_LABEL = "bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)"
 # Samples further from their median than so many of the widest interval, and so many percent, would
 # leave the others no room.
 FAR = 10
-LEAST_EDGE = 2
+MIN_EDGE = 2
 
 Curves = dict[str, list[tuple[float, float]]]  # by kernel
+
+
+def million_weights(record: Record) -> float:
+    return record.problem["n"] / 1e6
 
 
 def bandwidth_figure(
@@ -120,7 +124,7 @@ def strips(axes: Axes, records: list[Record], names: list[str]) -> bool:
     axes.use_sticky_edges = False  # a box may end at the outermost sample, which needs its margin
     boxes = {r.kernel: [off_median(r, v) for v in (r.times.low, r.times.high)] for r in records}
     widest = max((abs(end) for box in boxes.values() for end in box), default=0)
-    edge, far = max(LEAST_EDGE, FAR * widest), False
+    edge, far = max(MIN_EDGE, FAR * widest), False
     for r in records:
         row, s = names.index(r.kernel), r.times
         distance = [off_median(r, v) for v in r.metrics[KERNEL_TIME].samples]

@@ -8,8 +8,8 @@ import numpy as np
 
 # Below this many samples the quartiles of two equal things fail to overlap too often (a third of
 # the time at 3), so the whole range is the interval.
-FEWEST_FOR_QUARTILES = 5
-INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {FEWEST_FOR_QUARTILES} samples."
+MIN_FOR_QUARTILES = 5
+INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {MIN_FOR_QUARTILES} samples."
 
 # What a ratio or a share of one run may differ by from that of another, beyond their intervals: in
 # five recorded runs of Table II on H200s, ratios by up to 1.3 % and shares by 1.6 %. A published
@@ -31,11 +31,11 @@ class Summary:
     @property
     def low(self) -> float:
         """The interval's lower end; see INTERVAL_NOTE."""
-        return self.min if self.n < FEWEST_FOR_QUARTILES else self.q1
+        return self.min if self.n < MIN_FOR_QUARTILES else self.q1
 
     @property
     def high(self) -> float:
-        return self.max if self.n < FEWEST_FOR_QUARTILES else self.q3
+        return self.max if self.n < MIN_FOR_QUARTILES else self.q3
 
     @property
     def estimate(self) -> "Estimate":

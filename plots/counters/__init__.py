@@ -1,14 +1,11 @@
 """Experiment counters: what there is to see of it."""
 
+from collections.abc import Callable
+
 from matplotlib.figure import Figure
 
 from plots.counter_tables import facts_table, full_table, on_largest, short_table
-from plots.counters.divergence import (
-    compared_kernels,
-    divergence_figure,
-    divergence_reading,
-    divergence_table,
-)
+from plots.counters.divergence import divergence_figure, divergence_reading, divergence_table
 from plots.counters.figures import instructions_figure, roofline_figure, stalls_figure
 from plots.counters.latency import latency_figure, latency_table
 from plots.experiments import Run
@@ -16,8 +13,14 @@ from plots.neighbours import rows_of_both
 from plots.tables import Table
 from records.code import differing
 
-NF4 = "Why NF4 kernels differ: counters on the largest layer"
-TRANSPOSE = "Why transposes differ: counters"
+TITLES = {
+    "nf4": "Why NF4 kernels differ: counters on the largest layer",
+    "transpose": "Why transposes differ: counters",
+}
+FULL_TITLES = {
+    "nf4": "Every counter of the NF4 kernels, on one layer of each model",
+    "transpose": "Every counter of the transposes",
+}
 
 
 def sass_table(run: Run) -> Table:
@@ -28,29 +31,21 @@ def sass_table(run: Run) -> Table:
     return table
 
 
-def highlights(run: Run) -> list[str]:
-    return divergence_reading(run)
+def short_tables(run: Run) -> list[Table]:
+    """On the largest problem alone."""
+    made = []
+    for family, title in TITLES.items():
+        counters = on_largest(run[f"{family}_counters"])
+        made.append(short_table(counters, run[f"{family}_launches"], counters.pass_name, title))
+    return made
 
 
-def nf4_short(run: Run) -> Table:
-    counters = on_largest(run["nf4_counters"])
-    return short_table(counters, run["nf4_launches"], "nf4_counters", NF4)
-
-
-def nf4_full(run: Run) -> Table:
-    title = "Every counter of the NF4 kernels, on one layer of each model"
-    passes = run["nf4_counters"], run["nf4_launches"]
-    return full_table(*passes, "nf4_all_counters", title, compared_kernels(run))
-
-
-def transpose_short(run: Run) -> Table:
-    counters = on_largest(run["transpose_counters"])
-    return short_table(counters, run["transpose_launches"], "transpose_counters", TRANSPOSE)
-
-
-def transpose_full(run: Run) -> Table:
-    passes = run["transpose_counters"], run["transpose_launches"]
-    return full_table(*passes, "transpose_all_counters", "Every counter of the transposes")
+def full_tables(run: Run) -> list[Table]:
+    made = []
+    for family, title in FULL_TITLES.items():
+        passes = run[f"{family}_counters"], run[f"{family}_launches"]
+        made.append(full_table(*passes, f"{family}_all_counters", title, run.compared))
+    return made
 
 
 def families(run: Run) -> dict[str, tuple]:
@@ -61,32 +56,20 @@ def families(run: Run) -> dict[str, tuple]:
     }
 
 
-def instructions(run: Run) -> Figure:
-    return instructions_figure(families(run), run.recorded)
+def panels(drawn: Callable[..., Figure]) -> Callable[[Run], Figure]:
+    return lambda run: drawn(families(run), run.recorded)
 
 
-def stalls(run: Run) -> Figure:
-    return stalls_figure(families(run), run.recorded)
-
-
-def roofline(run: Run) -> Figure:
-    return roofline_figure(families(run), run.recorded)
-
-
-TABLES = (
-    nf4_short,
-    transpose_short,
-    latency_table,
-    divergence_table,
-    sass_table,
-    nf4_full,
-    transpose_full,
-)
+highlights = divergence_reading
+TABLES = (short_tables, latency_table, divergence_table, sass_table, full_tables)
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
 FIGURES = {
-    "instructions": ("Instructions per weight and element, by pipe", instructions),
-    "stalls": ("What warps wait for", stalls),
-    "roofline": ("Bandwidth over instructions per byte, under both limits", roofline),
+    "instructions": ("Instructions per weight and element, by pipe", panels(instructions_figure)),
+    "stalls": ("What warps wait for", panels(stalls_figure)),
+    "roofline": (
+        "Bandwidth over instructions per byte, under both limits",
+        panels(roofline_figure),
+    ),
     "latency": ("Cycles of one dependent access, ours and the paper's", latency_figure),
     "divergence": ("Time by kernel and by how its codes are ordered", divergence_figure),
 }

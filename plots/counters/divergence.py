@@ -31,14 +31,6 @@ DATA = {
 ByData = dict[str, dict[str, Measured]]  # by data, and by kernel
 
 
-def compared_kernels(run: Run) -> tuple[str, str]:
-    """The baseline and the paper's kernel, as the paper's main claim names them."""
-    for claim in run.source.claims:
-        if claim.id == "kernel-speedup":
-            return claim.arguments["baseline"], claim.arguments["subject"]
-    raise InputError(f"{run.source.file}: has no claim 'kernel-speedup', which tables show")
-
-
 def by_data(run: Run) -> ByData:
     """The rows of each data set; InputError unless the problems differ in their data alone."""
     results = run[PASS]
@@ -48,14 +40,14 @@ def by_data(run: Run) -> ByData:
         data = problem.get("data", NORMAL)
         if len(shapes) > 1 or data in found or data not in DATA:
             raise InputError(f"{results.file}: needs one shape, once on each of {', '.join(DATA)}")
-        rows = measure(results, problem["name"], compared_kernels(run)[0])
+        rows = measure(results, problem["name"], run.compared[0])
         found[data] = {m.record.kernel: m for m in rows}
     return {data: found[data] for data in DATA if data in found}
 
 
 def divergence_table(run: Run) -> Table:
     """One row per data set and kernel."""
-    results, baseline = run[PASS], compared_kernels(run)[0]
+    results, baseline = run[PASS], run.compared[0]
     columns = [
         KERNEL,
         bandwidth.OUTCOME,
@@ -125,7 +117,7 @@ def times(found: Estimate) -> str:
 
 def divergence_reading(run: Run) -> list[str]:
     """How much of the paper's gain is divergence, in a sentence; none where a row is missing."""
-    found, (baseline, subject) = by_data(run), compared_kernels(run)
+    found, (baseline, subject) = by_data(run), run.compared
     wanted = [(data, kernel) for data in (NORMAL, EQUAL) for kernel in (baseline, subject)]
     rows = {w: m for w in wanted if (m := found.get(w[0], {}).get(w[1])) and m.record.ranked}
     if len(rows) < len(wanted):
@@ -165,9 +157,7 @@ def divergence_figure(run: Run) -> Figure:
     kernels = list(
         dict.fromkeys(k for rows in found.values() for k, m in rows.items() if m.record.ranked)
     )
-    kernels = [k for k in compared_kernels(run) if k in kernels] + sorted(
-        set(kernels) - set(compared_kernels(run))
-    )
+    kernels = [k for k in run.compared if k in kernels] + sorted(set(kernels) - set(run.compared))
     figure = draw.new_figure(3.4)
     axes = figure.subplots()
     warnings: list[str] = []
@@ -180,9 +170,8 @@ def divergence_figure(run: Run) -> Figure:
                 continue
             warnings += clock_warning(m.base, m.record)
             s, x = m.record.times, place + (k - (len(kernels) - 1) / 2) * width
-            ends = [[s.median - s.low], [s.high - s.median]]
             axes.bar(x, s.median, 0.9 * width, color=colour, label=kernel, gid=f"{data}/{kernel}")
-            axes.errorbar(x, s.median, yerr=ends, fmt="none", ecolor=draw.BLACK, capsize=3)
+            draw.whiskers(axes, [x], [s.estimate], fmt="none", ecolor=draw.BLACK, capsize=3)
     if not kernels:
         draw.annotate_empty(axes, "no timed row")
     axes.set_xticks(range(len(found)), list(found))

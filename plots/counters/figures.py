@@ -24,7 +24,7 @@ Parts = dict[str, float]  # of one bar, by what it is
 
 # Colours of the parts told apart; the rest is 'other'. Beyond all figures' seven Paul Tol's.
 PART_COLOURS = (*draw.COLOURS, "#F0E442", draw.WINE, "#44AA99")
-LEAST_SHARE = 0.01  # of a bar; less is not seen
+MIN_SHARE = 0.01  # of a bar; less is not seen
 OTHER = "other"
 SCHEDULERS = 4  # of an SM, each issues one warp instruction per cycle (Volta and newer)
 LABEL_STEP = 0.19  # inches between the names of two dots
@@ -109,7 +109,7 @@ def part_colours(bars: list[Parts]) -> dict[str, str]:
         for name, value in bar.items():
             share = value / (sum(bar.values()) or 1)
             shares[name] = max(shares.get(name, 0.0), share)
-    seen = [name for name, share in shares.items() if share >= LEAST_SHARE and name != OTHER]
+    seen = [name for name, share in shares.items() if share >= MIN_SHARE and name != OTHER]
     names = sorted(seen, key=lambda name: -shares[name])
     return dict(zip(names, PART_COLOURS, strict=False)) | {OTHER: "#BBBBBB"}
 

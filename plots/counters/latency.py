@@ -4,10 +4,11 @@ from matplotlib.figure import Figure
 
 from claims.ledger import Verdict
 from plots import figures as draw
+from plots.bandwidth import with_interval
 from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.experiments import Run
-from plots.ledger import spell
-from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from plots.ledger import ours_text, spell
+from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
 from records.results import Record
 from records.stats import INTERVAL_NOTE, Summary, difference_percent, significant
 
@@ -78,14 +79,13 @@ def cycles_row(run: Run, record: Record) -> Values:
     if s is None:
         notes = outcome_notes(run[PASS], record)
         return found | {"median_cycles": Noted(None, notes, text=outcome_words(record))}
-    found["median_cycles"] = Noted(s.median, text=f"{s.median:.1f} ({s.low:.1f}-{s.high:.1f})")
+    found["median_cycles"] = Noted(s.median, text=with_interval(s.estimate, "{:.1f}"))
     found["_difference"] = None if paper is None else difference_percent(s.median, paper)
     return found | {"_ns": 1e3 * s.median / record.sm_mhz if record.sm_mhz else None}
 
 
 def ratio_row(v: Verdict) -> Values:
-    ours = NONE if v.ours is None else f"{v.ours:.2f}"
-    ours += " ({:.2f}-{:.2f})".format(*v.interval) if v.interval else ""
+    ours = ours_text(v, "{:.2f}")
     paper = None if v.cell.value is None else Noted(v.cell.value, text=f"{v.cell.value:.1f}")
     found: Values = {"kernel": "{slow} / {fast}".format(**v.cell.at), "paper_cycles": paper}
     found |= {"median_cycles": Noted(v.ours, text=ours), "_difference": v.difference_percent}
@@ -100,7 +100,7 @@ def latency_figure(run: Run) -> Figure:
     for row, (_, s) in enumerate(timed):
         label = f"ours ({run[PASS].gpu}) with its interval"
         look = {"color": draw.BLUE, "fmt": "o", "capsize": 3, "label": label, "gid": "ours"}
-        axes.errorbar(s.median, row, xerr=[[s.median - s.low], [s.high - s.median]], **look)
+        draw.whiskers(axes, [row], [s.estimate], upright=False, **look)
         draw.write_right(axes, row, f"{s.median:.1f}")
     papers = [
         (value, row) for row, (r, _) in enumerate(timed) if (value := published(run).get(r.kernel))

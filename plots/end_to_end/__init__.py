@@ -2,21 +2,23 @@
 
 from claims.end_to_end import GRAPH, WALL_TIME
 from plots.end_to_end import figures, tables
-from plots.end_to_end.rows import OURS, STEP, compared, places
+from plots.end_to_end.rows import OURS, STEP, settings
 from plots.end_to_end.steps import newest, steps
 from plots.experiments import Run
 
 
 def highlights(run: Run) -> list[str]:
     """For each model, what our fastest kernel and bitsandbytes' own way make of a step."""
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     lines = []
-    for place in places(run, GRAPH):
-        gain = place.gain(baseline, OURS, WALL_TIME + STEP)
-        own = place.gain(baseline, place.installed, WALL_TIME + STEP)
-        if gain and place.batch == min(p.batch for p in places(run) if p.model == place.model):
-            beside = f"; {place.installed}, its own way: {own.value:.2f}x" if own else ""
-            where = f"{place.model} at batch {place.batch}, in a graph"
+    for setting in settings(run, GRAPH):
+        gain = setting.gain(baseline, OURS, WALL_TIME + STEP)
+        own = setting.gain(baseline, setting.installed, WALL_TIME + STEP)
+        if gain and setting.batch == min(
+            p.batch for p in settings(run) if p.model == setting.model
+        ):
+            beside = f"; {setting.installed}, its own way: {own.value:.2f}x" if own else ""
+            where = f"{setting.model} at batch {setting.batch}, in a graph"
             lines.append(f"A step of {where}: {OURS} {gain.value:.2f}x {baseline}{beside}.")
     return lines
 

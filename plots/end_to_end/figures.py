@@ -12,11 +12,10 @@ from plots.captions import clock_warning, first_warning
 from plots.end_to_end.rows import (
     OURS,
     STEP,
-    Place,
-    compared,
+    Setting,
     models,
     of_model,
-    places,
+    settings,
 )
 from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
@@ -30,22 +29,20 @@ FACES: dict[str, dict[str, Any]] = {
     EAGER: {"markerfacecolor": "white", "linestyle": "--"},
     GRAPH: {},
 }
-Value = Callable[[Place], Estimate | None]
+Value = Callable[[Setting], Estimate | None]
 
 
 def looks(run: Run) -> dict[str, dict[str, Any]]:
     """One for each kernel, the same in all figures."""
-    names = dict.fromkeys(kernel for place in places(run) for kernel in place.kernels)
+    names = dict.fromkeys(kernel for setting in settings(run) for kernel in setting.kernels)
     return {name: draw.look(name) for name in names}
 
 
-def curve(axes: Axes, shown: Sequence[Place], value: Value, **look: Any) -> None:
+def curve(axes: Axes, shown: Sequence[Setting], value: Value, **look: Any) -> None:
     """Over the batches, with intervals; nothing where nothing was measured."""
-    points = [(place.batch, e) for place in shown if (e := value(place))]
+    points = [(setting.batch, e) for setting in shown if (e := value(setting))]
     if points:
-        xs, found = zip(*points, strict=True)
-        ends = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
-        axes.errorbar(xs, [e.value for e in found], yerr=ends, capsize=2, **look)
+        draw.whiskers(axes, *zip(*points, strict=True), capsize=2, **look)
 
 
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
@@ -53,7 +50,7 @@ def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axe
     names = models(run)
     figure = draw.new_figure(height)
     grid = figure.subplots(rows, len(names), squeeze=False, sharex=True)
-    batches = sorted({place.batch for place in places(run)})
+    batches = sorted({setting.batch for setting in settings(run)})
     for column, name in enumerate(names):
         grid[0][column].set_title(name)
     for axes in grid.flat:
@@ -73,12 +70,12 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
             axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
     draw.legend_above(figure, every, columns=3, last="paper")
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     warnings = [
         w
-        for place in places(run)
-        for record in place.timing.values()
-        for w in clock_warning(place.timing.get(baseline), record)
+        for setting in settings(run)
+        for record in setting.timing.values()
+        for w in clock_warning(setting.timing.get(baseline), record)
     ]
     draw.add_caption(figure, run["timing"], [*notes, *first_warning(warnings)], run.recorded)
 
@@ -86,7 +83,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
 def figure4(run: Run) -> Figure:
     """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
     figure, grid = panels_of(run, 3, 7.4)
-    styles, (baseline, subject) = looks(run), compared(run)
+    styles, (baseline, subject) = looks(run), run.compared
     for column, model in enumerate(models(run)):
         is_first = column == 0
         draw.logarithmic(grid[1][column].yaxis, SECONDS, "seconds per\ngeneration" * is_first)
@@ -107,26 +104,26 @@ def figure4(run: Run) -> Figure:
                     draw.mark(grid[row][column], *points, **look)
     grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
     grid[2][0].set_ylabel("tokens per second")
-    tokens = ", ".join(str(n) for n in dict.fromkeys(p.tokens for p in places(run)))
+    tokens = ", ".join(str(n) for n in dict.fromkeys(p.tokens for p in settings(run)))
     notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
     finish(run, figure, grid, notes)
     return figure
 
 
 def gain_of(baseline: str, kernel: str) -> Value:
-    return lambda place: place.gain(baseline, kernel, WALL_TIME)
+    return lambda setting: setting.gain(baseline, kernel, WALL_TIME)
 
 
 def seconds_of(kernel: str) -> Value:
-    def value(place: Place) -> Estimate | None:
-        us = place.time(kernel, WALL_TIME)
+    def value(setting: Setting) -> Estimate | None:
+        us = setting.time(kernel, WALL_TIME)
         return Estimate(us.median / 1e6, us.low / 1e6, us.high / 1e6) if us else None
 
     return value
 
 
 def curve_of_speed(kernel: str) -> Value:
-    return lambda place: place.tokens_per_s(kernel)
+    return lambda setting: setting.tokens_per_s(kernel)
 
 
 def papers_points(run: Run, model: str, *fields: str) -> tuple[list[int], list[float]] | None:
@@ -141,7 +138,7 @@ def share_figure(run: Run) -> Figure:
     figure, grid = panels_of(run, 1, 3.4)
     styles = looks(run)
     for axes, model in zip(grid[0], models(run), strict=True):
-        for kernel in compared(run):
+        for kernel in run.compared:
             look = styles.get(kernel, {}) | {"label": kernel}
             curve(axes, of_model(run, model), lambda p, k=kernel: p.share(k), **look)
         cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
@@ -157,7 +154,7 @@ def share_figure(run: Run) -> Figure:
 def graph_figure(run: Run) -> Figure:
     """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
     figure, grid = panels_of(run, 2, 5.4)
-    styles, (baseline, _) = looks(run), compared(run)
+    styles, (baseline, _) = looks(run), run.compared
     lines = {EAGER: (0, (2, 2)), GRAPH: "-"}
     for column, model in enumerate(models(run)):
         for mode, line in lines.items():
@@ -176,7 +173,7 @@ def graph_figure(run: Run) -> Figure:
 
 
 def step_gain(baseline: str | None, kernel: str) -> Value:
-    return lambda place: place.gain(baseline, kernel, WALL_TIME + STEP)
+    return lambda setting: setting.gain(baseline, kernel, WALL_TIME + STEP)
 
 
 def newest_figure(run: Run) -> Figure:
@@ -188,7 +185,7 @@ def newest_figure(run: Run) -> Figure:
             look = draw.look(OURS) | FACES[mode] | {"label": mode}
             value = lambda p: p.gain(p.installed, OURS, WALL_TIME + STEP)  # noqa: E731
             curve(axes, of_model(run, model, mode), value, **look)
-    own = next((p.installed for p in places(run)), None) or "bitsandbytes"
+    own = next((p.installed for p in settings(run)), None) or "bitsandbytes"
     grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
     note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
     finish(run, figure, grid, [note])
@@ -199,17 +196,16 @@ def amdahl_figure(run: Run) -> Figure:
     """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
     figure = draw.new_figure(4.4)
     axes = figure.subplots()
-    _, subject = compared(run)
+    _, subject = run.compared
     drawn: list[float] = []
     for mode in (EAGER, GRAPH):
-        points = both_known([our_prediction(run, place) for place in places(run, mode)])
+        points = both_known([our_prediction(run, setting) for setting in settings(run, mode)])
         if points:
             xs, found = zip(*points, strict=True)
             label = f"ours, {mode} ({run['timing'].gpu})"
             look = draw.look(subject) | FACES[mode] | {"linestyle": "none"}
             look |= {"label": label, "gid": mode, "capsize": 2}
-            ends = [[y.value - y.low for y in found], [y.high - y.value for y in found]]
-            axes.errorbar(xs, [y.value for y in found], yerr=ends, **look)
+            draw.whiskers(axes, xs, found, **look)
             drawn += [*xs, *(y.value for y in found)]
     theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"

@@ -1,4 +1,4 @@
-"""What was measured of generated text, place by place: a model at a batch, in one decode mode.
+"""What was measured of generated text, setting by setting: a model at a batch, in one decode mode.
 
 A time of one step is a mean over the decoding steps of a generation; of samples, the median.
 """
@@ -19,7 +19,7 @@ OURS = "streaming"  # the kernel that is compared with the newest bitsandbytes
 
 
 @dataclass(frozen=True)
-class Place:
+class Setting:
     """The rows of a model at a batch, in one decode mode; by kernel."""
 
     model: str
@@ -121,35 +121,29 @@ def by_kernel(results: Results, problem: Mapping[str, Any]) -> dict[str, Record]
     return {r.kernel: r for r in results.records if same.items() <= r.problem.items()}
 
 
-def places(run: Run, mode: str = EAGER) -> Iterator[Place]:
-    """Every place of one mode, in the order of the file."""
+def settings(run: Run, mode: str = EAGER) -> Iterator[Setting]:
+    """Every setting of one mode, in the order of the file."""
     for problem in run["timing"].problems():
         if problem["way"] == mode:
             facts = (problem["model"], problem["batch"], mode, problem["tokens"])
             rows = (by_kernel(run[name], problem) for name in ("timing", "profile"))
-            yield Place(*facts, *rows)
+            yield Setting(*facts, *rows)
 
 
 def models(run: Run) -> list[str]:
-    found = list(dict.fromkeys(place.model for place in places(run)))
+    found = list(dict.fromkeys(setting.model for setting in settings(run)))
     if not found:
         raise InputError(f"{run['timing'].file}: has no rows with way {EAGER}, which are compared")
     return found
 
 
-def of_model(run: Run, model: str, mode: str = EAGER) -> list[Place]:
-    return sorted((p for p in places(run, mode) if p.model == model), key=lambda p: p.batch)
+def of_model(run: Run, model: str, mode: str = EAGER) -> list[Setting]:
+    return sorted((p for p in settings(run, mode) if p.model == model), key=lambda p: p.batch)
 
 
-def compared(run: Run) -> tuple[str, str]:
-    """The baseline and the paper's kernel, as the claim on Figure 4 names them."""
-    arguments = run.decision("end-to-end").claim.arguments
-    return arguments["baseline"], arguments["subject"]
-
-
-def both(run: Run, eager: Place) -> list[Place]:
-    """The place, and the same in a graph where there is one."""
-    return [eager, *[p for p in places(run, GRAPH) if p.at == eager.at][:1]]
+def both(run: Run, eager: Setting) -> list[Setting]:
+    """The setting, and the same in a graph where there is one."""
+    return [eager, *[p for p in settings(run, GRAPH) if p.at == eager.at][:1]]
 
 
 def scaled(found: Summary | None, us: float) -> float | None:

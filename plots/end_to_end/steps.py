@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from claims.end_to_end import EAGER, GRAPH, WALL_TIME, generated
 from plots.bandwidth import estimate_values
 from plots.captions import outcome_words
-from plots.end_to_end.rows import BUSY_TIME, OURS, STEP, Place, both, compared, places, scaled
+from plots.end_to_end.rows import BUSY_TIME, OURS, STEP, Setting, both, scaled, settings
 from plots.end_to_end.tables import (
     MODES_NOTE,
     WHOLE,
@@ -24,15 +24,15 @@ from records.stats import INTERVAL_NOTE, Estimate
 
 def steps(run: Run) -> Table:
     """Every kernel, eager and in the graph."""
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     groups: dict[str, list[Values]] = {}
     data: list[Values] = []
-    for eager in places(run):
+    for eager in settings(run):
         group = groups.setdefault(f"{eager.model}, batch {eager.batch}", [])
         modes = both(run, eager)
         for kernel in eager.kernels:
-            rows = {place.mode: step_values(place, kernel, baseline) for place in modes}
-            tokens = tokens_of([place for place in modes if kernel in place.timing], kernel)
+            rows = {setting.mode: step_values(setting, kernel, baseline) for setting in modes}
+            tokens = tokens_of([setting for setting in modes if kernel in setting.timing], kernel)
             group.append({"kernel": kernel, "_tokens": tokens} | side_by_side(rows))
             data += rows.values()
     columns: list[Column] = [KERNEL]
@@ -57,14 +57,14 @@ def steps(run: Run) -> Table:
     return Table.of("steps", title, columns, groups, notes, provenance(run), data)
 
 
-def step_values(place: Place, kernel: str, baseline: str) -> Values:
-    gain = place.gain(baseline, kernel, WALL_TIME + STEP)
-    found = place.at | {"kernel": kernel, "way": place.mode}
-    found |= estimate_values("tokens_per_s", place.tokens_per_s(kernel))
-    found |= {"step_ms": scaled(place.time(kernel, WALL_TIME + STEP), 1e3)}
+def step_values(setting: Setting, kernel: str, baseline: str) -> Values:
+    gain = setting.gain(baseline, kernel, WALL_TIME + STEP)
+    found = setting.at | {"kernel": kernel, "way": setting.mode}
+    found |= estimate_values("tokens_per_s", setting.tokens_per_s(kernel))
+    found |= {"step_ms": scaled(setting.time(kernel, WALL_TIME + STEP), 1e3)}
     found |= estimate_values("speedup", gain)
     found |= {"_speedup": None if kernel == baseline else gain}
-    return found | estimate_values("idle_percent", place.idle_percent(kernel))
+    return found | estimate_values("idle_percent", setting.idle_percent(kernel))
 
 
 def times(gain: Estimate) -> str:
@@ -77,23 +77,23 @@ def times(gain: Estimate) -> str:
 
 def longer(run: Run) -> str:
     """By how much recording makes what runs longer, where nothing else can: in graphs."""
-    graphs = [(p, k) for p in places(run, GRAPH) for k in p.kernels]
+    graphs = [(p, k) for p in settings(run, GRAPH) for k in p.kernels]
     most = max((e.value - 100 for p, k in graphs if (e := p.busy_percent(k))), default=0.0)
     return f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
 
 
-def tokens_of(modes: Sequence[Place], kernel: str) -> Noted:
+def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
     """What became of the kernel's tokens, in both modes where they differ, and why they have no
     time or may differ.
     """
-    said = {place.mode: said_of(place.timing[kernel]) for place in modes}
+    said = {setting.mode: said_of(setting.timing[kernel]) for setting in modes}
     if len(set(said.values())) == 1:
         text = next(iter(said.values()))
     else:
         text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
     declared = [r.deviation for r in (p.timing[kernel] for p in modes) if r.deviates]
     notes = [f"{kernel}: {deviation}" for deviation in declared]
-    notes += [why for place in modes for why in place.why_not(kernel, WALL_TIME, BUSY_TIME)]
+    notes += [why for setting in modes for why in setting.why_not(kernel, WALL_TIME, BUSY_TIME)]
     return Noted(None, tuple(dict.fromkeys(notes)), text=text)
 
 
@@ -117,14 +117,14 @@ def slow_host(run: Run) -> list[str]:
 def newest(run: Run) -> Table:
     """Our fastest kernel against bitsandbytes as it is installed."""
 
-    def row(place: Place) -> Values:
-        gain = place.gain(place.installed, OURS, WALL_TIME + STEP)
-        share = place.dequantizing_percent(place.installed)
-        found = place.at | {"way": place.mode, "own_dequantizing_percent": share}
+    def row(setting: Setting) -> Values:
+        gain = setting.gain(setting.installed, OURS, WALL_TIME + STEP)
+        share = setting.dequantizing_percent(setting.installed)
+        found = setting.at | {"way": setting.mode, "own_dequantizing_percent": share}
         found |= estimate_values("step_speedup", gain) | {"_gain": gain}
-        for name, kernel in (("_own_ms", place.installed), ("_our_ms", OURS)):
-            found[name] = scaled(place.time(kernel, WALL_TIME + STEP), 1e3)
-        whole = place.gain(place.installed, OURS, WALL_TIME)
+        for name, kernel in (("_own_ms", setting.installed), ("_our_ms", OURS)):
+            found[name] = scaled(setting.time(kernel, WALL_TIME + STEP), 1e3)
+        whole = setting.gain(setting.installed, OURS, WALL_TIME)
         return found | estimate_values("generation_speedup", whole)
 
     rows = per_model(run, lambda eager: {p.mode: row(p) for p in both(run, eager)})
@@ -137,7 +137,7 @@ def newest(run: Run) -> Table:
             Column(f"{OURS} ms", f"{mode} _our_ms", number),
             Column("x (interval)", f"{mode} _gain", with_interval(2)),
         ]
-    own = next((p.installed for p in places(run)), None) or "bitsandbytes"
+    own = next((p.installed for p in settings(run)), None) or "bitsandbytes"
     notes = [
         f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
         "products dequantizing, as by dropin.install(dequantize_from=1): below 1, bitsandbytes' "

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
 from claims.published import look_up
-from plots import ledger
+from plots import bandwidth, ledger
 from plots.bandwidth import estimate_values
 from plots.captions import machine_notes
-from plots.end_to_end.rows import STEP, Place, both, compared, models, of_model, places, scaled
+from plots.end_to_end.rows import STEP, Setting, both, models, of_model, scaled, settings
 from plots.experiments import Run
 from plots.tables import WORDS, Column, Noted, Origin, Table, Values
 from records.results import KERNEL_TIME, PRODUCT_TIME
@@ -32,12 +32,12 @@ def number(found: float) -> str:
 
 def with_interval(digits: int) -> Callable[[Estimate], str]:
     """'1.25 (1.24-1.26)'"""
-    return lambda e: "{:.{d}f} ({:.{d}f}-{:.{d}f})".format(e.value, *e.interval, d=digits)
+    return lambda e: bandwidth.with_interval(e, f"{{:.{digits}f}}")
 
 
-def per_model(run: Run, row_of: Callable[[Place], Values]) -> dict[str, list[Values]]:
-    """A group for each model, with a row for each of its places."""
-    return {model: [row_of(place) for place in of_model(run, model)] for model in models(run)}
+def per_model(run: Run, row_of: Callable[[Setting], Values]) -> dict[str, list[Values]]:
+    """A group for each model, with a row for each of its settings."""
+    return {model: [row_of(setting) for setting in of_model(run, model)] for model in models(run)}
 
 
 def side_by_side(rows: Values) -> Values:
@@ -46,14 +46,16 @@ def side_by_side(rows: Values) -> Values:
 
 
 def shown_together(groups: dict[str, list[Values]]) -> tuple[dict[str, list[Values]], list[Values]]:
-    """Places with several rows each: one row per place to be shown, and all rows."""
-    shown = {name: [side_by_side(rows) for rows in places] for name, places in groups.items()}
-    return shown, [row for places in groups.values() for rows in places for row in rows.values()]
+    """Places with several rows each: one row per setting to be shown, and all rows."""
+    shown = {name: [side_by_side(rows) for rows in settings] for name, settings in groups.items()}
+    return shown, [
+        row for settings in groups.values() for rows in settings for row in rows.values()
+    ]
 
 
-def verdict_at(run: Run, claim: str, place: Place) -> Verdict | None:
+def verdict_at(run: Run, claim: str, setting: Setting) -> Verdict | None:
     verdicts = run.decision(claim).verdicts
-    return next((v for v in verdicts if v.cell.at == place.at), None)
+    return next((v for v in verdicts if v.cell.at == setting.at), None)
 
 
 def beside_papers(v: Verdict | None, ours: Estimate | None, why_not: Iterable[str]) -> Values:
@@ -78,19 +80,22 @@ def papers_columns(unit: str, paper: str, digits: int) -> list[Column]:
 
 def table1(run: Run) -> Table:
     """Dequantization's share of a generation, and its time; the paper has Qwen3-32B alone."""
-    baseline, _ = compared(run)
+    baseline, _ = run.compared
     papers = run.source.table(TABLE1)
 
-    def row(place: Place) -> Values:
-        v, share = verdict_at(run, OVERHEAD, place), place.share(baseline)
-        theirs = papers[str(place.batch)]["kernel_latency_ms"] if v else None
-        us = place.time(baseline, KERNEL_TIME)
-        found = place.at | {"tokens": place.tokens, "paper_percent": v.cell.value if v else None}
+    def row(setting: Setting) -> Values:
+        v, share = verdict_at(run, OVERHEAD, setting), setting.share(baseline)
+        theirs = papers[str(setting.batch)]["kernel_latency_ms"] if v else None
+        us = setting.time(baseline, KERNEL_TIME)
+        found = setting.at | {
+            "tokens": setting.tokens,
+            "paper_percent": v.cell.value if v else None,
+        }
         found |= estimate_values("percent", share)
         found |= {"paper_dequantization_ms": theirs, "dequantization_ms": scaled(us, 1e3)}
-        found |= {"per_forward_pass_ms": scaled(us, 1e3 * place.tokens)}
-        found |= estimate_values("step_percent", place.share(baseline, STEP))
-        why_not = place.why_not(baseline, WALL_TIME, KERNEL_TIME)
+        found |= {"per_forward_pass_ms": scaled(us, 1e3 * setting.tokens)}
+        found |= estimate_values("step_percent", setting.share(baseline, STEP))
+        why_not = setting.why_not(baseline, WALL_TIME, KERNEL_TIME)
         return found | beside_papers(v, share, why_not)
 
     columns = [BATCH, *papers_columns("%", "paper_percent", 1)]
@@ -125,23 +130,23 @@ def papers_pass(run: Run) -> str:
 
 
 def tokens_text(run: Run) -> str:
-    return ", ".join(str(n) for n in dict.fromkeys(place.tokens for place in places(run)))
+    return ", ".join(str(n) for n in dict.fromkeys(setting.tokens for setting in settings(run)))
 
 
 def figure4(run: Run) -> Table:
     """Latency and throughput of the baseline and the paper's kernel."""
-    kernels = baseline, subject = compared(run)
+    kernels = baseline, subject = run.compared
 
-    def row(place: Place) -> Values:
-        v, gain = verdict_at(run, FIGURE4, place), place.gain(baseline, subject, WALL_TIME)
-        found = place.at | {"paper": v.cell.value if v else None}
-        found |= {f"paper_{field}": papers_value(run, place, field) for field in PAPERS_FIELDS}
+    def row(setting: Setting) -> Values:
+        v, gain = verdict_at(run, FIGURE4, setting), setting.gain(baseline, subject, WALL_TIME)
+        found = setting.at | {"paper": v.cell.value if v else None}
+        found |= {f"paper_{field}": papers_value(run, setting, field) for field in PAPERS_FIELDS}
         found |= estimate_values("speedup", gain)
-        found |= {f"{kernel}_s": scaled(place.time(kernel, WALL_TIME), 1e6) for kernel in kernels}
-        speeds = {kernel: place.tokens_per_s(kernel) for kernel in kernels}
+        found |= {f"{kernel}_s": scaled(setting.time(kernel, WALL_TIME), 1e6) for kernel in kernels}
+        speeds = {kernel: setting.tokens_per_s(kernel) for kernel in kernels}
         found |= {f"{kernel}_tokens_per_s": e and e.value for kernel, e in speeds.items()}
-        found |= estimate_values(f"{subject}_idle_percent", place.idle_percent(subject))
-        why_not = [why for kernel in kernels for why in place.why_not(kernel, WALL_TIME)]
+        found |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
+        why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
         return found | beside_papers(v, gain, why_not)
 
     columns = [BATCH, *papers_columns("x", "paper", 2)]
@@ -179,9 +184,9 @@ def papers_name(run: Run, model: str) -> str:
     return next((name for name, ours in run.source.models.items() if model in ours), "")
 
 
-def papers_value(run: Run, place: Place, field: str) -> float | None:
-    rows = run.source.table("figure4").get(papers_name(run, place.model), {})
-    return rows.get(str(place.batch), {}).get(field)
+def papers_value(run: Run, setting: Setting, field: str) -> float | None:
+    rows = run.source.table("figure4").get(papers_name(run, setting.model), {})
+    return rows.get(str(setting.batch), {}).get(field)
 
 
 def papers_figure4(run: Run) -> Iterable[str]:
@@ -199,7 +204,7 @@ def papers_figure4(run: Run) -> Iterable[str]:
 
 def amdahl_table(run: Run) -> Table:
     """What share and kernel speed-up predict, and what was measured; of the paper, too."""
-    baseline, subject = compared(run)
+    baseline, subject = run.compared
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
     rows = {paper: [{EAGER: found} for found in papers_predictions(run)]}
     rows |= per_model(run, lambda eager: {p.mode: our_prediction(run, p) for p in both(run, eager)})
@@ -221,15 +226,15 @@ def amdahl_table(run: Run) -> Table:
     return Table.of("amdahl", title, columns, groups, notes, provenance(run), data)
 
 
-def our_prediction(run: Run, place: Place) -> Values:
+def our_prediction(run: Run, setting: Setting) -> Values:
     """Eager, of a generation; in a graph, of a decoding step."""
-    (baseline, subject), part = compared(run), STEP * (place.mode == GRAPH)
-    share = place.share(baseline, part)
-    kernel = place.gain(baseline, subject, KERNEL_TIME + part)
-    found = {"way": place.mode} | place.at | {"share_percent": share and share.value}
+    (baseline, subject), part = run.compared, STEP * (setting.mode == GRAPH)
+    share = setting.share(baseline, part)
+    kernel = setting.gain(baseline, subject, KERNEL_TIME + part)
+    found = {"way": setting.mode} | setting.at | {"share_percent": share and share.value}
     found |= {"kernel_speedup": kernel and kernel.value}
-    found |= {"predicted": place.predicted(baseline, subject, part)}
-    measured = place.gain(baseline, subject, WALL_TIME + part)
+    found |= {"predicted": setting.predicted(baseline, subject, part)}
+    measured = setting.gain(baseline, subject, WALL_TIME + part)
     return found | estimate_values("measured", measured) | {"_measured": measured}
 
 
@@ -250,18 +255,18 @@ def papers_predictions(run: Run) -> Iterable[Values]:
 
 def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
-    kernels = compared(run)
+    kernels = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
     papers, said = verdict.cell, ledger.spell(verdict.verdict)
 
-    def row(place: Place, kernel: str) -> Values:
-        found = place.at | {"kernel": kernel}
-        found |= {"paper_percent": papers.value if place.at == papers.at else None}
+    def row(setting: Setting, kernel: str) -> Values:
+        found = setting.at | {"kernel": kernel}
+        found |= {"paper_percent": papers.value if setting.at == papers.at else None}
         for name, metric in (("dequantize_ms", KERNEL_TIME), ("products_ms", PRODUCT_TIME)):
-            found[name] = scaled(place.time(kernel, metric), 1e3 * place.tokens)
-        share = place.matmul_share(kernel)
+            found[name] = scaled(setting.time(kernel, metric), 1e3 * setting.tokens)
+        share = setting.matmul_share(kernel)
         percent = share.estimate if share else None
-        why_not = place.why_not(kernel, KERNEL_TIME) if share is None else ()
+        why_not = setting.why_not(kernel, KERNEL_TIME) if share is None else ()
         return found | estimate_values("percent", percent) | {"_percent": Noted(percent, why_not)}
 
     groups, data = shown_together(per_model(run, lambda p: {k: row(p, k) for k in kernels}))

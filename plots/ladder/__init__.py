@@ -2,8 +2,7 @@
 
 from plots.experiments import Run
 from plots.ladder.figures import sizes_figure, steps_figure
-from plots.ladder.steps import LADDERS, step_results
-from plots.ladder.tables import sizes_table, steps_table
+from plots.ladder.tables import LADDERS, sizes_table, step_results, steps_table
 
 
 def highlights(run: Run) -> list[str]:

@@ -11,11 +11,11 @@ from plots import figures as draw
 from plots import sample_figures as shared
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.ladder.steps import LADDERS, StepResult, step_results
+from plots.ladder.tables import LADDERS, StepResult, output_mib, size_text, step_results
 from records.results import COPY, Record
 from records.stats import significant
 
-LEAST_WITH_TEXT = 1.13  # the factor of a bar that holds its text
+MIN_WITH_TEXT = 1.13  # the factor of a bar that holds its text
 FACTORS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)
 STRESSED = ("streaming", "branch_tree")
 MARKED_MIB = (1 / 16, 1, 16, 256, 3072)
@@ -99,10 +99,10 @@ def write_factor(
     low, high = sorted(bar)
     before = limit is not None and low > sqrt(limit)
     look: dict[str, Any] = {"va": "center", "fontsize": 8}
-    if high >= LEAST_WITH_TEXT * low:
+    if high >= MIN_WITH_TEXT * low:
         axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
     else:
-        near = limit is not None and high <= limit < LEAST_WITH_TEXT * high
+        near = limit is not None and high <= limit < MIN_WITH_TEXT * high
         high = limit if near else high
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         look |= {"textcoords": "offset points", "bbox": box, "zorder": 6}
@@ -137,7 +137,7 @@ def sizes_figure(run: Run) -> Figure:
         "cold: every launch in other memory": drawn(run, "cold"),
         "warm: all launches in the same memory": drawn(run, "warm"),
     }
-    figure = shared.bandwidth_figure(panels, output_mib, STRESSED)
+    figure = shared.bandwidth_figure(panels, lambda r: output_mib(r.problem), STRESSED)
     l2_mib = run["cold"].provenance["gpu"]["l2_bytes"] / 2**20
     for axes, records in zip(figure.axes, panels.values(), strict=True):
         draw.logarithmic(axes.xaxis, MARKED_MIB, "size of the output", size_text)
@@ -155,13 +155,3 @@ def sizes_figure(run: Run) -> Figure:
 def drawn(run: Run, name: str) -> list[Record]:
     """The kernels, and of the ceilings the copy alone."""
     return [r for r in run[name].records if not r.is_ceiling or r.kernel == COPY]
-
-
-def output_mib(record: Record) -> float:
-    return 2 * record.problem["n"] / 2**20
-
-
-def size_text(mib: float) -> str:
-    if mib < 1:
-        return f"{1024 * mib:g} KiB"
-    return f"{mib / 1024:g} GiB" if mib >= 1024 else f"{mib:g} MiB"

@@ -5,9 +5,16 @@ from plots.captions import date
 from plots.experiments import Run
 from plots.neighbours import pass_for, rows_of_both
 from plots.puzzle.figures import brief_figure, seconds_figure
-from plots.puzzle.rows import in_seconds, mlps, puzzle_rows, wall
-from plots.puzzle.tables import mlps_table, puzzle_table, short_table
-from plots.streaming.rows import OURS
+from plots.puzzle.tables import (
+    in_seconds,
+    mlps,
+    mlps_table,
+    puzzle_rows,
+    puzzle_table,
+    short_table,
+    wall,
+)
+from plots.streaming.tables import OURS
 from records.code import differing, unknown, unknown_note
 
 

@@ -10,7 +10,7 @@ from plots import figures as draw
 from plots.bandwidth import Measured
 from plots.captions import clock_warning, first_warning
 from plots.experiments import Run
-from plots.puzzle.rows import COLUMNS, brief, published, puzzle_rows, wall
+from plots.puzzle.tables import MAKERS, brief, published, puzzle_rows, wall
 from records.results import Record
 from records.stats import INTERVAL_NOTE, significant
 
@@ -32,7 +32,7 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
     figure = draw.new_figure(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     axes = figure.subplots()
-    for which, what in enumerate(COLUMNS.values()):
+    for which, what in enumerate(MAKERS.values()):
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
         if found:
             look = {"label": f"published: {what}", "gid": what}
@@ -65,7 +65,7 @@ def draw_row(axes: Axes, row: int, record: Record) -> None:
     look = draw.look(record.kernel) | {"linestyle": "none", "capsize": 3, "markersize": 6}
     for us, face in ((wall(record), "white"), (record.summary, look["color"])):
         if us is not None:
-            ends = [[(us.median - us.low) / 1e6], [(us.high - us.median) / 1e6]]
-            axes.errorbar(us.median / 1e6, row, xerr=ends, markerfacecolor=face, **look)
+            seconds, style = us.estimate.scaled(1e-6), look | {"markerfacecolor": face}
+            draw.whiskers(axes, [row], [seconds], upright=False, **style)
     if record.summary is not None:
         draw.write_right(axes, row, f"{significant(record.summary.median / 1e6)} s")

@@ -2,29 +2,38 @@
 
 from collections.abc import Callable, Iterator
 
-from plots.bandwidth import compared
+from matplotlib.figure import Figure
+
+from plots import figures as draw
+from plots import sample_figures as shared
+from plots.bandwidth import Rows, compared
 from plots.experiments import Run
-from plots.streaming.figures import layers_figure
-from plots.streaming.rows import OURS, SCALES, Rows, change, place_text, shape_text, untimed
 from plots.streaming.tables import (
+    BASES,
     LARGE,
     LARGE_NESTED,
+    OURS,
+    SCALES,
     aligned,
+    alignment_text,
+    alignments,
+    alignments_table,
+    change,
     compared_with,
     formats_table,
     is_large,
     layers,
     nested_table,
-    places,
-    places_table,
     plain_table,
+    shape_text,
     shapes_table,
+    untimed,
 )
 
 
 def highlights(run: Run) -> list[str]:
-    """The least that the large layers reach, the worst place, and what has no time."""
-    lines = [large_layers(run), nested_layers(run), worst_place(run), missing(run)]
+    """The least that the large layers reach, the worst alignment, and what has no time."""
+    lines = [large_layers(run), nested_layers(run), worst_alignment(run), missing(run)]
     return [line for line in lines if line]
 
 
@@ -76,14 +85,14 @@ def nested_layers(run: Run) -> str:
     return said if parts else ""
 
 
-def worst_place(run: Run) -> str:
+def worst_alignment(run: Run) -> str:
     apart = {}
     for end, scales in SCALES.items():
-        found = places(run, f"places{end}")
+        found = alignments(run, f"places{end}")
         for key, m in found.items():
             percent = change(m, found.get(aligned(key[:3])))
             if key != aligned(key[:3]) and percent is not None:
-                apart[f"{place_text(key)}, {scales}"] = percent
+                apart[f"{alignment_text(key)}, {scales}"] = percent
     if not apart:
         return ""
     where = min(apart, key=apart.__getitem__)
@@ -100,6 +109,20 @@ def missing(run: Run) -> str:
     return f"NO TIME of {OURS}: {found[0]}.{more}" if found else ""
 
 
-TABLES = (plain_table, nested_table, formats_table, places_table, shapes_table)
+def layers_figure(run: Run) -> Figure:
+    """GB/s against the size of the layer, under the ceilings."""
+    panels = {
+        "plain scales": list(run["layers"].records),
+        "nested scales": list(run["layers_nested"].records),
+    }
+    figure = shared.bandwidth_figure(panels, shared.million_weights, (OURS, BASES["layers"][0]))
+    for axes in figure.axes:
+        draw.logarithmic(axes.xaxis, shared.MILLION_WEIGHTS, "weights (millions)")
+    notes = ["Each layer of the paper's models once. Medians; intervals: the tables."]
+    draw.add_caption(figure, run["layers"], notes, run.recorded)
+    return figure
+
+
+TABLES = (plain_table, nested_table, formats_table, alignments_table, shapes_table)
 ON_TERMINAL = ("layers", "layers_nested", "formats", "places", "shapes")
 FIGURES = {"layers": ("Bandwidth of every layer, plain and nested scales", layers_figure)}

@@ -2,31 +2,24 @@
 and the shape that is the fastest at a size.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from plots import bandwidth
-from plots.bandwidth import Measured, compared, percent, values_of
+from plots.bandwidth import Measured, Rows, compared, percent, rows_by, values_of
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.streaming.rows import (
-    OURS,
-    SCALES,
-    Key,
-    Problem,
-    Rows,
-    change,
-    place,
-    place_text,
-    rows_by,
-    shape,
-    shape_text,
-    time_and_speed,
-)
 from plots.sweeps import WINNER, winner_note, winner_values
 from plots.tables import WORDS, Column, Noted, Table, Values
+from records.errors import InputError
 from records.results import Results
-from records.stats import Estimate, ratio
+from records.stats import Estimate, difference_percent, ratio, significant
 
+OURS = "streaming"
+SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends
+
+Problem = dict[str, Any]
+Key = tuple[Any, ...]
 LARGE = 100_000_000  # weights from which on bandwidth alone should count
 LARGE_NESTED = 58_000_000  # weights from which on nested scales should cost nothing
 BASES = {"layers": ("branch_tree", "shared_lut"), "layers_nested": ("two_launches", "branch_tree")}
@@ -40,7 +33,7 @@ NESTED_NOTE = (
     "Of plain: the time over that of the same layer with plain scales, which another pass of this "
     "run measured; ~ where the intervals of the two overlap, so that no difference was seen."
 )
-PLACES_NOTE = (
+ALIGNMENT_NOTE = (
     "Offset: elements by which every array begins past an aligned address; an element is 2 bytes "
     "in the output, 1 in the codes, and in the scales 4, or 1 where they are nested. Against "
     "aligned: GB/s beside those of the same matrix at offset 0; of an odd one, of that with one "
@@ -48,6 +41,67 @@ PLACES_NOTE = (
 )
 
 ByKey = dict[Key, Measured]  # of our kernel, where there is a row of it
+
+
+def matrices(results: Results, key: Callable[[Problem], Key]) -> dict[Key, Rows]:
+    """The rows by what tells the matrices apart, the smallest first."""
+    for p in results.problems():
+        if "model" in p:
+            what = "is a forward pass, but single matrices are needed here"
+            raise InputError(f"{results.file}: problem '{p['name']}' {what}")
+    return rows_by(results, key)
+
+
+def shape(problem: Problem) -> Key:
+    """Smaller matrices come first."""
+    return problem["n"], problem["rows"], problem["columns"]
+
+
+def alignment(problem: Problem) -> Key:
+    """The shape, and by how many elements the arrays begin past an aligned address."""
+    return *shape(problem), problem.get("offset", 0)
+
+
+def shape_text(key: Key) -> str:
+    """'28672x8192', of a key that begins with a shape."""
+    return f"{key[1]}x{key[2]}"
+
+
+def alignment_text(key: Key) -> str:
+    """'28672x8192 at offset 1', of a key that is an alignment; without the offset where it is 0."""
+    return shape_text(key) + f" at offset {key[3]}" * (key[3] > 0)
+
+
+def speed(m: Measured | None) -> float | None:
+    """GB/s of a row that takes part in comparisons."""
+    return m.gb_s if m is not None and m.record.ranked else None
+
+
+def change(m: Measured | None, base: Measured | None) -> float | None:
+    """By how many percent its GB/s differ from another's; None where one has no time."""
+    ours, theirs = speed(m), speed(base)
+    return None if ours is None or theirs is None else difference_percent(ours, theirs)
+
+
+def time_and_speed(m: Measured | None) -> Values:
+    """What is shown of a row: what became of it where it has no time."""
+    if m is None:
+        return {"us": Noted(None, text="not run")}
+    s, shares = m.record.summary, {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
+    if s is None:
+        return {"us": m.no_number} | shares
+    remark = () if m.record.ranked else m.outcome.notes
+    speed = Noted(m.gb_s, m.marks, text=bandwidth.gb_text(m.gb_s) if m.gb_s else "")
+    return {"us": Noted(s.median, remark, text=significant(s.median)), "gb_s": speed} | shares
+
+
+def untimed(run: Run) -> Iterator[str]:
+    """Where our kernel has no time, and why."""
+    for results in run.passes.values():
+        for r in results.records:
+            if r.kernel == OURS and not r.ranked:
+                why = r.reason or r.outcome.replace("_", " ")
+                yield f"{results.name}: {r.problem['name']}: {why}"
 
 
 def millions(weights: int) -> str:
@@ -74,7 +128,7 @@ def compared_with(run: Run, name: str) -> list[str]:
 
 def layers(run: Run, name: str) -> dict[Key, Rows]:
     """By shape, the smallest first."""
-    return dict(sorted(rows_by(run[name], shape).items()))
+    return matrices(run[name], shape)
 
 
 def is_large(key: Key, name: str) -> bool:
@@ -137,15 +191,14 @@ def formats(run: Run) -> ByKey:
     return ours(run, "formats", lambda p: (*shape(p), p["block_size"], p["output"]))
 
 
-def places(run: Run, name: str) -> ByKey:
+def alignments(run: Run, name: str) -> ByKey:
     """By shape and offset."""
-    return ours(run, name, place)
+    return ours(run, name, alignment)
 
 
 def ours(run: Run, name: str, key: Callable[[Problem], Key]) -> ByKey:
     """Without the ceilings."""
-    found = rows_by(run[name], key)
-    return {k: rows[OURS] for k, rows in sorted(found.items()) if OURS in rows}
+    return {k: rows[OURS] for k, rows in matrices(run[name], key).items() if OURS in rows}
 
 
 def prefixed(prefix: str, values: Values) -> Values:
@@ -184,31 +237,33 @@ def formats_table(run: Run) -> Table:
     return Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]), data)
 
 
-def places_table(run: Run) -> Table:
+def alignments_table(run: Run) -> Table:
     """One row per shape and offset."""
-    found = {scales: places(run, f"places{end}") for end, scales in SCALES.items()}
+    found = {scales: alignments(run, f"places{end}") for end, scales in SCALES.items()}
     columns = [Column("offset", "offset"), *beside(found, "against aligned %")]
     groups: dict[str, list[Values]] = {}
-    for key in sorted({key for by_place in found.values() for key in by_place}):
+    for key in sorted({key for by_alignment in found.values() for key in by_alignment}):
         base, row = aligned(key[:3]), {"offset": key[3]}
-        for scales, by_place in found.items():
-            m = by_place.get(key)
-            row |= prefixed(scales, time_and_speed(m) | {"change": change(m, by_place.get(base))})
+        for scales, by_alignment in found.items():
+            m = by_alignment.get(key)
+            row |= prefixed(
+                scales, time_and_speed(m) | {"change": change(m, by_alignment.get(base))}
+            )
         against = f", against {shape_text(base)} at offset 0" if base[:3] != key[:3] else ""
         groups.setdefault(shape_text(key) + against, []).append(row)
     data = [
         {"scales": scales} | described(m, "offset") | values_of(m)
-        for scales, by_place in found.items()
-        for m in by_place.values()
+        for scales, by_alignment in found.items()
+        for m in by_alignment.values()
     ]
     provenance = [note for end in SCALES for note in machine_notes(run[f"places{end}"])]
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
-    notes = [PLACES_NOTE, bandwidth.GB_NOTE]
+    notes = [ALIGNMENT_NOTE, bandwidth.GB_NOTE]
     return Table.of("places", title, columns, groups, notes, provenance, data)
 
 
 def aligned(of_shape: Key) -> Key:
-    """Shape and offset that a place is compared with."""
+    """Shape and offset that an alignment is compared with."""
     _, rows, columns = of_shape
     rows, columns = rows + rows % 2, columns + columns % 2
     return rows * columns, rows, columns, 0
@@ -221,9 +276,8 @@ def described(m: Measured, *facts: str) -> Problem:
 
 
 def swept(run: Run, name: str) -> dict[Key, Rows]:
-    """By place: aligned matrices first, the smallest of them first."""
-    found = rows_by(run[name], place)
-    return {key: found[key] for key in sorted(found, key=lambda key: (key[3], key))}
+    """By alignment: aligned matrices first, the smallest of them first."""
+    return dict(sorted(matrices(run[name], alignment).items(), key=lambda found: found[0][3]))
 
 
 def fastest(found: Rows) -> list[Measured]:
@@ -240,7 +294,7 @@ def shapes_table(run: Run) -> Table:
     for end, scales in SCALES.items():
         group = groups.setdefault(f"{scales} scales", [])
         for key, rows in swept(run, f"shapes{end}").items():
-            row = {"matrix": place_text(key), "weights": key[0]}
+            row = {"matrix": alignment_text(key), "weights": key[0]}
             group.append(row | winner_values(fastest(rows), rows.get(OURS)))
             where = {"scales": scales, "matrix": shape_text(key), "offset": key[3]}
             data += [where | values_of(m) for m in rows.values()]

@@ -7,10 +7,15 @@ from plots.bandwidth import measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.figures import add_caption, logarithmic
-from plots.sample_figures import MILLION_WEIGHTS, bandwidth_figure, samples_figure
+from plots.sample_figures import (
+    MILLION_WEIGHTS,
+    bandwidth_figure,
+    million_weights,
+    samples_figure,
+)
 from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
-from plots.table2.speedup import compared_kernels, short_table, speedup_table
+from plots.table2.speedup import short_table, speedup_table
 from plots.tables import CODE, WORDS, Column, Noted, Table
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
@@ -18,12 +23,12 @@ from records.stats import INTERVAL_NOTE
 
 def shapes_table(run: Run) -> Table:
     title, shapes = "Bandwidth per distinct shape", run["shapes"]
-    return bandwidth.bandwidth_table(shapes, "shapes", title, compared_kernels(run)[0])
+    return bandwidth.bandwidth_table(shapes, "shapes", title, run.compared[0])
 
 
 def shapes_summary(run: Run) -> Table:
     """One row per shape: baseline, the paper's kernel, the best kernel, and the copy."""
-    shapes, (baseline, subject) = run["shapes"], compared_kernels(run)
+    shapes, (baseline, subject) = run["shapes"], run.compared
     columns = [
         Column("shape", "_shape", **WORDS),
         Column(f"{baseline} GB/s", "baseline_gb_s", bandwidth.gb_text),
@@ -68,7 +73,7 @@ def sample_panels(run: Run) -> list[tuple[Results, str, str]]:
 
 def highlights(run: Run) -> list[str]:
     """The fastest kernels of the forward passes, and of all shapes."""
-    shapes, baseline, lines = run["shapes"], compared_kernels(run)[0], []
+    shapes, baseline, lines = run["shapes"], run.compared[0], []
     for model, by_kernel in models.shown_passes(run).items():
         best = [m for m in by_kernel.values() if m.best]
         if best:
@@ -87,9 +92,9 @@ def highlights(run: Run) -> list[str]:
 
 def shapes_figure(run: Run) -> Figure:
     """One curve per kernel over the millions of weights of a shape."""
-    shapes, kernels = run["shapes"], compared_kernels(run)[::-1]
+    shapes, kernels = run["shapes"], run.compared[::-1]
     panels = {"": list(shapes.records)}
-    figure = bandwidth_figure(panels, lambda r: r.problem["n"] / 1e6, kernels)
+    figure = bandwidth_figure(panels, million_weights, kernels)
     (axes,) = figure.axes
     logarithmic(axes.xaxis, MILLION_WEIGHTS, "weights (millions)")
     add_caption(figure, shapes, recorded=run.recorded)

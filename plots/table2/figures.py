@@ -14,7 +14,6 @@ from plots.experiments import Run
 from plots.table2 import models
 from plots.table2.speedup import (
     by_model,
-    compared_kernels,
     reading_of,
     rows_of,
     subject_of,
@@ -52,7 +51,7 @@ def speedup_figure(run: Run) -> Figure:
     half = max(span * 1.25, MIN_SPAN) / 2
     panels[0].set_ylim(middle - half, middle + half)
     panels[0].yaxis.set_major_formatter(FormatStrFormatter("%.2f"))
-    panels[0].set_ylabel(f"speed-up over\n{compared_kernels(run)[0]} (x)")
+    panels[0].set_ylabel(f"speed-up over\n{run.compared[0]} (x)")
     draw.legend_above(figure, panels, last="paper")
     warnings = [w for v in every for w in clock_warning(*rows_of(run, v))]
     notes = [f"The axis does not start at 0. {INTERVAL_NOTE}", *first_warning(warnings)]
@@ -84,21 +83,15 @@ def draw_ours(axes: Axes, run: Run, verdicts: list[Verdict], k: int) -> None:
     if ours:
         look = draw.look(subject_of(verdicts[0])) | {"linestyle": "none", "capsize": 3}
         xs, values = zip(*ours, strict=True)
-        whiskers(axes, xs, values, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
+        draw.whiskers(axes, xs, values, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
     elif k == 0:
         was_run = any(v.verdict != NOT_TESTED for v in verdicts)
         draw.annotate_empty(axes, "no value: see the table" if was_run else "not run", 0.92)
 
 
-def whiskers(axes: Axes, xs, found: list[Estimate], **look) -> None:
-    """Values with their intervals, upwards."""
-    below, above = [e.value - e.low for e in found], [e.high - e.value for e in found]
-    axes.errorbar(xs, [e.value for e in found], yerr=[below, above], **look)
-
-
 def kernels_figure(run: Run) -> Figure:
     """Every timed kernel's speed-up per model at one batch; deviations hollow and last."""
-    passes, baseline = models.shown_passes(run), compared_kernels(run)[0]
+    passes, baseline = models.shown_passes(run), run.compared[0]
     speed_ups = {
         kernel: {model: e for model, rows in passes.items() if (e := compared(rows.get(kernel)))}
         for kernel in models.ranking(passes)
@@ -122,7 +115,7 @@ def kernels_figure(run: Run) -> Figure:
             look = {"markerfacecolor": "white" if deviates else colour, "markersize": 4.4}
             look |= {"fmt": marker_of(k), "color": colour, "capsize": 2}
             y = row + (k - (len(passes) - 1) / 2) * 0.19
-            axes.errorbar(e.value, y, xerr=[[e.value - e.low], [e.high - e.value]], **look)
+            draw.whiskers(axes, [y], [e], upright=False, **look)
     if not speed_ups:
         draw.annotate_empty(axes, f"nothing to compare with {baseline}")
     for k, model in enumerate(passes):
@@ -154,14 +147,14 @@ def shade_papers(axes: Axes, run: Run) -> None:
     values = [v.cell.value for readings in cells_by_model(run) for v in readings[0]]
     low, high = min(values), max(values)
     axes.axvspan(low, high, color=draw.GREY, alpha=0.25, linewidth=0, gid="paper")
-    text = f"paper's {compared_kernels(run)[1]}: {low:.2f}-{high:.2f}"
+    text = f"paper's {run.compared[1]}: {low:.2f}-{high:.2f}"
     look = {"transform": axes.get_xaxis_transform(), "fontsize": 7, "color": draw.GREY}
     axes.text((low + high) / 2, 1.01, text, ha="center", va="bottom", **look)
 
 
 def share_figure(run: Run) -> Figure:
     """One panel for each of the two kernels: share of dequantization against batch, per model."""
-    replay, kernels, paper = run["replay"], compared_kernels(run), models.papers_share(run)
+    replay, kernels, paper = run["replay"], run.compared, models.papers_share(run)
     figure = draw.new_figure(3.3)
     panels = figure.subplots(1, len(kernels), sharey=True)
     problems = models.replay_problems(run)
@@ -177,7 +170,7 @@ def share_figure(run: Run) -> Figure:
                 line = draw.LINES[k % len(draw.LINES)]
                 look = {"color": draw.colour(kernel), "fmt": marker_of(k), "linestyle": line}
                 xs, values = zip(*points, strict=True)
-                whiskers(axes, xs, values, capsize=2, **look)
+                draw.whiskers(axes, xs, values, capsize=2, **look)
                 look |= {"color": draw.BLACK, "marker": look.pop("fmt")}
                 draw.explain(axes, model, **look)
         if not any(curves.values()):

@@ -7,7 +7,7 @@ from plots.bandwidth import Measured, measure, values_of
 from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from plots.table2.speedup import compared_kernels, in_ms
+from plots.table2.speedup import in_ms
 from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
 from records.results import KERNEL_TIME, PRODUCT_TIME, Record
 from records.stats import INTERVAL_NOTE, Summary, share_percent, significant
@@ -23,7 +23,7 @@ def replay_problems(run: Run) -> list[dict[str, Any]]:
 
 
 def measure_pass(run: Run, problem: dict[str, Any]) -> list[Measured]:
-    return measure(run["replay"], problem["name"], compared_kernels(run)[0])
+    return measure(run["replay"], problem["name"], run.compared[0])
 
 
 def papers_share(run: Run) -> PublishedCell:
@@ -78,7 +78,7 @@ def kernels_table(run: Run) -> Table:
     ]
     notes = [
         "Milliseconds of dequantization in one forward pass (median), and the speed-up over "
-        f"{compared_kernels(run)[0]}. Only bit-exact rows are ranked and compared; no diff.: the "
+        f"{run.compared[0]}. Only bit-exact rows are ranked and compared; no diff.: the "
         "two intervals overlap, so no difference was seen. Spread, minimum, number of samples, "
         "GB/s and the other batches: kernels.csv. " + INTERVAL_NOTE,
         "B/cycle: bytes read and written, once each, in one cycle of the SM clock that was seen "
@@ -132,7 +132,7 @@ def share_values(record: Record | None) -> Values:
 
 def share_table(run: Run) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
-    replay, kernels, cell = run["replay"], compared_kernels(run), papers_share(run)
+    replay, kernels, cell = run["replay"], run.compared, papers_share(run)
     columns = [Column("batch", "batch"), Column("paper", "paper", lambda p: f"{p:.1f} %")]
     for k in kernels:
         columns += [Column(f"{k} ms", f"{k} us", in_ms), Column("products ms", f"{k} p", in_ms)]

@@ -8,18 +8,12 @@ from plots import ledger
 from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.experiments import Run
-from plots.tables import NONE, WORDS, Column, Noted, Table, Values
+from plots.tables import WORDS, Column, Noted, Table, Values
 from records.errors import InputError
 from records.results import Record
 from records.stats import INTERVAL_NOTE, significant
 
 CLAIM = "kernel-speedup"
-
-
-def compared_kernels(run: Run) -> tuple[str, str]:
-    """The baseline and the kernel that the paper compares with it, as the claim names them."""
-    arguments = run.decision(CLAIM).claim.arguments
-    return arguments["baseline"], arguments["subject"]
 
 
 def subject_of(verdict: Verdict) -> str:
@@ -31,7 +25,7 @@ def rows_of(run: Run, verdict: Verdict) -> tuple[Record | None, ...]:
     """The two rows that a cell compares, as far as the file has them."""
     at, replay = verdict.cell.at, run["replay"]
     name = next((p["name"] for p in replay.problems() if at.items() <= p.items()), "")
-    kernels = (compared_kernels(run)[0], subject_of(verdict))
+    kernels = (run.compared[0], subject_of(verdict))
     return tuple(replay.find(name, kernel) for kernel in kernels)
 
 
@@ -57,7 +51,7 @@ def reading_of(verdict: Verdict) -> str:
 
 def speedup_table(run: Run) -> Table:
     """Per reading, model and batch: the paper's value, ours, their difference and the verdict."""
-    decision, replay, (baseline, _) = run.decision(CLAIM), run["replay"], compared_kernels(run)
+    decision, replay, (baseline, _) = run.decision(CLAIM), run["replay"], run.compared
     columns = [
         Column("batch", "batch"),
         Column("paper", "paper", PLAIN),
@@ -100,7 +94,7 @@ def short_table(run: Run) -> Table:
         row = rows.setdefault(title_of(v), {"model": title_of(v), "paper": found["paper"]})
         shown = ("ours", "difference_percent", "verdict")
         row |= {f"{name} {reading_of(v)}": found[name] for name in shown}
-    title = f"Average speed-up over {compared_kernels(run)[0]}, over the batches"
+    title = f"Average speed-up over {run.compared[0]}, over the batches"
     return Table.of("short", title, columns, {"": list(rows.values())})
 
 
@@ -114,8 +108,7 @@ def in_ms(us: float) -> str:
 def values(run: Run, v: Verdict) -> Values:
     """The paper's value, ours, the difference and the verdict, and the times of both kernels."""
     records = rows_of(run, v)
-    ours = NONE if v.ours is None else f"{v.ours:.2f}"
-    ours += " ({:.2f}-{:.2f})".format(*v.interval) if v.interval else ""
+    ours = ledger.ours_text(v, "{:.2f}")
     why = (v.reason,) if v.verdict == "not_testable" else ()
     low, high = v.interval or (None, None)
     found: Values = {"reading": v.comparison.reading, "kernel": subject_of(v)}

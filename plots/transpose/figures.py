@@ -85,9 +85,8 @@ def draw_bar(axes: Axes, row: int, record: Record) -> None:
         look = {"color": edge}
     gid = "measured" if record.ranked else "deviation"
     axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
-    ends = [[found.value - found.low], [found.high - found.value]]
     look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}
-    axes.errorbar(found.value, row, xerr=ends, fmt="none", **look)
+    draw.whiskers(axes, [row], [found], upright=False, fmt="none", **look)
     draw.write_right(axes, row, f"{found.value:.0f} GB/s")
 
 

@@ -144,8 +144,7 @@ def standing(m: Measured, constant: Measured | None) -> str:
 
 
 def speed_text(m: Measured) -> str:
-    found = m.record.bandwidth
-    return f"{found.value:.0f} ({found.low:.0f}-{found.high:.0f})" if found else NONE
+    return bandwidth.with_interval(m.record.bandwidth, "{:.0f}")
 
 
 def published(run: Run, gb_s: float | None) -> str | None:
@@ -248,7 +247,7 @@ def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:
 
 
 def over_text(found: Estimate) -> str:
-    text = f"{found.value:.3f} ({found.low:.3f}-{found.high:.3f})"
+    text = bandwidth.with_interval(found, "{:.3f}")
     return text if found.differs_from_one else f"{text}: no difference seen"
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from plots import bandwidth
-from plots.bandwidth import Measured, measure
+from plots.bandwidth import Measured, Rows, rows_by
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
 from plots.tables import KERNEL, Column, Noted, Table, Values
@@ -18,7 +18,7 @@ SUMMARY_SIZES = (1024, 4096, 16384, 32768, 65536)
 SUMMARY_FROM = 1000  # smaller ones measure the launch
 NONE_NOTE = "-: not supported at this size, or not run; reasons and remarks: sizes.csv."
 
-BySize = dict[int, dict[str, Measured]]  # by rows of the matrix, ascending, and by kernel
+BySize = dict[int, Rows]  # by rows of the matrix, ascending
 
 
 def alignment(size: int) -> int:
@@ -27,14 +27,11 @@ def alignment(size: int) -> int:
 
 
 def measure_sizes(results: Results) -> BySize:
-    """Every row of the file; InputError where a problem is not the one square of its size."""
-    found: BySize = {}
-    for p in sorted(results.problems(), key=lambda p: p["rows"]):
-        if p["rows"] != p["columns"] or p["rows"] in found:
-            why = "is not square" if p["rows"] != p["columns"] else "has the size of another"
-            raise InputError(f"{results.file}: problem '{p['name']}' {why}: one square per size")
-        found[p["rows"]] = {m.record.kernel: m for m in measure(results, p["name"])}
-    return found
+    """Every row of the file; InputError where a problem is not square."""
+    for p in results.problems():
+        if p["rows"] != p["columns"]:
+            raise InputError(f"{results.file}: problem '{p['name']}' is not square")
+    return rows_by(results, lambda p: p["rows"])
 
 
 def compared_kernels(sizes: BySize) -> list[str]:

@@ -203,9 +203,9 @@ def test_only_problems_of_the_papers_kind_decide(replay):
 
 
 def test_two_rows_that_could_decide_decide_nothing(replay):
-    twin = dict(row(replay, "branch_tree"), key="twin")
-    twin["problem"] = dict(twin["problem"], name="twin")
-    replay["records"].append(twin)
+    second = dict(row(replay, "branch_tree"), key="second")
+    second["problem"] = dict(second["problem"], name="second")
+    replay["records"].append(second)
     v = made.decided(replay)["kernel-speedup", CELL, BYTES]
     assert v.verdict == "not_testable"
     assert v.reason.startswith("branch_tree has several rows that could decide it: qwen3-32b/")

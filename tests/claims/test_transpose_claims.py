@@ -141,8 +141,8 @@ def test_the_posts_speeds_are_those_of_its_gpu(matrix, factor, verdict):
 
 
 def test_a_speed_in_mojo_is_mojos_where_it_ran(matrix):
-    twin = row(matrix, NAIVE)
-    mojo = made.record(twin["problem"], "mojo_tma_naive", [us_at(500)], bytes=twin["bytes"])
+    cuda = row(matrix, NAIVE)
+    mojo = made.record(cuda["problem"], "mojo_tma_naive", [us_at(500)], bytes=cuda["bytes"])
     matrix["records"].append(mojo)
     of_cuda, of_mojo = made.decisions(matrix)["speeds"].verdicts[::3]
     assert (of_cuda.ours, of_mojo.ours) == (pytest.approx(MOJO[NAIVE]), pytest.approx(500))
@@ -202,8 +202,8 @@ def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
     """As fast as the post says in CUDA, and in Mojo at other speeds."""
     with_mojo(matrix, RATIO)
     for kernel, gb_s in ((NAIVE, 800), (SWIZZLE, 950)):
-        twin = row(matrix, kernel)
-        mojo = made.record(twin["problem"], f"mojo_{kernel}", [us_at(gb_s)], bytes=twin["bytes"])
+        cuda = row(matrix, kernel)
+        mojo = made.record(cuda["problem"], f"mojo_{kernel}", [us_at(gb_s)], bytes=cuda["bytes"])
         matrix["records"].append(mojo)
     found = decided(matrix)
     assert (found["swizzle"].verdict, found["batched"].verdict) == ("not_reproduced", "reproduced")

@@ -12,7 +12,8 @@ from edited import Edited
 from looking import lines_of, text_of
 from matplotlib.text import Text
 
-from plots import table2
+from plots import experiments, table2
+from plots.cli import main
 from plots.experiments import figure_files
 from plots.figures import (
     DPI,
@@ -104,6 +105,20 @@ def test_a_factor_beside_its_bar_leaves_the_ceiling_free(edited, us):
     box = factor.get_window_extent()
     at = axes.transData.transform((ceiling.get_xdata()[0], 0))[0]
     assert not box.x0 < at < box.x1
+
+
+def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(experiments, "encode", lambda figure, kind: seen.append(figure) or b"")
+    folders = ["--results", str(edited("ladder").write()), "--output", str(tmp_path / "out")]
+    options = ["--recorded", "--no-captions", "--no-notes"]
+    assert main(["render", "ladder", *folders, *options]) == 0
+    assert not any(figure.texts for figure in seen)
+    assert all(figure.get_figheight() < PAGE - 0.3 for figure in seen)
+    steps, sizes = (tmp_path / "out/captions.txt").read_text().split("\n\n")
+    assert steps.startswith("steps: Recorded run of NVIDIA H200, 20")
+    assert "Warm rows rank with warm rows alone." in sizes
+    assert (tmp_path / "out/sizes.tex").read_text().endswith("\\raggedright\n}\n")
 
 
 def test_legend_does_not_cover_data(figures):
