@@ -108,11 +108,15 @@ TEST(CompiledKernels, ArchitecturesMustAgreeOnTheKernel) {
 
 struct Toy {};
 
+void register_toy(Kernel<Toy> toy) {
+  toy.supports = [](const Toy&) { return Support::yes(); };
+  toy.launch = [](const Toy&, cudaStream_t) { return cudaSuccess; };
+  Registry<Toy>::instance().add(std::move(toy));
+}
+
 TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   const auto not_built = [] { return languages_not_built<Toy>(toys); };
-  Kernel<Toy> ours;
-  ours.name = "mojo_ours";  // not compiled, whatever its name
-  Registry<Toy>::instance().add(ours);
+  register_toy({.name = "mojo_ours"});  // not compiled, whatever its name
   EXPECT_EQ(not_built(), (std::vector<std::string>{"mojo: not built; make mojo",
                                                    "triton: not built; make triton"}));
   PtxKernel kernel;
@@ -121,7 +125,7 @@ TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   kernel.language = "mojo";
   const auto add = [](const auto& kernels) {
     add_compiled_kernels<Toy, PtxKernel>(
-        kernels, [](const PtxKernel& one) { Registry<Toy>::instance().add(described<Toy>(one)); });
+        kernels, [](const PtxKernel& one) { register_toy(described<Toy>(one)); });
   };
   add(std::vector{kernel});
   EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});

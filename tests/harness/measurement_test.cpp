@@ -21,7 +21,28 @@ namespace {
 
 using nf4::make_row;
 
-const FamilyFacts toys{.name = "toys", .element = "toy", .types = {}};
+class Toys : public Family {
+ public:
+  const FamilyFacts& facts() const override {
+    static const FamilyFacts of_toys{.name = "toys", .element = "toy", .types = {}};
+    return of_toys;
+  }
+  void add_options(CLI::App&) override {}
+  void configure() override {}
+  std::vector<VariantInfo> kernels() const override {
+    VariantInfo toy, other;
+    toy.name = "toy";
+    other.name = "other";
+    return {toy, other};
+  }
+  std::vector<std::string> data() const override { return {}; }
+  std::vector<PlannedProblem> problems(const FreeMemory&,
+                                       const std::vector<std::string>&) const override {
+    return {};
+  }
+};
+
+Toys toys;
 const RegisterFamily registered(toys);
 
 TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {

@@ -34,7 +34,7 @@ TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
     EXPECT_TRUE(contains(list, part));
   }
   EXPECT_FALSE(contains(list, "test_")) << "a test's kernel is listed";
-  for (const char* family : {"nf4", "transpose"}) {
+  for (const std::string& family : all_families()) {
     for (const auto& name : kernel_names(family)) {
       EXPECT_TRUE(
           has_match(list, fmt::format("\n  {0} +[^\n]* kernels/{1}/{0}\\.[a-z]+\n", name, family)));
@@ -92,8 +92,8 @@ TEST_F(BenchProgram, SelectsProblemsInOrder) {
       {"--family nf4_product --shape 64x1024 --shape 32x96 --rows 1,7 --bias --nested "
        "--output-type bf16 --block-size 32 --data normal,one_hot",
        {"1x64x1024/bf16/b32-nested/bias", "1x64x1024/bf16/b32-nested/bias/one_hot",
-        "1x32x96/bf16/b32-nested/bias", "1x32x96/bf16/b32-nested/bias/one_hot",
         "7x64x1024/bf16/b32-nested/bias", "7x64x1024/bf16/b32-nested/bias/one_hot",
+        "1x32x96/bf16/b32-nested/bias", "1x32x96/bf16/b32-nested/bias/one_hot",
         "7x32x96/bf16/b32-nested/bias", "7x32x96/bf16/b32-nested/bias/one_hot"}},
       {"--rows 3 --models qwen3-32b --problem '*x5120/*'",
        {"3x8192x5120" + nf4, "3x1024x5120" + nf4, "3x25600x5120" + nf4}},
@@ -116,8 +116,10 @@ TEST_F(BenchProgram, SelectsProblemsInOrder) {
 
 TEST_F(BenchProgram, SelectsEveryShapeAndSizeOfTheFamiliesThatHaveTheKernelsAndData) {
   const auto count = [&](const char* arguments) { return problems_in(plan(arguments)).size(); };
-  constexpr std::size_t shapes = 19, sizes = 26;  // of the paper's models; of the post's sweep
-  EXPECT_EQ(count(""), shapes + sizes);
+  // Of the paper's models; of the post's sweep; rows of activations for each shape.
+  constexpr std::size_t shapes = 19, sizes = 26, rows = 2;
+  EXPECT_EQ(count(""), shapes + sizes + rows * shapes);
+  EXPECT_EQ(count("--family nf4_product"), rows * shapes);
   EXPECT_EQ(count("--family transpose"), sizes);
   EXPECT_EQ(count("--kernel shared_lut"), shapes);
   EXPECT_EQ(count("--data constant"), sizes);
@@ -146,7 +148,7 @@ TEST_F(BenchProgram, PlansTheMemoryOfEachProblem) {
 TEST_F(BenchProgram, DryRunSaysWhichLanguagesAreNotBuiltUnlessKernelsAreNamed) {
   const std::string both = "--shape 64x64 --matrix 64x64";
   std::string wanted;
-  for (const std::string family : {"nf4", "transpose"}) {
+  for (const std::string& family : all_families()) {
     for (const auto& line : lines_not_built(family)) wanted += family + ": " + line + "\n";
   }
   EXPECT_TRUE(contains(plan(both), "ms each)\n" + wanted + "none of this can run here: "));
@@ -181,7 +183,7 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
 }
 
 TEST_F(BenchProgram, RefusesBadRowsInOneLine) {
-  expect_refused("--rows 0", "--rows: Value 0 not in range [1 - 1048576]");
+  expect_refused("--rows 0", "--rows: Value 0 not in range 1 to 1048576; see bench --help");
   expect_refused("--rows 1,1 --family nf4_product --shape 64x64",
                  "problem '1x64x64/fp16/b64' is selected twice");
   expect_refused("--family nf4_product --data sorted",
@@ -191,13 +193,13 @@ TEST_F(BenchProgram, RefusesBadRowsInOneLine) {
 TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
   for (const char* also : {"", " --list", " --dry-run"}) {
     expect_refused(fmt::format("--family transposed{}", also),
-                   "--family 'transposed' selects nothing; there are: nf4, transpose");
+                   "--family 'transposed' selects nothing; there are: nf4, nf4_product, transpose");
     expect_refused(fmt::format("--shape 4x4 --matrix 4x7 --problem 5x5{}", also),
                    "--problem '5x5' selects nothing; there are: 4x4/fp16/b64, 4x7");
   }
   expect_refused("--data zeros",
-                 "--data 'zeros' selects nothing; there are: constant, equal, normal, random, "
-                 "sorted, uniform");
+                 "--data 'zeros' selects nothing; there are: constant, equal, normal, one_hot, "
+                 "random, sorted, sparse, uniform");
   expect_refused("--shape 4x4 --data normal,constant",
                  "--data 'constant' selects nothing; there are: equal, normal, sorted, uniform");
   expect_refused("--family transpose --kernel shared_lut",
