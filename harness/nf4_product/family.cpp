@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t most_rows = 1 << 20;
 
-/// The code that is measured: fp16; of kernels with several, that of the fewest rows and of blocks of 64.
+/// The code that is measured: fp16; of kernels with several, that of the fewest rows and of blocks
+/// of 64.
 const FamilyFacts product_facts{
     .name = "nf4_product",
     .element = "output",

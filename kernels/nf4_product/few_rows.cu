@@ -17,7 +17,8 @@ const Register<Problem> registered{{
     .lineage = "ours",
     .source_file = "kernels/nf4_product/few_rows.cu",
     .contract = WithinBound{"rounds the table's entries to 16 bits; adds the products of up to 64 "
-                            "inputs, then these sums times their scales, in fp32", rounded_entries, true},
+                            "inputs, then these sums times their scales, in fp32",
+                            rounded_entries, true},
     .supports = supports_few_rows<ScaledSums>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

@@ -18,7 +18,8 @@ const Register<Problem> registered{{
     .source_file = "kernels/nf4_product/many_rows.cu",
     .contract =
         WithinBound{"rounds the table's entries to 16 bits; adds the products of 64 inputs, "
-                    "then these sums times their scales, in fp32", rounded_entries, true},
+                    "then these sums times their scales, in fp32",
+                    rounded_entries, true},
     .supports = supports_many_rows<ScaledSums>,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

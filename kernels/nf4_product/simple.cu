@@ -7,8 +7,8 @@
 // Alone:  make bench KERNEL=simple
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/sums.cuh"
 #include "kernels/nf4_product/readings.hpp"
+#include "kernels/nf4_product/sums.cuh"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -68,7 +68,8 @@ const Register<Problem> registered{{
     .name = "simple",
     .lineage = "ours",
     .source_file = "kernels/nf4_product/simple.cu",
-    .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32", dequantized_weights, true},
+    .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
+                            dequantized_weights, true},
     .supports = supports,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {

@@ -116,7 +116,9 @@ void register_toy(Kernel<Toy> toy) {
 
 TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   const auto not_built = [] { return languages_not_built<Toy>(toys); };
-  register_toy({.name = "mojo_ours"});  // not compiled, whatever its name
+  Kernel<Toy> ours;
+  ours.name = "mojo_ours";  // not compiled, whatever its name
+  register_toy(ours);
   EXPECT_EQ(not_built(), (std::vector<std::string>{"mojo: not built; make mojo",
                                                    "triton: not built; make triton"}));
   PtxKernel kernel;
