@@ -155,7 +155,7 @@ def test_a_product_is_described_and_may_have_findings(write):
     found = load(write("a.json", made.results("any", "any", [row])))
     assert found.records[0].findings == {"rows_different_alone": 3}
     row["findings"]["rows_different_alone"] = -1
-    with pytest.raises(InputError, match="findings.rows_different_alone"):
+    with pytest.raises(InputError, match=r"findings\.rows_different_alone"):
         load(write("a.json", made.results("any", "any", [row])))
     row.pop("findings")
     assert load(write("a.json", made.results("any", "any", [row]))).records[0].findings == {}
