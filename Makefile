@@ -119,6 +119,7 @@ else
 endif
 
 describe: build/deps.stamp build/python ## Write what families and kernels are to data/families.json (needs nvcc, no GPU)
+	@[ -n "$(GPU_HALF)" ] || { echo "describe: needs the programs that measure, which nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
 	@scripts/build bench bench_ceilings latency puzzle
 	@scripts/python -m records.families "$$BIN"
 
