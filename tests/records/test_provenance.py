@@ -44,6 +44,7 @@ INDEPENDENT = [
     "data/counters.schema.json",
     "data/experiment.schema.json",
     "data/families.schema.json",
+    "data/ncu.schema.json",
     "data/published.schema.json",
     "data/published/modular_blog.json",
     "data/recorded/h200/README.md",
