@@ -60,8 +60,8 @@ RATIO_NOTE = (
 VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, as Benjamini and Hochberg's procedure has it "
     f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are wrong. "
-    f"{SAME}: the whole interval is within the threshold. {UNDECIDED}: neither. Why: "
-    "docs/comparing-runs.md."
+    f"So one row's interval may lie beyond it and decide nothing. {SAME}: the whole interval is "
+    f"within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )
 CODE_NOTE = (
     "code: whether both rows ran the same machine code; where they did, a difference is the "
@@ -105,13 +105,17 @@ class Side:
         for r in self.files:
             found = r.provenance["clocks"]
             by_policy.setdefault((found["policy"], found["locked_mhz"]), []).append(r)
-        parts = [f"{r.gpu}, {driver(r)}" for r in self.files]
+        parts = list(dict.fromkeys(f"{r.gpu}, {driver(r)}" for r in self.files))
         for files in by_policy.values():
             records = [record for r in files for record in r.records]
             parts.append(clocks(replace(files[0], records=tuple(records))))
-        parts += sorted(date(r) for r in self.files)
-        parts += [f"commit {commit(r)}" for r in self.files]
-        return "; ".join(dict.fromkeys(parts))
+        commits = ", ".join(dict.fromkeys(commit(r) for r in self.files))
+        return "; ".join([*parts, dates(self.files), f"commit {commits}"])
+
+
+def dates(files: Iterable[Results]) -> str:
+    found = sorted(date(r) for r in files)
+    return " to ".join(dict.fromkeys((found[0], found[-1])))
 
 
 def load_side(given: str) -> Side:
@@ -142,7 +146,7 @@ def extract(revision: str, path: str, folder: Path) -> None:
         raise InputError(f"{revision}: names no commit of this repository")
     command = ["git", "archive", "--format=tar", found, "--", path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True)
-    if done.returncode:
+    if done.returncode or Path(path).is_absolute():
         raise InputError(f"{revision}:{path}: is not in that commit")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")

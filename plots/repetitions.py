@@ -6,8 +6,7 @@ from collections import Counter
 from itertools import combinations
 
 from plots import console
-from plots.captions import date
-from plots.compare import Side, load_side
+from plots.compare import Side, dates, load_side
 from plots.tables import WORDS, Column, Table
 from records.comparison import (
     FASTER,
@@ -70,8 +69,8 @@ def check(sides: list[Side]) -> None:
 
 
 def source(sides: list[Side]) -> str:
-    dates = sorted(date(r) for side in sides for r in side.files)
-    return f"{len(sides)} runs on {sides[0].files[0].gpu}, {dates[0]} to {dates[-1]}"
+    files = [r for side in sides for r in side.files]
+    return f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
 
 
 def content(spread: Spread, source: str, args: argparse.Namespace) -> dict[str, object]:
