@@ -9,6 +9,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -90,7 +91,7 @@ class Side:
     name: str  # as the user gave it
     files: tuple[Results, ...]
 
-    @property
+    @cached_property
     def times(self) -> Times:
         return times(self.files)
 
@@ -133,10 +134,11 @@ def load_side(given: str) -> Side:
 
 def side_of(given: str, path: Path) -> Side:
     found = [load(path)] if path.is_file() else result_files(path)
-    files = tuple(results for results in collect(found).results.values() if results.gpu)
-    if not times(files):
+    files = (results for results in collect(found).results.values() if results.gpu)
+    side = Side(printable(given), tuple(files))
+    if not side.times:
         raise InputError(f"{given}: holds no times")
-    return Side(given, files)
+    return side
 
 
 def extract(revision: str, path: str, folder: Path) -> None:
@@ -203,7 +205,12 @@ def kernels_of(rows: Iterable[Key]) -> str:
 
 
 def origins(a: Side, b: Side) -> list[Origin]:
-    return [Origin(f"{name}: {side.name}: {side.machine}") for name, side in (("A", a), ("B", b))]
+    named = (("A", a), ("B", b))
+    recorded = ", a recorded run"
+    return [
+        Origin(f"{name}: {side.name}{recorded * bool(side.banner)}: {side.machine}")
+        for name, side in named
+    ]
 
 
 def figure_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Figure:
@@ -283,7 +290,8 @@ def run(args: argparse.Namespace) -> int:
         figure = figure_of(a, b, pairs, threshold)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)
-    parts = [console.render(table)] if args.verbose else []
+    parts = [console.box(table.banner)] if table.banner else []
+    parts += [console.render(table)] if args.verbose else []
     lines = lines_of(a, b, pairs, threshold)
     place = printable(str(args.output))
     lines.append(f"Table (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")

@@ -115,9 +115,8 @@ def spread_of(runs: Sequence[Times]) -> Spread:
         rows = [run[key] for run in runs if key in run and run[key].variance is not None]
         if len(rows) < 2 or differing((row.results.file, row.record) for row in rows):
             continue
-        between = np.var([row.mean for row in rows], ddof=1) - np.mean(
-            [row.variance for row in rows]
-        )
+        within = np.mean([row.variance for row in rows])
+        between = np.var([row.mean for row in rows], ddof=1) - within
         us = CLASSES_US[bisect(CLASSES_US, rows[0].us) - 1]
         found.setdefault((rows[0].kind, us), []).append((between, len(rows) - 1))
     spread: Spread = {}
@@ -172,7 +171,7 @@ def mean_of(time: Time, spread: Spread) -> Mean:
         raise NotComparable(f"no repetitions of {time.kind} are recorded")
     if time.variance is None:
         raise NotComparable("a single sample")
-    # Times of a length that was not recorded differ as the next shorter ones do, which is more.
+    # Of a class that was not recorded, that of the next shorter times, which differ more.
     found = classes[max(0, bisect([c.from_us for c in classes], time.us) - 1)]
     within = (time.variance, len(time.metric.samples) - 1)
     return Mean(time.mean, (within, ((found.percent / 100) ** 2, math.inf)))
@@ -202,8 +201,8 @@ class Pair:
 
 
 def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> list[Pair]:
-    """Every row that both sides have, in A's order; a copy is none where it is what others are
-    over.
+    """Every row that both sides have, in A's order. Between two GPUs, times are over those of the
+    copies, which then are no rows.
     """
     pairs = {key: Pair(key, a[key], b[key]) for key in a if key in b}
     copies = {key[:3]: pairs[key] for key in pairs if key[3:5] == (COPY, KERNEL_TIME)}

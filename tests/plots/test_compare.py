@@ -253,7 +253,7 @@ def test_two_commits_of_the_recorded_runs(capsys, tmp_path):
     b = str(RECORDED / "table2")
     assert main(["compare", f"--a={OLDER}", f"--b={b}", f"--output={tmp_path / 'out'}"]) == 0
     text = capsys.readouterr().out
-    assert "faster: packed_512 on " in text and f"A: {OLDER}: NVIDIA H200, driver" in text
+    assert "faster: packed_512 on " in text and f"A: {OLDER}, a recorded run: NVIDIA H200" in text
     old, new = (times(load_side(given).files) for given in (OLDER, b))
     found = [p for p in compare(old, new, recorded_spread(), 1) if p.key.kernel == "branch_tree"]
     assert len(found) > 60 and not {p.verdict for p in found} & {SLOWER, FASTER}
