@@ -143,7 +143,7 @@ def side_of(given: str, path: Path) -> Side:
 
 def extract(revision: str, path: str, folder: Path) -> None:
     """Puts what is at a path in a commit of this repository into the folder."""
-    found = git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
+    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
     if not found:
         raise InputError(f"{revision}: names no commit of this repository")
     command = ["git", "archive", "--format=tar", found, "--", path]

@@ -104,6 +104,16 @@ def test_a_run_beside_itself(two, shown):
     assert "Only in" not in text
 
 
+def test_no_difference_is_of_whole_intervals(two, shown):
+    a, b = two
+    scale(b.rows(), 1.005)
+    _, _, rows = shown(a, b)
+    for r in rows.values():
+        within = float(r["ratio_low"]) >= 1 / 1.01 and float(r["ratio_high"]) <= 1.01
+        assert r["verdict"] == (SAME if within else UNDECIDED)
+    assert {r["verdict"] for r in rows.values()} == {SAME, UNDECIDED}
+
+
 def test_every_format_says_the_same(two, shown, tmp_path):
     a, b = two
     scale(b.rows("shapes"), 1.013)
@@ -150,9 +160,10 @@ def test_what_one_side_lacks_is_counted(two, shown):
     row["bytes"]["read"] += 1  # other work, such as fewer layers
     failed = b.row("replay", "global_lut", PROBLEM)
     failed |= {"outcome": "mismatch", "mismatches": 1, "metrics": [], "launch": None}
+    b.row("shapes", "global_lut", "1024*")["outcome"] = "not_verified"
     _, text, rows = shown(a, b)
-    kernels = f"{KERNEL} (6), streaming (6), branch_tree (2), global_lut (2)"
-    assert f"Only in A: 16 rows, of {kernels}." in text
+    kernels = f"{KERNEL} (6), streaming (6), global_lut (3), branch_tree (2)"
+    assert f"Only in A: 17 rows, of {kernels}." in text
     assert "Only in B: 2 rows, of branch_tree (2)." in text
     assert not {(KERNEL, PROBLEM), ("branch_tree", PROBLEM), ("global_lut", PROBLEM)} & rows.keys()
 

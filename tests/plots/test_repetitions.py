@@ -52,6 +52,7 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
     _, text, _ = repetitions(runs)
     assert text.startswith("kernel_time: 0 of 604 rows ")  # other code is no repetition
+    assert text.split()[-2] == "24"  # nor does it say what runs differ by: of 26 products
 
 
 def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monkeypatch):
