@@ -270,6 +270,14 @@ def test_two_commits_of_the_recorded_runs(capsys, tmp_path):
     assert len(found) > 60 and not {p.verdict for p in found} & {SLOWER, FASTER}
 
 
+@needs_history
+def test_a_fault_in_a_commits_file_names_both(capsys, tmp_path):
+    oldest = "2d42e62:data/recorded/h200"  # of another schema
+    assert main(["compare", f"--a={oldest}", f"--b={oldest}", f"--output={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {oldest}/table2/replay.json: schema must be ")
+
+
 def test_a_figure_of_many_kernels_fits_a_page(two):
     for run in two:
         for row in run.rows("shapes", "*", "1024*"):
