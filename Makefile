@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION \
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION A B THRESHOLD OUT \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
@@ -51,8 +51,8 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims sass mojo triton dropin \
-  lock check format clean
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims compare sass mojo \
+  triton dropin lock check format clean
 .PHONY: help $(TARGETS)
 
 help: ## List the targets
@@ -65,6 +65,7 @@ help: ## List the targets
 	@echo "             write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)"
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
+	@echo "  of compare: THRESHOLD=1 (percent; fails if B is slower by more)  OUT=folder"
 
 # One make at a time builds, renders or removes: a target holds the lock from its first step to its last, by a make
 # inside of scripts/locked, which has what the user gave from the environment; or until it runs what it built, by
@@ -191,6 +192,12 @@ render-recorded: build/python ## Render the recorded runs, under a banner that s
 
 claims: build/python ## Decide every published claim from all that was recorded or measured here
 	@scripts/render --claims
+
+compare: build/python ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
+	@[ -n "$$A" ] && [ -n "$$B" ] || { \
+	  echo "compare: say which: make compare A=results B=data/recorded/h200 (or commit:path)" >&2; exit 2; }
+	@scripts/python -m plots compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
+	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${VERBOSE:+--verbose}
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
 	@[ -z "$$KERNEL" ] || [ -n "$$ARCH" ] || { \

@@ -1,14 +1,15 @@
 """Tables and figures from result files.
 
-Exit status: 0 when all is well, 1 when a check found something stale, 2 for bad input and for
-output that cannot be written, 128 and the signal's number where one ended it.
+Exit status: 0 when all is well, 1 when a check found something stale or `compare --threshold`
+something slower, 2 for bad input and for output that cannot be written, 128 and the signal's number
+where one ended it.
 """
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from plots import document, experiments, ledger, single_files
+from plots import compare, document, experiments, ledger, repetitions, single_files
 from records.command_line import Parser, run
 
 
@@ -46,6 +47,25 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("bench", help="show a result file of isolated problems")
     p.add_argument("--results", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=single_files.bench)
+
+    side = {"required": True, "metavar": "RUN"}
+    p = commands.add_parser(
+        "compare",
+        help="show the times of one run beside those of another",
+        description=f"{compare.RUN_NOTE} {compare.RATIO_NOTE} {compare.VERDICT_NOTE}",
+    )
+    p.add_argument("--a", help="what is compared with", **side)
+    p.add_argument("--b", help="what is compared", **side)
+    p.add_argument("--output", help="folder for table and figure", **folder)
+    p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")
+    p.add_argument("--verbose", action="store_true", help="show the table too")
+    p.set_defaults(run=compare.run)
+
+    p = commands.add_parser("repetitions", help="how often compare is wrong, of repeated runs")
+    p.add_argument("runs", nargs="+", metavar="RUN", help="as of compare, all of the same kernels")
+    p.add_argument("--kernel", default="*", metavar="PATTERN", help="those that did not change")
+    p.add_argument("--write", type=Path, metavar="FILE", help="for data/run_to_run.json")
+    p.set_defaults(run=repetitions.run)
     return top
 
 

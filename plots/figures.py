@@ -120,7 +120,14 @@ def colour(kernel: str) -> str:
 def add_caption(
     figure: Figure, results: Results, notes: Sequence[str] = (), recorded: bool = False
 ) -> None:
-    """Put machine, clocks and notes at the bottom, and the recorded run's banner over them.
+    """Put machine, clocks and notes at the bottom, and the recorded run's banner over them."""
+    # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
+    sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
+    write_caption(figure, [sentence, *notes], banner(results) if recorded else "")
+
+
+def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") -> None:
+    """Put these at the bottom, under a heading.
 
     The figure grows by just the height that this takes, as far as it then fits a page. A label that
     several panels have below them is written once.
@@ -128,11 +135,9 @@ def add_caption(
     share_label([axes for axes in figure.axes if axes.get_xlabel()])
     height = figure.get_size_inches()[1]
     lines: list[str] = []
-    # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
-    sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
-    for paragraph in [sentence, *notes]:
+    for paragraph in paragraphs:
         lines += textwrap.wrap(paragraph, int(WIDTH * CHARACTERS_PER_INCH))
-    strip = (len(lines) + recorded) * CAPTION_LINE_INCHES + 0.16
+    strip = (len(lines) + bool(heading)) * CAPTION_LINE_INCHES + 0.16
     height = min(height + strip, PAGE)
     figure.set_size_inches(WIDTH, height)
     engine = figure.get_layout_engine()
@@ -142,13 +147,13 @@ def add_caption(
     style |= {"va": "bottom"}
     left, bottom = 0.1 / WIDTH, 0.06 / height
     figure.text(left, bottom, "\n".join(lines).replace("\u00a0", " "), gid="caption", **style)
-    if recorded:
+    if heading:
         above = bottom + (len(lines) * CAPTION_LINE_INCHES + 0.02) / height
-        figure.text(left, above, banner(results), weight="bold", gid="banner", **style)
+        figure.text(left, above, heading, weight="bold", gid="banner", **style)
 
 
 def take_caption(figure: Figure) -> str:
-    """What `add_caption` wrote, for a document's own captions; the figure is without it then."""
+    """What `write_caption` wrote, for a document's own captions; the figure is without it then."""
     found = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
     said = [" ".join(text.get_text().split()) for text in reversed(found)]
     for text in found:

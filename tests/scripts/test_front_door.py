@@ -188,6 +188,19 @@ def test_folders_are_data_too(checkout, value):
     assert not list(checkout.rglob("injected"))
 
 
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_compared_is_data_too(checkout, value):
+    names = ("A", "B", "THRESHOLD", "OUT")
+    done = make(checkout, "compare", *(f"{name}={value}" for name in names))
+    options = [f"--a={value}", f"--b={value}", f"--output={value}", f"--threshold={value}"]
+    words = ["-m", "plots", "compare", *options]
+    assert (done.returncode, done.stdout) == (0, "".join(f"<{word}>\n" for word in words))
+    done = make(checkout, "compare", "A=x", "B=y", "RESULTS=mine", "VERBOSE=1")
+    words = ["-m", "plots", "compare", "--a=x", "--b=y", "--output=mine/compare", "--verbose"]
+    assert done.stdout == "".join(f"<{word}>\n" for word in words)
+    assert not list(checkout.rglob("injected"))
+
+
 def test_claims_are_decided_by_the_folder_that_was_named(checkout):
     """The usual folder may be missing before the first run; a wrong name is not passed over."""
     recorded = "<-m>\n<plots>\n<claims>\n<--results>\n<data/recorded>\n"
@@ -256,6 +269,7 @@ def test_wrong_usage_is_one_line(checkout):
         (["verify", "PRESET=x y"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
         (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
         (["render"], "render: no results yet; make reproduce-table2"),
+        (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
         (
             ["sass", "KERNEL=x"],
             "sass: say for which architecture: make sass KERNEL=name ARCH=sm_80",

@@ -1,0 +1,301 @@
+"""`make compare`: two runs side by side, row by row."""
+
+import argparse
+import io
+import math
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from matplotlib.figure import Figure
+
+from claims.evidence import collect, recorded_folder, result_files
+from plots import console
+from plots import figures as draw
+from plots.bandwidth import estimate_values, with_interval
+from plots.captions import banner, clocks, commit, date, driver
+from plots.documents import table_files
+from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
+from records.comparison import (
+    CONFIDENCE,
+    FALSE_SHARE,
+    FASTER,
+    RUN_TO_RUN,
+    SAME,
+    SLOWER,
+    THRESHOLD_PERCENT,
+    UNDECIDED,
+    VERDICTS,
+    Key,
+    Pair,
+    Times,
+    compare,
+    recorded_spread,
+    times,
+)
+from records.errors import InputError
+from records.json_files import ROOT, read_json
+from records.output import write_files
+from records.printable import printable
+from records.provenance import git
+from records.results import KERNEL_TIME, Results, load
+from records.stats import pool, significant
+
+NAME = "compare"
+FINDINGS = 3  # rows of a verdict on the terminal
+ROWS = 40  # of the figure
+NAMED = 4  # kernels with rows in one side alone
+COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
+RUN_NOTE = "A run is a result file, a folder of them, or REV:PATH, either of them in a commit."
+RATIO_NOTE = (
+    "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
+    f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, widened by "
+    "what runs differ by beyond what the samples of one run show."
+)
+VERDICT_NOTE = (
+    f"{SLOWER}, {FASTER}: by more than the threshold, as Benjamini and Hochberg's procedure has it "
+    f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are wrong. "
+    f"So one row's interval may lie beyond it and decide nothing. {SAME}: the whole interval is "
+    f"within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
+)
+CODE_NOTE = (
+    "code: whether both rows ran the same machine code; where they did, a difference is the "
+    "machine's, its driver's or its clocks'. -: not known, or two architectures."
+)
+COPY_NOTE = (
+    "A and B ran on different GPUs: B / A is of times over those of each side's own copy "
+    "(cudaMemcpy, device to device) on the same problem, or else on the largest that both copied. "
+    "A us and B us are as measured."
+)
+COLUMNS = [
+    KERNEL,
+    Column("metric", "metric", **WORDS),
+    Column("A us", "a_us", significant),
+    Column("B us", "b_us", significant),
+    Column("B / A", "_ratio", lambda found: with_interval(found, "{:.3f}")),
+    Column("verdict", "verdict", align="l"),
+    Column("code", "_code", align="l"),
+]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: the newest file of each pass, of what ran on a GPU."""
+
+    name: str  # as the user gave it
+    files: tuple[Results, ...]
+
+    @cached_property
+    def times(self) -> Times:
+        return times(self.files)
+
+    @property
+    def banner(self) -> str:
+        return banner(self.files[0]) if recorded_folder(self.files[0].file) else ""
+
+    @property
+    def machine(self) -> str:
+        """GPU, driver, clocks, dates and commits, each once."""
+        by_policy: dict[tuple[str, float | None], list[Results]] = {}
+        for r in self.files:
+            found = r.provenance["clocks"]
+            by_policy.setdefault((found["policy"], found["locked_mhz"]), []).append(r)
+        parts = list(dict.fromkeys(f"{r.gpu}, {driver(r)}" for r in self.files))
+        for files in by_policy.values():
+            records = [record for r in files for record in r.records]
+            parts.append(clocks(replace(files[0], records=tuple(records))))
+        commits = ", ".join(dict.fromkeys(commit(r) for r in self.files))
+        return "; ".join([*parts, dates(self.files), f"commit {commits}"])
+
+
+def dates(files: Iterable[Results]) -> str:
+    found = sorted(date(r) for r in files)
+    return " to ".join(dict.fromkeys((found[0], found[-1])))
+
+
+def load_side(given: str) -> Side:
+    """Of a result file, a folder of them, or REV:PATH, either of them in a commit."""
+    revision, colon, path = given.partition(":")
+    if Path(given).exists() or not colon:
+        return side_of(given, Path(given))
+    with TemporaryDirectory() as folder:
+        extract(revision, path, Path(folder))
+        try:
+            return side_of(given, Path(folder, path))
+        except InputError as error:
+            raise InputError(str(error).replace(f"{folder}/", f"{revision}:")) from None
+
+
+def side_of(given: str, path: Path) -> Side:
+    found = [load(path)] if path.is_file() else result_files(path)
+    files = (results for results in collect(found).results.values() if results.gpu)
+    side = Side(printable(given), tuple(files))
+    if not side.times:
+        raise InputError(f"{given}: holds no times")
+    return side
+
+
+def extract(revision: str, path: str, folder: Path) -> None:
+    """Puts what is at a path in a commit of this repository into the folder."""
+    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+    if not found:
+        raise InputError(f"{revision}: names no commit of this repository")
+    command = ["git", "archive", "--format=tar", found, "--", path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True)
+    if done.returncode or Path(path).is_absolute():
+        raise InputError(f"{revision}:{path}: is not in that commit")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table:
+    groups: dict[str, list[Values]] = {}
+    for pair in pairs:
+        heading = f"{pair.key.experiment}/{pair.key.pass_name}: {pair.key.problem}"
+        groups.setdefault(heading, []).append(values_of(pair))
+    title = f"Times of B, {b.name}, beside those of A, {a.name}"
+    notes = [RATIO_NOTE, VERDICT_NOTE, f"Threshold: {threshold:g} %. {spread_note()}", CODE_NOTE]
+    notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
+    notes += one_sided(a, b)
+    table = Table.of(NAME, title, COLUMNS, groups, notes, origins(a, b))
+    table.banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
+    return table
+
+
+def values_of(pair: Pair) -> Values:
+    key, a, b = pair.key, pair.a, pair.b
+    ratio = pair.mean.ratio if pair.mean else None
+    found: Values = {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
+    found |= {"kernel": key.kernel, "metric": key.metric, "a_us": a.us, "b_us": b.us}
+    found |= estimate_values("ratio", ratio) | {"_ratio": ratio}
+    found["verdict"] = Noted(pair.verdict, (f"No interval: {pair.missing}.",) * bool(pair.missing))
+    same = pair.same_code
+    found |= {"same_code": None if same is None else int(same)}
+    found |= {"_code": None if same is None else "same" if same else "changed"}
+    found |= {"a_samples": len(a.metric.samples), "b_samples": len(b.metric.samples)}
+    return found | {"a_sm_mhz": a.record.sm_mhz, "b_sm_mhz": b.record.sm_mhz}
+
+
+def spread_note() -> str:
+    return f"From run to run: {read_json(RUN_TO_RUN)['source']} ({RUN_TO_RUN.relative_to(ROOT)})."
+
+
+def one_sided(a: Side, b: Side) -> list[str]:
+    """The rows that the other side lacks: how many, and of which kernels."""
+    keys = {"A": a.times.keys(), "B": b.times.keys()}
+    alone = {"A": keys["A"] - keys["B"], "B": keys["B"] - keys["A"]}
+    return [
+        f"Only in {name}: {len(rows)} rows, of {kernels_of(rows)}."
+        for name, rows in alone.items()
+        if rows
+    ]
+
+
+def kernels_of(rows: Iterable[Key]) -> str:
+    counts = sorted(Counter(key.kernel for key in rows).items(), key=lambda item: (-item[1], item))
+    named = [f"{kernel} ({count})" for kernel, count in counts[:NAMED]]
+    more = len(counts) - len(named)
+    return ", ".join(named) + f" and {more} more kernels" * bool(more)
+
+
+def origins(a: Side, b: Side) -> list[Origin]:
+    named = (("A", a), ("B", b))
+    recorded = ", a recorded run"
+    return [
+        Origin(f"{name}: {side.name}{recorded * bool(side.banner)}: {side.machine}")
+        for name, side in named
+    ]
+
+
+def figure_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Figure:
+    """One row per kernel and metric: its ratio on every problem, and their median."""
+    kernels: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        if pair.mean:
+            is_usual = pair.key.metric == KERNEL_TIME
+            label = pair.key.kernel + f", {pair.key.metric}" * (not is_usual)
+            kernels.setdefault(label, []).append(pair)
+    pooled = {label: pool([p.mean.ratio for p in found]) for label, found in kernels.items()}
+    labels = sorted(pooled, key=lambda label: -abs(math.log(pooled[label].value)))[:ROWS]
+    labels.sort(key=lambda label: -pooled[label].value)
+    figure = draw.new_figure(1.0 + 0.16 * max(4, len(labels)))
+    axes = figure.subplots()
+    edge = 1 + threshold / 100
+    axes.axvspan(1 / edge, edge, color=draw.GREY, alpha=0.15, linewidth=0)
+    axes.axvline(1, color=draw.BLACK, linewidth=0.8)
+    for name in VERDICTS:
+        found = [(p, row) for row, label in enumerate(labels) for p in kernels[label]]
+        dots = [(p.mean.ratio.value, row) for p, row in found if p.verdict == name]
+        if dots:
+            style = {"color": COLOURS[name], "markersize": 4, "alpha": 0.7, "label": name}
+            axes.plot(*zip(*dots, strict=True), "o", gid=name, **style)
+    style = {"fmt": "|", "color": draw.BLACK, "linewidth": 0.8, "label": "median, widest interval"}
+    rows = range(len(labels))
+    draw.whiskers(axes, rows, [pooled[x] for x in labels], upright=False, gid="pooled", **style)
+    draw.kernel_rows(axes, labels)
+    axes.set_xlabel("time of B over time of A" + ", each over its copy's" * pairs[0].over_copy)
+    draw.legend_above(figure, [axes], columns=5)
+    left_out = len(kernels) - len(labels)
+    notes = [f"Grey: the threshold of {threshold:g} %. Each dot is one problem."]
+    notes[0] += f" Left out: {left_out} kernels that differ less." * bool(left_out)
+    draw.write_caption(figure, [f"{origin.text}." for origin in origins(a, b)] + notes)
+    return figure
+
+
+def lines_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> list[str]:
+    """What the terminal says: the counts, the largest differences, and where they come from."""
+    counts = Counter(pair.verdict for pair in pairs)
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    lines = [
+        f"B, {b.name}, beside A, {a.name}: {len(pairs)} rows, threshold {threshold:g} %: {said}."
+    ]
+    for verdict in (SLOWER, FASTER):
+        found = [pair for pair in pairs if pair.verdict == verdict]
+        found.sort(key=lambda pair: -abs(pair.mean.value))
+        lines += [f"{verdict}: {describe(pair)}" for pair in found[:FINDINGS]]
+    return [*lines, *one_sided(a, b), *(f"{origin.text}." for origin in origins(a, b))]
+
+
+def describe(pair: Pair) -> str:
+    key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}")
+    code = ", same machine code" * bool(pair.same_code)
+    return f"{key.kernel} on {key.problem}, {key.metric}: B / A {ratio}{code}"
+
+
+def threshold_of(given: str | None) -> float:
+    try:
+        percent = THRESHOLD_PERCENT if given is None else float(given)
+    except ValueError:
+        percent = math.nan
+    if not 0 <= percent < 100:
+        raise InputError(f"the threshold is '{given}', but a percentage from 0 to 100 is needed")
+    return percent
+
+
+def run(args: argparse.Namespace) -> int:
+    threshold = threshold_of(args.threshold)
+    a, b = load_side(args.a), load_side(args.b)
+    pairs = compare(a.times, b.times, recorded_spread(), threshold)
+    if not pairs:
+        raise InputError(f"{a.name} and {b.name} have no row in common that has times")
+    table = table_of(a, b, pairs, threshold)
+    files = table_files([table], args.output)
+    with draw.house_style():
+        figure = figure_of(a, b, pairs, threshold)
+        files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
+    write_files(files)
+    parts = [console.box(table.banner)] if table.banner else []
+    parts += [console.render(table)] if args.verbose else []
+    lines = lines_of(a, b, pairs, threshold)
+    place = printable(str(args.output))
+    lines.append(f"Table (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
+    lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the table here)"
+    parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
+    sys.stdout.write("\n".join(parts) + "\n")
+    return int(args.threshold is not None and any(pair.verdict == SLOWER for pair in pairs))

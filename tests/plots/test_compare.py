@@ -1,0 +1,367 @@
+"""Two runs side by side: edited copies of the recorded ones, and runs that are made up."""
+
+import copy
+import csv
+import re
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from looking import RECORDED
+from scipy import stats
+
+from plots.cli import main
+from plots.compare import figure_of, load_side
+from plots.figures import PAGE, house_style
+from records.comparison import (
+    FASTER,
+    SAME,
+    SLOWER,
+    UNDECIDED,
+    SpreadClass,
+    compare,
+    recorded_spread,
+    spread_of,
+    times,
+)
+from records.json_files import ROOT, read_json
+from records.provenance import git
+from records.results import Metric
+
+KERNEL, PROBLEM = "shared_lut", "qwen3-32b/batch2/fp16/b64"
+OLDER = "1f059ff:data/recorded/h200/table2"
+has_history = git("rev-parse", "--verify", f"{OLDER.split(':')[0]}^{{commit}}")
+needs_history = pytest.mark.skipif(not has_history, reason="the history is not here")
+
+
+def scale(rows, factor):
+    for metric in (metric for row in rows for metric in row["metrics"]):
+        metric["samples"] = [factor * sample for sample in metric["samples"]]
+
+
+@pytest.fixture
+def two(edited):
+    """A and B, equal until one is changed."""
+    return edited("table2", "a"), edited("table2", "b")
+
+
+@pytest.fixture
+def shown(tmp_path, capsys, monkeypatch):
+    """`plots compare` of two edited runs: status, what is printed, and the CSV's rows by kernel and
+    problem, of kernel_time.
+    """
+    monkeypatch.setattr("plots.compare.draw.encode", lambda figure, kind: b"")  # takes seconds
+
+    def run(a, b, *options):
+        given = ["compare", "--a", str(a.write()), "--b", str(b.write())]
+        status = main([*given, "--output", str(tmp_path / "out"), *options])
+        lines = (tmp_path / "out/compare.csv").read_text().splitlines()
+        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+        by_place = {(r["kernel"], r["problem"]): r for r in rows if r["metric"] == "kernel_time"}
+        return status, " ".join(capsys.readouterr().out.split()), by_place
+
+    return run
+
+
+def test_a_planted_slow_down_is_found_with_its_interval(two, shown):
+    a, b = two
+    scale(b.rows("replay", KERNEL), 1.02)
+    status, text, rows = shown(a, b, "--threshold", "1")
+    found = rows[KERNEL, PROBLEM]
+    assert (status, found["verdict"], found["ratio"]) == (1, SLOWER, "1.02")
+    assert 1.01 < float(found["ratio_low"]) < 1.02 < float(found["ratio_high"]) < 1.03
+    wrong = {kernel for (kernel, _), r in rows.items() if r["verdict"] in (SLOWER, FASTER)}
+    assert wrong == {KERNEL}
+    assert f"slower: {KERNEL} on {PROBLEM}, kernel_time: B / A 1.020 (1.0" in text
+    assert text.count("), same machine code") == 2
+
+
+def test_the_other_way_round_it_is_a_gain(two, shown):
+    a, b = two
+    scale(a.rows("replay", KERNEL), 1.02)
+    status, _, rows = shown(a, b, "--threshold", "1")
+    assert (status, rows[KERNEL, PROBLEM]["verdict"]) == (0, FASTER)
+
+
+@pytest.mark.parametrize(
+    ("options", "status"), [((), 0), (("--threshold", "0.5"), 1), (("--threshold", "3"), 0)]
+)
+def test_only_a_threshold_that_is_given_makes_it_fail(two, shown, options, status):
+    a, b = two
+    scale(b.rows("replay", KERNEL), 1.02)
+    found, _, rows = shown(a, b, *options)
+    assert found == status
+    assert (rows[KERNEL, PROBLEM]["verdict"] == SAME) == (options == ("--threshold", "3"))
+
+
+def test_a_run_beside_itself(two, shown):
+    status, text, rows = shown(*two, "--threshold", "1")
+    assert status == 0 and "%: 0 slower, 0 faster, " in text
+    assert {r["verdict"] for r in rows.values()} == {SAME, UNDECIDED}
+    assert rows["branch_tree", PROBLEM]["verdict"] == SAME
+    assert {r["ratio"] for r in rows.values()} == {"1"}
+    assert "Only in" not in text
+
+
+def test_no_difference_is_of_whole_intervals(two, shown):
+    a, b = two
+    scale(b.rows(), 1.005)
+    _, _, rows = shown(a, b)
+    for r in rows.values():
+        within = float(r["ratio_low"]) >= 1 / 1.01 and float(r["ratio_high"]) <= 1.01
+        assert r["verdict"] == (SAME if within else UNDECIDED)
+    assert {r["verdict"] for r in rows.values()} == {SAME, UNDECIDED}
+
+
+def test_every_format_says_the_same(two, shown, tmp_path):
+    a, b = two
+    scale(b.rows("shapes"), 1.013)
+    _, text, rows = shown(a, b, "--verbose")
+    files = {kind: (tmp_path / f"out/compare.{kind}").read_text() for kind in ("txt", "md", "tex")}
+    assert " ".join(files["txt"].split()) in text
+    shapes = [r for r in rows.values() if r["pass"] == "shapes"]
+    for r in shapes:
+        ends = [f"{float(r[name]):.3f}" for name in ("ratio", "ratio_low", "ratio_high")]
+        ratio = f"{ends[0]} ({ends[1]}-{ends[2]})"
+        assert f"| {ratio} | {r['verdict']} | same |" in files["md"]
+        assert f"& {ratio} & {r['verdict']} & same" in files["tex"]
+        assert re.search(rf"{re.escape(ratio)}  {r['verdict']} +same\n", files["txt"])
+    assert {r["ratio"] for r in shapes} == {"1.013"} and "Welch" in files["txt"]
+
+
+def test_different_gpus_are_compared_over_their_copies(two, shown):
+    a, b = two
+    b.provenance(gpu={"name": "NVIDIA A100"})
+    scale(b.rows(), 2)
+    scale(b.rows("shapes", KERNEL), 1.5)
+    _, text, rows = shown(a, b, "--verbose")
+    small, large = "1024x5120/fp16/b64", "25600x5120/fp16/b64"
+    scale(b.rows("shapes", "copy", small), 2)  # that of the other problem is another's
+    assert (rows[KERNEL, large]["ratio"], rows[KERNEL, large]["verdict"]) == ("1.5", SLOWER)
+    assert rows["branch_tree", large]["ratio"] == rows["branch_tree", PROBLEM]["ratio"] == "1"
+    assert ("copy", large) not in rows
+    assert "A and B ran on different GPUs: B / A is of times over those of each" in text
+    assert "NVIDIA H200, driver" in text and "NVIDIA A100, driver" in text
+    assert rows["branch_tree", large]["same_code"] == "1"
+    _, _, rows = shown(a, b)
+    assert rows["branch_tree", small]["ratio"] == "0.5"
+    assert rows["branch_tree", large]["ratio"] == rows["branch_tree", PROBLEM]["ratio"] == "1"
+    b.drop(lambda row: row["kernel"] == "copy")
+    _, text, rows = shown(a, b, "--verbose")
+    assert {(r["ratio"], r["verdict"]) for r in rows.values()} == {("", UNDECIDED)}
+    assert "No interval: no copy was measured on both GPUs." in text
+
+
+def test_what_one_side_lacks_is_counted(two, shown):
+    a, b = two
+    b.drop(lambda row: row["kernel"] in (KERNEL, "streaming"))
+    row = b.row("replay", "branch_tree", PROBLEM)
+    row["bytes"]["read"] += 1  # other work, such as fewer layers
+    failed = b.row("replay", "global_lut", PROBLEM)
+    failed |= {"outcome": "mismatch", "mismatches": 1, "metrics": [], "launch": None}
+    b.row("shapes", "global_lut", "1024*")["outcome"] = "not_verified"
+    _, text, rows = shown(a, b)
+    kernels = f"{KERNEL} (6), streaming (6), global_lut (3), branch_tree (2)"
+    assert f"Only in A: 17 rows, of {kernels}." in text
+    assert "Only in B: 2 rows, of branch_tree (2)." in text
+    assert not {(KERNEL, PROBLEM), ("branch_tree", PROBLEM), ("global_lut", PROBLEM)} & rows.keys()
+
+
+def test_whether_the_code_is_the_same(two, shown):
+    a, b = two
+    code = b.row("replay", KERNEL, PROBLEM)["code"]
+    code["sha256"] = dict.fromkeys(code["sha256"], "0" * 64)
+    b.row("replay", "global_lut", PROBLEM)["code"] = None
+    b.row("replay", "constant_lut", PROBLEM)["code"]["target"] = "sm_80"
+    _, _, rows = shown(a, b)
+    kernels = (KERNEL, "global_lut", "constant_lut", "branch_tree")
+    assert [rows[kernel, PROBLEM]["same_code"] for kernel in kernels] == ["0", "", "", "1"]
+
+
+def test_without_an_interval_a_row_is_undecided(two, shown):
+    a, b = two
+    for metric in b.row("replay", KERNEL, PROBLEM)["metrics"]:
+        metric["samples"] = [1.0]
+    for run in two:
+        for metric in run.row("replay", "global_lut", PROBLEM)["metrics"]:
+            metric["name"] = metric["name"].replace("product", "wall")
+    _, text, rows = shown(a, b, "--verbose")
+    assert rows[KERNEL, PROBLEM]["verdict"] == UNDECIDED
+    assert "No interval: a single sample." in text
+    assert "No interval: no repetitions of wall_time are recorded." in text
+
+
+def test_each_sides_machine_is_named_once(two, shown):
+    a, b = two
+    b.provenance(clocks={"policy": "locked", "locked_mhz": 1410.0}, commit="1" * 40, dirty=True)
+    b.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
+    _, text, _ = shown(a, b)
+    assert text.count("clocks not locked") == text.count("SM clock locked at 1410 MHz") == 1
+    assert "2026-11-23 to 2027-01-02; commit 111111111+dirty." in text
+
+
+def test_a_recorded_run_is_called_one(edited, shown):
+    _, text, _ = shown(edited("table2", "data/recorded/h200/x"), edited("table2"), "--verbose")
+    assert (
+        " A: Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. kernel" in text
+    )
+
+
+def test_the_newest_file_of_a_pass_counts(two, shown):
+    a, b = two
+    b.write()
+    for file in b.files.values():
+        file["provenance"]["started"] = "2027-01-02T03:04:05Z"
+    scale(b.rows("replay", KERNEL), 1.05)
+    b.folder /= "later"
+    b.write()
+    b.folder = b.folder.parent
+    for name in b.files:
+        b.files[name] = read_json(b.folder / f"{name}.json")
+    assert shown(a, b)[2][KERNEL, PROBLEM]["verdict"] == SLOWER
+
+
+@pytest.mark.parametrize(
+    ("b", "options", "said"),
+    [
+        ("nowhere", (), "nowhere: is no folder, of which result files could be read"),
+        ("nothing:data", (), "nothing: names no commit of this repository"),
+        ("--output=x:data", (), "--output=x: names no commit of this repository"),
+        ("HEAD:nowhere", (), "HEAD:nowhere: is not in that commit"),
+        (f"HEAD:{ROOT}/data/recorded", (), f"HEAD:{ROOT}/data/recorded: is not in that commit"),
+        ("docs", (), "docs: holds no times"),
+        ("data/recorded/h200/counters/sass.json", (), "/sass.json: holds no times"),
+        ("data/counters.json", (), "data/counters.json: schema must be repro"),
+        ("data/recorded/h200/transpose", (), "have no row in common that has times"),
+        ("data/recorded/h200/table2", ("--threshold", "one"), "the threshold is 'one', but a"),
+        ("data/recorded/h200/table2", ("--threshold", "-1"), "the threshold is '-1', but a"),
+        ("data/recorded/h200/table2", ("--threshold", "nan"), "the threshold is 'nan', but a"),
+    ],
+)
+def test_bad_input_is_one_line(b, options, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    if b.startswith("HEAD") and not git("rev-parse", "HEAD"):
+        pytest.skip("this is no checkout")
+    a = str(RECORDED / "table2/replay.json")
+    given = ["compare", f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}", *options]
+    assert main(given) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and said in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_schema_is_one_line(two, capsys, tmp_path):
+    a, b = two
+    b.files["replay"]["schema"] = "reprolab-results/1"
+    assert main(["compare", f"--a={a.write()}", f"--b={b.write()}", f"--output={tmp_path}"]) == 2
+    assert '/b/replay.json: schema must be reprolab-results/2, not "r' in capsys.readouterr().err
+
+
+@needs_history
+def test_two_commits_of_the_recorded_runs(capsys, tmp_path):
+    """Between them a mistake was mended in packed_512, and nothing in the baseline."""
+    b = str(RECORDED / "table2")
+    assert main(["compare", f"--a={OLDER}", f"--b={b}", f"--output={tmp_path / 'out'}"]) == 0
+    text = capsys.readouterr().out
+    assert "faster: packed_512 on " in text and f"A: {OLDER}, a recorded run: NVIDIA H200" in text
+    old, new = (times(load_side(given).files) for given in (OLDER, b))
+    found = [p for p in compare(old, new, recorded_spread(), 1) if p.key.kernel == "branch_tree"]
+    assert len(found) > 60 and not {p.verdict for p in found} & {SLOWER, FASTER}
+
+
+@needs_history
+def test_a_fault_in_a_commits_file_names_both(capsys, tmp_path):
+    oldest = "2d42e62:data/recorded/h200"  # of another schema
+    assert main(["compare", f"--a={oldest}", f"--b={oldest}", f"--output={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {oldest}/table2/replay.json: schema must be ")
+
+
+def test_a_figure_of_many_kernels_fits_a_page(two):
+    for run in two:
+        for row in run.rows("shapes", "*", "1024*"):
+            for i in range(5):
+                new = {"kernel": f"{row['kernel']}_{i}", "key": f"{row['key']}_{i}"}
+                run.files["shapes"]["records"].append(copy.deepcopy(row) | new)
+    scale(two[1].rows("shapes", "branch_tree_3"), 1.5)
+    sides = [load_side(str(run.write())) for run in two]
+    pairs = compare(*(side.times for side in sides), recorded_spread(), 1)
+    with house_style():
+        figure = figure_of(*sides, pairs, 1)
+    (axes,) = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert figure.get_size_inches()[1] <= PAGE and len(labels) == 40
+    assert labels[0] == "branch_tree_3"
+    (slower,) = [x for x in axes.lines if x.get_gid() == SLOWER]
+    assert list(slower.get_xydata()[0]) == [pytest.approx(1.5), 0]
+
+
+def test_the_interval_is_welchs_where_runs_do_not_differ(two):
+    a, b = (
+        {k: t for k, t in side.items() if t.record.origin != "ceiling"} for side in times_of(two)
+    )
+    for i, key in enumerate(b):
+        count = len(b[key].metric.samples) + i % 2  # the two sides need not have equally many
+        samples = tuple(np.random.default_rng(i).lognormal(5, 0.01, count))
+        b[key] = replace(b[key], metric=replace(b[key].metric, samples=samples))
+    none = {kind: [SpreadClass(0, 0, 1)] for kind in ("kernel_time", "product_time")}
+    for p in compare(a, b, none, 1):
+        logs = [np.log(side.metric.samples) for side in (p.b, p.a)]
+        welch = stats.ttest_ind(*logs, equal_var=False).confidence_interval(0.95)
+        assert p.mean.ratio.interval == pytest.approx(np.exp(welch))
+
+
+def test_what_is_enough_alone_is_not_among_many(two):
+    """A verdict takes more where more rows are compared."""
+    scale(two[1].rows("replay", "branch_tree", PROBLEM), 1.0168)
+    a, b = times_of(two)
+    (key,) = (k for k in a if k[2:5] == (PROBLEM, "branch_tree", "kernel_time"))
+    (alone,) = compare({key: a[key]}, b, recorded_spread(), 1)
+    among = next(p for p in compare(a, b, recorded_spread(), 1) if p.key == key)
+    assert (alone.verdict, among.verdict) == (SLOWER, UNDECIDED)
+    assert alone.mean == among.mean
+
+
+def times_of(runs):
+    return [load_side(str(run.write())).times for run in runs]
+
+
+def made_up(run, seed, slower=()):
+    """The run again: each row with a deviation of its own, as recorded, and three samples."""
+    rng, spread = np.random.default_rng(seed), recorded_spread()
+    found = {}
+    for key, time in run.items():
+        usual = [c.percent for c in spread[time.kind] if c.from_us <= time.us][-1] / 100
+        middle = time.mean + rng.normal(0, usual) + 0.02 * 0.99 * (key.kernel in slower)
+        samples = tuple(np.exp(middle + rng.normal(0, 0.0007, 3)))
+        found[key] = replace(time, metric=Metric(key.metric, "us", samples))
+    return found
+
+
+def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
+    """Runs that differ as the recorded ones do: below 1 % of rows are called slower or faster where
+    nothing changed, 95 of 100 intervals hold, and most of a change of 2 % is seen.
+    """
+    run = times(load_side(str(two[0].write())).files)
+    spread = recorded_spread()
+    runs = [made_up(run, seed) for seed in range(12)]
+    same = [p for a, b in combinations(runs, 2) for p in compare(a, b, spread, 1)]
+    wrong = [p for p in same if p.verdict in (SLOWER, FASTER)]
+    assert len(wrong) < 0.01 * len(same)
+    holds = [p for p in same if p.mean.ratio.low <= 1 <= p.mean.ratio.high]
+    assert 0.93 < len(holds) / len(same) < 0.97
+    found = []
+    for seed, other in enumerate(runs[:6]):
+        pairs = compare(other, made_up(run, 100 + seed, (KERNEL,)), spread, 1)
+        assert {p.key.kernel for p in pairs if p.verdict in (SLOWER, FASTER)} <= {KERNEL}
+        found += [
+            p for p in pairs if p.key[1:5:2] == ("replay", KERNEL) and p.a.kind == "kernel_time"
+        ]
+    assert sum(p.verdict == SLOWER for p in found) > len(found) / 2
+    assert all(p.mean.ratio.low < 1.02 < p.mean.ratio.high for p in found if p.verdict == SLOWER)
+    estimated = spread_of(runs)
+    for kind, classes in spread.items():
+        for c in estimated[kind]:
+            usual = [x.percent for x in classes if x.from_us <= c.from_us][-1]
+            assert usual / 1.5 < c.percent < usual * 1.5
