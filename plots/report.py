@@ -124,7 +124,7 @@ def headlines(found: Machine, details: str) -> Iterator[dict[str, str]]:
             d = shown.decision(claim)
             link = f"#{details}-{claim_details.anchor(d)}"
             said = {"verdict": d.verdict, "text": d.claim.text, "link": link}
-            yield said | {"sentence": verdict_sentence(d)}
+            yield said | {"sentence": verdict_sentence(d).removeprefix(spell(d.verdict))}
 
 
 def result_files(found: Machine, name: str) -> Iterator[dict[str, Any]]:
@@ -154,9 +154,14 @@ def figures(found: Machine) -> Iterator[tuple[Path, str]]:
 
 def svg(figure: Figure) -> str:
     """The figure as an address that holds it. Its texts are texts, in a font that most have."""
-    text = re.sub(r"\s*\n\s*", " ", encode(figure, "svg").decode())
-    text = text.replace(f"; {FONT}", "").replace("</style>", f"text{{{FONT}, Verdana}}</style>", 1)
+    text = re.sub(r"\s*\n\s*", " ", encode(figure, "svg").decode()).replace(f"; {FONT}", "")
+    text = re.sub(r"<[^>]+>", shorter, text).replace("</style>", f"text{{{FONT}, Verdana}}</style>")
     return "data:image/svg+xml," + quote(text, safe=" =:/;,'()+-.@!$*?[]{}|^`~")
+
+
+def shorter(tag: re.Match[str]) -> str:
+    """Hundredths of a point are enough, and a double quote takes three letters of an address."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", tag[0]).replace('"', "'")
 
 
 def html(page: Page, ids: dict[Path, str], images: dict[Path, str]) -> Markup:
@@ -180,7 +185,8 @@ def html(page: Page, ids: dict[Path, str], images: dict[Path, str]) -> Markup:
             elif child.type == "image":
                 child.attrSet("src", images[target(str(child.attrs["src"]), page.file)])
     text = MARKDOWN.renderer.render(tokens, MARKDOWN.options, {})
-    return Markup(FIGURE.sub(r"<figure>\1<figcaption>\2</figcaption></figure>", tables(text)))
+    figure = r'<figure tabindex="0">\1<figcaption>\2</figcaption></figure>'
+    return Markup(FIGURE.sub(figure, tables(text)))
 
 
 def slug(token: Token) -> str:
@@ -214,6 +220,7 @@ def target(path: str, file: Path) -> Path:
 
 def tables(text: str) -> str:
     """Each group of rows is a body of its own, wide tables scroll, and verdicts stand out."""
+    text = text.replace('style="text-align:right"', 'class="number"')
     text = GROUP.sub(group, text).replace("<tbody>\n</tbody>\n", "")
     region = r'<div class="table" role="region" tabindex="0"\1><table\1>\2</table></div>'
     return VERDICT.sub(badge, TABLE.sub(region, text))
