@@ -1,6 +1,5 @@
 """A headless Chromium, driven by chromedriver's own protocol (W3C WebDriver): JSON over HTTP."""
 
-import base64
 import json
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ class Browser:
         self.session = f"http://127.0.0.1:{port}/session"
         chrome = {"goog:chromeOptions": {"args": [*OPTIONS]}}
         chrome |= {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        chrome |= {"timeouts": {"script": 300_000}}  # ms, for a machine that does much else
         found = self.ask("POST", "", {"capabilities": {"alwaysMatch": chrome}})
         self.session += f"/{found['sessionId']}"
 
@@ -61,14 +61,21 @@ class Browser:
     def log(self, kind: str) -> list[dict[str, Any]]:
         return self.ask("POST", "/se/log", {"type": kind})
 
-    def pdf(self) -> bytes:
-        return base64.b64decode(self.ask("POST", "/print", {}))
+
+def need(program: str) -> None:
+    if not shutil.which(program):
+        pytest.skip(f"no {program}: apt-get install chromium chromium-driver")
+
+
+def print_to_pdf(page: Path, pdf: Path) -> None:
+    need("chromium")
+    command = ["chromium", *OPTIONS, f"--print-to-pdf={pdf}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    if not shutil.which("chromedriver"):
-        pytest.skip("no chromedriver: apt-get install chromium chromium-driver")
+    need("chromedriver")
     command = ["chromedriver", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         try:
