@@ -76,7 +76,7 @@ def report(found: list[Machine]) -> str:
     files = [(name, FOLDER / name / "README.md") for name in names]
     protocols = [Page(f"protocol-{name}", name, file, read_text(file)) for name, file in files]
     parts = [part(machine, f"gpu{i}", protocols) for i, machine in enumerate(found, 1)]
-    ids = {page.file.resolve(): page.id for page in protocols}
+    ids = {file: place for shown in parts for file, place in shown["ids"].items()}
     folder = jinja2.FileSystemLoader(Path(__file__).parent)
     shell = jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return shell.get_template("report.html").render(
@@ -95,6 +95,7 @@ def part(found: Machine, name: str, protocols: list[Page]) -> dict[str, Any]:
     images = dict(figures(found))
     return {
         "id": name,
+        "ids": ids,
         "gpu": newest.gpu,
         "banner": captions.banner(newest) if found.evidence.folder else "",
         "facts": "; ".join(captions.machine(newest)),
