@@ -51,8 +51,8 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded claims compare sass mojo \
-  triton dropin lock check format clean
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare \
+  sass mojo triton dropin lock check format clean
 .PHONY: help $(TARGETS)
 
 help: ## List the targets
@@ -189,6 +189,9 @@ render: build/python ## Render your own results again
 
 render-recorded: build/python ## Render the recorded runs, under a banner that says whose they are
 	@scripts/render --recorded
+
+report: build/python ## Write one HTML page of your results for colleagues (RESULTS=data/recorded/h200: of the recorded ones)
+	@scripts/render --report
 
 claims: build/python ## Decide every published claim from all that was recorded or measured here
 	@scripts/render --claims

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from plots import compare, document, experiments, ledger, repetitions, single_files
+from plots import compare, document, experiments, ledger, repetitions, report, single_files
 from records.command_line import Parser, run
 
 
@@ -39,6 +39,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--readme", type=Path, nargs="+", default=[Path("README.md")], metavar="FILE")
     p.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
     p.set_defaults(run=document.run)
+
+    p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
+    p.add_argument("--results", action="append", help="folder of result files", **folder)
+    p.add_argument("--output", type=Path, required=True, metavar="FILE")
+    p.set_defaults(run=report.run)
 
     p = commands.add_parser("list", help="list the kernels of recorded results")
     p.add_argument("--recorded", type=Path, required=True, metavar="FOLDER")

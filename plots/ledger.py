@@ -34,11 +34,16 @@ def spell(verdict: str) -> str:
     return verdict.replace("_", " ") + " yet" * (verdict == NOT_TESTED)
 
 
+def counts(decisions: Sequence[Decision]) -> dict[str, int]:
+    """How many claims have each verdict that one has."""
+    found = [d.verdict for d in decisions]
+    return {v: found.count(v) for v in (REPRODUCED, *VERDICTS[:-1]) if v in found}
+
+
 def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
     """'35 claims: 5 reproduced, 4 not reproduced, ...'"""
-    found = [d.verdict for d in decisions]
-    counts = [f"{found.count(v)} {spell(v)}" for v in (REPRODUCED, *VERDICTS[:-1]) if v in found]
-    return f"{len(found)} {what}: {', '.join(counts)}."
+    parts = (f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items())
+    return f"{len(decisions)} {what}: {', '.join(parts)}."
 
 
 def claims_table(

@@ -183,6 +183,8 @@ def test_folders_are_data_too(checkout, value):
     name = f"<mine>\n<--results>\n<{value}/mine>\n<--output>\n"
     assert name in make(checkout, "render", f"RESULTS={value}").stdout
     assert name in make(checkout, "render-recorded", f"RECORDED={value}").stdout
+    page = f"<--results={value}>\n<--output>\n<{value}/report.html>\n"
+    assert page in make(checkout, "report", f"RESULTS={value}").stdout
     done = make(checkout, "claims", f"RESULTS={value}")
     assert f"<--results>\n<{value}>\n<--output>\n<{value}/claims>\n" in done.stdout
     assert not list(checkout.rglob("injected"))
@@ -270,6 +272,10 @@ def test_wrong_usage_is_one_line(checkout):
         (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
         (["render"], "render: no results yet; make reproduce-table2"),
         (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
+        (
+            ["report", "RESULTS=x y"],
+            r"report: no results in x\ y; make reproduce-table2, or RESULTS=",
+        ),
         (
             ["sass", "KERNEL=x"],
             "sass: say for which architecture: make sass KERNEL=name ARCH=sm_80",
@@ -398,6 +404,12 @@ def test_a_variable_that_there_is_none_of_is_an_error(checkout, given, said):
     done = make(checkout, "clean", given)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
     assert make(checkout, "help", "DRY_RUN=1").returncode == 0
+
+
+def test_a_report_of_several_folders(checkout):
+    (checkout / "a").mkdir()
+    wanted = "<--results=a>\n<--results=b>\n<--output>\n<a/report.html>\n"
+    assert wanted in make(checkout, "report", "RESULTS=a b").stdout
 
 
 def test_a_folder_whose_name_begins_with_a_hyphen_is_no_option(checkout):

@@ -1,0 +1,90 @@
+// Tables that sort and filter. Without it the page is whole, in the order of its tables.
+"use strict";
+
+const NUMBER = /^([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)(?: ([kMG])\b)?/;
+const SCALE = { k: 1e3, M: 1e6, G: 1e9 };
+const DIRECTIONS = { none: "ascending", ascending: "descending", descending: "none" };
+const MANY_ROWS = 8; // from which on a table can be filtered
+const texts = new Intl.Collator("en", { numeric: true });
+
+// '12.90 k' and '2.11 (2.11-2.12)' count by the number that they begin with.
+function valueOf(row, column) {
+  const text = row.cells[column].textContent.trim();
+  const [, digits, unit] = NUMBER.exec(text) ?? [];
+  return { text, number: digits ? parseFloat(digits.replaceAll(",", "")) * (SCALE[unit] ?? 1) : NaN };
+}
+
+// What is no number comes last in either direction.
+function compare(a, b, sign) {
+  if (isNaN(a.number) !== isNaN(b.number)) return isNaN(a.number) ? 1 : -1;
+  return sign * (a.number - b.number || texts.compare(a.text, b.text));
+}
+
+// Rows stay below their heading. `order` has them as they were written.
+function sort(order, column, direction) {
+  const sign = direction === "descending" ? -1 : 1;
+  for (const [body, rows] of order) {
+    const keyed = rows.map((row) => ({ row, value: valueOf(row, column) }));
+    if (direction !== "none") keyed.sort((a, b) => compare(a.value, b.value, sign));
+    body.append(...keyed.map(({ row }) => row));
+  }
+}
+
+function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function addSorting(table, order) {
+  const heads = [...table.tHead.rows[0].cells];
+  for (const [column, head] of heads.entries()) {
+    const button = element("button", { type: "button" }, ...head.childNodes);
+    head.append(button);
+    head.ariaSort = "none";
+    button.addEventListener("click", () => {
+      const direction = DIRECTIONS[head.ariaSort];
+      for (const other of heads) other.ariaSort = "none";
+      head.ariaSort = direction;
+      sort(order, column, direction);
+    });
+  }
+}
+
+// Shows the rows that have all words of the field, and the verdict that was chosen.
+function addFilter(table, order) {
+  const rows = order.flatMap(([, found]) => found);
+  const field = element("input", { type: "search" });
+  const said = element("output", {});
+  const update = () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    const verdict = table.dataset.verdict ?? "";
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      const fits = !verdict || row.querySelector(".verdict")?.classList.contains(verdict);
+      row.hidden = !fits || !words.every((word) => text.includes(word));
+    }
+    for (const [body, found] of order) body.hidden = found.every((row) => row.hidden);
+    said.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
+  };
+  field.addEventListener("input", update);
+  table.addEventListener("verdict", update);
+  table.parentElement.before(element("p", { className: "filter" }, element("label", {}, "Filter ", field), " ", said));
+}
+
+for (const table of document.querySelectorAll(".table > table")) {
+  const order = [...table.tBodies].map((body) => [body, [...body.rows].filter((row) => row.cells.length > 1)]);
+  addSorting(table, order);
+  if (order.flatMap(([, rows]) => rows).length >= MANY_ROWS) addFilter(table, order);
+}
+
+for (const button of document.querySelectorAll("[data-verdict]")) {
+  button.addEventListener("click", () => {
+    const pressed = button.ariaPressed !== "true";
+    for (const other of button.closest("ul").querySelectorAll("button")) other.ariaPressed = "false";
+    button.ariaPressed = String(pressed);
+    const table = button.closest("section").querySelector("table");
+    table.dataset.verdict = pressed ? button.dataset.verdict : "";
+    table.dispatchEvent(new Event("verdict"));
+  });
+}

@@ -1,0 +1,87 @@
+"""A headless Chromium, driven by chromedriver's own protocol (W3C WebDriver): JSON over HTTP."""
+
+import json
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name for a reference to one
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
+
+
+class Browser:
+    def __init__(self, port: int):
+        self.session = f"http://127.0.0.1:{port}/session"
+        chrome = {"goog:chromeOptions": {"args": [*OPTIONS]}}
+        chrome |= {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        chrome |= {"timeouts": {"script": 300_000}}  # ms, for a machine that does much else
+        found = self.ask("POST", "", {"capabilities": {"alwaysMatch": chrome}})
+        self.session += f"/{found['sessionId']}"
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.session + path, data, method=method)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, file: Path) -> None:
+        self.ask("POST", "/url", {"url": file.as_uri()})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What the JavaScript returns; a JSON value."""
+        return self.ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def find(self, selector: str) -> str:
+        found = self.ask("POST", "/element", {"using": "css selector", "value": selector})
+        return f"/element/{found[ELEMENT]}"
+
+    def click(self, selector: str) -> None:
+        self.ask("POST", self.find(selector) + "/click", {})
+
+    def type(self, selector: str, keys: str) -> None:
+        self.ask("POST", self.find(selector) + "/value", {"text": keys})
+
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def set_width(self, pixels: int) -> None:
+        size = {"width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.devtools("Emulation.setDeviceMetricsOverride", **size)
+
+    def prefer(self, scheme: str) -> None:
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.devtools("Emulation.setEmulatedMedia", features=[feature])
+
+    def log(self, kind: str) -> list[dict[str, Any]]:
+        return self.ask("POST", "/se/log", {"type": kind})
+
+
+def need(program: str) -> None:
+    if not shutil.which(program):
+        pytest.skip(f"no {program}: apt-get install chromium chromium-driver")
+
+
+def print_to_pdf(page: Path, pdf: Path) -> None:
+    need("chromium")
+    command = ["chromium", *OPTIONS, f"--print-to-pdf={pdf}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    need("chromedriver")
+    command = ["chromedriver", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        try:
+            said = next(line for line in driver.stdout if "successfully on port" in line)
+            found = Browser(int(said.split()[-1].strip(".")))
+            yield found
+            found.ask("DELETE", "")
+        finally:
+            driver.terminate()

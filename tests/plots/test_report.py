@@ -1,0 +1,293 @@
+"""The report: what it holds, what it leaves alone, and how it does in a browser."""
+
+import base64
+import gzip
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+from browser import browser, print_to_pdf
+from looking import RECORDED
+
+from claims.ledger import decide
+from claims.published import load_sources
+from experiments import declared
+from plots.claim_details import anchor
+from plots.cli import main
+from plots.experiments import experiment
+
+MOST_BYTES = 5_000_000
+PACKED = "data:application/gzip;base64,"
+BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
+TABLE = "#gpu1-transpose ~ .table > table"
+HOSTILE = "</td><script>alert(1)</script>`|<img src=x onerror=alert(2)>&quot;"
+
+
+class Parsed(HTMLParser):
+    """`tags`: every start tag with its attributes; `opened`: counts that are to be even."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text, self.tags, self.ends = text, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        self.ends.append(tag)
+
+    def all(self, tag, name):
+        return [found[name] for of, found in self.tags if of == tag and name in found]
+
+    @property
+    def ids(self):
+        return [found["id"] for _, found in self.tags if "id" in found]
+
+
+def report(output, *folders):
+    return main(["report", *(f"--results={f}" for f in folders), "--output", str(output)])
+
+
+@pytest.fixture(scope="module")
+def recorded_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    assert report(file, RECORDED) == 0
+    return file
+
+
+@pytest.fixture(scope="module")
+def recorded(recorded_file):
+    return Parsed(recorded_file.read_text())
+
+
+def test_it_is_whole_and_small(recorded, recorded_file):
+    assert recorded_file.stat().st_size < MOST_BYTES
+    loaded = {value for _, found in recorded.tags for k, value in found.items() if k == "src"}
+    loaded |= set(recorded.all("link", "href"))
+    assert all(address.startswith("data:") for address in loaded)
+    assert not re.search(r"url\((?!%23)|@import|fetch\(|XMLHttp", recorded.text)
+    assert "default-src 'none'" in recorded.all("meta", "content")[1]
+    links = [link for link in recorded.all("a", "href") if link[0] != "#"]
+    assert all(link.startswith((PACKED, "https://")) for link in links)
+
+
+def test_every_link_leads_somewhere(recorded):
+    ids = recorded.ids
+    assert len(ids) == len(set(ids))
+    targets = {link[1:] for link in recorded.all("a", "href") if link[0] == "#"}
+    targets |= {x for _, found in recorded.tags for x in found.get("aria-labelledby", "").split()}
+    assert targets <= set(ids)
+
+
+def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, recorded_evidence):
+    row = re.compile(
+        r'<tr>\n<td><a href="#(gpu1-claims-[^"]+)">(.*?)</a></td>\n<td><span class="verdict (\w+)">'
+    )
+    ledger = recorded.text.partition('<h3 id="gpu1-ledger">')[2].partition("</article>")[0]
+    found = {link: (unescape(text), verdict) for link, text, verdict in row.findall(ledger)}
+    decisions = decide(recorded_evidence, load_sources())
+    assert found == {
+        f"gpu1-claims-{anchor(d)}": (f"{d.claim.id}: {d.claim.text}", d.verdict) for d in decisions
+    }
+    assert set(found) <= set(recorded.ids)
+
+
+def test_every_figure_is_there_with_its_caption(recorded):
+    captions = [c for name in declared.names() for c, _ in experiment(name).FIGURES.values()]
+    assert sorted(recorded.all("img", "alt")) == sorted(captions)
+    for address in recorded.all("img", "src"):
+        kind, _, svg = address.partition(",")
+        assert kind == "data:image/svg+xml"
+        root = ElementTree.fromstring(unquote(svg))
+        assert root.findall(".//{*}text") and not root.findall(".//{*}script")
+
+
+def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, recorded_evidence):
+    packed = [link.removeprefix(PACKED) for link in recorded.all("a", "href") if PACKED in link]
+    files = {r.file.read_bytes() for r in recorded_evidence.results.values()}
+    assert {gzip.decompress(base64.b64decode(found)) for found in packed} == files
+    assert len(packed) == len(files) == recorded.text.count("<dt>argv</dt>")
+    assert "Where the numbers come from" not in recorded.text  # which the files say
+
+
+def test_landmarks_headings_and_tables(recorded):
+    tags = [tag for tag, _ in recorded.tags]
+    assert [tags.count(tag) for tag in ("header", "nav", "main", "h1")] == [1, 1, 1, 1]
+    levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    assert set(recorded.all("th", "scope")) == {"col", "rowgroup"}
+    for tag in ("table", "tbody", "article", "section", "div", "figure"):
+        assert tags.count(tag) == recorded.ends.count(tag)
+    assert tags.count("table") == recorded.text.count(
+        '<div class="table" role="region" tabindex="0"'
+    )
+
+
+def test_what_result_files_say_is_no_html(edited, tmp_path):
+    run = edited("transpose", "h200")
+    run.provenance(gpu={"name": HOSTILE}, argv=[HOSTILE])
+    for row in run.rows(kernel="tiled"):
+        row["kernel"] = HOSTILE
+    run.write()
+    assert report(tmp_path / "report.html", tmp_path) == 0
+    found = Parsed((tmp_path / "report.html").read_text())
+    assert [tag for tag, _ in found.tags].count("script") == 1
+    assert all(address.startswith("data:") for address in found.all("img", "src"))
+    assert not [k for _, attributes in found.tags for k in attributes if k.startswith("on")]
+    assert '<h2 id="gpu1">' in found.text and found.text.count("alert(1)") > 3
+
+
+def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
+    """Recorded ones under their banner; two folders of one GPU are one machine."""
+    monkeypatch.setattr("plots.report.encode", lambda figure, kind: b"<svg></svg>")
+    edited("table2", "first/table2").write()
+    edited("transpose", "second/transpose").write()
+    other = edited("transpose", "data/recorded/a100/transpose")
+    other.provenance(gpu={"name": "NVIDIA A100"})
+    other.write()
+    output = tmp_path / "report.html"
+    folders = [tmp_path / name for name in ("first", "second", "data/recorded/a100")]
+    assert report(output, *folders) == 0
+    found = Parsed(output.read_text())
+    assert re.findall(r'<h2 id="(\w+)">(.+)</h2>', found.text) == [
+        *(("gpu1", "NVIDIA H200"), ("gpu2", "NVIDIA A100"), ("protocols", "Protocols"))
+    ]
+    assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
+    assert re.findall('class="banner">(.+)</p>', found.text) == [
+        "Recorded run of NVIDIA A100, 2026-11-22. Not measured on this machine."
+    ]
+    assert len(found.ids) == len(set(found.ids))
+    first = output.read_bytes()
+    assert report(output, *folders) == 0 and output.read_bytes() == first
+
+
+def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):
+    output, folder = tmp_path / "out/report.html", tmp_path / "mine"
+    missing = f"error: {folder}: is no folder, of which result files could be read\n"
+    assert (report(output, folder), capsys.readouterr().err) == (2, missing)
+    folder.mkdir()
+    nothing = f"error: {folder}: no results that can be shown; make reproduce-table2 makes some\n"
+    assert (report(output, folder), capsys.readouterr().err) == (2, nothing)
+    assert not output.parent.exists()
+    output.parent.mkdir()
+    output.write_text("old")
+    edited("transpose", "mine/transpose").write()
+    (folder / "transpose/sizes.json").write_text("{")
+    assert report(output, folder) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and output.read_text() == "old"
+
+
+@pytest.fixture(scope="module")
+def page(recorded_file):
+    with browser() as found:
+        found.set_width(1600)
+        found.open(recorded_file)
+        yield found
+
+
+def test_a_browser_follows_links_by_keyboard(page):
+    page.type("body", TAB)
+    assert page.run("return document.activeElement.className") == "skip"
+    page.type(".skip", ENTER)
+    assert page.run("return document.activeElement.id") == "main"
+    page.click("#gpu1-ledger ~ .table td a")
+    at = page.run("return document.querySelector(location.hash).getBoundingClientRect().top")
+    assert 0 <= at < 100
+
+
+def column(page, selector, place):
+    """The texts of a table's column, by body."""
+    script = """
+      const table = document.querySelector(arguments[0]);
+      const text = (row) => row.cells[arguments[1]].textContent;
+      const shown = (row) => row.cells.length > 1 && !row.hidden;
+      return [...table.tBodies].map((body) => [...body.rows].filter(shown).map(text));"""
+    return page.run(script, selector, place)
+
+
+def test_a_browser_sorts_by_mouse_and_keyboard(page):
+    before = column(page, TABLE, 1)
+    page.click(f"{TABLE} th:nth-child(2) button")
+    assert (
+        page.run(f"return document.querySelector('{TABLE} th:nth-child(2)').ariaSort")
+        == "ascending"
+    )
+    numbers = [[float(x.split()[0]) for x in body if x != "-"] for body in column(page, TABLE, 1)]
+    assert numbers == [sorted(body) for body in numbers] and sum(map(len, numbers)) > 5
+    page.type(f"{TABLE} th:nth-child(2) button", ENTER)
+    down = [[float(x.split()[0]) for x in body if x != "-"] for body in column(page, TABLE, 1)]
+    assert down == [body[::-1] for body in numbers]
+    page.type(f"{TABLE} th:nth-child(2) button", " ")
+    assert column(page, TABLE, 1) == before
+
+
+def test_a_browser_filters_rows_and_verdicts(page):
+    ledger = "#gpu1-ledger ~ .table > table"
+    rows = sum(map(len, column(page, ledger, 0)))
+    field = "#gpu1-ledger ~ .filter input"
+    page.type(field, "bank conflicts")
+    found = [x for body in column(page, ledger, 0) for x in body]
+    assert 0 < len(found) < rows and any(x.startswith("broadcast-no-conflicts") for x in found)
+    assert (
+        page.run("return document.querySelector('#gpu1-ledger ~ .filter output').value")
+        == f"{len(found)} of {rows} rows"
+    )
+    page.type(field, BACKSPACE * len("bank conflicts"))
+    button = ".counts [data-verdict=not_reproduced]"
+    page.click(button)
+    found = [x for body in column(page, ledger, 1) for x in body]
+    count = page.run(f"return parseInt(document.querySelector('{button}').textContent)")
+    assert len(found) == count and all(x.startswith("Not reproduced") for x in found)
+    page.type(button, ENTER)
+    assert sum(map(len, column(page, ledger, 0))) == rows
+
+
+# Of each text and what is behind it, in the first 3000 elements, how far apart they are (WCAG 2.2).
+CONTRASTS = """
+  const channel = (v) => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+  const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
+  const behind = (e) => {
+    const found = getComputedStyle(e).backgroundColor;
+    return found === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : found;
+  };
+  const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+  const pairs = [...document.querySelectorAll("body *")].slice(0, 3000).filter(says)
+    .map((e) => [getComputedStyle(e).color, behind(e)]);
+  return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_shows_it_at_every_width_in_readable_colours(page, scheme):
+    page.prefer(scheme)
+    for width in (360, 800, 1600):
+        page.set_width(width)
+        assert page.run("return document.documentElement.scrollWidth") == width
+    assert min(page.run(CONTRASTS)) >= 4.5
+    dark = (
+        page.run("return getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    )
+    assert dark is (scheme == "dark")
+
+
+def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
+    """From all that the tests above did."""
+    assert page.log("browser") == []
+    events = [json.loads(found["message"])["message"] for found in page.log("performance")]
+    sent = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
+    assert sent and all(url.startswith(("file:", "data:")) for url in sent)
+
+
+def test_a_browser_prints_it(edited, tmp_path):
+    edited("transpose").write()
+    assert report(tmp_path / "report.html", tmp_path) == 0
+    print_to_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
