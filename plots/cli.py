@@ -6,11 +6,17 @@ where one ended it.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
-from plots import compare, document, experiments, ledger, repetitions, report, single_files
+from plots import document, experiments, ledger, single_files
 from records.command_line import Parser, run
+
+
+def late(name: str) -> Callable[[argparse.Namespace], int]:
+    """Of a command that alone needs a library: that is imported when the command is run."""
+    return lambda args: import_module(f"plots.{name}").run(args)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
     p.add_argument("--results", action="append", help="folder of result files", **folder)
     p.add_argument("--output", type=Path, required=True, metavar="FILE")
-    p.set_defaults(run=report.run)
+    p.set_defaults(run=late("report"))
 
     p = commands.add_parser("list", help="list the kernels of recorded results")
     p.add_argument("--recorded", type=Path, required=True, metavar="FOLDER")
@@ -57,20 +63,21 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser(
         "compare",
         help="show the times of one run beside those of another",
-        description=f"{compare.RUN_NOTE} {compare.RATIO_NOTE} {compare.VERDICT_NOTE}",
+        description="A run is a result file, a folder of them, or REV:PATH, either of them in a "
+        "commit. Which test decides, and why: docs/comparing-runs.md.",
     )
     p.add_argument("--a", help="what is compared with", **side)
     p.add_argument("--b", help="what is compared", **side)
     p.add_argument("--output", help="folder for table and figure", **folder)
     p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")
     p.add_argument("--verbose", action="store_true", help="show the table too")
-    p.set_defaults(run=compare.run)
+    p.set_defaults(run=late("compare"))
 
     p = commands.add_parser("repetitions", help="how often compare is wrong, of repeated runs")
     p.add_argument("runs", nargs="+", metavar="RUN", help="as of compare, all of the same kernels")
     p.add_argument("--kernel", default="*", metavar="PATTERN", help="those that did not change")
     p.add_argument("--write", type=Path, metavar="FILE", help="for data/run_to_run.json")
-    p.set_defaults(run=repetitions.run)
+    p.set_defaults(run=late("repetitions"))
     return top
 
 

@@ -52,7 +52,6 @@ FINDINGS = 3  # rows of a verdict on the terminal
 ROWS = 40  # of the figure
 NAMED = 4  # kernels with rows in one side alone
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
-RUN_NOTE = "A run is a result file, a folder of them, or REV:PATH, either of them in a commit."
 RATIO_NOTE = (
     "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
     f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, widened by "
