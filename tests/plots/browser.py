@@ -27,7 +27,7 @@ class Browser:
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.session + path, data, method=method)
-        with urllib.request.urlopen(request, timeout=120) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return json.load(answer)["value"]
 
     def open(self, file: Path) -> None:
