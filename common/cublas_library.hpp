@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cublas_v2.h>
+#include <cuda_runtime_api.h>
 
 #include <optional>
 #include <string>
@@ -20,6 +21,23 @@ inline std::optional<DynamicLibrary> open_cublas(std::string* why_not) {
 /// "cuBLAS 13.1"
 inline std::string cublas_maker() {
   return "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." + std::to_string(CUBLAS_VER_MINOR);
+}
+
+/// What a launch returns: the CUDA runtime's last error, else what the library's status says.
+inline cudaError_t launch_error(cublasStatus_t status) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) return error;
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return cudaSuccess;
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return cudaErrorInvalidValue;
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return cudaErrorNotSupported;
+    default:
+      return cudaErrorUnknown;
+  }
 }
 
 }  // namespace reprolab

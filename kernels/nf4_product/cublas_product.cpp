@@ -64,22 +64,6 @@ const Handle& cublas() {
   return instance;
 }
 
-cudaError_t error_of(cublasStatus_t status) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) return error;
-  switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return cudaSuccess;
-    case CUBLAS_STATUS_INVALID_VALUE:
-      return cudaErrorInvalidValue;
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return cudaErrorNotSupported;
-    default:
-      return cudaErrorUnknown;
-  }
-}
-
 }  // namespace
 
 Support supports_cublas(const Problem& problem) {
@@ -115,7 +99,7 @@ cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void
                           problem.input, type, k, &kept, problem.output, type, n,
                           CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
   }
-  return error_of(status);
+  return launch_error(status);
 }
 
 std::vector<std::string> cublas_files() {

@@ -67,19 +67,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
                             problem.input, in_stride, &zero, problem.output, out_stride,
                             problem.output, out_stride);
   }
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) return error;
-  switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return cudaSuccess;
-    case CUBLAS_STATUS_INVALID_VALUE:
-      return cudaErrorInvalidValue;
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return cudaErrorNotSupported;
-    default:
-      return cudaErrorUnknown;
-  }
+  return launch_error(status);
 }
 
 const Register<Problem> registered{{
