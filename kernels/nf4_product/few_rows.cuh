@@ -3,7 +3,7 @@
 //
 // How the work is cut. A block of threads stays on its multiprocessor and owns a range of outputs,
 // in tiles of 16, and a range of the inputs, in chunks. Within a chunk a warp owns a slice of
-// `steps` x 64 inputs for all tiles, so the activations of the slice stay in its registers. The
+// 8 x 64 inputs for all tiles, so the activations of the slice stay in its registers. The
 // codes of a tile and a chunk come through a ring of stages in shared memory, several stages ahead.
 // After each tile the warps' sums are added in shared memory, in an order that depends on n and k
 // alone: the result does not change from run to run, nor with the other rows of the batch.
@@ -27,14 +27,13 @@ namespace reprolab::nf4_product {
 inline constexpr int tile = 16;  ///< Outputs per tile.
 inline constexpr int step = 64;  ///< Inputs per step.
 inline constexpr int step_bytes = step / 2;
-inline constexpr int most_rows = 16;
-inline constexpr int most_stages = 8;
-/// Such that a thread may have 128 or 168 registers.
-__host__ __device__ constexpr int most_warps(int steps) { return steps == 4 ? 16 : 12; }
+inline constexpr int max_rows = 16;
+inline constexpr int max_stages = 8;
+inline constexpr int warp_steps = 8;  ///< Per warp and chunk.
+inline constexpr int max_warps = 12;  ///< Such that a thread may have 168 registers.
 
 /// How a product is cut. Nothing that decides the order of a sum depends on m.
 struct Cut {
-  int steps = 8;        ///< Per warp and chunk: 4 or 8.
   int warps = 0;        ///< Per block; 0: the problem cannot be cut.
   int chunk_steps = 0;  ///< Per chunk; the last one may have fewer.
   int chunks = 0;       ///< Of the inputs.
@@ -75,11 +74,11 @@ struct FewRowsLayout {
     const int outputs = static_cast<int>((n + cut.groups - 1) / cut.groups);
     const int kept_sums = cut.chunks > cut.parts ? (outputs + tile - 1) / tile * tile * columns : 0;
     barriers = table_rows * row_bytes;
-    partials = barriers + most_stages * 8;
+    partials = barriers + max_stages * 8;
     sums = partials + 2 * cut.warps * slice_floats * 4;
     stages = (sums + kept_sums * 4 + 127) / 128 * 128;
     // A warp with fewer steps reads past the last row, and multiplies by zero.
-    bytes = stages + cut.stages * stage_bytes + cut.warps * cut.steps * step_bytes;
+    bytes = stages + cut.stages * stage_bytes + cut.warps * warp_steps * step_bytes;
   }
 };
 
@@ -113,8 +112,8 @@ struct Unit {
 
 /// `RowTiles`: groups of 8 rows. `Halves`: scales per step of 64; 2 for blocks of 32 weights, whose
 /// lanes take 8 weights of each half in place of 16 in a row.
-template <class Out, class Decode, int RowTiles, int Halves, int Steps>
-__global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewRows work) {
+template <class Out, class Decode, int RowTiles, int Halves>
+__global__ void __launch_bounds__(max_warps * 32, 1) few_rows(const FewRows work) {
 #if __CUDA_ARCH__ >= 800 || !defined(__CUDA_ARCH__)
   extern __shared__ __align__(1024) unsigned char shared[];
   const Cut& cut = work.cut;
@@ -189,8 +188,8 @@ __global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewR
   fill_table<Decode>(shared, work.table);
 
   // The scales of this lane: of outputs `row` and `row + 8`, every fourth one of the slice.
-  constexpr int scales_per_lane = Steps * Halves / 4;
-  const int first_scale = warp * Steps * Halves + quad;  // in the chunk
+  constexpr int scales_per_lane = warp_steps * Halves / 4;
+  const int first_scale = warp * warp_steps * Halves + quad;  // in the chunk
   Scales::Loaded loaded[2][scales_per_lane];
   const auto load_scales = [&](const Unit& unit) {
     const int count = unit.chunk < end_chunk ? steps_in(unit.chunk) * Halves : 0;
@@ -213,14 +212,14 @@ __global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewR
   __syncthreads();
 
   const LaneTable<Decode> table(shared, lane);
-  std::uint32_t activations[Steps][RowTiles][8];
+  std::uint32_t activations[warp_steps][RowTiles][8];
   float* own_partials = partials;
 
   while (unit.chunk < end_chunk) {
     if (unit.tile == 0) {
 #pragma unroll
-      for (int i = 0; i < Steps; ++i) {
-        const int index = warp * Steps + i;
+      for (int i = 0; i < warp_steps; ++i) {
+        const int index = warp * warp_steps + i;
 #pragma unroll
         for (int t = 0; t < RowTiles; ++t) {
           const int column = t * 8 + row;
@@ -254,12 +253,12 @@ __global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewR
     load_scales(unit);
 
     wait_for(&barriers[now.stage], now.parity);
-    const unsigned char* const codes =
-        stages + now.stage * layout.stage_bytes + row * layout.pitch + warp * Steps * step_bytes;
+    const unsigned char* const codes = stages + now.stage * layout.stage_bytes +
+                                       row * layout.pitch + warp * warp_steps * step_bytes;
 
     float sum[RowTiles][4] = {};
 #pragma unroll
-    for (int i = 0; i < Steps; ++i) {
+    for (int i = 0; i < warp_steps; ++i) {
       const Codes<Halves> upper(codes + i * step_bytes, quad);
       const Codes<Halves> lower(codes + 8 * layout.pitch + i * step_bytes, quad);
 #pragma unroll
@@ -322,7 +321,7 @@ __global__ void __launch_bounds__(most_warps(Steps) * 32, 1) few_rows(const FewR
       if (column >= work.m) break;
       float value = 0;
 #pragma unroll
-      for (int s = quad; s < most_warps(Steps); s += 4) {
+      for (int s = quad; s < max_warps; s += 4) {
         const int at = s * layout.slice_floats + column * layout.column_floats + i % tile;
         if (s < cut.warps) value += own_partials[at];
       }
@@ -365,36 +364,35 @@ inline int stages_that_fit(Cut cut, std::int64_t n, int columns, const Device& d
   cut.stages = 0;
   const FewRowsLayout layout(cut, n, columns);
   return std::clamp((device.shared_bytes - 1024 - layout.bytes) / layout.stage_bytes, 0,
-                    most_stages);
+                    max_stages);
 }
 
-/// A cut with so many steps, chunks and parts; no warps where it is not possible.
-inline Cut few_rows_cut(const Problem& problem, const Device& device, int steps, int chunks,
-                        int parts) {
+/// A cut with so many chunks and parts; no warps where it is not possible.
+inline Cut few_rows_cut(const Problem& problem, const Device& device, int chunks, int parts) {
   const std::int64_t all_steps = problem.k / step;
-  Cut cut{.steps = steps, .parts = parts};
+  Cut cut{.parts = parts};
   cut.chunk_steps = static_cast<int>(blocks_over(all_steps, chunks));
   cut.chunks = static_cast<int>(blocks_over(all_steps, cut.chunk_steps));
-  const auto warps = static_cast<int>(blocks_over(cut.chunk_steps, steps));
-  constexpr int most_outputs = 512;  // whose sums fit in shared memory
+  const auto warps = static_cast<int>(blocks_over(cut.chunk_steps, warp_steps));
+  constexpr int max_outputs = 512;  // whose sums fit in shared memory
   const std::int64_t groups = std::max<std::int64_t>(std::max(1, device.multiprocessors / parts),
-                                                     blocks_over(problem.n, most_outputs));
+                                                     blocks_over(problem.n, max_outputs));
   cut.groups = static_cast<int>(std::min(groups, problem.n));
-  cut.stages = stages_that_fit(cut, problem.n, most_rows, device);
-  if (warps <= most_warps(steps) && parts <= cut.chunks && cut.stages >= 2) cut.warps = warps;
+  cut.stages = stages_that_fit(cut, problem.n, max_rows, device);
+  if (warps <= max_warps && parts <= cut.chunks && cut.stages >= 2) cut.warps = warps;
   return cut;
 }
 
 /// The cut for a problem; no warps where there is none.
 inline Cut few_rows_cut(const Problem& problem, const Device& device) {
-  constexpr int steps = 8;
   const std::int64_t all_steps = problem.k / step;
-  const auto fewest = static_cast<int>(blocks_over(all_steps, steps * most_warps(steps)));
+  const auto min_chunks = static_cast<int>(blocks_over(all_steps, warp_steps * max_warps));
   Cut best;
   double least = 0;
-  for (int chunks = fewest; chunks <= std::min<std::int64_t>(all_steps, 4 * fewest + 4); ++chunks) {
+  for (int chunks = min_chunks; chunks <= std::min<std::int64_t>(all_steps, 4 * min_chunks + 4);
+       ++chunks) {
     for (int parts = 1; parts <= 16; ++parts) {
-      const Cut cut = few_rows_cut(problem, device, steps, chunks, parts);
+      const Cut cut = few_rows_cut(problem, device, chunks, parts);
       if (cut.warps == 0) continue;
       // What the busiest block takes, in the time of a step of all warps: its tiles, the
       // activations of its chunks (about that of a tile) and the sum of the parts (two tiles).
@@ -417,9 +415,9 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device) {
 
 template <class Out, template <class> class Decode>
 cudaError_t launch_few_rows(const Problem& problem, Cut cut, const Device& device,
-                            cudaStream_t stream, int stages) {
+                            cudaStream_t stream) {
   const int columns = problem.m > 8 ? 16 : 8;
-  cut.stages = std::min(stages, stages_that_fit(cut, problem.n, columns, device));
+  cut.stages = stages_that_fit(cut, problem.n, columns, device);
   auto* const part_sums = static_cast<float*>(problem.workspace);
   const FewRows work{
       .codes = problem.codes,
@@ -436,10 +434,8 @@ cudaError_t launch_few_rows(const Problem& problem, Cut cut, const Device& devic
       .table = table_of(problem)};
   const FewRowsLayout layout(cut, problem.n, columns);
   const auto launch = [&]<int RowTiles, int Halves>() {
-    const auto kernel = cut.steps == 4 ? few_rows<Out, Decode<Out>, RowTiles, Halves, 4>
-                                       : few_rows<Out, Decode<Out>, RowTiles, Halves, 8>;
-    return launch_kernel(kernel, cut.groups * cut.parts, cut.warps * 32, layout.bytes, stream,
-                         work);
+    return launch_kernel(few_rows<Out, Decode<Out>, RowTiles, Halves>, cut.groups * cut.parts,
+                         cut.warps * 32, layout.bytes, stream, work);
   };
   const bool halves = problem.block_size < step;
   if (columns == 8)
@@ -448,13 +444,12 @@ cudaError_t launch_few_rows(const Problem& problem, Cut cut, const Device& devic
 }
 
 template <template <class> class Decode>
-cudaError_t launch_few_rows(const Problem& problem, const Cut& cut, cudaStream_t stream,
-                            int stages = most_stages) {
+cudaError_t launch_few_rows(const Problem& problem, const Cut& cut, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
   const Device device = current_device();
   return problem.type == nf4::OutputType::fp16
-             ? launch_few_rows<__half, Decode>(problem, cut, device, stream, stages)
-             : launch_few_rows<__nv_bfloat16, Decode>(problem, cut, device, stream, stages);
+             ? launch_few_rows<__half, Decode>(problem, cut, device, stream)
+             : launch_few_rows<__nv_bfloat16, Decode>(problem, cut, device, stream);
 }
 
 inline std::uint64_t few_rows_workspace(const Problem& problem, const Cut& cut) {
@@ -465,13 +460,13 @@ inline std::uint64_t few_rows_workspace(const Problem& problem, const Cut& cut) 
 template <template <class> class Decode>
 Support supports_few_rows(const Problem& problem) {
   const Device device = current_device();
-  if (problem.m > most_rows) return Support::no("takes 16 rows at most; many_rows takes more");
+  if (problem.m > max_rows) return Support::no("takes 16 rows at most; many_rows takes more");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
   if (few_rows_cut(problem, device).warps == 0) {
     return Support::no("the codes of 16 outputs do not fit in shared memory");
   }
-  return is_compiled(few_rows<__half, Decode<__half>, 1, 1, 8>);
+  return is_compiled(few_rows<__half, Decode<__half>, 1, 1>);
 }
 
 }  // namespace reprolab::nf4_product

@@ -408,8 +408,8 @@ template <template <class> class Decode>
 Support supports_many_rows(const Problem& problem) {
   const Device device = current_device();
   if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
-  constexpr int least_shared_bytes = 200 << 10;
-  if (device.shared_bytes < least_shared_bytes) {
+  constexpr int min_shared_bytes = 200 << 10;
+  if (device.shared_bytes < min_shared_bytes) {
     return Support::no("needs 200 KiB of shared memory in a block");
   }
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)

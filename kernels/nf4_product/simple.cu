@@ -57,8 +57,8 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 }
 
 Support supports(const Problem& problem) {
-  constexpr std::int64_t most_in_y = 65535;
-  if (problem.m > most_in_y * rows_per_warp || blocks_over(problem.n, warps) > max_blocks) {
+  constexpr std::int64_t max_in_y = 65535;
+  if (problem.m > max_in_y * rows_per_warp || blocks_over(problem.n, warps) > max_blocks) {
     return Support::no("a grid has blocks for 524280 rows and 2^34 outputs at most");
   }
   return Support::yes();

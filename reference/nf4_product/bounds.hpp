@@ -30,11 +30,10 @@
 // 4. Small numbers. What falls below 2^-126 may become 0 wherever something is rounded. In
 //    rounded_products also what falls below the smallest fp16 number, 2^-24, and what a contracted
 //    nested scale moves that is small beside its offset.
-// 5. The output is rounded to nearest once, the bias added before in fp32. Rounding is monotonic,
-// so
-//    the ends of the interval, rounded, are the ends of what may be written. They are moved outward
-//    by an ulp of fp32, for the rounding of fp64 to fp32. Overflow gives infinity, as in the
-//    kernel.
+// 5. The output is rounded to nearest once, the bias added before in fp32. Rounding is
+//    monotonic, so the ends of the interval, rounded, are the ends of what may be written. They are
+//    moved outward by an ulp of fp32, for the rounding of fp64 to fp32. Overflow gives infinity, as
+//    in the kernel.
 // 6. The reference sums in fp64: k 2^-52 S more.
 //
 // What it cannot see: on 8192 normal inputs gamma S is 1/15 of a typical output, and one wrong

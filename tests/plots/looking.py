@@ -7,29 +7,15 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plots.documents import WRITERS
-from plots.experiments import CLAIM_DETAILS, all_tables, load_run
 from records.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded/h200"
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")
-BANNER = "Recorded run of NVIDIA H200, 2026-11-20. Not measured on this machine."
-
-
-def rendered(name: str, folder: Path, recorded: bool = False) -> dict[str, str]:
-    """File name -> text of every table of an experiment, in every format."""
-    tables = all_tables(name, load_run(name, folder, recorded), CLAIM_DETAILS, folder)
-    return {f"{t.name}.{suffix}": write(t) for t in tables for suffix, write in WRITERS.items()}
 
 
 def line(text: str, start: str) -> str:
     """The first line that starts so."""
     return next(x for x in text.splitlines() if x.startswith(start))
-
-
-def markdown_row(text: str, start: str) -> list[str]:
-    """The cells of the first row whose first cell starts so."""
-    return [cell.strip() for cell in line(text, f"| {start}").strip("|").split("|")]
 
 
 def text_of(figure: Figure, gid: str) -> list[str]:
