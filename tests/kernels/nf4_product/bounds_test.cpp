@@ -11,11 +11,8 @@ using reference::WeightType;
 class OnGpuProducts : public OnGpuEachKernel {
  protected:
   void expect(const ProductSpec& spec, int buffer_sets = 1) const {
-    expect_promised(proof_, {GetParam()}, spec, buffer_sets);
+    expect_promised(Proof(), {GetParam()}, spec, buffer_sets);
   }
-
- private:
-  const Proof proof_;
 };
 
 constexpr InputData all_data[] = {InputData::normal, InputData::sparse, InputData::one_hot};
