@@ -12,11 +12,22 @@
 namespace reprolab::nf4_product {
 
 /// A table has a row for every byte, and in a row a column for every lane, so that no two lanes
-/// read the same bank. With rows of 256 bytes the offset of an entry is the byte of codes above the
-/// lane's own byte: one permutation makes it. GPUs with 100 KiB of shared memory get rows of half
-/// the length where entries are 4 bytes long.
+/// read the same bank. It lies at `table_begin` of the shared memory's own addresses, rows of 256
+/// bytes from there: one permutation of bytes makes the address of an entry.
 inline constexpr int table_rows = 256, lanes = 32;
 inline constexpr int row_bytes = 256;
+inline constexpr int table_begin = 0x10000, table_end = table_begin + table_rows * row_bytes;
+
+/// From here on a block's dynamic shared memory is its own. The system may keep the first KiB (CUDA
+/// C++ Programming Guide, compute capabilities), or another one.
+inline constexpr int shared_begin = 1024;
+
+/// Address 0 of shared memory. All places in layouts are addresses of shared memory.
+__device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
+  const std::uint32_t begin = address_in_shared(dynamic);
+  if (begin > shared_begin) __trap();
+  return dynamic - begin;
+}
 
 /// Multiplies by the table's entries, rounded to 16 bits, and scales the sum over a block of
 /// weights in fp32. In fp16 an entry is wrong by 2^-12 of itself at most, in bf16 by 2^-9: there as
@@ -42,13 +53,28 @@ struct DequantizedWeights {
   }
 };
 
+/// Where the scales of all weights are.
+template <bool Nested>
+struct ScalesOf {
+  const float* absmax;
+  nf4::NestedScales nested;
+  int shift, second_shift;  ///< log2 of weights per scale, and of scales per second one.
+
+  explicit ScalesOf(const Problem& problem)
+      : absmax(problem.absmax),
+        nested(problem.nested),
+        shift(nf4::log2_exact(problem.block_size)),
+        second_shift(nf4::log2_exact(problem.nested.block_size)) {}
+};
+
 /// Writes the table, by all threads of a block; a barrier must follow.
 template <class Decode>
 __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;
   constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
+  const float second = values.entry[threadIdx.x % 16];
   for (int byte = threadIdx.x; byte < table_rows; byte += blockDim.x) {
-    const Entry entry = Decode::entry(values.entry[byte / 16], values.entry[byte % 16]);
+    const Entry entry = Decode::entry(values.entry[byte / 16], second);
     union {
       Entry entries[per_store];
       uint4 bits;
@@ -64,62 +90,70 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
 /// Looks bytes of codes up in the column of the table that belongs to this lane.
 template <class Decode>
 class LaneTable {
+  using Entry = typename Decode::Entry;
+
  public:
-  __device__ LaneTable(const unsigned char* table, int lane)
-      : table_(address_in_shared(table)), column_(lane * sizeof(typename Decode::Entry)) {}
+  __device__ explicit LaneTable(int lane) : first_(table_begin + lane * sizeof(Entry)) {}
 
   /// The pair of weights whose codes are byte `Byte` (0..3) of `word`.
   template <int Byte>
   __device__ std::uint32_t weights(std::uint32_t word, float scale) const {
-    constexpr unsigned above_column = 0x5504 | Byte << 4;
-    const std::uint32_t offset = permuted(word, column_, above_column);
-    return Decode::weights(read_shared<typename Decode::Entry>(table_ + offset), scale);
+    constexpr unsigned row_of_byte = 0x7604 | Byte << 4;
+    return Decode::weights(read_shared<Entry>(permuted(word, first_, row_of_byte)), scale);
   }
 
  private:
-  std::uint32_t table_, column_;
+  std::uint32_t first_;
 };
 
-/// The scale of each block of weights, plain or nested, read in two steps so that the first can be
-/// under way for long.
-struct Scales {
-  const float* absmax = nullptr;
-  nf4::NestedScales nested;
-  int shift = 0, second_shift = 0;  ///< log2 of weights per scale, and of scales per second one.
-
+/// The scales of the weights from `first` on, plain or nested, each read in two steps so that the
+/// first can be under way for long. Weights are counted from `first` in 31 bits.
+template <bool Nested>
+class Scales {
+ public:
   struct Loaded {
     float plain_or_second = 0;
     std::uint32_t code = 0;
   };
 
-  explicit Scales(const Problem& problem)
-      : absmax(problem.absmax),
-        nested(problem.nested),
-        shift(nf4::log2_exact(problem.block_size)),
-        second_shift(nf4::log2_exact(problem.nested.block_size)) {}
-
-  __device__ Loaded load(std::int64_t weight) const {
-    const std::int64_t block = weight >> shift;
-    if (nested.codes == nullptr) return {__ldg(absmax + block), 0};
-    return {__ldg(nested.absmax + (block >> second_shift)), __ldg(nested.codes + block)};
-  }
-  __device__ float value(Loaded loaded) const {
-    if (nested.codes == nullptr) return loaded.plain_or_second;
-    return nf4::nested_scale(__ldg(nested.map + loaded.code), loaded.plain_or_second,
-                             nested.offset);
-  }
-  /// Asks L2 for the scales of weights [begin, end): lane `lane` of `count` for its share.
-  __device__ void prefetch(std::int64_t begin, std::int64_t end, int lane, int count) const {
-    constexpr std::int64_t line = 128;
-    const char* first = nested.codes == nullptr
-                            ? reinterpret_cast<const char*>(absmax + (begin >> shift))
-                            : reinterpret_cast<const char*>(nested.codes + (begin >> shift));
-    const std::int64_t bytes =
-        (((end - 1) >> shift) - (begin >> shift) + 1) * (nested.codes == nullptr ? 4 : 1);
-    for (std::int64_t i = lane * line; i < bytes + line - 1; i += count * line) {
-      prefetch_line(first + (i < bytes ? i : bytes - 1));
+  __device__ Scales(const ScalesOf<Nested>& of, std::int64_t first) : of_(of) {
+    const std::int64_t block = first >> of.shift;
+    before_ = static_cast<unsigned>(first - (block << of.shift));
+    if constexpr (Nested) {
+      codes_ = of.nested.codes + block;
+      absmax_ = of.nested.absmax + (block >> of.second_shift);
+      blocks_before_ = static_cast<unsigned>(block - (block >> of.second_shift << of.second_shift));
+    } else {
+      absmax_ = of.absmax + block;
     }
   }
+
+  __device__ Loaded load(unsigned weight) const {
+    const unsigned block = (before_ + weight) >> of_.shift;
+    if constexpr (!Nested) return {__ldg(absmax_ + block), 0};
+    return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)), __ldg(codes_ + block)};
+  }
+  __device__ float value(Loaded loaded) const {
+    if constexpr (!Nested) return loaded.plain_or_second;
+    return nf4::nested_scale(__ldg(of_.nested.map + loaded.code), loaded.plain_or_second,
+                             of_.nested.offset);
+  }
+  /// Asks L2 for the scales of `count` weights, by one thread.
+  __device__ void prefetch(unsigned weight, unsigned count) const {
+    const unsigned first = (before_ + weight) >> of_.shift;
+    const unsigned last = (before_ + weight + count - 1) >> of_.shift;
+    if constexpr (Nested) {
+      prefetch_bulk(codes_ + first, last - first + 1);
+    } else {
+      prefetch_bulk(absmax_ + first, (last - first + 1) * 4);
+    }
+  }
+
+ private:
+  const ScalesOf<Nested>& of_;
+  const float* absmax_ = nullptr;
+  const std::uint8_t* codes_ = nullptr;
+  unsigned before_ = 0, blocks_before_ = 0;  // of `first`, in its block and in that of blocks
 };
 
 }  // namespace reprolab::nf4_product

@@ -42,12 +42,13 @@ inline nf4::Table table_of(const Problem& problem) {
   return table;
 }
 
+inline bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
+
 /// Yes where rows are whole steps of 64 weights that begin at multiples of 16 bytes, and the GPU
 /// has m16n8k16.
 inline Support supports_matrix_operands(const Problem& problem, const Device& device) {
-  const auto is_aligned = [](const void* pointer) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
-  };
   if (device.capability < 80) return Support::no("needs compute capability 8.0 or newer");
   if (problem.k < 64 || problem.k % 64 != 0) return Support::no("needs k to be a multiple of 64");
   if (!is_aligned(problem.codes) || !is_aligned(problem.input)) {
@@ -81,6 +82,30 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), std::int64_t blocks, int
   }
   kernel<<<grid_of(blocks), threads, shared_bytes, stream>>>(arguments...);
   return cudaGetLastError();
+}
+
+/// The same, but its blocks may begin before the launch before has ended, where the GPU can do that
+/// (compute capability 9.0): what they read of it must wait for it (wait_for_launch_before).
+template <class... Arguments>
+cudaError_t launch_kernel_early(const Device& device, void (*kernel)(Arguments...),
+                                std::int64_t blocks, int threads, int shared_bytes,
+                                cudaStream_t stream, const Arguments&... arguments) {
+  if (const auto error =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+      error != cudaSuccess) {
+    return error;
+  }
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid_of(blocks);
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = device.capability >= 90 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 }  // namespace reprolab::nf4_product

@@ -18,42 +18,52 @@
 
 namespace reprolab::nf4_product {
 
-inline constexpr int block_inputs = 64;               ///< A row of 128 bytes of activations.
-inline constexpr int unit_inputs = 2 * block_inputs;  ///< Per stage.
+inline constexpr int block_inputs = 64;  ///< Per stage of activations: rows of 128 bytes.
+inline constexpr int unit_blocks = 4;    ///< Per stage of codes: rows of 128 bytes.
+inline constexpr int unit_inputs = unit_blocks * block_inputs;
 inline constexpr int warp_outputs = 16;
-inline constexpr int code_pitch = unit_inputs / 2 + 32;  ///< For reads without bank conflicts.
-inline constexpr int code_stages = 5;
+inline constexpr int code_pitch = unit_inputs / 2;
+inline constexpr int code_stages = 3;
+inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< Of a warp.
 
+/// The codes of an output lie in parts of 16 bytes, in another order in each of four outputs, so
+/// that eight lanes read all banks.
+__device__ inline int swizzled_part(int output, int part) { return part ^ output % 4 * 2; }
+
+inline constexpr int max_activation_stages = 8;
+
+template <bool Nested>
 struct ManyRows {
   const std::uint8_t* codes;
   const void* input;
   const void* bias;
   void* output;
-  unsigned char* arranged;  ///< [row tiles][units][2][rows of a tile][128 bytes]
+  unsigned char* arranged;  ///< [row tiles][blocks of 64 inputs][rows of a tile][128 bytes]
   float* part_sums;         ///< [parts][m][n], if there are several parts
   unsigned* arrivals;       ///< [row tiles][groups], zero between launches
   std::int64_t m, n, k;
   int groups, parts, units, activation_stages;
-  Scales scales;
+  Shares group_shares, part_shares;  ///< Of the outputs and of the units.
+  ScalesOf<Nested> scales;
   nf4::Table table;
 };
 
-/// Writes the activations as a stage holds them: a block per unit and tile of rows. Rows and inputs
-/// that do not exist are zero.
-template <class Out, int Rows>
-__global__ void arrange_activations(const ManyRows work) {
+/// Writes the activations as stages hold them: a block of threads per block of inputs and tile of
+/// rows. Rows and inputs that do not exist are zero.
+template <class Out, int Rows, bool Nested>
+__global__ void arrange_activations(const ManyRows<Nested> work) {
   constexpr int parts_per_row = 8;  // of 16 bytes
-  const int unit = blockIdx.x % work.units;
-  const std::int64_t row_tile = blockIdx.x / work.units;
+  let_next_launch_begin();
+  const int block = blockIdx.x % (work.units * unit_blocks);
+  const std::int64_t row_tile = blockIdx.x / (work.units * unit_blocks);
   uint4* const to =
-      reinterpret_cast<uint4*>(work.arranged) + std::int64_t{blockIdx.x} * 2 * Rows * parts_per_row;
+      reinterpret_cast<uint4*>(work.arranged) + std::int64_t{blockIdx.x} * Rows * parts_per_row;
   const auto* const input = static_cast<const std::uint32_t*>(work.input);
-  for (int i = threadIdx.x; i < 2 * Rows * parts_per_row; i += blockDim.x) {
-    const int part = i % parts_per_row, row_in_tile = i / parts_per_row % Rows;
-    const int block = unit * 2 + i / (parts_per_row * Rows);
+  for (int i = threadIdx.x; i < Rows * parts_per_row; i += blockDim.x) {
+    const int part = i % parts_per_row, row_in_tile = i / parts_per_row;
     const std::int64_t row = row_tile * Rows + row_in_tile;
     uint4 pairs = {};
-    if (row < work.m && block * block_inputs < work.k) {
+    if (row < work.m && std::int64_t{block} * block_inputs < work.k) {
       // A pair of inputs for each lane of a quad, which has 16 in a row.
       const std::uint32_t* const from =
           input + (row * work.k + std::int64_t{block} * block_inputs) / 2 + part;
@@ -63,37 +73,56 @@ __global__ void arrange_activations(const ManyRows work) {
   }
 }
 
-/// What lies in shared memory, in bytes from its beginning.
+/// Where things lie in shared memory: stages of activations before the table and, as many as fit,
+/// after the codes, which come after the table.
 struct ManyRowsLayout {
-  int stage_bytes, stages, codes, barriers, bytes;
+  static constexpr int barriers = shared_begin, codes = table_end;
+  static constexpr int first_stages_begin = 2048;  ///< A multiple of 1024, as swizzling needs.
+  int stage_bytes, first_stages, more_stages_begin;
 
-  __host__ __device__ ManyRowsLayout(int rows, int warps, int activation_stages) {
-    stage_bytes = 2 * rows * 128;
-    stages = table_rows * row_bytes;
-    codes = stages + activation_stages * stage_bytes;
-    barriers = codes + warps * code_stages * warp_outputs * code_pitch;
-    bytes = barriers + 2 * activation_stages * 8;
+  __host__ __device__ ManyRowsLayout(int rows, int warps) {
+    stage_bytes = rows * 128;
+    first_stages = (table_begin - first_stages_begin) / stage_bytes;
+    more_stages_begin = codes + warps * code_stages * code_stage_bytes;
+  }
+  __host__ __device__ int stage(int i) const {
+    return i < first_stages ? first_stages_begin + i * stage_bytes
+                            : more_stages_begin + (i - first_stages) * stage_bytes;
+  }
+  /// As many bytes are asked for.
+  __host__ __device__ int end(int stages) const {
+    return more_stages_begin + (stages < first_stages ? 0 : stages - first_stages) * stage_bytes;
   }
 };
 
-template <class Out, class Decode, int Rows, int Warpgroups>
-__global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows work) {
-#if __CUDA_ARCH__ >= 800 || !defined(__CUDA_ARCH__)
-  extern __shared__ __align__(1024) unsigned char shared[];
-  constexpr int warps = Warpgroups * 4, pass_outputs = warps * warp_outputs;
-  const ManyRowsLayout layout(Rows, warps, work.activation_stages);
-  auto* const full = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
-  auto* const empty = full + work.activation_stages;
+/// A unit of inputs in a pass over the outputs.
+struct UnitOfPass {
+  int pass = 0, unit = 0;
 
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
+  __device__ void next(int units) {
+    if (++unit == units) unit = 0, ++pass;
+  }
+};
+
+template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
+__global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<Nested> work) {
+#if __CUDA_ARCH__ >= 800 || !defined(__CUDA_ARCH__)
+  extern __shared__ __align__(1024) unsigned char dynamic[];
+  unsigned char* const shared = shared_origin(dynamic);
+  constexpr int warps = Warpgroups * 4, pass_outputs = warps * warp_outputs;
+  const ManyRowsLayout layout(Rows, warps);
+  auto* const full = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
+  auto* const empty = full + max_activation_stages;
+
+  const int warp = from_lane(threadIdx.x / 32, 0);  // which the compiler then knows to be uniform
+  const int lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
   const int part = blockIdx.x % work.parts, group = blockIdx.x / work.parts % work.groups;
   const int row_tile = blockIdx.x / work.parts / work.groups;
-  const std::int64_t first_output = work.n * group / work.groups;
-  const int outputs = static_cast<int>(work.n * (group + 1) / work.groups - first_output);
-  const int first_unit = work.units * part / work.parts;
-  const int units = work.units * (part + 1) / work.parts - first_unit;
+  const std::int64_t first_output = work.group_shares.begin(group);
+  const int outputs = work.group_shares.size(group);
+  const int first_unit = work.part_shares.begin(part), units = work.part_shares.size(part);
+  const auto all_blocks = static_cast<int>(work.k / block_inputs);
   const int passes = (outputs + pass_outputs - 1) / pass_outputs;
-  const int all_units = passes * units;  // the activations come once for each pass
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < work.activation_stages; ++i) {
@@ -102,112 +131,133 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
     }
     publish_barriers();
   }
-  fill_table<Decode>(shared, work.table);
+
+  // By each warp, the codes of its own outputs: a lane copies 16 bytes of every fourth one.
+  unsigned char* const own_codes = shared + layout.codes + warp * code_stages * code_stage_bytes;
+  unsigned char* const copy_to =
+      own_codes + lane / 8 * code_pitch + swizzled_part(lane / 8, lane % 8) * 16;
+  UnitOfPass ahead;
+  int ahead_stage = 0, ahead_outputs = 0;
+  const std::uint8_t* copy_from = nullptr;
+  const std::int64_t bytes_of_4 = work.k * 4 / 2;
+  const auto load_codes = [&] {
+    if (ahead.pass < passes) {
+      if (ahead.unit == 0) {
+        const int first = ahead.pass * pass_outputs + warp * warp_outputs + lane / 8;
+        const std::int64_t input = std::int64_t{first_unit} * unit_inputs + lane % 8 * 32;
+        copy_from = work.codes + ((first_output + first) * work.k + input) / 2;
+        ahead_outputs = outputs - first;
+      }
+      const bool in_row = (first_unit + ahead.unit) * unit_blocks + lane % 8 / 2 < all_blocks;
+      const std::uint8_t* from = copy_from;
+#pragma unroll
+      for (int i = 0; i < warp_outputs / 4; ++i) {
+        const bool exists = in_row && i * 4 < ahead_outputs;
+        copy_16(copy_to + ahead_stage * code_stage_bytes + i * 4 * code_pitch,
+                exists ? from : work.codes, exists);
+        from += bytes_of_4;
+      }
+      copy_from += code_pitch;
+    }
+    end_copy_group();
+    ahead.next(units);
+    if (++ahead_stage == code_stages) ahead_stage = 0;
+  };
+  for (int i = 0; i < code_stages - 1; ++i) load_codes();
+
+  // The scales of a unit: this lane's are those of outputs `row` and `row + 8`, of block `quad`.
+  typename Scales<Nested>::Loaded loaded[2];
+  const Scales<Nested> scales_of(work.scales,
+                                 first_output * work.k + std::int64_t{first_unit} * unit_inputs);
+  const auto row_weights = static_cast<unsigned>(work.k);
+  unsigned scale_weight = 0;
+  int scale_outputs = 0;
+  const auto load_scales = [&](const UnitOfPass& of) {
+    if (of.unit == 0) {
+      const int output = of.pass * pass_outputs + warp * warp_outputs + row;
+      scale_weight = output * row_weights + quad * block_inputs;
+      scale_outputs = outputs - output;
+    }
+    const bool in_row = (first_unit + of.unit) * unit_blocks + quad < all_blocks;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      loaded[half] = {};
+      if (in_row && half * 8 < scale_outputs) {
+        loaded[half] = scales_of.load(scale_weight + half * 8 * row_weights);
+      }
+    }
+    scale_weight += unit_inputs;
+  };
+  UnitOfPass now;
+  load_scales(now);
+  fill_table<Decode>(shared + table_begin, work.table);
+  wait_for_launch_before();
   __syncthreads();
 
-  // By the first warp. Before a stage is written again, all warps have used it.
-  const auto load_activations = [&](int i) {
-    if (i >= all_units) return;
-    const int stage = i % work.activation_stages, turn = i / work.activation_stages;
-    if (turn > 0) wait_for(&empty[stage], (turn - 1) % 2);
-    unsigned char* const to = shared + layout.stages + stage * layout.stage_bytes;
-    const unsigned char* const from =
-        work.arranged +
-        (std::int64_t{row_tile} * work.units + first_unit + i % units) * layout.stage_bytes;
+  // By the first warp: the next block of activations. Before a stage is written again, all warps
+  // have used it.
+  const int blocks = units * unit_blocks;
+  int to_load = passes * blocks, load_block = 0, load_stage = 0;
+  unsigned load_parity = 1;
+  const unsigned char* const arranged =
+      work.arranged +
+      (std::int64_t{row_tile} * work.units + first_unit) * unit_blocks * layout.stage_bytes;
+  const auto load_activations = [&] {
+    if (to_load == 0) return;
+    --to_load;
+    wait_for(&empty[load_stage], load_parity);
+    unsigned char* const to = shared + layout.stage(load_stage);
+    const unsigned char* const from = arranged + std::int64_t{load_block} * layout.stage_bytes;
     if constexpr (has_bulk_copies) {
-      if (lane == 0) {
-        arrive_expecting(&full[stage], layout.stage_bytes);
-        copy_bulk(to, from, layout.stage_bytes, &full[stage]);
+      if (is_elected()) {
+        arrive_expecting(&full[load_stage], layout.stage_bytes);
+        copy_bulk(to, from, layout.stage_bytes, &full[load_stage]);
       }
       __syncwarp();
     } else {
       for (int at = lane * 16; at < layout.stage_bytes; at += 32 * 16) copy_16(to + at, from + at);
-      arrive_after_copies(&full[stage]);
+      arrive_after_copies(&full[load_stage]);
     }
-  };
-  // By each warp, the codes of its own outputs.
-  unsigned char* const own_codes =
-      shared + layout.codes + warp * code_stages * warp_outputs * code_pitch;
-  const auto load_codes = [&](int i) {
-    if (i < all_units) {
-      constexpr int pieces = unit_inputs / 2 / 16;
-#pragma unroll
-      for (int piece = lane; piece < warp_outputs * pieces; piece += 32) {
-        const int output = i / units * pass_outputs + warp * warp_outputs + piece / pieces;
-        const std::int64_t input =
-            std::int64_t{first_unit + i % units} * unit_inputs + piece % pieces * 32;
-        const bool exists = output < outputs && input < work.k;
-        copy_16(own_codes + (i % code_stages * warp_outputs + piece / pieces) * code_pitch +
-                    piece % pieces * 16,
-                work.codes + (exists ? ((first_output + output) * work.k + input) / 2 : 0), exists);
-      }
-    }
-    end_copy_group();
+    if (++load_block == blocks) load_block = 0;
+    if (++load_stage == work.activation_stages) load_stage = 0, load_parity ^= 1;
   };
   if (warp == 0) {
-    for (int i = 0; i < work.activation_stages; ++i) load_activations(i);
+    for (int i = 0; i < work.activation_stages - 2; ++i) load_activations();
   }
-  for (int i = 0; i < code_stages - 1; ++i) load_codes(i);
 
-  // The scales of 8 blocks of 64 inputs at a time: this lane's are those of outputs `row` and
-  // `row + 8`, of every fourth block. Scaled weights need that of the lane's own 16 inputs.
-  constexpr int blocks_at_once = 8, units_at_once = blocks_at_once / 2;
-  Scales::Loaded loaded[2][2];
-  const auto load_scales = [&](int i) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int output = i / units * pass_outputs + warp * warp_outputs + row + half * 8;
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const std::int64_t input =
-            (std::int64_t{first_unit + i % units} * 2 + j * 4 + quad) * block_inputs;
-        loaded[half][j] = {};
-        if (i < all_units && output < outputs && input < work.k) {
-          loaded[half][j] = work.scales.load((first_output + output) * work.k + input);
-        }
-      }
-    }
-  };
-  load_scales(0);
-  const LaneTable<Decode> table(shared, lane);
-  float scales[2][2];
-
+  const LaneTable<Decode> table(lane);
   constexpr int registers = Rows / 2;
   float sum[registers];
+  int code_stage = 0, stage = 0;
+  unsigned parity = 0;
 
-  for (int i = 0; i < all_units; ++i) {
-    const int unit = i % units;
-    if (unit == 0) {
+  while (now.pass < passes) {
+    if (now.unit == 0) {
 #pragma unroll
       for (int r = 0; r < registers; ++r) sum[r] = 0;
     }
-    if (unit % units_at_once == 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) scales[half][j] = work.scales.value(loaded[half][j]);
-      }
-      const int next = min(unit + units_at_once, units);
-      load_scales(i - unit + next);
-    }
+    const float scales[2] = {scales_of.value(loaded[0]), scales_of.value(loaded[1])};
+    const UnitOfPass unit = now;
+    now.next(units);
+    load_scales(now);
 
     wait_for_copies<code_stages - 2>();
     __syncwarp();
-    load_codes(i + code_stages - 1);
-    // The stage of the unit before last, so that the first warp need not wait for the slowest.
-    if (warp == 0 && i >= 2) load_activations(i - 2 + work.activation_stages);
-
-    const int stage = i % work.activation_stages;
-    const unsigned char* const activations = shared + layout.stages + stage * layout.stage_bytes;
+    load_codes();
     const unsigned char* const codes =
-        own_codes + (i % code_stages * warp_outputs + row) * code_pitch + quad * 8;
+        own_codes + code_stage * code_stage_bytes + row * code_pitch + quad % 2 * 8;
+    if (++code_stage == code_stages) code_stage = 0;
+
 #pragma unroll
-    for (int b = 0; b < 2; ++b) {
-      const int index = unit % units_at_once * 2 + b;
-      const float upper_scale = from_quad_lane(index < 4 ? scales[0][0] : scales[0][1], index % 4);
-      const float lower_scale = from_quad_lane(index < 4 ? scales[1][0] : scales[1][1], index % 4);
-      const uint2 upper = *reinterpret_cast<const uint2*>(codes + b * 32);
-      const uint2 lower = *reinterpret_cast<const uint2*>(codes + 8 * code_pitch + b * 32);
+    for (int b = 0; b < unit_blocks; ++b) {
+      // The stage of the block before last, so that the first warp need not wait for the slowest.
+      if (warp == 0) load_activations();
+      const unsigned char* const columns = shared + layout.stage(stage);
+      const int at = swizzled_part(row, b * 2 + quad / 2) * 16;
+      const float upper_scale = from_quad_lane(scales[0], b);
+      const float lower_scale = from_quad_lane(scales[1], b);
+      const uint2 upper = *reinterpret_cast<const uint2*>(codes + at);
+      const uint2 lower = *reinterpret_cast<const uint2*>(codes + 8 * code_pitch + at);
       std::uint32_t weights[4][4];
       const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {
         weights[j][0] = table.template weights<FirstByte>(above, upper_scale);
@@ -219,11 +269,10 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
       decode.template operator()<2>(1, upper.x, lower.x);
       decode.template operator()<0>(2, upper.y, lower.y);
       decode.template operator()<2>(3, upper.y, lower.y);
-      if (b == 0) wait_for(&full[stage], i / work.activation_stages % 2);
+      wait_for(&full[stage], parity);
 
       float unscaled[registers];
       float(&into)[registers] = Decode::scales_sums ? unscaled : sum;
-      const unsigned char* const columns = activations + b * Rows * 128;
       if constexpr (has_wgmma) {
         const std::uint64_t described = swizzled_columns(columns);
         begin_multiplications();
@@ -254,6 +303,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
           for (int r = 0; r < 4; ++r) into[t * 4 + r] = product[r];
         }
       }
+      __syncwarp();
+      if (lane == 0) arrive(&empty[stage]);
+      if (++stage == work.activation_stages) stage = 0, parity ^= 1;
       if constexpr (Decode::scales_sums) {
 #pragma unroll
         for (int r = 0; r < registers; ++r) {
@@ -261,14 +313,12 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
         }
       }
     }
-    __syncwarp();
-    if (lane == 0) arrive(&empty[stage]);
 
-    if (unit + 1 < units) continue;
+    if (now.unit != 0) continue;
 #pragma unroll
     for (int r = 0; r < registers; ++r) {
       const std::int64_t input_row = std::int64_t{row_tile} * Rows + r / 4 * 8 + quad * 2 + r % 2;
-      const int output = i / units * pass_outputs + warp * warp_outputs + row + r % 4 / 2 * 8;
+      const int output = unit.pass * pass_outputs + warp * warp_outputs + row + r % 4 / 2 * 8;
       if (input_row >= work.m || output >= outputs) continue;
       const std::int64_t at = input_row * work.n + first_output + output;
       if (work.parts > 1) {
@@ -299,7 +349,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows 
 
 /// Rows that a block takes at a time.
 inline int row_tile_of(const Problem& problem) {
-  return problem.m <= 32 ? 32 : problem.m <= 64 ? 64 : 128;
+  return problem.m <= 16 ? 16 : problem.m <= 32 ? 32 : problem.m <= 64 ? 64 : 128;
 }
 
 /// How a product is cut; nothing that decides the order of a sum depends on m.
@@ -334,7 +384,7 @@ struct ManyRowsWorkspace {
   ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut) {
     const int rows = row_tile_of(problem);
     const std::int64_t row_tiles = blocks_over(problem.m, rows);
-    arranged = row_tiles * blocks_over(problem.k, unit_inputs) * 2 * rows * 128;
+    arranged = row_tiles * blocks_over(problem.k, unit_inputs) * unit_blocks * rows * 128;
     part_sums = cut.parts > 1 ? cut.parts * problem.m * problem.n * 4 : 0;
     arrivals = row_tiles * cut.groups * 4;
   }
@@ -345,12 +395,13 @@ inline std::uint64_t many_rows_workspace(const Problem& problem, const ManyRowsC
   return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums + workspace.arrivals);
 }
 
-template <class Out, class Decode, int Rows, int Warpgroups>
+template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
 cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, const Device& device,
                              cudaStream_t stream) {
   const ManyRowsWorkspace workspace(problem, cut);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
-  ManyRows work{
+  const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
+  ManyRows<Nested> work{
       .codes = problem.codes,
       .input = problem.input,
       .bias = problem.bias,
@@ -363,37 +414,49 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
       .k = problem.k,
       .groups = cut.groups,
       .parts = cut.parts,
-      .units = static_cast<int>(blocks_over(problem.k, unit_inputs)),
+      .units = units,
       .activation_stages = 0,
-      .scales = Scales(problem),
+      .group_shares = {static_cast<int>(problem.n), cut.groups},
+      .part_shares = {units, cut.parts},
+      .scales = ScalesOf<Nested>(problem),
       .table = table_of(problem)};
   const std::int64_t row_tiles = blocks_over(problem.m, Rows);
-  if (const auto error = launch_kernel(arrange_activations<Out, Rows>, row_tiles * work.units, 256,
-                                       0, stream, work);
+  if (const auto error = launch_kernel(arrange_activations<Out, Rows, Nested>,
+                                       row_tiles * work.units * unit_blocks,
+                                       Rows * 8 > 256 ? 256 : Rows * 8, 0, stream, work);
       error != cudaSuccess) {
     return error;
   }
-  const ManyRowsLayout none(Rows, Warpgroups * 4, 0);
-  work.activation_stages =
-      std::clamp((device.shared_bytes - 1024 - none.bytes) / (none.stage_bytes + 16), 0, 6);
-  if (work.activation_stages < 2) return cudaErrorInvalidConfiguration;
-  const ManyRowsLayout layout(Rows, Warpgroups * 4, work.activation_stages);
-  return launch_kernel(many_rows<Out, Decode, Rows, Warpgroups>, row_tiles * cut.groups * cut.parts,
-                       Warpgroups * 128, layout.bytes, stream, work);
+  const ManyRowsLayout layout(Rows, Warpgroups * 4);
+  while (work.activation_stages < max_activation_stages &&
+         layout.end(work.activation_stages + 1) <= device.shared_bytes) {
+    ++work.activation_stages;
+  }
+  return launch_kernel_early(device, many_rows<Out, Decode, Rows, Warpgroups, Nested>,
+                             row_tiles * cut.groups * cut.parts, Warpgroups * 128,
+                             layout.end(work.activation_stages), stream, work);
 }
 
-template <class Out, class Decode>
+template <class Out, class Decode, bool Nested>
 cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cudaStream_t stream) {
   const Device device = current_device();
   // With 128 rows the sums need the registers of half as many threads.
   switch (row_tile_of(problem)) {
+    case 16:
+      return launch_many_rows<Out, Decode, 16, 4, Nested>(problem, cut, device, stream);
     case 32:
-      return launch_many_rows<Out, Decode, 32, 4>(problem, cut, device, stream);
+      return launch_many_rows<Out, Decode, 32, 4, Nested>(problem, cut, device, stream);
     case 64:
-      return launch_many_rows<Out, Decode, 64, 4>(problem, cut, device, stream);
+      return launch_many_rows<Out, Decode, 64, 4, Nested>(problem, cut, device, stream);
     default:
-      return launch_many_rows<Out, Decode, 128, 2>(problem, cut, device, stream);
+      return launch_many_rows<Out, Decode, 128, 2, Nested>(problem, cut, device, stream);
   }
+}
+
+template <class Out, class Decode>
+cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cudaStream_t stream) {
+  return problem.is_nested() ? launch_many_rows<Out, Decode, true>(problem, cut, stream)
+                             : launch_many_rows<Out, Decode, false>(problem, cut, stream);
 }
 
 template <template <class> class Decode>
@@ -414,7 +477,7 @@ Support supports_many_rows(const Problem& problem) {
   }
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
-  return is_compiled(many_rows<__half, Decode<__half>, 32, 4>);
+  return is_compiled(many_rows<__half, Decode<__half>, 32, 4, false>);
 }
 
 }  // namespace reprolab::nf4_product

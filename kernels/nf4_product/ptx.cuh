@@ -45,6 +45,21 @@ template <class T>
 __device__ T from_quad_lane(T value, int lane) {
   return __shfl_sync(~0u, value, lane, 4);
 }
+template <class T>
+__device__ T from_lane(T value, int lane) {
+  return __shfl_sync(~0u, value, lane);
+}
+/// Yes in one lane of a warp, which must be converged.
+__device__ inline bool is_elected() {
+  unsigned elected = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }"
+               : "=r"(elected)::"memory");
+#else
+  elected = threadIdx.x % 32 == 0;
+#endif
+  return elected != 0;
+}
 __device__ inline float from_lane_xor(float value, int mask) {
   return __shfl_xor_sync(~0u, value, mask);
 }
@@ -191,8 +206,26 @@ __device__ void wait_for_copies() {
 #endif
 }
 
-__device__ inline void prefetch_line(const void* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+/// Asks L2 for `bytes`, and for what lies with them in parts of 16.
+__device__ inline void prefetch_bulk(const void* first, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  const auto begin = reinterpret_cast<std::uint64_t>(first), aligned = begin & ~std::uint64_t{15};
+  const auto all_bytes = (static_cast<unsigned>(begin - aligned) + bytes + 15) & ~15u;
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(aligned), "r"(all_bytes));
+#endif
+}
+
+/// Lets the launch after this one begin, if it was launched to begin early.
+__device__ inline void let_next_launch_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+/// In a launch that began early: returns when the launch before has ended and its results are seen.
+__device__ inline void wait_for_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 }  // namespace reprolab::nf4_product

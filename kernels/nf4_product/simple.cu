@@ -15,21 +15,23 @@ namespace {
 
 constexpr int warps = 8, rows_per_warp = 8;
 
-template <class Out>
+template <class Out, bool Nested>
 __global__ void __launch_bounds__(warps * 32)
-    simple(const std::uint8_t* codes, const Scales scales, const nf4::Table table, const Out* input,
-           const Out* bias, Out* output, std::int64_t m, std::int64_t n, std::int64_t k) {
+    simple(const std::uint8_t* codes, const ScalesOf<Nested> all_scales, const nf4::Table table,
+           const Out* input, const Out* bias, Out* output, std::int64_t m, std::int64_t n,
+           std::int64_t k) {
   const std::int64_t column = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
   const std::int64_t first_row = std::int64_t{blockIdx.y} * rows_per_warp;
   const int lane = threadIdx.x % 32;
   if (column >= n) return;
 
+  const Scales<Nested> scales(all_scales, column * k);
   float sum[rows_per_warp] = {};
   for (std::int64_t i = lane; i < k; i += 32) {
     const std::int64_t at = column * k + i;
     const std::uint8_t byte = codes[at / 2];
     const unsigned code = at % 2 == 0 ? nf4::first_code(byte) : nf4::second_code(byte);
-    const float scale = scales.value(scales.load(at));
+    const float scale = scales.value(scales.load(static_cast<unsigned>(i)));
     const float weight = to_float(nf4::round_to<Out>(nf4::scaled(table.entry[code], scale)));
 #pragma unroll
     for (int r = 0; r < rows_per_warp; ++r) {
@@ -45,15 +47,21 @@ __global__ void __launch_bounds__(warps * 32)
   }
 }
 
-template <class Out>
+template <class Out, bool Nested>
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const dim3 grid(grid_of(blocks_over(problem.n, warps)),
                   grid_of(blocks_over(problem.m, rows_per_warp)));
-  simple<Out><<<grid, warps * 32, 0, stream>>>(
-      problem.codes, Scales(problem), table_of(problem), static_cast<const Out*>(problem.input),
-      static_cast<const Out*>(problem.bias), static_cast<Out*>(problem.output), problem.m,
-      problem.n, problem.k);
+  simple<Out, Nested><<<grid, warps * 32, 0, stream>>>(
+      problem.codes, ScalesOf<Nested>(problem), table_of(problem),
+      static_cast<const Out*>(problem.input), static_cast<const Out*>(problem.bias),
+      static_cast<Out*>(problem.output), problem.m, problem.n, problem.k);
   return cudaGetLastError();
+}
+
+template <class Out>
+cudaError_t launch(const Problem& problem, cudaStream_t stream) {
+  return problem.is_nested() ? launch<Out, true>(problem, stream)
+                             : launch<Out, false>(problem, stream);
 }
 
 Support supports(const Problem& problem) {
@@ -61,6 +69,7 @@ Support supports(const Problem& problem) {
   if (problem.m > max_in_y * rows_per_warp || blocks_over(problem.n, warps) > max_blocks) {
     return Support::no("a grid has blocks for 524280 rows and 2^34 outputs at most");
   }
+  if (problem.k > std::int64_t{1} << 30) return Support::no("needs k up to 2^30");
   return Support::yes();
 }
 

@@ -1,4 +1,5 @@
-// How a sum becomes an output, and how blocks of threads that each have a part of it add the parts.
+// How work is shared, how a sum becomes an output, and how blocks of threads that each have a part
+// of it add the parts.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,16 @@
 #include "kernels/nf4/format.hpp"
 
 namespace reprolab::nf4_product {
+
+/// `count` shares of whole things, as even as can be, the larger ones first.
+struct Shares {
+  int each = 0, larger = 0;
+
+  Shares(int things, int count) : each(things / count), larger(things % count) {}
+  __host__ __device__ int begin(int i) const { return i * each + (i < larger ? i : larger); }
+  __host__ __device__ int size(int i) const { return each + (i < larger ? 1 : 0); }
+  int max() const { return size(0); }
+};
 
 __device__ inline float to_float(__half value) { return __half2float(value); }
 __device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }

@@ -45,9 +45,27 @@ __device__ void finish_multiplications(float (&d)[Registers]) {
 template <class Out, int Registers>
 __device__ void start_multiplication(float (&d)[Registers], const std::uint32_t (&a)[4],
                                      std::uint64_t b, bool adds) {
-  static_assert(Registers == 16 || Registers == 32 || Registers == 64);
+  static_assert(Registers == 8 || Registers == 16 || Registers == 32 || Registers == 64);
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  if constexpr (Registers == 16 && std::is_same_v<Out, __half>) {
+  if constexpr (Registers == 8 && std::is_same_v<Out, __half>) {
+    asm volatile(
+        "{ .reg .pred adds; setp.ne.b32 adds, %13, 0;"
+        " wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7"
+        "}, {%8, %9, %10, %11}, %12, adds, 1, 1, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds ? 1 : 0));
+  } else if constexpr (Registers == 8 && !std::is_same_v<Out, __half>) {
+    asm volatile(
+        "{ .reg .pred adds; setp.ne.b32 adds, %13, 0;"
+        " wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7"
+        "}, {%8, %9, %10, %11}, %12, adds, 1, 1, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds ? 1 : 0));
+  } else if constexpr (Registers == 16 && std::is_same_v<Out, __half>) {
     asm volatile(
         "{ .reg .pred adds; setp.ne.b32 adds, %21, 0;"
         " wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
