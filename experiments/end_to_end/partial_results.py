@@ -119,7 +119,9 @@ def join(partials: Sequence[Content]) -> Content:
     """One result file of all that were measured in a pass."""
     origins = [partial["provenance"] for partial in partials]
     last = max(origins, key=lambda origin: origin["started"])
+    units = dict.fromkeys(o["gpu"]["unit"] for o in origins if "unit" in o["gpu"])
     provenance = last | {
+        "gpu": last["gpu"] | ({"unit": " ".join(units)} if units else {}),
         "argv": command_of([o["argv"] for o in sorted(origins, key=lambda o: o["started"])]),
         "started": min(origin["started"] for origin in origins),
         "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),

@@ -1,7 +1,10 @@
 """How partial results are joined."""
 
+import made
+
 from experiments.end_to_end import partial_results, plan
 from experiments.end_to_end.plan import Cell
+from records.results import SCHEMA
 
 
 def test_the_command_of_several_partial_results_measures_all_of_them():
@@ -25,6 +28,17 @@ def test_joined_clocks_hold_every_range():
     assert partial_results.join_clocks(clocks[:1]) == clocks[0]
     clocks[1]["memory_mhz"] = None
     assert partial_results.join_clocks(clocks)["memory_mhz"] == {"min": 1, "max": 3}
+
+
+def test_joined_parts_name_every_gpu_that_they_ran_on():
+    rows = [made.record(made.generated("qwen3-32b", batch), "streaming") for batch in (2, 4)]
+    parts = [made.results("end_to_end", "timing", [row]) for row in rows]
+    assert "unit" not in partial_results.join(parts)["provenance"]["gpu"]
+    for part, unit in zip(parts, ("a" * 16, "b" * 16), strict=True):
+        part["provenance"]["gpu"]["unit"] = unit
+    joined = partial_results.join(parts)
+    assert joined["provenance"]["gpu"]["unit"] == f"{'a' * 16} {'b' * 16}"
+    SCHEMA.check("timing.json", joined)
 
 
 def test_two_checkpoints_of_one_name_have_files_of_their_own(tmp_path):
