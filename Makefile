@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION A B THRESHOLD OUT \
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK VERBOSE VERSION A B THRESHOLD OUT \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
@@ -51,7 +51,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare \
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare record \
   sass mojo triton dropin lock check format clean
 .PHONY: help $(TARGETS)
 
@@ -201,6 +201,10 @@ compare: build/python ## Compare two runs' times: make compare A=results B=data/
 	  echo "compare: say which: make compare A=results B=data/recorded/h200 (or commit:path)" >&2; exit 2; }
 	@scripts/python -m plots compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${VERBOSE:+--verbose}
+
+record: build/python ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb
+	@[ -n "$$GPU" ] || { echo "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]" >&2; exit 2; }
+	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU"
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
 	@[ -z "$$KERNEL" ] || [ -n "$$ARCH" ] || { \
