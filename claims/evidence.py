@@ -9,7 +9,7 @@ from typing import Any
 from claims.published import describe
 from records.errors import InputError
 from records.json_files import read_json
-from records.results import SCHEMA, Record, Results, parse
+from records.results import SCHEMA, Record, Results, load, parse
 
 
 class NotTested(Exception):
@@ -60,10 +60,13 @@ def recorded_folder(file: Path) -> Path | None:
 
 
 def result_files(folder: Path) -> Iterator[Results]:
-    """Every result file below `folder`. JSON that has no records is passed over, and so
-    is a folder `parts`, whose files are joined in one beside it when a pass is complete. A damaged
-    file is an error.
+    """Every result file below `folder`, or that file. JSON that has no records is passed over, and
+    so is a folder `parts`, whose files are joined in one beside it when a pass is complete. A
+    damaged file is an error.
     """
+    if folder.is_file():
+        yield load(folder)
+        return
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder, of which result files could be read")
     for file in sorted(folder.rglob("*.json")):
