@@ -86,7 +86,13 @@ def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
 
 
 def machines(folders: list[Path]) -> list[Evidence]:
-    """One for each GPU with result files below the folders: this machine's, then recorded ones.
+    """One for each GPU with result files below the folders: this machine's, then recorded ones."""
+    found = by_machine(folders)
+    return [collect(files, Path(place) if place else None) for (place, _), files in found]
+
+
+def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]]]:
+    """All result files below the folders, by the folder of a recorded run, or '', and the GPU.
 
     Facts of compiled code go to every GPU of their folder.
     """
@@ -101,7 +107,7 @@ def machines(folders: list[Path]) -> list[Evidence]:
     for place, found in compiled.items():
         for key in [key for key in groups if key[0] == place] or [(place, "")]:
             groups.setdefault(key, []).extend(found)
-    return [collect(groups[key], Path(key[0]) if key[0] else None) for key in sorted(groups)]
+    return sorted(groups.items(), key=lambda group: group[0])
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,11 @@ DEPEND = [
 INDEPENDENT = [
     ".ci/run",
     ".clang-format",
+    ".dockerignore",
     ".gitignore",
     "CITATION.cff",
     "CONTRIBUTING.md",
+    "Dockerfile",
     "LICENSE",
     "Makefile",
     "README.md",
