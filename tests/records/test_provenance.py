@@ -58,6 +58,7 @@ INDEPENDENT = [
     "plots/tables.py",
     "profiling/ncu/tool.py",
     "pyproject.toml",
+    "reprolab.py",
     "requirements.lock",
     "requirements.txt",
     "scripts/render",
