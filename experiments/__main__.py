@@ -30,7 +30,7 @@ from records.printable import printable
 from records.provenance import checkout
 
 FLAGS = ("QUICK", "DRY_RUN")
-FOR_MEASURING = "PEER METRICS CLOCKS MODEL BATCHES KERNELS TOKENS PROMPTS GPUS QUICK RESUME".split()
+FOR_MEASURING = "PEER METRICS CLOCKS MODEL BATCHES KERNELS TOKENS PROMPTS GPUS QUICK".split()
 
 
 def parser() -> argparse.ArgumentParser:
