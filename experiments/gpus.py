@@ -27,12 +27,12 @@ def chosen(given: str) -> list[str]:
     return found
 
 
-def visible(numbers: Sequence[int]) -> list[str]:
+def visible(wanted: Sequence[int]) -> list[str]:
     """Of the GPUs that CUDA_VISIBLE_DEVICES leaves to us, those with these numbers."""
     left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if left and max(numbers) >= len(left):
-        raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(numbers)} is given")
-    return [left[n] if left else str(n) for n in numbers]
+    if left and max(wanted) >= len(left):
+        raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(wanted)} is given")
+    return [left[n] if left else str(n) for n in wanted]
 
 
 def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:

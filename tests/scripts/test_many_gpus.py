@@ -1,7 +1,13 @@
 """Passes that are dealt to several GPUs, and a run that goes on where it was cut off."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
-from front_door import MEASURED, began, program, reproduce, run
+from front_door import MEASURED, began, own_environment, program, reproduce, run
 
 COMMIT = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0"}
 
@@ -101,6 +107,22 @@ def test_a_wrong_output_that_is_there_is_told_again(lab):
     began(lab / "results")
     assert measure(lab, RESUME="1").returncode == 1
     assert began(lab / "results") == []
+
+
+def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
+    for name in ("one", "two"):
+        (lab / f"hang-{name}").touch()
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "MEASURE": "gpu", "GPUS": "0,1"}
+    command = [sys.executable, "-m", "experiments", "reproduce", "mine"]
+    pipes = {"stdout": -1, "stderr": -1, "env": own_environment() | where | COMMIT}
+    process = subprocess.Popen(command, cwd=lab, start_new_session=True, **pipes)
+    file = lab / "results/began"
+    while not file.exists() or len(file.read_text().splitlines()) < 2:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not list((lab / "results").glob("mine/*.json"))
 
 
 def test_what_is_no_task_of_an_array_is_one_line(lab):
