@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK VERBOSE VERSION A B THRESHOLD OUT \
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD OUT \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
@@ -19,6 +19,7 @@ ifneq ($(UNKNOWN),)
 endif
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
 override QUICK := $(filter-out 0 no off false,$(QUICK))
+override RESUME := $(filter-out 0 no off false,$(RESUME))
 override VERBOSE := $(filter-out 0 no off false,$(VERBOSE))
 # A folder whose name begins with a hyphen is no option.
 folder = $(if $(filter -%,$(firstword $1)),./)$1
@@ -63,8 +64,9 @@ help: ## List the targets
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that"
 	@echo "             write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)"
+	@echo "  of reproduce-...: GPUS=0,1 (deals its passes to them)  RESUME=1 (goes on with a run that was cut off)"
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
-	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
+	@echo "             TOKENS=32  PROMPTS=file.jsonl"
 	@echo "  of compare: THRESHOLD=1 (percent; fails if B is slower by more)  OUT=folder"
 
 # One make at a time builds, renders or removes: a target holds the lock from its first step to its last, by a make
