@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPUS QUICK VERBOSE VERSION A B THRESHOLD OUT \
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD OUT \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
@@ -19,6 +19,7 @@ ifneq ($(UNKNOWN),)
 endif
 override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
 override QUICK := $(filter-out 0 no off false,$(QUICK))
+override RESUME := $(filter-out 0 no off false,$(RESUME))
 override VERBOSE := $(filter-out 0 no off false,$(VERBOSE))
 # A folder whose name begins with a hyphen is no option.
 folder = $(if $(filter -%,$(firstword $1)),./)$1
@@ -51,7 +52,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare \
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare record \
   sass mojo triton dropin lock check format clean
 .PHONY: help $(TARGETS)
 
@@ -63,8 +64,9 @@ help: ## List the targets
 	@echo "  variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1"
 	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that"
 	@echo "             write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)"
+	@echo "  of reproduce-...: GPUS=0,1 (deals its passes to them)  RESUME=1 (goes on with a run that was cut off)"
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
-	@echo "             TOKENS=32  PROMPTS=file.jsonl  GPUS=0,1"
+	@echo "             TOKENS=32  PROMPTS=file.jsonl"
 	@echo "  of compare: THRESHOLD=1 (percent; fails if B is slower by more)  OUT=folder"
 
 # One make at a time builds, renders or removes: a target holds the lock from its first step to its last, by a make
@@ -201,6 +203,10 @@ compare: build/python ## Compare two runs' times: make compare A=results B=data/
 	  echo "compare: say which: make compare A=results B=data/recorded/h200 (or commit:path)" >&2; exit 2; }
 	@scripts/python -m plots compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${VERBOSE:+--verbose}
+
+record: build/python ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb
+	@[ -n "$$GPU" ] || { echo "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]" >&2; exit 2; }
+	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU"
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
 	@[ -z "$$KERNEL" ] || [ -n "$$ARCH" ] || { \

@@ -9,7 +9,7 @@ from typing import Any
 from claims.published import describe
 from records.errors import InputError
 from records.json_files import read_json
-from records.results import SCHEMA, Record, Results, parse
+from records.results import SCHEMA, Record, Results, load, parse
 
 
 class NotTested(Exception):
@@ -60,10 +60,13 @@ def recorded_folder(file: Path) -> Path | None:
 
 
 def result_files(folder: Path) -> Iterator[Results]:
-    """Every result file below `folder`. JSON that has no records is passed over, and so
-    is a folder `parts`, whose files are joined in one beside it when a pass is complete. A damaged
-    file is an error.
+    """Every result file below `folder`, or that file. JSON that has no records is passed over, and
+    so is a folder `parts`, whose files are joined in one beside it when a pass is complete. A
+    damaged file is an error.
     """
+    if folder.is_file():
+        yield load(folder)
+        return
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder, of which result files could be read")
     for file in sorted(folder.rglob("*.json")):
@@ -83,7 +86,13 @@ def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
 
 
 def machines(folders: list[Path]) -> list[Evidence]:
-    """One for each GPU with result files below the folders: this machine's, then recorded ones.
+    """One for each GPU with result files below the folders: this machine's, then recorded ones."""
+    found = by_machine(folders)
+    return [collect(files, Path(place) if place else None) for (place, _), files in found]
+
+
+def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]]]:
+    """All result files below the folders, by the folder of a recorded run, or '', and the GPU.
 
     Facts of compiled code go to every GPU of their folder.
     """
@@ -98,7 +107,7 @@ def machines(folders: list[Path]) -> list[Evidence]:
     for place, found in compiled.items():
         for key in [key for key in groups if key[0] == place] or [(place, "")]:
             groups.setdefault(key, []).extend(found)
-    return [collect(groups[key], Path(key[0]) if key[0] else None) for key in sorted(groups)]
+    return sorted(groups.items(), key=lambda group: group[0])
 
 
 @dataclass(frozen=True)

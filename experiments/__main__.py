@@ -3,7 +3,8 @@ and figures; or, where nothing can be measured, the checks, then those of a reco
 
 `make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
 RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
-says why; the rest is the user's.
+says why; the rest is the user's. GPUS deals the passes to several GPUs (docs/many-gpus.md), and
+RESUME=1 leaves out those that the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.
@@ -15,14 +16,18 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
-from experiments import declared
+from experiments import declared, gpus
 from experiments.declared import Experiment, Step
+from records import parts
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
 from records.printable import printable
+from records.provenance import checkout
 
 FLAGS = ("QUICK", "DRY_RUN")
 FOR_MEASURING = "PEER METRICS CLOCKS MODEL BATCHES KERNELS TOKENS PROMPTS GPUS QUICK".split()
@@ -98,31 +103,77 @@ def show_recorded(experiment: Experiment) -> int:
 
 
 def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> tuple[int, int]:
-    """The worst status of what ran, and that of what could not, after which nothing did.
+    """The worst status of what ran, and that of what could not, after which nothing is begun."""
+    todo, found = steps(experiment), []
+    dealt = dealt_to(todo)
+
+    def work(waiting: Iterator[Step], gpu: str) -> None:
+        for step in waiting:  # of a list, from which every GPU takes the next
+            said = f"{step.name} on GPU {gpu}: " if gpu and len(dealt) > 1 else ""
+            found.append(measure_step(experiment, step, own, peers, gpu, said))
+            if any(ended for _, ended in found):
+                return
+
+    for beside, group in groupby(todo, lambda step: bool(dealt) and may_be_dealt(step)):
+        if any(ended for _, ended in found):
+            break
+        share = partial(work, iter(list(group)))
+        gpus.on_each(dealt, share) if beside else share("")
+    rank = (0, NOT_MEASURED, WRONG_OUTPUT).index
+    worst = max((status for status, _ in found), key=rank, default=0)
+    return worst, next((ended for _, ended in found if ended), 0)
+
+
+def dealt_to(todo: Sequence[Step]) -> list[str]:
+    """The GPUs of GPUS; none where it was not given, or passes alone read it."""
+    return gpus.chosen(given("GPUS")) if given("GPUS") and any(map(may_be_dealt, todo)) else []
+
+
+def may_be_dealt(step: Step) -> bool:
+    """Whether one process measures all of it on one GPU."""
+    return bool(step.name) and "GPUS" not in step.takes
+
+
+def measure_step(
+    experiment: Experiment, step: Step, own: str, peers: Sequence[str], gpu: str, said: str
+) -> tuple[int, int]:
+    """Its status, if something ran, and that for which nothing may follow; `said` is before each of
+    its lines.
 
     A wrong output (status 1) has its row and no time, and so has one that was not measured (3):
     what comes after it still runs. An older result stays until a new one is complete, and is not
     taken for one: a program that wrote none has failed, such as Python with a traceback, whose
     status is 1, too.
     """
-    worst = 0
-    for step in steps(experiment):
-        command, file = words(step, peers), f"{own}/{step.name}.json"
-        if step.name and step.program:
-            command += ["--experiment", experiment.name, "--pass", step.name]
-        command += ["--output", file] * bool(step.name)
-        older = inode(file)
-        status = status_of(command)
-        if status not in (0, WRONG_OUTPUT, NOT_MEASURED):
-            return worst, status
-        if status and step.name and inode(file) == older:
-            said = f"{step.name}: failed without a result (exit status {status})"
-            print(said, file=sys.stderr, flush=True)
-            return worst, NOT_MEASURED
-        if status == NOT_MEASURED and not step.name:
-            return worst, status
-        worst = worst if worst == WRONG_OUTPUT else status or worst
-    return worst, 0
+    command, file = words(step, peers), f"{own}/{step.name}.json"
+    if step.name and step.program:
+        command += ["--experiment", experiment.name, "--pass", step.name]
+    command += ["--output", file] * bool(step.name)
+    if step.name and given("RESUME") and (outcomes := measured_before(file, command, gpu)):
+        print(f"{said}{step.name}: was measured before: {quoted(file)}", flush=True)
+        return parts.status_of(outcomes), 0
+    older = inode(file)
+    status = status_of(command, gpu, said)
+    if status not in (0, WRONG_OUTPUT, NOT_MEASURED):
+        return 0, status
+    if status and step.name and inode(file) == older:
+        failed = f"{step.name}: failed without a result (exit status {status})"
+        print(failed, file=sys.stderr, flush=True)
+        return 0, NOT_MEASURED
+    if status == NOT_MEASURED and not step.name:
+        return 0, status
+    return status, 0
+
+
+def measured_before(file: str, command: Sequence[str], gpu: str) -> set[str]:
+    """The outcomes in a result of the same command and sources, and the same kind of GPU; none
+    where there is no such, or not all of it was measured.
+    """
+    found = parts.read(Path(file))
+    if found is None or found["provenance"]["argv"] != command:
+        return set()
+    done = parts.is_done(found, checkout(), gpus.gpu_name(gpu or gpus.chosen("")[0]))
+    return {record["outcome"] for record in found["records"]} if done else set()
 
 
 def plan(experiment: Experiment, peers: Sequence[str]) -> int:
@@ -138,6 +189,8 @@ def plan(experiment: Experiment, peers: Sequence[str]) -> int:
             status = status_of([*command, "--dry-run"])
         if status:
             return status
+    if len(dealt := dealt_to(steps(experiment))) > 1:
+        print(f"Each pass on one of the GPUs {', '.join(dealt)}: whichever is free takes the next.")
     return 0
 
 
@@ -175,11 +228,18 @@ def render(name: str, results: str, output: str, *options: str) -> int:
     return NOT_MEASURED if status == WRONG_OUTPUT else status
 
 
-def status_of(command: Sequence[str]) -> int:
-    """As a shell has it. The program ends with this process, which alone is sent make's SIGTERM."""
+def status_of(command: Sequence[str], gpu: str = "", said: str = "") -> int:
+    """As a shell has it. The program ends with this process, which alone is sent make's SIGTERM.
+    `gpu`: the one that it may use; `said`: what each of its lines begins with, where several run.
+    """
     sys.stdout.flush()
     with_me = ["setpriv", "--pdeathsig", "TERM", "--", *command]
-    status = subprocess.Popen(with_me, stdin=subprocess.DEVNULL).wait()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if said else {}
+    environment = gpus.environment(gpu) if gpu else None
+    process = subprocess.Popen(with_me, stdin=subprocess.DEVNULL, env=environment, **pipes)
+    for line in process.stdout or ():
+        print(said + line.decode(errors="replace").rstrip("\n"), flush=True)
+    status = process.wait()
     if interrupted:
         os._exit(128 + signal.SIGINT)
     return status if status >= 0 else 128 - status

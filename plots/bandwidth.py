@@ -1,6 +1,6 @@
 """Bandwidth per problem and kernel, for any family of kernels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,8 @@ PASSED_NOTE = (
 BEST_NOTE = (
     f"The best bit-exact row of a problem, and those whose interval overlaps with it, are {BEST}."
 )
+LOWER_CLOCK_NOTE = "Ran at a lower SM clock than other rows on that GPU, whose page says how much."
+DEVIATES_NOTE = "Deviates as declared: left out of the ranking."
 RATIO_NOTE = (
     "Speed-up: ratio of medians; its interval is from low(base) / high(row) to high(base) / "
     "low(row). Where the intervals of the two overlap, no difference was seen. Only bit-exact rows "
@@ -260,3 +262,40 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
     notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE] * moves
     notes += [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
     return Table.of(name, title, columns, groups, notes, machine_notes(results))
+
+
+def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
+    """One row per kernel that is among the rows of any GPU, those with the highest share of a copy
+    first, and the copy; a column for each GPU.
+
+    `brief`: for each GPU, rows of one problem; what it has of another GPU's kernels is shown too.
+    """
+    problems = {gpu: rows[0].record.problem["name"] for gpu, rows in brief.items()}
+    measured = {gpu: measure(rows[0].results, problems[gpu]) for gpu, rows in brief.items()}
+    first = next(iter(problems.values()))
+    names = {m.record.kernel for rows in brief.values() for m in rows}
+    shares = [(m.of_copy or 0, m.record.kernel) for rows in measured.values() for m in rows]
+    kernels = [kernel for _, kernel in sorted(shares, reverse=True) if kernel in names]
+    columns, shown = [KERNEL], {kernel: {"kernel": kernel} for kernel in (*kernels, COPY)}
+    for gpu, rows in measured.items():
+        other = "" if problems[gpu] == first else f", {problems[gpu]}"
+        columns.append(Column(gpu + other, f"on {gpu}", wrap=len("9999 (99.9 %)")))
+        for m in rows:
+            if m.record.kernel in shown:
+                shown[m.record.kernel][f"on {gpu}"] = speed_of_copy(m)
+    data = [
+        {"gpu": gpu, "problem": problems[gpu], **values_of(m)}
+        for gpu, rows in measured.items()
+        for m in rows
+    ]
+    title = f"GB/s on {first}, and percent of each GPU's own copy"
+    return Table.of(name, title, columns, {"": list(shown.values())}, data=data)
+
+
+def speed_of_copy(m: Measured) -> Noted:
+    """'4156 (99.0 %)'; what became of the row where it has no speed."""
+    if m.gb_s is None:
+        return replace(m.no_number, notes=())
+    share = f" ({percent(m.of_copy)} %)" if m.of_copy else ""
+    notes = (LOWER_CLOCK_NOTE,) * bool(m.clock) + (DEVIATES_NOTE,) * m.record.deviates
+    return Noted(m.gb_s, notes, m.best, text=gb_text(m.gb_s) + share)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from plots import document, experiments, ledger, single_files
+from plots import document, experiments, ledger, record, single_files
 from records.command_line import Parser, run
 
 
@@ -40,11 +40,22 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--output", help="folder for the tables", **folder)
     p.set_defaults(run=ledger.run)
 
-    p = commands.add_parser("document", help="write what is generated for reading on the web")
-    p.add_argument("--recorded-dir", type=Path, default=Path("data/recorded"), metavar="DIR")
-    p.add_argument("--readme", type=Path, nargs="+", default=[Path("README.md")], metavar="FILE")
+    pages = argparse.ArgumentParser(add_help=False)
+    pages.add_argument("--recorded-dir", type=Path, default=Path("data/recorded"), metavar="DIR")
+    pages.add_argument(
+        "--readme", type=Path, nargs="+", default=[Path("README.md")], metavar="FILE"
+    )
+
+    said = "write what is generated for reading on the web"
+    p = commands.add_parser("document", help=said, parents=[pages])
     p.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
     p.set_defaults(run=document.run)
+
+    said = "add a folder of results to the recorded runs, if others can rely on it"
+    p = commands.add_parser("record", help=said, parents=[pages])
+    p.add_argument("--results", help="folder of result files", **folder)
+    p.add_argument("--gpu", required=True, metavar="NAME", help="of the folder: a100-sxm4-80gb")
+    p.set_defaults(run=record.run)
 
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
     p.add_argument("--results", action="append", help="folder of result files", **folder)

@@ -44,7 +44,7 @@ from records.json_files import ROOT, read_json
 from records.output import write_files
 from records.printable import printable
 from records.provenance import git
-from records.results import KERNEL_TIME, Results, load
+from records.results import KERNEL_TIME, Results
 from records.stats import pool, significant
 
 NAME = "compare"
@@ -132,8 +132,8 @@ def load_side(given: str) -> Side:
 
 
 def side_of(given: str, path: Path) -> Side:
-    found = [load(path)] if path.is_file() else result_files(path)
-    files = (results for results in collect(found).results.values() if results.gpu)
+    found = collect(result_files(path)).results.values()
+    files = (results for results in found if results.gpu)
     side = Side(printable(given), tuple(files))
     if not side.times:
         raise InputError(f"{given}: holds no times")

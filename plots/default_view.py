@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from experiments.declared import Experiment
 from plots import bandwidth, sample_figures
 from plots import figures as draw
-from plots.bandwidth import bandwidth_table, measure
+from plots.bandwidth import Measured, bandwidth_table, measure
 from plots.counter_tables import facts_table
 from plots.counter_values import by_family
 from plots.single_files import counter_tables
@@ -31,6 +31,7 @@ def of(experiment: Experiment) -> dict[str, Any]:
         "TABLES": (tables,),
         "ON_TERMINAL": tuple(timed),
         "FIGURES": figures,
+        "BRIEF": partial(brief, timed[:1]),
         "SHORT_TABLE": None,
         "HEADLINE": None,
         "highlights": partial(highlights, timed),
@@ -52,6 +53,12 @@ def tables(run: Any) -> list[Table]:
             table.name = name if i == 1 else f"{name}_{i}"
         made += found
     return made
+
+
+def brief(passes: list[str], run: Any) -> list[Measured]:
+    """Every kernel with a bandwidth on the last problem of the passes."""
+    rows = [m for name in passes for m in measure(run[name], run[name].problems()[-1]["name"])]
+    return [m for m in rows if m.gb_s and not m.record.is_ceiling]
 
 
 def baseline(results: Results) -> str:

@@ -10,13 +10,25 @@ from pathlib import Path
 from claims.evidence import Evidence, collect, result_files
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
+from claims.rules import NOT_REPRODUCED, REPRODUCED
 from experiments.declared import FOLDER
 from plots import claim_details, published_numbers
+from plots.bandwidth import table_by_gpu
 from plots.captions import banner, in_words
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_code, markdown_escape, markdown_link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
-from plots.ledger import count_line, headline, machine_table
+from plots.ledger import (
+    count_line,
+    counts,
+    gpu_names,
+    headline,
+    headline_by_gpu,
+    ledger_by_gpu,
+    machine_table,
+    recorded_banner,
+)
+from plots.tables import Table
 from records.errors import InputError
 from records.json_files import ROOT, read_text
 from records.output import write_files
@@ -41,43 +53,54 @@ class Machine:
 
 def run(args: argparse.Namespace) -> int:
     recorded = list(read_recorded(args.recorded_dir))
-    wanted = {path: text for found in recorded for path, text in pages_of(found)}
+    if not args.check:
+        write_files(found := files(recorded, recorded, args.recorded_dir, args.readme))
+        figures = sum(path.suffix == ".png" for path in found)
+        print(f"wrote {len(found) - figures} pages and {figures} figures")
+        return 0
     stale = [
         f"{path}: is {'stale' if path.exists() else 'missing'}"
-        for path, text in wanted.items()
+        for path, text in pages(recorded, args.recorded_dir).items()
         if not path.exists() or read_text(path) != text
     ]
     for file in args.readme:
-        old, wanted[file] = read_text(file).replace("\r\n", "\n"), ""
-        blocks = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
-        blocks["experiments"] = protocols(file.parent)
-        position = 0
-        for name, start, end in blocks_of(file, old, list(blocks)):
-            stale += [f"{file}: block '{name}' is stale"] * (old[start:end] != blocks[name])
-            wanted[file] += old[position:start] + blocks[name]
-            position = end
-        wanted[file] += old[position:]
+        for name, old, new in blocks(file, recorded):
+            stale += [f"{file}: block '{name}' is stale"] * bool(name and old != new)
     figures = [
         found.folder / name / f"{figure}.png"
         for found in recorded
         for name in found.runs
         for figure in experiment(name).FIGURES
     ]
-    if args.check:
-        stale += [f"{path}: is missing" for path in figures if not path.exists()]
-        files = " ".join(map(str, args.readme))
-        fix = f"python -m plots document --recorded-dir {args.recorded_dir} --readme {files}"
-        stale += [f"fix with: {fix}"] * bool(stale)
-        print("\n".join(map(printable, stale)) or "generated pages and blocks are up to date")
-        return 1 if stale else 0
-    files = {path: text.encode("utf-8") for path, text in wanted.items()}
-    # Figures are not compared, as they differ from one matplotlib to another: always made anew.
-    for found in recorded:
-        for name, shown in found.runs.items():
-            files |= figure_files(name, shown, found.folder / name, ("png",))
-    write_files(files)
-    print(f"wrote {len(wanted)} pages and {len(figures)} figures")
-    return 0
+    stale += [f"{path}: is missing" for path in figures if not path.exists()]
+    readmes = " ".join(map(str, args.readme))
+    fix = f"python -m plots document --recorded-dir {args.recorded_dir} --readme {readmes}"
+    stale += [f"fix with: {fix}"] * bool(stale)
+    print("\n".join(map(printable, stale)) or "generated pages and blocks are up to date")
+    return 1 if stale else 0
+
+
+def files(
+    recorded: list[Machine], drawn: list[Machine], directory: Path, readmes: list[Path]
+) -> dict[Path, bytes]:
+    """All that is generated, but figures only of `drawn`: they differ from one matplotlib to
+    another, so they are not compared either.
+    """
+    texts = pages(recorded, directory)
+    texts |= {file: "".join(new for _, _, new in blocks(file, recorded)) for file in readmes}
+    found = {path: text.encode("utf-8") for path, text in texts.items()}
+    for machine in drawn:
+        for name, shown in machine.runs.items():
+            found |= figure_files(name, shown, machine.folder / name, ("png",))
+    return found
+
+
+def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
+    """Of every GPU, and where there are several, one of all."""
+    found = {path: text for machine in recorded for path, text in pages_of(machine)}
+    if len(recorded) > 1:
+        found[directory / "README.md"] = page_by_gpu(recorded, directory)
+    return found
 
 
 def read_recorded(directory: Path) -> Iterator[Machine]:
@@ -95,6 +118,25 @@ def machine_of(evidence: Evidence, folder: Path) -> Machine:
     recorded = evidence.folder is not None
     runs = {name: load_run(name, places[name], recorded, evidence) for name in shown}
     return Machine(folder, evidence, runs, decide(evidence, load_sources()))
+
+
+def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
+    """Of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
+    machines = [found.evidence for found in recorded]
+    lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
+    lines += banner_lines(recorded_banner(machines))
+    for gpu, found in zip(gpu_names(machines), recorded, strict=True):
+        folder = relative(found.folder, seen_from)
+        links = (markdown_link(name, f"{folder}/{name}/README.md") for name in found.runs)
+        own = markdown_link(markdown_escape(gpu), f"{folder}/README.md")
+        lines.append(f"- {own}: {', '.join(links)}")
+    ledgers = [found.decisions for found in recorded]
+    details = [relative(found.folder / "claims.md", seen_from) for found in recorded]
+    tables = [replace(ledger_by_gpu(machines, ledgers, details, seen_from), banner="")]
+    for name in names():
+        if table := kernels_by_gpu(name, runs_of(name, recorded)):
+            tables.append(replace(table, title=f"{heading(name)}; {table.title}"))
+    return "\n".join([*lines, "", *map(markdown, tables)])
 
 
 def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
@@ -145,8 +187,12 @@ def banner_lines(said: str) -> list[str]:
     return [f"> **{markdown_escape(said)}**", ""] if said else []
 
 
-def blocks_of(file: Path, text: str, known: list[str]) -> Iterator[tuple[str, int, int]]:
-    """(name, start, end) of each block's content, in the order of the file."""
+def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]]:
+    """(name, old, new) of each block and, without a name, of the text around it, in order."""
+    text = read_text(file).replace("\r\n", "\n")
+    known = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
+    known["experiments"] = protocols(file.parent)
+    position = 0
     for match in BEGIN.finditer(text):
         name, end_marker = match[1], f"<!-- end generated: {match[1]} -->"
         if name not in known:
@@ -154,7 +200,10 @@ def blocks_of(file: Path, text: str, known: list[str]) -> Iterator[tuple[str, in
         end, following = text.find(end_marker, match.end()), BEGIN.search(text, match.end())
         if end < 0 or (following and following.start() < end):
             raise InputError(f"{file}: block '{name}' has no line '{end_marker}'")
-        yield name, match.end(), end
+        yield "", text[position : match.end()], text[position : match.end()]
+        yield name, text[match.end() : end], known[name]
+        position = end
+    yield "", text[position:], text[position:]
 
 
 def protocols(seen_from: Path) -> str:
@@ -162,11 +211,14 @@ def protocols(seen_from: Path) -> str:
     deciding = [name for s in load_sources() for claim in s.claims for name in claim.experiments]
     lines = []
     for name in dict.fromkeys([*(n for n in deciding if n in names()), *names()]):
-        file = FOLDER / name / "README.md"
-        heading = markdown_escape(read_text(file).partition("\n")[0].removeprefix("# "))
-        path = relative(file, seen_from)
-        lines.append(f"- `make reproduce-{name}`: {markdown_link(heading, path)}\n")
+        path = relative(FOLDER / name / "README.md", seen_from)
+        link = markdown_link(markdown_escape(heading(name)), path)
+        lines.append(f"- `make reproduce-{name}`: {link}\n")
     return "".join(lines)
+
+
+def heading(name: str) -> str:
+    return read_text(FOLDER / name / "README.md").partition("\n")[0].removeprefix("# ")
 
 
 def wrapped(text: str) -> str:
@@ -179,25 +231,69 @@ def wrapped(text: str) -> str:
 
 
 def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
-    """A source's block: for each machine its experiments in short, and how its claims went."""
+    """A source's block: its experiments in short, and how its claims went."""
+    if not recorded:
+        return NOTHING
     parts = []
-    for found in recorded:
-        links = []
-        for name, shown in found.runs.items():
-            if shown.decisions and shown.source.id == source.id:
-                if short_table := experiment(name).SHORT_TABLE:
-                    table = short_table(shown)
-                    table.title += f". {banner(shown.first)}"
-                    parts.append(markdown(table))
-                    d = shown.decision(experiment(name).HEADLINE)
-                    said = headline(d)
-                    parts.append(markdown_escape(said[0].upper() + said[1:]) + "\n")
-                path = relative(found.folder / name / "README.md", seen_from)
-                links.append(markdown_link(name, path))
-        path = relative(found.folder / "README.md", seen_from)
-        ledger = markdown_link("every claim", path)
-        decisions = [d for d in found.decisions if d.source.id == source.id]
-        what = f"claims of {source.author} ({source.reference}), on {found.evidence.newest.gpu}"
-        see = f"Every table and figure: {', '.join(links)}; " if links else "See "
-        parts.append(f"{count_line(decisions, markdown_escape(what))} {see}{ledger}.\n")
-    return "\n".join(parts) or NOTHING
+    for name in names():
+        runs = {gpu: run for gpu, run in runs_of(name, recorded).items() if is_of(run, source)}
+        if runs and experiment(name).SHORT_TABLE:
+            parts += in_short(name, runs)
+    return "\n".join([*parts, how_claims_went(source, recorded, seen_from)])
+
+
+def runs_of(name: str, recorded: list[Machine]) -> dict[str, Run]:
+    """An experiment's, by GPU."""
+    gpus = gpu_names([found.evidence for found in recorded])
+    pairs = zip(gpus, recorded, strict=True)
+    return {gpu: found.runs[name] for gpu, found in pairs if name in found.runs}
+
+
+def is_of(shown: Run, source: Source) -> bool:
+    return bool(shown.decisions) and shown.source.id == source.id
+
+
+def in_short(name: str, runs: dict[str, Run]) -> list[str]:
+    """Its few rows, and what became of the claim that they are about."""
+    claims = {gpu: shown.decision(experiment(name).HEADLINE) for gpu, shown in runs.items()}
+    table = kernels_by_gpu(name, runs)
+    if table:
+        table.title += ". Recorded runs. Not measured on this machine."
+        said = headline_by_gpu(claims)
+    else:
+        gpu, shown = next(iter(runs.items()))
+        table, said = experiment(name).SHORT_TABLE(shown), headline(claims[gpu])
+        said += "\n"  # of many words, hence a paragraph of its own
+        table.title += f". {banner(shown.first)}"
+    return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
+
+
+def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
+    """None where there is nothing to put side by side."""
+    brief = {gpu: rows for gpu, shown in runs.items() if (rows := experiment(name).BRIEF(shown))}
+    return table_by_gpu(name, brief) if len(brief) > 1 else None
+
+
+def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) -> str:
+    what = f"claims of {source.author} ({source.reference})"
+    of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
+    if len(recorded) > 1:
+        gpus = gpu_names([found.evidence for found in recorded])
+        counted = (
+            f"{count.get(REPRODUCED, 0)} and {count.get(NOT_REPRODUCED, 0)} on {gpu}"
+            for gpu, count in zip(gpus, map(counts, of_gpu), strict=True)
+        )
+        text = f"{len(of_gpu[0])} {what}, reproduced and not: {', '.join(counted)}."
+        path = relative(recorded[0].folder.parent / "README.md", seen_from)
+        every = markdown_link("Every claim, table and figure", path)
+        return f"{markdown_escape(text)} {every}.\n"
+    (found,), (decisions,) = recorded, of_gpu
+    links = (
+        markdown_link(name, relative(found.folder / name / "README.md", seen_from))
+        for name, shown in found.runs.items()
+        if is_of(shown, source)
+    )
+    links, path = ", ".join(links), relative(found.folder / "README.md", seen_from)
+    counted = count_line(decisions, markdown_escape(f"{what}, on {found.evidence.newest.gpu}"))
+    see = f"Every table and figure: {links}; " if links else "See "
+    return f"{counted} {see}{markdown_link('every claim', path)}.\n"

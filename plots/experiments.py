@@ -4,8 +4,9 @@ and what plots/<name>/, where there is such a folder, says that there is to see.
 The folder names, each time as a function of a `Run`: TABLES, the functions that make its tables
 (None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
 the file's name a caption and the function that draws it; highlights, sentences for the terminal and
-the page; and for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about. What
-it does not name is as plots/default_view.py has it.
+the page; for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; BRIEF,
+the rows of one problem that stand beside those of other GPUs. What it does not name is as
+plots/default_view.py has it.
 """
 
 import argparse
@@ -87,14 +88,16 @@ def experiment(name: str) -> Any:
 def load_run(
     name: str, folder: Path, recorded: bool = False, evidence: Evidence | None = None
 ) -> Run:
-    """The experiment's result files in `folder`; all must be of one run.
+    """The experiment's result files in `folder`, read where the evidence has not; all must be of
+    one run.
 
     Claims are decided by `evidence`; where it is not given, by all that is in the machine's folder
     of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
     """
     passes = {}
     for p, step in declared.experiment(name).passes.items():
-        passes[p] = load(folder / f"{p}.json", name, p)
+        file, known = folder / f"{p}.json", evidence and evidence.results.get((name, p))
+        passes[p] = known if known and known.file == file else load(file, name, p)
         require_family(passes[p], step.families)
         require_cache(passes[p], step.warm)
         if passes[p].gpu is None and not step.compiled:

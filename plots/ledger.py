@@ -2,13 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
-from claims.published import load_sources
+from claims.published import Source, load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
 from plots import claim_details, console, published_numbers
 from plots.bandwidth import with_interval
@@ -56,7 +57,7 @@ def claims_table(
     waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
     for source, found in groupby(decisions, lambda d: d.source):
         rows: list[Values] = []
-        groups.append((f"{source.author}: {source.title} ({source.reference})", rows))
+        groups.append((heading(source), rows))
         for d in found:
             rows.append(claim_row(d, details))
             if d.verdict == NOT_TESTED:
@@ -73,6 +74,10 @@ def claims_table(
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
     return Table.of(name, title, COLUMNS, groups, notes, data=data)
+
+
+def heading(source: Source) -> str:
+    return f"{source.author}: {source.title} ({source.reference})"
 
 
 def claim_row(d: Decision, details: str) -> Values:
@@ -110,6 +115,15 @@ def in_two_sentences(d: Decision) -> str:
 def headline(d: Decision) -> str:
     """What is claimed, and what became of it."""
     return f"{d.claim.text}: {verdict_sentence(d)}."
+
+
+def headline_by_gpu(found: Mapping[str, Decision]) -> str:
+    """The same of several GPUs, without the reasons."""
+    gpus: dict[str, list[str]] = {}
+    for gpu, d in found.items():
+        gpus.setdefault(spell(d.verdict), []).append(gpu)
+    said = "; ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
+    return f"{next(iter(found.values())).claim.text}: {said}."
 
 
 def verdict_sentence(d: Decision) -> str:
@@ -233,25 +247,93 @@ def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) 
     return table
 
 
+def gpu_names(machines: Sequence[Evidence]) -> list[str]:
+    """'H200'; behind it the recording's folder, where several are of such a GPU."""
+    gpus = [(m.newest.gpu if m.newest else "this machine") for m in machines]
+    names = [gpu.removeprefix("NVIDIA ") for gpu in gpus]
+    return [
+        f"{name}, recorded as {m.folder.name}" if names.count(name) > 1 and m.folder else name
+        for name, m in zip(names, machines, strict=True)
+    ]
+
+
+def ledger_by_gpu(
+    machines: Sequence[Evidence],
+    ledgers: Sequence[list[Decision]],
+    details: Sequence[str],
+    seen_from: Path,
+) -> Table:
+    """One row per claim, and a column for each machine; `details`: the page that each links to."""
+    gpus = gpu_names(machines)
+    columns = [COLUMNS[0], COLUMNS[2]]
+    columns += [Column(gpu, f"on {gpu}", **WORDS) for gpu in gpus]
+    groups: dict[str, list[Values]] = {}
+    for found in zip(*ledgers, strict=True):
+        rows = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
+        cells = [on_gpu(d, row) for d, row in zip(found, rows, strict=True)]
+        row = rows[0] | {"claim": Noted(found[0].claim.id, text=rows[0]["claim"].text)}
+        row |= {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)}
+        groups.setdefault(heading(found[0].source), []).append(row)
+    data = [
+        {"gpu": gpu, **csv_row(d, v, seen_from)}
+        for gpu, decisions in zip(gpus, ledgers, strict=True)
+        for d in decisions
+        for v in d.verdicts
+    ]
+    notes = [
+        count_line(found, f"claims on {gpu}") for gpu, found in zip(gpus, ledgers, strict=True)
+    ]
+    notes.append("Each verdict with what was measured here, as a range over several cells.")
+    origins = [Origin("; ".join(machine(m.newest))) for m in machines if m.newest]
+    title = "Every claim on every GPU"
+    table = Table.of("claims-by-gpu", title, columns, groups, notes, origins, data)
+    table.banner = recorded_banner(machines)
+    return table
+
+
+def recorded_banner(machines: Sequence[Evidence]) -> str:
+    """Which of them are no measurement of this machine; '' where all are."""
+    pairs = zip(gpu_names(machines), machines, strict=True)
+    recorded = [gpu for gpu, m in pairs if m.folder]
+    said = f"Recorded runs of {listed(recorded)}. Not measured on this machine."
+    return said if recorded else ""
+
+
+def on_gpu(d: Decision, row: Values) -> Noted:
+    """'reproduced: 2.03 to 2.20 x'; where only other GPUs can show it, which."""
+    text = spell(d.verdict)
+    if row["ours"] != NONE and d.verdict != NOT_TESTED:
+        text += f": {row['ours']}"
+    if all(v.elsewhere and not v.awaits for v in d.verdicts):
+        text = f"only on {listed(list(dict.fromkeys(v.cell.gpu for v in d.verdicts)))}"
+    return replace(row["claim"], value=d.verdict, text=text)
+
+
 def run(args: argparse.Namespace) -> int:
-    """One table per machine; a recorded one's has the name of its folder."""
+    """One table per machine, and where there are several, one of all, which is then shown; a
+    recorded machine's has the name of its folder.
+    """
+    found = machines(args.results) or [Evidence({})]
+    ledgers = [decide(evidence, load_sources()) for evidence in found]
     tables: list[Table] = []
     pages: dict[Path, bytes] = {}
     own = 0
-    for evidence in machines(args.results) or [Evidence({})]:
+    for evidence, decisions in zip(found, ledgers, strict=True):
         own += evidence.folder is None
         suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
         details = args.output / f"claim-details{suffix}.md"
-        decisions = decide(evidence, load_sources())
         tables.append(machine_table(evidence, f"claims{suffix}", details.name, args.output))
         numbers_of_it = published_numbers.table(f"published-numbers{suffix}", decisions)
         numbers_of_it.banner = tables[-1].banner
         tables.append(numbers_of_it)
         pages[details] = claim_details.page(decisions, args.output).encode("utf-8")
+    shown = tables[0]
+    if len(found) > 1:
+        shown = ledger_by_gpu(found, ledgers, [page.name for page in pages], args.output)
+        tables.append(shown)
     write_files(table_files(tables, args.output) | pages)
-    for table in tables[::2]:
-        box = console.box(table.banner) if table.banner else ""
-        sys.stdout.write(f"{box}{console.render(table)}\n")
+    box = console.box(shown.banner) if shown.banner else ""
+    sys.stdout.write(f"{box}{console.render(shown)}\n")
     place = printable(str(args.output))
     print(f"What decided each, and all published numbers beside ours: {place}/")
     return 0

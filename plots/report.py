@@ -7,6 +7,7 @@ the report, and those to result files to where it holds them.
 import argparse
 import base64
 import gzip
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from claims.evidence import machines
 from claims.rules import VERDICTS
 from experiments.declared import FOLDER
 from plots import captions, claim_details
-from plots.document import GENERATED, ORIGINS, Machine, machine_of, pages_of
+from plots.document import GENERATED, ORIGINS, Machine, machine_of, page_by_gpu, pages_of
 from plots.documents import markdown
 from plots.experiments import experiment
 from plots.figures import encode, house_style
@@ -45,7 +46,7 @@ TABLE = re.compile(r"<table( aria-labelledby=\S+)>(.*?)</table>", re.DOTALL)
 GROUP = re.compile(r"<tr>\n<td[^>]*>(<strong>.*</strong>)</td>\n((?:<td[^>]*></td>\n)+)</tr>\n")
 FIGURE = re.compile(r'<p>(<img src="[^"]*" alt="([^"]*)"[^>]*>)</p>')
 WORDS = "|".join(verdict.replace("_", " ") for verdict in VERDICTS)
-VERDICT = re.compile(rf"(<td>|Verdict: <strong>)({WORDS})\b", re.IGNORECASE)
+VERDICT = re.compile(rf"(<td>(?:<a [^>]*>)?|Verdict: <strong>)({WORDS})\b", re.IGNORECASE)
 FONT = "font-family: 'DejaVu Sans'"
 
 
@@ -59,7 +60,9 @@ class Page:
 
 def run(args: argparse.Namespace) -> int:
     measured = (evidence for evidence in machines(args.results) if evidence.newest)
-    found = [machine_of(evidence, evidence.folder or args.results[0]) for evidence in measured]
+    # The folder of an own GPU is only for links: two are told apart by it.
+    folders = (args.results[0] / f"gpu{i}" for i in itertools.count(1))
+    found = [machine_of(evidence, evidence.folder or next(folders)) for evidence in measured]
     found = [machine for machine in found if machine.runs]
     if not found:
         names = ", ".join(map(str, args.results))
@@ -77,10 +80,16 @@ def report(found: list[Machine]) -> str:
     protocols = [Page(f"protocol-{name}", name, file, read_text(file)) for name, file in files]
     parts = [part(machine, f"gpu{i}", protocols) for i, machine in enumerate(found, 1)]
     ids = {file: place for shown in parts for file, place in shown["ids"].items()}
+    by_gpu = None
+    if len(found) > 1:
+        folder = found[0].folder.parent
+        page = Page("by-gpu", "", folder / "README.md", page_by_gpu(found, folder))
+        by_gpu = html(page, ids, {})
     folder = jinja2.FileSystemLoader(Path(__file__).parent)
     shell = jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return shell.get_template("report.html").render(
         machines=parts,
+        by_gpu=by_gpu,
         protocols=[(page, html(page, ids, {})) for page in protocols],
         spell=spell,
     )

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "common/printable.hpp"
+#include "common/sha256.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab::profiling {
@@ -136,6 +137,7 @@ void to_json(nlohmann::json& json, const Gpu& gpu) {
           {"memory_bytes", gpu.memory_bytes},
           {"l2_bytes", gpu.l2_bytes},
           {"theoretical_bandwidth_gb_s", or_null(gpu.theoretical_bandwidth_gb_s)},
+          {"unit", sha256(gpu.uuid).substr(0, 16)},
           {"driver", or_null(gpu.driver)},
           {"cuda_driver", gpu.cuda_driver},
           {"cuda_runtime", gpu.cuda_runtime},

@@ -28,7 +28,7 @@ struct Gpu {
   bool ecc = false;
   std::optional<double> power_limit_w;  ///< From NVML.
   std::string pci_bus_id;               ///< "0000:17:00.0"; not part of the JSON.
-  std::string uuid;                     ///< "GPU-..."; not part of the JSON.
+  std::string uuid;                     ///< "GPU-..."; of the JSON, only a digest of it: `unit`.
 };
 
 struct Host {

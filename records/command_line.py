@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -68,3 +69,11 @@ def complain(message: str, status: int = USAGE) -> int:
 def discard(stream: TextIO) -> None:
     """What could not be written is not tried again, and complained of, when Python ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def numbers(name: str, text: str, example: str = "2,8,64") -> tuple[int, ...]:
+    """'2,8 64' as numbers, each once; none where nothing was given."""
+    words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []
+    if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
+        raise InputError(f"{name}: give numbers such as {example}, not '{text}'")
+    return tuple(dict.fromkeys(map(int, words)))

@@ -6,7 +6,6 @@ what was given cannot be measured; 3 where the run itself failed, of one row or 
 """
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,9 +14,9 @@ from pathlib import Path
 import dropin
 from claims.end_to_end import EAGER, GRAPH
 from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule
-from experiments.end_to_end.machine import free_bytes, gpu_name, own_cpus
 from experiments.end_to_end.plan import Cell, Choices, Job
-from records import interruption, result_file
+from experiments.gpus import chosen, free_bytes, gpu_name
+from records import interruption, parts, result_file
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from records.json_files import ROOT
@@ -61,14 +60,14 @@ def measure(args: argparse.Namespace) -> int:
         quick=args.quick,
     )
     check(choices)
-    gpus = visible(plan.numbers("GPUS", args.gpus, "0,1") or (0,))
+    gpus = chosen(args.gpus)
     output = args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(), gpu_name(gpus[0])
     every = plan.cells(choices, args.pass_name)
     run_name = partial_results.run_of(choices, installed())
     files = {cell: partial_results.file_of(output, cell, run_name) for cell in every}
-    found = {cell: partial_results.read(files[cell]) for cell in every}
-    todo = [cell for cell in every if not partial_results.is_done(found[cell], commit, gpu)]
+    found = {cell: parts.read(files[cell]) for cell in every}
+    todo = [cell for cell in every if not parts.is_done(found[cell], commit, gpu)]
     print(describe(choices, args.pass_name, every, todo, len(gpus)))
     free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
     if free and (what := too_large(choices, todo, min(free))):
@@ -81,12 +80,11 @@ def measure(args: argparse.Namespace) -> int:
         faults, status = measure_cells(choices, todo, files, gpus, argv, commit, output)
     found = list(partial_results.belonging(output, files.values(), run_name, commit))
     if found:
-        result_file.write(output, partial_results.join(found))
+        result_file.write(output, parts.join(found))
     outcomes = {r["outcome"] for partial in found for r in partial["records"]}
-    if "not_measured" in outcomes and not status:
-        status = NOT_MEASURED
-    if outcomes & {"mismatch", "launch_failed"} and status != USAGE:
-        status = WRONG_OUTPUT
+    of_rows = parts.status_of(outcomes)
+    if not status or (of_rows == WRONG_OUTPUT and status != USAGE):
+        status = of_rows
     if faults:
         raise InputError("; ".join(faults), status)
     return status
@@ -113,7 +111,6 @@ def measure_cells(
         start=lambda gpu: schedule.Process(command, gpu, log),
         job_of=lambda cell: Job(cell, choices, files[cell].resolve(), argv, commit),
         line=Line(plan.total_seconds(choices, todo, len(gpus))),
-        cpus=own_cpus(),
     )
     scheduler.run(gpus)
     faults = [f"{fault} (log: {log})" for fault in scheduler.said()]
@@ -165,14 +162,6 @@ def too_large(choices: Choices, todo: Sequence[Cell], free: int) -> str:
     needs = {cell.text: plan.bytes_needed(choices, cell) or 0 for cell in todo}
     found = [f"{text} (about {n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
     return f"{', '.join(found)}; {free / 1e9:.0f} GB are free now" if found else ""
-
-
-def visible(numbers: Sequence[int]) -> list[str]:
-    """Of the GPUs that CUDA_VISIBLE_DEVICES leaves to us, those with these numbers."""
-    left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if left and max(numbers) >= len(left):
-        raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(numbers)} is given")
-    return [left[n] if left else str(n) for n in numbers]
 
 
 def installed() -> str:

@@ -4,6 +4,7 @@ a CPU, where the tests run it.
 
 import ctypes
 import gc
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,11 @@ THROTTLE_REASONS = (
 ).split()
 
 
+def uuid() -> str:
+    """As NVML and the programs write it: "GPU-..."."""
+    return f"GPU-{str(torch.cuda.get_device_properties(0).uuid).removeprefix('GPU-')}"
+
+
 class Sensors:
     """NVML, where it can be had; readings are kept for a result file."""
 
@@ -32,8 +38,7 @@ class Sensors:
             import pynvml
 
             pynvml.nvmlInit()
-            uuid = str(torch.cuda.get_device_properties(0).uuid)
-            self.handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(uuid())
             self.nvml = pynvml
 
     def ask(self, function: str, *arguments: Any) -> Any:
@@ -90,6 +95,7 @@ class Gpu:
             driver = self.sensors.nvml.nvmlSystemGetDriverVersion()
         return {
             "name": found.name,
+            "unit": hashlib.sha256(uuid().encode()).hexdigest()[:16],
             "compute_capability": f"{found.major}.{found.minor}",
             "multiprocessors": found.multi_processor_count,
             "memory_bytes": found.total_memory,

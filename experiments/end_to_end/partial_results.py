@@ -1,23 +1,19 @@
-"""Partial results: a result file for each cell while a run goes on, joined to one for the pass."""
+"""Partial results: a result file for each cell while a run goes on; records/parts.py joins them."""
 
 import hashlib
 import json
 import platform
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from experiments.end_to_end import sizes
 from experiments.end_to_end.plan import Cell, Choices
-from records import result_file
-from records.errors import InputError
-from records.json_files import read_json
+from records.parts import read
 from records.result_file import Content
-from records.results import SCHEMA
 
 EXPERIMENT = FAMILY = "end_to_end"
-RETRIED = "out of memory"  # the next time there may be room
 
 
 def folder_of(output: Path) -> Path:
@@ -64,34 +60,6 @@ def file_of(output: Path, cell: Cell, run: str) -> Path:
     return folder_of(output) / f"{cell.name}.{own}{run}.json"
 
 
-def read(file: Path) -> Content | None:
-    """None where there is none, or one that cannot be used: it is measured again."""
-    try:
-        found = read_json(file)
-        SCHEMA.check(file, found)
-    except InputError:
-        return None
-    return found
-
-
-def is_done(partial: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
-    """Whether a cell need not be measured: it was, from these sources, on the same GPU model.
-
-    `commit` and whether the sources differ from it: if they do, nothing is known of older ones.
-    `gpu` is empty where that is not known.
-    """
-    if partial is None:
-        return False
-    origin = partial["provenance"]
-    is_other = (origin["commit"], origin["dirty"]) != commit or origin["dirty"]
-    if is_other or (gpu and origin["gpu"]["name"] != gpu):
-        return False
-    records = partial["records"]
-    return not any(
-        r["outcome"] == "not_measured" or r["reason"].startswith(RETRIED) for r in records
-    )
-
-
 def belonging(
     output: Path, files: Collection[Path], run: str, commit: tuple[str, bool]
 ) -> Iterator[Content]:
@@ -113,41 +81,3 @@ def belonging(
 def order(partial: Content) -> tuple[int, str, int]:
     problem = partial["records"][0]["problem"]
     return problem["weights"], problem["model"], problem["batch"]
-
-
-def join(partials: Sequence[Content]) -> Content:
-    """One result file of all that were measured in a pass."""
-    origins = [partial["provenance"] for partial in partials]
-    last = max(origins, key=lambda origin: origin["started"])
-    provenance = last | {
-        "argv": command_of([o["argv"] for o in sorted(origins, key=lambda o: o["started"])]),
-        "started": min(origin["started"] for origin in origins),
-        "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
-        "clocks": join_clocks([origin["clocks"] for origin in origins]),
-    }
-    records = [record for partial in partials for record in partial["records"]]
-    return result_file.content(EXPERIMENT, partials[0]["pass"], provenance, records)
-
-
-def command_of(commands: Sequence[list[str]]) -> list[str]:
-    """That which measures all of them: the last, of several without what chooses among cells."""
-    *others, found = commands
-    if all(other == found for other in others):
-        return found
-    chosen = [i for i, word in enumerate(found) if word in ("--model", "--batches")]
-    return [word for i, word in enumerate(found) if i not in chosen and i - 1 not in chosen]
-
-
-def join_clocks(found: Sequence[Content]) -> Content:
-    """What the sensors said in several processes. Of the middle, each knows but its own."""
-    joined = dict(found[0])
-    if len(found) == 1:
-        return joined
-    for name in ("sm_mhz", "memory_mhz", "power_w", "temperature_c"):
-        ranges = [clocks[name] for clocks in found if clocks[name]]
-        ends = {end: [r[end] for r in ranges] for end in ("min", "max")}
-        joined[name] = {"min": min(ends["min"]), "max": max(ends["max"])} if ranges else None
-    reasons = [clocks["throttle_reasons"] for clocks in found]
-    known = [r for r in reasons if r is not None]
-    joined["throttle_reasons"] = sorted({x for r in known for x in r}) if known else None
-    return joined

@@ -10,6 +10,7 @@ from claims.published import FOLDER, load_source
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
 from experiments.end_to_end.sizes import Model
+from records.command_line import numbers
 from records.errors import InputError
 
 PAPER = load_source(FOLDER / "paper.json")
@@ -146,14 +147,6 @@ def choose(
     if min(found.batches) < 2:
         raise InputError("BATCHES: 2 at least: at one row bitsandbytes does not dequantize")
     return found
-
-
-def numbers(name: str, text: str, example: str = "2,8,64") -> tuple[int, ...]:
-    """'2,8 64' as numbers, each once; none where nothing was given."""
-    words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []
-    if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
-        raise InputError(f"{name}: give numbers such as {example}, not '{text}'")
-    return tuple(dict.fromkeys(map(int, words)))
 
 
 def number(name: str, text: str) -> int:

@@ -7,16 +7,16 @@ which the first process never says a word is given no cell.
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from experiments.end_to_end.plan import Cell, Choices, Job, seconds
+from experiments.gpus import environment, on_each
 from records.json_files import ROOT
 from records.progress import Line
 
@@ -33,15 +33,13 @@ class Process:
     """
 
     def __init__(self, command: Sequence[str], gpu: str, log: Path):
-        # In the order of nvidia-smi, which says what the GPU of a number is.
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         log.parent.mkdir(parents=True, exist_ok=True)
         self.pipe, theirs = multiprocessing.Pipe()
         with log.open("a", encoding="utf-8") as said, theirs:
             self.process = subprocess.Popen(
                 [*command, str(theirs.fileno())],
                 cwd=ROOT,
-                env=environment,
+                env=environment(gpu),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -80,7 +78,7 @@ def ending(status: int) -> str:
 
 class Scheduler:
     """Has every cell measured; `faults` are the reasons why some could not be, with those cells.
-    `broke`: one of them is of the run, not of what was given to it. `cpus`: of each GPU's process.
+    `broke`: one of them is of the run, not of what was given to it.
     """
 
     def __init__(
@@ -90,10 +88,9 @@ class Scheduler:
         start: Callable[[str], Process],
         job_of: Callable[[Cell], Job],
         line: Line,
-        cpus: Mapping[str, set[int]],
     ):
         self.todo, self.start, self.job_of = list(todo), start, job_of
-        self.line, self.cpus, self.lock = line, cpus, threading.RLock()
+        self.line, self.lock = line, threading.RLock()
         self.expected_s = {cell: seconds(choices, cell) for cell in todo}
         self.done = dict.fromkeys(todo, 0.0)  # how much of a cell, 0 to 1
         self.loaded: dict[str, str] = {}  # by GPU, the model
@@ -101,11 +98,7 @@ class Scheduler:
         self.broke = False
 
     def run(self, gpus: Sequence[str]) -> None:
-        threads = [threading.Thread(target=self.work, args=(gpu,), daemon=True) for gpu in gpus]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        on_each(gpus, self.work)
         for cell in self.todo:
             self.close(cell, "no GPU is left", broke=True)
 
@@ -135,9 +128,6 @@ class Scheduler:
             return cell
 
     def work(self, gpu: str) -> None:
-        with contextlib.suppress(OSError):  # the system may have taken one away since
-            # Of this thread, and of the processes that it starts.
-            os.sched_setaffinity(0, self.cpus.get(gpu) or os.sched_getaffinity(0))
         try:
             process = self.start(gpu)
         except (Died, OSError) as why:

@@ -105,6 +105,13 @@ def highlights(run: Run) -> list[str]:
     return lines
 
 
+def brief(run: Run) -> list[Measured]:
+    """The fastest forms of the largest copy."""
+    *_, largest = [[], *by_size(run[PASS], FAMILIES[0]).values()]
+    return [m for m in largest if m.best]
+
+
+BRIEF = brief
 TABLES = (winners_table, forms_table)
 ON_TERMINAL = ("winners", "forms")
 FIGURES: dict = {}

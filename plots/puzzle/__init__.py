@@ -6,6 +6,7 @@ from plots.experiments import Run
 from plots.neighbours import pass_for, rows_of_both
 from plots.puzzle.figures import brief_figure, seconds_figure
 from plots.puzzle.tables import (
+    brief,
     in_seconds,
     mlps,
     mlps_table,
@@ -57,6 +58,7 @@ def one_by_one(run: Run) -> list[str]:
 
 TABLES = (puzzle_table, mlps_table)
 ON_TERMINAL = ("puzzle", "claims")
+BRIEF = brief
 SHORT_TABLE = short_table
 HEADLINE = "mojo-1.07-1.84"  # the claim
 FIGURES = {

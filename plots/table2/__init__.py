@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from plots import bandwidth
-from plots.bandwidth import measure
+from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.figures import add_caption, logarithmic
@@ -15,7 +15,7 @@ from plots.sample_figures import (
 )
 from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
-from plots.table2.speedup import short_table, speedup_table
+from plots.table2.speedup import CLAIM, short_table, speedup_table, subject_of
 from plots.tables import CODE, WORDS, Column, Noted, Table
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
@@ -58,6 +58,17 @@ def shapes_summary(run: Run) -> Table:
         bandwidth.CYCLE_NOTE,
     ]
     return Table.of("shapes_summary", title, columns, {"": rows}, notes, machine_notes(shapes))
+
+
+def brief(run: Run) -> list[Measured]:
+    """On the largest shape: the baseline, the paper's kernel as it may be read, peers, the best."""
+    largest = max(run["shapes"].problems(), key=lambda p: p["n"])
+    names = {run.compared[0], *map(subject_of, run.decision(CLAIM).verdicts)}
+    return [
+        m
+        for m in measure(run["shapes"], largest["name"])
+        if m.best or m.record.kernel in names or m.record.origin == "peer"
+    ]
 
 
 def sample_panels(run: Run) -> list[tuple[Results, str, str]]:
@@ -107,8 +118,9 @@ def raw_samples(run: Run) -> Figure:
 
 TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, models.share_table)
 ON_TERMINAL = ("table2",)
+BRIEF = brief
 SHORT_TABLE = short_table
-HEADLINE = "kernel-speedup"  # the claim
+HEADLINE = CLAIM
 FIGURES = {
     "speedup": ("Speed-up per model and batch, ours and the paper's", speedup_figure),
     "kernels": ("Every kernel's speed-up over the baseline", kernels_figure),

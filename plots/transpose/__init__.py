@@ -6,7 +6,13 @@ from plots import bandwidth
 from plots.experiments import Run
 from plots.sample_figures import samples_figure
 from plots.transpose.figures import kernels_figure, sizes_figure
-from plots.transpose.matrix import languages_table, matrix_table, random_matrix, short_table
+from plots.transpose.matrix import (
+    brief,
+    languages_table,
+    matrix_table,
+    random_matrix,
+    short_table,
+)
 from plots.transpose.sizes import sizes_summary, sizes_table
 
 
@@ -26,6 +32,7 @@ def raw_samples(run: Run) -> Figure:
 
 TABLES = (matrix_table, languages_table, sizes_table, sizes_summary)
 ON_TERMINAL = ("matrix", "languages", "sizes_summary", "claims")
+BRIEF = brief
 SHORT_TABLE = short_table
 HEADLINE = "mojo-is-cuda-like"  # the claim
 FIGURES = {

@@ -102,6 +102,13 @@ def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
     return found | {"_posts_check": posts_check(constant), "_our_check": our_check(m)}
 
 
+def brief(run: Run) -> list[Measured]:
+    """The post's kernels as far as they are right, and the fastest."""
+    names = {kernel for found in published_gb_s(run).values() for kernel in found}
+    rows = measure(run["matrix"], random_matrix(run["matrix"])["name"])
+    return [m for m in rows if m.best or (m.record.ranked and m.record.kernel in names)]
+
+
 def short_table(run: Run) -> Table:
     """The post's kernels and the fastest one; a kernel and its counterpart in Mojo are one row."""
     gb_s = published_gb_s(run)

@@ -122,11 +122,13 @@ def test_other_json_is_passed_over(write, tmp_path):
     assert machines([tmp_path]) == []
 
 
-def test_results_are_read_from_a_folder_that_is_there(write, tmp_path):
-    for place in (tmp_path / "typo", write("replay.json", replay())):
-        with pytest.raises(InputError) as error:
-            machines([place])
-        assert str(error.value) == f"{place}: is no folder, of which result files could be read"
+def test_results_are_read_from_what_is_there(write, tmp_path):
+    place = tmp_path / "typo"
+    with pytest.raises(InputError) as error:
+        machines([place])
+    assert str(error.value) == f"{place}: is no folder, of which result files could be read"
+    (evidence,) = machines([write("replay.json", replay())])
+    assert list(evidence.results) == [("table2", "replay")]
 
 
 @pytest.mark.parametrize("content", ['{"schema": "reprolab-results/2"', '{"schema": NaN}'])

@@ -1,30 +1,7 @@
-"""How partial results are joined."""
+"""Where partial results lie."""
 
 from experiments.end_to_end import partial_results, plan
 from experiments.end_to_end.plan import Cell
-
-
-def test_the_command_of_several_partial_results_measures_all_of_them():
-    words = ["python", "-m", "e", "timing", "--peer", "a.so", "--output", "t.json", "--gpus", "2,3"]
-    one, other = ([*words, "--model", name] for name in ("a", "b"))
-    assert partial_results.command_of([one, one]) == one
-    assert partial_results.command_of([one, other]) == words
-    assert partial_results.command_of([[*words, "--batches", "2"], words]) == words
-
-
-def test_joined_clocks_hold_every_range():
-    """Each process has a median of its own; of all together none is known."""
-    one, two = ({"min": 1, "median": 2, "max": 3}, {"min": 0, "median": 5, "max": 9})
-    names = ("sm_mhz", "memory_mhz", "power_w", "temperature_c")
-    clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]
-    clocks[0] |= {"throttle_reasons": None, "power_w": None}
-    clocks[1] |= {"throttle_reasons": ["sw_power_cap"], "power_w": None}
-    found = partial_results.join_clocks(clocks)
-    assert found["sm_mhz"] == {"min": 0, "max": 9}
-    assert (found["power_w"], found["throttle_reasons"]) == (None, ["sw_power_cap"])
-    assert partial_results.join_clocks(clocks[:1]) == clocks[0]
-    clocks[1]["memory_mhz"] = None
-    assert partial_results.join_clocks(clocks)["memory_mhz"] == {"min": 1, "max": 3}
 
 
 def test_two_checkpoints_of_one_name_have_files_of_their_own(tmp_path):

@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import made
 import pytest
 
+from experiments import gpus
 from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import partial_results, plan, schedule
 from experiments.end_to_end.plan import Cell
+from records import parts
 from records.json_files import ROOT
 from records.results import load
 
@@ -39,7 +41,8 @@ def told(tmp_path, monkeypatch):
     named = tmp_path / "names_python"
     named.write_text(f"{python}\n")
     monkeypatch.setattr(command, "PYTHON", named)
-    monkeypatch.setattr(command, "gpu_name", lambda number: "NVIDIA H200")
+    for module in (command, gpus):
+        monkeypatch.setattr(module, "gpu_name", lambda number: "NVIDIA H200")
     monkeypatch.setattr(command, "free_bytes", lambda number: 10**11)
     monkeypatch.setattr(command, "installed", lambda: INSTALLED)
     return file
@@ -115,7 +118,7 @@ def test_what_was_measured_from_other_sources_or_not_at_all_is_measured_again(
 ):
     _, output = measure(tmp_path, "--model", "qwen3-32b")
     partial = json.loads(next((output.parent / "parts").iterdir()).read_text())
-    is_done = partial_results.is_done
+    is_done = parts.is_done
     assert is_done(partial, (COMMIT, False), "NVIDIA H200")
     assert is_done(partial, (COMMIT, False), "")  # the driver does not say which GPU
     assert not is_done(partial, (COMMIT, True), "")
@@ -267,21 +270,12 @@ def test_a_process_that_says_nothing_is_ended(told, tmp_path, monkeypatch):
 
 def test_several_gpus_have_a_process_each(told, tmp_path, monkeypatch):
     own = max(os.sched_getaffinity(0))
-    monkeypatch.setattr(command, "own_cpus", lambda: {gpu: {own} for gpu in "012"})
+    monkeypatch.setattr(gpus, "own_cpus", lambda: {gpu: {own} for gpu in "012"})
     assert measure(tmp_path, "--gpus", "0,1,2")[0] == 0
     assert {job.gpu for job in jobs(told)} <= {"0", "1", "2"}
     assert len({job.pid for job in jobs(told)}) == len({job.gpu for job in jobs(told)}) > 1
     assert len(jobs(told)) == 6
     assert all(job.cpus == [own] for job in jobs(told))
-
-
-def test_gpus_are_those_that_are_left_to_us(monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert command.visible([0, 3]) == ["0", "3"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
-    assert command.visible([1, 0]) == ["GPU-ab", "5"]
-    with pytest.raises(command.InputError, match="GPUS: there are 2, from 0, but 2 is given"):
-        command.visible([2])
 
 
 def test_gpus_without_a_number(told, tmp_path, monkeypatch):
@@ -337,7 +331,7 @@ def test_without_a_python_that_has_torch(told, tmp_path, monkeypatch):
 def test_taking_cells_prefers_the_model_that_is_loaded():
     choices = plan.choose(quick=True)
     todo = plan.cells(choices, "timing")
-    scheduler = schedule.Scheduler(choices, todo, None, None, None, {})
+    scheduler = schedule.Scheduler(choices, todo, None, None, None)
     assert scheduler.take("0").model == "llama-3.3-70b"  # most is left to do
     assert scheduler.take("1") == Cell("timing", "qwen3-32b", 2)
     assert scheduler.take("1") == Cell("timing", "qwen3-32b", 64)

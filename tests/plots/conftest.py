@@ -9,6 +9,7 @@ from edited import Edited
 from looking import RECORDED
 
 from claims.evidence import Evidence, collect, result_files
+from plots import puzzle, table2, transpose
 from plots.experiments import Run, load_run, names
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,6 +31,15 @@ def recorded_runs(recorded_evidence) -> dict[str, Run]:
 def no_recorded_counters(monkeypatch, tmp_path: Path) -> None:
     """Counters recorded in the project are not shown under a test's tables of times."""
     monkeypatch.setattr("plots.neighbours.RECORDED", tmp_path / "nothing recorded")
+
+
+@pytest.fixture
+def no_figures(monkeypatch) -> None:
+    """In the place of figures: that they are drawn is other tests' to see."""
+    monkeypatch.setattr("plots.experiments.encode", lambda figure, kind: b"a figure")
+    for module in (puzzle, table2, transpose):
+        figures = {name: (text, lambda run: None) for name, (text, _) in module.FIGURES.items()}
+        monkeypatch.setattr(module, "FIGURES", figures)
 
 
 @pytest.fixture

@@ -155,9 +155,17 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     folders = [tmp_path / name for name in ("first", "second", "data/recorded/a100")]
     assert report(output, *folders) == 0
     found = Parsed(output.read_text())
-    assert re.findall(r'<h2 id="(\w+)">(.+)</h2>', found.text) == [
-        *(("gpu1", "NVIDIA H200"), ("gpu2", "NVIDIA A100"), ("protocols", "Protocols"))
+    assert re.findall(r'<h2 id="([\w-]+)">(.+)</h2>', found.text) == [
+        ("all-gpus", "All GPUs"),
+        *(("gpu1", "NVIDIA H200"), ("gpu2", "NVIDIA A100"), ("protocols", "Protocols")),
     ]
+    links = re.findall(
+        'href="#(gpu[12]-claims-swizzle)"><span class="verdict reproduced', found.text
+    )
+    assert links == ["gpu1-claims-swizzle", "gpu2-claims-swizzle"]
+    assert {link[1:] for link in found.all("a", "href") if link[0] == "#"} <= set(found.ids)
+    levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch("h[1-6]", tag)]
+    assert all(b <= a + 1 for a, b in pairwise(levels))
     assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
     assert re.findall('class="banner">(.+)</p>', found.text) == [
         "Recorded run of NVIDIA A100, 2026-11-22. Not measured on this machine."

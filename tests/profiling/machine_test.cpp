@@ -58,6 +58,7 @@ TEST(Machine, JsonHasTheSchemasMembers) {
   }
   Gpu gpu;
   gpu.name = "NVIDIA H200";
+  gpu.uuid = "GPU-00000000-0000-0000-0000-000000000000";
   gpu.compute_capability = "9.0";
   gpu.multiprocessors = 132;
   gpu.memory_bytes = 1000;
@@ -65,8 +66,8 @@ TEST(Machine, JsonHasTheSchemasMembers) {
   gpu.cuda_driver = "13.0";
   gpu.cuda_runtime = "12.4";
   EXPECT_EQ(json(gpu), json::parse(R"({
-    "name": "NVIDIA H200", "compute_capability": "9.0", "multiprocessors": 132,
-    "memory_bytes": 1000, "l2_bytes": 100, "theoretical_bandwidth_gb_s": null, "driver": null,
+    "name": "NVIDIA H200", "unit": "e74c83d305b66600", "compute_capability": "9.0",
+    "multiprocessors": 132, "memory_bytes": 1000, "l2_bytes": 100, "theoretical_bandwidth_gb_s": null, "driver": null,
     "cuda_driver": "13.0", "cuda_runtime": "12.4", "ecc": false, "power_limit_w": null})"));
   gpu.theoretical_bandwidth_gb_s = 4814.0;
   gpu.driver = "580.65.06";

@@ -1,7 +1,9 @@
+import json
 import shutil
 
+import made
 import pytest
-from front_door import ECHO, PYTHON, ROOT, declare, program
+from front_door import ECHO, MEASURED, PYTHON, ROOT, declare, program
 
 
 @pytest.fixture
@@ -26,3 +28,18 @@ def checkout(tmp_path):
     (folder / "build/deps.stamp").touch()
     (folder / "build/python").write_text("python3\n")
     return folder
+
+
+@pytest.fixture
+def lab(checkout):
+    """Three passes of a program that measures nothing, and a driver that knows three GPUs."""
+    for file in (ROOT / "data").glob("*.json"):
+        shutil.copy(file, checkout / "data")
+    declare(checkout, one="bench --x", two="bench --y", three="bench --z")
+    program(checkout / "build/cpu/bin/bench", MEASURED)
+    smi = 'case "$*" in *=2*) echo "Tesla T4";; *query-gpu=name*) echo "NVIDIA H200";; esac'
+    program(checkout / "nvidia-smi", f"#!/bin/sh\n{smi}\n")
+    row = made.record(made.forward_pass("qwen3-32b", 2), "branch_tree", [10.0, 11.0, 12.0])
+    file = made.results("mine", "one", [row], provenance=made.provenance(commit="a" * 40))
+    (checkout / "template.json").write_text(json.dumps(file))
+    return checkout

@@ -11,8 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ECHO = '#!/bin/sh\nprintf "<%s>\\n" "$@"\n'
 # Runs experiments, and prints the arguments of all else.
 PYTHON = f"""#!/bin/sh
-[ "$2" != experiments ] || exec {sys.executable} "$@"
+case "$2" in experiments*) exec {sys.executable} "$@";; esac
 {ECHO}"""
+# Writes the result file of its command, and measures nothing.
+MEASURED = f"""#!/bin/sh
+exec {sys.executable} {Path(__file__).with_name("measured.py")} "$0" "$@"
+"""
 
 
 def program(path, text):
@@ -57,6 +61,14 @@ def reproduce(folder, **given):
     where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
     command = 'source scripts/given && scripts/python -m experiments reproduce mine "${peers[@]}"'
     return run(folder, "bash", "-c", command, **where | {"PEER": ""} | given)
+
+
+def began(folder):
+    """Pass and GPU of each call of MEASURED since this was asked last."""
+    file = folder / "began"
+    lines = file.read_text().splitlines() if file.exists() else []
+    file.unlink(missing_ok=True)
+    return [line.split() for line in lines]
 
 
 # What a shell, make or an option parser would act on.

@@ -412,6 +412,13 @@ def test_a_report_of_several_folders(checkout):
     assert wanted in make(checkout, "report", "RESULTS=a b").stdout
 
 
+def test_a_gpu_is_recorded_by_a_name(checkout):
+    given = make(checkout, "record", "GPU=$(a) b", "RESULTS=-x").stdout
+    assert "<record>\n<--results=./-x>\n<--gpu=$(a) b>\n" in given
+    done = make(checkout, "record")
+    assert done.returncode == 2 and done.stderr.startswith("record: say which: make record GPU=")
+
+
 def test_a_folder_whose_name_begins_with_a_hyphen_is_no_option(checkout):
     (checkout / "-x/mine").mkdir(parents=True)
     given = ["RESULTS=-x", "RECORDED=-x"]

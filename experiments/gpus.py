@@ -1,11 +1,59 @@
-"""What the driver and the system say of the GPUs: names, free memory, and the CPUs next to each."""
+"""The GPUs that a run is dealt to: which they are, what the driver and the system say of them, and
+a thread for each, on the CPUs next to it.
+"""
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from records.command_line import numbers
+from records.errors import InputError
+
 SYSTEM = Path("/sys")
+
+
+def chosen(given: str) -> list[str]:
+    """The GPUs of '0,1', as the driver names them; the first where nothing is given. InputError
+    where there is no such, or their names differ: tables are of GPUs of one name.
+    """
+    found = visible(numbers("GPUS", given, "0,1") or (0,))
+    names = {gpu: name for gpu in found if (name := gpu_name(gpu))}
+    if len(set(names.values())) > 1:
+        said = ", but ".join(f"{gpu} is {name}" for gpu, name in names.items())
+        raise InputError(f"GPUS: {said}; a run is of GPUs of one name")
+    return found
+
+
+def visible(wanted: Sequence[int]) -> list[str]:
+    """Of the GPUs that CUDA_VISIBLE_DEVICES leaves to us, those with these numbers."""
+    left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if left and max(wanted) >= len(left):
+        raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(wanted)} is given")
+    return [left[n] if left else str(n) for n in wanted]
+
+
+def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
+    """Calls work(gpu) in a thread for each, until all have ended."""
+    cpus = own_cpus()
+
+    def pinned(gpu: str) -> None:
+        with contextlib.suppress(OSError):  # the system may have taken one away since
+            # Of this thread, and of the processes that it starts.
+            os.sched_setaffinity(0, cpus.get(gpu) or os.sched_getaffinity(0))
+        work(gpu)
+
+    with ThreadPoolExecutor(len(gpus)) as threads:
+        list(threads.map(pinned, gpus))
+
+
+def environment(gpu: str) -> dict[str, str]:
+    """Of a process that measures on it. In the order of nvidia-smi, which says what the GPU of a
+    number is.
+    """
+    return os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def asked(field: str, *where: str) -> list[str]:

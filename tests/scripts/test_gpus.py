@@ -4,8 +4,9 @@ import os
 
 import pytest
 
-from experiments.end_to_end import machine
-from experiments.end_to_end.machine import divided
+from experiments import gpus
+from experiments.gpus import divided
+from records.errors import InputError
 
 
 def cores(*pairs):
@@ -30,14 +31,14 @@ def smi(tmp_path, monkeypatch):
 
 def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
     smi('case "$2" in *name) echo "NVIDIA $1";; *) echo 1000;; esac')
-    assert machine.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"
-    assert machine.free_bytes("0") == 1000 << 20
+    assert gpus.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"
+    assert gpus.free_bytes("0") == 1000 << 20
     smi("echo '[N/A]'")
-    assert machine.free_bytes("0") is None
+    assert gpus.free_bytes("0") is None
     smi("exit 9")
-    assert machine.free_bytes("0") is None
+    assert gpus.free_bytes("0") is None
     monkeypatch.setenv("PATH", "")
-    assert (machine.gpu_name("0"), machine.own_cpus()) == ("", {})
+    assert (gpus.gpu_name("0"), gpus.own_cpus()) == ("", {})
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_no_two_processes_share_a_core(near, found):
 
 
 def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypatch):
-    monkeypatch.setattr(machine, "SYSTEM", tmp_path)
+    monkeypatch.setattr(gpus, "SYSTEM", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     for cpu in range(4):
         folder = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
@@ -65,4 +66,13 @@ def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypat
         (tmp_path / f"bus/pci/devices/{bus}").mkdir(parents=True)
         (tmp_path / f"bus/pci/devices/{bus}/local_cpulist").write_text(f"{cpus}\n")
     smi("echo '0, GPU-a, 00000000:1A:00.0'; echo '1, GPU-b, 00000000:9B:00.0'")
-    assert machine.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
+    assert gpus.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
+
+
+def test_gpus_are_those_that_are_left_to_us(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpus.visible([0, 3]) == ["0", "3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
+    assert gpus.visible([1, 0]) == ["GPU-ab", "5"]
+    with pytest.raises(InputError, match="GPUS: there are 2, from 0, but 2 is given"):
+        gpus.visible([2])

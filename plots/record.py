@@ -1,0 +1,110 @@
+"""`make record`: a folder of results becomes a recorded run, with its pages.
+
+What others could not rely on is refused: one line says what is wrong, where, and what to do, and
+nothing is written.
+"""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from claims.evidence import collect, result_files
+from experiments import declared
+from plots.captions import outcome_words
+from plots.document import files, machine_of, read_recorded
+from plots.experiments import load_run
+from records.code import differing
+from records.errors import InputError
+from records.output import write_files
+from records.printable import printable
+from records.results import Results, load
+
+
+def run(args: argparse.Namespace) -> int:
+    found = list(complete(args.results))
+    target = place(args.recorded_dir, args.gpu, found)
+    copies = {r.file: target / r.file.relative_to(args.results) for r in found}
+    kept = result_files(target) if target.is_dir() else ()
+    moved = [replace(r, file=copies[r.file]) for r in found]
+    evidence = collect([r for r in kept if r.file not in copies.values()] + moved, target)
+    others = [m for m in read_recorded(args.recorded_dir) if m.folder != target]
+    own = machine_of(evidence, target)
+    recorded = sorted([*others, own], key=lambda m: m.folder)
+    contents = {to: file.read_bytes() for file, to in copies.items()}
+    write_files(contents | files(recorded, [own], args.recorded_dir, args.readme))
+    units = dict.fromkeys(u for r in found if r.gpu for u in r.provenance["gpu"]["unit"].split())
+    size = sum(map(len, contents.values())) / 1e6
+    print(f"{printable(str(target))}: {evidence.newest.gpu}, unit {' and '.join(units)}")
+    print(f"recorded: {', '.join(dict.fromkeys(r.experiment for r in found))}; {size:.1f} MB")
+    changed = shlex.join(map(str, (args.recorded_dir, *args.readme)))
+    message = shlex.quote(f"Record {evidence.newest.gpu}")
+    print("To submit it, commit what changed, and open a pull request with that commit:")
+    print(printable(f"  git add {changed} && git commit -m {message}"))
+    return 0
+
+
+def complete(folder: Path) -> Iterator[Results]:
+    """The result files of every experiment that was run, all fit to be recorded."""
+    ran = []
+    for name in declared.names():
+        passes = declared.experiment(name).passes
+        present = [p for p in passes if (folder / name / f"{p}.json").exists()]
+        if not present:
+            continue
+        found = [loaded(folder / name / f"{p}.json", name, p) for p in passes]
+        load_run(name, folder / name, True, collect(found))
+        ran += [(r.file, record) for r in found if r.gpu for record in r.records]
+        yield from found
+    if not ran:
+        raise InputError(
+            f"{folder}: holds no experiment's results; make reproduce-table2 makes some"
+        )
+    if why := differing(ran):
+        raise InputError(f"{folder}: {why}")
+
+
+def loaded(file: Path, name: str, pass_name: str) -> Results:
+    try:
+        found = load(file, name, pass_name)
+        for fault in faults(found):
+            raise InputError(f"{file}: {fault}")
+    except InputError as error:
+        raise InputError(f"{error}; measure it again: make reproduce-{name}") from None
+    return found
+
+
+def faults(found: Results) -> Iterator[str]:
+    """Why others could not rely on the file."""
+    origin, gpu, clocks = (found.provenance, *map(found.provenance.get, ("gpu", "clocks")))
+    if origin["dirty"] or origin["commit"] == "unknown":
+        yield "provenance.commit: the sources were not those of a commit: commit them"
+    if gpu is None:
+        return
+    if "unit" not in gpu:
+        yield "provenance.gpu lacks 'unit', which tells two GPUs of one kind apart"
+    for name in ("sm_mhz", "throttle_reasons"):
+        if clocks[name] is None:
+            yield f"provenance.clocks.{name} is null: NVML has to say it"
+    for r in found.records:
+        if not (r.is_verified or r.is_ceiling or r.outcome == "unsupported"):
+            why = f" ({r.reason})" if r.reason else ""
+            yield f"{r.place}: {outcome_words(r)}{why}"
+
+
+def place(directory: Path, name: str, found: list[Results]) -> Path:
+    """The folder of that GPU; it holds runs of one kind of GPU alone."""
+    if not re.fullmatch("[a-z0-9][a-z0-9._-]*", name):
+        raise InputError(f"GPU: '{name}' is no name of a folder; give one such as a100-sxm4-80gb")
+    (first, *others) = [r for r in found if r.gpu]
+    if (directory / name).is_dir():
+        others += [r for r in result_files(directory / name) if r.gpu]
+    for other in others:
+        if other.gpu != first.gpu:
+            raise InputError(
+                f"{other.file} is of {other.gpu}, but {first.file} of {first.gpu}: give each kind "
+                "of GPU a folder and a name (RESULTS, GPU)"
+            )
+    return directory / name

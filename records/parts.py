@@ -1,0 +1,91 @@
+"""Result files of parts of a run: which are done when it is taken up again, and all in one."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from records import result_file
+from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
+from records.json_files import read_json
+from records.result_file import Content
+from records.results import SCHEMA
+
+RETRIED = "out of memory"  # the next time there may be room
+
+
+def read(file: Path) -> Content | None:
+    """None where there is none, or one that cannot be used: it is measured again."""
+    try:
+        found = read_json(file)
+        SCHEMA.check(file, found)
+    except InputError:
+        return None
+    return found
+
+
+def is_done(partial: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
+    """Whether this need not be measured: it was, from these sources, on the same GPU model.
+
+    `commit` and whether the sources differ from it: if they do, nothing is known of older ones.
+    `gpu` is empty where that is not known.
+    """
+    if partial is None:
+        return False
+    origin = partial["provenance"]
+    is_other = (origin["commit"], origin["dirty"]) != commit or origin["dirty"]
+    if is_other or (gpu and origin["gpu"]["name"] != gpu):
+        return False
+    records = partial["records"]
+    return not any(
+        r["outcome"] == "not_measured" or r["reason"].startswith(RETRIED) for r in records
+    )
+
+
+def status_of(outcomes: Collection[str]) -> int:
+    """The exit status of what measured rows with these outcomes."""
+    if not {"mismatch", "launch_failed"}.isdisjoint(outcomes):
+        return WRONG_OUTPUT
+    return NOT_MEASURED if "not_measured" in outcomes else 0
+
+
+def join(partials: Sequence[Content]) -> Content:
+    """One result file of several of one pass: their rows, in this order."""
+    origins = [partial["provenance"] for partial in partials]
+    last = max(origins, key=lambda origin: origin["started"])
+    units = dict.fromkeys(u for o in origins for u in (o["gpu"] or {}).get("unit", "").split())
+    provenance = last | {
+        "gpu": (last["gpu"] | {"unit": " ".join(units)}) if units else last["gpu"],
+        "argv": command_of([o["argv"] for o in sorted(origins, key=lambda o: o["started"])]),
+        "started": min(origin["started"] for origin in origins),
+        "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
+        "clocks": join_clocks([origin["clocks"] for origin in origins]),
+    }
+    families = {f["name"]: f for partial in partials for f in partial.get("families", ())}
+    found = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
+    found |= {"families": list(families.values())} if families else {}
+    for name in ("records", "checks"):
+        found[name] = [one for partial in partials for one in partial[name]]
+    return found
+
+
+def command_of(commands: Sequence[list[str]]) -> list[str]:
+    """That which measures all of them: the last, of several without what chooses among cells."""
+    *others, found = commands
+    if all(other == found for other in others):
+        return found
+    chosen = [i for i, word in enumerate(found) if word in ("--model", "--batches")]
+    return [word for i, word in enumerate(found) if i not in chosen and i - 1 not in chosen]
+
+
+def join_clocks(found: Sequence[Content]) -> Content:
+    """What the sensors said in several processes. Of the middle, each knows but its own."""
+    joined = dict(found[0])
+    if len(found) == 1:
+        return joined
+    for name in ("sm_mhz", "memory_mhz", "power_w", "temperature_c"):
+        ranges = [clocks[name] for clocks in found if clocks[name]]
+        ends = {end: [r[end] for r in ranges] for end in ("min", "max")}
+        joined[name] = {"min": min(ends["min"]), "max": max(ends["max"])} if ranges else None
+    reasons = [clocks["throttle_reasons"] for clocks in found]
+    known = [r for r in reasons if r is not None]
+    joined["throttle_reasons"] = sorted({x for r in known for x in r}) if known else None
+    return joined

@@ -1,0 +1,235 @@
+"""`python -m plots record`: what several GPUs look like, and what is refused."""
+
+import json
+import re
+
+import pytest
+from looking import RECORDED
+from made_up import GPUS, make_up
+
+from claims.evidence import collect, result_files
+from claims.ledger import decide
+from claims.published import load_sources
+from plots.cli import main
+from plots.ledger import spell
+from plots.record import faults
+
+README = "".join(
+    f"<!-- begin generated: {name} -->\n<!-- end generated: {name} -->\n"
+    for name in ("paper", "transpose_blog", "modular_blog")
+)
+MEASURED = ("puzzle", "table2", "transpose")
+
+
+@pytest.fixture
+def project(edited, no_figures, tmp_path):
+    """With the H200 recorded."""
+    for name in MEASURED:
+        edited(name, f"data/recorded/h200/{name}").write()
+    (tmp_path / "README.md").write_text(README)
+    assert run(tmp_path, "document") == 0
+    return tmp_path
+
+
+def run(project, command, *options):
+    readme = ("--readme", str(project / "README.md"))
+    return main([command, *options, "--recorded-dir", str(project / "data/recorded"), *readme])
+
+
+def record(project, name, results=None):
+    results = results or make_up(name, project / "mine" / name, MEASURED)
+    return run(project, "record", "--results", str(results), "--gpu", name)
+
+
+def snapshot(project):
+    return {p: p.read_bytes() for p in (project / "data").rglob("*") if p.is_file()} | {
+        "README": (project / "README.md").read_bytes()
+    }
+
+
+def cells(text, first):
+    """Of the row that begins so, without links."""
+    (row,) = [x for x in text.splitlines() if x.startswith(f"| {first}")]
+    return [re.sub(r"\[(.*)\]\(.*\)", r"\1", x.strip()) for x in row.split("|")[1:-1]]
+
+
+def test_several_gpus_are_columns_of_one_table(project, capsys):
+    alone = (project / "README.md").read_text().splitlines()
+    for name in GPUS:
+        assert record(project, name) == 0
+    folder = project / "data/recorded"
+    assert f"git add {folder} {project}/README.md && git commit" in capsys.readouterr().out
+    assert run(project, "document", "--check") == 0
+    readme, page = (project / "README.md").read_text(), (folder / "README.md").read_text()
+    heads = "| kernel | A100-SXM4-80GB | H100 PCIe | H200 | L4 | Tesla T4 |"
+    assert readme.count(heads) == 3 and len(readme.splitlines()) <= len(alone)
+    order = sorted([*GPUS, "h200"])  # of the columns
+    # Absolute, and normalised to the GPU's own copy, which is slower by a factor that is known.
+    (*_, copies) = [x for x in readme.splitlines() if x.startswith("| `copy` |")]
+    gb_s = [float(x) for x in copies.split("|")[2:-1]]
+    factors = [GPUS[name][2] if name in GPUS else 1 for name in order]
+    assert [gb_s[order.index("h200")] / x for x in gb_s] == pytest.approx(factors, rel=0.01)
+    for row in re.findall(r"^\| `(?!copy).*$", readme, re.MULTILINE):
+        assert len(re.findall(r"\d+ \(\d+\.\d %\)", row)) == 5, row
+    for column, name in enumerate(order, 2):
+        for d in decide(collect(result_files(folder / name)), load_sources()):
+            shown = cells(page, f"{d.claim.id}: ")[column]
+            assert shown.startswith((spell(d.verdict), "only on ")), (name, d.claim.id)
+
+
+def test_a_claim_about_a_device_is_decided_on_that_device(project):
+    for name in ("a100", "t4"):
+        record(project, name)
+    page = (project / "data/recorded/README.md").read_text()
+    *elsewhere, on_t4 = cells(page, "puzzle-target: ")[2:]
+    assert elsewhere == ["only on T4"] * 2 and on_t4.startswith("not reproduced: ")
+
+
+def test_a_unit_is_told_apart_and_an_old_run_is_replaced(project, capsys):
+    record(project, "a100")
+    capsys.readouterr()
+    again = make_up("a100", project / "again", ["table2"])
+    edit(again / "table2/replay.json", lambda f: f["provenance"]["gpu"].update(unit="0" * 16))
+    assert record(project, "a100", again) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith(
+        "/a100: NVIDIA A100-SXM4-80GB, unit 0000000000000000 and 842f9e0295896e68"
+    )
+    assert said[1].startswith("recorded: table2; ")
+    assert (project / "data/recorded/a100/puzzle/mlps.json").exists()
+
+
+def test_two_of_one_kind_are_told_apart_by_their_names(project):
+    twin = make_up("a100", project / "twin", ["table2"])
+    for file in (twin / "table2").iterdir():
+        edit(file, lambda content: content["provenance"]["gpu"].update(name="NVIDIA H200"))
+    assert record(project, "h200-b", twin) == 0
+    heads = "| kernel | H200, recorded as h200 | H200, recorded as h200-b |"
+    assert heads in (project / "README.md").read_text()
+
+
+def edit(file, change):
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def first_row(content, kernel="streaming"):
+    return next(row for row in content["records"] if row["kernel"] == kernel)
+
+
+def wrong(content):
+    first_row(content).update(outcome="mismatch", reason="12 differ", metrics=[], launch=None)
+
+
+def not_looked_at(content):
+    first_row(content).update(outcome="not_verified", reason="", metrics=[], launch=None)
+
+
+def other_code(content):
+    first_row(content)["code"]["sha256"]["kernels/nf4/streaming.cu"] = "0" * 64
+
+
+AGAIN = "; measure it again: make reproduce-table2"
+ONE_LINE = {
+    "a wrong output": (
+        "replay",
+        wrong,
+        r"table2/replay.json: streaming on \S+: mismatch \(12 differ\)" + AGAIN,
+    ),
+    "an output that nobody looked at": (
+        "shapes",
+        not_looked_at,
+        r"table2/shapes.json: streaming on \S+: not verified" + AGAIN,
+    ),
+    "mixed digests": (
+        "shapes",
+        other_code,
+        r"table2: rows of streaming are of two different kernels: kernels/nf4/streaming.cu was "
+        r"other code in \S+ than in \S+ \(sm_80\); measure both again",
+    ),
+    "a missing field": (
+        "replay",
+        lambda content: first_row(content).pop("outcome"),
+        r"table2/replay.json: records\[\d+\] lacks 'outcome' \(see data/results.schema.json\)"
+        + AGAIN,
+    ),
+    "no unit": (
+        "replay",
+        lambda content: content["provenance"]["gpu"].pop("unit"),
+        "table2/replay.json: provenance.gpu lacks 'unit', which tells two GPUs of one kind apart"
+        + AGAIN,
+    ),
+    "clocks that nobody saw": (
+        "replay",
+        lambda content: content["provenance"]["clocks"].update(sm_mhz=None),
+        "table2/replay.json: provenance.clocks.sm_mhz is null: NVML has to say it" + AGAIN,
+    ),
+    "throttling that nobody saw": (
+        "replay",
+        lambda content: content["provenance"]["clocks"].update(throttle_reasons=None),
+        "table2/replay.json: provenance.clocks.throttle_reasons is null: NVML has to say it"
+        + AGAIN,
+    ),
+    "changed sources": (
+        "replay",
+        lambda content: content["provenance"].update(dirty=True),
+        "table2/replay.json: provenance.commit: the sources were not those of a commit: commit them"
+        + AGAIN,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ONE_LINE)
+def test_what_others_could_not_rely_on_is_refused_in_one_line(project, capsys, what):
+    name, damage, message = ONE_LINE[what]
+    results = make_up("a100", project / "mine", ["table2"])
+    edit(results / f"table2/{name}.json", damage)
+    before = snapshot(project)
+    capsys.readouterr()
+    assert record(project, "a100", results) == 2
+    assert re.fullmatch(rf"error: {results}/{message}\n", capsys.readouterr().err)
+    assert snapshot(project) == before
+
+
+def test_a_pass_that_is_missing_nothing_at_all_and_other_gpus(project, capsys):
+    results = make_up("a100", project / "mine", ["table2"])
+    before = snapshot(project)
+
+    def refused(name, folder):
+        capsys.readouterr()
+        assert record(project, name, folder) == 2
+        assert snapshot(project) == before
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error.removeprefix("error: ").removesuffix("\n").replace(str(project), "")
+
+    assert refused("A 100", results).startswith(
+        "GPU: 'A 100' is no name of a folder; give one such"
+    )
+    h200 = (
+        "/data/recorded/h200/puzzle/mlps.json is of NVIDIA H200, but /mine/table2/replay.json of "
+    )
+    assert refused("h200", results).startswith(f"{h200}NVIDIA A100-SXM4-80GB: give each kind")
+    (project / "empty").mkdir()
+    nothing = "/empty: holds no experiment's results; make reproduce-table2 makes some"
+    assert refused("a100", project / "empty") == nothing
+    (results / "table2/shapes.json").unlink()
+    missing = "/mine/table2/shapes.json: cannot be read: No such file or directory" + AGAIN
+    assert refused("a100", results) == missing
+
+
+def test_pages_that_cannot_be_written_leave_nothing_recorded(project, capsys):
+    results = make_up("a100", project / "mine", ["table2"])
+    before = snapshot(project)
+    (project / "data/recorded/README.md").mkdir()
+    assert record(project, "a100", results) == 2
+    assert capsys.readouterr().err.endswith("README.md: cannot be written: it is a folder\n")
+    assert snapshot(project) == before
+
+
+def test_of_the_recorded_h200_only_the_units_are_not_known():
+    for found in result_files(RECORDED):
+        assert {fault.partition(",")[0] for fault in faults(found)} <= {
+            "provenance.gpu lacks 'unit'"
+        }, found.file

@@ -1,0 +1,40 @@
+"""How result files of parts of a run are joined."""
+
+import made
+
+from records import parts
+from records.results import SCHEMA
+
+
+def test_the_command_of_several_partial_results_measures_all_of_them():
+    words = ["python", "-m", "e", "timing", "--peer", "a.so", "--output", "t.json", "--gpus", "2,3"]
+    one, other = ([*words, "--model", name] for name in ("a", "b"))
+    assert parts.command_of([one, one]) == one
+    assert parts.command_of([one, other]) == words
+    assert parts.command_of([[*words, "--batches", "2"], words]) == words
+
+
+def test_joined_clocks_hold_every_range():
+    """Each process has a median of its own; of all together none is known."""
+    one, two = ({"min": 1, "median": 2, "max": 3}, {"min": 0, "median": 5, "max": 9})
+    names = ("sm_mhz", "memory_mhz", "power_w", "temperature_c")
+    clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]
+    clocks[0] |= {"throttle_reasons": None, "power_w": None}
+    clocks[1] |= {"throttle_reasons": ["sw_power_cap"], "power_w": None}
+    found = parts.join_clocks(clocks)
+    assert found["sm_mhz"] == {"min": 0, "max": 9}
+    assert (found["power_w"], found["throttle_reasons"]) == (None, ["sw_power_cap"])
+    assert parts.join_clocks(clocks[:1]) == clocks[0]
+    clocks[1]["memory_mhz"] = None
+    assert parts.join_clocks(clocks)["memory_mhz"] == {"min": 1, "max": 3}
+
+
+def test_joined_parts_name_every_gpu_that_they_ran_on():
+    rows = [made.record(made.generated("qwen3-32b", batch), "streaming") for batch in (2, 4)]
+    joinable = [made.results("end_to_end", "timing", [row]) for row in rows]
+    assert "unit" not in parts.join(joinable)["provenance"]["gpu"]
+    for part, unit in zip(joinable, ("a" * 16, "b" * 16), strict=True):
+        part["provenance"]["gpu"]["unit"] = unit
+    joined = parts.join(joinable)
+    assert joined["provenance"]["gpu"]["unit"] == f"{'a' * 16} {'b' * 16}"
+    SCHEMA.check("timing.json", joined)

@@ -1,0 +1,35 @@
+"""Stands in for a program that measures: `measured.py PROGRAM ARGUMENTS...` writes the result file
+of that command, made of template.json, or of template-MODEL.json.
+
+Each call is a line of `began` beside the results: pass and GPU. BESIDE: it waits until so many have
+begun; WRONG: the passes with a wrong output. It also waits as long as there is a file hang-PASS.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+argv = sys.argv[1:]
+name, output = argv[argv.index("--pass") + 1], Path(argv[argv.index("--output") + 1])
+began = output.parent.parent / "began"
+began.parent.mkdir(parents=True, exist_ok=True)
+with began.open("a") as file:
+    file.write(f"{name} {os.environ.get('CUDA_VISIBLE_DEVICES', 'any')}\n")
+while len(began.read_text().splitlines()) < int(os.environ.get("BESIDE", "1")):
+    time.sleep(0.01)
+while Path(f"hang-{name}").exists():
+    time.sleep(0.01)
+model = os.environ.get("MODEL", "")
+found = json.loads(Path(f"template-{model}.json" if model else "template.json").read_text())
+found["pass"], found["provenance"]["argv"] = name, argv
+is_wrong = name in os.environ.get("WRONG", "").split()
+if is_wrong:
+    found["records"][0].update(outcome="mismatch", metrics=[], reason="1 of 8 weights differ")
+new = output.with_suffix(".new")
+output.parent.mkdir(exist_ok=True)
+new.write_text(json.dumps(found))
+new.rename(output)
+print("measured", name, flush=True)
+sys.exit(int(is_wrong))

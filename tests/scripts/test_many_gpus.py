@@ -1,0 +1,140 @@
+"""Passes that are dealt to several GPUs, and a run that goes on where it was cut off."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from front_door import MEASURED, began, own_environment, program, reproduce, run
+
+COMMIT = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0"}
+
+
+def measure(lab, **given):
+    path = f"{lab}:/usr/bin:/bin"
+    return reproduce(lab, **{"PATH": path} | COMMIT | given)
+
+
+def test_passes_are_dealt_and_lie_in_one_folder(lab):
+    done = measure(lab, GPUS="0,1", BESIDE="2")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second, third = began(lab / "results")
+    assert sorted([first, second]) in ([["one", "0"], ["two", "1"]], [["one", "1"], ["two", "0"]])
+    assert third[0] == "three" and third[1] in "01"
+    names = {file.name for file in (lab / "results/mine").iterdir()}
+    assert names == {"one.json", "two.json", "three.json"}
+    gpu = dict([first, second, third])
+    for name in ("one", "two", "three"):
+        assert f"{name} on GPU {gpu[name]}: measured {name}\n" in done.stdout
+
+
+def test_gpus_are_those_that_are_left_to_us(lab):
+    assert measure(lab, GPUS="1", CUDA_VISIBLE_DEVICES="7,GPU-5").returncode == 0
+    assert began(lab / "results") == [[name, "GPU-5"] for name in ("one", "two", "three")]
+    assert measure(lab).returncode == 0
+    assert {gpu for _, gpu in began(lab / "results")} == {"any"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"GPUS": "x"}, "GPUS: give numbers such as 0,1, not 'x'"),
+        ({"GPUS": "1", "CUDA_VISIBLE_DEVICES": "3"}, "GPUS: there are 1, from 0, but 1 is given"),
+        (
+            {"GPUS": "0,2"},
+            "GPUS: 0 is NVIDIA H200, but 2 is Tesla T4; a run is of GPUs of one name",
+        ),
+    ],
+)
+def test_gpus_that_cannot_be_are_one_line(lab, given, said):
+    for dry in ("", "1"):
+        program(lab / "build/cpu/bin/bench", "#!/bin/sh\n" if dry else MEASURED)
+        done = measure(lab, **given, DRY_RUN=dry)
+        assert (done.returncode, done.stderr) == (2, f"error: {said}\n")
+    assert began(lab / "results") == []
+
+
+def test_a_dry_run_says_that_passes_are_dealt(lab):
+    program(lab / "build/cpu/bin/bench", "#!/bin/sh\n")
+    done = measure(lab, GPUS="0,1", DRY_RUN="1")
+    assert done.stdout.endswith("GPUs 0, 1: whichever is free takes the next.\n")
+
+
+def test_a_wrong_output_is_told_and_the_others_go_on(lab):
+    done = measure(lab, GPUS="0,1", WRONG="one")
+    assert (done.returncode, len(began(lab / "results"))) == (1, 3)
+
+
+def test_after_a_program_that_cannot_run_nothing_is_begun(lab):
+    program(lab / "build/cpu/bin/bench", "#!/bin/sh\necho x >>began\nexit 2\n")
+    assert measure(lab, GPUS="0").returncode == 2
+    assert (lab / "began").read_text() == "x\n"
+
+
+def test_a_run_that_was_cut_off_goes_on(lab):
+    assert measure(lab, RESUME="1").returncode == 0
+    assert len(began(lab / "results")) == 3
+    (lab / "results/mine/two.json").unlink()
+    done = measure(lab, RESUME="1")
+    assert [name for name, _ in began(lab / "results")] == ["two"]
+    assert "one: was measured before: results/mine/one.json\n" in done.stdout
+    assert measure(lab).returncode == 0  # without it, all are measured
+    assert len(began(lab / "results")) == 3
+
+
+def test_only_the_same_measurement_is_taken_up_again(lab):
+    measure(lab)
+    began(lab / "results")
+    for given in (
+        {"CLOCKS": "1410"},  # another command
+        {"REPROLAB_COMMIT": "b" * 40},
+        {"REPROLAB_DIRTY": "1"},
+        {"CUDA_VISIBLE_DEVICES": "2"},  # a T4
+    ):
+        measure(lab, RESUME="1", **given)
+        assert len(began(lab / "results")) == 3, given
+        measure(lab)
+        began(lab / "results")
+    (lab / "results/mine/one.json").write_text("{")
+    measure(lab, RESUME="1")
+    assert [name for name, _ in began(lab / "results")] == ["one"]
+
+
+def test_a_wrong_output_that_is_there_is_told_again(lab):
+    assert measure(lab, WRONG="two").returncode == 1
+    began(lab / "results")
+    assert measure(lab, RESUME="1").returncode == 1
+    assert began(lab / "results") == []
+
+
+def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
+    for name in ("one", "two"):
+        (lab / f"hang-{name}").touch()
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "MEASURE": "gpu", "GPUS": "0,1"}
+    command = [sys.executable, "-m", "experiments", "reproduce", "mine"]
+    pipes = {"stdout": -1, "stderr": -1, "env": own_environment() | where | COMMIT}
+    process = subprocess.Popen(command, cwd=lab, start_new_session=True, **pipes)
+    file = lab / "results/began"
+    while not file.exists() or len(file.read_text().splitlines()) < 2:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not list((lab / "results").glob("mine/*.json"))
+
+
+def test_what_is_no_task_of_an_array_is_one_line(lab):
+    usage = "use: sbatch --array=1-N scripts/slurm FOLDER TASK..."
+    of_array = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_SUBMIT_DIR": str(lab)}
+    for words, given, said in [
+        (["run", "x"], {}, usage),
+        (["run"], of_array, usage),
+        (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "2"}, "there are 1 tasks, from 1, but"),
+        (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "0"}, "there are 1 tasks, from 1, but"),
+        (["run", "x"], of_array | {"SLURM_SUBMIT_DIR": "/"}, "submit it from the folder of the"),
+    ]:
+        done = run(lab, "scripts/slurm", *words, **given)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"slurm: {said}")
