@@ -24,17 +24,21 @@ def rows_figure(run: Run) -> Figure:
     panels = list(figure.subplots(lines, 2, squeeze=False, sharex=True).flat)
     for axes, group in zip(panels, groups.values(), strict=False):
         draw_layer(axes, group, highest)
+    for axes in panels[-2:]:
+        axes.set_xlabel("rows of activations, logarithmic")
+    for axes in panels[::2]:
+        axes.set_ylabel("us, logarithmic")
     for axes in panels[len(groups) :]:
         draw.annotate_empty(axes, "no layer")
     draw.legend_above(figure, panels, last=ROOF)
     notes = [
-        f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes and "
-        "scales once, at the bandwidth of read_only on the largest layer."
+        f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
+        "and scales once, at the bandwidth of read_only on the largest layer."
     ]
     if where:
         notes.append(
-            f"No peak of the tensor cores is recorded: the second roof is the highest rate of any row "
-            f"in these panels, {significant(highest, 3)} TFLOP/s ({where}), so the true one is lower."
+            "No peak of the tensor cores is recorded: the second roof is the highest rate of any "
+            f"row in these panels, {significant(highest, 3)} TFLOP/s ({where}). Theirs is no higher."
         )
     draw.add_caption(figure, run["layers"], notes, run.recorded)
     return figure
@@ -69,8 +73,8 @@ def draw_layer(axes: Axes, group: list[Cell], tflops: float) -> None:
         look = {"color": draw.GREY, "linestyle": (0, (4, 2))}
         axes.plot(batches, times, label=f"{ROOF}highest rate seen", gid="rate", **look)
     axes.set_title(group[0].layer)
-    draw.logarithmic(axes.xaxis, batches, "rows of activations")
-    draw.logarithmic(axes.yaxis, MARKED_US, "us")
+    draw.logarithmic(axes.xaxis, batches, "")
+    draw.logarithmic(axes.yaxis, MARKED_US, "")
     axes.set_ylim(bottom=lowest(curves, reading))
 
 

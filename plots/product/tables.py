@@ -28,22 +28,22 @@ FLOOR_NOTE = (
     "pass. No peak of the tensor cores is recorded, so many rows are held to reading alone."
 )
 PEER_NOTE = (
-    "A bitsandbytes: its product for any number of rows, of libraries that lack it the one for a "
-    "single row. bitsandbytes itself calls the first up to 4 rows, and for more where its table by "
-    "GPU and shape says so; otherwise it dequantizes, for which dequantizing does not stand."
+    "bitsandbytes: its own product with 4-bit weights, gemm where the library has one, else gemv. "
+    "Its Python takes gemm up to 4 rows, and for more where its table by GPU and layer says so; "
+    "elsewhere it dequantizes with a kernel of its own, which is no row here."
 )
 DETOUR_NOTE = (
-    f"Dequantizing: the faster of {' and '.join(DETOURS)}, which write 16-bit weights with a "
-    f"kernel of this project before cuBLAS multiplies. {CUBLAS}: cuBLAS on weights that are 16-bit "
-    "already, as an unquantized model has them."
+    f"Dequantizing: the faster of {' and '.join(DETOURS)}, which write 16-bit weights "
+    f"before cuBLAS multiplies; not what bitsandbytes runs. {CUBLAS}: cuBLAS on weights that are "
+    "16-bit already, as an unquantized model has them."
 )
 OVER_NOTE = (
     "Over: times as fast; ratio of medians of one shuffled run, with its interval. " + INTERVAL_NOTE
 )
 ULP_NOTE = (
     "Asked by rows of zeros with a single one, for every weight of the matrix. Percent: weights "
-    "whose bits are not those that dequantization writes; at most: the largest difference, in units "
-    "in the last place, over all numbers of rows."
+    "whose bits are not those that dequantization writes; at most: the largest difference, in "
+    "units in the last place, over all numbers of rows."
 )
 
 Problem = dict[str, Any]
@@ -181,7 +181,10 @@ def layers_table(run: Run) -> Table:
     """One row per layer and number of rows; the CSV has every kernel in full."""
     results, found = run["layers"], cells(run["layers"])
     columns = [Column("rows", "batch"), Column("fastest of ours", "kernel", **CODE)]
-    columns += [Column("us (interval)", "us", wrap=1), Column("of reading %", "of_reading", percent)]
+    columns += [
+        Column("us (interval)", "us", wrap=1),
+        Column("of reading %", "of_reading", percent),
+    ]
     compared_with = others(results)
     columns += [Column(f"over {name.replace('_', ' ')}", name, wrap=1) for name in compared_with]
     groups = {}
@@ -223,8 +226,8 @@ def kernels_table(run: Run) -> Table:
             every = cell.rows | also
             rows.append({"batch": cell.batch} | {n: share(cell, every.get(n)) for n in names})
     notes = [
-        "Median us, and of reading % in brackets. The fastest of the rows that multiply by 4-bit or "
-        f"16-bit weights, and those whose interval overlaps with it, are {bandwidth.BEST}.",
+        "Median us, and of reading % in brackets. The fastest of all kernels, and those whose "
+        f"interval overlaps with it, are {bandwidth.BEST}.",
         FLOOR_NOTE,
         f"{SIMPLE}: a pass of its own, one row alone. Intervals, and all other layers: layers.csv.",
     ]
@@ -291,7 +294,10 @@ def formats_table(run: Run) -> Table:
     plain = {(cell.layer, cell.batch): cell for cell in cells(run["layers"])}
     columns = [Column("rows", "batch"), Column("format", "format", **WORDS)]
     columns += [Column("fastest of ours", "kernel", **CODE), Column("us (interval)", "us", wrap=1)]
-    columns += [Column("of reading %", "of_reading", percent), Column("of plain x", "of_plain", ratio)]
+    columns += [
+        Column("of reading %", "of_reading", percent),
+        Column("of plain x", "of_plain", ratio),
+    ]
     found = {name: cells(run[name]) for name in (*FORMATS, "block_sizes")}
     every = [(FORMATS.get(name), cell) for name, those in found.items() for cell in those]
     every.sort(key=lambda pair: (shape(pair[1].problem), pair[1].batch))
