@@ -12,6 +12,7 @@ from plots.product.tables import (
     kernels_table,
     layers_table,
     others,
+    peers,
     weights_table,
 )
 from records.stats import span
@@ -39,7 +40,8 @@ def at_rows(run: Run, found: list[Cell], batch: int) -> str:
     parts = []
     for name, choose in others(run["layers"]).items():
         gains = [g.value for cell in those if (g := compared(choose(cell), cell.ours))]
-        parts += [f"{span(gains)} times as fast as {name}"] * bool(gains)
+        if gains:
+            parts.append(f"{span(gains)} times as fast as {name}")
     if shares:
         parts.append(f"reading codes and scales once would take {span(shares, 2)} % of its time")
     rows = f"{batch} row{'s' * (batch > 1)}"
@@ -47,9 +49,9 @@ def at_rows(run: Run, found: list[Cell], batch: int) -> str:
 
 
 def brief(run: Run) -> list[Measured]:
-    """On the largest layer with one row, what reads 4-bit weights once."""
+    """On the largest layer with one row, what reads the weights in 4 bits."""
     one = [cell for cell in cells(run["layers"]) if cell.batch == 1]
-    found = [one[-1].ours, *(one[-1].peer(n) for n in others(run["layers"]))] if one else []
+    found = [one[-1].ours, *(one[-1].peer(n) for n in peers(run["layers"]))] if one else []
     return [m for m in found if m and m.gb_s]
 
 

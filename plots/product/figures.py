@@ -37,8 +37,8 @@ def rows_figure(run: Run) -> Figure:
     ]
     if where:
         notes.append(
-            "No peak of the tensor cores is recorded: the second roof is the highest rate of any "
-            f"row in these panels, {significant(highest, 3)} TFLOP/s ({where}). Theirs is no higher."
+            "No peak of the tensor cores is recorded: the second roof is the highest rate of a row "
+            f"in these panels, {significant(highest, 3)} TFLOP/s ({where}); theirs is no higher."
         )
     draw.add_caption(figure, run["layers"], notes, run.recorded)
     return figure
