@@ -1,0 +1,61 @@
+"""Experiment product: what there is to see of it."""
+
+from plots.bandwidth import Measured, compared
+from plots.experiments import Run
+from plots.product.figures import rows_figure
+from plots.product.tables import (
+    MODEL,
+    Cell,
+    cells,
+    crossover_table,
+    formats_table,
+    kernels_table,
+    layers_table,
+    others,
+    peers,
+    weights_table,
+)
+from records.stats import span
+
+SAID_ROWS = (1, 8)
+
+
+def highlights(run: Run) -> list[str]:
+    """Over all layers, at a few numbers of rows; and where ours is not the faster one."""
+    found = cells(run["layers"])
+    lines = [at_rows(run, found, batch) for batch in SAID_ROWS]
+    slower = []
+    for name, choose in others(run["layers"]).items():
+        gains = [gain for cell in found if (gain := compared(choose(cell), cell.ours))]
+        if count := sum(gain.high < 1 for gain in gains):
+            slower.append(f"{name} in {count} of {len(gains)} cells")
+    lines += [f"The fastest of ours is slower than {', '.join(slower)}."] * bool(slower)
+    return [line for line in lines if line]
+
+
+def at_rows(run: Run, found: list[Cell], batch: int) -> str:
+    """'8 rows, all layers: the fastest of ours is 3.03 to 4.93 times as fast as ...'"""
+    those = [cell for cell in found if cell.batch == batch]
+    shares = [100 * x for cell in those if (x := cell.of_reading(cell.ours))]
+    parts = []
+    for name, choose in others(run["layers"]).items():
+        gains = [g.value for cell in those if (g := compared(choose(cell), cell.ours))]
+        if gains:
+            parts.append(f"{span(gains)} times as fast as {name}")
+    if shares:
+        parts.append(f"reading codes and scales once would take {span(shares, 2)} % of its time")
+    rows = f"{batch} row{'s' * (batch > 1)}"
+    return f"{rows}, all layers: the fastest of ours is {'; '.join(parts)}." if parts else ""
+
+
+def brief(run: Run) -> list[Measured]:
+    """On the largest layer with one row, what reads the weights in 4 bits."""
+    one = [cell for cell in cells(run["layers"]) if cell.batch == 1]
+    found = [one[-1].ours, *(one[-1].peer(n) for n in peers(run["layers"]))] if one else []
+    return [m for m in found if m and m.gb_s]
+
+
+TABLES = (layers_table, kernels_table, crossover_table, formats_table, weights_table)
+ON_TERMINAL = ("layers", "crossover", "formats", "weights")
+FIGURES = {"rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure)}
+BRIEF = brief

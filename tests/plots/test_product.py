@@ -1,0 +1,237 @@
+"""Experiment product: its tables and figure, on made-up results."""
+
+import json
+
+import made
+import pytest
+from looking import line, lines_of, look, text_of
+
+from experiments import declared
+from plots import product
+from plots.console import render
+from plots.documents import markdown, table_files
+from plots.experiments import all_tables, load_run
+from plots.figures import LOOKS, house_style
+from plots.product.tables import cells
+from records.json_files import ROOT
+
+BATCHES = (1, 8, 64)
+LAYERS = {(1024, 1024): "llama-3.3-70b.k", (4096, 1024): "llama-3.3-70b.up", (64, 64): "other.q"}
+READING_US = 8.0  # of the largest layer
+# Of the largest layer, by the number of rows; others take as much less as they are smaller.
+TIMES = {
+    "few_rows": (10.0, 12.0, None),
+    "many_rows": (20.0, 11.0, 40.0),
+    "streaming_then_cublas": (60.0, 50.0, 30.0),
+    "shared_lut_then_cublas": (70.0, 70.0, 20.0),
+    "cublas_16bit": (30.0, 10.5, 10.5),
+    "bnb_gemm": (15.0, 55.0, 60.0),
+    "bnb_gemv": (14.0, None, None),
+}
+
+
+def problem(n, k, batch, **changes):
+    found = {"family": "nf4_product", "n": n * batch, "batch": batch, "rows": n, "columns": k}
+    found |= {"block_size": 64, "nested": False, "output": "fp16", "bias": False}
+    found |= {"models": [LAYERS.get((n, k), "asked for")]} | changes
+    ends = "-nested" * found["nested"] + "/one_hot" * ("data" in found)
+    found["name"] = f"{batch}x{n}x{k}/{found['output']}/b{found['block_size']}{ends}"
+    return found
+
+
+def row(p, kernel, samples=(), **changes):
+    read = p["rows"] * p["columns"] * (32 + 64 // p["block_size"] * 4) // 64
+    read += 2 * p["batch"] * p["columns"]
+    origins = {"bnb_gemm": "peer", "bnb_gemv": "peer", "cublas_16bit": "peer"}
+    found = {"outcome": "within_bound", "bound": "adds in fp32", "code": None}
+    found |= {"origin": {"kind": origins.get(kernel, "project"), "maker": "somebody"}}
+    found |= {"bytes": {"read": read, "written": 2 * p["n"]}}
+    return made.record(p, kernel, list(samples), **found | changes)
+
+
+def refused(p, kernel):
+    return row(p, kernel, outcome="unsupported", reason="takes fewer rows")
+
+
+def timed(problems):
+    """Every kernel, and the ceiling that reads as many bytes."""
+    rows = []
+    for p in problems:
+        part = p["rows"] * p["columns"] / (4096 * 1024)
+        for kernel, times in TIMES.items():
+            us = times[BATCHES.index(p["batch"])]
+            found = [us * part * f for f in (0.99, 1.0, 1.01)] if us else []
+            rows.append(row(p, kernel, found) if us else refused(p, kernel))
+        read = row(p, "x")["bytes"]["read"]
+        us = READING_US * read / (4096 * 1024 * 36 // 64 + 2 * 1024)
+        ceiling = {"origin": {"kind": "ceiling", "maker": ""}, "outcome": "not_verified"}
+        ceiling |= {"reason": "a ceiling", "bytes": {"read": read, "written": 0}}
+        rows.append(row(p, "read_only", [us], **ceiling))
+    return rows
+
+
+def asked(**changes):
+    rows = []
+    for batch in BATCHES:
+        p = problem(4096, 1024, batch, data="one_hot", models=["asked for"], **changes)
+        for kernel in TIMES:
+            count = 1_000_000 // batch if kernel == "few_rows" else 0
+            found = {"weights_different": count, "weights_max_ulps": min(count, 3)}
+            rows.append(
+                row(p, kernel, findings=found) if kernel != "bnb_gemv" else refused(p, kernel)
+            )
+    return rows
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run whose rows of `layers` are those given; all, where none are."""
+
+    def build(layers=None):
+        every = [problem(n, k, batch) for n, k in LAYERS for batch in BATCHES]
+        large = (4096, 1024)
+        rows = {
+            "layers": timed(every) if layers is None else layers,
+            "simple": [row(problem(*large, 1), "simple", [99.0])],
+            "nested": timed([problem(*large, b, nested=True) for b in BATCHES]),
+            "bf16": timed([problem(*large, b, output="bf16") for b in BATCHES]),
+            "block_sizes": timed([problem(*large, b, block_size=32) for b in BATCHES]),
+            "one_hot": asked(),
+            "one_hot_nested": asked(nested=True),
+        }
+        origin = made.provenance(instrument="events")
+        for name, found in rows.items():
+            file = made.results("product", name, found, provenance=origin)
+            (tmp_path / f"{name}.json").write_text(json.dumps(file))
+        return load_run("product", tmp_path)
+
+    return build
+
+
+def table(run, name):
+    return next(t for t in all_tables("product", run, "", ROOT) if t.name == name)
+
+
+def shown(run, name, layer, start):
+    """The cells of a row in Markdown, below the heading of its layer."""
+    text = markdown(table(run, name))
+    below = text[text.index(f"**{layer}:") if f"**{layer}:" in text else text.index(f"**{layer}") :]
+    return [cell.strip() for cell in line(below, f"| {start} |").split("|")[1:-1]]
+
+
+def test_the_fastest_of_ours_beside_each_other_way(run):
+    first = shown(run(), "layers", "4096x1024", 1)
+    # bitsandbytes' gemm, where it has one, although gemv is faster; the faster way to dequantize.
+    assert first[:4] == ["1", "`few_rows`", "10.00 (9.900-10.10)", "79.9"]
+    assert [cell.split()[0] for cell in first[4:]] == ["1.50", "6.00", "3.00"]
+    last = shown(run(), "layers", "4096x1024", 64)
+    assert last[1] == "`many_rows`" and [c.split()[0] for c in last[4:]] == ["1.50", "0.50", "0.26"]
+
+
+def test_reading_is_held_to_codes_and_scales_of_each_layer(run):
+    found = {(c.layer, c.batch): c for c in cells(run()["layers"])}
+    speed = (4096 * 1024 * 36 / 64 + 2 * 1024) / READING_US
+    for layer, weights in (("4096x1024", 4096 * 1024), ("1024x1024", 1024 * 1024)):
+        for batch in BATCHES:
+            assert found[layer, batch].reading_us == pytest.approx(weights * 36 / 64 / speed)
+
+
+def test_without_a_ceiling_no_share_is_shown(run):
+    rows = [r for r in timed([problem(4096, 1024, 1)]) if r["kernel"] != "read_only"]
+    assert shown(run(rows), "layers", "4096x1024", 1)[3] == "-"
+    with house_style():
+        axes = product.rows_figure(run(rows)).axes[0]
+    assert not lines_of(axes, "reading") and lines_of(axes, "few_rows")
+
+
+def test_every_kernel_and_the_best_in_bold(run):
+    first = shown(run(), "kernels", "4096x1024", 1)
+    names = [c.name for c in table(run(), "kernels").columns[1:]]
+    assert names[-1] == "simple" and first[1 + names.index("simple")].startswith("99.0")
+    assert first[1 + names.index("few rows")] == "**10.0 (80)**"
+    assert shown(run(), "kernels", "4096x1024", 8)[1 + names.index("simple")] == "-"
+    assert "other.q" not in markdown(table(run(), "kernels"))  # the largest model's layers
+
+
+def test_from_how_many_rows_on_another_way_is_faster(run):
+    text = line(markdown(table(run(), "crossover")), "| 4096x1024 |")
+    # At 8 rows the intervals of ours and of cublas_16bit do not overlap.
+    assert text == "| 4096x1024 | 64 | 8 | 8 | 1 | llama-3.3-70b.up |"
+    rows = timed([problem(4096, 1024, b) for b in BATCHES])
+    for r in rows:
+        if r["kernel"].endswith("then_cublas") and r["problem"]["batch"] == 64:
+            made.set_times(r, [90.0])
+    text = line(markdown(table(run(rows), "crossover")), "| 4096x1024 |")
+    assert text == "| 4096x1024 | not up to 64 | 8 | not up to 64 | 1 | llama-3.3-70b.up |"
+    for r in rows:
+        if r["kernel"] == "cublas_16bit":
+            made.fail(r, "mismatch")
+    text = line(markdown(table(run(rows), "crossover")), "| 4096x1024 |")
+    assert text == "| 4096x1024 | not up to 64 | - | not up to 64 | - | llama-3.3-70b.up |"
+
+
+def test_other_formats_beside_plain_scales(run):
+    rows = [c for c in table(run(), "formats").rows if isinstance(c, list)]
+    formats = [row[1] for row in rows[:3]]
+    assert formats == ["nested scales", "bf16", "block size 32"]
+    assert [row[5] for row in rows] == ["~1.00"] * 9
+
+
+def test_which_weights_are_multiplied_by(run):
+    text = markdown(table(run(), "weights"))
+    for scales in ("plain", "nested"):
+        below = text[text.index(f"**{scales} scales, fp16**") :]
+        few = line(below, "| `few_rows` |").split(" | ")
+        assert few[1:5] == ["23.8", "2.98", "0.373", "3"]
+        assert line(below, "| `many_rows` |").split(" | ")[1:5] == ["0", "0", "0", "0"]
+        assert "unsupported" in line(below, "| `bnb_gemv` |")
+
+
+def test_a_panel_per_layer_of_the_largest_model_under_both_roofs(run):
+    with house_style():
+        figure = product.rows_figure(run())
+    assert [axes.get_title() for axes in figure.axes] == ["1024x1024", "4096x1024"]
+    large = figure.axes[1]
+    (few,), (reading,), (rate,) = (lines_of(large, g) for g in ("few_rows", "reading", "rate"))
+    assert few.get_color() == LOOKS["few_rows"][0]
+    assert list(few.get_xdata()) == [1, 8] and list(few.get_ydata()) == [10.0, 12.0]
+    assert reading.get_ydata()[0] == pytest.approx(READING_US, rel=1e-2)
+    (cublas,) = lines_of(large, "cublas_16bit")
+    assert rate.get_ydata()[-1] == pytest.approx(cublas.get_ydata()[-1])  # the highest rate
+    (caption,) = text_of(figure, "caption")
+    assert "(cublas_16bit on 64x" in caption.replace("\n", " ")
+
+
+def test_the_sentences_say_where_ours_is_slower(run):
+    one, eight, slower = product.highlights(run())
+    assert one.startswith("1 row, all layers: the fastest of ours is 1.50 times as fast as bnb;")
+    assert "reading codes and scales once would take 80 % of its time" in one
+    assert eight.startswith("8 rows, all layers: ")
+    counts = "dequantizing in 3 of 9 cells, cublas_16bit in 6 of 9 cells"
+    assert slower == f"The fastest of ours is slower than {counts}."
+
+
+def test_a_run_in_which_everything_failed_is_shown(run):
+    rows = timed([problem(4096, 1024, batch) for batch in BATCHES])
+    for r in rows:
+        made.fail(r, "launch_failed", "no kernel image")
+    found = run(rows)
+    tables = all_tables("product", found, "", ROOT)
+    assert all(render(t) for t in tables)
+    texts = table_files(tables, ROOT, True)
+    look({path: text for path, text in texts.items() if path.suffix in (".md", ".txt")})
+    assert product.highlights(found) == [] and product.brief(found) == []
+    with house_style():
+        assert product.rows_figure(found).axes
+
+
+def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
+    found = product.brief(run())
+    assert [m.record.kernel for m in found] == ["few_rows", "bnb_gemm"]
+    assert {m.record.problem["name"] for m in found} == {"1x4096x1024/fp16/b64"}
+
+
+def test_every_pass_is_of_products():
+    passes = declared.experiment("product").passes.values()
+    assert all(step.families == ("nf4_product",) for step in passes)
+    assert all("nf4_product" in step.arguments for step in passes)
