@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from edited import Edited
-from looking import RECORDED
+from looking import RECORDED, recorded_names
 
 from claims.evidence import Evidence, collect, result_files
 from plots import puzzle, table2, transpose
-from plots.experiments import Run, load_run, names
+from plots.experiments import Run, load_run
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -23,8 +23,8 @@ def recorded_evidence() -> Evidence:
 
 @pytest.fixture(scope="session")
 def recorded_runs(recorded_evidence) -> dict[str, Run]:
-    """By experiment."""
-    return {n: load_run(n, RECORDED / n, evidence=recorded_evidence) for n in names()}
+    """By experiment, of those that were recorded."""
+    return {n: load_run(n, RECORDED / n, evidence=recorded_evidence) for n in recorded_names()}
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,17 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments import declared
 from records.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded/h200"
+
+
+def recorded_names() -> list[str]:
+    """The experiments that were recorded; a new one is not yet."""
+    return [name for name in declared.names() if (RECORDED / name).exists()]
+
+
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 
 

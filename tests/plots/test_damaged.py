@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import damaged
 import pytest
 from edited import few
-from looking import RECORDED, look
+from looking import RECORDED, look, recorded_names
 
 from claims.evidence import machines
 from claims.ledger import decide
@@ -23,7 +23,7 @@ from plots.counter_tables import asked_for_table, full_table, short_table
 from plots.counter_values import by_family
 from plots.counters.figures import roofline_figure, stalls_figure
 from plots.documents import markdown, table_files
-from plots.experiments import CLAIM_DETAILS, all_tables, experiment, figure_files, load_run, names
+from plots.experiments import CLAIM_DETAILS, all_tables, experiment, figure_files, load_run
 from plots.figures import house_style
 from plots.ledger import claims_table, machine_table
 from plots.neighbours import neighbour_notes
@@ -173,7 +173,7 @@ def test_every_field_of_a_source(name, recorded_runs, recorded_evidence, tmp_pat
         draw(True)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", recorded_names())
 def test_no_bytes_at_all(name, recorded_evidence, tmp_path):
     """Of whatever was recorded: one line that names the file."""
     for file in (RECORDED / name).glob("*.json"):

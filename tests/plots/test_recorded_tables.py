@@ -8,7 +8,7 @@ import hashlib
 import json
 
 import pytest
-from looking import RECORDED
+from looking import RECORDED, recorded_names
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
@@ -17,7 +17,7 @@ from claims.published import load_sources
 from plots import document, experiments
 from plots.cli import main
 from plots.documents import WRITERS, csv_text
-from plots.experiments import CLAIM_DETAILS, all_tables, experiment, names
+from plots.experiments import CLAIM_DETAILS, all_tables, experiment
 from plots.figures import FORMATS
 from records.json_files import ROOT
 
@@ -49,7 +49,7 @@ def described(figure: Figure) -> str:
     return "\n".join(" ".join(str(x).split()) for x in shown)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", recorded_names())
 def test_the_recorded_tables_are_the_same(name, golden, recorded_runs):
     run = recorded_runs[name]
     tables = all_tables(name, run, CLAIM_DETAILS, RECORDED / name)
@@ -59,7 +59,7 @@ def test_the_recorded_tables_are_the_same(name, golden, recorded_runs):
     golden(f"recorded-{name}.json", json.dumps(digests(texts), indent=1) + "\n")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", recorded_names())
 def test_render(name, recorded_runs, golden, monkeypatch, capsys, tmp_path):
     """Every table in every format and every figure, and a terminal that is 100 columns wide."""
     monkeypatch.setattr(experiments, "load_run", lambda *_: recorded_runs[name])

@@ -12,11 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import browser, print_to_pdf
-from looking import RECORDED
+from looking import RECORDED, recorded_names
 
 from claims.ledger import decide
 from claims.published import load_sources
-from experiments import declared
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
@@ -99,7 +98,7 @@ def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, rec
 
 
 def test_every_figure_is_there_with_its_caption(recorded):
-    captions = [c for name in declared.names() for c, _ in experiment(name).FIGURES.values()]
+    captions = [c for name in recorded_names() for c, _ in experiment(name).FIGURES.values()]
     assert sorted(recorded.all("img", "alt")) == sorted(captions)
     for address in recorded.all("img", "src"):
         kind, _, svg = address.partition(",")
