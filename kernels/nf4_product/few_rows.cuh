@@ -388,18 +388,17 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       __syncwarp();
     }
     wait_for(&filled[at], parity);
-    switch (warp_steps(Stage)) {
-      case 1:
-        multiply_steps.template operator()<Stage, 1>(at);
-        break;
-      case 2:
-        multiply_steps.template operator()<Stage, 2>(at);
-        break;
-      case 3:
-        multiply_steps.template operator()<Stage, 3>(at);
-        break;
-      default:
+    const int count = warp_steps(Stage);
+    if (count > 2) {
+      if (count > 3) {
         multiply_steps.template operator()<Stage, 4>(at);
+      } else {
+        multiply_steps.template operator()<Stage, 3>(at);
+      }
+    } else if (count > 1) {
+      multiply_steps.template operator()<Stage, 2>(at);
+    } else {
+      multiply_steps.template operator()<Stage, 1>(at);
     }
     __syncwarp();
     if (lane == 0) arrive(&used[at]);
