@@ -71,27 +71,21 @@ Support is_compiled(void (*kernel)(Arguments...)) {
   return Support::no("is not compiled for this GPU");
 }
 
-template <class... Arguments>
-cudaError_t launch_kernel(void (*kernel)(Arguments...), std::int64_t blocks, int threads,
-                          int shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
-  // More than 48 KiB of shared memory must be asked for.
-  if (const auto error =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-      error != cudaSuccess) {
-    return error;
-  }
-  kernel<<<grid_of(blocks), threads, shared_bytes, stream>>>(arguments...);
-  return cudaGetLastError();
-}
+struct Launch {
+  std::int64_t blocks;
+  int threads, shared_bytes;
+  cudaStream_t stream;
+  /// Its blocks may begin before the launch before has ended, where the GPU can do that (compute
+  /// capability 9.0): for what they read of it they must wait (wait_for_launch_before).
+  bool begins_early = false;
+};
 
-/// The same, but its blocks may begin before the launch before has ended, where the GPU can do that
-/// (compute capability 9.0): what they read of it must wait for it (wait_for_launch_before).
 template <class... Arguments>
-cudaError_t launch_kernel_early(const Device& device, void (*kernel)(Arguments...),
-                                std::int64_t blocks, int threads, int shared_bytes,
-                                cudaStream_t stream, const Arguments&... arguments) {
-  if (const auto error =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
+                          const Arguments&... arguments) {
+  // More than 48 KiB of shared memory must be asked for.
+  if (const auto error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              launch.shared_bytes);
       error != cudaSuccess) {
     return error;
   }
@@ -99,12 +93,12 @@ cudaError_t launch_kernel_early(const Device& device, void (*kernel)(Arguments..
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = grid_of(blocks);
-  config.blockDim = threads;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
+  config.gridDim = grid_of(launch.blocks);
+  config.blockDim = launch.threads;
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = launch.stream;
   config.attrs = &early;
-  config.numAttrs = device.capability >= 90 ? 1 : 0;
+  config.numAttrs = launch.begins_early && current_device().capability >= 90 ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

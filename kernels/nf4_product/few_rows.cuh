@@ -509,7 +509,7 @@ cudaError_t launch_few_rows(const Problem& problem, const Cut& cut, cudaStream_t
       .table = table_of(problem)};
   const auto launch = [&]<int Halves, bool InRing>() {
     return launch_kernel(few_rows<Out, Decode, Halves, Nested, InRing>,
-                         std::int64_t{cut.groups} * cut.parts, warps * 32, layout.end, stream,
+                         {std::int64_t{cut.groups} * cut.parts, warps * 32, layout.end, stream},
                          work);
   };
   if (problem.block_size < step) return launch.template operator()<2, false>();

@@ -1,4 +1,4 @@
-// The product for 16 rows and more. many_rows.cu says what it is for.
+// The product for more rows than few_rows takes. many_rows.cu says what it is for.
 //
 // How the work is cut. A block of threads owns a range of outputs, in passes of 64 for each of its
 // warpgroups, and a range of the inputs. A warpgroup decodes its weights into registers, where they
@@ -364,8 +364,10 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
   ManyRowsCut best;
   double least = 0;
   for (int parts = 1; parts <= std::min<std::int64_t>(units, 16); ++parts) {
-    const std::int64_t groups =
-        std::clamp<std::int64_t>(device.multiprocessors / parts, 1, blocks_over(problem.n, 64));
+    // Such that a group's weights can be counted in 31 bits.
+    const std::int64_t groups = std::max(
+        std::clamp<std::int64_t>(device.multiprocessors / parts, 1, blocks_over(problem.n, 64)),
+        blocks_over(problem.n * problem.k, std::int64_t{1} << 30));
     const std::int64_t passes = blocks_over(blocks_over(problem.n, groups), pass);
     // In the time of a pass of 256 outputs over a unit; the sum of the parts takes that of eight.
     const double load =
@@ -421,9 +423,9 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
       .scales = ScalesOf<Nested>(problem),
       .table = table_of(problem)};
   const std::int64_t row_tiles = blocks_over(problem.m, Rows);
-  if (const auto error = launch_kernel(arrange_activations<Out, Rows, Nested>,
-                                       row_tiles * work.units * unit_blocks,
-                                       Rows * 8 > 256 ? 256 : Rows * 8, 0, stream, work);
+  if (const auto error = launch_kernel(
+          arrange_activations<Out, Rows, Nested>,
+          {row_tiles * work.units * unit_blocks, std::min(Rows * 8, 256), 0, stream}, work);
       error != cudaSuccess) {
     return error;
   }
@@ -432,9 +434,10 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
          layout.end(work.activation_stages + 1) <= device.shared_bytes) {
     ++work.activation_stages;
   }
-  return launch_kernel_early(device, many_rows<Out, Decode, Rows, Warpgroups, Nested>,
-                             row_tiles * cut.groups * cut.parts, Warpgroups * 128,
-                             layout.end(work.activation_stages), stream, work);
+  return launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
+                       {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
+                        layout.end(work.activation_stages), stream, true},
+                       work);
 }
 
 template <class Out, class Decode, bool Nested>
@@ -471,9 +474,9 @@ template <template <class> class Decode>
 Support supports_many_rows(const Problem& problem) {
   const Device device = current_device();
   if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
-  constexpr int min_shared_bytes = 200 << 10;
-  if (device.shared_bytes < min_shared_bytes) {
-    return Support::no("needs 200 KiB of shared memory in a block");
+  constexpr int max_warps = 16;
+  if (device.shared_bytes < ManyRowsLayout(64, max_warps).end(0)) {
+    return Support::no("needs 224 KiB of shared memory in a block");
   }
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
