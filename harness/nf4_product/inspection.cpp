@@ -102,12 +102,7 @@ class Inspection {
   }
 
   DeviceBuffer workspace_for(const Problem& problem) const {
-    DeviceBuffer workspace(kernel_.workspace_bytes ? kernel_.workspace_bytes(problem) : 0);
-    if (workspace.bytes() > 0) {
-      profiling::check(cudaMemsetAsync(workspace.data(), 0, workspace.bytes(), stream_),
-                       "inspecting a product");
-    }
-    return workspace;
+    return DeviceBuffer(kernel_.workspace_bytes ? kernel_.workspace_bytes(problem) : 0);
   }
 
   const Kernel<Problem>& kernel_;

@@ -17,8 +17,9 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 std::uint64_t bytes_of(std::int64_t elements) { return 2 * static_cast<std::uint64_t>(elements); }
 
+/// With what no kernel may rely on.
 void clear(const profiling::DeviceBuffer& memory) {
-  profiling::check(cudaMemset(memory.data(), 0, memory.bytes()), "clearing a workspace");
+  profiling::check(cudaMemset(memory.data(), 0xff, memory.bytes()), "clearing a workspace");
 }
 
 }  // namespace
@@ -89,6 +90,7 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
   const std::byte* const extra = inputs(buffer_set).extra();
   Problem problem = problem_of(spec(), inputs(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
+  problem.weights_are_settled = true;  // fill_inputs() has waited for them
   if (const auto found = workspaces_.find(kernel); found != workspaces_.end()) {
     problem.workspace = found->second.memory.data();
     if (found->second.given_weights) problem.weights = weights(buffer_set);

@@ -133,20 +133,28 @@ class Scales {
     if constexpr (!Nested) return {__ldg(absmax_ + block), 0};
     return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)), __ldg(codes_ + block)};
   }
-  __device__ float value(Loaded loaded) const {
-    if constexpr (!Nested) return loaded.plain_or_second;
-    return nf4::nested_scale(__ldg(of_.nested.map + loaded.code), loaded.plain_or_second,
-                             of_.nested.offset);
+  /// Of two neighbours, the first with an even number, if a scale is of 64 weights; nested. The
+  /// second's code is in the second byte of the first's.
+  __device__ Loaded load_pair(unsigned weight) const {
+    const unsigned block = (before_ + weight) / 64;
+    return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)),
+            __ldg(reinterpret_cast<const std::uint16_t*>(codes_ + block))};
   }
-  /// Asks L2 for the scales of `count` weights, by one thread.
-  __device__ void prefetch(unsigned weight, unsigned count) const {
-    const unsigned first = (before_ + weight) >> of_.shift;
-    const unsigned last = (before_ + weight + count - 1) >> of_.shift;
+  /// Asks L2 for the scale of a weight.
+  __device__ void prefetch(unsigned weight) const {
+    const unsigned block = (before_ + weight) >> of_.shift;
     if constexpr (Nested) {
-      prefetch_bulk(codes_ + first, last - first + 1);
+      prefetch_line(codes_ + block);
+      prefetch_line(absmax_ + ((blocks_before_ + block) >> of_.second_shift));
     } else {
-      prefetch_bulk(absmax_ + first, (last - first + 1) * 4);
+      prefetch_line(absmax_ + block);
     }
+  }
+  __device__ float value(Loaded loaded) const { return value(loaded, of_.nested.map); }
+  /// With a copy of the codebook of nested scales.
+  __device__ float value(Loaded loaded, const float* map) const {
+    if constexpr (!Nested) return loaded.plain_or_second;
+    return nf4::nested_scale(map[loaded.code], loaded.plain_or_second, of_.nested.offset);
   }
 
  private:

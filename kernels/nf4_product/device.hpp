@@ -71,13 +71,18 @@ Support is_compiled(void (*kernel)(Arguments...)) {
   return Support::no("is not compiled for this GPU");
 }
 
+/// Whether a launch may begin before the one before it has ended: for what that one writes it waits
+/// (wait_for_launch_before), but not for the codes and scales. CUDA C++ Programming Guide,
+/// "Programmatic Dependent Launch".
+inline bool begins_early(const Problem& problem, const Device& device) {
+  return problem.weights_are_settled && device.capability >= 90;
+}
+
 struct Launch {
   std::int64_t blocks;
   int threads, shared_bytes;
   cudaStream_t stream;
-  /// Its blocks may begin before the launch before has ended, where the GPU can do that (compute
-  /// capability 9.0): for what they read of it they must wait (wait_for_launch_before).
-  bool begins_early = false;
+  bool begins_early = false;  ///< Needs compute capability 9.0.
 };
 
 template <class... Arguments>
@@ -98,7 +103,7 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &early;
-  config.numAttrs = launch.begins_early && current_device().capability >= 90 ? 1 : 0;
+  config.numAttrs = launch.begins_early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

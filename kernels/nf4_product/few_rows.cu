@@ -20,15 +20,8 @@ const Register<Problem> registered{{
                             "inputs, then these sums times their scales, in fp32",
                             rounded_entries, true},
     .supports = supports_few_rows<ScaledSums>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_few_rows<ScaledSums>(problem, few_rows_cut(problem, current_device()),
-                                             stream);
-        },
-    .workspace_bytes =
-        [](const Problem& problem) {
-          return few_rows_workspace(problem, few_rows_cut(problem, current_device()));
-        },
+    .launch = launch_few_rows<ScaledSums>,
+    .workspace_bytes = few_rows_workspace<ScaledSums>,
 }};
 
 }  // namespace

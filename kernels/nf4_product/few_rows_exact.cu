@@ -18,15 +18,8 @@ const Register<Problem> registered{{
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports_few_rows<DequantizedWeights>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_few_rows<DequantizedWeights>(
-              problem, few_rows_cut(problem, current_device()), stream);
-        },
-    .workspace_bytes =
-        [](const Problem& problem) {
-          return few_rows_workspace(problem, few_rows_cut(problem, current_device()));
-        },
+    .launch = launch_few_rows<DequantizedWeights>,
+    .workspace_bytes = few_rows_workspace<DequantizedWeights>,
 }};
 
 }  // namespace

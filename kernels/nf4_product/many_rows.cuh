@@ -18,7 +18,7 @@
 
 namespace reprolab::nf4_product {
 
-inline constexpr int block_inputs = 64;  ///< Per stage of activations: rows of 128 bytes.
+inline constexpr int block_inputs = 64;  ///< Rows of 128 bytes of activations.
 inline constexpr int unit_blocks = 4;    ///< Per stage of codes: rows of 128 bytes.
 inline constexpr int unit_inputs = unit_blocks * block_inputs;
 inline constexpr int warp_outputs = 16;
@@ -31,6 +31,9 @@ inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< Of a wa
 __device__ inline int swizzled_part(int output, int part) { return part ^ output % 4 * 2; }
 
 inline constexpr int max_activation_stages = 8;
+/// Blocks of inputs per stage of activations, which are multiplied together: as many as there are
+/// registers for.
+__host__ __device__ constexpr int stage_blocks_of(int rows) { return rows <= 32 ? 2 : 1; }
 
 template <bool Nested>
 struct ManyRows {
@@ -39,10 +42,9 @@ struct ManyRows {
   const void* bias;
   void* output;
   unsigned char* arranged;  ///< [row tiles][blocks of 64 inputs][rows of a tile][128 bytes]
-  float* part_sums;         ///< [parts][m][n], if there are several parts
-  unsigned* arrivals;       ///< [row tiles][groups], zero between launches
+  PartSums part_sums;
   std::int64_t m, n, k;
-  int groups, parts, units, activation_stages;
+  int groups, units, activation_stages;
   Shares group_shares, part_shares;  ///< Of the outputs and of the units.
   ScalesOf<Nested> scales;
   nf4::Table table;
@@ -54,6 +56,7 @@ template <class Out, int Rows, bool Nested>
 __global__ void arrange_activations(const ManyRows<Nested> work) {
   constexpr int parts_per_row = 8;  // of 16 bytes
   let_next_launch_begin();
+  wait_for_launch_before();
   const int block = blockIdx.x % (work.units * unit_blocks);
   const std::int64_t row_tile = blockIdx.x / (work.units * unit_blocks);
   uint4* const to =
@@ -81,7 +84,7 @@ struct ManyRowsLayout {
   int stage_bytes, first_stages, more_stages_begin;
 
   __host__ __device__ ManyRowsLayout(int rows, int warps) {
-    stage_bytes = rows * 128;
+    stage_bytes = stage_blocks_of(rows) * rows * 128;
     first_stages = (table_begin - first_stages_begin) / stage_bytes;
     more_stages_begin = codes + warps * code_stages * code_stage_bytes;
   }
@@ -116,8 +119,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
 
   const int warp = from_lane(threadIdx.x / 32, 0);  // which the compiler then knows to be uniform
   const int lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
-  const int part = blockIdx.x % work.parts, group = blockIdx.x / work.parts % work.groups;
-  const int row_tile = blockIdx.x / work.parts / work.groups;
+  const int part = blockIdx.x % work.part_sums.parts,
+            group = blockIdx.x / work.part_sums.parts % work.groups;
+  const int row_tile = blockIdx.x / work.part_sums.parts / work.groups;
   const std::int64_t first_output = work.group_shares.begin(group);
   const int outputs = work.group_shares.size(group);
   const int first_unit = work.part_shares.begin(part), units = work.part_shares.size(part);
@@ -192,22 +196,24 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   load_scales(now);
   fill_table<Decode>(shared + table_begin, work.table);
   wait_for_launch_before();
+  let_next_launch_begin();
   __syncthreads();
 
   // By the first warp: the next block of activations. Before a stage is written again, all warps
   // have used it.
-  const int blocks = units * unit_blocks;
-  int to_load = passes * blocks, load_block = 0, load_stage = 0;
+  constexpr int stage_blocks = stage_blocks_of(Rows);
+  const int unit_stages = units * (unit_blocks / stage_blocks);
+  int to_load = passes * unit_stages, load_index = 0, load_stage = 0;
   unsigned load_parity = 1;
   const unsigned char* const arranged =
       work.arranged +
-      (std::int64_t{row_tile} * work.units + first_unit) * unit_blocks * layout.stage_bytes;
+      (std::int64_t{row_tile} * work.units + first_unit) * unit_blocks * (Rows * 128);
   const auto load_activations = [&] {
     if (to_load == 0) return;
     --to_load;
     wait_for(&empty[load_stage], load_parity);
     unsigned char* const to = shared + layout.stage(load_stage);
-    const unsigned char* const from = arranged + std::int64_t{load_block} * layout.stage_bytes;
+    const unsigned char* const from = arranged + std::int64_t{load_index} * layout.stage_bytes;
     if constexpr (has_bulk_copies) {
       if (is_elected()) {
         arrive_expecting(&full[load_stage], layout.stage_bytes);
@@ -218,7 +224,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       for (int at = lane * 16; at < layout.stage_bytes; at += 32 * 16) copy_16(to + at, from + at);
       arrive_after_copies(&full[load_stage]);
     }
-    if (++load_block == blocks) load_block = 0;
+    if (++load_index == unit_stages) load_index = 0;
     if (++load_stage == work.activation_stages) load_stage = 0, load_parity ^= 1;
   };
   if (warp == 0) {
@@ -226,6 +232,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   }
 
   const LaneTable<Decode> table(lane);
+  // Of output `row` and the first block, in a stage; the block decides bits of its address.
+  const unsigned lane_codes =
+      address_in_shared(own_codes) + row * code_pitch + row % 4 * 32 + quad * 8;
   constexpr int registers = Rows / 2;
   float sum[registers];
   int code_stage = 0, stage = 0;
@@ -244,63 +253,79 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
     wait_for_copies<code_stages - 2>();
     __syncwarp();
     load_codes();
-    const unsigned char* const codes =
-        own_codes + code_stage * code_stage_bytes + row * code_pitch + quad % 2 * 8;
+    const unsigned char* const codes = shared + code_stage * code_stage_bytes;
     if (++code_stage == code_stages) code_stage = 0;
 
 #pragma unroll
-    for (int b = 0; b < unit_blocks; ++b) {
-      // The stage of the block before last, so that the first warp need not wait for the slowest.
+    for (int begin = 0; begin < unit_blocks; begin += stage_blocks) {
+      // The stage before the last one, so that the first warp need not wait for the slowest.
       if (warp == 0) load_activations();
-      const unsigned char* const columns = shared + layout.stage(stage);
-      const int at = swizzled_part(row, b * 2 + quad / 2) * 16;
-      const float upper_scale = from_quad_lane(scales[0], b);
-      const float lower_scale = from_quad_lane(scales[1], b);
-      const uint2 upper = *reinterpret_cast<const uint2*>(codes + at);
-      const uint2 lower = *reinterpret_cast<const uint2*>(codes + 8 * code_pitch + at);
-      std::uint32_t weights[4][4];
-      const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {
-        weights[j][0] = table.template weights<FirstByte>(above, upper_scale);
-        weights[j][1] = table.template weights<FirstByte>(below, lower_scale);
-        weights[j][2] = table.template weights<FirstByte + 1>(above, upper_scale);
-        weights[j][3] = table.template weights<FirstByte + 1>(below, lower_scale);
-      };
-      decode.template operator()<0>(0, upper.x, lower.x);
-      decode.template operator()<2>(1, upper.x, lower.x);
-      decode.template operator()<0>(2, upper.y, lower.y);
-      decode.template operator()<2>(3, upper.y, lower.y);
+      float block_scales[stage_blocks][2];
+      std::uint32_t weights[stage_blocks][4][4];
+#pragma unroll
+      for (int b = 0; b < stage_blocks; ++b) {
+        const unsigned char* const block_codes = codes + (lane_codes ^ (begin + b) * 32);
+        const float upper_scale = from_quad_lane(scales[0], begin + b);
+        const float lower_scale = from_quad_lane(scales[1], begin + b);
+        const uint2 upper = *reinterpret_cast<const uint2*>(block_codes);
+        const uint2 lower = *reinterpret_cast<const uint2*>(block_codes + 8 * code_pitch);
+        const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {
+          weights[b][j][0] = table.template weights<FirstByte>(above, upper_scale);
+          weights[b][j][1] = table.template weights<FirstByte>(below, lower_scale);
+          weights[b][j][2] = table.template weights<FirstByte + 1>(above, upper_scale);
+          weights[b][j][3] = table.template weights<FirstByte + 1>(below, lower_scale);
+        };
+        decode.template operator()<0>(0, upper.x, lower.x);
+        decode.template operator()<2>(1, upper.x, lower.x);
+        decode.template operator()<0>(2, upper.y, lower.y);
+        decode.template operator()<2>(3, upper.y, lower.y);
+        block_scales[b][0] = upper_scale, block_scales[b][1] = lower_scale;
+      }
       wait_for(&full[stage], parity);
+      const unsigned char* const columns = shared + layout.stage(stage);
 
-      float unscaled[registers];
-      float(&into)[registers] = Decode::scales_sums ? unscaled : sum;
+      float unscaled[stage_blocks][registers];
       if constexpr (has_wgmma) {
         const std::uint64_t described = swizzled_columns(columns);
         begin_multiplications();
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          constexpr int described_bytes = 16;
-          start_multiplication<Out>(into, weights[j], described + j * 32 / described_bytes,
-                                    !Decode::scales_sums || j > 0);
-        }
-        finish_multiplications(into);
-      } else {
-#pragma unroll
-        for (int t = 0; t < Rows / 8; ++t) {
-          float product[4] = {};
-          if constexpr (!Decode::scales_sums) {
-#pragma unroll
-            for (int r = 0; r < 4; ++r) product[r] = sum[t * 4 + r];
-          }
+        for (int b = 0; b < stage_blocks; ++b) {
+          float(&into)[registers] = Decode::scales_sums ? unscaled[b] : sum;
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
-            const auto pair = [&](int p) {
-              return *reinterpret_cast<const std::uint32_t*>(columns + (t * 8 + row) * 128 +
-                                                             (p ^ row) * 16 + quad * 4);
-            };
-            multiply_add<Out>(product, weights[j], pair(j * 2), pair(j * 2 + 1));
+            constexpr int described_bytes = 16;
+            start_multiplication<Out>(into, weights[b][j],
+                                      described + (b * Rows * 128 + j * 32) / described_bytes,
+                                      !Decode::scales_sums || j > 0);
           }
+        }
+        end_multiplications();
 #pragma unroll
-          for (int r = 0; r < 4; ++r) into[t * 4 + r] = product[r];
+        for (int b = 0; b < stage_blocks; ++b) {
+          await_multiplications(Decode::scales_sums ? unscaled[b] : sum);
+        }
+      } else {
+#pragma unroll
+        for (int b = 0; b < stage_blocks; ++b) {
+          float(&into)[registers] = Decode::scales_sums ? unscaled[b] : sum;
+#pragma unroll
+          for (int t = 0; t < Rows / 8; ++t) {
+            float product[4] = {};
+            if constexpr (!Decode::scales_sums) {
+#pragma unroll
+              for (int r = 0; r < 4; ++r) product[r] = sum[t * 4 + r];
+            }
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+              const auto pair = [&](int p) {
+                return *reinterpret_cast<const std::uint32_t*>(
+                    columns + (b * Rows + t * 8 + row) * 128 + (p ^ row) * 16 + quad * 4);
+              };
+              multiply_add<Out>(product, weights[b][j], pair(j * 2), pair(j * 2 + 1));
+            }
+#pragma unroll
+            for (int r = 0; r < 4; ++r) into[t * 4 + r] = product[r];
+          }
         }
       }
       __syncwarp();
@@ -308,42 +333,32 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       if (++stage == work.activation_stages) stage = 0, parity ^= 1;
       if constexpr (Decode::scales_sums) {
 #pragma unroll
-        for (int r = 0; r < registers; ++r) {
-          sum[r] = fmaf(r % 4 < 2 ? upper_scale : lower_scale, unscaled[r], sum[r]);
+        for (int b = 0; b < stage_blocks; ++b) {
+#pragma unroll
+          for (int r = 0; r < registers; ++r) {
+            sum[r] = fmaf(block_scales[b][r % 4 / 2], unscaled[b][r], sum[r]);
+          }
         }
       }
     }
 
     if (now.unit != 0) continue;
+    std::int64_t pitch = work.part_sums.parts > 1 ? PartSums::pitch(work.n) : work.n;
+    keep_here(pitch);  // else the loop keeps addresses in registers that it has not
 #pragma unroll
     for (int r = 0; r < registers; ++r) {
       const std::int64_t input_row = std::int64_t{row_tile} * Rows + r / 4 * 8 + quad * 2 + r % 2;
       const int output = unit.pass * pass_outputs + warp * warp_outputs + row + r % 4 / 2 * 8;
       if (input_row >= work.m || output >= outputs) continue;
-      const std::int64_t at = input_row * work.n + first_output + output;
-      if (work.parts > 1) {
-        work.part_sums[part * work.m * work.n + at] = sum[r];
+      const std::int64_t at = input_row * pitch + first_output + output;
+      if (work.part_sums.parts > 1) {
+        work.part_sums.sums[part * work.m * pitch + at] = sum[r];
       } else {
         write_output<Out>(work.output, at, sum[r], work.bias, first_output + output);
       }
     }
   }
   wait_for_copies<0>();
-  if (work.parts == 1) return;
-
-  // The last block of a group adds the parts, in their order.
-  add_parts_in_last_block(work.arrivals + row_tile * work.groups + group, work.parts, [&] {
-    const std::int64_t first_row = std::int64_t{row_tile} * Rows;
-    const int rows = static_cast<int>(min(work.m - first_row, std::int64_t{Rows}));
-    for (int i = threadIdx.x; i < outputs * rows; i += blockDim.x) {
-      const std::int64_t at = (first_row + i / outputs) * work.n + first_output + i % outputs;
-      float value = 0;
-      for (int p = 0; p < work.parts; ++p) {
-        value += __ldcg(&work.part_sums[p * work.m * work.n + at]);
-      }
-      write_output<Out>(work.output, at, value, work.bias, first_output + i % outputs);
-    }
-  });
 #endif
 }
 
@@ -381,20 +396,19 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
 }
 
 struct ManyRowsWorkspace {
-  std::int64_t arranged, part_sums, arrivals;  ///< bytes of each, in this order
+  std::int64_t arranged, part_sums;  ///< bytes of each, in this order
 
   ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut) {
     const int rows = row_tile_of(problem);
     const std::int64_t row_tiles = blocks_over(problem.m, rows);
     arranged = row_tiles * blocks_over(problem.k, unit_inputs) * unit_blocks * rows * 128;
-    part_sums = cut.parts > 1 ? cut.parts * problem.m * problem.n * 4 : 0;
-    arrivals = row_tiles * cut.groups * 4;
+    part_sums = PartSums::bytes(cut.parts, problem.m, problem.n);
   }
 };
 
 inline std::uint64_t many_rows_workspace(const Problem& problem, const ManyRowsCut& cut) {
   const ManyRowsWorkspace workspace(problem, cut);
-  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums + workspace.arrivals);
+  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
 }
 
 template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
@@ -403,29 +417,29 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
   const ManyRowsWorkspace workspace(problem, cut);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
-  ManyRows<Nested> work{
-      .codes = problem.codes,
-      .input = problem.input,
-      .bias = problem.bias,
-      .output = problem.output,
-      .arranged = memory,
-      .part_sums = reinterpret_cast<float*>(memory + workspace.arranged),
-      .arrivals = reinterpret_cast<unsigned*>(memory + workspace.arranged + workspace.part_sums),
-      .m = problem.m,
-      .n = problem.n,
-      .k = problem.k,
-      .groups = cut.groups,
-      .parts = cut.parts,
-      .units = units,
-      .activation_stages = 0,
-      .group_shares = {static_cast<int>(problem.n), cut.groups},
-      .part_shares = {units, cut.parts},
-      .scales = ScalesOf<Nested>(problem),
-      .table = table_of(problem)};
+  ManyRows<Nested> work{.codes = problem.codes,
+                        .input = problem.input,
+                        .bias = problem.bias,
+                        .output = problem.output,
+                        .arranged = memory,
+                        .part_sums = {reinterpret_cast<float*>(memory + workspace.arranged),
+                                      cut.parts, problem.m, problem.n},
+                        .m = problem.m,
+                        .n = problem.n,
+                        .k = problem.k,
+                        .groups = cut.groups,
+                        .units = units,
+                        .activation_stages = 0,
+                        .group_shares = {static_cast<int>(problem.n), cut.groups},
+                        .part_shares = {units, cut.parts},
+                        .scales = ScalesOf<Nested>(problem),
+                        .table = table_of(problem)};
   const std::int64_t row_tiles = blocks_over(problem.m, Rows);
-  if (const auto error = launch_kernel(
-          arrange_activations<Out, Rows, Nested>,
-          {row_tiles * work.units * unit_blocks, std::min(Rows * 8, 256), 0, stream}, work);
+  if (const auto error =
+          launch_kernel(arrange_activations<Out, Rows, Nested>,
+                        {row_tiles * work.units * unit_blocks, std::min(Rows * 8, 256), 0, stream,
+                         begins_early(problem, device)},
+                        work);
       error != cudaSuccess) {
     return error;
   }
@@ -434,10 +448,14 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
          layout.end(work.activation_stages + 1) <= device.shared_bytes) {
     ++work.activation_stages;
   }
-  return launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
-                       {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
-                        layout.end(work.activation_stages), stream, true},
-                       work);
+  // After the arrangement, which has waited, it reads nothing early but codes and scales.
+  const auto error =
+      launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
+                    {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
+                     layout.end(work.activation_stages), stream, device.capability >= 90},
+                    work);
+  return error != cudaSuccess ? error
+                              : launch_add_parts<Out>(work.part_sums, problem, device, stream);
 }
 
 template <class Out, class Decode, bool Nested>

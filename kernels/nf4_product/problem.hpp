@@ -26,9 +26,11 @@ struct Problem {
   void* output = nullptr;               ///< [m][n] of `type`.
   std::int64_t m = 0, n = 0, k = 0;
   nf4::OutputType type = nf4::OutputType::fp16;
-  /// Memory of the caller for Kernel::workspace_bytes(): all zero before the first launch, then as
-  /// the same kernel's latest launch with this m, n and k left it.
+  /// Memory of the caller for Kernel::workspace_bytes(), aligned to 16 bytes, with any content.
   void* workspace = nullptr;
+  /// The codes and scales were complete before the launch that precedes this one in its stream
+  /// began, as those of a loaded model are: a kernel may read them before that launch has ended.
+  bool weights_are_settled = false;
   /// [n][k] of `type`: the weights as dequantization writes them, for the kernel that multiplies
   /// by 16-bit weights; null for all others.
   const void* weights = nullptr;

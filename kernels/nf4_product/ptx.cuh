@@ -206,13 +206,12 @@ __device__ void wait_for_copies() {
 #endif
 }
 
-/// Asks L2 for `bytes`, and for what lies with them in parts of 16.
-__device__ inline void prefetch_bulk(const void* first, unsigned bytes) {
-#if __CUDA_ARCH__ >= 900
-  const auto begin = reinterpret_cast<std::uint64_t>(first), aligned = begin & ~std::uint64_t{15};
-  const auto all_bytes = (static_cast<unsigned>(begin - aligned) + bytes + 15) & ~15u;
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(aligned), "r"(all_bytes));
-#endif
+/// What is computed from `value` is computed after this place, not before a loop around it.
+__device__ inline void keep_here(std::int64_t& value) { asm volatile("" : "+l"(value)); }
+
+/// Asks L2 for the line of an address.
+__device__ inline void prefetch_line(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
 /// Lets the launch after this one begin, if it was launched to begin early.

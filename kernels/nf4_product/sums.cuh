@@ -1,10 +1,15 @@
-// How work is shared, how a sum becomes an output, and how blocks of threads that each have a part
-// of it add the parts.
+// How work is shared, how a sum becomes an output, and how the parts of a sum are added.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <random>
 
+#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
+#include "kernels/nf4_product/device.hpp"
+#include "kernels/nf4_product/problem.hpp"
+#include "kernels/nf4_product/ptx.cuh"
 
 namespace reprolab::nf4_product {
 
@@ -29,17 +34,105 @@ __device__ void write_output(void* output, std::int64_t at, float sum, const voi
   static_cast<Out*>(output)[at] = nf4::round_to<Out>(sum);
 }
 
-/// Called by all threads of `parts` blocks when they have written their parts to memory: `add` runs
-/// in the last block alone, which sees all of them. `arrivals` is zero again afterwards.
+/// Writes outputs `first` to `first` + 3 of a row, as many as exist.
+template <class Out>
+__device__ void write_four(void* output, std::int64_t row, std::int64_t first, std::int64_t n,
+                           float4 sums, const void* bias) {
+  const float values[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (first + i < n) write_output<Out>(output, row * n + first + i, values[i], bias, first + i);
+  }
+}
+
+/// The sums of the parts of a product, in memory of their own.
+struct PartSums {
+  float* sums = nullptr;  ///< [parts][m][part_sums_pitch(n)]
+  int parts = 0;
+  std::int64_t m = 0, n = 0;
+
+  __host__ __device__ static std::int64_t pitch(std::int64_t n) { return (n + 3) / 4 * 4; }
+  static std::int64_t bytes(int parts, std::int64_t m, std::int64_t n) {
+    return parts > 1 ? parts * m * pitch(n) * 4 : 0;
+  }
+  /// Of four outputs from `first` on, a multiple of four: 16 bytes.
+  __device__ float* at(int part, std::int64_t row, std::int64_t first) const {
+    return sums + (part * m + row) * pitch(n) + first;
+  }
+};
+
+/// Adds the parts of four outputs from `first` on of a row, in their order.
+template <class Out>
+__device__ void add_four(const PartSums& parts, std::int64_t row, std::int64_t first,
+                         const void* bias, void* output) {
+  float4 total = {};
+#pragma unroll 4
+  for (int p = 0; p < parts.parts; ++p) {
+    const float4 sums = __ldcg(reinterpret_cast<const float4*>(parts.at(p, row, first)));
+    total.x += sums.x, total.y += sums.y, total.z += sums.z, total.w += sums.w;
+  }
+  write_four<Out>(output, row, first, parts.n, total, bias);
+}
+
+/// Adds the parts in a launch of its own: a thread takes four outputs of a row.
+template <class Out>
+__global__ void add_parts(PartSums parts, const void* bias, void* output) {
+  wait_for_launch_before();
+  let_next_launch_begin();
+  const std::int64_t fours = PartSums::pitch(parts.n) / 4;
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < fours * parts.m) add_four<Out>(parts, i / fours, i % fours * 4, bias, output);
+}
+
+template <class Out>
+cudaError_t launch_add_parts(const PartSums& parts, const Problem& problem, const Device& device,
+                             cudaStream_t stream) {
+  if (parts.parts == 1) return cudaSuccess;
+  constexpr int threads = 256;
+  return launch_kernel(add_parts<Out>,
+                       {.blocks = blocks_over(parts.m * PartSums::pitch(parts.n) / 4, threads),
+                        .threads = threads,
+                        .shared_bytes = 0,
+                        .stream = stream,
+                        .begins_early = device.capability >= 90},
+                       parts, problem.bias, problem.output);
+}
+
+/// Counts arrivals at a place whose content may be anything before the first: it counts as none
+/// unless it begins with the launch's own number, 40 bits that nothing else is likely to be.
+struct Arrivals {
+  unsigned long long* counts = nullptr;  ///< One for each group of blocks.
+  unsigned long long launch = 0;
+
+  static constexpr int count_bits = 24;
+  static Arrivals of_next_launch(void* counts) {
+    static std::atomic<std::uint64_t> launches{std::random_device{}()};
+    // Of a sequence that repeats no number (Steele et al., "Fast splittable pseudorandom number
+    // generators", 2014).
+    const std::uint64_t number = launches.fetch_add(1) * 0x9e3779b97f4a7c15u;
+    return {static_cast<unsigned long long*>(counts), number >> count_bits};
+  }
+  /// Whether this is the last of so many; the place is then ready for a repeated launch.
+  __device__ bool is_last(int group, int of) const {
+    unsigned long long found = counts[group], expected, next;
+    do {
+      expected = found;
+      next = (expected >> count_bits == launch ? expected : launch << count_bits) + 1;
+      found = atomicCAS(counts + group, expected, next);
+    } while (found != expected);
+    const bool is_last = next == (launch << count_bits) + of;
+    if (is_last) counts[group] = 0;
+    return is_last;
+  }
+};
+
+/// Called by all threads of the blocks that have a group's parts, when they have written them:
+/// `add` runs in the last block alone, which sees all of them.
 template <class Add>
-__device__ void add_parts_in_last_block(unsigned* arrivals, int parts, Add add) {
+__device__ void add_parts_in_last_block(const Arrivals& arrivals, int group, int parts, Add add) {
   __threadfence();
   __syncthreads();
-  bool is_last = false;
-  if (threadIdx.x == 0) {
-    is_last = atomicAdd(arrivals, 1u) + 1 == static_cast<unsigned>(parts);
-    if (is_last) *arrivals = 0;
-  }
+  const bool is_last = threadIdx.x == 0 && arrivals.is_last(group, parts);
   if (!__syncthreads_or(is_last)) return;
   __threadfence();
   add();

@@ -30,11 +30,17 @@ __device__ inline void begin_multiplications() {
 #endif
 }
 
-/// Returns when all multiplications that were started are done.
-template <int Registers>
-__device__ void finish_multiplications(float (&d)[Registers]) {
+/// Ends the multiplications that await_multiplications() waits for.
+__device__ inline void end_multiplications() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+/// Returns when all of them are done, with their result in `d`.
+template <int Registers>
+__device__ void await_multiplications(float (&d)[Registers]) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
   for (int i = 0; i < Registers; ++i) asm volatile("" : "+f"(d[i])::"memory");
