@@ -18,7 +18,7 @@ class Variant:
 
 
 OWN = Variant()  # as it is installed
-FASTEST = "streaming"  # which dropin.install() takes by itself
+FASTEST = "streaming"  # which reprolab_nf4.install() takes by itself
 LEAST_GAIN = 1.01  # what is less changes from run to run
 
 
@@ -130,7 +130,7 @@ def text(
     installs = []
     if any(phase.gains(variant) for phase in phases):
         kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}"'
-        installs += [f"dropin.install({kernel})"]
+        installs += [f"reprolab_nf4.install({kernel})"]
     if other := step.dequantizing(kernels):
         lines += [
             f"With {other.kernel}, where all products of at least {batch} rows dequantize, which "
@@ -138,15 +138,14 @@ def text(
             "so that tokens may differ:",
         ]
         lines += [phase.line(other) for phase in phases]
-        installs += [f"dropin.install(dequantize_from={batch})"]
+        installs += [f"reprolab_nf4.install(dequantize_from={batch})"]
     if not installs:
         return "\n".join([*lines, "", f"Nothing is gained here: keep {own} as it is."])
     lines += [
         "",
         "To have it, before or after the model is loaded:",
         "",
-        f'    import sys; sys.path.append("{ROOT}/dropin")',
-        "    import dropin",
+        f"    import reprolab_nf4  # with PYTHONPATH={ROOT}",
         f"    installed = {'  # or '.join(installs)}",
         "",
         "and installed.undo() takes it away again. A whole step gains less, and less yet where it",

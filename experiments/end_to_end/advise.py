@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def advise(args: argparse.Namespace) -> int:
-    import dropin
+    import reprolab_nf4
     from experiments.end_to_end.gpu import Gpu
 
     if not args.folder.is_dir():
@@ -56,13 +56,13 @@ def advise(args: argparse.Namespace) -> int:
     counts = shapes_of(checkpoint.read(args.folder))
     build.quiet()
     try:
-        with dropin.install() as installed:
+        with reprolab_nf4.install() as installed:
             kernels = list(installed.kernels())
         print(advice(Gpu(), args.folder.resolve().name, counts, batch, kernels))
     except torch.OutOfMemoryError:
         line = f"out of memory: batch {batch} does not fit on this GPU; give a smaller BATCH"
         raise InputError(line) from None
-    except dropin.DropinError as error:
+    except reprolab_nf4.DropinError as error:
         raise InputError(str(error)) from None
     return 0
 

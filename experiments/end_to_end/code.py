@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dropin.dropin import BUILT, native_library
 from experiments.end_to_end.partial_results import content_of
 from experiments.end_to_end.plan import Row
 from records.errors import InputError
+from reprolab_nf4 import BUILT, native_library
 
 DIGESTS = BUILT.parent / "bin/code_digest"
 

@@ -27,10 +27,10 @@ def in_place(row: Row) -> AbstractContextManager[Any]:
 
 
 def under(**given: Any) -> AbstractContextManager[Any]:
-    """While it lasts, a kernel or a library lies under bitsandbytes: what dropin.install takes."""
-    import dropin  # looks for bitsandbytes' CUDA back end
+    """While it lasts, a kernel or a library lies under bitsandbytes: install()'s."""
+    import reprolab_nf4  # looks for bitsandbytes' CUDA back end
 
-    return dropin.install(**given)
+    return reprolab_nf4.install(**given)
 
 
 def count_wrong(

@@ -140,9 +140,9 @@ def newest(run: Run) -> Table:
     own = next((p.installed for p in settings(run)), None) or "bitsandbytes"
     notes = [
         f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
-        "products dequantizing, as by dropin.install(dequantize_from=1): below 1, bitsandbytes' "
+        "products dequantizing, as by install(dequantize_from=1): below 1, bitsandbytes' "
         "own way is the faster. deq.: the part of its own step in which it dequantizes, of which "
-        f"dropin.install() alone can save some. {INTERVAL_NOTE}"
+        f"install() alone can save some. {INTERVAL_NOTE}"
     ]
     title = f"{OURS} against {own}"
     return Table.of("newest", title, columns, groups, notes, provenance(run), data)

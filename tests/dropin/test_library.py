@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from sass import tools
 
-from dropin import dropin
+import reprolab_nf4
 from records.errors import InputError
 
-HEADER = Path(dropin.__file__).with_name("reprolab_nf4.h")
+HEADER = Path(reprolab_nf4.__file__).parents[1] / "dropin/reprolab_nf4.h"
 
 
 @pytest.fixture
 def library(built_library):
-    return dropin.Library(built_library)
+    return reprolab_nf4.Library(built_library)
 
 
 @pytest.mark.parametrize("language", [("c", "c99"), ("c++", "c++11")])
@@ -29,17 +29,21 @@ def test_the_header_is_c_and_cpp(language):
 
 def test_the_functions_take_what_the_header_says():
     """Names, order and C types of the parameters."""
-    types = {"int": dropin.INT, "float": dropin.ctypes.c_float, "int64_t": dropin.INT64}
+    types = {
+        "int": reprolab_nf4.INT,
+        "float": reprolab_nf4.ctypes.c_float,
+        "int64_t": reprolab_nf4.INT64,
+    }
     found = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
         found[name] = {
-            parameter: dropin.ADDRESS if "*" in kind else types[kind.strip()]
+            parameter: reprolab_nf4.ADDRESS if "*" in kind else types[kind.strip()]
             for kind, parameter in parameters
         }
     del found["reprolab_nf4_use"]
-    wanted = dict.fromkeys(dropin.REPLACED, dropin.PLAIN_PARAMETERS)
-    wanted |= dict.fromkeys(dropin.NESTED, dropin.NESTED_PARAMETERS)
+    wanted = dict.fromkeys(reprolab_nf4.REPLACED, reprolab_nf4.PLAIN_PARAMETERS)
+    wanted |= dict.fromkeys(reprolab_nf4.NESTED, reprolab_nf4.NESTED_PARAMETERS)
     assert {name: list(p.items()) for name, p in found.items()} == {
         name: list(p.items()) for name, p in wanted.items()
     }
@@ -57,7 +61,7 @@ def held(library: Path, kind: str) -> Counter:
 
 def test_it_holds_what_it_was_built_for(built_library):
     """Every kernel's file in machine code of each architecture, and in PTX of the last."""
-    nvcc, architectures = dropin.Library(built_library).built()
+    nvcc, architectures = reprolab_nf4.Library(built_library).built()
     assert re.fullmatch(r"\d+\.\d+\.\d+", nvcc)
     named = [name.partition("-") for name in architectures.split(",")]
     codes, ptx = held(built_library, "elf"), held(built_library, "ptx")
@@ -67,8 +71,15 @@ def test_it_holds_what_it_was_built_for(built_library):
 
 
 GOOD = {
-    dropin.REPLACED[0]: {"code": None, "A": 0, "absmax": 0, "out": 0, "blocksize": 64, "n": 0},
-    dropin.NESTED[0]: {
+    reprolab_nf4.REPLACED[0]: {
+        "code": None,
+        "A": 0,
+        "absmax": 0,
+        "out": 0,
+        "blocksize": 64,
+        "n": 0,
+    },
+    reprolab_nf4.NESTED[0]: {
         **{"A": 0, "absmax_codes": 0, "code2": 0, "absmax2": 0, "offset": 0.5, "out": 0},
         **{"blocksize": 64, "blocksize2": 256, "n": 0},
     },
@@ -85,17 +96,17 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
     call(*good.values())
     call(**good)
     call(**good | {"A": 2**64 - 1})
-    with pytest.raises(dropin.DropinError, match=f"stream: give an address.* not {2**64}$"):
+    with pytest.raises(reprolab_nf4.DropinError, match=f"stream: give an address.* not {2**64}$"):
         call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
     for parameter in good.keys() - {"offset"}:
-        is_int64 = name in dropin.NESTED and parameter == "n"
+        is_int64 = name in reprolab_nf4.NESTED and parameter == "n"
         is_whole = is_int64 or parameter in ("blocksize", "blocksize2", "n")
         wanted = "an address, such as tensor.data_ptr()"
         if is_whole:
             wanted = f"a whole number of {64 if is_int64 else 32} bits"
         values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if is_int64 else NO_INTS
         for value in values if is_whole else NO_ADDRESSES:
-            with pytest.raises(dropin.DropinError) as error:
+            with pytest.raises(reprolab_nf4.DropinError) as error:
                 call(**good | {parameter: value})
             is_simple = value is not object and value != 10**5000
             shown = repr(value) if is_simple else f"a value of type {type(value).__name__}"
@@ -103,11 +114,11 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
 
 
 def test_offsets_and_missing_arguments_are_one_line_too(library):
-    name = dropin.NESTED[0]
+    name = reprolab_nf4.NESTED[0]
     for given, why in [
         (GOOD[name] | {"offset": "1"}, "offset: wrong type"),
         ({"A": 0}, "required argument 'absmax_codes' missing"),
     ]:
-        with pytest.raises(dropin.DropinError) as error:
+        with pytest.raises(reprolab_nf4.DropinError) as error:
             getattr(library, name)(**given)
         assert str(error.value) == f"{name}: {why}"

@@ -7,7 +7,7 @@ import types
 import pytest
 from test_install import chosen, native
 
-from dropin import dropin
+import reprolab_nf4
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ NF4 = types.SimpleNamespace(quant_type="nf4")
 )
 def test_products_of_enough_rows_dequantize(given, dequantizes, libraries, products):
     x, own = Activations(2, 3, 128), products.matmul_4bit
-    with dropin.install(libraries["ours"], dequantize_from=given):
+    with reprolab_nf4.install(libraries["ours"], dequantize_from=given):
         found = products.matmul_4bit(x, CODES, quant_state=NF4, bias="bias")
     linear = ("linear", x, "codes (-1, 1) in fp16", "bias")
     assert found == (linear if dequantizes else ("own", None, "bias"))
@@ -72,30 +72,30 @@ def test_other_formats_outputs_and_training_stay_bitsandbytes_own(
 ):
     monkeypatch.setattr(Activations, "requires_grad", requires_grad)
     monkeypatch.setattr(Activations, "grad_enabled", grad_enabled)
-    with dropin.install(libraries["ours"], dequantize_from=1):
+    with reprolab_nf4.install(libraries["ours"], dequantize_from=1):
         found = products.matmul_4bit(Activations(2, 128), CODES, state, out=out, bias="bias")
     assert (found[0] == "linear") if dequantizes else (found == ("own", out, "bias"))
 
 
 def test_a_product_that_others_deleted_is_restored(libraries, products):
     own = products.matmul_4bit
-    with dropin.install(libraries["ours"], dequantize_from=1):
+    with reprolab_nf4.install(libraries["ours"], dequantize_from=1):
         del products.matmul_4bit
     assert products.matmul_4bit is own
 
 
 def test_a_bitsandbytes_without_such_a_product_is_one_line(libraries, products):
     del products.matmul_4bit
-    dropin.Library(libraries["ours"]).use("tree")
-    with pytest.raises(dropin.DropinError) as error:
-        dropin.install(libraries["ours"], dequantize_from=1)
+    reprolab_nf4.Library(libraries["ours"]).use("tree")
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        reprolab_nf4.install(libraries["ours"], dequantize_from=1)
     assert str(error.value) == "dequantize_from: this bitsandbytes has no matmul_4bit"
     assert chosen(libraries["ours"]) == "tree"
-    assert dropin.REPLACED[0] not in vars(native())
+    assert reprolab_nf4.REPLACED[0] not in vars(native())
 
 
 def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
-    with dropin.install(libraries["ours"]):
+    with reprolab_nf4.install(libraries["ours"]):
         products.matmul_4bit = others = object()
     assert products.matmul_4bit is others
 
@@ -103,9 +103,9 @@ def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
 @pytest.mark.parametrize("given", [0, -1, 1.5, "2", True])
 def test_a_wrong_number_of_rows_is_one_line_and_changes_nothing(given, libraries, products):
     own = products.matmul_4bit
-    with pytest.raises(dropin.DropinError) as error:
-        dropin.install(libraries["ours"], dequantize_from=given)
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        reprolab_nf4.install(libraries["ours"], dequantize_from=given)
     wanted = f"dequantize_from: give a number of rows, 1 at least, not {given!r}"
     assert str(error.value) == wanted
     assert products.matmul_4bit is own
-    dropin.install(libraries["ours"]).undo()  # nothing was left installed
+    reprolab_nf4.install(libraries["ours"]).undo()  # nothing was left installed

@@ -1,11 +1,11 @@
 """The drop-in under the bitsandbytes of this environment, on a GPU: the same bits as its own."""
 
 import re
-import sys
 
 import pytest
+from conftest import ROOT
 
-from dropin import dropin
+import reprolab_nf4
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
@@ -43,7 +43,7 @@ def cases():
 
 
 def test_every_kernel_writes_bitsandbytes_bits(built_library, cases):
-    with dropin.install(built_library) as installed:
+    with reprolab_nf4.install(built_library) as installed:
         for kernel in installed.kernels():
             installed.use(kernel)
             for weights, expected in cases:
@@ -61,35 +61,23 @@ def kernels_run(weights):
 
 def test_the_kernel_that_runs_is_ours_until_undo(built_library):
     weights = quantized((1024, 1024))
-    with dropin.install(built_library, kernel="shared_lut"):
+    with reprolab_nf4.install(built_library, kernel="shared_lut"):
         assert any("reprolab::nf4" in name for name in kernels_run(weights))
     assert not any("reprolab::nf4" in name for name in kernels_run(weights))
 
 
-def blocks(file):
-    """The code in Python that a document shows."""
-    text = (dropin.BUILT.parents[2] / file).read_text()
-    found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [code.replace("path/to/reprolab", str(dropin.BUILT.parents[2])) for code in found]
-
-
-@pytest.mark.parametrize(("file", "place"), [("README.md", 0), ("docs/drop-in.md", -1)])
-def test_what_the_documents_show_writes_bitsandbytes_bits(built_library, monkeypatch, file, place):
-    monkeypatch.setattr(dropin, "BUILT", built_library)
-    monkeypatch.setitem(sys.modules, "dropin", dropin)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    names = {"weight": torch.randn((4096, 4096), dtype=torch.float16, device="cuda")}
-    try:
-        exec(blocks(file)[place], names)
-    finally:
-        if "installed" in names:
-            names["installed"].undo()
+def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeypatch):
+    monkeypatch.setattr(reprolab_nf4, "BUILT", built_library)
+    text = (ROOT / "docs/drop-in.md").read_text()
+    code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-1]
+    names = {}
+    exec(code, names)
     assert torch.equal(names["out"].view(torch.int16), bits(names["codes"], names["state"]))
 
 
 def test_double_quantization_in_one_kernel(built_library):
-    library = dropin.Library(built_library)
-    for dtype, function in zip(TYPES, dropin.NESTED, strict=True):
+    library = reprolab_nf4.Library(built_library)
+    for dtype, function in zip(TYPES, reprolab_nf4.NESTED, strict=True):
         codes, state = quantized((1024, 1024), nested=True, dtype=dtype)
         out = torch.empty(state.shape, dtype=dtype, device="cuda")
         getattr(library, function)(
@@ -118,11 +106,11 @@ def test_products_of_enough_rows_dequantize(built_library, tokens):
     multiplied = torch.nn.functional.linear(x, weight, layer.bias)
     with torch.no_grad():
         own = layer(x)
-        with dropin.install(built_library, dequantize_from=4):
+        with reprolab_nf4.install(built_library, dequantize_from=4):
             found = layer(x)
         assert torch.equal(found, multiplied if tokens >= 4 else own)
         assert torch.equal(layer(x), own)
     x.requires_grad_()
-    with dropin.install(built_library, dequantize_from=4):
+    with reprolab_nf4.install(built_library, dequantize_from=4):
         layer(x).sum().backward()
     assert torch.allclose(x.grad, weight.sum(0).expand_as(x), rtol=1e-2, atol=1e-2)

@@ -16,10 +16,10 @@ from bitsandbytes import functional
 from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dropin.dropin import dequantizing
 from experiments.end_to_end import build, host, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
+from reprolab_nf4 import dequantizing
 
 CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
@@ -132,8 +132,8 @@ KERNELS = {
 
 
 def drop_in(kernels=KERNELS):
-    """A module with the interface of dropin/."""
-    module = types.ModuleType("dropin")
+    """A module with the interface of reprolab_nf4."""
+    module = types.ModuleType("reprolab_nf4")
 
     @contextmanager
     def install(library=None, kernel=None, dequantize_from=None):
@@ -160,7 +160,7 @@ def stand_ins(monkeypatch):
     torch.set_num_threads(1)
     # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, "dropin", drop_in())
+    monkeypatch.setitem(sys.modules, "reprolab_nf4", drop_in())
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr("experiments.end_to_end.measure.code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)

@@ -46,20 +46,20 @@ def test_a_gain_and_how_to_have_it():
     assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
     assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in said
-    assert "    installed = dropin.install()\n" in said
+    assert "    installed = reprolab_nf4.install()\n" in said
     assert "installed.undo() takes it away again" in said
 
 
 def test_the_fastest_over_all_layers_is_chosen():
     step = times(own=(1000, 200), shared_lut=(100, 190), streaming=(500, 100))
-    assert "installed = dropin.install()\n" in text(step, step)
+    assert "installed = reprolab_nf4.install()\n" in text(step, step)
     step = times(own=(1000, 200), shared_lut=(100, 100), streaming=(500, 100))
-    assert 'installed = dropin.install(kernel="shared_lut")\n' in text(step, step)
+    assert 'installed = reprolab_nf4.install(kernel="shared_lut")\n' in text(step, step)
 
 
 def test_what_changes_from_run_to_run_decides_nothing():
     step = times(own=(1000, 200), shared_lut=(498, 100), streaming=(500, 100))
-    assert "installed = dropin.install()\n" in text(step, step)
+    assert "installed = reprolab_nf4.install()\n" in text(step, step)
     step = times(own=(502, 100), shared_lut=(498, 100), streaming=(500, 100))
     assert text(step, step).endswith("keep bitsandbytes 0.50.2 as it is.")
     step = times(own=(502, 100), streaming=(500, 100), all_streaming=(498, 100))
@@ -73,7 +73,7 @@ def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
     assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
     assert f"  {PROMPT}: 4.00 -> 2.00 ms" in said
     assert "0.50.2 multiplies a few rows right from the codes" in said
-    assert "installed = dropin.install()\n" in said
+    assert "installed = reprolab_nf4.install()\n" in said
 
 
 def test_where_dequantizing_all_is_faster_it_is_offered_beside():
@@ -86,14 +86,14 @@ def test_where_dequantizing_all_is_faster_it_is_offered_beside():
     assert "With streaming, where all products of at least 4 rows dequantize, which sums" in said
     assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in said
     assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in said
-    both = "dropin.install()  # or dropin.install(dequantize_from=4)"
+    both = "reprolab_nf4.install()  # or reprolab_nf4.install(dequantize_from=4)"
     assert f"    installed = {both}\n" in said
 
 
 def test_dequantizing_all_may_be_the_only_gain():
     same = times(own=(100, 20), streaming=(100, 20), all_streaming=(80, 14))
     said = text(same, same, ["streaming"], fuses=True)
-    assert "    installed = dropin.install(dequantize_from=4)\n" in said
+    assert "    installed = reprolab_nf4.install(dequantize_from=4)\n" in said
     assert "Nothing is gained" not in said
 
 
@@ -123,5 +123,5 @@ def test_a_kernel_with_another_output_is_left_out(kernels):
     step = times(own=(1000, 200), streaming=(500, 100))
     said = text(step, step, kernels, {"shared_lut": "1 of 8 weights differ"})
     assert "  shared_lut: left out: 1 of 8 weights differ\n" in said
-    assert ("dropin.install()" in said) is bool(kernels)
+    assert ("reprolab_nf4.install()" in said) is bool(kernels)
     assert ("keep what you have" in said) is not bool(kernels)

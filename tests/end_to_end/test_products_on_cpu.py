@@ -56,8 +56,10 @@ def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(laye
     monkeypatch.setattr(rows, "can_fuse", lambda: True)
     monkeypatch.setattr(advise, "SHORTEST_US", 1)
     used = []
-    own = sys.modules["dropin"].install
-    monkeypatch.setattr(sys.modules["dropin"], "install", lambda **k: used.append(k) or own(**k))
+    own = sys.modules["reprolab_nf4"].install
+    monkeypatch.setattr(
+        sys.modules["reprolab_nf4"], "install", lambda **k: used.append(k) or own(**k)
+    )
     weights, shape = (
         [(layer.weight.data, layer.weight.quant_state)] * 2,
         advise.Shape(128, 128, 64, 0, ""),
@@ -128,8 +130,8 @@ def test_advice_that_does_not_fit(advised, capsys, monkeypatch):
 
 def test_advice_without_the_library(advised, capsys, monkeypatch):
     def refuse():
-        raise sys.modules["dropin"].DropinError("none.so: no such file; run make dropin")
+        raise sys.modules["reprolab_nf4"].DropinError("none.so: no such file; run make dropin")
 
-    monkeypatch.setattr(sys.modules["dropin"], "install", refuse)
+    monkeypatch.setattr(sys.modules["reprolab_nf4"], "install", refuse)
     assert advised() == 2
     assert capsys.readouterr().err == "error: none.so: no such file; run make dropin\n"

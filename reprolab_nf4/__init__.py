@@ -1,8 +1,7 @@
 """Puts this project's NF4 dequantization under an installed bitsandbytes: docs/drop-in.md.
 
-    import sys; sys.path.append("path/to/reprolab/dropin")
-    import dropin
-    dropin.install()
+    import reprolab_nf4
+    reprolab_nf4.install()
 
 Needs nothing but the standard library; install() imports bitsandbytes, which imports torch.
 """
@@ -131,7 +130,7 @@ class Library:
         try:
             return getattr(self._library, name)
         except AttributeError:
-            why = "exports no {}: it is older than this dropin.py; run make dropin"
+            why = "exports no {}: it is older than this reprolab_nf4; run make dropin"
             raise DropinError(f"{self.path}: {why.format(name)}") from None
 
     def _bound(self, name: str, parameters: dict):
