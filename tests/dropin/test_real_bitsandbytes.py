@@ -1,9 +1,9 @@
 """The drop-in under the bitsandbytes of this environment, on a GPU: the same bits as its own."""
 
 import re
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 import reprolab_nf4
 
@@ -68,7 +68,7 @@ def test_the_kernel_that_runs_is_ours_until_undo(built_library):
 
 def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeypatch):
     monkeypatch.setattr(reprolab_nf4, "BUILT", built_library)
-    text = (ROOT / "docs/drop-in.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/drop-in.md").read_text()
     code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-1]
     names = {}
     exec(code, names)
