@@ -180,9 +180,8 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
     const nf4::NestedScales nested = problem.nested;
     problem.absmax = static_cast<const float*>(scales.get());
     problem.nested = {};
-    if (const auto error =
-            decode_nested_scales(nested.codes, nested.map, nested.absmax, offset,
-                                 static_cast<float*>(scales.get()), blocks, stream);
+    if (const auto error = decode_nested_scales(nested.codes, nested.map, nested.absmax, offset,
+                                                static_cast<float*>(scales.get()), blocks, stream);
         error != cudaSuccess) {
       return call.fail_with(error, launch_failure("nested_scales", error));
     }

@@ -50,12 +50,18 @@ TEST_F(DropinFile, ExportsItsCFunctionsAndNothingElse) {
   ASSERT_EQ(listed.status, 0) << listed.err;
   const std::set<std::string> functions = {"cdequantize_blockwise_bf16_nf4",
                                            "cdequantize_blockwise_fp16_nf4",
+                                           "cgemm_4bit_bf16",
+                                           "cgemm_4bit_fp16",
                                            "reprolab_nf4_build",
                                            "reprolab_nf4_dequantize_nested_bf16",
                                            "reprolab_nf4_dequantize_nested_fp16",
                                            "reprolab_nf4_error",
                                            "reprolab_nf4_kernels",
-                                           "reprolab_nf4_use"};
+                                           "reprolab_nf4_multiply_bf16",
+                                           "reprolab_nf4_multiply_fp16",
+                                           "reprolab_nf4_products",
+                                           "reprolab_nf4_use",
+                                           "reprolab_nf4_workspace"};
   EXPECT_EQ(all_matches(listed.out, "([^ ]+)\n"), functions);
 }
 
