@@ -16,7 +16,10 @@ import threading
 from os import PathLike
 from pathlib import Path
 
-BUILT = Path(__file__).resolve().parent.parent / "build/dropin/libreprolab_nf4.so"
+# Beside this file where pip installed it; in a checkout, where make dropin built it.
+BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
+if not BUILT.is_file():
+    BUILT = BUILT.parents[1] / "build/dropin" / BUILT.name
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
