@@ -1,4 +1,4 @@
-"""The package for pip: built from a small library, installed beside bitsandbytes' stand-in, removed."""
+"""The package for pip, of a small library: installed beside bitsandbytes' stand-in, and removed."""
 
 import os
 import re
