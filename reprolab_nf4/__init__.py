@@ -268,6 +268,23 @@ def install(
         return _installed
 
 
+def advise(model, batch: int = 2) -> str:
+    """Says what install() gains for a model with layers in NF4, loaded on one GPU or on several.
+
+    Measured are the quantized products of one decoding step of `batch` sequences and of their
+    prompts, with your bitsandbytes and with each kernel under it: a minute, and the memory of a few
+    layers more. Raises DropinError where there is nothing to measure, or a library is installed.
+    """
+    if type(batch) is not int or batch < 1:
+        wanted = "give a number of sequences, 1 at least"
+        raise DropinError(f"batch: {wanted}, not {shown(batch)}")
+    with install() as installed:
+        kernels = installed.kernels()
+    from reprolab_nf4 import measuring
+
+    return measuring.advise(measuring.Gpu(), model, batch, kernels)
+
+
 def dequantizing(own, least_rows: int):
     """bitsandbytes' matmul_4bit, `own`, but that products of at least so many rows dequantize.
 
