@@ -53,7 +53,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
   $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare record \
-  sass mojo triton dropin lock check format clean
+  sass mojo triton dropin wheel lock check format clean
 .PHONY: help $(TARGETS)
 
 help: ## List the targets
@@ -224,6 +224,9 @@ mojo triton:
 
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	@scripts/dropin
+
+wheel: build/deps.stamp build/python ## Build the same as a package for pip, in dist/
+	@scripts/wheel
 
 lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
 	@scripts/lock

@@ -16,7 +16,10 @@ import threading
 from os import PathLike
 from pathlib import Path
 
-BUILT = Path(__file__).resolve().parent.parent / "build/dropin/libreprolab_nf4.so"
+# Beside this file where pip installed it; in a checkout, where make dropin built it.
+BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
+if not BUILT.is_file():
+    BUILT = BUILT.parents[1] / "build/dropin" / BUILT.name
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
@@ -263,6 +266,23 @@ def install(
             loaded.use(kernel)
         _installed = Installed(loaded, replacements)
         return _installed
+
+
+def advise(model, batch: int = 2) -> str:
+    """Says what install() gains for a model with layers in NF4, loaded on one GPU or on several.
+
+    Measured are the quantized products of one decoding step of `batch` sequences and of their
+    prompts, with your bitsandbytes and with each kernel under it: a minute, and the memory of a few
+    layers more. Raises DropinError where there is nothing to measure, or a library is installed.
+    """
+    if type(batch) is not int or batch < 1:
+        wanted = "give a number of sequences, 1 at least"
+        raise DropinError(f"batch: {wanted}, not {shown(batch)}")
+    with install() as installed:
+        kernels = installed.kernels()
+    from reprolab_nf4 import measuring
+
+    return measuring.advise(measuring.Gpu(), model, batch, kernels)
 
 
 def dequantizing(own, least_rows: int):

@@ -11,6 +11,7 @@ from bitsandbytes import functional
 
 from experiments.end_to_end.plan import Row, version_of
 from records.errors import InputError
+from reprolab_nf4.measuring import can_fuse
 
 FUSED = (
     "bitsandbytes itself chooses for each product whether to dequantize or to multiply right from "
@@ -54,11 +55,6 @@ def check(chosen: Sequence[Row]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
-
-
-def can_fuse() -> bool:
-    """Whether the installed bitsandbytes knows products without dequantization."""
-    return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
 def may_fuse(row: Row) -> bool:

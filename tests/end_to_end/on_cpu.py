@@ -3,7 +3,6 @@ models, bitsandbytes and transformers are real, a recorded kernel is an operatio
 kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 """
 
-import sys
 import time
 import types
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from bitsandbytes import functional
 from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import reprolab_nf4
 from experiments.end_to_end import build, host, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
@@ -46,7 +46,7 @@ class Recorder(TorchDispatchMode):
 
 
 class Cpu:
-    device = torch.device("cpu")
+    device, kind = torch.device("cpu"), "cpu"
 
     def __init__(self, free_bytes=1 << 40):
         self.sensors = types.SimpleNamespace(
@@ -59,6 +59,9 @@ class Cpu:
 
     def free_bytes(self):
         return self.free
+
+    def l2_bytes(self):
+        return GPU["l2_bytes"]
 
     def forget(self):
         pass
@@ -132,8 +135,7 @@ KERNELS = {
 
 
 def drop_in(kernels=KERNELS):
-    """A module with the interface of reprolab_nf4."""
-    module = types.ModuleType("reprolab_nf4")
+    """What stands in for the functions of reprolab_nf4."""
 
     @contextmanager
     def install(library=None, kernel=None, dequantize_from=None):
@@ -149,9 +151,8 @@ def drop_in(kernels=KERNELS):
         finally:
             functional.dequantize_4bit, bitsandbytes.matmul_4bit = own, multiply
 
-    module.Library = lambda: types.SimpleNamespace(built=lambda: ("13.0.88", "90"))
-    module.install, module.DropinError = install, type("DropinError", (RuntimeError,), {})
-    return module
+    library = types.SimpleNamespace(built=lambda: ("13.0.88", "90"))
+    return {"install": install, "Library": lambda: library}
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +161,8 @@ def stand_ins(monkeypatch):
     torch.set_num_threads(1)
     # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, "reprolab_nf4", drop_in())
+    for name, stand_in in drop_in().items():
+        monkeypatch.setattr(reprolab_nf4, name, stand_in)
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr("experiments.end_to_end.measure.code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from experiments.end_to_end import advice
-from experiments.end_to_end.advice import OWN, Shape, Variant
-from experiments.end_to_end.checkpoint import Layer
+from reprolab_nf4 import advice
+from reprolab_nf4.advice import OWN, Shape, Variant
 
 LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
 COUNTS = {LARGE: 2, SMALL: 10}
@@ -27,17 +26,6 @@ def text(step, prompt, kernels=("shared_lut", "streaming"), refused=(), fuses=Fa
     phases = (advice.Phase(STEP, step, COUNTS), advice.Phase(PROMPT, prompt, COUNTS))
     own = "bitsandbytes 0.50.2"
     return advice.text("mine", own, 4, phases, list(kernels), dict(refused), fuses)
-
-
-def test_layers_of_one_shape_count_together_the_largest_first():
-    layers = [Layer("a", 256, 128, 64, False, "float16")] * 3
-    layers += [
-        Layer("b", 512, 128, 64, False, "float16"),
-        Layer("c", 256, 128, 64, True, "float16"),
-    ]
-    found = advice.shapes_of(layers)
-    assert list(found.values()) == [1, 3, 1]
-    assert next(iter(found)).rows == 512
 
 
 def test_a_gain_and_how_to_have_it():

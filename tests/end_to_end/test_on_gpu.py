@@ -22,11 +22,11 @@ from experiments.end_to_end import (  # noqa: E402
     rows,
     sizes,
 )
-from experiments.end_to_end.advice import Shape  # noqa: E402
 from experiments.end_to_end.gpu import Gpu  # noqa: E402
 from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from records.results import load  # noqa: E402
+from reprolab_nf4.advice import Shape  # noqa: E402
 
 SMALL = {"hidden": 1024, "intermediate": 4096, "layers": 4, "heads": 8, "kv_heads": 4}
 SMALL |= {"head_dim": 128, "vocab": 32000}

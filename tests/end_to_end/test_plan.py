@@ -16,7 +16,7 @@ MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
 
 def test_nothing_of_the_plan_needs_torch():
     code = "import sys; sys.modules['torch'] = None\n"
-    code += "from experiments.end_to_end import __main__, advice, host, protocol"
+    code += "from experiments.end_to_end import __main__, host, protocol"
     import subprocess
 
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

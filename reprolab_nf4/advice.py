@@ -1,12 +1,8 @@
-"""What the drop-in library gains for one checkpoint, from times of its products: sums and words."""
+"""What the library gains for one model, from times of its products: sums and words."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from experiments.end_to_end.checkpoint import Layer
-from records.json_files import ROOT
-from records.stats import Estimate, Summary, ratio, summarize
+from statistics import quantiles
 
 
 @dataclass(frozen=True)
@@ -37,12 +33,6 @@ class Shape:
         return f"{self.rows} x {self.columns}"
 
 
-def shapes_of(layers: Sequence[Layer]) -> dict[Shape, int]:
-    """How many layers have each shape, the largest first."""
-    found = Counter(Shape(x.rows, x.columns, x.block_size, x.nested, x.output) for x in layers)
-    return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
-
-
 Times = dict[tuple[Variant, Shape], list[float]]  # of one product, in us
 
 
@@ -54,24 +44,27 @@ class Phase:
     times: Times
     counts: dict[Shape, int]
 
-    def total(self, variant: Variant) -> Summary:
-        """All products in ms, sample by sample."""
+    def total(self, variant: Variant) -> list[float]:
+        """All products in ms: the quartiles of the samples."""
         parts = [
             [n * us / 1e3 for us in self.times[variant, shape]] for shape, n in self.counts.items()
         ]
-        return summarize([sum(sample) for sample in zip(*parts, strict=True)])
+        samples = [sum(sample) for sample in zip(*parts, strict=True)]
+        return quantiles(samples, n=4, method="inclusive")
 
-    def gain(self, variant: Variant, over: Variant = OWN) -> Estimate:
-        return ratio(self.total(over), self.total(variant))
+    def gain(self, variant: Variant, over: Variant = OWN) -> tuple[float, float, float]:
+        """The ratio of the medians, and those of the quartiles that are nearest and farthest."""
+        (low, median, high), (our_low, our_median, our_high) = map(self.total, (over, variant))
+        return median / our_median, low / our_high, high / our_low
 
     def gains(self, variant: Variant, over: Variant = OWN) -> bool:
-        return self.gain(variant, over).low > LEAST_GAIN
+        return self.gain(variant, over)[1] > LEAST_GAIN
 
     def fastest(self, kernels: Sequence[str]) -> Variant:
         """Of the variants in which bitsandbytes chooses which products dequantize: that with the
         kernel that is installed without a name, unless another gains something over it.
         """
-        found = min(map(Variant, kernels), key=lambda variant: self.total(variant).median)
+        found = min(map(Variant, kernels), key=lambda variant: self.total(variant)[1])
         usual = Variant(FASTEST)
         return found if FASTEST not in kernels or self.gains(found, usual) else usual
 
@@ -87,10 +80,10 @@ class Phase:
 
     def line(self, variant: Variant) -> str:
         """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
-        own, ours = (self.total(each).median for each in (OWN, variant))
-        found = self.gain(variant)
-        said = f"{found.value:.2f} x ({found.low:.2f}-{found.high:.2f})"
-        said = said if found.differs_from_one else "no difference seen"
+        own, ours = (self.total(each)[1] for each in (OWN, variant))
+        gain, low, high = self.gain(variant)
+        differs = low > 1 or high < 1
+        said = f"{gain:.2f} x ({low:.2f}-{high:.2f})" if differs else "no difference seen"
         return f"  {self.what}: {own:.2f} -> {ours:.2f} ms, {said}"
 
 
@@ -145,10 +138,10 @@ def text(
         "",
         "To have it, before or after the model is loaded:",
         "",
-        f"    import reprolab_nf4  # with PYTHONPATH={ROOT}",
+        "    import reprolab_nf4",
         f"    installed = {'  # or '.join(installs)}",
         "",
         "and installed.undo() takes it away again. A whole step gains less, and less yet where it",
-        "waits for the host; make reproduce-table1 MODEL=folder measures it.",
+        "waits for the host.",
     ]
     return "\n".join(lines)
