@@ -1,4 +1,5 @@
-"""Puts this project's NF4 dequantization under an installed bitsandbytes: docs/drop-in.md.
+"""Puts this project's NF4 dequantization and products under an installed bitsandbytes:
+docs/drop-in.md.
 
     import reprolab_nf4
     reprolab_nf4.install()
@@ -13,6 +14,7 @@ import operator
 import os
 import re
 import threading
+import warnings
 from os import PathLike
 from pathlib import Path
 
@@ -25,6 +27,13 @@ if not BUILT.is_file():
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
 TEXTS = ("reprolab_nf4_kernels", "reprolab_nf4_build", "reprolab_nf4_error")
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
+MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
+GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
+WORKSPACE = "reprolab_nf4_workspace"
+NO_CODE = 209  # cudaErrorNoKernelImageForDevice
+# How products are computed: as measured times have it as the fastest, the same by exactly the
+# dequantized weights, always by dequantizing, or as bitsandbytes does.
+PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
 
 
 class DropinError(RuntimeError):
@@ -33,6 +42,10 @@ class DropinError(RuntimeError):
     def __init__(self, message: str):
         line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
         super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
+
+
+class NoCodeError(DropinError):
+    """The library was not built for this GPU."""
 
 
 def shown(value) -> str:
@@ -52,6 +65,8 @@ class Parameter:
         self._kind, self._least, self._most, self._wanted = kind, least, most, wanted
 
     def from_param(self, value):
+        if type(value) is int and self._least <= value <= self._most:  # as nearly all are
+            return self._kind(value)
         value = getattr(value, "_as_parameter_", value)  # a stream of torch's has one
         with contextlib.suppress(TypeError):
             if not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
@@ -60,6 +75,16 @@ class Parameter:
             if not isinstance(value, bool) and self._least <= number <= self._most:
                 return self._kind(number)
         raise TypeError(f"give {self._wanted}, not {shown(value)}")
+
+
+class Text:
+    """Takes the name of a kernel."""
+
+    @staticmethod
+    def from_param(value):
+        if isinstance(value, str) and value.isascii() and value.isprintable():
+            return ctypes.c_char_p(value.encode())
+        raise TypeError(f"give a kernel's name, not {shown(value)}")
 
 
 def whole(kind: type, bits: int) -> Parameter:
@@ -91,6 +116,34 @@ NESTED_PARAMETERS = {
     "blocksize2": INT,
     "n": INT64,
     "stream": ADDRESS,
+}
+MULTIPLY_PARAMETERS = {
+    "kernel": Text,
+    **dict.fromkeys(("A", "B", "absmax", "absmax_codes", "code2"), ADDRESS),
+    "offset": ctypes.c_float,
+    **dict.fromkeys(("bias", "out"), ADDRESS),
+    **dict.fromkeys(("m", "n", "k"), INT64),
+    **dict.fromkeys(("blocksize", "blocksize2"), INT),
+    **dict.fromkeys(("workspace", "stream"), ADDRESS),
+}
+WORKSPACE_PARAMETERS = {
+    "kernel": Text,
+    **dict.fromkeys(("m", "n", "k"), INT64),
+    "blocksize": INT,
+    "bytes": ADDRESS,
+}
+GEMM_PARAMETERS = {
+    **dict.fromkeys(("A", "B", "absmax", "absmax_8bit", "absmax_code", "absmax_offset"), ADDRESS),
+    **dict.fromkeys(("out", "bias"), ADDRESS),
+    **dict.fromkeys(("M", "N", "K", "blocksize", "quant_type"), INT),
+    "stream": ADDRESS,
+}
+# Of libreprolab_nf4.so alone.
+OURS = {
+    **dict.fromkeys(NESTED, NESTED_PARAMETERS),
+    **dict.fromkeys(MULTIPLY, MULTIPLY_PARAMETERS),
+    **dict.fromkeys(GEMM, GEMM_PARAMETERS),
+    WORKSPACE: WORKSPACE_PARAMETERS,
 }
 
 
@@ -126,8 +179,8 @@ class Library:
             self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
         for name in REPLACED:
             setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
-        for name in NESTED if self._is_ours else ():
-            setattr(self, name, self._bound(name, NESTED_PARAMETERS))
+        for name in OURS if self._is_ours else ():
+            setattr(self, name, self._bound(name, OURS[name]))
 
     def _named(self, name: str):
         try:
@@ -162,11 +215,18 @@ class Library:
 
     def _check(self, error, function, arguments):
         if error != 0:
-            raise DropinError(self._library.reprolab_nf4_error().decode())
+            kind = NoCodeError if error == NO_CODE else DropinError
+            raise kind(self._library.reprolab_nf4_error().decode())
 
     def kernels(self) -> list[str]:
         """The names that use() takes; none for a library without a choice."""
         return self._library.reprolab_nf4_kernels().decode().split() if self._is_ours else []
+
+    def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
+        """Bytes of workspace of that product on the current GPU; an error if it cannot be done."""
+        found = ctypes.c_uint64()
+        getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(found))
+        return found.value
 
     def built(self) -> tuple[str, str]:
         """nvcc's version and the architectures, such as "90"; empty for another library."""
@@ -190,7 +250,9 @@ ABSENT = object()  # in the place of an attribute that was not there
 
 
 class Installed:
-    """A library under bitsandbytes, until undo() or the end of a `with` block."""
+    """A library under bitsandbytes, until undo(), the end of a `with` block, or the first call on a
+    GPU that the library has no code for.
+    """
 
     def __init__(self, library: Library, replacements: list):
         self._library = library
@@ -208,18 +270,19 @@ class Installed:
         """The names that use() takes; none for a library without a choice."""
         return self._library.kernels()
 
-    def undo(self) -> None:
-        """Gives bitsandbytes its own functions back. Does nothing the second time."""
+    def undo(self) -> bool:
+        """Gives bitsandbytes its own functions back. Does nothing the second time, and says so."""
         global _installed
         with _lock:
             if _installed is not self:
-                return
+                return False
             for owner, name, own in self._before:
                 if own is ABSENT:
                     vars(owner).pop(name, None)  # somebody else may have deleted it
                 else:
                     vars(owner)[name] = own
             _installed = None
+            return True
 
     def __enter__(self):
         return self
@@ -235,37 +298,78 @@ _lock = threading.RLock()  # of the line above and of what is replaced
 def install(
     library: str | PathLike | None = None,
     kernel: str | None = None,
-    dequantize_from: int | None = None,
+    products: str = "fastest",
+    table: str | PathLike | None = None,
 ) -> Installed:
-    """Lets bitsandbytes call `library` where it dequantizes NF4 weights to fp16 or bf16.
+    """Lets bitsandbytes call `library` for NF4 weights: to dequantize them to fp16 or bf16, and to
+    multiply by them.
 
     Without `library` that is the one that `make dropin` has built; any other with the same C names
-    will do, such as another version's libbitsandbytes_cuda*.so. `kernel` is one of its kernels();
-    without it, the fastest. `dequantize_from`: products of at least so many rows (tokens) always
-    dequantize their weights, as in bitsandbytes up to 0.49; without it, bitsandbytes chooses.
+    will do, such as another version's libbitsandbytes_cuda*.so, which only dequantizes. `kernel`
+    dequantizes, one of kernels(); without it, the fastest. `products`:
+      fastest       each in the way that is the fastest by the times in `table`, which `make tune`
+                    has written, or by those recorded for the GPU's architecture; without any,
+                    bitsandbytes chooses. Some ways sum in another order than bitsandbytes does, or
+                    round other things, so that last bits may differ.
+      exact         the same of the ways that multiply by exactly the weights that dequantization
+                    gives; without any times, by dequantizing
+      dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49
+      bitsandbytes  as bitsandbytes chooses
+    Training stays bitsandbytes' own. On a GPU that the library has no code for, the first call warns
+    and gives bitsandbytes all its own functions back.
+
     Raises DropinError, and then has changed nothing, also if a library is installed already. May be
     called from several threads at once, of which one succeeds.
     """
     global _installed
-    if dequantize_from is not None and (type(dequantize_from) is not int or dequantize_from < 1):
-        wanted = "give a number of rows, 1 at least"
-        raise DropinError(f"dequantize_from: {wanted}, not {shown(dequantize_from)}")
+    if products not in PRODUCTS:
+        raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
+    replaced = [(native, name, or_own(native, name, getattr(loaded, name))) for name in REPLACED]
     with _lock:
         if _installed is not None:
             raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
-        replacements = [(native, name, getattr(loaded, name)) for name in REPLACED]
-        if dequantize_from is not None:
-            package = importlib.import_module("bitsandbytes")
-            if not hasattr(package, "matmul_4bit"):
-                raise DropinError("dequantize_from: this bitsandbytes has no matmul_4bit")
-            multiply = dequantizing(package.matmul_4bit, dequantize_from)
-            replacements.append((package, "matmul_4bit", multiply))
+        replaced += replaced_product(loaded, products, table)
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
-        _installed = Installed(loaded, replacements)
+        _installed = Installed(loaded, replaced)
         return _installed
+
+
+def or_own(native, name: str, ours):
+    """Ours; on a GPU that it has no code for bitsandbytes' own, from then on."""
+
+    def call(*given, **by_name):
+        try:
+            return ours(*given, **by_name)
+        except NoCodeError as error:
+            give_up(error)
+            return getattr(native, name)(*given, **by_name)
+
+    return call
+
+
+def give_up(error: NoCodeError) -> None:
+    """Takes away what is installed, with a warning."""
+    installed = _installed
+    if installed is not None and installed.undo():
+        warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
+
+
+def replaced_product(library: Library, products: str, table: str | PathLike | None) -> list:
+    """bitsandbytes' matmul_4bit, where that is to be replaced: package, name, replacement."""
+    package = importlib.import_module("bitsandbytes")
+    own = getattr(package, "matmul_4bit", None)
+    if own is None and products in ("exact", "dequantize"):
+        raise DropinError(f"products: {products}: this bitsandbytes has no matmul_4bit")
+    has_products = products != "fastest" or library.kernels()  # another library has none
+    if own is None or products == "bitsandbytes" or not has_products:
+        return []
+    from reprolab_nf4 import choices, multiplying
+
+    ways = multiplying.Ways(library, products, None if table is None else choices.read(table))
+    return [(package, "matmul_4bit", multiplying.replacement(own, ways))]
 
 
 def advise(model, batch: int = 2) -> str:
@@ -283,29 +387,6 @@ def advise(model, batch: int = 2) -> str:
     from reprolab_nf4 import measuring
 
     return measuring.advise(measuring.Gpu(), model, batch, kernels)
-
-
-def dequantizing(own, least_rows: int):
-    """bitsandbytes' matmul_4bit, `own`, but that products of at least so many rows dequantize.
-
-    bitsandbytes from 0.50 on multiplies some right from the codes, which sums in another order.
-    Training, FP4, and codes in its layout for CPUs stay its own.
-    """
-    import torch
-    from bitsandbytes import functional
-
-    def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        few = A.numel() < least_rows * A.shape[-1]
-        trains = torch.is_grad_enabled() and A.requires_grad
-        other = getattr(quant_state, "quant_type", None) != "nf4"
-        other |= getattr(quant_state, "packing_format_for_cpu", False)
-        if few or trains or other or out is not None:
-            return own(A, B, quant_state, out=out, bias=bias)
-        # As a column, so that a transposed view of the codes gives the matrix itself.
-        weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)
-        return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
-
-    return matmul_4bit
 
 
 def native_library():
