@@ -363,8 +363,9 @@ def replaced_product(library: Library, products: str, table: str | PathLike | No
     own = getattr(package, "matmul_4bit", None)
     if own is None and products in ("exact", "dequantize"):
         raise DropinError(f"products: {products}: this bitsandbytes has no matmul_4bit")
-    has_products = products != "fastest" or library.kernels()  # another library has none
-    if own is None or products == "bitsandbytes" or not has_products:
+    if not library.kernels():  # another library has no products
+        products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
+    if own is None or products == "bitsandbytes":
         return []
     from reprolab_nf4 import choices, multiplying
 

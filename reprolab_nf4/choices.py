@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from reprolab_nf4 import DropinError, shown
+from reprolab_nf4 import DropinError
 
 # Beside this file where pip installed it, or in a checkout.
 RECORDED = Path(__file__).resolve().with_name("products")
@@ -43,9 +43,10 @@ class Table:
     layers: tuple[Layer, ...]
 
     def ways(
-        self, n: int, k: int, type: str, nested: bool, can: Callable[[str, int], bool]
+        self, n: int, k: int, type: str, nested: bool, can: Callable[[str, int], bool], usual: str
     ) -> list[tuple[int, str]]:
-        """Up to which number of rows which way is the fastest, of those that `can` at so many.
+        """Up to which number of rows which way is the fastest, of those that `can` at so many; the
+        usual one where none can.
 
         By the nearest measured layer, of the same type and scales where there is one. A number of
         rows between two measured ones is taken for the larger: kernels work in whole tiles.
@@ -57,7 +58,7 @@ class Table:
 
         found: list[tuple[int, str]] = []
         for rows, times in sorted(min(self.layers, key=distance).us.items()):
-            way = next((way for way in sorted(times, key=times.get) if can(way, rows)), OWN)
+            way = next((way for way in sorted(times, key=times.get) if can(way, rows)), usual)
             if found and found[-1][1] == way:
                 found.pop()
             found.append((rows, way))
@@ -74,7 +75,7 @@ def read(path: str | PathLike) -> Table:
     try:
         text = Path(path).read_text()
     except (TypeError, ValueError, OSError) as error:
-        raise DropinError(f"table: {shown(path)} cannot be read: {error}") from None
+        raise DropinError(f"table: cannot be read: {error}") from None
     try:
         content = json.loads(text)
         layers = []

@@ -109,7 +109,7 @@ class Ways:
                 self.library, device, way, rows, n, k, blocksize
             )
 
-        return table.ways(n, k, type, nested, can)
+        return table.ways(n, k, type, nested, can, self.usual)
 
 
 def capability(device: torch.device) -> str:

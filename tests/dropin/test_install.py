@@ -79,6 +79,23 @@ def test_undo_restores_exactly_what_was_there(
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_where_the_library_has_no_code_bitsandbytes_goes_on_after_one_warning(
+    version, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    installed = reprolab_nf4.install(libraries["ours"])
+    import bitsandbytes
+
+    assert called(bitsandbytes.dequantize).startswith("ours ")
+    with pytest.warns(UserWarning, match="^reprolab_nf4: no code: bitsandbytes goes on") as seen:
+        for _ in range(2):
+            assert called(bitsandbytes.dequantize, n=209).startswith("bitsandbytes ")
+    assert len(seen) == 1
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+    assert installed.undo() is False
+
+
 def test_a_second_install_is_an_error_and_a_second_undo_nothing(
     libraries, put_bitsandbytes, called
 ):

@@ -33,17 +33,18 @@ def test_the_functions_take_what_the_header_says():
         "int": reprolab_nf4.INT,
         "float": reprolab_nf4.ctypes.c_float,
         "int64_t": reprolab_nf4.INT64,
+        "const char*": reprolab_nf4.Text,
     }
     found = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
         found[name] = {
-            parameter: reprolab_nf4.ADDRESS if "*" in kind else types[kind.strip()]
+            parameter: types.get(kind.strip(), reprolab_nf4.ADDRESS)
             for kind, parameter in parameters
         }
     del found["reprolab_nf4_use"]
     wanted = dict.fromkeys(reprolab_nf4.REPLACED, reprolab_nf4.PLAIN_PARAMETERS)
-    wanted |= dict.fromkeys(reprolab_nf4.NESTED, reprolab_nf4.NESTED_PARAMETERS)
+    wanted |= reprolab_nf4.OURS
     assert {name: list(p.items()) for name, p in found.items()} == {
         name: list(p.items()) for name, p in wanted.items()
     }
@@ -56,7 +57,8 @@ def held(library: Path, kind: str) -> Counter:
     except InputError as missing:
         pytest.skip(f"NOT TESTED, {missing}")
     listed = tools.output_of([program, f"--list-{kind}", library])
-    return Counter(re.findall(r"\.sm_(\d+)\.\w+$", listed, re.MULTILINE))
+    # Of 9.0 and its own instructions (9.0a) a library holds one or the other of a file.
+    return Counter(re.findall(r"\.sm_(\d+)a?\.\w+$", listed, re.MULTILINE))
 
 
 def test_it_holds_what_it_was_built_for(built_library):
@@ -83,6 +85,11 @@ GOOD = {
         **{"A": 0, "absmax_codes": 0, "code2": 0, "absmax2": 0, "offset": 0.5, "out": 0},
         **{"blocksize": 64, "blocksize2": 256, "n": 0},
     },
+    reprolab_nf4.MULTIPLY[0]: {
+        **{"kernel": "simple", "A": 0, "B": 0, "absmax": 0, "absmax_codes": 0, "code2": 0},
+        **{"offset": 0.5, "bias": 0, "out": 0, "m": 0, "n": 0, "k": 0, "blocksize": 64},
+        **{"blocksize2": 256, "workspace": 0},
+    },
 }
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
 NO_ADDRESSES = [2**64, 2**64 + 4096, -1, *NO_NUMBERS]
@@ -98,14 +105,14 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
     call(**good | {"A": 2**64 - 1})
     with pytest.raises(reprolab_nf4.DropinError, match=f"stream: give an address.* not {2**64}$"):
         call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
-    for parameter in good.keys() - {"offset"}:
-        is_int64 = name in reprolab_nf4.NESTED and parameter == "n"
-        is_whole = is_int64 or parameter in ("blocksize", "blocksize2", "n")
-        wanted = "an address, such as tensor.data_ptr()"
-        if is_whole:
-            wanted = f"a whole number of {64 if is_int64 else 32} bits"
-        values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if is_int64 else NO_INTS
-        for value in values if is_whole else NO_ADDRESSES:
+    kinds = reprolab_nf4.OURS.get(name, reprolab_nf4.PLAIN_PARAMETERS)
+    for parameter in good.keys() - {"offset", "kernel"}:
+        bits = {reprolab_nf4.INT: 32, reprolab_nf4.INT64: 64}.get(kinds[parameter])
+        wanted, values = "an address, such as tensor.data_ptr()", NO_ADDRESSES
+        if bits:
+            wanted = f"a whole number of {bits} bits"
+            values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if bits == 64 else NO_INTS
+        for value in values:
             with pytest.raises(reprolab_nf4.DropinError) as error:
                 call(**good | {parameter: value})
             is_simple = value is not object and value != 10**5000
@@ -122,3 +129,19 @@ def test_offsets_and_missing_arguments_are_one_line_too(library):
         with pytest.raises(reprolab_nf4.DropinError) as error:
             getattr(library, name)(**given)
         assert str(error.value) == f"{name}: {why}"
+
+
+@pytest.mark.parametrize("kernel", [5, b"simple", "sim\0ple", "sim\ud800ple", None])
+def test_names_of_kernels_are_text(library, kernel):
+    name = reprolab_nf4.MULTIPLY[0]
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        getattr(library, name)(**GOOD[name] | {"kernel": kernel})
+    assert str(error.value) == f"{name}: kernel: give a kernel's name, not {kernel!r}".replace(
+        "\0", "\\x00"
+    )
+
+
+def test_the_workspace_of_a_product_is_a_number_of_bytes(library):
+    assert library.workspace("simple", 3, 5, 7, 64) == 0
+    with pytest.raises(reprolab_nf4.DropinError, match="there is no kernel 'bush'; give one of"):
+        library.workspace("bush", 3, 5, 7, 64)
