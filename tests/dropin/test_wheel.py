@@ -55,11 +55,12 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
         r"project\(reprolab VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()
     )
     about = f"reprolab_nf4-{version[1]}.dist-info"
-    sources = {f"reprolab_nf4/{file.name}" for file in (ROOT / "reprolab_nf4").glob("*.py")}
+    files = [f for f in (ROOT / "reprolab_nf4").rglob("*") if f.is_file() and f.suffix != ".pyc"]
+    sources = {str(file.relative_to(ROOT)) for file in files}
     records = {f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
     with zipfile.ZipFile(wheel) as archive:
-        files = {name for name in archive.namelist() if not name.endswith("/")}
-        assert files == {*sources, *records, LIBRARY}
+        packed = {name for name in archive.namelist() if not name.endswith("/")}
+        assert packed == {*sources, *records, LIBRARY}
         assert archive.read(LIBRARY) == libraries["ours"].read_bytes()
         # torch and bitsandbytes are the user's: pip must not exchange them.
         assert "Requires-Dist" not in archive.read(f"{about}/METADATA").decode()
