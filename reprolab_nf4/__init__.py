@@ -25,7 +25,12 @@ if not BUILT.is_file():
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
-TEXTS = ("reprolab_nf4_kernels", "reprolab_nf4_build", "reprolab_nf4_error")
+TEXTS = (
+    "reprolab_nf4_kernels",
+    "reprolab_nf4_products",
+    "reprolab_nf4_build",
+    "reprolab_nf4_error",
+)
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
 GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
@@ -222,6 +227,10 @@ class Library:
         """The names that use() takes; none for a library without a choice."""
         return self._library.reprolab_nf4_kernels().decode().split() if self._is_ours else []
 
+    def products(self) -> list[str]:
+        """The kernels that multiply by 4-bit weights; none for another library."""
+        return self._library.reprolab_nf4_products().decode().split() if self._is_ours else []
+
     def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
         """Bytes of workspace of that product on the current GPU; an error if it cannot be done."""
         found = ctypes.c_uint64()
@@ -255,7 +264,7 @@ class Installed:
     """
 
     def __init__(self, library: Library, replacements: list):
-        self._library = library
+        self.library = library
         self._before = [
             (owner, name, vars(owner).get(name, ABSENT)) for owner, name, _ in replacements
         ]
@@ -264,11 +273,11 @@ class Installed:
 
     def use(self, kernel: str | None) -> None:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
-        self._library.use(kernel)
+        self.library.use(kernel)
 
     def kernels(self) -> list[str]:
         """The names that use() takes; none for a library without a choice."""
-        return self._library.kernels()
+        return self.library.kernels()
 
     def undo(self) -> bool:
         """Gives bitsandbytes its own functions back. Does nothing the second time, and says so."""
@@ -329,7 +338,7 @@ def install(
     replaced = [(native, name, or_own(native, name, getattr(loaded, name))) for name in REPLACED]
     with _lock:
         if _installed is not None:
-            raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
+            raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
         replaced += replaced_product(loaded, products, table)
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
@@ -377,8 +386,9 @@ def advise(model, batch: int = 2) -> str:
     """Says what install() gains for a model with layers in NF4, loaded on one GPU or on several.
 
     Measured are the quantized products of one decoding step of `batch` sequences and of their
-    prompts, with your bitsandbytes and with each kernel under it: a minute, and the memory of a few
-    layers more. Raises DropinError where there is nothing to measure, or a library is installed.
+    prompts, with your bitsandbytes, with each kernel under it, and in the ways that install()
+    chooses by recorded times: a minute, and the memory of a few layers more. Raises DropinError
+    where there is nothing to measure, or a library is installed.
     """
     if type(batch) is not int or batch < 1:
         wanted = "give a number of sequences, 1 at least"
@@ -388,6 +398,19 @@ def advise(model, batch: int = 2) -> str:
     from reprolab_nf4 import measuring
 
     return measuring.advise(measuring.Gpu(), model, batch, kernels)
+
+
+def tune(model, table: str | PathLike) -> None:
+    """Measures on this GPU which way of multiplying is the fastest for a loaded model's layers in
+    NF4, at 1 to 512 rows, and writes that to a file for install(table=...). Takes seconds for each
+    shape that the layers have. Raises DropinError as advise() does.
+    """
+    from reprolab_nf4 import choices, measuring
+
+    gpu = measuring.Gpu()
+    layers = measuring.layers_of(gpu, model)
+    weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
+    choices.write(Path(table), measuring.tune(gpu, list(layers), weights_of))
 
 
 def native_library():

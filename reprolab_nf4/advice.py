@@ -7,14 +7,21 @@ from statistics import quantiles
 
 @dataclass(frozen=True)
 class Variant:
-    """What lies under bitsandbytes, and whether all its products dequantize."""
+    """What lies under bitsandbytes, and how products are computed, as reprolab_nf4.install() takes
+    it: by default as bitsandbytes chooses, to the same bits.
+    """
 
     kernel: str = ""  # bitsandbytes' own
-    dequantizes: bool = False
+    products: str = "bitsandbytes"
 
 
 OWN = Variant()  # as it is installed
 FASTEST = "streaming"  # which reprolab_nf4.install() takes by itself
+# By the table of times. They sum in another order, so that tokens may differ.
+BY_TABLE = {
+    Variant(FASTEST, "fastest"): "each product in the way that is the fastest by measured times",
+    Variant(FASTEST, "exact"): "the same, by exactly the weights that dequantization gives",
+}
 LEAST_GAIN = 1.01  # what is less changes from run to run
 
 
@@ -61,22 +68,18 @@ class Phase:
         return self.gain(variant, over)[1] > LEAST_GAIN
 
     def fastest(self, kernels: Sequence[str]) -> Variant:
-        """Of the variants in which bitsandbytes chooses which products dequantize: that with the
+        """Of the variants in which bitsandbytes chooses how products are computed: that with the
         kernel that is installed without a name, unless another gains something over it.
         """
         found = min(map(Variant, kernels), key=lambda variant: self.total(variant)[1])
         usual = Variant(FASTEST)
         return found if FASTEST not in kernels or self.gains(found, usual) else usual
 
-    def dequantizing(self, kernels: Sequence[str]) -> Variant | None:
-        """All products dequantizing with our fastest kernel, if that beats bitsandbytes' own
-        choice.
-        """
-        variant = Variant(FASTEST, True)
-        if FASTEST not in kernels or all(variant != measured for measured, _ in self.times):
-            return None
-        wins = all(self.gains(variant, over) for over in (OWN, self.fastest(kernels)))
-        return variant if wins else None
+    def gained_by_table(self, kernels: Sequence[str]) -> list[Variant]:
+        """Those that beat bitsandbytes and what changes none of its bits."""
+        found = [v for v in BY_TABLE if v.kernel in kernels]
+        found = [v for v in found if any(v == measured for measured, _ in self.times)]
+        return [v for v in found if all(self.gains(v, x) for x in (OWN, self.fastest(kernels)))]
 
     def line(self, variant: Variant) -> str:
         """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
@@ -90,7 +93,6 @@ class Phase:
 def text(
     name: str,
     own: str,
-    batch: int,
     phases: tuple[Phase, Phase],
     kernels: Sequence[str],
     refused: dict[str, str],
@@ -122,16 +124,13 @@ def text(
         ]
     installs = []
     if any(phase.gains(variant) for phase in phases):
-        kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}"'
-        installs += [f"reprolab_nf4.install({kernel})"]
-    if other := step.dequantizing(kernels):
-        lines += [
-            f"With {other.kernel}, where all products of at least {batch} rows dequantize, which "
-            "sums in another order,",
-            "so that tokens may differ:",
-        ]
+        kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}", '
+        installs += [f'reprolab_nf4.install({kernel}products="bitsandbytes")']
+    for other in step.gained_by_table(kernels):
+        lines += [f"With {BY_TABLE[other]},", "which sums in another order, so that tokens may differ:"]
         lines += [phase.line(other) for phase in phases]
-        installs += [f"reprolab_nf4.install(dequantize_from={batch})"]
+        products = "" if other.products == "fastest" else f'products="{other.products}"'
+        installs += [f"reprolab_nf4.install({products})"]
     if not installs:
         return "\n".join([*lines, "", f"Nothing is gained here: keep {own} as it is."])
     lines += [
@@ -139,7 +138,8 @@ def text(
         "To have it, before or after the model is loaded:",
         "",
         "    import reprolab_nf4",
-        f"    installed = {'  # or '.join(installs)}",
+        *(f"    installed = {install}" for install in installs[-1:]),
+        *(f"    # or {install}" for install in reversed(installs[:-1])),
         "",
         "and installed.undo() takes it away again. A whole step gains less, and less yet where it",
         "waits for the host.",

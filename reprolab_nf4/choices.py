@@ -67,8 +67,13 @@ class Table:
 
 def recorded(compute_capability: str) -> Table | None:
     """None where no GPU of that architecture was measured."""
+    return next(map(read, files(compute_capability)), None)
+
+
+def files(compute_capability: str) -> list[Path]:
+    """The file of what is recorded, if there is any."""
     path = RECORDED / f"sm_{compute_capability.replace('.', '')}.json"
-    return read(path) if path.is_file() else None
+    return [path] * path.is_file()
 
 
 def read(path: str | PathLike) -> Table:

@@ -1,10 +1,12 @@
-"""Times of a model's quantized products, with the bitsandbytes that is installed and with each
-kernel under it: advice.py adds them up. Needs torch and bitsandbytes.
+"""Times of a model's quantized products, with the bitsandbytes that is installed, with each kernel
+under it, and in each way that choices.py knows: advice.py adds them up, tune() writes them to a
+table. Needs torch and bitsandbytes.
 """
 
 import gc
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from statistics import median
 from typing import Any
 
 import bitsandbytes
@@ -12,12 +14,19 @@ import torch
 from bitsandbytes import functional
 
 import reprolab_nf4
-from reprolab_nf4.advice import FASTEST, OWN, Phase, Shape, Times, Variant, text
+from reprolab_nf4 import choices, multiplying
+from reprolab_nf4.advice import BY_TABLE, FASTEST, OWN, Phase, Shape, Times, Variant, text
 
 SAMPLES = 7
 CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
 SHORTEST_US = 2000  # of a sample
 PROMPT_TOKENS = 50  # the median of GSM8K's questions
+ROWS = tuple(2**i for i in range(10))  # of a table
+NO_TIMES = (
+    "No times of products by 4-bit weights are recorded for this GPU. make tune, or\n"
+    "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
+)
+SIMPLE_ROWS = 8  # at which `simple` is the slowest by far
 
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
 
@@ -26,6 +35,9 @@ class Gpu:
     """The current one, and what only a GPU can do."""
 
     kind = "cuda"
+
+    def name(self) -> str:
+        return torch.cuda.get_device_name()
 
     def l2_bytes(self) -> int:
         return torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
@@ -67,6 +79,13 @@ class Gpu:
 
 
 def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:
+    layers = layers_of(gpu, model)
+    counts = {shape: len(found) for shape, found in layers.items()}
+    weights_of = lambda shape: weights_in(gpu, shape, layers[shape])  # noqa: E731
+    return advice(gpu, type(model).__name__, counts, weights_of, batch, kernels)
+
+
+def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
     found: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
     for layer in model.modules():
         state = getattr(getattr(layer, "weight", None), "quant_state", None)
@@ -76,16 +95,16 @@ def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> 
             found.setdefault(shape, []).append((layer.weight.data, state))
     if not found:
         raise reprolab_nf4.DropinError("model: has no layers in NF4 on a GPU; load it there first")
+    return found
 
-    def weights_of(shape: Shape) -> Weights:
-        device = found[shape][0][0].device
-        own = [(codes, state) for codes, state in found[shape] if codes.device == device]
-        count = copies_needed(gpu, shape)
-        more = [(codes.clone(), state) for codes, state in own * (count // len(own))]
-        return (own + more)[:count]
 
-    counts = {shape: len(layers) for shape, layers in found.items()}
-    return advice(gpu, type(model).__name__, counts, weights_of, batch, kernels)
+def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
+    """Of one GPU, and as many as are needed."""
+    device = layers[0][0].device
+    own = [(codes, state) for codes, state in layers if codes.device == device]
+    count = copies_needed(gpu, shape)
+    more = [(codes.clone(), state) for codes, state in own * (count // len(own))]
+    return (own + more)[:count]
 
 
 def copies_needed(gpu: Any, shape: Shape) -> int:
@@ -121,7 +140,10 @@ def advice(
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    return text(name, own, batch, phases, kernels, refused, can_fuse())
+    said = text(name, own, phases, kernels, refused, can_fuse())
+    device = torch.device(gpu.kind, 0)
+    is_known = choices.recorded(multiplying.capability(device)) is not None
+    return said if is_known else f"{said}\n\n{NO_TIMES}"
 
 
 def can_fuse() -> bool:
@@ -131,15 +153,14 @@ def can_fuse() -> bool:
 
 def variants(kernels: list[str]) -> list[Variant]:
     """What is compared with bitsandbytes as it is installed."""
-    dequantizing = [Variant(FASTEST, True)] * (can_fuse() and FASTEST in kernels)
-    return [*map(Variant, kernels), *dequantizing]
+    return [*map(Variant, kernels), *(v for v in BY_TABLE if v.kernel in kernels)]
 
 
 def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
     """Empty where the kernel's output is bitsandbytes' own, bit for bit."""
     expected = functional.dequantize_4bit(codes, state)
     try:
-        with reprolab_nf4.install(kernel=kernel):
+        with reprolab_nf4.install(kernel=kernel, products="bitsandbytes"):
             found = functional.dequantize_4bit(codes, state)
     except torch.OutOfMemoryError:  # is not the kernel's fault
         raise
@@ -151,23 +172,83 @@ def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
 
 def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]) -> Times:
     """Of one product, in us; all variants in turn, so often."""
-    codes, state = weights[0]
-    x = torch.ones((size, shape.columns), dtype=state.dtype, device=codes.device)
-
-    def products() -> None:
-        for codes, state in weights:
-            bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
-
     replays: dict[Variant, Callable[[], None]] = {}
     pool = gpu.new_pool()
     for variant in (OWN, *compared):
-        given = {"kernel": variant.kernel, "dequantize_from": 1 if variant.dequantizes else None}
+        given = {"kernel": variant.kernel, "products": variant.products}
         in_place = nullcontext() if variant == OWN else reprolab_nf4.install(**given)
-        with torch.no_grad(), in_place:
+        with in_place:
+            products = all_products(shape, weights, size, bitsandbytes.matmul_4bit)
             replays[variant] = gpu.capture(products, pool)
-    found: Times = {(variant, shape): [] for variant in replays}
-    often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(replays[OWN], 1)))
+    found = in_turn(gpu, replays, len(weights))
+    return {(variant, shape): samples for variant, samples in found.items()}
+
+
+def all_products(
+    shape: Shape, weights: Weights, size: int, multiply: Callable[..., torch.Tensor]
+) -> Callable[[], None]:
+    codes, state = weights[0]
+    x = torch.ones((size, shape.columns), dtype=state.dtype, device=codes.device)
+
+    @torch.no_grad()
+    def products() -> None:
+        for codes, state in weights:
+            multiply(x, codes.t(), quant_state=state)
+
+    return products
+
+
+def in_turn(
+    gpu: Any, replays: dict[Any, Callable[[], None]], products: int
+) -> dict[Any, list[float]]:
+    """Samples of one of so many products, in us. A sample is as long as the first needs."""
+    found: dict[Any, list[float]] = {name: [] for name in replays}
+    often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
     for _ in range(SAMPLES):
-        for variant, replay in replays.items():
-            found[variant, shape].append(gpu.time_us(replay, often) / often / len(weights))
+        for name, replay in replays.items():
+            found[name].append(gpu.time_us(replay, often) / often / products)
     return found
+
+
+def tune(
+    gpu: Any,
+    shapes: Sequence[Shape],
+    weights_of: Callable[[Shape], Weights],
+    begin: Callable[[int, Shape], None] = lambda done, shape: None,
+) -> choices.Table:
+    """Times of each way in a CUDA graph, at ROWS. `begin` is called as advice()'s is."""
+    layers = []
+    types = {str(dtype).removeprefix("torch."): name for dtype, name in multiplying.TYPES.items()}
+    shapes = [shape for shape in shapes if shape.output in types]
+    if not shapes:
+        raise reprolab_nf4.DropinError("model: has no layers whose weights were fp16 or bf16")
+    with reprolab_nf4.install(products="bitsandbytes") as installed:
+        for done, shape in enumerate(shapes):
+            begin(done, shape)
+            weights = weights_of(shape)
+            device, type = weights[0][0].device, types[shape.output]
+            with torch.cuda.device_of(weights[0][0]):
+                us = {rows: ways(gpu, shape, weights, rows, installed.library) for rows in ROWS}
+            layers.append(choices.Layer(shape.rows, shape.columns, type, bool(shape.nested), us))
+            del weights
+            gpu.forget()
+    source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
+    name, capability = gpu.name(), multiplying.capability(device)
+    return choices.Table(name, capability, source, tuple(layers))
+
+
+def ways(
+    gpu: Any, shape: Shape, weights: Weights, rows: int, library: reprolab_nf4.Library
+) -> dict[str, float]:
+    """Medians in us."""
+    device, sizes = weights[0][0].device, (shape.rows, shape.columns, shape.block_size)
+    kernels = [k for k in library.products() if rows <= SIMPLE_ROWS or k != "simple"]
+    kernels = [k for k in kernels if multiplying.runs(library, device, k, rows, *sizes)]
+    pool, replays = gpu.new_pool(), {}
+    for way in (choices.OWN, choices.DEQUANTIZE, *kernels):
+        multiply = multiplying.replacement(
+            bitsandbytes.matmul_4bit, multiplying.Always(library, way)
+        )
+        replays[way] = gpu.capture(all_products(shape, weights, rows, multiply), pool)
+    found = in_turn(gpu, replays, len(weights))
+    return {way: round(median(samples), 3) for way, samples in found.items()}

@@ -112,6 +112,17 @@ class Ways:
         return table.ways(n, k, type, nested, can, self.usual)
 
 
+class Always(Ways):
+    """One way for every product."""
+
+    def __init__(self, library: Library, way: str):
+        super().__init__(library, way, None)
+        self.usual = way
+
+    def of(self, *_):
+        return ()
+
+
 def capability(device: torch.device) -> str:
     """Such as 9.0; empty for what is no GPU."""
     found = torch.cuda.get_device_capability(device) if device.type == "cuda" else ()

@@ -17,6 +17,9 @@ PAPER = load_source(FOLDER / "paper.json")
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = (BASELINE, "shared_lut", "streaming")
+# Rows in which products are computed as reprolab_nf4.install(products=...) says: by the times that
+# are recorded for the GPU.
+FUSED = {"fused": "fastest", "fused_exact": "exact"}
 TOKENS, QUICK_TOKENS = 32, 4
 SAMPLES = PAPER.fact("profiled_passes")  # generations per row, timed and profiled
 QUICK_PROFILED = 1
@@ -33,12 +36,13 @@ class Row:
     """One way of having the products computed. `library`: of a peer, another bitsandbytes' own."""
 
     kernel: str
-    kind: str = "kernel"  # of the drop-in library; peer; installed: bitsandbytes as it is
+    kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
     library: str = ""
 
     @property
     def lineage(self) -> str:
         texts = {"kernel": "under bitsandbytes", "peer": Path(self.library).name}
+        texts["fused"] = "products in the fastest way by measured times"
         return texts.get(self.kind, INSTALLED)
 
 
@@ -156,9 +160,12 @@ def number(name: str, text: str) -> int:
 
 
 def rows_of(kernels: str, peers: Sequence[str]) -> tuple[Row, ...]:
-    """Those always swept, `kernels` too, the peers, and bitsandbytes as it is installed."""
+    """Those always swept, `kernels` too, products by measured times, the peers, and bitsandbytes as
+    it is installed.
+    """
     named = filter(None, re.split(r"[,|\s]+", kernels))
     rows = [Row(kernel) for kernel in dict.fromkeys([*SWEPT, *named])]
+    rows += [Row(name, "fused") for name in FUSED]
     rows += [peer_row(peer) for peer in peers]
     names = [row.kernel for row in rows]
     for name in names:

@@ -16,9 +16,9 @@ import on_cpu  # noqa: E402
 from on_cpu import CPU, SMALL, stand_ins  # noqa: E402, F401
 
 import reprolab_nf4  # noqa: E402
-from experiments.end_to_end import advise, build, checkpoint, rows  # noqa: E402
+from experiments.end_to_end import advise, build, checkpoint, rows, tune  # noqa: E402
 from experiments.end_to_end.plan import Row  # noqa: E402
-from reprolab_nf4 import measuring  # noqa: E402
+from reprolab_nf4 import choices, measuring, multiplying  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402
 
 
@@ -104,8 +104,7 @@ def test_a_wrong_batch_or_model_is_one_line(batch):
         reprolab_nf4.advise(torch.nn.Linear(2, 2))
 
 
-def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(layer, monkeypatch):
-    monkeypatch.setattr(measuring, "can_fuse", lambda: True)
+def test_advice_compares_with_products_by_the_table(layer, monkeypatch):
     monkeypatch.setattr(measuring, "SHORTEST_US", 1)
     used = []
     own = reprolab_nf4.install
@@ -114,23 +113,83 @@ def test_advice_compares_with_dequantizing_all_where_bitsandbytes_would_not(laye
         [(layer.weight.data, layer.weight.quant_state)] * 2,
         Shape(128, 128, 64, 0, ""),
     )
-    found = measuring.times(on_cpu.Cpu(), shape, weights, 3, measuring.variants(["streaming"]))
-    assert list(found) == [
-        (measuring.OWN, shape),
-        (measuring.Variant("streaming"), shape),
-        (measuring.Variant("streaming", True), shape),
-    ]
+    compared = measuring.variants(["branch_tree", "streaming"])
+    found = measuring.times(on_cpu.Cpu(), shape, weights, 3, compared)
+    assert list(found) == [(variant, shape) for variant in (measuring.OWN, *compared)]
     assert all(len(samples) == measuring.SAMPLES for samples in found.values())
-    assert [given["dequantize_from"] for given in used] == [None, 1]
-    monkeypatch.setattr(measuring, "can_fuse", lambda: False)
-    assert measuring.variants(["streaming"]) == [measuring.Variant("streaming")]
-
-
-def test_one_kernel_is_enough_to_see_whether_dequantizing_all_pays(monkeypatch):
-    monkeypatch.setattr(measuring, "can_fuse", lambda: True)
-    found = measuring.variants(["branch_tree", "streaming"])
-    assert [v.kernel for v in found if v.dequantizes] == ["streaming"]
+    assert [tuple(given.values()) for given in used] == [
+        ("branch_tree", "bitsandbytes"),
+        ("streaming", "bitsandbytes"),
+        ("streaming", "fastest"),
+        ("streaming", "exact"),
+    ]
     assert measuring.variants(["branch_tree"]) == [measuring.Variant("branch_tree")]
+
+
+def test_a_gpu_without_recorded_times_is_told_how_to_have_some(monkeypatch):
+    monkeypatch.setattr(measuring, "SHORTEST_US", 1)
+    monkeypatch.setattr(measuring, "CACHES", 0)
+    model = build.from_sizes(SMALL["qwen3-32b"], CPU, seed=1)
+    assert measuring.NO_TIMES not in measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
+    monkeypatch.setattr(choices, "recorded", lambda compute_capability: None)
+    assert measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"]).endswith(measuring.NO_TIMES)
+
+
+@pytest.fixture
+def tuned(tmp_path, monkeypatch):
+    """Calls `make tune`'s command: its exit status, and the table that it wrote."""
+    import experiments.end_to_end
+
+    gpu = types.SimpleNamespace(Gpu=on_cpu.Cpu)
+    monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", gpu)
+    monkeypatch.setattr(experiments.end_to_end, "gpu", gpu, raising=False)
+    for name, value in {"CACHES": 0, "SHORTEST_US": 1, "SAMPLES": 1, "ROWS": (1, 16)}.items():
+        monkeypatch.setattr(measuring, name, value)
+    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
+    # Of the library's kernels the CPU has none.
+    monkeypatch.setattr(multiplying, "runs", lambda *given: False)
+    output = tmp_path / "table.json"
+
+    def run(*options):
+        status = tune.run(tune.parser(), [f"--output={output}", *options])
+        return status, choices.read(output) if status == 0 else None
+
+    return run
+
+
+def test_a_checkpoint_is_tuned(tuned, tmp_path, capsys):
+    folder = checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
+    status, table = tuned(f"--model={folder}")
+    assert status == 0 and (table.gpu, table.compute_capability) == ("a CPU", "9.0")
+    layers = {(x.n, x.k) for x in table.layers}
+    assert layers == {(x.rows, x.columns) for x in advise.shapes_of(checkpoint.read(folder))}
+    for layer in table.layers:
+        assert [*layer.us] == [1, 16]
+        assert all([*us] == ["bitsandbytes", "dequantize"] for us in layer.us.values())
+        assert all(time > 0 for us in layer.us.values() for time in us.values())
+    assert 'reprolab_nf4.install(table="' in capsys.readouterr().out
+
+
+def test_without_a_checkpoint_the_models_are_tuned(tuned):
+    status, table = tuned()
+    assert status == 0
+    matrices = {matrix for model in SMALL.values() for matrix in model.matrices()}
+    assert len(table.layers) == 4 * len(matrices)
+    assert {(x.type, x.nested) for x in table.layers} == {
+        (type, nested) for type in ("fp16", "bf16") for nested in (False, True)
+    }
+
+
+def test_what_cannot_be_tuned_is_one_line(tuned, capsys, monkeypatch):
+    assert tuned("--model=none") == (2, None)
+    assert capsys.readouterr().err.startswith("error: MODEL: there is no folder 'none'")
+
+    def exhaust(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nMore of it")
+
+    monkeypatch.setattr(tune, "copies", exhaust)
+    assert tuned() == (2, None)
+    assert capsys.readouterr().err.endswith("error: out of memory: free some of this GPU's\n")
 
 
 @pytest.fixture
