@@ -127,7 +127,10 @@ def text(
         kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}", '
         installs += [f'reprolab_nf4.install({kernel}products="bitsandbytes")']
     for other in step.gained_by_table(kernels):
-        lines += [f"With {BY_TABLE[other]},", "which sums in another order, so that tokens may differ:"]
+        lines += [
+            f"With {BY_TABLE[other]},",
+            "which sums in another order, so that tokens may differ:",
+        ]
         lines += [phase.line(other) for phase in phases]
         products = "" if other.products == "fastest" else f'products="{other.products}"'
         installs += [f"reprolab_nf4.install({products})"]

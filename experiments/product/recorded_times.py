@@ -45,7 +45,9 @@ def derive(args: argparse.Namespace) -> int:
 
 
 def table_of(results: Sequence[Results], folder: str) -> Table:
-    gpus = {(r.provenance["gpu"]["name"], r.provenance["gpu"]["compute_capability"]) for r in results}
+    gpus = {
+        (r.provenance["gpu"]["name"], r.provenance["gpu"]["compute_capability"]) for r in results
+    }
     if len(gpus) > 1:
         raise InputError(f"{folder}: is of several GPUs; give one run's results")
     times: dict[tuple[int, int, str, bool], dict[int, dict[str, float]]] = {}
@@ -65,7 +67,9 @@ def table_of(results: Sequence[Results], folder: str) -> Table:
         kept = {rows: us for rows, us in by_rows.items() if OWN in us and DEQUANTIZE in us}
         layers += [Layer(*layer, us=kept)] * bool(kept)
     if not layers:
-        raise InputError(f"{folder}: has no times of bitsandbytes' own products; measure with PEER=")
+        raise InputError(
+            f"{folder}: has no times of bitsandbytes' own products; measure with PEER="
+        )
     ((gpu, capability),) = gpus
     return Table(gpu, capability, f"{folder}, {', '.join(sorted(peers))}", tuple(layers))
 

@@ -29,6 +29,7 @@ int reprolab_nf4_use(const char* kernel) {
   return known ? 0 : 1;
 }
 const char* reprolab_nf4_kernels() { return "streaming\ntree"; }
+const char* reprolab_nf4_products() { return "few_rows\nsimple"; }
 #ifndef OLD
 const char* reprolab_nf4_build() { return "13.0.88\n80-real,90"; }
 #endif

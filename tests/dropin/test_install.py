@@ -181,7 +181,7 @@ def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2")
     with reprolab_nf4.install(libraries["ours"], kernel="tree") as installed:
         assert installed.kernels() == ["streaming", "tree"]
-        assert installed._library.built() == ("13.0.88", "80-real,90")
+        assert installed.library.built() == ("13.0.88", "80-real,90")
         assert chosen(libraries["ours"]) == "tree"
         with pytest.raises(reprolab_nf4.DropinError, match=r"^no such kernel$"):
             installed.use("bush")

@@ -64,8 +64,14 @@ def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, 
         once = list(called)
         found = compiled(x)
         assert torch.equal(found, expected)
-        way = next((way for most, way in [(8, "few_rows"), (16, ""), (32, ""), (64, "many_rows")]
-                    if m <= most), "")
+        way = next(
+            (
+                way
+                for most, way in [(8, "few_rows"), (16, ""), (32, ""), (64, "many_rows")]
+                if m <= most
+            ),
+            "",
+        )
         offset = eager.weight.quant_state.offset.item() if nested else 0.0
         assert once == [(way, m, offset)] * bool(way)
         assert called == once * 2

@@ -77,13 +77,18 @@ def activations(*shape, dtype=torch.float16, **given):
 
 
 def way_of(found):
-    return "dequantize" if isinstance(found, torch.Tensor) else found[1 if found[0] == "ours" else 0]
+    return (
+        "dequantize" if isinstance(found, torch.Tensor) else found[1 if found[0] == "ours" else 0]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "ways"),
     [
-        ("fastest", {1: "few_rows", 2: "own", 4: "own", 5: "many_rows", 16: "many_rows", 17: "own"}),
+        (
+            "fastest",
+            {1: "few_rows", 2: "own", 4: "own", 5: "many_rows", 16: "many_rows", 17: "own"},
+        ),
         ("exact", {1: "few_rows_exact", 4: "few_rows_exact", 5: "dequantize", 17: "dequantize"}),
         ("dequantize", {1: "dequantize", 17: "dequantize"}),
         ("bitsandbytes", {1: "own", 17: "own"}),
@@ -122,9 +127,7 @@ def test_kernels_get_the_scales_as_they_are(libraries, products):
     assert nested[4:] == (N, "absmax2", 64, None, ABSMAX, "code2", 0.5, 256)
 
 
-def test_without_times_for_the_gpu_bitsandbytes_chooses(
-    libraries, products, monkeypatch, tmp_path
-):
+def test_without_times_for_the_gpu_bitsandbytes_chooses(libraries, products, monkeypatch, tmp_path):
     call = lambda: way_of(products.matmul_4bit(activations(1, K), CODES, state()))  # noqa: E731
     multiplying = sys.modules["reprolab_nf4.multiplying"]
     for capability in ("8.0", ""):

@@ -75,10 +75,13 @@ def test_where_the_table_of_times_gains_more_it_is_offered_beside():
     assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in said
     assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in said
     assert f"  {STEP}: 0.40 -> 0.33 ms, 1.21 x (1.21-1.21)\n" in said
-    assert """    installed = reprolab_nf4.install(products="exact")
+    assert (
+        """    installed = reprolab_nf4.install(products="exact")
     # or reprolab_nf4.install()
     # or reprolab_nf4.install(products="bitsandbytes")
-""" in said
+"""
+        in said
+    )
 
 
 def test_the_table_of_times_may_be_the_only_gain():
