@@ -15,7 +15,7 @@ from bitsandbytes import functional
 
 import reprolab_nf4
 from reprolab_nf4 import choices, multiplying
-from reprolab_nf4.advice import BY_TABLE, FASTEST, OWN, Phase, Shape, Times, Variant, text
+from reprolab_nf4.advice import BY_TABLE, OWN, Phase, Shape, Times, Variant, text
 
 SAMPLES = 7
 CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none

@@ -1,5 +1,6 @@
-"""Which way of multiplying by NF4 weights is the fastest on this GPU, for the layers of a checkpoint,
-or of the models in data/models/, with random weights and 1 to 512 rows: seconds for each shape.
+"""Which way of multiplying by NF4 weights is the fastest on this GPU, for the layers of a
+checkpoint, or of the models in data/models/, with random weights and 1 to 512 rows: seconds for
+each shape.
 """
 
 import argparse

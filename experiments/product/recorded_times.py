@@ -1,5 +1,5 @@
-"""Turns a recorded run of this experiment into the table by which the drop-in chooses how to multiply
-on that architecture (data/products/): one run, all its passes but those of one-hot rows.
+"""Turns a recorded run of this experiment into the table by which the drop-in chooses how to
+multiply on that architecture: data/products/.
 """
 
 import argparse

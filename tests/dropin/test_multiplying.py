@@ -1,4 +1,4 @@
-"""The operator of PyTorch, and graphs of torch.compile, with bitsandbytes' own layers on the CPU."""
+"""The operator of PyTorch, and graphs of torch.compile, with bitsandbytes' layers on the CPU."""
 
 import sys
 
@@ -21,7 +21,7 @@ TIMES = {
 
 @pytest.fixture
 def called(monkeypatch):
-    """The operator's calls, once bitsandbytes' product is replaced; the CPU does what a GPU would."""
+    """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
     if "reprolab_nf4.multiplying" not in sys.modules and hasattr(reprolab_nf4, "multiplying"):
         del reprolab_nf4.multiplying
     from reprolab_nf4 import multiplying

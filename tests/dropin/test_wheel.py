@@ -12,7 +12,8 @@ import fake_bitsandbytes
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "dropin/wheel.py", "reprolab_nf4")
+TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "data/products", "dropin/wheel.py")
+TAKEN += ("reprolab_nf4",)
 SCRIPTS = ("scripts/python", "scripts/wheel")
 LIBRARY = "reprolab_nf4/libreprolab_nf4.so"
 INSTALL = "import reprolab_nf4; installed = reprolab_nf4.install(); print(installed.kernels())"
@@ -32,7 +33,7 @@ def checkout(tmp_path_factory, libraries):
         pytest.importorskip(tool, reason=f"NOT TESTED, no {tool}")
     folder = tmp_path_factory.mktemp("checkout")
     for name in (*TAKEN, *SCRIPTS):
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     (folder / "build/dropin").mkdir(parents=True)
@@ -57,6 +58,7 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
     about = f"reprolab_nf4-{version[1]}.dist-info"
     files = [f for f in (ROOT / "reprolab_nf4").rglob("*") if f.is_file() and f.suffix != ".pyc"]
     sources = {str(file.relative_to(ROOT)) for file in files}
+    sources |= {f"reprolab_nf4/products/{f.name}" for f in (ROOT / "data/products").iterdir()}
     records = {f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if not name.endswith("/")}

@@ -295,7 +295,7 @@ def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
     assert (status, output.exists(), jobs(told)) == (0, False, [])
     text = capsys.readouterr().out
     assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 4 new")
-    assert "branch_tree, shared_lut, streaming, as installed; 1 generation of each" in text
+    assert "branch_tree, shared_lut, streaming, fused, as installed; 1 generation of each" in text
     assert "GB of GPU memory" in text
     measure(tmp_path, "--dry-run", "--tokens", "16", "--gpus", "0,1")
     text = capsys.readouterr().out
