@@ -5,6 +5,7 @@ kernel under it: advice.py adds them up. Needs torch and bitsandbytes.
 import gc
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import cycle, islice
 from typing import Any
 
 import bitsandbytes
@@ -81,8 +82,8 @@ def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> 
         device = found[shape][0][0].device
         own = [(codes, state) for codes, state in found[shape] if codes.device == device]
         count = copies_needed(gpu, shape)
-        more = [(codes.clone(), state) for codes, state in own * (count // len(own))]
-        return (own + more)[:count]
+        more = islice(cycle(own), max(0, count - len(own)))
+        return own[:count] + [(codes.clone(), state) for codes, state in more]
 
     counts = {shape: len(layers) for shape, layers in found.items()}
     return advice(gpu, type(model).__name__, counts, weights_of, batch, kernels)
