@@ -250,7 +250,7 @@ check: build/python ## Check formatting, generated tables, commands and paths; l
 format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
-clean: ## Remove builds (results stay)
+clean: ## Remove builds (results and wheels stay)
 	@source scripts/waiting && for folder in build/*/; do \
 	  [ ! -d "$$folder" ] || { exec {built}<"$$folder" && wait_for $$built "another make in this folder"; }; done
 	@rm -rf build

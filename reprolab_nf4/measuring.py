@@ -6,6 +6,7 @@ table. Needs torch and bitsandbytes.
 import gc
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import cycle, islice
 from statistics import median
 from typing import Any
 
@@ -103,8 +104,8 @@ def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
     device = layers[0][0].device
     own = [(codes, state) for codes, state in layers if codes.device == device]
     count = copies_needed(gpu, shape)
-    more = [(codes.clone(), state) for codes, state in own * (count // len(own))]
-    return (own + more)[:count]
+    more = islice(cycle(own), max(0, count - len(own)))
+    return own[:count] + [(codes.clone(), state) for codes, state in more]
 
 
 def copies_needed(gpu: Any, shape: Shape) -> int:
