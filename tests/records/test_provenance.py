@@ -48,6 +48,7 @@ INDEPENDENT = [
     "data/families.schema.json",
     "data/ncu.schema.json",
     "data/published.schema.json",
+    "data/products/README.md",
     "data/published/modular_blog.json",
     "data/recorded/h200/README.md",
     "data/recorded/h200/table2/shapes.json",
