@@ -10,6 +10,7 @@ import fake_bitsandbytes
 import pytest
 
 import reprolab_nf4
+from reprolab_nf4 import c_functions
 
 VERSIONS = list(fake_bitsandbytes.LAYOUTS)
 
@@ -72,7 +73,7 @@ def test_undo_restores_exactly_what_was_there(
         assert native() is own
         assert vars(native()) == before
         assert all(vars(native())[name] is value for name, value in before.items())
-    for name in reprolab_nf4.REPLACED:  # also what somebody else deleted meanwhile
+    for name in c_functions.REPLACED:  # also what somebody else deleted meanwhile
         with reprolab_nf4.install(libraries["ours"]):
             delattr(native(), name)
         assert vars(native()) == before

@@ -11,6 +11,7 @@ from sass import tools
 
 import reprolab_nf4
 from records.errors import InputError
+from reprolab_nf4 import c_functions
 
 HEADER = Path(reprolab_nf4.__file__).parents[1] / "dropin/reprolab_nf4.h"
 
@@ -30,21 +31,21 @@ def test_the_header_is_c_and_cpp(language):
 def test_the_functions_take_what_the_header_says():
     """Names, order and C types of the parameters."""
     types = {
-        "int": reprolab_nf4.INT,
-        "float": reprolab_nf4.ctypes.c_float,
-        "int64_t": reprolab_nf4.INT64,
-        "const char*": reprolab_nf4.Text,
+        "int": c_functions.INT,
+        "float": c_functions.ctypes.c_float,
+        "int64_t": c_functions.INT64,
+        "const char*": c_functions.Text,
     }
     found = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
         found[name] = {
-            parameter: types.get(kind.strip(), reprolab_nf4.ADDRESS)
+            parameter: types.get(kind.strip(), c_functions.ADDRESS)
             for kind, parameter in parameters
         }
     del found["reprolab_nf4_use"]
-    wanted = dict.fromkeys(reprolab_nf4.REPLACED, reprolab_nf4.PLAIN_PARAMETERS)
-    wanted |= reprolab_nf4.OURS
+    wanted = dict.fromkeys(c_functions.REPLACED, c_functions.PLAIN_PARAMETERS)
+    wanted |= c_functions.OURS
     assert {name: list(p.items()) for name, p in found.items()} == {
         name: list(p.items()) for name, p in wanted.items()
     }
@@ -73,7 +74,7 @@ def test_it_holds_what_it_was_built_for(built_library):
 
 
 GOOD = {
-    reprolab_nf4.REPLACED[0]: {
+    c_functions.REPLACED[0]: {
         "code": None,
         "A": 0,
         "absmax": 0,
@@ -81,11 +82,11 @@ GOOD = {
         "blocksize": 64,
         "n": 0,
     },
-    reprolab_nf4.NESTED[0]: {
+    c_functions.NESTED[0]: {
         **{"A": 0, "absmax_codes": 0, "code2": 0, "absmax2": 0, "offset": 0.5, "out": 0},
         **{"blocksize": 64, "blocksize2": 256, "n": 0},
     },
-    reprolab_nf4.MULTIPLY[0]: {
+    c_functions.MULTIPLY[0]: {
         **{"kernel": "simple", "A": 0, "B": 0, "absmax": 0, "absmax_codes": 0, "code2": 0},
         **{"offset": 0.5, "bias": 0, "out": 0, "m": 0, "n": 0, "k": 0, "blocksize": 64},
         **{"blocksize2": 256, "workspace": 0},
@@ -105,9 +106,9 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
     call(**good | {"A": 2**64 - 1})
     with pytest.raises(reprolab_nf4.DropinError, match=f"stream: give an address.* not {2**64}$"):
         call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
-    kinds = reprolab_nf4.OURS.get(name, reprolab_nf4.PLAIN_PARAMETERS)
+    kinds = c_functions.OURS.get(name, c_functions.PLAIN_PARAMETERS)
     for parameter in good.keys() - {"offset", "kernel"}:
-        bits = {reprolab_nf4.INT: 32, reprolab_nf4.INT64: 64}.get(kinds[parameter])
+        bits = {c_functions.INT: 32, c_functions.INT64: 64}.get(kinds[parameter])
         wanted, values = "an address, such as tensor.data_ptr()", NO_ADDRESSES
         if bits:
             wanted = f"a whole number of {bits} bits"
@@ -121,7 +122,7 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
 
 
 def test_offsets_and_missing_arguments_are_one_line_too(library):
-    name = reprolab_nf4.NESTED[0]
+    name = c_functions.NESTED[0]
     for given, why in [
         (GOOD[name] | {"offset": "1"}, "offset: wrong type"),
         ({"A": 0}, "required argument 'absmax_codes' missing"),
@@ -133,7 +134,7 @@ def test_offsets_and_missing_arguments_are_one_line_too(library):
 
 @pytest.mark.parametrize("kernel", [5, b"simple", "sim\0ple", "sim\ud800ple", None])
 def test_names_of_kernels_are_text(library, kernel):
-    name = reprolab_nf4.MULTIPLY[0]
+    name = c_functions.MULTIPLY[0]
     with pytest.raises(reprolab_nf4.DropinError) as error:
         getattr(library, name)(**GOOD[name] | {"kernel": kernel})
     assert str(error.value) == f"{name}: kernel: give a kernel's name, not {kernel!r}".replace(

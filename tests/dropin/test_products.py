@@ -11,7 +11,7 @@ import pytest
 from test_install import chosen, native
 
 import reprolab_nf4
-from reprolab_nf4 import choices
+from reprolab_nf4 import c_functions, choices
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
@@ -211,7 +211,7 @@ def test_a_bitsandbytes_without_such_a_product_is_one_line(libraries, products):
         reprolab_nf4.install(libraries["ours"], products="exact")
     assert str(error.value) == "products: exact: this bitsandbytes has no matmul_4bit"
     assert chosen(libraries["ours"]) == "tree"
-    assert reprolab_nf4.REPLACED[0] not in vars(native())
+    assert c_functions.REPLACED[0] not in vars(native())
     reprolab_nf4.install(libraries["ours"]).undo()
 
 

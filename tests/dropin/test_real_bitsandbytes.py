@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import reprolab_nf4
-from reprolab_nf4 import choices
+from reprolab_nf4 import c_functions, choices
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
@@ -78,7 +78,7 @@ def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeyp
 
 def test_double_quantization_in_one_kernel(built_library):
     library = reprolab_nf4.Library(built_library)
-    for dtype, function in zip(TYPES, reprolab_nf4.NESTED, strict=True):
+    for dtype, function in zip(TYPES, c_functions.NESTED, strict=True):
         codes, state = quantized((1024, 1024), nested=True, dtype=dtype)
         out = torch.empty(state.shape, dtype=dtype, device="cuda")
         getattr(library, function)(
