@@ -49,8 +49,8 @@ def steps(run: Run) -> Table:
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
         f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
         f"{longer(run)}. tokens: compared with {baseline}'s.",
-        "bitsandbytes' own row is as it is installed; in fused rows each product takes the way that "
-        "is the fastest by measured times; under every other, all products dequantize. "
+        "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
+        "that is the fastest by measured times; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
         *slow_host(run),
     ]
