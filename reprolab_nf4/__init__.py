@@ -23,8 +23,6 @@ from reprolab_nf4.c_functions import (
     REPLACED,
     TEXTS,
     WORKSPACE,
-    DropinError,
-    NoCodeError,
     shown,
 )
 
@@ -36,6 +34,18 @@ if not BUILT.is_file():
 # How products are computed: as measured times have it as the fastest, the same by exactly the
 # dequantized weights, always by dequantizing, or as bitsandbytes does.
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
+
+
+class DropinError(RuntimeError):
+    """What is wrong, in one line that can be printed, however long or odd what was given is."""
+
+    def __init__(self, message: str):
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+        super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
+
+
+class NoCodeError(DropinError):
+    """The library was not built for this GPU."""
 
 
 class Library:

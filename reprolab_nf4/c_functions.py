@@ -19,18 +19,6 @@ WORKSPACE = "reprolab_nf4_workspace"
 NO_CODE = 209  # cudaErrorNoKernelImageForDevice
 
 
-class DropinError(RuntimeError):
-    """What is wrong, in one line that can be printed, however long or odd what was given is."""
-
-    def __init__(self, message: str):
-        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
-        super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
-
-
-class NoCodeError(DropinError):
-    """The library was not built for this GPU."""
-
-
 def shown(value) -> str:
     """For a message: a simple value itself; of all else, such as a tensor, its type."""
     with contextlib.suppress(ValueError):  # a number with more digits than Python writes
