@@ -1,10 +1,14 @@
 """The operator of PyTorch, and graphs of torch.compile, with bitsandbytes' layers on the CPU."""
 
+import contextlib
+import ctypes
 import sys
+import types
 
 import pytest
 
 import reprolab_nf4
+from reprolab_nf4 import c_functions
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
@@ -100,3 +104,44 @@ def test_the_offset_of_nested_scales_is_read_once(called, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or 0.25)
     assert [multiplying.read_offset(found) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
+
+
+@pytest.mark.parametrize("size", [0, 100])
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_library_gets_what_its_header_says(nested, size, monkeypatch):
+    from reprolab_nf4 import multiplying
+
+    calls = []
+
+    def function(*given):
+        found = dict(zip(c_functions.MULTIPLY_PARAMETERS, given, strict=True))
+        if found["workspace"]:
+            found["workspace"] = ctypes.string_at(found["workspace"], size)
+        found["A"] = (found["A"] % 16, ctypes.string_at(found["A"], 2 * 3 * K))
+        calls.append(found)
+
+    class Library:
+        workspace = staticmethod(lambda *product: size)
+        reprolab_nf4_multiply_bf16 = staticmethod(function)
+
+    stream = types.SimpleNamespace(cuda_stream=77)
+    monkeypatch.setattr(multiplying, "_library", Library())
+    monkeypatch.setattr(torch.cuda, "device_of", lambda tensor: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
+    bias = torch.ones(N, dtype=torch.bfloat16)
+    second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
+    x = torch.randn(3 * K + 1).bfloat16()[1:].view(1, 3, K)  # where 16 bytes cannot be read at once
+    more = second if nested else (None, None, 0.0, 0)
+    out = multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more)
+    assert out.shape == (1, 3, N) and out.dtype == torch.bfloat16
+    (given,) = calls
+    assert given.pop("A") == (0, x.contiguous().view(torch.uint8).numpy().tobytes())
+    assert given == {
+        **{"kernel": "many_rows", "B": codes.data_ptr(), "absmax": absmax.data_ptr()},
+        "absmax_codes": second[0].data_ptr() if nested else None,
+        "code2": second[1].data_ptr() if nested else None,
+        **{"offset": 0.5 if nested else 0.0, "bias": bias.data_ptr(), "out": out.data_ptr()},
+        **{"m": 3, "n": N, "k": K, "blocksize": 64, "blocksize2": 256 if nested else 0},
+        **{"workspace": bytes(size) if size else None, "stream": 77},
+    }
