@@ -266,12 +266,15 @@ def replaced_product(library: Library, products: str, table: str | PathLike | No
     """bitsandbytes' matmul_4bit, where that is to be replaced: package, name, replacement."""
     package = importlib.import_module("bitsandbytes")
     own = getattr(package, "matmul_4bit", None)
-    if own is None and products in ("exact", "dequantize"):
-        raise DropinError(f"products: {products}: this bitsandbytes has no matmul_4bit")
     if not library.kernels():  # another library has no products
         products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
-    if own is None or products == "bitsandbytes":
+    if products == "bitsandbytes":
         return []
+    if own is None or not hasattr(importlib.import_module("torch").library, "custom_op"):
+        if products == "fastest":
+            return []
+        needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
+        raise DropinError(f"products: {products}: needs {needed}")
     from reprolab_nf4 import choices, multiplying
 
     ways = multiplying.Ways(library, products, None if table is None else choices.read(table))

@@ -209,10 +209,20 @@ def test_a_bitsandbytes_without_such_a_product_is_one_line(libraries, products):
     reprolab_nf4.Library(libraries["ours"]).use("tree")
     with pytest.raises(reprolab_nf4.DropinError) as error:
         reprolab_nf4.install(libraries["ours"], products="exact")
-    assert str(error.value) == "products: exact: this bitsandbytes has no matmul_4bit"
+    needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
+    assert str(error.value) == f"products: exact: needs {needed}"
     assert chosen(libraries["ours"]) == "tree"
     assert c_functions.REPLACED[0] not in vars(native())
     reprolab_nf4.install(libraries["ours"]).undo()
+
+
+def test_an_older_pytorch_keeps_its_products(libraries, products, monkeypatch):
+    own = products.matmul_4bit
+    monkeypatch.delattr(torch.library, "custom_op")
+    with reprolab_nf4.install(libraries["ours"]):
+        assert products.matmul_4bit is own
+    with pytest.raises(reprolab_nf4.DropinError, match=r"needs PyTorch 2\.4"):
+        reprolab_nf4.install(libraries["ours"], products="dequantize")
 
 
 def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
