@@ -52,8 +52,8 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise peer render render-recorded report claims compare record \
-  sass mojo triton dropin lock check format clean
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise tune peer render render-recorded report claims compare record \
+  sass mojo triton dropin wheel lock check format clean
 .PHONY: help $(TARGETS)
 
 help: ## List the targets
@@ -170,7 +170,7 @@ build/end_to_end/python: build/python experiments/end_to_end/requirements.lock s
 	@scripts/end_to_end
 
 ifneq ($(GPU_HALF),)
-$(if $(DRY_RUN),,reproduce-end_to_end) $(if $(MODEL),advise): build/end_to_end/python dropin
+$(if $(DRY_RUN),,reproduce-end_to_end) $(if $(MODEL),advise) tune: build/end_to_end/python dropin
 endif
 
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
@@ -180,6 +180,15 @@ ifneq ($(GPU_HALF),)
 	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
+endif
+
+tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
+ifneq ($(GPU_HALF),)
+	@scripts/build verify
+	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.tune $${MODEL:+--model="$$MODEL"} \
+	  --output="$$RESULTS/products.json"
+else
+	@echo "tune: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
 
 peer: build/python ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0
@@ -225,6 +234,9 @@ mojo triton:
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	@scripts/dropin
 
+wheel: build/deps.stamp build/python ## Build the same as a package for pip, in dist/
+	@scripts/wheel
+
 lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
 	@scripts/lock
 
@@ -238,7 +250,7 @@ check: build/python ## Check formatting, generated tables, commands and paths; l
 format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
-clean: ## Remove builds (results stay)
+clean: ## Remove builds (results and wheels stay)
 	@source scripts/waiting && for folder in build/*/; do \
 	  [ ! -d "$$folder" ] || { exec {built}<"$$folder" && wait_for $$built "another make in this folder"; }; done
 	@rm -rf build

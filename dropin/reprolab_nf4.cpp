@@ -1,4 +1,4 @@
-// The drop-in library: checks arguments and hands problems to the registered kernels.
+// The drop-in library: checks arguments and hands dequantizations to the registered kernels.
 #include "dropin/reprolab_nf4.h"
 
 #include <cuda_runtime_api.h>
@@ -7,11 +7,11 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <string>
 
 #include "common/printable.hpp"
+#include "dropin/calls.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
@@ -19,17 +19,7 @@
 namespace reprolab::nf4 {
 namespace {
 
-thread_local std::array<char, 1024> error_message{};
-
-int succeed() {
-  error_message[0] = '\0';
-  return cudaSuccess;
-}
-
-int fail(cudaError_t error, const std::string& message) {
-  std::snprintf(error_message.data(), error_message.size(), "%s", message.c_str());
-  return error;
-}
+using namespace dropin;
 
 const Kernel<Problem>& default_kernel() {
   static const Kernel<Problem>& kernel = kernel_named<Problem>("streaming");
@@ -38,42 +28,12 @@ const Kernel<Problem>& default_kernel() {
 
 std::atomic<const Kernel<Problem>*> chosen_kernel = nullptr;  ///< Null: the default.
 
-/// A parameter, by its name in the header.
-struct Pointer {
-  const char* name;
-  const void* address;
-  std::size_t alignment;
-};
-
-/// What is wrong with a pointer, or "".
-std::string fault_of(const Pointer& pointer) {
-  if (pointer.address == nullptr) return std::string(pointer.name) + " is null";
-  if (reinterpret_cast<std::uintptr_t>(pointer.address) % pointer.alignment == 0) return "";
-  return std::string(pointer.name) + " is no multiple of " + std::to_string(pointer.alignment) +
-         " bytes";
-}
-
-std::string fault_of_block_size(const char* name, int size) {
-  if (size >= 32 && size <= 4096 && std::has_single_bit(static_cast<unsigned>(size))) return "";
-  return std::string(name) + " is " + std::to_string(size) +
-         "; give a power of two from 32 to 4096";
-}
-
 /// What is wrong with a call, or "".
 std::string fault_of(const Problem& problem, std::initializer_list<Pointer> pointers) {
-  if (std::string fault = fault_of_block_size("blocksize", problem.block_size); !fault.empty()) {
-    return fault;
-  }
-  if (std::string fault = fault_of_block_size("blocksize2", problem.nested.block_size);
-      !fault.empty()) {
-    return fault;
-  }
-  if (problem.n < 0) return "n is " + std::to_string(problem.n) + "; give 0 or more";
-  for (const Pointer& pointer : pointers) {
-    if (problem.n == 0) break;
-    if (std::string fault = fault_of(pointer); !fault.empty()) return fault;
-  }
-  return "";
+  return first_of({fault_of_block_size("blocksize", problem.block_size),
+                   fault_of_block_size("blocksize2", problem.nested.block_size),
+                   fault_of_count("n", problem.n),
+                   problem.n <= 0 ? "" : dropin::fault_of(pointers)});
 }
 
 /// `pointers`: all that the problem has. `function`: what an error message begins with.
@@ -93,8 +53,7 @@ int dequantize(const char* function, const Problem& problem,
   }
   const cudaError_t error = kernel->launch(problem, stream);
   if (error == cudaSuccess) return succeed();
-  return fail_with(error, "launching " + kernel->name + " failed: " + cudaGetErrorString(error) +
-                              " (CUDA error " + std::to_string(error) + ")");
+  return fail_with(error, launch_failure(kernel->name, error));
 }
 
 Problem problem_of(OutputType type, const unsigned char* codes, void* out, int block_size,
@@ -191,4 +150,4 @@ const char* reprolab_nf4_kernels() {
 
 const char* reprolab_nf4_build() { return REPROLAB_NVCC "\n" REPROLAB_ARCHITECTURES; }
 
-const char* reprolab_nf4_error() { return error_message.data(); }
+const char* reprolab_nf4_error() { return reprolab::dropin::error_message.data(); }

@@ -1,26 +1,26 @@
-// libreprolab_nf4.so: this project's NF4 dequantization under bitsandbytes' own C names, and with
-// double quantization in one kernel. Built by `make dropin`; docs/drop-in.md shows it from Python.
-// For C and C++.
+// libreprolab_nf4.so: this project's NF4 dequantization and NF4 products under bitsandbytes' own C
+// names, and with all that its kernels can. Built by `make dropin`; docs/drop-in.md shows it from
+// Python. For C and C++.
 //
-// Pointers are to device memory. n counts weights, block sizes count values that share a scale. The
-// outputs have the bits that bitsandbytes computes.
+// Pointers are to device memory. Block sizes count values that share a scale.
 //
 // Every function that returns an int returns 0, or an error with CUDA's number (cudaError_t):
-//   1 (cudaErrorInvalidValue)  an argument is wrong and nothing was launched: a null pointer (but
-//                              for `code`), one that is no multiple of its element's size, a block
-//                              size that is no power of two from 32 to 4096, n < 0, or the name of
-//                              a kernel that cannot be chosen
-//   801 (cudaErrorNotSupported)  more than 2^39 - 256 weights, which is what a grid has blocks for
+//   1 (cudaErrorInvalidValue)  an argument is wrong and nothing was launched: a null pointer, one
+//                              that is no multiple of its element's size, a block size that is no
+//                              power of two from 32 to 4096, a negative count, or the name of a
+//                              kernel that there is not
+//   801 (cudaErrorNotSupported)  more than 2^39 - 256 weights to dequantize, which is what a grid
+//                              has blocks for, or a product that the kernel cannot do here
 //   any other                  the launch failed: 35 without a driver or with one that is too old,
 //                              100 without a GPU, 209 for a GPU that the library was not built for
-// reprolab_nf4_error() has the message. With n == 0 pointers are not looked at and nothing is done.
+// reprolab_nf4_error() has the message. Where there is nothing to write, pointers are not looked at
+// and nothing is done.
 //
 // A call enqueues its work on `stream` and returns, without waiting for the GPU. `stream` is one of
 // the calling thread's current device; null is the legacy default stream, as in bitsandbytes. Calls
-// from several threads at once are fine. With the default kernel, "streaming", a call is one launch
-// and allocates nothing. It can be captured in a CUDA graph once the same function was called
-// outside of a capture. What only the GPU finds wrong, such as an address that is not its own, shows
-// later, as for every kernel.
+// from several threads at once are fine. It can be captured in a CUDA graph once the same function
+// was called outside of a capture. What only the GPU finds wrong, such as an address that is not its
+// own, shows later, as for every kernel.
 #pragma once
 
 #include <stdint.h>
@@ -31,7 +31,9 @@ extern "C" {
 
 struct CUstream_st;  // cudaStream_t is a pointer to it.
 
-// out[i] = round(table[code i of A] * absmax[i / blocksize]), to fp16 or bf16, with the NF4 table.
+// Dequantization: out[i] = round(table[code i of A] * absmax[i / blocksize]), to fp16 or bf16, with
+// the NF4 table. The outputs have the bits that bitsandbytes computes. With the default kernel,
+// "streaming", a call is one launch and allocates nothing. n counts weights.
 //   code       ignored, may be null, as in bitsandbytes
 //   A          [ceil(n / 2)] bytes of two codes each, the first weight in the high half
 //   absmax     [ceil(n / blocksize)] fp32, 4-byte aligned
@@ -56,13 +58,62 @@ int reprolab_nf4_dequantize_nested_bf16(const unsigned char* A, const unsigned c
                                         void* out, int blocksize, int blocksize2, int64_t n,
                                         struct CUstream_st* stream);
 
-// Chooses the kernel that answers all calls of this process from now on; null is the default,
-// "streaming". An error leaves the choice as it was. Where the chosen kernel does not support a
+// Chooses the kernel that answers all dequantizations of this process from now on; null is the
+// default, "streaming". An error leaves the choice as it was. Where the chosen kernel does not support a
 // call, for example because it needs 16-byte alignment, streaming answers that call.
 int reprolab_nf4_use(const char* kernel);
 
 // The names that can be chosen, which are those of the bit-exact kernels, one per line. Never freed.
 const char* reprolab_nf4_kernels(void);
+
+// Products: out[i][j] = round(sum over l of A[i][l] * weight[j][l], + bias[j]), summed in fp32.
+// weight[j][l] is weight j * k + l of B: few_rows_exact, many_rows_exact and simple multiply by the
+// bits that dequantization writes, few_rows and many_rows by the table's entry, rounded to 16 bits,
+// times the fp32 scale. With one kernel, a row of the output does not depend on the other rows of A,
+// and is the same in every call, bit for bit.
+//   kernel        one of reprolab_nf4_products()
+//   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
+//                 and many_rows need A and B aligned to 16 bytes, and k to be a multiple of 64
+//   B             [ceil(n * k / 2)] bytes of two codes each
+//   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
+//   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.
+//                 With it, these five are those of dequantization
+//   workspace     as many bytes as reprolab_nf4_workspace says, 16-byte aligned, of no other call
+//                 that may run at the same time. All zero, or as the same kernel's latest call with
+//                 the same m, n and k left it. May be null where it is 0 bytes
+int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
+                               const float* absmax, const unsigned char* absmax_codes,
+                               const float* code2, float offset, const void* bias, void* out,
+                               int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
+                               void* workspace, struct CUstream_st* stream);
+int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
+                               const float* absmax, const unsigned char* absmax_codes,
+                               const float* code2, float offset, const void* bias, void* out,
+                               int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
+                               void* workspace, struct CUstream_st* stream);
+
+// Whether the kernel can do such a product on the current device, and then in `*bytes`, which is
+// host memory, the size of its workspace.
+int reprolab_nf4_workspace(const char* kernel, int64_t m, int64_t n, int64_t k, int blocksize,
+                           uint64_t* bytes);
+
+// The same products as bitsandbytes 0.50 calls its own. The first of few_rows (up to 8 rows),
+// many_rows and simple that can do it does it, in memory that is allocated in the stream's order.
+//   absmax_8bit, absmax_code, absmax_offset  null without double quantization; else absmax_codes,
+//                 code2, and the address of the offset; blocksize2 is 256. The scales then have a
+//                 launch of their own, which reprolab_nf4_multiply_* does without
+//   quant_type    2, which is NF4. Of all else, and of fp32, bitsandbytes' own library has products
+int cgemm_4bit_fp16(const void* A, const unsigned char* B, const float* absmax,
+                    const unsigned char* absmax_8bit, const float* absmax_code,
+                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
+                    int blocksize, int quant_type, struct CUstream_st* stream);
+int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
+                    const unsigned char* absmax_8bit, const float* absmax_code,
+                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
+                    int blocksize, int quant_type, struct CUstream_st* stream);
+
+// The names of the kernels of products, one per line. Never freed.
+const char* reprolab_nf4_products(void);
 
 // What the library was built with, one per line: nvcc's version, and the architectures as CMake names
 // them (90-real is machine code alone, 121 machine code and PTX), with commas between. Never freed.

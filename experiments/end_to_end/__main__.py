@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import dropin
+import reprolab_nf4
 from claims.end_to_end import EAGER, GRAPH
 from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule
 from experiments.end_to_end.plan import Cell, Choices, Job
@@ -125,8 +125,8 @@ def check(choices: Choices) -> None:
         elif Path(model).is_dir():
             checkpoint.read(Path(model))
     try:
-        known = dropin.Library().kernels()
-    except dropin.DropinError:  # is not built yet
+        known = reprolab_nf4.Library().kernels()
+    except reprolab_nf4.DropinError:  # is not built yet
         return
     for row in choices.rows:
         if row.kind == "kernel" and row.kernel not in known:

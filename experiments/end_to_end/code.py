@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dropin.dropin import BUILT, native_library
 from experiments.end_to_end.partial_results import content_of
 from experiments.end_to_end.plan import Row
 from records.errors import InputError
+from reprolab_nf4 import BUILT, choices, native_library
 
 DIGESTS = BUILT.parent / "bin/code_digest"
 
@@ -28,8 +28,10 @@ def code_of(row: Row, compute_capability: str) -> dict[str, Any] | None:
     """None where only the driver compiles it for this GPU."""
     gpu = int(compute_capability.replace(".", ""))
     if row.kind != "kernel":
-        file = Path(row.library) if row.kind == "peer" else installed()
-        return {"target": f"sm_{gpu}", "sha256": {file.name: content_of(str(file))}}
+        files = [Path(row.library) if row.kind == "peer" else installed()]
+        if row.kind == "fused":  # all that may be chosen, and what chooses
+            files = [BUILT, *choices.files(compute_capability)]
+        return {"target": f"sm_{gpu}", "sha256": {f.name: content_of(str(f)) for f in files}}
     return chosen(machine_code(BUILT), f"kernels/nf4/{row.kernel}.cu", gpu)
 
 

@@ -3,7 +3,6 @@ a CPU, where the tests run it.
 """
 
 import ctypes
-import gc
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ import torch
 
 from experiments.end_to_end.protocol import Launch
 from records.errors import InputError
+from reprolab_nf4 import measuring
 
 # By bit, as the programs name them (profiling/nvml.cpp).
 THROTTLE_REASONS = (
@@ -75,7 +75,7 @@ class Sensors:
         return found
 
 
-class Gpu:
+class Gpu(measuring.Gpu):
     """The one GPU that this process sees."""
 
     device = torch.device("cuda", 0)
@@ -99,7 +99,7 @@ class Gpu:
             "compute_capability": f"{found.major}.{found.minor}",
             "multiprocessors": found.multi_processor_count,
             "memory_bytes": found.total_memory,
-            "l2_bytes": found.L2_cache_size,
+            "l2_bytes": self.l2_bytes(),
             # Two transfers per clock, eight bits to the byte.
             "theoretical_bandwidth_gb_s": 2 * clock_khz * bus_bits / 8 / 1e6 or None,
             "driver": driver,
@@ -113,11 +113,6 @@ class Gpu:
         """What other processes and this one's tensors leave."""
         free, _ = torch.cuda.mem_get_info(0)
         return free + torch.cuda.memory_reserved(0) - torch.cuda.memory_allocated(0)
-
-    def forget(self) -> None:
-        """Gives memory back that nothing holds any more."""
-        gc.collect()
-        torch.cuda.empty_cache()
 
     def synchronize(self) -> None:
         torch.cuda.synchronize()
@@ -134,36 +129,6 @@ class Gpu:
                 raise InputError("CUPTI records nothing here; is another profiler at work?")
             self.own_mark = launches[-1].name
         return self.own_mark
-
-    def time_us(self, run: Callable[[], None], times: int) -> float:
-        """Of so many runs one behind the other, between two events."""
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(times):
-            run()
-        end.record()
-        end.synchronize()
-        return 1e3 * begin.elapsed_time(end)
-
-    def new_pool(self) -> Any:
-        """Memory for graphs that never run beside each other, nor read what another left."""
-        return torch.cuda.graph_pool_handle()
-
-    def capture(
-        self, step: Callable[[], None], pool: Any, before: Callable[[], None] = lambda: None
-    ) -> Callable[[], None]:
-        """The step in a CUDA graph; `before` puts everything at the state that a step begins in."""
-        before()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            step()  # what is made at first use cannot be made while a graph is captured
-        torch.cuda.current_stream().wait_stream(stream)
-        before()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            step()
-        return graph.replay
 
     def records(self, run: Callable[[], Any]) -> tuple[Any, list[Launch]]:
         """What `run` returns, and what it had the GPU do, as CUPTI recorded it."""

@@ -136,9 +136,9 @@ class Bench:
 
 
 def origin(gpu: Any, job: Job, started: float) -> dict[str, Any]:
-    import dropin
+    import reprolab_nf4
 
-    nvcc, architectures = dropin.Library().built()
+    nvcc, architectures = reprolab_nf4.Library().built()
     build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
     build |= {"architectures": architectures, "versions": partial_results.installed()}
     return provenance.of_run(

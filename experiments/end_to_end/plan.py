@@ -17,6 +17,9 @@ PAPER = load_source(FOLDER / "paper.json")
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = (BASELINE, "shared_lut", "streaming")
+# Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
+# are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
+FUSED = {"fused": "fastest", "fused_exact": "exact"}
 TOKENS, QUICK_TOKENS = 32, 4
 SAMPLES = PAPER.fact("profiled_passes")  # generations per row, timed and profiled
 QUICK_PROFILED = 1
@@ -33,12 +36,13 @@ class Row:
     """One way of having the products computed. `library`: of a peer, another bitsandbytes' own."""
 
     kernel: str
-    kind: str = "kernel"  # of the drop-in library; peer; installed: bitsandbytes as it is
+    kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
     library: str = ""
 
     @property
     def lineage(self) -> str:
         texts = {"kernel": "under bitsandbytes", "peer": Path(self.library).name}
+        texts["fused"] = "products in the fastest way by measured times"
         return texts.get(self.kind, INSTALLED)
 
 
@@ -134,7 +138,7 @@ def choose(
     found = Choices(
         models=tuple(models),
         batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
-        rows=rows_of(kernels, peers),
+        rows=rows_of(kernels, peers, is_checkpoint=bool(model) and model not in sizes.known()),
         prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.drawn(seed),
         seed=seed,
     )
@@ -155,11 +159,14 @@ def number(name: str, text: str) -> int:
     return int(text)
 
 
-def rows_of(kernels: str, peers: Sequence[str]) -> tuple[Row, ...]:
-    """Those always swept, `kernels` too, the peers, and bitsandbytes as it is installed."""
+def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Row, ...]:
+    """Those always swept, `kernels` too, the peers, products by measured times, and bitsandbytes as
+    it is installed.
+    """
     named = filter(None, re.split(r"[,|\s]+", kernels))
     rows = [Row(kernel) for kernel in dict.fromkeys([*SWEPT, *named])]
     rows += [peer_row(peer) for peer in peers]
+    rows += [Row(name, "fused") for name in list(FUSED)[: 1 + is_checkpoint]]
     names = [row.kernel for row in rows]
     for name in names:
         if not re.fullmatch(r"[\w.-]{1,80}", name):

@@ -106,7 +106,8 @@ class Rounds:
             found = self.found[row]
             if not found.failed or judged.outcome == "mismatch":
                 found.end(judged.outcome, judged.reason, judged.mismatches)
-                found.deviation = rows.FUSED if found.outcome == "deviation_as_declared" else None
+                differs = found.outcome == "deviation_as_declared"
+                found.deviation = rows.DEVIATIONS[row.kind] if differs else None
 
     def say(self, kernel: str, done: float) -> None:
         share = (list(MODES).index(self.mode.name) + min(done, 0.99)) / len(MODES)
@@ -135,8 +136,11 @@ class Rounds:
             self.bench.gpu.forget()
 
     def prepare(self, row: Row) -> None:
+        gpu = self.bench.gpu.facts()["compute_capability"]
         if row.kernel in self.failed:
             self.found[row].end("launch_failed", self.failed[row.kernel])
+        elif why := rows.why_not(row, gpu):
+            self.found[row].end("unsupported", why)
         elif wrong := self.bench.wrong_weights(row):
             self.found[row].end("mismatch", *wrong)
         elif why := self.mode.prepare(row):

@@ -9,28 +9,34 @@ from typing import Any
 import torch
 from bitsandbytes import functional
 
-from experiments.end_to_end.plan import Row, version_of
+from experiments.end_to_end.plan import FUSED, Row, version_of
 from records.errors import InputError
+from reprolab_nf4 import choices
+from reprolab_nf4.measuring import can_fuse
 
-FUSED = (
-    "bitsandbytes itself chooses for each product whether to dequantize or to multiply right from "
-    "the codes, which sums in another order: tokens may differ"
-)
+OTHER_SUMS = "multiply right from the codes, which sums in another order: tokens may differ"
+DEVIATIONS = {
+    "installed": "bitsandbytes itself chooses for each product whether to dequantize or to "
+    + OTHER_SUMS,
+    "fused": f"products that are faster so {OTHER_SUMS}",
+}
 
 
 def in_place(row: Row) -> AbstractContextManager[Any]:
     """While it lasts, bitsandbytes computes as the row says."""
     if row.kind == "installed":
         return nullcontext()
+    if row.kind == "fused":
+        return under(products=FUSED[row.kernel])
     given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
-    return under(**given, dequantize_from=1)  # as the paper's bitsandbytes
+    return under(**given, products="dequantize")  # as the paper's bitsandbytes
 
 
 def under(**given: Any) -> AbstractContextManager[Any]:
-    """While it lasts, a kernel or a library lies under bitsandbytes: what dropin.install takes."""
-    import dropin  # looks for bitsandbytes' CUDA back end
+    """While it lasts, a kernel or a library lies under bitsandbytes: install()'s."""
+    import reprolab_nf4  # looks for bitsandbytes' CUDA back end
 
-    return dropin.install(**given)
+    return reprolab_nf4.install(**given)
 
 
 def count_wrong(
@@ -56,13 +62,15 @@ def check(chosen: Sequence[Row]) -> None:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
 
 
-def can_fuse() -> bool:
-    """Whether the installed bitsandbytes knows products without dequantization."""
-    return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
-
-
 def may_fuse(row: Row) -> bool:
-    return row.kind == "installed" and can_fuse()
+    return row.kind == "fused" or (row.kind == "installed" and can_fuse())
+
+
+def why_not(row: Row, compute_capability: str) -> str:
+    """Empty where the row can be run on such a GPU."""
+    if row.kind != "fused" or choices.recorded(compute_capability):
+        return ""
+    return f"no times of products are recorded for compute capability {compute_capability}"
 
 
 def described(row: Row) -> dict[str, Any]:
@@ -77,6 +85,10 @@ def described(row: Row) -> dict[str, Any]:
         "kernel": maker.replace(" ", "_") if row.kind == "installed" else row.kernel,
         "origin": {"kind": "peer" if maker else "project", "maker": maker},
         "lineage": row.lineage,
-        "source_file": "" if maker else f"kernels/nf4/{row.kernel}.cu",
+        "source_file": "" if maker else source_of(row),
         "deviation": None,
     }
+
+
+def source_of(row: Row) -> str:
+    return "reprolab_nf4/multiplying.py" if row.kind == "fused" else f"kernels/nf4/{row.kernel}.cu"

@@ -49,7 +49,8 @@ def steps(run: Run) -> Table:
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
         f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
         f"{longer(run)}. tokens: compared with {baseline}'s.",
-        f"bitsandbytes' own row is as it is installed; under every other, all products dequantize. "
+        "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
+        "that is the fastest by measured times; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
         *slow_host(run),
     ]
@@ -140,9 +141,9 @@ def newest(run: Run) -> Table:
     own = next((p.installed for p in settings(run)), None) or "bitsandbytes"
     notes = [
         f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
-        "products dequantizing, as by dropin.install(dequantize_from=1): below 1, bitsandbytes' "
+        "products dequantizing (install(products='dequantize')): below 1, bitsandbytes' "
         "own way is the faster. deq.: the part of its own step in which it dequantizes, of which "
-        f"dropin.install() alone can save some. {INTERVAL_NOTE}"
+        f"install() alone can save some. {INTERVAL_NOTE}"
     ]
     title = f"{OURS} against {own}"
     return Table.of("newest", title, columns, groups, notes, provenance(run), data)

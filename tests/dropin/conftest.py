@@ -9,7 +9,7 @@ from pathlib import Path
 import fake_bitsandbytes
 import pytest
 
-from dropin import dropin
+import reprolab_nf4
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,8 +47,8 @@ def put_bitsandbytes(tmp_path, monkeypatch, libraries):
     for name in imported():  # a real one, which comes back after the test
         monkeypatch.delitem(sys.modules, name)
     yield put
-    if dropin._installed:
-        dropin._installed.undo()
+    if reprolab_nf4._installed:
+        reprolab_nf4._installed.undo()
     for name in imported():
         del sys.modules[name]
 
@@ -57,9 +57,9 @@ def put_bitsandbytes(tmp_path, monkeypatch, libraries):
 def built_library():
     """libreprolab_nf4.so of the build that is tested, or of make dropin."""
     build = Path(os.environ.get("BIN", "build/dropin/bin")).parent
-    for folder in (ROOT / build, dropin.BUILT.parent):
-        if (folder / dropin.BUILT.name).is_file():
-            return folder / dropin.BUILT.name
+    for folder in (ROOT / build, reprolab_nf4.BUILT.parent):
+        if (folder / reprolab_nf4.BUILT.name).is_file():
+            return folder / reprolab_nf4.BUILT.name
     pytest.skip("NOT TESTED, libreprolab_nf4.so is not built: make dropin ARCH=90")
 
 

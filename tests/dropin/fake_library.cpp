@@ -29,6 +29,7 @@ int reprolab_nf4_use(const char* kernel) {
   return known ? 0 : 1;
 }
 const char* reprolab_nf4_kernels() { return "streaming\ntree"; }
+const char* reprolab_nf4_products() { return "few_rows\nsimple"; }
 #ifndef OLD
 const char* reprolab_nf4_build() { return "13.0.88\n80-real,90"; }
 #endif
@@ -37,6 +38,7 @@ const char* chosen_kernel() { return chosen; }
 
 int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* absmax, void* out,
                                    int block_size, int n, const void* stream) {
+  if (n == 209) return std::sprintf(message, "no code"), 209;
   std::sprintf(message, "%s", n < 0 ? "n is negative" : "");
   if (n >= 0) answer("fp16", code, a, absmax, out, block_size, n, stream);
   return n < 0 ? 1 : 0;
@@ -48,6 +50,18 @@ int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* 
 }
 int reprolab_nf4_dequantize_nested_fp16() { return 0; }
 int reprolab_nf4_dequantize_nested_bf16() { return 0; }
+int reprolab_nf4_multiply_fp16() { return 0; }
+int reprolab_nf4_multiply_bf16() { return 0; }
+int cgemm_4bit_fp16() { return 0; }
+int cgemm_4bit_bf16() { return 0; }
+// A row takes a byte; no kernel takes more than 99 rows, and "tree" runs on another GPU.
+int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t, std::int64_t, int,
+                           std::uint64_t* bytes) {
+  std::sprintf(message, "%s: cannot", kernel);
+  if (std::strcmp(kernel, "tree") == 0) return 209;
+  *bytes = static_cast<std::uint64_t>(m);
+  return m > 99 ? 801 : 0;
+}
 #else
 int get_context() { return 5; }  // bitsandbytes' sign of a CUDA library
 int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* absmax, void* out,

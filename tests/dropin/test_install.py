@@ -9,7 +9,8 @@ from pathlib import Path
 import fake_bitsandbytes
 import pytest
 
-from dropin import dropin
+import reprolab_nf4
+from reprolab_nf4 import c_functions
 
 VERSIONS = list(fake_bitsandbytes.LAYOUTS)
 
@@ -35,7 +36,7 @@ def test_bitsandbytes_calls_what_is_installed(
     version, library, libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes(version)
-    installed = dropin.install(libraries[library])
+    installed = reprolab_nf4.install(libraries[library])
     import bitsandbytes
 
     for kind in ("fp16", "bf16"):
@@ -44,7 +45,7 @@ def test_bitsandbytes_calls_what_is_installed(
     assert called(bitsandbytes.dequantize, "fp4").startswith("bitsandbytes fp4 ")
     assert native().get_context() == 5
     if library == "ours":  # whose errors are exceptions
-        with pytest.raises(dropin.DropinError, match=r"^n is negative$"):
+        with pytest.raises(reprolab_nf4.DropinError, match=r"^n is negative$"):
             called(bitsandbytes.dequantize, n=-1)
         assert called(bitsandbytes.dequantize).startswith("ours ")
     installed.undo()
@@ -67,32 +68,49 @@ def test_undo_restores_exactly_what_was_there(
     before = dict(vars(native()))
     own = native()
     for _ in range(2):
-        with dropin.install(libraries["ours"]):
+        with reprolab_nf4.install(libraries["ours"]):
             assert called(bitsandbytes.dequantize).startswith("ours ")
         assert native() is own
         assert vars(native()) == before
         assert all(vars(native())[name] is value for name, value in before.items())
-    for name in dropin.REPLACED:  # also what somebody else deleted meanwhile
-        with dropin.install(libraries["ours"]):
+    for name in c_functions.REPLACED:  # also what somebody else deleted meanwhile
+        with reprolab_nf4.install(libraries["ours"]):
             delattr(native(), name)
         assert vars(native()) == before
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_where_the_library_has_no_code_bitsandbytes_goes_on_after_one_warning(
+    version, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    installed = reprolab_nf4.install(libraries["ours"])
+    import bitsandbytes
+
+    assert called(bitsandbytes.dequantize).startswith("ours ")
+    with pytest.warns(UserWarning, match="^reprolab_nf4: no code: bitsandbytes goes on") as seen:
+        for _ in range(2):
+            assert called(bitsandbytes.dequantize, n=209).startswith("bitsandbytes ")
+    assert len(seen) == 1
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+    assert installed.undo() is False
 
 
 def test_a_second_install_is_an_error_and_a_second_undo_nothing(
     libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes("0.47.0")
-    first = dropin.install(libraries["ours"], kernel="tree")
-    with pytest.raises(dropin.DropinError) as error:
-        dropin.install(libraries["other"])
+    first = reprolab_nf4.install(libraries["ours"], kernel="tree")
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        reprolab_nf4.install(libraries["other"])
     assert str(error.value) == f"{libraries['ours']} is already installed; undo() that first"
     import bitsandbytes
 
     assert called(bitsandbytes.dequantize).startswith("ours ")
     assert chosen(libraries["ours"]) == "tree"
     first.undo()
-    second = dropin.install(libraries["other"])
+    second = reprolab_nf4.install(libraries["other"])
     first.undo()  # which is not what is installed now
     assert called(bitsandbytes.dequantize).startswith("other ")
     second.undo()
@@ -120,7 +138,7 @@ class While:
         for other in self._others:
             try:
                 other()
-            except dropin.DropinError as error:
+            except reprolab_nf4.DropinError as error:
                 self.errors.append(str(error))
 
     def join(self):
@@ -132,9 +150,9 @@ def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, calle
     import bitsandbytes
 
     before = dict(vars(native()))
-    second = While(dropin.Library.use, lambda: dropin.install(libraries["other"]))
-    monkeypatch.setattr(dropin.Library, "use", lambda *given: second(*given))
-    first = dropin.install(libraries["ours"])
+    second = While(reprolab_nf4.Library.use, lambda: reprolab_nf4.install(libraries["other"]))
+    monkeypatch.setattr(reprolab_nf4.Library, "use", lambda *given: second(*given))
+    first = reprolab_nf4.install(libraries["ours"])
     second.join()
     assert second.errors == [f"{libraries['ours']} is already installed; undo() that first"]
     assert called(bitsandbytes.dequantize).startswith("ours ")
@@ -150,8 +168,8 @@ def test_an_undo_during_another_leaves_the_next_install_alone(libraries, put_bit
     import bitsandbytes
 
     native().__dict__ = attributes = Attributes(vars(native()))
-    first = dropin.install(libraries["ours"])
-    others = While(attributes.pop, first.undo, lambda: dropin.install(libraries["other"]))
+    first = reprolab_nf4.install(libraries["ours"])
+    others = While(attributes.pop, first.undo, lambda: reprolab_nf4.install(libraries["other"]))
     attributes.pop = others
     first.undo()
     others.join()
@@ -162,17 +180,17 @@ def test_an_undo_during_another_leaves_the_next_install_alone(libraries, put_bit
 
 def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2")
-    with dropin.install(libraries["ours"], kernel="tree") as installed:
+    with reprolab_nf4.install(libraries["ours"], kernel="tree") as installed:
         assert installed.kernels() == ["streaming", "tree"]
-        assert installed._library.built() == ("13.0.88", "80-real,90")
+        assert installed.library.built() == ("13.0.88", "80-real,90")
         assert chosen(libraries["ours"]) == "tree"
-        with pytest.raises(dropin.DropinError, match=r"^no such kernel$"):
+        with pytest.raises(reprolab_nf4.DropinError, match=r"^no such kernel$"):
             installed.use("bush")
         assert chosen(libraries["ours"]) == "tree"
         installed.use(None)
         assert chosen(libraries["ours"]) == "streaming"
         installed.use("tree")
-    with dropin.install(libraries["ours"]):
+    with reprolab_nf4.install(libraries["ours"]):
         assert chosen(libraries["ours"]) == "streaming"
 
 
@@ -185,8 +203,8 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
     before = dict(vars(native()))
 
     def why_not(*arguments, **options):
-        with pytest.raises(dropin.DropinError) as error:
-            dropin.install(*arguments, **options)
+        with pytest.raises(reprolab_nf4.DropinError) as error:
+            reprolab_nf4.install(*arguments, **options)
         assert vars(native()) == before
         assert "\n" not in str(error.value)
         return str(error.value)
@@ -197,13 +215,13 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
         f"{libraries['without_bf16']}: exports no cdequantize_blockwise_bf16_nf4"
     )
     assert why_not(libraries["old"]) == (
-        f"{libraries['old']}: exports no reprolab_nf4_build: it is older than this dropin.py; "
+        f"{libraries['old']}: exports no reprolab_nf4_build: it is older than this reprolab_nf4; "
         "run make dropin"
     )
     assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
     without = f"{libraries['other']}: has no choice of kernels"
     assert why_not(libraries["other"], kernel="streaming") == without
-    assert dropin.Library(libraries["other"]).kernels() == []
+    assert reprolab_nf4.Library(libraries["other"]).kernels() == []
     for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e", "bäume"):
         wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
         assert why_not(libraries["ours"], kernel=kernel) == wanted
@@ -217,7 +235,7 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
     cut = why_not(f"/{'x' * 5000}")
     assert cut == f"/{'x' * 499}...{'x' * 386}: no such file"
     assert why_not("") == f"{Path.cwd()}: no such file"
-    monkeypatch.setattr(dropin, "BUILT", tmp_path / "unbuilt.so")
+    monkeypatch.setattr(reprolab_nf4, "BUILT", tmp_path / "unbuilt.so")
     assert why_not() == f"{tmp_path}/unbuilt.so: no such file; run make dropin"
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
 
@@ -228,8 +246,8 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
 )
 def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2", cextension)
-    with pytest.raises(dropin.DropinError) as error:
-        dropin.install(libraries["ours"])
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        reprolab_nf4.install(libraries["ours"])
     assert str(error.value) == (
         "bitsandbytes runs without its CUDA library here: nothing to replace"
     )
@@ -244,16 +262,15 @@ def test_bitsandbytes_without_its_cuda_library_is_one_line(cextension, libraries
 )
 def test_no_bitsandbytes_is_one_line(cextension, why, libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2", cextension + "\n")
-    with pytest.raises(dropin.DropinError) as error:
-        dropin.install(libraries["ours"])
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        reprolab_nf4.install(libraries["ours"])
     assert str(error.value) == f"bitsandbytes cannot be imported: {why}"
 
 
-@pytest.mark.parametrize("folder", ["", "dropin"])  # the project, or what users put on their path
-def test_importing_it_imports_the_standard_library_alone(folder, tmp_path):
-    place = Path(dropin.__file__).parents[1] / folder
+def test_importing_it_imports_the_standard_library_alone(tmp_path):
+    place = Path(reprolab_nf4.__file__).parents[1]
     code = (
-        f"import sys; sys.path.append({str(place)!r}); import dropin; dropin.install;"
+        f"import sys; sys.path.append({str(place)!r}); import reprolab_nf4;"
         "print({'torch', 'bitsandbytes', 'numpy'} & set(sys.modules))"
     )
     command = [sys.executable, "-c", code]

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from sass import tools
 
-from dropin import dropin
+import reprolab_nf4
 from records.errors import InputError
+from reprolab_nf4 import c_functions
 
-HEADER = Path(dropin.__file__).with_name("reprolab_nf4.h")
+HEADER = Path(reprolab_nf4.__file__).parents[1] / "dropin/reprolab_nf4.h"
 
 
 @pytest.fixture
 def library(built_library):
-    return dropin.Library(built_library)
+    return reprolab_nf4.Library(built_library)
 
 
 @pytest.mark.parametrize("language", [("c", "c99"), ("c++", "c++11")])
@@ -29,17 +30,22 @@ def test_the_header_is_c_and_cpp(language):
 
 def test_the_functions_take_what_the_header_says():
     """Names, order and C types of the parameters."""
-    types = {"int": dropin.INT, "float": dropin.ctypes.c_float, "int64_t": dropin.INT64}
+    types = {
+        "int": c_functions.INT,
+        "float": c_functions.ctypes.c_float,
+        "int64_t": c_functions.INT64,
+        "const char*": c_functions.Text,
+    }
     found = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
         found[name] = {
-            parameter: dropin.ADDRESS if "*" in kind else types[kind.strip()]
+            parameter: types.get(kind.strip(), c_functions.ADDRESS)
             for kind, parameter in parameters
         }
     del found["reprolab_nf4_use"]
-    wanted = dict.fromkeys(dropin.REPLACED, dropin.PLAIN_PARAMETERS)
-    wanted |= dict.fromkeys(dropin.NESTED, dropin.NESTED_PARAMETERS)
+    wanted = dict.fromkeys(c_functions.REPLACED, c_functions.PLAIN_PARAMETERS)
+    wanted |= c_functions.OURS
     assert {name: list(p.items()) for name, p in found.items()} == {
         name: list(p.items()) for name, p in wanted.items()
     }
@@ -52,12 +58,13 @@ def held(library: Path, kind: str) -> Counter:
     except InputError as missing:
         pytest.skip(f"NOT TESTED, {missing}")
     listed = tools.output_of([program, f"--list-{kind}", library])
-    return Counter(re.findall(r"\.sm_(\d+)\.\w+$", listed, re.MULTILINE))
+    # Of 9.0 and its own instructions (9.0a) a library holds one or the other of a file.
+    return Counter(re.findall(r"\.sm_(\d+)a?\.\w+$", listed, re.MULTILINE))
 
 
 def test_it_holds_what_it_was_built_for(built_library):
     """Every kernel's file in machine code of each architecture, and in PTX of the last."""
-    nvcc, architectures = dropin.Library(built_library).built()
+    nvcc, architectures = reprolab_nf4.Library(built_library).built()
     assert re.fullmatch(r"\d+\.\d+\.\d+", nvcc)
     named = [name.partition("-") for name in architectures.split(",")]
     codes, ptx = held(built_library, "elf"), held(built_library, "ptx")
@@ -67,10 +74,22 @@ def test_it_holds_what_it_was_built_for(built_library):
 
 
 GOOD = {
-    dropin.REPLACED[0]: {"code": None, "A": 0, "absmax": 0, "out": 0, "blocksize": 64, "n": 0},
-    dropin.NESTED[0]: {
+    c_functions.REPLACED[0]: {
+        "code": None,
+        "A": 0,
+        "absmax": 0,
+        "out": 0,
+        "blocksize": 64,
+        "n": 0,
+    },
+    c_functions.NESTED[0]: {
         **{"A": 0, "absmax_codes": 0, "code2": 0, "absmax2": 0, "offset": 0.5, "out": 0},
         **{"blocksize": 64, "blocksize2": 256, "n": 0},
+    },
+    c_functions.MULTIPLY[0]: {
+        **{"kernel": "simple", "A": 0, "B": 0, "absmax": 0, "absmax_codes": 0, "code2": 0},
+        **{"offset": 0.5, "bias": 0, "out": 0, "m": 0, "n": 0, "k": 0, "blocksize": 64},
+        **{"blocksize2": 256, "workspace": 0},
     },
 }
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
@@ -85,17 +104,17 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
     call(*good.values())
     call(**good)
     call(**good | {"A": 2**64 - 1})
-    with pytest.raises(dropin.DropinError, match=f"stream: give an address.* not {2**64}$"):
+    with pytest.raises(reprolab_nf4.DropinError, match=f"stream: give an address.* not {2**64}$"):
         call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
-    for parameter in good.keys() - {"offset"}:
-        is_int64 = name in dropin.NESTED and parameter == "n"
-        is_whole = is_int64 or parameter in ("blocksize", "blocksize2", "n")
-        wanted = "an address, such as tensor.data_ptr()"
-        if is_whole:
-            wanted = f"a whole number of {64 if is_int64 else 32} bits"
-        values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if is_int64 else NO_INTS
-        for value in values if is_whole else NO_ADDRESSES:
-            with pytest.raises(dropin.DropinError) as error:
+    kinds = c_functions.OURS.get(name, c_functions.PLAIN_PARAMETERS)
+    for parameter in good.keys() - {"offset", "kernel"}:
+        bits = {c_functions.INT: 32, c_functions.INT64: 64}.get(kinds[parameter])
+        wanted, values = "an address, such as tensor.data_ptr()", NO_ADDRESSES
+        if bits:
+            wanted = f"a whole number of {bits} bits"
+            values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if bits == 64 else NO_INTS
+        for value in values:
+            with pytest.raises(reprolab_nf4.DropinError) as error:
                 call(**good | {parameter: value})
             is_simple = value is not object and value != 10**5000
             shown = repr(value) if is_simple else f"a value of type {type(value).__name__}"
@@ -103,11 +122,27 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
 
 
 def test_offsets_and_missing_arguments_are_one_line_too(library):
-    name = dropin.NESTED[0]
+    name = c_functions.NESTED[0]
     for given, why in [
         (GOOD[name] | {"offset": "1"}, "offset: wrong type"),
         ({"A": 0}, "required argument 'absmax_codes' missing"),
     ]:
-        with pytest.raises(dropin.DropinError) as error:
+        with pytest.raises(reprolab_nf4.DropinError) as error:
             getattr(library, name)(**given)
         assert str(error.value) == f"{name}: {why}"
+
+
+@pytest.mark.parametrize("kernel", [5, b"simple", "sim\0ple", "sim\ud800ple", None])
+def test_names_of_kernels_are_text(library, kernel):
+    name = c_functions.MULTIPLY[0]
+    with pytest.raises(reprolab_nf4.DropinError) as error:
+        getattr(library, name)(**GOOD[name] | {"kernel": kernel})
+    assert str(error.value) == f"{name}: kernel: give a kernel's name, not {kernel!r}".replace(
+        "\0", "\\x00"
+    )
+
+
+def test_the_workspace_of_a_product_is_a_number_of_bytes(library):
+    assert library.workspace("simple", 3, 5, 7, 64) == 0
+    with pytest.raises(reprolab_nf4.DropinError, match="there is no kernel 'bush'; give one of"):
+        library.workspace("bush", 3, 5, 7, 64)

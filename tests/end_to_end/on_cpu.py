@@ -3,7 +3,6 @@ models, bitsandbytes and transformers are real, a recorded kernel is an operatio
 kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 """
 
-import sys
 import time
 import types
 from contextlib import contextmanager
@@ -16,10 +15,11 @@ from bitsandbytes import functional
 from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dropin.dropin import dequantizing
+import reprolab_nf4
 from experiments.end_to_end import build, host, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
+from reprolab_nf4 import choices, multiplying
 
 CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
@@ -46,7 +46,7 @@ class Recorder(TorchDispatchMode):
 
 
 class Cpu:
-    device = torch.device("cpu")
+    device, kind = torch.device("cpu"), "cpu"
 
     def __init__(self, free_bytes=1 << 40):
         self.sensors = types.SimpleNamespace(
@@ -59,6 +59,12 @@ class Cpu:
 
     def free_bytes(self):
         return self.free
+
+    def name(self):
+        return "a CPU"
+
+    def l2_bytes(self):
+        return GPU["l2_bytes"]
 
     def forget(self):
         pass
@@ -131,27 +137,31 @@ KERNELS = {
 }
 
 
+LIBRARY = types.SimpleNamespace(built=lambda: ("13.0.88", "90"), products=lambda: ["few_rows"])
+TABLE = choices.Table(
+    "a GPU", "9.0", "made up", (choices.Layer(128, 128, "fp16", False, {512: {"few_rows": 1.0}}),)
+)
+
+
 def drop_in(kernels=KERNELS):
-    """A module with the interface of dropin/."""
-    module = types.ModuleType("dropin")
+    """What stands in for the functions of reprolab_nf4."""
 
     @contextmanager
-    def install(library=None, kernel=None, dequantize_from=None):
+    def install(library=None, kernel=None, products="fastest"):
         if kernel is not None and kernel not in kernels:
             raise ValueError(f"there is no kernel '{kernel}'")
         own, multiply = functional.dequantize_4bit, bitsandbytes.matmul_4bit
         change = kernels[kernel or "branch_tree"]
         functional.dequantize_4bit = lambda *a, **k: change(own(*a, **k))
-        if dequantize_from is not None:
-            bitsandbytes.matmul_4bit = dequantizing(multiply, dequantize_from)
+        if products != "bitsandbytes":
+            ways = multiplying.Ways(LIBRARY, products, None)
+            bitsandbytes.matmul_4bit = multiplying.replacement(multiply, ways)
         try:
-            yield types.SimpleNamespace(kernels=lambda: list(kernels))
+            yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:
             functional.dequantize_4bit, bitsandbytes.matmul_4bit = own, multiply
 
-    module.Library = lambda: types.SimpleNamespace(built=lambda: ("13.0.88", "90"))
-    module.install, module.DropinError = install, type("DropinError", (RuntimeError,), {})
-    return module
+    return {"install": install, "Library": lambda: LIBRARY}
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +170,10 @@ def stand_ins(monkeypatch):
     torch.set_num_threads(1)
     # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, "dropin", drop_in())
+    for name, stand_in in drop_in().items():
+        monkeypatch.setattr(reprolab_nf4, name, stand_in)
+    # Products in the fastest way are in the CPU's only way.
+    monkeypatch.setattr(choices, "recorded", lambda compute_capability: TABLE)
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr("experiments.end_to_end.measure.code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)

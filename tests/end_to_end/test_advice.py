@@ -2,23 +2,24 @@
 
 import pytest
 
-from experiments.end_to_end import advice
-from experiments.end_to_end.advice import OWN, Shape, Variant
-from experiments.end_to_end.checkpoint import Layer
+from reprolab_nf4 import advice
+from reprolab_nf4.advice import OWN, Shape, Variant
 
 LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
 COUNTS = {LARGE: 2, SMALL: 10}
+SAME_BITS = '    installed = reprolab_nf4.install(products="bitsandbytes")\n'
 STEP, PROMPT = "one step at batch 2", "the prompts"
 
 
 def times(**us):
-    """Of each kernel, for the large and the small shape; `own` is bitsandbytes, and with `all_`
-    before its name all products of a kernel dequantize.
+    """Of each kernel, for the large and the small shape; `own` is bitsandbytes, `fastest` and
+    `exact` are products by the table.
     """
     found = {}
     for kernel, (large, small) in us.items():
-        name = kernel.removeprefix("all_")
-        variant = OWN if kernel == "own" else Variant(name, name != kernel)
+        variant = OWN if kernel == "own" else Variant(kernel)
+        if kernel in ("fastest", "exact"):
+            variant = Variant(advice.FASTEST, kernel)
         found |= {(variant, LARGE): [large] * 7, (variant, SMALL): [small] * 7}
     return found
 
@@ -26,18 +27,7 @@ def times(**us):
 def text(step, prompt, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
     phases = (advice.Phase(STEP, step, COUNTS), advice.Phase(PROMPT, prompt, COUNTS))
     own = "bitsandbytes 0.50.2"
-    return advice.text("mine", own, 4, phases, list(kernels), dict(refused), fuses)
-
-
-def test_layers_of_one_shape_count_together_the_largest_first():
-    layers = [Layer("a", 256, 128, 64, False, "float16")] * 3
-    layers += [
-        Layer("b", 512, 128, 64, False, "float16"),
-        Layer("c", 256, 128, 64, True, "float16"),
-    ]
-    found = advice.shapes_of(layers)
-    assert list(found.values()) == [1, 3, 1]
-    assert next(iter(found)).rows == 512
+    return advice.text("mine", own, phases, list(kernels), dict(refused), fuses)
 
 
 def test_a_gain_and_how_to_have_it():
@@ -46,23 +36,23 @@ def test_a_gain_and_how_to_have_it():
     assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
     assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in said
-    assert "    installed = dropin.install()\n" in said
+    assert SAME_BITS in said
     assert "installed.undo() takes it away again" in said
 
 
 def test_the_fastest_over_all_layers_is_chosen():
     step = times(own=(1000, 200), shared_lut=(100, 190), streaming=(500, 100))
-    assert "installed = dropin.install()\n" in text(step, step)
+    assert SAME_BITS in text(step, step)
     step = times(own=(1000, 200), shared_lut=(100, 100), streaming=(500, 100))
-    assert 'installed = dropin.install(kernel="shared_lut")\n' in text(step, step)
+    assert 'install(kernel="shared_lut", products="bitsandbytes")\n' in text(step, step)
 
 
 def test_what_changes_from_run_to_run_decides_nothing():
     step = times(own=(1000, 200), shared_lut=(498, 100), streaming=(500, 100))
-    assert "installed = dropin.install()\n" in text(step, step)
+    assert SAME_BITS in text(step, step)
     step = times(own=(502, 100), shared_lut=(498, 100), streaming=(500, 100))
     assert text(step, step).endswith("keep bitsandbytes 0.50.2 as it is.")
-    step = times(own=(502, 100), streaming=(500, 100), all_streaming=(498, 100))
+    step = times(own=(502, 100), streaming=(500, 100), fastest=(498, 100))
     assert text(step, step, ["streaming"]).endswith("keep bitsandbytes 0.50.2 as it is.")
 
 
@@ -73,42 +63,46 @@ def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
     assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
     assert f"  {PROMPT}: 4.00 -> 2.00 ms" in said
     assert "0.50.2 multiplies a few rows right from the codes" in said
-    assert "installed = dropin.install()\n" in said
+    assert SAME_BITS in said
 
 
-def test_where_dequantizing_all_is_faster_it_is_offered_beside():
-    step = times(
-        own=(100, 20), streaming=(100, 20), all_streaming=(80, 14), all_shared_lut=(90, 19)
-    )
-    prompt = times(own=(1000, 200), streaming=(500, 100), all_streaming=(400, 100))
+def test_where_the_table_of_times_gains_more_it_is_offered_beside():
+    step = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14), exact=(90, 15))
+    prompt = times(own=(1000, 200), streaming=(500, 100), fastest=(400, 100), exact=(400, 100))
     said = text(step, prompt, ["streaming"], fuses=True)
     assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
-    assert "With streaming, where all products of at least 4 rows dequantize, which sums" in said
+    assert "With each product in the way that is the fastest by measured times,\nwhich sums" in said
     assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in said
     assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in said
-    both = "dropin.install()  # or dropin.install(dequantize_from=4)"
-    assert f"    installed = {both}\n" in said
+    assert f"  {STEP}: 0.40 -> 0.33 ms, 1.21 x (1.21-1.21)\n" in said
+    assert (
+        """    installed = reprolab_nf4.install(products="exact")
+    # or reprolab_nf4.install()
+    # or reprolab_nf4.install(products="bitsandbytes")
+"""
+        in said
+    )
 
 
-def test_dequantizing_all_may_be_the_only_gain():
-    same = times(own=(100, 20), streaming=(100, 20), all_streaming=(80, 14))
+def test_the_table_of_times_may_be_the_only_gain():
+    same = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14))
     said = text(same, same, ["streaming"], fuses=True)
-    assert "    installed = dropin.install(dequantize_from=4)\n" in said
+    assert "    installed = reprolab_nf4.install()\n" in said
     assert "Nothing is gained" not in said
 
 
-def test_dequantizing_all_is_not_offered_with_a_kernel_that_was_left_out():
+def test_the_table_is_not_offered_with_a_kernel_that_was_left_out():
     """It was found out on the second shape."""
-    step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), all_streaming=(8, 1))
-    del step[Variant("streaming", True), SMALL], step[Variant("streaming"), SMALL]
+    step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), fastest=(8, 1))
+    del step[Variant("streaming", "fastest"), SMALL], step[Variant("streaming"), SMALL]
     said = text(step, step, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
-    assert 'kernel="shared_lut"' in said and "dequantize_from" not in said
+    assert 'kernel="shared_lut"' in said and "measured times" not in said
 
 
-@pytest.mark.parametrize("all_streaming", [(100, 20), (120, 20)])
-def test_dequantizing_all_is_not_offered_where_it_is_no_faster(all_streaming):
-    step = times(own=(200, 40), streaming=(100, 20), all_streaming=all_streaming)
-    assert "dequantize_from" not in text(step, step, ["streaming"], fuses=True)
+@pytest.mark.parametrize("fastest", [(100, 20), (120, 20)])
+def test_the_table_is_not_offered_where_it_is_no_faster(fastest):
+    step = times(own=(200, 40), streaming=(100, 20), fastest=fastest)
+    assert "measured times" not in text(step, step, ["streaming"], fuses=True)
 
 
 def test_where_nothing_is_gained_nothing_is_advised():
@@ -123,5 +117,5 @@ def test_a_kernel_with_another_output_is_left_out(kernels):
     step = times(own=(1000, 200), streaming=(500, 100))
     said = text(step, step, kernels, {"shared_lut": "1 of 8 weights differ"})
     assert "  shared_lut: left out: 1 of 8 weights differ\n" in said
-    assert ("dropin.install()" in said) is bool(kernels)
+    assert (SAME_BITS in said) is bool(kernels)
     assert ("keep what you have" in said) is not bool(kernels)

@@ -3,6 +3,7 @@
 """
 
 import json
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -25,8 +26,9 @@ from experiments.end_to_end import (  # noqa: E402
     rows,
 )
 from experiments.end_to_end.host import Host  # noqa: E402
-from experiments.end_to_end.plan import Cell, Job, Row, choose  # noqa: E402
+from experiments.end_to_end.plan import FUSED, Cell, Job, Row, choose  # noqa: E402
 from records.results import load  # noqa: E402
+from reprolab_nf4 import choices  # noqa: E402
 
 MATRICES = 14
 TOKENS, SHORT = 10, {"timing": 8, "profile": 4}
@@ -37,9 +39,9 @@ def run(folder, model, pass_name="timing", batch=3, gpu=None, host=None, failed=
     short = folder / "short.jsonl"
     short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
     given = {"prompts_file": str(short)} | given
-    choices = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
+    chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
     cell, file = Cell(pass_name, model, batch), folder / "cell.json"
-    job = Job(cell, choices, file, ["python"], ("a" * 40, False), failed or {})
+    job = Job(cell, chosen, file, ["python"], ("a" * 40, False), failed or {})
     said = []
     measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
     assert said[-1].keys() == {"ended"}
@@ -57,7 +59,7 @@ INSTALLED = f"bitsandbytes_{bitsandbytes.__version__}"
 @pytest.mark.parametrize("model", FAMILIES)
 def test_every_family_is_timed(tmp_path, model):
     found = run(tmp_path, model)
-    kernels = ("branch_tree", "shared_lut", "streaming", INSTALLED)
+    kernels = ("branch_tree", "shared_lut", "streaming", "fused", INSTALLED)
     assert set(found) == {(kernel, mode) for kernel in kernels for mode in ("eager", "graph")}
     for (_, mode), row in found.items():
         assert row.outcome == "bit_exact", row.reason
@@ -200,7 +202,7 @@ def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(tmp_path, m
     for row in found.values():
         assert (row.disturbed, len(row.metrics["wall_time"].samples)) == (3, 3)
     written = json.loads((tmp_path / "cell.json").read_text())["records"]
-    assert sum(r["disturbed"]["repeated"] for r in written) == 2 * 4
+    assert sum(r["disturbed"]["repeated"] for r in written) == 2 * 5
 
 
 def test_memory_that_runs_out_in_one_generation_costs_one_row(tmp_path, monkeypatch):
@@ -238,10 +240,34 @@ def test_bitsandbytes_own_products_may_differ(tmp_path, monkeypatch):
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
     monkeypatch.setattr(rows, "can_fuse", lambda: True)
     row = run(tmp_path, "llama-3.3-70b")[INSTALLED, "eager"]
-    assert (row.outcome, row.deviation) == ("deviation_as_declared", rows.FUSED)
+    assert (row.outcome, row.deviation) == ("deviation_as_declared", rows.DEVIATIONS["installed"])
     assert row.metrics and row.mismatches > 0
     monkeypatch.setattr(rows, "can_fuse", lambda: False)
     assert run(tmp_path, "llama-3.3-70b")[INSTALLED, "eager"].outcome == "mismatch"
+
+
+def test_products_by_a_table_may_differ_and_need_one(tmp_path, monkeypatch):
+    """Dequantized here, since the CPU is no GPU that the table is of; and a sum that is wrong."""
+    found = run(tmp_path, str(checkpoints.make(tmp_path / "mine", SMALL["llama-3.3-70b"])))
+    assert {found[row, "eager"].outcome for row in FUSED} == {"bit_exact"}
+    assert found["fused_exact", "eager"].lineage == "products in the fastest way by measured times"
+    own = rows.in_place
+
+    @contextmanager
+    def wrong(row):
+        with own(row), monkeypatch.context() as patch:
+            multiply = bitsandbytes.matmul_4bit
+            if row.kind == "fused":
+                patch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: multiply(*a, **k) * -1)
+            yield
+
+    monkeypatch.setattr(rows, "in_place", wrong)
+    row = run(tmp_path, "llama-3.3-70b")["fused", "eager"]
+    assert (row.outcome, row.deviation) == ("deviation_as_declared", rows.DEVIATIONS["fused"])
+    monkeypatch.setattr(choices, "recorded", lambda compute_capability: None)
+    row = run(tmp_path, "llama-3.3-70b")["fused", "graph"]
+    assert row.outcome == "unsupported"
+    assert row.reason == "no times of products are recorded for compute capability 9.0"
 
 
 def test_a_row_that_ended_a_process_is_left_out(tmp_path):

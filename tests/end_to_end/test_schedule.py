@@ -242,7 +242,7 @@ def test_kernels_and_checkpoints_are_checked_first(told, tmp_path, monkeypatch, 
         def kernels(self):
             return ["branch_tree", "shared_lut", "streaming"]
 
-    monkeypatch.setattr(command.dropin, "Library", Built)
+    monkeypatch.setattr(command.reprolab_nf4, "Library", Built)
     with pytest.raises(command.InputError) as error:
         measure(tmp_path, "--kernels", "nix", *given)
     assert str(error.value) == (
@@ -257,7 +257,7 @@ def test_kernels_and_checkpoints_are_checked_first(told, tmp_path, monkeypatch, 
 
 
 def test_kernels_of_a_library_that_is_not_built_are_left_to_the_run(told, tmp_path, monkeypatch):
-    monkeypatch.setattr("dropin.dropin.BUILT", tmp_path / "none.so")
+    monkeypatch.setattr("reprolab_nf4.BUILT", tmp_path / "none.so")
     assert measure(tmp_path, "--model", "qwen3-32b", "--kernels", "new")[0] == 0
 
 
@@ -295,7 +295,7 @@ def test_a_dry_run_measures_nothing(told, tmp_path, capsys):
     assert (status, output.exists(), jobs(told)) == (0, False, [])
     text = capsys.readouterr().out
     assert text.startswith("profile: gemma-2-27b, qwen3-32b, llama-3.3-70b at batch 2, 64; 4 new")
-    assert "branch_tree, shared_lut, streaming, as installed; 1 generation of each" in text
+    assert "branch_tree, shared_lut, streaming, fused, as installed; 1 generation of each" in text
     assert "GB of GPU memory" in text
     measure(tmp_path, "--dry-run", "--tokens", "16", "--gpus", "0,1")
     text = capsys.readouterr().out

@@ -7,6 +7,7 @@ import pytest
 from looking import line, lines_of, look, text_of
 
 from experiments import declared
+from experiments.product import recorded_times
 from plots import product
 from plots.console import render
 from plots.documents import markdown, table_files
@@ -14,6 +15,7 @@ from plots.experiments import all_tables, load_run
 from plots.figures import LOOKS, house_style
 from plots.product.tables import cells
 from records.json_files import ROOT
+from reprolab_nf4 import choices
 
 BATCHES = (1, 8, 64)
 LAYERS = {(1024, 1024): "llama-3.3-70b.k", (4096, 1024): "llama-3.3-70b.up", (64, 64): "other.q"}
@@ -235,3 +237,52 @@ def test_every_pass_is_of_products():
     passes = declared.experiment("product").passes.values()
     assert all(step.families == ("nf4_product",) for step in passes)
     assert all("nf4_product" in step.arguments for step in passes)
+
+
+def derived(folder, *options):
+    return recorded_times.run(recorded_times.parser(), [str(folder), *options])
+
+
+def test_the_drop_ins_table_is_derived_from_a_run(run, tmp_path, monkeypatch, capsys):
+    run()
+    monkeypatch.setattr(choices, "RECORDED", tmp_path / "products")
+    assert derived(tmp_path) == 0
+    found = choices.recorded(made.GPU["compute_capability"])
+    assert (found.gpu, found.source) == (made.GPU["name"], f"{tmp_path}, somebody")
+    layers = {(x.n, x.k, x.type, x.nested): x.us for x in found.layers}
+    large = [(4096, 1024, *more) for more in (("fp16", False), ("fp16", True), ("bf16", False))]
+    assert layers.keys() == {*[(n, k, "fp16", False) for n, k in LAYERS], *large}
+    us = layers[4096, 1024, "fp16", False]
+    assert us[1] == {
+        **{"few_rows": 10.0, "many_rows": 20.0, "simple": 99.0},
+        **{"dequantize": 60.0, "bitsandbytes": 15.0},
+    }
+    assert us[64] == {"many_rows": 40.0, "dequantize": 30.0, "bitsandbytes": 60.0}
+    ways = found.ways(4096, 1024, "fp16", False, lambda way, rows: True, "bitsandbytes")
+    assert ways == [(1, "few_rows"), (8, "many_rows"), (64, "dequantize")]
+    assert str(tmp_path / "products") in capsys.readouterr().out
+
+
+def test_without_bitsandbytes_or_with_nothing_no_table_is_derived(run, tmp_path, capsys):
+    assert derived(tmp_path, "--output", str(tmp_path / "x.json")) == 2
+    run([r for r in timed([problem(4096, 1024, 1)]) if r["kernel"] != "bnb_gemm"])
+    for name in ("simple", "nested", "bf16"):
+        (tmp_path / f"{name}.json").unlink()
+    assert derived(tmp_path, "--output", str(tmp_path / "x.json")) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {tmp_path}: has none of layers.json, simple.json, nested.json, bf16.json",
+        f"error: {tmp_path}: has no times of bitsandbytes' own products; measure with PEER=",
+    ]
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_wrong_output_chooses_nothing(run, tmp_path):
+    rows = timed([problem(4096, 1024, 1)])
+    for r in rows:
+        if r["kernel"] == "few_rows":
+            r |= {"outcome": "mismatch", "reason": "wrong", "mismatches": 1, "metrics": []}
+    run(rows)
+    output = tmp_path / "x.json"
+    assert derived(tmp_path, "--output", str(output)) == 0
+    plain = next(x for x in choices.read(output).layers if x.type == "fp16" and not x.nested)
+    assert "few_rows" not in plain.us[1] and "many_rows" in plain.us[1]

@@ -46,9 +46,10 @@ def test_table_1_and_figure_4_are_one_run(checkout):
         assert dry[-1].startswith("show nothing: ") and dry[-1].endswith(" in nowhere yet")
 
 
-def test_advise_needs_a_gpu(checkout):
-    done = make(checkout, "advise", "MODEL=x")
-    assert done.stderr.startswith("advise: nothing to measure: ")
+@pytest.mark.parametrize("target", ["advise", "tune"])
+def test_what_measures_products_needs_a_gpu(checkout, target):
+    done = make(checkout, target, "MODEL=x")
+    assert done.stderr.startswith(f"{target}: nothing to measure: ")
 
 
 @pytest.fixture
@@ -72,6 +73,16 @@ def test_advise_builds_what_it_needs_whatever_is_dry(advising, value):
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == "built\n" + "".join(f"<{word}>\n" for word in words)
         shutil.rmtree(advising / "build/end_to_end")
+    assert not list(advising.rglob("injected"))
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, ""])
+def test_tuning_builds_what_it_needs(advising, value):
+    done = run(advising, "make", "tune", "PRESET=gpu", f"MODEL={value}", "RESULTS=mine")
+    model = [f"--model={value}"] * bool(value)
+    words = ["-m", "experiments.end_to_end.tune", *model, "--output=mine/products.json"]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "built\n" + "".join(f"<{word}>\n" for word in words)
     assert not list(advising.rglob("injected"))
 
 

@@ -1,24 +1,27 @@
-"""What the drop-in library gains for one checkpoint, from times of its products: sums and words."""
+"""What the library gains for one model, from times of its products: sums and words."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from experiments.end_to_end.checkpoint import Layer
-from records.json_files import ROOT
-from records.stats import Estimate, Summary, ratio, summarize
+from statistics import quantiles
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What lies under bitsandbytes, and whether all its products dequantize."""
+    """What lies under bitsandbytes, and how products are computed, as reprolab_nf4.install() takes
+    it: by default as bitsandbytes chooses, to the same bits.
+    """
 
     kernel: str = ""  # bitsandbytes' own
-    dequantizes: bool = False
+    products: str = "bitsandbytes"
 
 
 OWN = Variant()  # as it is installed
-FASTEST = "streaming"  # which dropin.install() takes by itself
+FASTEST = "streaming"  # which reprolab_nf4.install() takes by itself
+# By the table of times. They sum in another order, so that tokens may differ.
+BY_TABLE = {
+    Variant(FASTEST, "fastest"): "each product in the way that is the fastest by measured times",
+    Variant(FASTEST, "exact"): "the same, by exactly the weights that dequantization gives",
+}
 LEAST_GAIN = 1.01  # what is less changes from run to run
 
 
@@ -37,12 +40,6 @@ class Shape:
         return f"{self.rows} x {self.columns}"
 
 
-def shapes_of(layers: Sequence[Layer]) -> dict[Shape, int]:
-    """How many layers have each shape, the largest first."""
-    found = Counter(Shape(x.rows, x.columns, x.block_size, x.nested, x.output) for x in layers)
-    return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
-
-
 Times = dict[tuple[Variant, Shape], list[float]]  # of one product, in us
 
 
@@ -54,50 +51,48 @@ class Phase:
     times: Times
     counts: dict[Shape, int]
 
-    def total(self, variant: Variant) -> Summary:
-        """All products in ms, sample by sample."""
+    def total(self, variant: Variant) -> list[float]:
+        """All products in ms: the quartiles of the samples."""
         parts = [
             [n * us / 1e3 for us in self.times[variant, shape]] for shape, n in self.counts.items()
         ]
-        return summarize([sum(sample) for sample in zip(*parts, strict=True)])
+        samples = [sum(sample) for sample in zip(*parts, strict=True)]
+        return quantiles(samples, n=4, method="inclusive")
 
-    def gain(self, variant: Variant, over: Variant = OWN) -> Estimate:
-        return ratio(self.total(over), self.total(variant))
+    def gain(self, variant: Variant, over: Variant = OWN) -> tuple[float, float, float]:
+        """The ratio of the medians, and those of the quartiles that are nearest and farthest."""
+        (low, median, high), (our_low, our_median, our_high) = map(self.total, (over, variant))
+        return median / our_median, low / our_high, high / our_low
 
     def gains(self, variant: Variant, over: Variant = OWN) -> bool:
-        return self.gain(variant, over).low > LEAST_GAIN
+        return self.gain(variant, over)[1] > LEAST_GAIN
 
     def fastest(self, kernels: Sequence[str]) -> Variant:
-        """Of the variants in which bitsandbytes chooses which products dequantize: that with the
+        """Of the variants in which bitsandbytes chooses how products are computed: that with the
         kernel that is installed without a name, unless another gains something over it.
         """
-        found = min(map(Variant, kernels), key=lambda variant: self.total(variant).median)
+        found = min(map(Variant, kernels), key=lambda variant: self.total(variant)[1])
         usual = Variant(FASTEST)
         return found if FASTEST not in kernels or self.gains(found, usual) else usual
 
-    def dequantizing(self, kernels: Sequence[str]) -> Variant | None:
-        """All products dequantizing with our fastest kernel, if that beats bitsandbytes' own
-        choice.
-        """
-        variant = Variant(FASTEST, True)
-        if FASTEST not in kernels or all(variant != measured for measured, _ in self.times):
-            return None
-        wins = all(self.gains(variant, over) for over in (OWN, self.fastest(kernels)))
-        return variant if wins else None
+    def gained_by_table(self, kernels: Sequence[str]) -> list[Variant]:
+        """Those that beat bitsandbytes and what changes none of its bits."""
+        found = [v for v in BY_TABLE if v.kernel in kernels]
+        found = [v for v in found if any(v == measured for measured, _ in self.times)]
+        return [v for v in found if all(self.gains(v, x) for x in (OWN, self.fastest(kernels)))]
 
     def line(self, variant: Variant) -> str:
         """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
-        own, ours = (self.total(each).median for each in (OWN, variant))
-        found = self.gain(variant)
-        said = f"{found.value:.2f} x ({found.low:.2f}-{found.high:.2f})"
-        said = said if found.differs_from_one else "no difference seen"
+        own, ours = (self.total(each)[1] for each in (OWN, variant))
+        gain, low, high = self.gain(variant)
+        differs = low > 1 or high < 1
+        said = f"{gain:.2f} x ({low:.2f}-{high:.2f})" if differs else "no difference seen"
         return f"  {self.what}: {own:.2f} -> {ours:.2f} ms, {said}"
 
 
 def text(
     name: str,
     own: str,
-    batch: int,
     phases: tuple[Phase, Phase],
     kernels: Sequence[str],
     refused: dict[str, str],
@@ -129,27 +124,27 @@ def text(
         ]
     installs = []
     if any(phase.gains(variant) for phase in phases):
-        kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}"'
-        installs += [f"dropin.install({kernel})"]
-    if other := step.dequantizing(kernels):
+        kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}", '
+        installs += [f'reprolab_nf4.install({kernel}products="bitsandbytes")']
+    for other in step.gained_by_table(kernels):
         lines += [
-            f"With {other.kernel}, where all products of at least {batch} rows dequantize, which "
-            "sums in another order,",
-            "so that tokens may differ:",
+            f"With {BY_TABLE[other]},",
+            "which sums in another order, so that tokens may differ:",
         ]
         lines += [phase.line(other) for phase in phases]
-        installs += [f"dropin.install(dequantize_from={batch})"]
+        products = "" if other.products == "fastest" else f'products="{other.products}"'
+        installs += [f"reprolab_nf4.install({products})"]
     if not installs:
         return "\n".join([*lines, "", f"Nothing is gained here: keep {own} as it is."])
     lines += [
         "",
         "To have it, before or after the model is loaded:",
         "",
-        f'    import sys; sys.path.append("{ROOT}/dropin")',
-        "    import dropin",
-        f"    installed = {'  # or '.join(installs)}",
+        "    import reprolab_nf4",
+        *(f"    installed = {install}" for install in installs[-1:]),
+        *(f"    # or {install}" for install in reversed(installs[:-1])),
         "",
         "and installed.undo() takes it away again. A whole step gains less, and less yet where it",
-        "waits for the host; make reproduce-table1 MODEL=folder measures it.",
+        "waits for the host.",
     ]
     return "\n".join(lines)

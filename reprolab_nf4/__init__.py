@@ -1,28 +1,39 @@
-"""Puts this project's NF4 dequantization under an installed bitsandbytes: docs/drop-in.md.
+"""Puts this project's NF4 dequantization and products under an installed bitsandbytes:
+docs/drop-in.md.
 
-    import sys; sys.path.append("path/to/reprolab/dropin")
-    import dropin
-    dropin.install()
+    import reprolab_nf4
+    reprolab_nf4.install()
 
 Needs nothing but the standard library; install() imports bitsandbytes, which imports torch.
 """
 
-import contextlib
 import ctypes
 import importlib
-import operator
 import os
 import re
 import threading
+import warnings
 from os import PathLike
 from pathlib import Path
 
-BUILT = Path(__file__).resolve().parent.parent / "build/dropin/libreprolab_nf4.so"
+from reprolab_nf4.c_functions import (
+    NO_CODE,
+    OURS,
+    PLAIN_PARAMETERS,
+    REPLACED,
+    TEXTS,
+    WORKSPACE,
+    shown,
+)
 
-# The functions of bitsandbytes' CUDA library that are replaced.
-REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
-TEXTS = ("reprolab_nf4_kernels", "reprolab_nf4_build", "reprolab_nf4_error")
-NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
+# Beside this file where pip installed it; in a checkout, where make dropin built it.
+BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
+if not BUILT.is_file():
+    BUILT = BUILT.parents[1] / "build/dropin" / BUILT.name
+
+# How products are computed: as measured times have it as the fastest, the same by exactly the
+# dequantized weights, always by dequantizing, or as bitsandbytes does.
+PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
 
 
 class DropinError(RuntimeError):
@@ -33,63 +44,8 @@ class DropinError(RuntimeError):
         super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
 
 
-def shown(value) -> str:
-    """For a message: a simple value itself; of all else, such as a tensor, its type."""
-    with contextlib.suppress(ValueError):  # a number with more digits than Python writes
-        if isinstance(value, (int, float, str, bytes, list, type(None))):
-            return repr(value)
-    return f"a value of type {type(value).__name__}"
-
-
-class Parameter:
-    """Takes whole numbers of its range, and what ctypes takes that is neither a number nor a text:
-    ctypes itself would cut other numbers, and take a text's own address.
-    """
-
-    def __init__(self, kind: type, least: int, most: int, wanted: str):
-        self._kind, self._least, self._most, self._wanted = kind, least, most, wanted
-
-    def from_param(self, value):
-        value = getattr(value, "_as_parameter_", value)  # a stream of torch's has one
-        with contextlib.suppress(TypeError):
-            if not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
-                return self._kind.from_param(value)
-            number = operator.index(value)
-            if not isinstance(value, bool) and self._least <= number <= self._most:
-                return self._kind(number)
-        raise TypeError(f"give {self._wanted}, not {shown(value)}")
-
-
-def whole(kind: type, bits: int) -> Parameter:
-    return Parameter(
-        kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1, f"a whole number of {bits} bits"
-    )
-
-
-# Parameters by name, as in reprolab_nf4.h.
-ADDRESS = Parameter(ctypes.c_void_p, 0, 2**64 - 1, "an address, such as tensor.data_ptr()")
-INT, INT64 = whole(ctypes.c_int, 32), whole(ctypes.c_int64, 64)
-PLAIN_PARAMETERS = {
-    "code": ADDRESS,
-    "A": ADDRESS,
-    "absmax": ADDRESS,
-    "out": ADDRESS,
-    "blocksize": INT,
-    "n": INT,
-    "stream": ADDRESS,
-}
-NESTED_PARAMETERS = {
-    "A": ADDRESS,
-    "absmax_codes": ADDRESS,
-    "code2": ADDRESS,
-    "absmax2": ADDRESS,
-    "offset": ctypes.c_float,
-    "out": ADDRESS,
-    "blocksize": INT,
-    "blocksize2": INT,
-    "n": INT64,
-    "stream": ADDRESS,
-}
+class NoCodeError(DropinError):
+    """The library was not built for this GPU."""
 
 
 class Library:
@@ -124,14 +80,14 @@ class Library:
             self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
         for name in REPLACED:
             setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
-        for name in NESTED if self._is_ours else ():
-            setattr(self, name, self._bound(name, NESTED_PARAMETERS))
+        for name in OURS if self._is_ours else ():
+            setattr(self, name, self._bound(name, OURS[name]))
 
     def _named(self, name: str):
         try:
             return getattr(self._library, name)
         except AttributeError:
-            why = "exports no {}: it is older than this dropin.py; run make dropin"
+            why = "exports no {}: it is older than this reprolab_nf4; run make dropin"
             raise DropinError(f"{self.path}: {why.format(name)}") from None
 
     def _bound(self, name: str, parameters: dict):
@@ -160,11 +116,22 @@ class Library:
 
     def _check(self, error, function, arguments):
         if error != 0:
-            raise DropinError(self._library.reprolab_nf4_error().decode())
+            kind = NoCodeError if error == NO_CODE else DropinError
+            raise kind(self._library.reprolab_nf4_error().decode())
 
     def kernels(self) -> list[str]:
         """The names that use() takes; none for a library without a choice."""
         return self._library.reprolab_nf4_kernels().decode().split() if self._is_ours else []
+
+    def products(self) -> list[str]:
+        """The kernels that multiply by 4-bit weights; none for another library."""
+        return self._library.reprolab_nf4_products().decode().split() if self._is_ours else []
+
+    def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
+        """Bytes of workspace of that product on the current GPU; an error if it cannot be done."""
+        found = ctypes.c_uint64()
+        getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(found))
+        return found.value
 
     def built(self) -> tuple[str, str]:
         """nvcc's version and the architectures, such as "90"; empty for another library."""
@@ -188,10 +155,12 @@ ABSENT = object()  # in the place of an attribute that was not there
 
 
 class Installed:
-    """A library under bitsandbytes, until undo() or the end of a `with` block."""
+    """A library under bitsandbytes, until undo(), the end of a `with` block, or the first call on a
+    GPU that the library has no code for.
+    """
 
     def __init__(self, library: Library, replacements: list):
-        self._library = library
+        self.library = library
         self._before = [
             (owner, name, vars(owner).get(name, ABSENT)) for owner, name, _ in replacements
         ]
@@ -200,24 +169,25 @@ class Installed:
 
     def use(self, kernel: str | None) -> None:
         """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
-        self._library.use(kernel)
+        self.library.use(kernel)
 
     def kernels(self) -> list[str]:
         """The names that use() takes; none for a library without a choice."""
-        return self._library.kernels()
+        return self.library.kernels()
 
-    def undo(self) -> None:
-        """Gives bitsandbytes its own functions back. Does nothing the second time."""
+    def undo(self) -> bool:
+        """Gives bitsandbytes its own functions back. Does nothing the second time, and says so."""
         global _installed
         with _lock:
             if _installed is not self:
-                return
+                return False
             for owner, name, own in self._before:
                 if own is ABSENT:
                     vars(owner).pop(name, None)  # somebody else may have deleted it
                 else:
                     vars(owner)[name] = own
             _installed = None
+            return True
 
     def __enter__(self):
         return self
@@ -233,60 +203,113 @@ _lock = threading.RLock()  # of the line above and of what is replaced
 def install(
     library: str | PathLike | None = None,
     kernel: str | None = None,
-    dequantize_from: int | None = None,
+    products: str = "fastest",
+    table: str | PathLike | None = None,
 ) -> Installed:
-    """Lets bitsandbytes call `library` where it dequantizes NF4 weights to fp16 or bf16.
+    """Lets bitsandbytes call `library` for NF4 weights: to dequantize them to fp16 or bf16, and to
+    multiply by them.
 
     Without `library` that is the one that `make dropin` has built; any other with the same C names
-    will do, such as another version's libbitsandbytes_cuda*.so. `kernel` is one of its kernels();
-    without it, the fastest. `dequantize_from`: products of at least so many rows (tokens) always
-    dequantize their weights, as in bitsandbytes up to 0.49; without it, bitsandbytes chooses.
+    will do, such as another version's libbitsandbytes_cuda*.so, which only dequantizes. `kernel`
+    dequantizes, one of kernels(); without it, the fastest. `products`:
+      fastest       each in the way that is the fastest by the times in `table`, which `make tune`
+                    has written, or by those recorded for the GPU's architecture; without any,
+                    bitsandbytes chooses. Some ways sum in another order than bitsandbytes does, or
+                    round other things, so that last bits may differ.
+      exact         the same of the ways that multiply by exactly the weights that dequantization
+                    gives; without any times, by dequantizing
+      dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49
+      bitsandbytes  as bitsandbytes chooses
+    Training stays bitsandbytes' own. On a GPU that the library has no code for, the first call
+    warns and gives bitsandbytes all its own functions back.
+
     Raises DropinError, and then has changed nothing, also if a library is installed already. May be
     called from several threads at once, of which one succeeds.
     """
     global _installed
-    if dequantize_from is not None and (type(dequantize_from) is not int or dequantize_from < 1):
-        wanted = "give a number of rows, 1 at least"
-        raise DropinError(f"dequantize_from: {wanted}, not {shown(dequantize_from)}")
+    if products not in PRODUCTS:
+        raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
+    replaced = [(native, name, or_own(native, name, getattr(loaded, name))) for name in REPLACED]
     with _lock:
         if _installed is not None:
-            raise DropinError(f"{_installed._library.path} is already installed; undo() that first")
-        replacements = [(native, name, getattr(loaded, name)) for name in REPLACED]
-        if dequantize_from is not None:
-            package = importlib.import_module("bitsandbytes")
-            if not hasattr(package, "matmul_4bit"):
-                raise DropinError("dequantize_from: this bitsandbytes has no matmul_4bit")
-            multiply = dequantizing(package.matmul_4bit, dequantize_from)
-            replacements.append((package, "matmul_4bit", multiply))
+            raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
+        replaced += replaced_product(loaded, products, table)
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
-        _installed = Installed(loaded, replacements)
+        _installed = Installed(loaded, replaced)
         return _installed
 
 
-def dequantizing(own, least_rows: int):
-    """bitsandbytes' matmul_4bit, `own`, but that products of at least so many rows dequantize.
+def or_own(native, name: str, ours):
+    """Ours; on a GPU that it has no code for bitsandbytes' own, from then on."""
 
-    bitsandbytes from 0.50 on multiplies some right from the codes, which sums in another order.
-    Training, FP4, and codes in its layout for CPUs stay its own.
+    def call(*given, **by_name):
+        try:
+            return ours(*given, **by_name)
+        except NoCodeError as error:
+            give_up(error)
+            return getattr(native, name)(*given, **by_name)
+
+    return call
+
+
+def give_up(error: NoCodeError) -> None:
+    """Takes away what is installed, with a warning."""
+    installed = _installed
+    if installed is not None and installed.undo():
+        warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
+
+
+def replaced_product(library: Library, products: str, table: str | PathLike | None) -> list:
+    """bitsandbytes' matmul_4bit, where that is to be replaced: package, name, replacement."""
+    package = importlib.import_module("bitsandbytes")
+    own = getattr(package, "matmul_4bit", None)
+    if not library.kernels():  # another library has no products
+        products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
+    if products == "bitsandbytes":
+        return []
+    if own is None or not hasattr(importlib.import_module("torch").library, "custom_op"):
+        if products == "fastest":
+            return []
+        needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
+        raise DropinError(f"products: {products}: needs {needed}")
+    from reprolab_nf4 import choices, multiplying
+
+    ways = multiplying.Ways(library, products, None if table is None else choices.read(table))
+    return [(package, "matmul_4bit", multiplying.replacement(own, ways))]
+
+
+def advise(model, batch: int = 2) -> str:
+    """Says what install() gains for a model with layers in NF4, loaded on one GPU or on several.
+
+    Measured are the quantized products of one decoding step of `batch` sequences and of their
+    prompts, with your bitsandbytes, with each kernel under it, and in the ways that install()
+    chooses by recorded times: a minute, and the memory of a few layers more. Raises DropinError
+    where there is nothing to measure, or a library is installed.
     """
-    import torch
-    from bitsandbytes import functional
+    if type(batch) is not int or batch < 1:
+        wanted = "give a number of sequences, 1 at least"
+        raise DropinError(f"batch: {wanted}, not {shown(batch)}")
+    with install() as installed:
+        kernels = installed.kernels()
+    from reprolab_nf4 import measuring
 
-    def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        few = A.numel() < least_rows * A.shape[-1]
-        trains = torch.is_grad_enabled() and A.requires_grad
-        other = getattr(quant_state, "quant_type", None) != "nf4"
-        other |= getattr(quant_state, "packing_format_for_cpu", False)
-        if few or trains or other or out is not None:
-            return own(A, B, quant_state, out=out, bias=bias)
-        # As a column, so that a transposed view of the codes gives the matrix itself.
-        weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)
-        return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
+    return measuring.advise(measuring.Gpu(), model, batch, kernels)
 
-    return matmul_4bit
+
+def tune(model, table: str | PathLike) -> None:
+    """Measures on this GPU which way of multiplying is the fastest for a loaded model's layers in
+    NF4, at 1 to 512 rows, and writes that to a file for install(table=...). Takes seconds for each
+    shape that the layers have. Raises DropinError as advise() does.
+    """
+    from reprolab_nf4 import choices, measuring
+
+    gpu = measuring.Gpu()
+    layers = measuring.layers_of(gpu, model)
+    weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
+    choices.write(Path(table), measuring.tune(gpu, list(layers), weights_of))
 
 
 def native_library():

@@ -1,0 +1,266 @@
+// The products of the drop-in library: checks arguments and hands them to the registered kernels.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include "common/printable.hpp"
+#include "dropin/calls.hpp"
+#include "dropin/nested_scales.hpp"
+#include "dropin/reprolab_nf4.h"
+#include "kernels/grid.hpp"
+#include "kernels/nf4/format.hpp"
+#include "kernels/nf4_product/problem.hpp"
+#include "kernels/registry.hpp"
+
+namespace reprolab::nf4_product {
+namespace {
+
+using namespace dropin;
+
+/// Those that need nothing but this library; the first three in the order in which bitsandbytes'
+/// names ask them.
+constexpr std::array kernel_names = {"few_rows", "many_rows", "simple", "few_rows_exact",
+                                     "many_rows_exact"};
+
+/// `absmax_codes`: null where scales are plain; the three after it are ignored then.
+Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
+                   const float* absmax, const std::uint8_t* absmax_codes, const float* map,
+                   float offset, int second_block_size, const void* bias, void* output,
+                   std::int64_t m, std::int64_t n, std::int64_t k, int block_size) {
+  Problem problem{.codes = codes,
+                  .absmax = absmax,
+                  .nested = {},
+                  .table = std::bit_cast<std::array<float, 16>>(nf4::standard_table()),
+                  .block_size = block_size,
+                  .input = input,
+                  .bias = bias,
+                  .output = output,
+                  .m = m,
+                  .n = n,
+                  .k = k,
+                  .type = type};
+  if (absmax_codes != nullptr) {
+    problem.absmax = nullptr;
+    problem.nested = {absmax_codes, map, absmax, offset, second_block_size};
+  }
+  return problem;
+}
+
+std::string names(const char* separator) {
+  std::string all;
+  for (const char* name : kernel_names) all += (all.empty() ? "" : separator) + std::string(name);
+  return all;
+}
+
+std::string fault_of_sizes(const Problem& problem) {
+  return first_of({fault_of_count("m", problem.m), fault_of_count("n", problem.n),
+                   fault_of_count("k", problem.k),
+                   fault_of_block_size("blocksize", problem.block_size)});
+}
+
+std::string fault_of_pointers(const Problem& problem) {
+  const auto& nested = problem.nested;
+  return first_of(
+      {fault_of({{"A", problem.input, 2}, {"B", problem.codes, 1}, {"out", problem.output, 2}}),
+       problem.bias == nullptr ? "" : fault_of({{"bias", problem.bias, 2}}),
+       problem.is_nested() ? fault_of({{"code2", nested.map, 4}, {"absmax", nested.absmax, 4}})
+                           : fault_of({{"absmax", problem.absmax, 4}}),
+       problem.is_nested() ? fault_of_block_size("blocksize2", nested.block_size) : ""});
+}
+
+std::uint64_t workspace_bytes(const Kernel<Problem>& kernel, const Problem& problem) {
+  return kernel.workspace_bytes ? kernel.workspace_bytes(problem) : 0;
+}
+
+/// A call of a function, whose name begins its error messages.
+class Call {
+ public:
+  explicit Call(const char* function) : function_(function) {}
+
+  int fail_with(cudaError_t error, const std::string& why) const {
+    return fail(error, function_ + ": " + why);
+  }
+  int refuse(const std::string& why) const { return fail_with(cudaErrorInvalidValue, why); }
+
+  /// Null if there is none, which is the call's error then.
+  const Kernel<Problem>* kernel(const char* name) const {
+    if (name != nullptr && std::ranges::find(kernel_names, std::string(name)) != kernel_names.end())
+      return &kernel_named<Problem>(name);
+    refuse("there is no kernel '" + printable(name == nullptr ? "" : name) + "'; give one of " +
+           names(", "));
+    return nullptr;
+  }
+
+  /// 0 where the kernel can do it.
+  int support(const Kernel<Problem>& kernel, const Problem& problem) const {
+    const Support support = kernel.supports(problem);
+    if (support.ok) return cudaSuccess;
+    const cudaError_t error = has_code();
+    if (error != cudaSuccess) return fail_with(error, cudaGetErrorString(error));
+    return fail_with(cudaErrorNotSupported, kernel.name + ": " + support.reason);
+  }
+
+  int launch(const Kernel<Problem>& kernel, const Problem& problem, cudaStream_t stream) const {
+    const cudaError_t error = kernel.launch(problem, stream);
+    return error == cudaSuccess ? succeed() : fail_with(error, launch_failure(kernel.name, error));
+  }
+
+ private:
+  std::string function_;
+};
+
+int multiply(const char* function, const char* kernel_name, Problem problem, void* workspace,
+             cudaStream_t stream) {
+  const Call call(function);
+  const Kernel<Problem>* const kernel = call.kernel(kernel_name);
+  if (kernel == nullptr) return cudaErrorInvalidValue;
+  if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
+  if (problem.m == 0 || problem.n == 0) return succeed();
+  if (const auto fault = fault_of_pointers(problem); !fault.empty()) return call.refuse(fault);
+  if (const int error = call.support(*kernel, problem); error != cudaSuccess) return error;
+  problem.workspace = workspace;
+  if (workspace_bytes(*kernel, problem) > 0) {
+    const auto fault = fault_of({{"workspace", workspace, 16}});
+    if (!fault.empty()) return call.refuse(fault);
+  }
+  return call.launch(*kernel, problem, stream);
+}
+
+/// Device memory in the order of a stream: freed when what was enqueued before has run.
+/// bitsandbytes' calls bring no workspace. Each has to have its own, because calls on two streams
+/// may run at once, and so may the replays of two graphs that were captured on one stream. In a
+/// capture, allocating, clearing and freeing become nodes of its graph, so that every replay finds
+/// cleared memory, which memory that is kept between calls could not promise.
+class StreamMemory {
+ public:
+  explicit StreamMemory(cudaStream_t stream) : stream_(stream) {}
+  StreamMemory(const StreamMemory&) = delete;
+  StreamMemory& operator=(const StreamMemory&) = delete;
+  ~StreamMemory() {
+    if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
+  }
+
+  cudaError_t allocate(std::uint64_t bytes) { return cudaMallocAsync(&memory_, bytes, stream_); }
+  void* get() const { return memory_; }
+
+ private:
+  cudaStream_t stream_;
+  void* memory_ = nullptr;
+};
+
+/// `offset`: of nested scales, in device memory.
+int bitsandbytes_multiply(const char* function, Problem problem, const float* offset,
+                          int quantization, cudaStream_t stream) {
+  const Call call(function);
+  constexpr int nf4 = 2;
+  if (quantization != nf4) {
+    return call.refuse("quant_type is " + std::to_string(quantization) + "; give 2, which is NF4");
+  }
+  if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
+  if (problem.m == 0 || problem.n == 0) return succeed();
+  const std::string fault =
+      first_of({fault_of_pointers(problem),
+                problem.is_nested() ? fault_of({{"absmax_offset", offset, 4}}) : ""});
+  if (!fault.empty()) return call.refuse(fault);
+
+  StreamMemory scales(stream), workspace(stream);
+  const auto no_memory = [&](cudaError_t error) {
+    return call.fail_with(error, std::string("no workspace: ") + cudaGetErrorString(error));
+  };
+  if (problem.is_nested() && problem.k > 0) {
+    const std::int64_t blocks = blocks_over(problem.n * problem.k, problem.block_size);
+    if (const auto error = scales.allocate(static_cast<std::uint64_t>(blocks) * sizeof(float));
+        error != cudaSuccess) {
+      return no_memory(error);
+    }
+    const nf4::NestedScales nested = problem.nested;
+    problem.absmax = static_cast<const float*>(scales.get());
+    problem.nested = {};
+    if (const auto error = decode_nested_scales(nested.codes, nested.map, nested.absmax, offset,
+                                                static_cast<float*>(scales.get()), blocks, stream);
+        error != cudaSuccess) {
+      return call.fail_with(error, launch_failure("nested_scales", error));
+    }
+  }
+
+  const Kernel<Problem>* kernel = nullptr;
+  for (const char* name : {kernel_names[0], kernel_names[1], kernel_names[2]}) {
+    kernel = &kernel_named<Problem>(name);
+    if (kernel->supports(problem).ok) break;
+  }
+  if (const int error = call.support(*kernel, problem); error != cudaSuccess) return error;
+  if (const std::uint64_t bytes = workspace_bytes(*kernel, problem); bytes > 0) {
+    auto error = workspace.allocate(bytes);
+    if (error == cudaSuccess) error = cudaMemsetAsync(workspace.get(), 0, bytes, stream);
+    if (error != cudaSuccess) return no_memory(error);
+    problem.workspace = workspace.get();
+  }
+  return call.launch(*kernel, problem, stream);
+}
+
+}  // namespace
+}  // namespace reprolab::nf4_product
+
+using namespace reprolab::nf4_product;
+using reprolab::nf4::OutputType;
+
+int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
+                               const float* absmax, const unsigned char* absmax_codes,
+                               const float* code2, float offset, const void* bias, void* out,
+                               std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
+                               int blocksize2, void* workspace, cudaStream_t stream) {
+  const Problem problem = problem_of(OutputType::fp16, A, B, absmax, absmax_codes, code2, offset,
+                                     blocksize2, bias, out, m, n, k, blocksize);
+  return multiply(__func__, kernel, problem, workspace, stream);
+}
+
+int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
+                               const float* absmax, const unsigned char* absmax_codes,
+                               const float* code2, float offset, const void* bias, void* out,
+                               std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
+                               int blocksize2, void* workspace, cudaStream_t stream) {
+  const Problem problem = problem_of(OutputType::bf16, A, B, absmax, absmax_codes, code2, offset,
+                                     blocksize2, bias, out, m, n, k, blocksize);
+  return multiply(__func__, kernel, problem, workspace, stream);
+}
+
+int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t k,
+                           int blocksize, std::uint64_t* bytes) {
+  const Call call(__func__);
+  const reprolab::Kernel<Problem>* const found = call.kernel(kernel);
+  if (found == nullptr) return cudaErrorInvalidValue;
+  const Problem problem = problem_of(OutputType::fp16, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                     0, 0, nullptr, nullptr, m, n, k, blocksize);
+  if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
+  if (bytes == nullptr) return call.refuse("bytes is null");
+  if (const int error = call.support(*found, problem); error != cudaSuccess) return error;
+  *bytes = workspace_bytes(*found, problem);
+  return succeed();
+}
+
+int cgemm_4bit_fp16(const void* A, const unsigned char* B, const float* absmax,
+                    const unsigned char* absmax_8bit, const float* absmax_code,
+                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
+                    int blocksize, int quant_type, cudaStream_t stream) {
+  const Problem problem = problem_of(OutputType::fp16, A, B, absmax, absmax_8bit, absmax_code, 0,
+                                     scales_per_second, bias, out, M, N, K, blocksize);
+  return bitsandbytes_multiply(__func__, problem, absmax_offset, quant_type, stream);
+}
+
+int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
+                    const unsigned char* absmax_8bit, const float* absmax_code,
+                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
+                    int blocksize, int quant_type, cudaStream_t stream) {
+  const Problem problem = problem_of(OutputType::bf16, A, B, absmax, absmax_8bit, absmax_code, 0,
+                                     scales_per_second, bias, out, M, N, K, blocksize);
+  return bitsandbytes_multiply(__func__, problem, absmax_offset, quant_type, stream);
+}
+
+const char* reprolab_nf4_products() {
+  static const std::string listed = names("\n");
+  return listed.c_str();
+}

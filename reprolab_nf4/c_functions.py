@@ -1,0 +1,118 @@
+"""The C functions of libreprolab_nf4.so, and how Python's values become their arguments."""
+
+import contextlib
+import ctypes
+import operator
+
+# The functions of bitsandbytes' CUDA library that are replaced.
+REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
+TEXTS = (
+    "reprolab_nf4_kernels",
+    "reprolab_nf4_products",
+    "reprolab_nf4_build",
+    "reprolab_nf4_error",
+)
+NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
+MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
+GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
+WORKSPACE = "reprolab_nf4_workspace"
+NO_CODE = 209  # cudaErrorNoKernelImageForDevice
+
+
+def shown(value) -> str:
+    """For a message: a simple value itself; of all else, such as a tensor, its type."""
+    with contextlib.suppress(ValueError):  # a number with more digits than Python writes
+        if isinstance(value, (int, float, str, bytes, list, type(None))):
+            return repr(value)
+    return f"a value of type {type(value).__name__}"
+
+
+class Parameter:
+    """Takes whole numbers of its range, and what ctypes takes that is neither a number nor a text:
+    ctypes itself would cut other numbers, and take a text's own address.
+    """
+
+    def __init__(self, kind: type, least: int, most: int, wanted: str):
+        self._kind, self._least, self._most, self._wanted = kind, least, most, wanted
+
+    def from_param(self, value):
+        if type(value) is int and self._least <= value <= self._most:  # as nearly all are
+            return self._kind(value)
+        value = getattr(value, "_as_parameter_", value)  # a stream of torch's has one
+        with contextlib.suppress(TypeError):
+            if not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
+                return self._kind.from_param(value)
+            number = operator.index(value)
+            if not isinstance(value, bool) and self._least <= number <= self._most:
+                return self._kind(number)
+        raise TypeError(f"give {self._wanted}, not {shown(value)}")
+
+
+class Text:
+    """Takes the name of a kernel."""
+
+    @staticmethod
+    def from_param(value):
+        if isinstance(value, str) and value.isascii() and value.isprintable():
+            return ctypes.c_char_p(value.encode())
+        raise TypeError(f"give a kernel's name, not {shown(value)}")
+
+
+def whole(kind: type, bits: int) -> Parameter:
+    return Parameter(
+        kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1, f"a whole number of {bits} bits"
+    )
+
+
+# Parameters by name, as in reprolab_nf4.h.
+ADDRESS = Parameter(ctypes.c_void_p, 0, 2**64 - 1, "an address, such as tensor.data_ptr()")
+INT, INT64 = whole(ctypes.c_int, 32), whole(ctypes.c_int64, 64)
+PLAIN_PARAMETERS = {
+    "code": ADDRESS,
+    "A": ADDRESS,
+    "absmax": ADDRESS,
+    "out": ADDRESS,
+    "blocksize": INT,
+    "n": INT,
+    "stream": ADDRESS,
+}
+NESTED_PARAMETERS = {
+    "A": ADDRESS,
+    "absmax_codes": ADDRESS,
+    "code2": ADDRESS,
+    "absmax2": ADDRESS,
+    "offset": ctypes.c_float,
+    "out": ADDRESS,
+    "blocksize": INT,
+    "blocksize2": INT,
+    "n": INT64,
+    "stream": ADDRESS,
+}
+MULTIPLY_PARAMETERS = {
+    "kernel": Text,
+    **dict.fromkeys(("A", "B", "absmax", "absmax_codes", "code2"), ADDRESS),
+    "offset": ctypes.c_float,
+    **dict.fromkeys(("bias", "out"), ADDRESS),
+    **dict.fromkeys(("m", "n", "k"), INT64),
+    **dict.fromkeys(("blocksize", "blocksize2"), INT),
+    **dict.fromkeys(("workspace", "stream"), ADDRESS),
+}
+WORKSPACE_PARAMETERS = {
+    "kernel": Text,
+    **dict.fromkeys(("m", "n", "k"), INT64),
+    "blocksize": INT,
+    "bytes": ADDRESS,
+}
+GEMM_PARAMETERS = {
+    **dict.fromkeys(("A", "B", "absmax", "absmax_8bit", "absmax_code", "absmax_offset"), ADDRESS),
+    **dict.fromkeys(("out", "bias"), ADDRESS),
+    **dict.fromkeys(("M", "N", "K", "blocksize", "quant_type"), INT),
+    "stream": ADDRESS,
+}
+# Of libreprolab_nf4.so alone.
+OURS = {
+    **dict.fromkeys(NESTED, NESTED_PARAMETERS),
+    **dict.fromkeys(MULTIPLY, MULTIPLY_PARAMETERS),
+    **dict.fromkeys(GEMM, GEMM_PARAMETERS),
+    WORKSPACE: WORKSPACE_PARAMETERS,
+}

@@ -1,0 +1,255 @@
+"""Times of a model's quantized products, with the bitsandbytes that is installed, with each kernel
+under it, and in each way that choices.py knows: advice.py adds them up, tune() writes them to a
+table. Needs torch and bitsandbytes.
+"""
+
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from itertools import cycle, islice
+from statistics import median
+from typing import Any
+
+import bitsandbytes
+import torch
+from bitsandbytes import functional
+
+import reprolab_nf4
+from reprolab_nf4 import choices, multiplying
+from reprolab_nf4.advice import BY_TABLE, OWN, Phase, Shape, Times, Variant, text
+
+SAMPLES = 7
+CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
+SHORTEST_US = 2000  # of a sample
+PROMPT_TOKENS = 50  # the median of GSM8K's questions
+ROWS = tuple(2**i for i in range(10))  # of a table
+NO_TIMES = (
+    "No times of products by 4-bit weights are recorded for this GPU. make tune, or\n"
+    "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
+)
+SIMPLE_ROWS = 8  # at which `simple` is the slowest by far
+
+Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
+
+
+class Gpu:
+    """The current one, and what only a GPU can do."""
+
+    kind = "cuda"
+
+    def name(self) -> str:
+        return torch.cuda.get_device_name()
+
+    def l2_bytes(self) -> int:
+        return torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+
+    def forget(self) -> None:
+        """Gives memory back that nothing holds any more."""
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    def time_us(self, run: Callable[[], None], times: int) -> float:
+        """Of so many runs one behind the other, between two events."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(times):
+            run()
+        end.record()
+        end.synchronize()
+        return 1e3 * begin.elapsed_time(end)
+
+    def new_pool(self) -> Any:
+        """Memory for graphs that never run beside each other, nor read what another left."""
+        return torch.cuda.graph_pool_handle()
+
+    def capture(
+        self, step: Callable[[], None], pool: Any, before: Callable[[], None] = lambda: None
+    ) -> Callable[[], None]:
+        """The step in a CUDA graph; `before` puts everything at the state that a step begins in."""
+        before()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            step()  # what is made at first use cannot be made while a graph is captured
+        torch.cuda.current_stream().wait_stream(stream)
+        before()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            step()
+        return graph.replay
+
+
+def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:
+    layers = layers_of(gpu, model)
+    counts = {shape: len(found) for shape, found in layers.items()}
+    weights_of = lambda shape: weights_in(gpu, shape, layers[shape])  # noqa: E731
+    return advice(gpu, type(model).__name__, counts, weights_of, batch, kernels)
+
+
+def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
+    found: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
+    for layer in model.modules():
+        state = getattr(getattr(layer, "weight", None), "quant_state", None)
+        if getattr(state, "quant_type", None) == "nf4" and layer.weight.device.type == gpu.kind:
+            output = str(state.dtype).removeprefix("torch.")
+            shape = Shape(*state.shape, state.blocksize, state.nested, output)
+            found.setdefault(shape, []).append((layer.weight.data, state))
+    if not found:
+        raise reprolab_nf4.DropinError("model: has no layers in NF4 on a GPU; load it there first")
+    return found
+
+
+def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
+    """Of one GPU, and as many as are needed."""
+    device = layers[0][0].device
+    own = [(codes, state) for codes, state in layers if codes.device == device]
+    count = copies_needed(gpu, shape)
+    more = islice(cycle(own), max(0, count - len(own)))
+    return own[:count] + [(codes.clone(), state) for codes, state in more]
+
+
+def copies_needed(gpu: Any, shape: Shape) -> int:
+    """So many that a copy has left the cache before it is used again."""
+    return max(2, 1 + CACHES * gpu.l2_bytes() // max(1, shape.rows * shape.columns // 2))
+
+
+def advice(
+    gpu: Any,
+    name: str,
+    counts: dict[Shape, int],
+    weights_of: Callable[[Shape], Weights],
+    batch: int,
+    kernels: list[str],
+    begin: Callable[[int, Shape], None] = lambda done, shape: None,
+) -> str:
+    """`begin` is called with each shape and the number of those that are done."""
+    sizes = {
+        f"one step at batch {batch}": batch,
+        f"the prompts, of {PROMPT_TOKENS} tokens each": batch * PROMPT_TOKENS,
+    }
+    phases = tuple(Phase(what, {}, counts) for what in sizes)
+    refused: dict[str, str] = {}
+    for done, shape in enumerate(counts):
+        begin(done, shape)
+        weights = weights_of(shape)
+        with torch.cuda.device_of(weights[0][0]):
+            refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
+            kernels = [k for k in kernels if k not in refused]
+            for phase in phases:
+                found = times(gpu, shape, weights, sizes[phase.what], variants(kernels))
+                phase.times.update(found)
+            del weights
+            gpu.forget()
+    own = f"bitsandbytes {bitsandbytes.__version__}"
+    said = text(name, own, phases, kernels, refused, can_fuse())
+    device = torch.device(gpu.kind, 0)
+    is_known = choices.recorded(multiplying.capability(device)) is not None
+    return said if is_known else f"{said}\n\n{NO_TIMES}"
+
+
+def can_fuse() -> bool:
+    """Whether the installed bitsandbytes knows products without dequantization."""
+    return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
+
+
+def variants(kernels: list[str]) -> list[Variant]:
+    """What is compared with bitsandbytes as it is installed."""
+    return [*map(Variant, kernels), *(v for v in BY_TABLE if v.kernel in kernels)]
+
+
+def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
+    """Empty where the kernel's output is bitsandbytes' own, bit for bit."""
+    expected = functional.dequantize_4bit(codes, state)
+    try:
+        with reprolab_nf4.install(kernel=kernel, products="bitsandbytes"):
+            found = functional.dequantize_4bit(codes, state)
+    except torch.OutOfMemoryError:  # is not the kernel's fault
+        raise
+    except (RuntimeError, ValueError) as error:
+        return str(error).partition("\n")[0]
+    wrong = int((found.view(torch.int16) != expected.view(torch.int16)).sum())
+    return f"{wrong} of {state.shape.numel()} weights differ" if wrong else ""
+
+
+def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]) -> Times:
+    """Of one product, in us; all variants in turn, so often."""
+    replays: dict[Variant, Callable[[], None]] = {}
+    pool = gpu.new_pool()
+    for variant in (OWN, *compared):
+        given = {"kernel": variant.kernel, "products": variant.products}
+        in_place = nullcontext() if variant == OWN else reprolab_nf4.install(**given)
+        with in_place:
+            products = all_products(shape, weights, size, bitsandbytes.matmul_4bit)
+            replays[variant] = gpu.capture(products, pool)
+    found = in_turn(gpu, replays, len(weights))
+    return {(variant, shape): samples for variant, samples in found.items()}
+
+
+def all_products(
+    shape: Shape, weights: Weights, size: int, multiply: Callable[..., torch.Tensor]
+) -> Callable[[], None]:
+    codes, state = weights[0]
+    x = torch.ones((size, shape.columns), dtype=state.dtype, device=codes.device)
+
+    @torch.no_grad()
+    def products() -> None:
+        for codes, state in weights:
+            multiply(x, codes.t(), quant_state=state)
+
+    return products
+
+
+def in_turn(
+    gpu: Any, replays: dict[Any, Callable[[], None]], products: int
+) -> dict[Any, list[float]]:
+    """Samples of one of so many products, in us. A sample is as long as the first needs."""
+    found: dict[Any, list[float]] = {name: [] for name in replays}
+    often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
+    for _ in range(SAMPLES):
+        for name, replay in replays.items():
+            found[name].append(gpu.time_us(replay, often) / often / products)
+    return found
+
+
+def tune(
+    gpu: Any,
+    shapes: Sequence[Shape],
+    weights_of: Callable[[Shape], Weights],
+    begin: Callable[[int, Shape], None] = lambda done, shape: None,
+) -> choices.Table:
+    """Times of each way in a CUDA graph, at ROWS. `begin` is called as advice()'s is."""
+    layers = []
+    types = {str(dtype).removeprefix("torch."): name for dtype, name in multiplying.TYPES.items()}
+    shapes = [shape for shape in shapes if shape.output in types]
+    if not shapes:
+        raise reprolab_nf4.DropinError("model: has no layers whose weights were fp16 or bf16")
+    with reprolab_nf4.install(products="bitsandbytes") as installed:
+        for done, shape in enumerate(shapes):
+            begin(done, shape)
+            weights = weights_of(shape)
+            device, type = weights[0][0].device, types[shape.output]
+            with torch.cuda.device_of(weights[0][0]):
+                us = {rows: ways(gpu, shape, weights, rows, installed.library) for rows in ROWS}
+            layers.append(choices.Layer(shape.rows, shape.columns, type, bool(shape.nested), us))
+            del weights
+            gpu.forget()
+    source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
+    name, capability = gpu.name(), multiplying.capability(device)
+    return choices.Table(name, capability, source, tuple(layers))
+
+
+def ways(
+    gpu: Any, shape: Shape, weights: Weights, rows: int, library: reprolab_nf4.Library
+) -> dict[str, float]:
+    """Medians in us."""
+    device, sizes = weights[0][0].device, (shape.rows, shape.columns, shape.block_size)
+    kernels = [k for k in library.products() if rows <= SIMPLE_ROWS or k != "simple"]
+    kernels = [k for k in kernels if multiplying.runs(library, device, k, rows, *sizes)]
+    pool, replays = gpu.new_pool(), {}
+    for way in (choices.OWN, choices.DEQUANTIZE, *kernels):
+        multiply = multiplying.replacement(
+            bitsandbytes.matmul_4bit, multiplying.Always(library, way)
+        )
+        replays[way] = gpu.capture(all_products(shape, weights, rows, multiply), pool)
+    found = in_turn(gpu, replays, len(weights))
+    return {way: round(median(samples), 3) for way, samples in found.items()}

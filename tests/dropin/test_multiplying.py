@@ -1,0 +1,147 @@
+"""The operator of PyTorch, and graphs of torch.compile, with bitsandbytes' layers on the CPU."""
+
+import contextlib
+import ctypes
+import sys
+import types
+
+import pytest
+
+import reprolab_nf4
+from reprolab_nf4 import c_functions
+from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
+
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+
+N, K = 64, 128
+TIMES = {
+    8: {"few_rows": 1.0},
+    16: {OWN: 1.0},
+    32: {DEQUANTIZE: 1.0},
+    64: {"many_rows": 1.0},
+}
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
+    if "reprolab_nf4.multiplying" not in sys.modules and hasattr(reprolab_nf4, "multiplying"):
+        del reprolab_nf4.multiplying
+    from reprolab_nf4 import multiplying
+
+    calls = []
+
+    def multiply(kernel, A, B, n, absmax, blocksize, bias, absmax_codes, code2, offset, blocksize2):
+        calls.append((kernel, A.shape[0], offset))
+        return A.new_full((*A.shape[:-1], n), 7)
+
+    multiplying.operator.register_kernel("cpu", multiply)
+    monkeypatch.setattr(multiplying, "multiply", multiply)
+    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
+    monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, TIMES),))
+    ways = multiplying.Ways(None, "fastest", table)
+    replaced = multiplying.replacement(bitsandbytes.matmul_4bit, ways)
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", replaced)
+    torch.compiler.reset()
+    return calls
+
+
+def layer(nested=False):
+    found = bitsandbytes.nn.Linear4bit(
+        K, N, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=nested
+    )
+    found.half().weight = found.weight.to("cpu")  # which quantizes
+    return found.requires_grad_(False)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("rows", [(3,), (3, 20, 40, 70, 16)])
+def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, called):
+    eager = layer(nested)
+    compiled = torch.compile(eager, fullgraph=True, backend="aot_eager", dynamic=len(rows) > 1)
+    for m in rows:
+        x = torch.randn(m, K).half()
+        called.clear()
+        expected = eager(x)
+        once = list(called)
+        found = compiled(x)
+        assert torch.equal(found, expected)
+        way = next(
+            (
+                way
+                for most, way in [(8, "few_rows"), (16, ""), (32, ""), (64, "many_rows")]
+                if m <= most
+            ),
+            "",
+        )
+        offset = eager.weight.quant_state.offset.item() if nested else 0.0
+        assert once == [(way, m, offset)] * bool(way)
+        assert called == once * 2
+    torch.testing.assert_close(eager(torch.zeros(3, K).half()), torch.full((3, N), 7.0).half())
+
+
+def test_what_the_compiler_knows_of_the_operator(called):
+    from reprolab_nf4 import multiplying
+
+    weight = layer().weight
+    state = weight.quant_state
+    x = torch.randn(2, 3, K, dtype=torch.float16)
+    given = ("few_rows", x, weight.data, N, state.absmax, 64, None, None, None, 0.0, 0)
+    torch.library.opcheck(multiplying.operator, given)
+    meta = torch.ops.reprolab_nf4.multiply(
+        *("few_rows", x.to("meta"), weight.data.to("meta"), N, state.absmax.to("meta")), *given[5:]
+    )
+    assert meta.shape == (2, 3, N) and meta.dtype == torch.float16
+
+
+def test_the_offset_of_nested_scales_is_read_once(called, monkeypatch):
+    from reprolab_nf4 import multiplying
+
+    found = torch.tensor(0.25)
+    reads = []
+    monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or 0.25)
+    assert [multiplying.read_offset(found) for _ in range(3)] == [0.25] * 3
+    assert len(reads) == 1
+
+
+@pytest.mark.parametrize("size", [0, 100])
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_library_gets_what_its_header_says(nested, size, monkeypatch):
+    from reprolab_nf4 import multiplying
+
+    calls = []
+
+    def function(*given):
+        found = dict(zip(c_functions.MULTIPLY_PARAMETERS, given, strict=True))
+        if found["workspace"]:
+            found["workspace"] = ctypes.string_at(found["workspace"], size)
+        found["A"] = (found["A"] % 16, ctypes.string_at(found["A"], 2 * 3 * K))
+        calls.append(found)
+
+    class Library:
+        workspace = staticmethod(lambda *product: size)
+        reprolab_nf4_multiply_bf16 = staticmethod(function)
+
+    stream = types.SimpleNamespace(cuda_stream=77)
+    monkeypatch.setattr(multiplying, "_library", Library())
+    monkeypatch.setattr(torch.cuda, "device_of", lambda tensor: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
+    bias = torch.ones(N, dtype=torch.bfloat16)
+    second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
+    x = torch.randn(3 * K + 1).bfloat16()[1:].view(1, 3, K)  # where 16 bytes cannot be read at once
+    more = second if nested else (None, None, 0.0, 0)
+    out = multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more)
+    assert out.shape == (1, 3, N) and out.dtype == torch.bfloat16
+    (given,) = calls
+    assert given.pop("A") == (0, x.contiguous().view(torch.uint8).numpy().tobytes())
+    assert given == {
+        **{"kernel": "many_rows", "B": codes.data_ptr(), "absmax": absmax.data_ptr()},
+        "absmax_codes": second[0].data_ptr() if nested else None,
+        "code2": second[1].data_ptr() if nested else None,
+        **{"offset": 0.5 if nested else 0.0, "bias": bias.data_ptr(), "out": out.data_ptr()},
+        **{"m": 3, "n": N, "k": K, "blocksize": 64, "blocksize2": 256 if nested else 0},
+        **{"workspace": bytes(size) if size else None, "stream": 77},
+    }

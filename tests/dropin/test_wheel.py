@@ -1,0 +1,122 @@
+"""The package for pip, of a small library: installed beside bitsandbytes' stand-in, and removed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import fake_bitsandbytes
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "data/products", "dropin/wheel.py")
+TAKEN += ("reprolab_nf4",)
+SCRIPTS = ("scripts/python", "scripts/wheel")
+LIBRARY = "reprolab_nf4/libreprolab_nf4.so"
+INSTALL = "import reprolab_nf4; installed = reprolab_nf4.install(); print(installed.kernels())"
+
+
+def run(*command, **options):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_"))}
+    environment |= options.pop("variables", {})
+    command = [*map(str, command)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory, libraries):
+    """As much of the project as the package takes; what would compile the library copies one."""
+    for tool in ("hatchling", "auditwheel"):
+        pytest.importorskip(tool, reason=f"NOT TESTED, no {tool}")
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in (*TAKEN, *SCRIPTS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    (folder / "build/dropin").mkdir(parents=True)
+    (folder / "build/python").write_text(sys.executable)
+    compiler = folder / "scripts/dropin"
+    compiler.write_text(f"#!/bin/sh\ncp {libraries['ours']} build/dropin/libreprolab_nf4.so\n")
+    compiler.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout):
+    done = run(checkout / "scripts/wheel")
+    assert (done.returncode, done.stderr) == (0, "")
+    return checkout / done.stdout.strip()
+
+
+def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
+    version = re.search(
+        r"project\(reprolab VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()
+    )
+    about = f"reprolab_nf4-{version[1]}.dist-info"
+    files = [f for f in (ROOT / "reprolab_nf4").rglob("*") if f.is_file() and f.suffix != ".pyc"]
+    sources = {str(file.relative_to(ROOT)) for file in files}
+    sources |= {f"reprolab_nf4/products/{f.name}" for f in (ROOT / "data/products").iterdir()}
+    records = {f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if not name.endswith("/")}
+        assert packed == {*sources, *records, LIBRARY}
+        assert archive.read(LIBRARY) == libraries["ours"].read_bytes()
+        # torch and bitsandbytes are the user's: pip must not exchange them.
+        assert "Requires-Dist" not in archive.read(f"{about}/METADATA").decode()
+        tags = re.findall(r"^Tag: (.*)$", archive.read(f"{about}/WHEEL").decode(), re.MULTILINE)
+    assert all(tag.startswith("py3-none-manylinux") for tag in tags)
+    assert wheel.name.startswith(f"reprolab_nf4-{version[1]}-py3-none-manylinux")
+    assert {tag.removeprefix("py3-none-") for tag in tags} == {
+        *wheel.stem.split("-")[-1].split(".")
+    }
+
+
+def test_its_tag_names_a_c_library_that_has_all_it_calls(wheel, libraries):
+    calls = run("readelf", "--version-info", "--wide", libraries["ours"]).stdout
+    needed = max((int(a), int(b)) for a, b in re.findall(r"GLIBC_(\d+)\.(\d+)", calls))
+    promised = re.findall(r"manylinux_(\d+)_(\d+)_", wheel.name)
+    assert [(int(a), int(b)) >= needed for a, b in promised] == [True]
+
+
+def test_pip_installs_it_and_leaves_nothing_behind(wheel, libraries, tmp_path):
+    environment = tmp_path / "environment"
+    assert run(sys.executable, "-m", "venv", environment).returncode == 0
+    python = environment / "bin/python"
+    pip = (python, "-m", "pip", "--disable-pip-version-check")
+    assert run(*pip, "--version").returncode == 0  # which compiles what it imports
+    before = {*environment.rglob("*")}
+    done = run(*pip, "install", "--no-index", wheel)
+    assert done.returncode == 0, done.stderr
+
+    fake_bitsandbytes.write(tmp_path, "0.50.2", libraries["bitsandbytes"])
+    with_stand_in = {"cwd": tmp_path, "variables": {"PYTHONPATH": str(tmp_path)}}
+    done = run(python, "-c", INSTALL, **with_stand_in)
+    assert (done.stdout, done.stderr) == ("['streaming', 'tree']\n", "")
+    done = run(python, "-c", "import reprolab_nf4; print(reprolab_nf4.BUILT)", **with_stand_in)
+    (installed,) = environment.glob(f"lib/*/site-packages/{LIBRARY}")
+    assert done.stdout == f"{installed}\n"
+
+    fake_bitsandbytes.write(tmp_path, "0.50.2", Path(), fake_bitsandbytes.NO_LIBRARY)
+    done = run(python, "-c", INSTALL, **with_stand_in)
+    assert done.stderr.splitlines()[-1] == (
+        "reprolab_nf4.DropinError: bitsandbytes runs without its CUDA library here: "
+        "nothing to replace"
+    )
+    assert run(*pip, "uninstall", "--yes", "reprolab_nf4").returncode == 0
+    assert {*environment.rglob("*")} - before == set()
+
+
+def test_without_a_library_there_is_no_wheel(checkout, libraries):
+    compiler = checkout / "scripts/dropin"
+    works = compiler.read_text()
+    compiler.write_text("#!/bin/sh\necho 'dropin: needs nvcc' >&2\nexit 2\n")
+    done = run(checkout / "scripts/wheel")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "dropin: needs nvcc\n")
+    # As pip calls it, without make.
+    done = run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", cwd=checkout)
+    assert done.returncode == 2
+    assert done.stderr.endswith("dropin: needs nvcc\n")
+    compiler.write_text(works)

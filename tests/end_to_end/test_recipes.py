@@ -1,0 +1,71 @@
+"""The recipes of docs/drop-in.md on a CPU, with what `on_cpu.py` says in the place of the library.
+Skipped where there is no torch.
+"""
+
+import re
+from contextlib import ExitStack
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("bitsandbytes")
+
+import checkpoints  # noqa: E402
+import on_cpu  # noqa: E402
+from bitsandbytes import functional  # noqa: E402
+from on_cpu import SMALL, stand_ins  # noqa: E402, F401
+
+import reprolab_nf4  # noqa: E402
+from experiments.end_to_end import build  # noqa: E402
+from records.json_files import ROOT  # noqa: E402
+
+TOKENS = torch.tensor([[3, 4, 5, 6]])
+
+
+@pytest.fixture
+def recipe(tmp_path, monkeypatch):
+    """Runs those that name a library, one behind the other. Returns what is `model` then, and a
+    list that grows when what they installed dequantizes: on a CPU, in the backward pass alone.
+    """
+    section = (ROOT / "docs/drop-in.md").read_text().partition("## With transformers")[2]
+    found = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    folder = checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
+    names, calls = {}, []
+    monkeypatch.setitem(on_cpu.KERNELS, "branch_tree", lambda w: calls.append(w.shape) or w)
+    own = reprolab_nf4.install
+    with ExitStack() as installed:
+        monkeypatch.setattr(
+            reprolab_nf4, "install", lambda **given: installed.enter_context(own(**given))
+        )
+
+        def follow(*libraries):
+            for library in libraries:
+                (code,) = (code for code in found if f"from {library} import" in code)
+                exec(code.replace("path/to/model", str(folder)), names)
+            return names["model"], calls
+
+        yield follow
+
+
+def test_a_model_of_transformers_on_all_devices(recipe):
+    model, calls = recipe("transformers")
+    with torch.no_grad():
+        found = model.generate(TOKENS, max_new_tokens=2, do_sample=False)
+    assert found.shape[1] == TOKENS.shape[1] + 2
+    layer = build.layers(model)[0]
+    functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    assert calls
+
+
+def test_training_with_qlora(recipe):
+    pytest.importorskip("peft", reason="NOT TESTED, no peft")
+    model, calls = recipe("transformers", "peft")
+    model.train()
+    loss = model(TOKENS, labels=TOKENS).loss
+    assert not calls
+    loss.backward()
+    assert calls
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    assert gradients and all("lora" in name for name in gradients)
+    assert all(gradient is not None for gradient in gradients.values())
