@@ -93,7 +93,9 @@ class LaneTable {
   using Entry = typename Decode::Entry;
 
  public:
-  __device__ explicit LaneTable(int lane) : first_(table_begin + lane * sizeof(Entry)) {}
+  __device__ explicit LaneTable(int lane) : first_(table_begin + lane * sizeof(Entry)) {
+    keep(first_);
+  }
 
   /// The pair of weights whose codes are byte `Byte` (0..3) of `word`.
   template <int Byte>
@@ -116,7 +118,7 @@ class Scales {
     std::uint32_t code = 0;
   };
 
-  __device__ Scales(const ScalesOf<Nested>& of, std::int64_t first) : of_(of) {
+  __device__ Scales(const ScalesOf<Nested>& of, std::int64_t first) : of_(of), shift_(of.shift) {
     const std::int64_t block = first >> of.shift;
     before_ = static_cast<unsigned>(first - (block << of.shift));
     if constexpr (Nested) {
@@ -126,10 +128,12 @@ class Scales {
     } else {
       absmax_ = of.absmax + block;
     }
+    keep(absmax_);
+    keep(shift_);
   }
 
   __device__ Loaded load(unsigned weight) const {
-    const unsigned block = (before_ + weight) >> of_.shift;
+    const unsigned block = (before_ + weight) >> shift_;
     if constexpr (!Nested) return {__ldg(absmax_ + block), 0};
     return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)), __ldg(codes_ + block)};
   }
@@ -142,7 +146,7 @@ class Scales {
   }
   /// Asks L2 for the scale of a weight.
   __device__ void prefetch(unsigned weight) const {
-    const unsigned block = (before_ + weight) >> of_.shift;
+    const unsigned block = (before_ + weight) >> shift_;
     if constexpr (Nested) {
       prefetch_line(codes_ + block);
       prefetch_line(absmax_ + ((blocks_before_ + block) >> of_.second_shift));
@@ -159,6 +163,7 @@ class Scales {
 
  private:
   const ScalesOf<Nested>& of_;
+  int shift_;
   const float* absmax_ = nullptr;
   const std::uint8_t* codes_ = nullptr;
   unsigned before_ = 0, blocks_before_ = 0;  // of `first`, in its block and in that of blocks

@@ -76,25 +76,26 @@ __global__ void arrange_activations(const ManyRows<Nested> work) {
   }
 }
 
-/// Where things lie in shared memory: stages of activations before the table and, as many as fit,
-/// after the codes, which come after the table.
+/// Where things lie in shared memory: the codes below the table, if there is room for them, and the
+/// stages of activations behind it; else the other way round.
 struct ManyRowsLayout {
-  static constexpr int barriers = shared_begin, codes = table_end;
-  static constexpr int first_stages_begin = 2048;  ///< A multiple of 1024, as swizzling needs.
-  int stage_bytes, first_stages, more_stages_begin;
+  static constexpr int barriers = shared_begin;
+  static constexpr int below = 2048;  ///< A multiple of 1024, as swizzling needs.
+  int stage_bytes, codes_bytes, codes, stages;
 
-  __host__ __device__ ManyRowsLayout(int rows, int warps) {
-    stage_bytes = stage_blocks_of(rows) * rows * 128;
-    first_stages = (table_begin - first_stages_begin) / stage_bytes;
-    more_stages_begin = codes + warps * code_stages * code_stage_bytes;
-  }
-  __host__ __device__ int stage(int i) const {
-    return i < first_stages ? first_stages_begin + i * stage_bytes
-                            : more_stages_begin + (i - first_stages) * stage_bytes;
+  __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
+      : stage_bytes(stage_blocks_of(rows) * rows * 128),
+        codes_bytes(warps * code_stages * code_stage_bytes),
+        codes(below + codes_bytes <= table_begin ? below : table_end),
+        stages(codes == below ? table_end : below) {}
+  __host__ __device__ constexpr int stage(int i) const { return stages + i * stage_bytes; }
+  int max_stages(int shared_bytes) const {
+    const int end = stages == below ? table_begin : shared_bytes;
+    return std::min(max_activation_stages, (end - stages) / stage_bytes);
   }
   /// As many bytes are asked for.
-  __host__ __device__ int end(int stages) const {
-    return more_stages_begin + (stages < first_stages ? 0 : stages - first_stages) * stage_bytes;
+  int end(int stages_made) const {
+    return stages == below ? codes + codes_bytes : stage(stages_made);
   }
 };
 
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   extern __shared__ __align__(1024) unsigned char dynamic[];
   unsigned char* const shared = shared_origin(dynamic);
   constexpr int warps = Warpgroups * 4, pass_outputs = warps * warp_outputs;
-  const ManyRowsLayout layout(Rows, warps);
+  constexpr ManyRowsLayout layout(Rows, warps);
   auto* const full = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
   auto* const empty = full + max_activation_stages;
 
@@ -143,7 +144,13 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   UnitOfPass ahead;
   int ahead_stage = 0, ahead_outputs = 0;
   const std::uint8_t* copy_from = nullptr;
-  const std::int64_t bytes_of_4 = work.k * 4 / 2;
+  std::int64_t bytes_of_4 = work.k * 4 / 2;
+  keep(bytes_of_4);
+  // In which a block of inputs exists; a row may end within a unit.
+  const auto units_with = [&](int block) {
+    return (all_blocks - block + unit_blocks - 1) / unit_blocks - first_unit;
+  };
+  const int copied_units = units_with(lane % 8 / 2), scaled_units = units_with(quad);
   const auto load_codes = [&] {
     if (ahead.pass < passes) {
       if (ahead.unit == 0) {
@@ -152,13 +159,12 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
         copy_from = work.codes + ((first_output + first) * work.k + input) / 2;
         ahead_outputs = outputs - first;
       }
-      const bool in_row = (first_unit + ahead.unit) * unit_blocks + lane % 8 / 2 < all_blocks;
+      const bool in_row = ahead.unit < copied_units;
       const std::uint8_t* from = copy_from;
 #pragma unroll
       for (int i = 0; i < warp_outputs / 4; ++i) {
         const bool exists = in_row && i * 4 < ahead_outputs;
-        copy_16(copy_to + ahead_stage * code_stage_bytes + i * 4 * code_pitch,
-                exists ? from : work.codes, exists);
+        copy_16(copy_to + ahead_stage * code_stage_bytes + i * 4 * code_pitch, from, exists);
         from += bytes_of_4;
       }
       copy_from += code_pitch;
@@ -182,7 +188,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       scale_weight = output * row_weights + quad * block_inputs;
       scale_outputs = outputs - output;
     }
-    const bool in_row = (first_unit + of.unit) * unit_blocks + quad < all_blocks;
+    const bool in_row = of.unit < scaled_units;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       loaded[half] = {};
@@ -233,18 +239,15 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
 
   const LaneTable<Decode> table(lane);
   // Of output `row` and the first block, in a stage; the block decides bits of its address.
-  const unsigned lane_codes =
-      address_in_shared(own_codes) + row * code_pitch + row % 4 * 32 + quad * 8;
+  unsigned lane_codes = layout.codes + warp * code_stages * code_stage_bytes + row * code_pitch +
+                        row % 4 * 32 + quad * 8;
+  keep(lane_codes);
   constexpr int registers = Rows / 2;
-  float sum[registers];
+  float sum[registers] = {};
   int code_stage = 0, stage = 0;
   unsigned parity = 0;
 
   while (now.pass < passes) {
-    if (now.unit == 0) {
-#pragma unroll
-      for (int r = 0; r < registers; ++r) sum[r] = 0;
-    }
     const float scales[2] = {scales_of.value(loaded[0]), scales_of.value(loaded[1])};
     const UnitOfPass unit = now;
     now.next(units);
@@ -286,7 +289,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
 
       float unscaled[stage_blocks][registers];
       if constexpr (has_wgmma) {
-        const std::uint64_t described = swizzled_columns(columns);
+        const std::uint64_t described =
+            swizzled_columns(layout.stage(0)) + stage * (layout.stage_bytes / 16);
         begin_multiplications();
 #pragma unroll
         for (int b = 0; b < stage_blocks; ++b) {
@@ -344,7 +348,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
 
     if (now.unit != 0) continue;
     std::int64_t pitch = work.part_sums.parts > 1 ? PartSums::pitch(work.n) : work.n;
-    keep_here(pitch);  // else the loop keeps addresses in registers that it has not
+    keep(pitch);  // else the loop keeps addresses in registers that it has not
 #pragma unroll
     for (int r = 0; r < registers; ++r) {
       const std::int64_t input_row = std::int64_t{row_tile} * Rows + r / 4 * 8 + quad * 2 + r % 2;
@@ -357,6 +361,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
         write_output<Out>(work.output, at, sum[r], work.bias, first_output + output);
       }
     }
+#pragma unroll
+    for (int r = 0; r < registers; ++r) sum[r] = 0;
   }
   wait_for_copies<0>();
 #endif
@@ -415,25 +421,26 @@ template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
 cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, const Device& device,
                              cudaStream_t stream) {
   const ManyRowsWorkspace workspace(problem, cut);
+  constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
-  ManyRows<Nested> work{.codes = problem.codes,
-                        .input = problem.input,
-                        .bias = problem.bias,
-                        .output = problem.output,
-                        .arranged = memory,
-                        .part_sums = {reinterpret_cast<float*>(memory + workspace.arranged),
-                                      cut.parts, problem.m, problem.n},
-                        .m = problem.m,
-                        .n = problem.n,
-                        .k = problem.k,
-                        .groups = cut.groups,
-                        .units = units,
-                        .activation_stages = 0,
-                        .group_shares = {static_cast<int>(problem.n), cut.groups},
-                        .part_shares = {units, cut.parts},
-                        .scales = ScalesOf<Nested>(problem),
-                        .table = table_of(problem)};
+  const ManyRows<Nested> work{.codes = problem.codes,
+                              .input = problem.input,
+                              .bias = problem.bias,
+                              .output = problem.output,
+                              .arranged = memory,
+                              .part_sums = {reinterpret_cast<float*>(memory + workspace.arranged),
+                                            cut.parts, problem.m, problem.n},
+                              .m = problem.m,
+                              .n = problem.n,
+                              .k = problem.k,
+                              .groups = cut.groups,
+                              .units = units,
+                              .activation_stages = layout.max_stages(device.shared_bytes),
+                              .group_shares = {static_cast<int>(problem.n), cut.groups},
+                              .part_shares = {units, cut.parts},
+                              .scales = ScalesOf<Nested>(problem),
+                              .table = table_of(problem)};
   const std::int64_t row_tiles = blocks_over(problem.m, Rows);
   if (const auto error =
           launch_kernel(arrange_activations<Out, Rows, Nested>,
@@ -442,11 +449,6 @@ cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, con
                         work);
       error != cudaSuccess) {
     return error;
-  }
-  const ManyRowsLayout layout(Rows, Warpgroups * 4);
-  while (work.activation_stages < max_activation_stages &&
-         layout.end(work.activation_stages + 1) <= device.shared_bytes) {
-    ++work.activation_stages;
   }
   // After the arrangement, which has waited, it reads nothing early but codes and scales.
   const auto error =

@@ -206,8 +206,16 @@ __device__ void wait_for_copies() {
 #endif
 }
 
-/// What is computed from `value` is computed after this place, not before a loop around it.
-__device__ inline void keep_here(std::int64_t& value) { asm volatile("" : "+l"(value)); }
+/// The compiler takes `value` as if it came from nowhere: it stays in a register instead of being
+/// computed anew in a loop, and what is computed from it is so after this place.
+template <class T>
+__device__ void keep(T& value) {
+  if constexpr (sizeof(T) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
+}
 
 /// Asks L2 for the line of an address.
 __device__ inline void prefetch_line(const void* address) {

@@ -15,12 +15,11 @@ inline constexpr bool has_wgmma = false;
 /// Describes columns of 64 16-bit numbers in shared memory, 128 bytes apart, from a multiple of
 /// 1024 on, whose 16-byte parts are swizzled: part p of column c lies where part p ^ (c % 8) would.
 /// The next 16 numbers of each column are 32 bytes further.
-__device__ inline std::uint64_t swizzled_columns(const void* first) {
+__device__ constexpr std::uint64_t swizzled_columns(std::uint32_t first) {
   constexpr std::uint64_t swizzle_128_bytes = std::uint64_t{1} << 62;
   constexpr std::uint64_t bytes_per_8_columns = std::uint64_t{1024 / 16} << 32;
   constexpr std::uint64_t unused = std::uint64_t{1} << 16;
-  return swizzle_128_bytes | bytes_per_8_columns | unused |
-         (address_in_shared(first) & 0x3ffff) >> 4;
+  return swizzle_128_bytes | bytes_per_8_columns | unused | (first & 0x3ffff) >> 4;
 }
 
 /// Orders the warpgroup's use of registers before its next multiplications.

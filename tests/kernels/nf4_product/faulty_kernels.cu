@@ -121,7 +121,8 @@ std::uint64_t sums_bytes(const Problem& problem) {
 template <bool atomic>
 cudaError_t launch_parts(const Problem& problem, cudaStream_t stream) {
   const Product product = product_of(problem);
-  if (const auto error = cudaMemsetAsync(product.sums, 0, sums_bytes(problem), stream)) return error;
+  if (const auto error = cudaMemsetAsync(product.sums, 0, sums_bytes(problem), stream))
+    return error;
   add_parts<atomic><<<dim3(blocks_for(problem), parts), threads, 0, stream>>>(product);
   write_sums<<<blocks_for(problem), threads, 0, stream>>>(product);
   return cudaGetLastError();
