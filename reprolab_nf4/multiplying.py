@@ -48,7 +48,15 @@ def multiply(
         scales = map(address, (absmax, absmax_codes, code2))
         sizes = (m, n, k, blocksize, blocksize2, settled)
         call(
-            *(kernel, A.data_ptr(), codes.data_ptr(), *scales, offset, address(bias), out.data_ptr()),
+            *(
+                kernel,
+                A.data_ptr(),
+                codes.data_ptr(),
+                *scales,
+                offset,
+                address(bias),
+                out.data_ptr(),
+            ),
             *(*sizes, address(workspace), stream),
         )
     return out
