@@ -138,6 +138,16 @@ def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
     assert settled == [False, True] * 2
 
 
+def test_scales_elsewhere_in_the_same_memory_are_not_settled(called, settled):
+    found, x = layer(), torch.randn(3, K).half()
+    state = found.weight.quant_state
+    for half in torch.cat([state.absmax, state.absmax]).chunk(2):
+        state.absmax = half
+        for _ in range(2):
+            found(x)
+    assert settled == [False, True] * 2
+
+
 def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled):
     with torch.inference_mode():
         made, x = layer(), torch.randn(3, K).half()
