@@ -113,8 +113,8 @@ class Call {
   std::string function_;
 };
 
-int multiply(const char* function, const char* kernel_name, Problem problem, void* workspace,
-             cudaStream_t stream) {
+int multiply(const char* function, const char* kernel_name, Problem problem,
+             bool weights_are_settled, void* workspace, cudaStream_t stream) {
   const Call call(function);
   const Kernel<Problem>* const kernel = call.kernel(kernel_name);
   if (kernel == nullptr) return cudaErrorInvalidValue;
@@ -122,6 +122,7 @@ int multiply(const char* function, const char* kernel_name, Problem problem, voi
   if (problem.m == 0 || problem.n == 0) return succeed();
   if (const auto fault = fault_of_pointers(problem); !fault.empty()) return call.refuse(fault);
   if (const int error = call.support(*kernel, problem); error != cudaSuccess) return error;
+  problem.weights_are_settled = weights_are_settled;
   problem.workspace = workspace;
   if (workspace_bytes(*kernel, problem) > 0) {
     const auto fault = fault_of({{"workspace", workspace, 16}});
@@ -133,8 +134,7 @@ int multiply(const char* function, const char* kernel_name, Problem problem, voi
 /// Device memory in the order of a stream: freed when what was enqueued before has run.
 /// bitsandbytes' calls bring no workspace. Each has to have its own, because calls on two streams
 /// may run at once, and so may the replays of two graphs that were captured on one stream. In a
-/// capture, allocating, clearing and freeing become nodes of its graph, so that every replay finds
-/// cleared memory, which memory that is kept between calls could not promise.
+/// capture, allocating and freeing become nodes of its graph.
 class StreamMemory {
  public:
   explicit StreamMemory(cudaStream_t stream) : stream_(stream) {}
@@ -152,7 +152,7 @@ class StreamMemory {
   void* memory_ = nullptr;
 };
 
-/// `offset`: of nested scales, in device memory.
+/// `offset`: of nested scales, in device memory. That weights are settled no caller promises here.
 int bitsandbytes_multiply(const char* function, Problem problem, const float* offset,
                           int quantization, cudaStream_t stream) {
   const Call call(function);
@@ -194,9 +194,7 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
   }
   if (const int error = call.support(*kernel, problem); error != cudaSuccess) return error;
   if (const std::uint64_t bytes = workspace_bytes(*kernel, problem); bytes > 0) {
-    auto error = workspace.allocate(bytes);
-    if (error == cudaSuccess) error = cudaMemsetAsync(workspace.get(), 0, bytes, stream);
-    if (error != cudaSuccess) return no_memory(error);
+    if (const auto error = workspace.allocate(bytes); error != cudaSuccess) return no_memory(error);
     problem.workspace = workspace.get();
   }
   return call.launch(*kernel, problem, stream);
@@ -212,20 +210,22 @@ int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned
                                const float* absmax, const unsigned char* absmax_codes,
                                const float* code2, float offset, const void* bias, void* out,
                                std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
-                               int blocksize2, void* workspace, cudaStream_t stream) {
+                               int blocksize2, int weights_are_settled, void* workspace,
+                               cudaStream_t stream) {
   const Problem problem = problem_of(OutputType::fp16, A, B, absmax, absmax_codes, code2, offset,
                                      blocksize2, bias, out, m, n, k, blocksize);
-  return multiply(__func__, kernel, problem, workspace, stream);
+  return multiply(__func__, kernel, problem, weights_are_settled != 0, workspace, stream);
 }
 
 int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
                                const float* absmax, const unsigned char* absmax_codes,
                                const float* code2, float offset, const void* bias, void* out,
                                std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
-                               int blocksize2, void* workspace, cudaStream_t stream) {
+                               int blocksize2, int weights_are_settled, void* workspace,
+                               cudaStream_t stream) {
   const Problem problem = problem_of(OutputType::bf16, A, B, absmax, absmax_codes, code2, offset,
                                      blocksize2, bias, out, m, n, k, blocksize);
-  return multiply(__func__, kernel, problem, workspace, stream);
+  return multiply(__func__, kernel, problem, weights_are_settled != 0, workspace, stream);
 }
 
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t k,

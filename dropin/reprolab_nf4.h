@@ -78,19 +78,26 @@ const char* reprolab_nf4_kernels(void);
 //   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.
 //                 With it, these five are those of dequantization
+//   weights_are_settled  not 0 promises that B and the scales (absmax; absmax_codes and code2 where
+//                 given) were complete before the kernel that precedes the call in `stream` began, as
+//                 those of a loaded model are. From sm_90 on, all kernels but simple then begin to read
+//                 them while that kernel may still run. If it is untrue, for example because that
+//                 kernel writes them, the product may be of what was there before. 0 is always right
 //   workspace     as many bytes as reprolab_nf4_workspace says, 16-byte aligned, of no other call
-//                 that may run at the same time. All zero, or as the same kernel's latest call with
-//                 the same m, n and k left it. May be null where it is 0 bytes
+//                 that may run at the same time. What it holds does not matter. May be null where it
+//                 is 0 bytes
 int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
                                const float* absmax, const unsigned char* absmax_codes,
                                const float* code2, float offset, const void* bias, void* out,
                                int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
-                               void* workspace, struct CUstream_st* stream);
+                               int weights_are_settled, void* workspace,
+                               struct CUstream_st* stream);
 int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
                                const float* absmax, const unsigned char* absmax_codes,
                                const float* code2, float offset, const void* bias, void* out,
                                int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
-                               void* workspace, struct CUstream_st* stream);
+                               int weights_are_settled, void* workspace,
+                               struct CUstream_st* stream);
 
 // Whether the kernel can do such a product on the current device, and then in `*bytes`, which is
 // host memory, the size of its workspace.

@@ -94,7 +94,7 @@ MULTIPLY_PARAMETERS = {
     "offset": ctypes.c_float,
     **dict.fromkeys(("bias", "out"), ADDRESS),
     **dict.fromkeys(("m", "n", "k"), INT64),
-    **dict.fromkeys(("blocksize", "blocksize2"), INT),
+    **dict.fromkeys(("blocksize", "blocksize2", "weights_are_settled"), INT),
     **dict.fromkeys(("workspace", "stream"), ADDRESS),
 }
 WORKSPACE_PARAMETERS = {

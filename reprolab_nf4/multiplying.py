@@ -3,6 +3,7 @@ has as the fastest. Needs torch and bitsandbytes.
 """
 
 import functools
+import weakref
 
 import torch
 from bitsandbytes import functional
@@ -27,13 +28,14 @@ def multiply(
     code2: torch.Tensor | None,
     offset: float,
     blocksize2: int,
+    weights_are_settled: bool = False,
 ) -> torch.Tensor:
     """A [..., k] times the transposed n x k weights, by that kernel: reprolab_nf4.h.
 
-    Workspace is PyTorch's, so that a captured call has memory of its graph, which each replay
-    clears before it is used.
+    Workspace is PyTorch's, so that a captured call has memory of its graph.
     """
-    A, B = aligned(A.contiguous()), aligned(B)
+    A, codes = aligned(A.contiguous()), aligned(B)
+    settled = int(weights_are_settled and codes is B)  # and not just copied
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
@@ -41,12 +43,20 @@ def multiply(
     call = getattr(_library, f"reprolab_nf4_multiply_{TYPES[A.dtype]}")
     with torch.cuda.device_of(A):
         size = workspace_bytes(_library, A.device, kernel, m, n, k, blocksize)
-        workspace = A.new_zeros(size, dtype=torch.uint8) if size else None
+        workspace = A.new_empty(size, dtype=torch.uint8) if size else None
         stream = torch.cuda.current_stream().cuda_stream
         scales = map(address, (absmax, absmax_codes, code2))
-        sizes = (m, n, k, blocksize, blocksize2)
+        sizes = (m, n, k, blocksize, blocksize2, settled)
         call(
-            *(kernel, A.data_ptr(), B.data_ptr(), *scales, offset, address(bias), out.data_ptr()),
+            *(
+                kernel,
+                A.data_ptr(),
+                codes.data_ptr(),
+                *scales,
+                offset,
+                address(bias),
+                out.data_ptr(),
+            ),
             *(*sizes, address(workspace), stream),
         )
     return out
@@ -76,6 +86,43 @@ def address(tensor: torch.Tensor | None) -> int | None:
 def workspace_bytes(library, device, *product) -> int:
     """`device` is the current one."""
     return library.workspace(*product)
+
+
+class SettledWeights:
+    """Codes and scales that a product of ours was enqueued with, in the memory that they still have
+    and with no write since that PyTorch counts (Tensor._version).
+
+    That product waited for all before it, and so for what wrote them, so that later products on its
+    stream need not; on another stream, what makes the first use there wait for them still does. A
+    write that PyTorch does not count, such as one to `.data`, by address or by the replay of a
+    graph, must be synchronized with before the next product.
+    """
+
+    def __init__(self):
+        self._known: dict[int, list] = {}  # by the address of the codes
+
+    def has(self, weights: list[torch.Tensor]) -> bool:
+        known = self._known.get(weights[0].data_ptr(), ())
+        for array, (memory, place, writes) in zip(weights, known, strict=False):
+            if memory() is not array.untyped_storage():
+                return False
+            if array.data_ptr() != place or array._version != writes:
+                return False
+        return len(known) == len(weights)
+
+    def add(self, weights: list[torch.Tensor]) -> None:
+        # A captured product has not run; writes to inference tensors are not counted.
+        if is_capturing(weights[0]) or any(array.is_inference() for array in weights):
+            return
+        self._known[weights[0].data_ptr()] = [
+            (weakref.ref(array.untyped_storage()), array.data_ptr(), array._version)
+            for array in weights
+        ]
+
+
+def is_capturing(tensor: torch.Tensor) -> bool:
+    with torch.cuda.device_of(tensor):
+        return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class Ways:
@@ -147,7 +194,7 @@ def read_offset(offset: torch.Tensor) -> float:
     for the GPU.
     """
     if not hasattr(offset, "reprolab_nf4_value"):
-        if offset.is_cuda and torch.cuda.is_current_stream_capturing():
+        if is_capturing(offset):
             raise DropinError("a capture cannot read nested scales; run the model once before")
         offset.reprolab_nf4_value = offset.item()
     return offset.reprolab_nf4_value
@@ -160,6 +207,7 @@ def replacement(own, ways: Ways):
     """
     global _library
     _library = ways.library
+    settled = SettledWeights()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
         if out is not None or not is_ours(A, quant_state, bias):
@@ -189,9 +237,19 @@ def replacement(own, ways: Ways):
             offset = read_offset(quant_state.offset)
             scales, more = second.absmax, (quant_state.absmax, second.code, offset)
             more = (*more, second.blocksize)
-        codes = B.data.view(-1, 1)
-        call = operator if torch.compiler.is_compiling() else multiply
-        return call(way, A, codes, n, scales, quant_state.blocksize, bias, *more)
+        if torch.compiler.is_compiling():  # whose views count writes anew
+            codes = B.data.view(-1, 1)
+            return operator(way, A, codes, n, scales, quant_state.blocksize, bias, *more)
+        with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' parameters is slow
+            codes = B.detach()
+        weights = [codes, scales, *(array for array in more[:2] if array is not None)]
+        are_settled = settled.has(weights)
+        product = multiply(
+            way, A, codes, n, scales, quant_state.blocksize, bias, *more, are_settled
+        )
+        if not are_settled:
+            settled.add(weights)
+        return product
 
     return matmul_4bit
 

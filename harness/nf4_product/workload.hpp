@@ -16,8 +16,8 @@ namespace reprolab::nf4_product {
 class ProductWorkload : public Workload {
  public:
   /// Copies `products`, one or several of one spec, in turn to `buffer_sets` buffer sets in device
-  /// memory: codes, scales, activations, bias and the 16-bit weights. Makes and clears the
-  /// workspace of every registered kernel that runs the problem.
+  /// memory: codes, scales, activations, bias and the 16-bit weights. Makes the workspace
+  /// of every registered kernel that runs the problem.
   ProductWorkload(ProblemFacts facts, std::vector<ProductData> products, int buffer_sets);
 
   const ProblemFacts& facts() const override { return facts_; }

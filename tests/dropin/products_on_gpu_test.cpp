@@ -52,7 +52,6 @@ class OnDevice {
     check(cudaDeviceSynchronize(), "clearing");
   }
 
-  /// Cleared memory for calls of one kernel.
   DeviceBuffer workspace(const char* kernel) const {
     std::uint64_t bytes = 0;
     const auto& spec = data_.spec;
@@ -60,20 +59,32 @@ class OnDevice {
         reprolab_nf4_workspace(kernel, spec.m, spec.n(), spec.k(), spec.weights.block_size, &bytes),
         0)
         << reprolab_nf4_error();
-    DeviceBuffer memory(std::max<std::uint64_t>(bytes, 1));
-    check(cudaMemset(memory.data(), 0, memory.bytes()), "clearing");
-    check(cudaDeviceSynchronize(), "clearing");
-    return memory;
+    return DeviceBuffer(std::max<std::uint64_t>(bytes, 1));
   }
 
-  int multiply(const char* kernel, const DeviceBuffer& workspace, cudaStream_t stream) const {
+  /// Lets dequantization write `codes`, to bits that are as good as any.
+  void overwrite_codes(const OnDevice& from, cudaStream_t stream) const {
+    EXPECT_EQ(cdequantize_blockwise_fp16_nf4(nullptr, from.codes_.as<unsigned char>(),
+                                             from.absmax_.as<float>(), codes_.data(), 64,
+                                             static_cast<int>(codes_.bytes() / 2), stream),
+              0)
+        << reprolab_nf4_error();
+  }
+
+  void clear_codes() const {
+    check(cudaMemset(codes_.data(), 0, codes_.bytes()), "clearing");
+    check(cudaDeviceSynchronize(), "clearing");
+  }
+
+  int multiply(const char* kernel, const DeviceBuffer& workspace, bool weights_are_settled,
+               cudaStream_t stream) const {
     const auto& spec = data_.spec;
     return (is_fp16() ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
         kernel, input_.data(), codes_.as<unsigned char>(), absmax_.as<float>(),
         scale_codes_.as<unsigned char>(), map_.as<float>(),
         tensor().nested ? tensor().nested->offset : 0.0f, bias(), output_.data(), spec.m, spec.n(),
         spec.k(), spec.weights.block_size, tensor().nested ? tensor().nested->block_size : 0,
-        workspace.data(), stream);
+        weights_are_settled ? 1 : 0, workspace.data(), stream);
   }
 
   int bitsandbytes_multiply(cudaStream_t stream) const {
@@ -145,7 +156,7 @@ class OnGpuProducts : public OnGpuTest {
   }
 };
 
-TEST_F(OnGpuProducts, EveryKernelIsWithinItsBoundCallAfterCallInOneWorkspace) {
+TEST_F(OnGpuProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds) {
   for (const auto& [kernel, reading, max_m] : kernels) {
     for (const bool nested : {false, true}) {
       for (const auto type : {WeightType::fp16, WeightType::bf16}) {
@@ -154,13 +165,41 @@ TEST_F(OnGpuProducts, EveryKernelIsWithinItsBoundCallAfterCallInOneWorkspace) {
           if (m > max_m || !runs(kernel, spec)) continue;
           const OnDevice product(spec);
           const DeviceBuffer workspace = product.workspace(kernel);
-          for (int i = 0; i < 2; ++i) {
-            product.clear();
-            ASSERT_EQ(product.multiply(kernel, workspace, stream()), 0) << reprolab_nf4_error();
-            EXPECT_TRUE(product.is_right(reading, stream())) << kernel;
+          for (const int content : {0xff, 0x5a, 0}) {
+            check(cudaMemset(workspace.data(), content, workspace.bytes()), "filling");
+            for (const bool are_settled : {false, true}) {  // the second finds the first's
+              product.clear();
+              ASSERT_EQ(product.multiply(kernel, workspace, are_settled, stream()), 0)
+                  << reprolab_nf4_error();
+              EXPECT_TRUE(product.is_right(reading, stream())) << kernel;
+            }
           }
         }
       }
+    }
+  }
+}
+
+TEST_F(OnGpuProducts, WeightsThatAreNotSettledMayBeOfTheCallBefore) {
+  const OnDevice codes(spec_of(1, 512, 2048));  // as many 16-bit values as a product has codes
+  for (const auto& [kernel, reading, max_m] : kernels) {
+    const ProductSpec spec = spec_of(4, 512, 8192);
+    if (!runs(kernel, spec)) continue;
+    const OnDevice product(spec);
+    const DeviceBuffer workspace = product.workspace(kernel);
+    const auto multiply = [&] {
+      EXPECT_EQ(product.multiply(kernel, workspace, false, stream()), 0) << reprolab_nf4_error();
+      return product.output(stream());
+    };
+    product.overwrite_codes(codes, stream());
+    check(cudaStreamSynchronize(stream()), "writing codes");
+    const auto expected = multiply();
+    product.clear_codes();
+    EXPECT_NE(multiply(), expected);
+    for (int i = 0; i < 20; ++i) {
+      product.clear_codes();
+      product.overwrite_codes(codes, stream());
+      EXPECT_EQ(multiply(), expected) << kernel;
     }
   }
 }
@@ -183,7 +222,7 @@ TEST_F(OnGpuProducts, BitsandbytesNamesNeedNoWorkspace) {
   }
 }
 
-/// Of a captured call memory is allocated, cleared and freed in every replay.
+/// Of a captured call memory is allocated and freed in every replay.
 TEST_F(OnGpuProducts, AGraphOfBitsandbytesNamesRepeatsThem) {
   for (const bool nested : {false, true}) {
     for (const std::int64_t m : {1, 64}) {

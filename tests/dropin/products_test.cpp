@@ -30,7 +30,7 @@ struct Call {
   const void* bias = nullptr;
   void* out = address();
   std::int64_t m = 2, n = 64, k = 128;
-  int block_size = 64, nested_block_size = 256, quantization = 2;
+  int block_size = 64, nested_block_size = 256, weights_are_settled = 0, quantization = 2;
   void* workspace = nullptr;
 
   bool is_bitsandbytes() const { return name.starts_with("cgemm"); }
@@ -43,7 +43,7 @@ struct Call {
     }
     return (is_fp16 ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
         kernel, input, codes, absmax, scale_codes, map, 0.5f, bias, out, m, n, k, block_size,
-        nested_block_size, workspace, nullptr);
+        nested_block_size, weights_are_settled, workspace, nullptr);
   }
 };
 

@@ -89,7 +89,7 @@ GOOD = {
     c_functions.MULTIPLY[0]: {
         **{"kernel": "simple", "A": 0, "B": 0, "absmax": 0, "absmax_codes": 0, "code2": 0},
         **{"offset": 0.5, "bias": 0, "out": 0, "m": 0, "n": 0, "k": 0, "blocksize": 64},
-        **{"blocksize2": 256, "workspace": 0},
+        **{"blocksize2": 256, "weights_are_settled": 1, "workspace": 0},
     },
 }
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]

@@ -24,7 +24,13 @@ TIMES = {
 
 
 @pytest.fixture
-def called(monkeypatch):
+def settled():
+    """What each of the operator's calls said of its weights."""
+    return []
+
+
+@pytest.fixture
+def called(monkeypatch, settled):
     """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
     if "reprolab_nf4.multiplying" not in sys.modules and hasattr(reprolab_nf4, "multiplying"):
         del reprolab_nf4.multiplying
@@ -32,8 +38,9 @@ def called(monkeypatch):
 
     calls = []
 
-    def multiply(kernel, A, B, n, absmax, blocksize, bias, absmax_codes, code2, offset, blocksize2):
+    def multiply(kernel, A, B, n, absmax, blocksize, bias, absmax_codes, code2, offset, *more):
         calls.append((kernel, A.shape[0], offset))
+        settled.append(more[1:] == (True,))
         return A.new_full((*A.shape[:-1], n), 7)
 
     multiplying.operator.register_kernel("cpu", multiply)
@@ -82,6 +89,113 @@ def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, 
     torch.testing.assert_close(eager(torch.zeros(3, K).half()), torch.full((3, N), 7.0).half())
 
 
+def in_place(of):
+    return lambda layer: of(layer).add_(0)
+
+
+def in_other_memory(of):
+    def change(layer):
+        of(layer).data = of(layer).data.clone()
+
+    return change
+
+
+CODES, ABSMAX = (lambda layer: layer.weight), (lambda layer: layer.weight.quant_state.absmax)
+SECOND = [
+    lambda layer: layer.weight.quant_state.state2.absmax,
+    lambda layer: layer.weight.quant_state.state2.code,
+]
+CHANGES = [
+    (change(of), nested)
+    for change in (in_place, in_other_memory)
+    for of, nested in [*((of, n) for n in (False, True) for of in (CODES, ABSMAX))]
+    + [(of, True) for of in SECOND]
+]
+
+
+@pytest.mark.parametrize(("change", "nested"), CHANGES)
+def test_weights_are_settled_after_a_product_until_they_change(change, nested, called, settled):
+    changed, other = layer(nested), layer(nested)
+    x = torch.randn(3, K).half()
+    for _ in range(3):
+        changed(x)
+    other(x)
+    assert settled == [False, True, True, False]
+    settled.clear()
+    change(changed)
+    for one in (other, changed, changed, other):
+        one(x)
+    assert settled == [True, False, True, True]
+
+
+def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
+    memory = bytearray(N * K // 2)
+    found, x = layer(), torch.randn(3, K).half()
+    for _ in range(2):
+        found.weight.data = torch.frombuffer(memory, dtype=torch.uint8).view(-1, 1)
+        for _ in range(2):
+            found(x)
+    assert settled == [False, True] * 2
+
+
+def test_scales_elsewhere_in_the_same_memory_are_not_settled(called, settled):
+    found, x = layer(), torch.randn(3, K).half()
+    state = found.weight.quant_state
+    for half in torch.cat([state.absmax, state.absmax]).chunk(2):
+        state.absmax = half
+        for _ in range(2):
+            found(x)
+    assert settled == [False, True] * 2
+
+
+def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled):
+    with torch.inference_mode():
+        made, x = layer(), torch.randn(3, K).half()
+        assert made.weight.quant_state.absmax.is_inference()
+        for _ in range(3):
+            made(x)
+    assert settled == [False] * 3
+
+
+def test_what_is_captured_settles_nothing(called, settled, monkeypatch):
+    from reprolab_nf4 import multiplying
+
+    before, within = layer(), layer()
+    x = torch.randn(3, K).half()
+    before(x)
+    with monkeypatch.context() as capturing:
+        capturing.setattr(multiplying, "is_capturing", lambda tensor: True)
+        for one in (before, within, within):
+            one(x)
+    assert settled == [False, True, False, False]
+    for _ in range(2):
+        within(x)
+    assert settled[4:] == [False, True]
+
+
+def test_a_product_that_failed_settles_nothing(called, settled, monkeypatch):
+    from reprolab_nf4 import multiplying
+
+    def fail(*given):
+        raise reprolab_nf4.DropinError("no memory")
+
+    found, x = layer(), torch.randn(3, K).half()
+    with monkeypatch.context() as failing, pytest.raises(reprolab_nf4.DropinError):
+        failing.setattr(multiplying, "multiply", fail)
+        found(x)
+    found(x)
+    assert settled == [False]
+
+
+def test_compiled_products_take_no_weights_as_settled(called, settled):
+    """Their views do not have PyTorch's count of writes to the weights."""
+    found, x = layer(), torch.randn(3, K).half()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    for one in (found, found, compiled, compiled, found):
+        one(x)
+    assert settled == [False, True, False, False, True]
+
+
 def test_what_the_compiler_knows_of_the_operator(called):
     from reprolab_nf4 import multiplying
 
@@ -108,15 +222,16 @@ def test_the_offset_of_nested_scales_is_read_once(called, monkeypatch):
 
 @pytest.mark.parametrize("size", [0, 100])
 @pytest.mark.parametrize("nested", [False, True])
-def test_the_library_gets_what_its_header_says(nested, size, monkeypatch):
+@pytest.mark.parametrize("settled", [False, True])
+def test_the_library_gets_what_its_header_says(settled, nested, size, monkeypatch):
     from reprolab_nf4 import multiplying
 
     calls = []
 
     def function(*given):
         found = dict(zip(c_functions.MULTIPLY_PARAMETERS, given, strict=True))
-        if found["workspace"]:
-            found["workspace"] = ctypes.string_at(found["workspace"], size)
+        if found["workspace"]:  # what it holds does not matter
+            found["workspace"] = len(ctypes.string_at(found["workspace"], size))
         found["A"] = (found["A"] % 16, ctypes.string_at(found["A"], 2 * 3 * K))
         calls.append(found)
 
@@ -133,7 +248,7 @@ def test_the_library_gets_what_its_header_says(nested, size, monkeypatch):
     second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
     x = torch.randn(3 * K + 1).bfloat16()[1:].view(1, 3, K)  # where 16 bytes cannot be read at once
     more = second if nested else (None, None, 0.0, 0)
-    out = multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more)
+    out = multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more, settled)
     assert out.shape == (1, 3, N) and out.dtype == torch.bfloat16
     (given,) = calls
     assert given.pop("A") == (0, x.contiguous().view(torch.uint8).numpy().tobytes())
@@ -143,5 +258,9 @@ def test_the_library_gets_what_its_header_says(nested, size, monkeypatch):
         "code2": second[1].data_ptr() if nested else None,
         **{"offset": 0.5 if nested else 0.0, "bias": bias.data_ptr(), "out": out.data_ptr()},
         **{"m": 3, "n": N, "k": K, "blocksize": 64, "blocksize2": 256 if nested else 0},
-        **{"workspace": bytes(size) if size else None, "stream": 77},
+        **{"weights_are_settled": int(settled), "workspace": size or None, "stream": 77},
     }
+    # Codes that have to be copied first are not.
+    codes = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
+    multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more, settled)
+    assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0

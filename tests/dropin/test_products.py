@@ -60,7 +60,7 @@ def forget_module():
 
 
 CODES = torch.zeros(N * K // 2, 1, dtype=torch.uint8)
-ABSMAX = torch.ones(N * K // 64)
+ABSMAX, ABSMAX2, CODE2 = (torch.ones(size) for size in (N * K // 64, 1, 256))
 
 
 def state(nested=False, **different):
@@ -68,7 +68,7 @@ def state(nested=False, **different):
     found = types.SimpleNamespace(**facts | {"absmax": ABSMAX, "nested": nested} | different)
     if nested:
         found.offset = torch.tensor(0.5)
-        found.state2 = types.SimpleNamespace(absmax="absmax2", code="code2", blocksize=256)
+        found.state2 = types.SimpleNamespace(absmax=ABSMAX2, code=CODE2, blocksize=256)
     return found
 
 
@@ -122,9 +122,9 @@ def test_kernels_get_the_scales_as_they_are(libraries, products):
         plain = products.matmul_4bit(x, CODES.t(), quant_state=state(), bias=bias)
         nested = products.matmul_4bit(x, CODES.t(), quant_state=state(nested=True))
     assert plain[1:3] == ("few_rows", x)
-    assert plain[3].shape == CODES.shape
-    assert plain[4:] == (N, ABSMAX, 64, bias, None, None, 0.0, 0)
-    assert nested[4:] == (N, "absmax2", 64, None, ABSMAX, "code2", 0.5, 256)
+    assert plain[3].data_ptr() == CODES.data_ptr()
+    assert plain[4:] == (N, ABSMAX, 64, bias, None, None, 0.0, 0, False)
+    assert nested[4:] == (N, ABSMAX2, 64, None, ABSMAX, CODE2, 0.5, 256, False)
 
 
 def test_without_times_for_the_gpu_bitsandbytes_chooses(libraries, products, monkeypatch, tmp_path):

@@ -193,6 +193,24 @@ def test_products_in_graphs_of_two_streams_at_once(only, most_rows, way, nested)
             assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("way", KERNELS)
+def test_codes_that_the_kernel_before_writes_are_waited_for(only, most_rows, way, nested):
+    most_rows(way)
+    layer, x = layer_of(nested), torch.randn((4, 4096), device="cuda").half()
+    with torch.no_grad(), only(way):
+        expected = []
+        for _ in range(2):
+            torch.cuda.synchronize()
+            expected.append(layer(x))
+            layer.weight.bitwise_not_()
+        assert not torch.equal(*expected)
+        for i in range(40):
+            assert torch.equal(layer(x), expected[i % 2])
+            assert torch.equal(layer(x), expected[i % 2])  # by settled weights
+            layer.weight.bitwise_not_()
+
+
 def test_a_capture_cannot_begin_with_nested_scales(only, most_rows):
     most_rows("few_rows")
     layer, x = layer_of(nested=True), torch.randn((2, 4096), device="cuda").half()
