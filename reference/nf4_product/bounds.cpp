@@ -8,6 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "reference/parallel.hpp"
+
 namespace reprolab::reference {
 namespace {
 
@@ -84,26 +86,32 @@ double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs
          static_cast<double>(product.k) * fp64_unit * all;
 }
 
-Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums) {
+Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums,
+                      int threads) {
   constexpr float end = std::numeric_limits<float>::infinity();
   const auto rows = rows_of(product);
   Bounds bounds{std::vector<std::uint16_t>(sums.sum.size()),
                 std::vector<std::uint16_t>(sums.sum.size())};
-  for (std::size_t at = 0; at < sums.sum.size(); ++at) {
-    const std::size_t column = at % static_cast<std::size_t>(product.n);
-    const double bias =
-        product.bias.empty() ? 0 : double{widen(product.type, product.bias[column])};
-    const double value = sums.sum[at] + bias;
-    const double error = error_bound(
-        product, reading, rows[at / static_cast<std::size_t>(product.n)], sums.magnitude[at], bias);
-    bounds.low[at] = round_to(product.type, moved(value - error, -end));
-    bounds.high[at] = round_to(product.type, moved(value + error, end));
-  }
+  parallel_for(product.m, 1, threads, [&](std::int64_t row, std::int64_t) {
+    for (std::int64_t column = 0; column < product.n; ++column) {
+      const auto at = static_cast<std::size_t>(row * product.n + column);
+      const double bias =
+          product.bias.empty()
+              ? 0
+              : double{widen(product.type, product.bias[static_cast<std::size_t>(column)])};
+      const double value = sums.sum[at] + bias;
+      const double error = error_bound(product, reading, rows[static_cast<std::size_t>(row)],
+                                       sums.magnitude[at], bias);
+      bounds.low[at] = round_to(product.type, moved(value - error, -end));
+      bounds.high[at] = round_to(product.type, moved(value + error, end));
+    }
+  });
   return bounds;
 }
 
 Bounds product_bounds(const Nf4Product& product, Reading reading, int threads) {
-  return product_bounds(product, reading, product_sums(product, weights_of(reading), threads));
+  return product_bounds(product, reading, product_sums(product, weights_of(reading), threads),
+                        threads);
 }
 
 }  // namespace reprolab::reference

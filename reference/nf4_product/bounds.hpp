@@ -81,7 +81,8 @@ struct Bounds {
 };
 
 /// `sums` are those of weights_of(reading).
-Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums);
+Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums,
+                      int threads = 0);
 
 /// Throws std::invalid_argument if the sizes disagree.
 Bounds product_bounds(const Nf4Product& product, Reading reading, int threads = 0);
