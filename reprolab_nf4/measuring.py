@@ -76,7 +76,12 @@ class Gpu:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool):
             step()
-        return graph.replay
+
+        def replay() -> None:
+            graph.replay()
+
+        replay.reads = step  # whose memory the graph reads, so it must live as long
+        return replay
 
 
 def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:
