@@ -6,8 +6,8 @@ the report, and those to result files to where it holds them.
 
 import argparse
 import base64
-import gzip
 import itertools
+import lzma
 import os
 import re
 from collections.abc import Iterator
@@ -142,14 +142,14 @@ def result_files(found: Machine, name: str) -> Iterator[dict[str, Any]]:
     files = sorted(found.evidence.results.values(), key=lambda r: (r.experiment, r.pass_name))
     for i, results in enumerate(files, 1):
         content = results.file.read_bytes()
-        packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
+        packed = base64.b64encode(lzma.compress(content)).decode()
         yield {
             "id": f"{name}-file{i}",
             "path": results.file,
             "name": f"{results.experiment}/{results.name}",
             "kilobytes": len(content) // 1000,
-            "download": f"{results.experiment}-{results.name}.gz",
-            "content": f"data:application/gzip;base64,{packed}",
+            "download": f"{results.experiment}-{results.name}.xz",
+            "content": f"data:application/x-xz;base64,{packed}",
             "facts": {k: captions.in_words(v) for k, v in results.provenance.items()},
         }
 

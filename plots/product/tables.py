@@ -3,14 +3,14 @@ many rows on another way is faster, other formats, and which weights are multipl
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plots import bandwidth
 from plots.bandwidth import Measured, Rows, compared, percent, rows_by, values_of
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.tables import CODE, KERNEL, WORDS, Column, Noted, Table, Values
+from plots.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values
 from records.results import Results
 from records.stats import INTERVAL_NOTE, Estimate, significant
 
@@ -237,9 +237,9 @@ def kernels_table(run: Run) -> Table:
 
 
 def share(cell: Cell, m: Measured | None) -> Noted | None:
-    """'41.4 (78)'; what became of the row where it has no time."""
+    """'41.4 (78)'; a footnote where the row has no time."""
     if m is None or not m.record.ranked:
-        return m and m.no_number
+        return m and replace(m.no_number, text=NONE)
     found, text = cell.of_reading(m), significant(m.record.times.median, 3)
     text += f" ({100 * found:.0f})" if found else ""
     best = m.best and m.record.kernel != SIMPLE  # which was not measured among the others

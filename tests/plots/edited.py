@@ -27,6 +27,7 @@ KEPT = {
     "end_to_end/*": ("qwen3-32b/batch2/*", "qwen3-32b/batch8/*", "llama-3.3-70b/batch2/*"),
     "ladder/cold": ("16x*", "4096x*", "28672x*"),
     "ladder/warm": ("16x*", "4096x*", "28672x*"),
+    "product/layers": ("*x1024x8192/*", "*x28672x8192/*"),
     "streaming/layers*": ("28672x8192/*", "8192x8192/*", "1024x5120/*"),
     "streaming/formats": ("*/b32", "*/b64"),
     "streaming/places*": ("2867*", "1024x*"),

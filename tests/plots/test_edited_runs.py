@@ -45,7 +45,10 @@ def clock(row: dict, mhz: float | None) -> None:
     row["clocks"]["sm_mhz_during"] = mhz
 
 
-ALL = ("ceilings", "counters", "end_to_end", "ladder", "puzzle", "streaming", "table2", "transpose")
+ALL = (
+    *("ceilings", "counters", "end_to_end", "ladder", "product", "puzzle", "streaming", "table2"),
+    "transpose",
+)
 
 
 @edits(*ALL)
@@ -53,7 +56,7 @@ def every_row_failed(run):
     fail_all(run)
 
 
-@edits("ceilings", "puzzle", "streaming", "transpose")
+@edits("ceilings", "product", "puzzle", "streaming", "transpose")
 def no_ceilings(run):
     run.drop(lambda row: row["origin"]["kind"] == "ceiling")
 
@@ -203,6 +206,22 @@ def the_last_step_has_other_shapes(run):
     kernel = {"grid": [row["problem"]["n"] // 8 // 1024, 1, 1], "block": [1024, 1, 1]}
     row["launch"]["kernels"][0] |= kernel
     run.row("nested_launches", "streaming")["launch"] = None
+
+
+@edits("product")
+def no_other_library(run):
+    run.drop(lambda row: row["kernel"].startswith("bitsandbytes"))
+
+
+@edits("product")
+def a_product_is_outside_its_bound(run):
+    fail_all(run, kernel="many_rows", problem="64x28672x8192/*", outcome="mismatch", why="3 of 9")
+
+
+@edits("product")
+def an_exact_kernel_multiplies_by_other_weights(run):
+    row = run.row("one_hot", "few_rows_exact", "8x*/fp16/*")
+    made.fail(row, "mismatch", "5 of 4194304 weights are not those that dequantization writes")
 
 
 @edits("puzzle")

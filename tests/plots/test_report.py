@@ -1,8 +1,8 @@
 """The report: what it holds, what it leaves alone, and how it does in a browser."""
 
 import base64
-import gzip
 import json
+import lzma
 import re
 from html import unescape
 from html.parser import HTMLParser
@@ -21,7 +21,7 @@ from plots.cli import main
 from plots.experiments import experiment
 
 MOST_BYTES = 5_000_000
-PACKED = "data:application/gzip;base64,"
+PACKED = "data:application/x-xz;base64,"
 BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
 TABLE = "#gpu1-transpose ~ .table > table"
 HOSTILE = "</td><script>alert(1)</script>`|<img src=x onerror=alert(2)>&quot;"
@@ -110,7 +110,7 @@ def test_every_figure_is_there_with_its_caption(recorded):
 def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, recorded_evidence):
     packed = [link.removeprefix(PACKED) for link in recorded.all("a", "href") if PACKED in link]
     files = {r.file.read_bytes() for r in recorded_evidence.results.values()}
-    assert {gzip.decompress(base64.b64decode(found)) for found in packed} == files
+    assert {lzma.decompress(base64.b64decode(found)) for found in packed} == files
     assert len(packed) == len(files) == recorded.text.count("<dt>argv</dt>")
     assert "Where the numbers come from" not in recorded.text  # which the files say
 
