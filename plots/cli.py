@@ -13,6 +13,8 @@ from pathlib import Path
 from plots import document, experiments, ledger, record, single_files
 from records.command_line import Parser, run
 
+WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
+
 
 def late(name: str) -> Callable[[argparse.Namespace], int]:
     """Of a command that alone needs a library: that is imported when the command is run."""
@@ -42,9 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
     pages = argparse.ArgumentParser(add_help=False)
     pages.add_argument("--recorded-dir", type=Path, default=Path("data/recorded"), metavar="DIR")
-    pages.add_argument(
-        "--readme", type=Path, nargs="+", default=[Path("README.md")], metavar="FILE"
-    )
+    pages.add_argument("--readme", type=Path, nargs="+", default=WITH_BLOCKS, metavar="FILE")
 
     said = "write what is generated for reading on the web"
     p = commands.add_parser("document", help=said, parents=[pages])

@@ -192,6 +192,9 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
     text = read_text(file).replace("\r\n", "\n")
     known = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
     known["experiments"] = protocols(file.parent)
+    # Only those that are asked for: some take long.
+    asked = {name for name in names() if f"generated: findings-{name} " in text}
+    known |= {f"findings-{name}": wrapped(findings(name, recorded)) for name in asked}
     position = 0
     for match in BEGIN.finditer(text):
         name, end_marker = match[1], f"<!-- end generated: {match[1]} -->"
@@ -204,6 +207,15 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
         yield name, text[match.end() : end], known[name]
         position = end
     yield "", text[position:], text[position:]
+
+
+def findings(name: str, recorded: list[Machine]) -> str:
+    """What an experiment says in sentences, by GPU."""
+    lines = []
+    for shown in runs_of(name, recorded).values():
+        said = (f"- {markdown_escape(line)}" for line in experiment(name).highlights(shown))
+        lines += [*banner_lines(banner(shown.first)), *said, ""]
+    return "\n".join(lines) or NOTHING
 
 
 def protocols(seen_from: Path) -> str:

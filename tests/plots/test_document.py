@@ -52,6 +52,17 @@ def claims_of(source):
     return len(found.claims)
 
 
+def test_what_an_experiment_found_in_sentences(place):
+    (place / "README.md").write_text(MARKERS.format("findings-table2"))
+    assert run(place) == 0
+    _, banner, _, *said, _ = (place / "README.md").read_text().splitlines()
+    assert banner.startswith("> **Recorded run of NVIDIA H200") and said[0].startswith("- ")
+    empty = MARKERS.format("findings-product")  # not recorded
+    (place / "README.md").write_text(empty)
+    assert run(place) == 0
+    assert (place / "README.md").read_text() == empty.replace(" -->\n", f" -->\n{NOTHING}", 1)
+
+
 def test_every_experiment_has_a_line_that_leads_to_its_protocol(tmp_path):
     (tmp_path / "README.md").write_text(MARKERS.format("experiments"))
     run(tmp_path)
