@@ -22,7 +22,7 @@ SAID_ROWS = (1, 8)
 
 def highlights(run: Run) -> list[str]:
     """Over all layers, at a few numbers of rows; and where ours is not the faster one."""
-    found = cells(run["layers"])
+    found = cells(run)
     lines = [at_rows(run, found, batch) for batch in SAID_ROWS]
     slower = []
     for name, choose in others(run["layers"]).items():
@@ -36,21 +36,21 @@ def highlights(run: Run) -> list[str]:
 def at_rows(run: Run, found: list[Cell], batch: int) -> str:
     """'8 rows, all layers: the fastest of ours is 3.03 to 4.93 times as fast as ...'"""
     those = [cell for cell in found if cell.batch == batch]
-    shares = [100 * x for cell in those if (x := cell.of_reading(cell.ours))]
+    shares = [100 * x for cell in those if (x := cell.of_floor(cell.ours))]
     parts = []
     for name, choose in others(run["layers"]).items():
         gains = [g.value for cell in those if (g := compared(choose(cell), cell.ours))]
         if gains:
             parts.append(f"{span(gains)} times as fast as {name}")
     if shares:
-        parts.append(f"reading codes and scales once would take {span(shares, 2)} % of its time")
+        parts.append(f"the floor is {span(shares, 2)} % of its time")
     rows = f"{batch} row{'s' * (batch > 1)}"
     return f"{rows}, all layers: the fastest of ours is {'; '.join(parts)}." if parts else ""
 
 
 def brief(run: Run) -> list[Measured]:
     """On the largest layer with one row, what reads the weights in 4 bits."""
-    one = [cell for cell in cells(run["layers"]) if cell.batch == 1]
+    one = [cell for cell in cells(run) if cell.batch == 1]
     found = [one[-1].ours, *(one[-1].peer(n) for n in peers(run["layers"]))] if one else []
     return [m for m in found if m and m.gb_s]
 

@@ -4,9 +4,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots import figures as draw
-from plots.bandwidth import Measured
 from plots.experiments import Run
-from plots.product.tables import MODEL, Cell, by_layer, cells, is_of_model
+from plots.product.tables import MODEL, Cell, by_layer, cells, is_of_model, measured_peak
 from records.stats import significant
 
 MARKED_US = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -15,15 +14,13 @@ ROOF = "roof: "
 
 def rows_figure(run: Run) -> Figure:
     """A panel per layer of the largest model."""
-    found = [cell for cell in cells(run["layers"]) if is_of_model(cell)]
+    found = [cell for cell in cells(run) if is_of_model(cell)]
     groups = by_layer(found)
-    rates = [(rate(c, m), m.record.place) for c in found for m in c.rows.values() if rate(c, m)]
-    highest, where = max(rates, default=(0.0, ""))
     lines = max(1, (len(groups) + 1) // 2)
     figure = draw.new_figure(0.6 + 2.4 * lines)
     panels = list(figure.subplots(lines, 2, squeeze=False, sharex=True).flat)
     for axes, group in zip(panels, groups.values(), strict=False):
-        draw_layer(axes, group, highest)
+        draw_layer(axes, group)
     for axes in panels[-2:]:
         axes.set_xlabel("rows of activations, logarithmic")
     for axes in panels[::2]:
@@ -35,28 +32,17 @@ def rows_figure(run: Run) -> Figure:
         f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
         "and scales once, at the bandwidth of read_only on the largest layer."
     ]
+    tflops, where = measured_peak(run)
     if where:
         notes.append(
-            "No peak of the tensor cores is recorded: the second roof is the highest rate of a row "
-            f"in these panels, {significant(highest, 3)} TFLOP/s ({where}); theirs is no higher."
+            f"Tensor cores: at their measured peak, {significant(tflops, 3)} TFLOP/s, the highest "
+            f"rate of any row ({where})."
         )
     draw.add_caption(figure, run["layers"], notes, run.recorded)
     return figure
 
 
-def rate(cell: Cell, m: Measured) -> float:
-    """TFLOP/s; 0 where it has no time."""
-    if not m.record.ranked:
-        return 0.0
-    return operations(cell) / m.record.times.median / 1e6
-
-
-def operations(cell: Cell) -> int:
-    """A multiplication and an addition for every weight and row."""
-    return 2 * cell.batch * cell.problem["rows"] * cell.problem["columns"]
-
-
-def draw_layer(axes: Axes, group: list[Cell], tflops: float) -> None:
+def draw_layer(axes: Axes, group: list[Cell]) -> None:
     curves: dict[str, list[tuple[float, float]]] = {}
     for cell in group:
         for name, m in cell.rows.items():
@@ -68,10 +54,10 @@ def draw_layer(axes: Axes, group: list[Cell], tflops: float) -> None:
     reading = [cell.reading_us for cell in group]
     if None not in reading:
         axes.plot(batches, reading, color=draw.BLACK, label=f"{ROOF}reading", gid="reading")
-    if tflops:
-        times = [operations(cell) / tflops / 1e6 for cell in group]
+    multiplying = [cell.multiplying_us for cell in group]
+    if any(multiplying):
         look = {"color": draw.GREY, "linestyle": (0, (4, 2))}
-        axes.plot(batches, times, label=f"{ROOF}highest rate seen", gid="rate", **look)
+        axes.plot(batches, multiplying, label=f"{ROOF}tensor cores", gid="multiplying", **look)
     axes.set_title(group[0].layer)
     draw.logarithmic(axes.xaxis, batches, "")
     draw.logarithmic(axes.yaxis, MARKED_US, "")

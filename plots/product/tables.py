@@ -23,9 +23,10 @@ FORMATS = {"nested": "nested scales", "bf16": "bf16"}  # by pass, at block size 
 ONE_HOT = ("one_hot", "one_hot_nested")
 
 FLOOR_NOTE = (
-    "Of reading %: the time to read codes and scales once, over the median; at the bandwidth of "
-    "read_only, which reads and computes nothing, on the largest layer and the fewest rows of the "
-    "pass. No peak of the tensor cores is recorded, so many rows are held to reading alone."
+    "Of floor %: the floor over the median. It is the time to read codes and scales once, at the "
+    "bandwidth of read_only, which reads and computes nothing, on the largest layer and the fewest "
+    "rows of the pass; or that of the multiplications at the tensor cores' measured peak, where "
+    "that is more"
 )
 PEER_NOTE = (
     "bitsandbytes: its own product with 4-bit weights, gemm where the library has one, else gemv. "
@@ -57,6 +58,7 @@ class Cell:
     problem: Problem
     rows: Rows
     reading_us: float | None  # codes and scales once
+    multiplying_us: float  # at the measured peak; 0 where there is none
 
     @property
     def batch(self) -> int:
@@ -90,10 +92,10 @@ class Cell:
         found = [self.rows[k] for end in ("gemm", "gemv") if (k := f"{name}_{end}") in self.rows]
         return next((m for m in found if m.record.ranked), found[0] if found else None)
 
-    def of_reading(self, m: Measured | None) -> float | None:
+    def of_floor(self, m: Measured | None) -> float | None:
         if m is None or not m.record.ranked or self.reading_us is None:
             return None
-        return self.reading_us / m.record.times.median
+        return max(self.reading_us, self.multiplying_us) / m.record.times.median
 
 
 def median(m: Measured) -> float:
@@ -105,15 +107,35 @@ def shape(p: Problem) -> Key:
     return p["rows"] * p["columns"], p["rows"], p["columns"]
 
 
-def cells(results: Results) -> list[Cell]:
-    """By layer, the smallest first, then by block size, type and number of rows."""
-    found = rows_by(results, lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
-    gb_s = reading_gb_s(found)
+def cells(run: Run, name: str = "layers") -> list[Cell]:
+    """Of a pass by layer, the smallest first, then by block size, type and number of rows."""
+    key = lambda p: (*shape(p), p["block_size"], p["output"], p["batch"])  # noqa: E731
+    found = rows_by(run[name], key)
+    gb_s, (tflops, _) = reading_gb_s(found), measured_peak(run)
     made = []
     for rows in found.values():
         p = next(iter(rows.values())).record.problem
-        made.append(Cell(p, rows, weight_bytes(rows) / gb_s / 1e3 if gb_s else None))
+        reading = weight_bytes(rows) / gb_s / 1e3 if gb_s else None
+        made.append(Cell(p, rows, reading, operations(p) / tflops / 1e6 if tflops else 0.0))
     return made
+
+
+def operations(p: Problem) -> int:
+    """A multiplication and an addition for every weight and row."""
+    return 2 * p["batch"] * p["rows"] * p["columns"]
+
+
+def measured_peak(run: Run) -> tuple[float, str]:
+    """Of the tensor cores: the highest rate of a row of `layers`, in TFLOP/s, and of which."""
+    timed = [r for r in run["layers"].records if r.ranked and not r.is_ceiling]
+    rates = ((operations(r.problem) / r.times.median / 1e6, r.place) for r in timed)
+    return max(rates, default=(0.0, ""))
+
+
+def floor_note(run: Run) -> str:
+    tflops, where = measured_peak(run)
+    peak = f": {significant(tflops, 3)} TFLOP/s, the highest rate of any row ({where})"
+    return f"{FLOOR_NOTE}{peak if where else ''}."
 
 
 def weight_bytes(rows: Rows) -> int:
@@ -174,16 +196,16 @@ def time(cell: Cell, m: Measured | None) -> Values:
         return {"kernel": None, "us": m.no_number if m else None}
     s = m.record.times
     us = Noted(s.median, m.clock, text=bandwidth.with_interval(s.estimate, significant))
-    return {"kernel": m.record.kernel, "us": us, "of_reading": cell.of_reading(m)}
+    return {"kernel": m.record.kernel, "us": us, "of_floor": cell.of_floor(m)}
 
 
 def layers_table(run: Run) -> Table:
     """One row per layer and number of rows; the CSV has every kernel in full."""
-    results, found = run["layers"], cells(run["layers"])
+    results, found = run["layers"], cells(run)
     columns = [Column("rows", "batch"), Column("fastest of ours", "kernel", **CODE)]
     columns += [
         Column("us (interval)", "us", wrap=1),
-        Column("of reading %", "of_reading", percent),
+        Column("of floor %", "of_floor", percent),
     ]
     compared_with = others(results)
     columns += [Column(f"over {name.replace('_', ' ')}", name, wrap=1) for name in compared_with]
@@ -197,21 +219,22 @@ def layers_table(run: Run) -> Table:
         ]
     data = [
         {"layer": cell.layer, "batch": cell.batch, "reading_us": cell.reading_us}
+        | {"multiplying_us": cell.multiplying_us}
         | values_of(m)
-        | {"share_of_reading": cell.of_reading(m)}
+        | {"share_of_floor": cell.of_floor(m)}
         | {"rows_different_alone": m.record.findings.get("rows_different_alone")}
         for cell in found
         for m in cell.rows.values()
     ]
-    notes = [FLOOR_NOTE, PEER_NOTE, DETOUR_NOTE, OVER_NOTE]
+    notes = [floor_note(run), PEER_NOTE, DETOUR_NOTE, OVER_NOTE]
     title = "Products with NF4 weights, every layer of the paper's models: the fastest of ours"
     return Table.of("layers", title, columns, groups, notes, machine_notes(results), data)
 
 
 def kernels_table(run: Run) -> Table:
     """Every kernel's time on the largest model's layers."""
-    results, simple = run["layers"], {c.layer: c.rows.get(SIMPLE) for c in cells(run["simple"])}
-    found = [cell for cell in cells(results) if is_of_model(cell)]
+    simple = {c.layer: c.rows.get(SIMPLE) for c in cells(run, "simple")}
+    found = [cell for cell in cells(run) if is_of_model(cell)]
     kernels = dict.fromkeys(
         name for cell in found for name, m in cell.rows.items() if not m.record.is_ceiling
     )
@@ -226,9 +249,9 @@ def kernels_table(run: Run) -> Table:
             every = cell.rows | also
             rows.append({"batch": cell.batch} | {n: share(cell, every.get(n)) for n in names})
     notes = [
-        "Median us, and of reading % in brackets. The fastest of all kernels, and those whose "
+        "Median us, and of floor % in brackets. The fastest of all kernels, and those whose "
         f"interval overlaps with it, are {bandwidth.BEST}.",
-        FLOOR_NOTE,
+        floor_note(run),
         f"{SIMPLE}: a pass of its own, one row alone. Intervals, and all other layers: layers.csv.",
     ]
     title = f"Every kernel on the layers of {MODEL}"
@@ -240,7 +263,7 @@ def share(cell: Cell, m: Measured | None) -> Noted | None:
     """'41.4 (78)'; a footnote where the row has no time."""
     if m is None or not m.record.ranked:
         return m and replace(m.no_number, text=NONE)
-    found, text = cell.of_reading(m), significant(m.record.times.median, 3)
+    found, text = cell.of_floor(m), significant(m.record.times.median, 3)
     text += f" ({100 * found:.0f})" if found else ""
     best = m.best and m.record.kernel != SIMPLE  # which was not measured among the others
     return Noted(m.record.times.median, m.clock, best, text=text)
@@ -272,7 +295,7 @@ def crossover_table(run: Run) -> Table:
     columns += [Column(text.replace("_", " "), text, wrap=1) for text in pairs]
     columns += [Column("used by", "users", detail=True, **WORDS)]
     rows: list[Values] = []
-    for layer, group in by_layer(cells(results)).items():
+    for layer, group in by_layer(cells(run)).items():
         row: Values = {"layer": layer, "users": ", ".join(group[0].problem["models"])}
         for text, (one, other) in pairs.items():
             at = takes_over(group, one, other)
@@ -291,14 +314,14 @@ def crossover_table(run: Run) -> Table:
 
 def formats_table(run: Run) -> Table:
     """The fastest of ours on other formats, beside plain scales, fp16 and block size 64."""
-    plain = {(cell.layer, cell.batch): cell for cell in cells(run["layers"])}
+    plain = {(cell.layer, cell.batch): cell for cell in cells(run)}
     columns = [Column("rows", "batch"), Column("format", "format", **WORDS)]
     columns += [Column("fastest of ours", "kernel", **CODE), Column("us (interval)", "us", wrap=1)]
     columns += [
-        Column("of reading %", "of_reading", percent),
+        Column("of floor %", "of_floor", percent),
         Column("of plain x", "of_plain", ratio),
     ]
-    found = {name: cells(run[name]) for name in (*FORMATS, "block_sizes")}
+    found = {name: cells(run, name) for name in (*FORMATS, "block_sizes")}
     every = [(FORMATS.get(name), cell) for name, those in found.items() for cell in those]
     every.sort(key=lambda pair: (shape(pair[1].problem), pair[1].batch))
     groups: dict[str, list[Values]] = {}
@@ -310,7 +333,7 @@ def formats_table(run: Run) -> Table:
     notes = [
         "Of plain: the time over that of the fastest of ours on plain scales, fp16 and block size "
         "64, in another pass of this run; ~ where the intervals of the two overlap.",
-        FLOOR_NOTE,
+        floor_note(run),
     ]
     provenance = [note for name in ("layers", *found) for note in machine_notes(run[name])]
     title = "Other formats: nested scales, bf16, and block sizes"
@@ -330,7 +353,7 @@ def weights_table(run: Run) -> Table:
     groups: dict[str, dict[str, Values]] = {}
     data: list[Values] = []
     for name in ONE_HOT:
-        for cell in cells(run[name]):
+        for cell in cells(run, name):
             p = cell.problem
             scales = "nested scales" if p["nested"] else "plain scales"
             group = groups.setdefault(f"{scales}, {p['output']}", {})
