@@ -79,6 +79,8 @@ def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
         else:
             kept.append(word)
     number = arch.removeprefix("sm_")
+    if any(f"compute_{number}a" in word for word in words):  # code for this architecture alone
+        number += "a"
     target = f"--generate-code=arch=compute_{number},code=sm_{number}"
     return folder, [*kept, target, "-cubin", "-lineinfo"]
 
