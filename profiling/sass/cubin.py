@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -116,7 +117,8 @@ def made_by(
         unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
             tools.output_of([*command, "-o", str(unfinished)], folder)
-            unfinished.rename(place)
+            with suppress(FileExistsError):  # another process was faster: its names are read now
+                place.hardlink_to(unfinished)
             for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:
                 older.unlink(missing_ok=True)
         finally:
