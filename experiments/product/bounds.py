@@ -1,9 +1,9 @@
-"""The interval in which the outputs of a right product lie, in whatever order and by whatever kernel
-it sums: `rounded_products` of reference/nf4_product/bounds.hpp, which says why.
+"""The interval in which the outputs of a right product lie, in whatever order it sums:
+`rounded_products` of reference/nf4_product/bounds.hpp, which says why.
 
-Each product may be rounded to 16 bits four times on its way (an entry, a scale, a weight, a product,
+Each product may be rounded to 16 bits four times on its way (an entry, a scale, a weight, itself,
 or the sum that it is in by then), and sums are in fp32. On thousands of inputs that hides a wrong
-scale; on few it does not. So most rows of activations have few, of which every column is one.
+scale; on few it does not. So most rows of activations have few, and every column is one of them.
 """
 
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Layer:
-    """Random fp16 weights, in so many copies that one has left the cache before it is used again."""
+    """Random fp16 weights, in so many copies that each has left the cache when it is used again."""
 
     gpu: Any
     n: int

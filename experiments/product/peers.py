@@ -92,7 +92,7 @@ def measured(
         begin(i * len(batches), f"{n}x{k}")
         bench = Bench(Layer(gpu, n, k, max(batches), SEED), compared)
         for j, batch in enumerate(batches):
-            begin(i * len(batches) + j, f"{batch} rows by {n}x{k}")
+            begin(i * len(batches) + j, f"{batch}x{n}x{k}")
             records += bench.measure(batch)
         del bench
         gpu.forget()
