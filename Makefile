@@ -170,7 +170,9 @@ build/end_to_end/python: build/python experiments/end_to_end/requirements.lock s
 	@scripts/end_to_end
 
 ifneq ($(GPU_HALF),)
-$(if $(DRY_RUN),,reproduce-end_to_end) $(if $(MODEL),advise) tune: build/end_to_end/python dropin
+# Has a pass that needs PyTorch, which is left out where there is none.
+WITH_TORCH := $(if $(wildcard build/end_to_end/python),reproduce-product)
+$(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) $(if $(MODEL),advise) tune: build/end_to_end/python dropin
 endif
 
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]

@@ -29,6 +29,7 @@ from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
 from records.printable import printable
 from records.provenance import checkout
 
+TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
 FOR_MEASURING = "PEER METRICS CLOCKS MODEL BATCHES KERNELS TOKENS PROMPTS GPUS QUICK".split()
 
@@ -51,7 +52,14 @@ def given(name: str) -> str:
 def steps(experiment: Experiment) -> list[Step]:
     """Those that this machine can run."""
     measured = experiment.passes.values() if given("MEASURE") else ()
-    return [*experiment.checks, *measured]
+    return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
+
+
+def say_what_is_left_out(experiment: Experiment) -> None:
+    for step in experiment.passes.values():
+        if step.torch and not TORCH.exists():
+            needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
+            print(f"{step.name}: left out: {needs}", flush=True)
 
 
 def programs(args: argparse.Namespace) -> int:
@@ -66,6 +74,7 @@ def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
     if not given("MEASURE"):
         return show_recorded(experiment)
+    say_what_is_left_out(experiment)
     if given("DRY_RUN"):
         return plan(experiment, args.peers)
     own = f"{given('RESULTS')}/{args.name}"
@@ -198,7 +207,8 @@ def words(step: Step, peers: Sequence[str]) -> list[str]:
     """The step's command, with what the user gave; nothing of that is shell text."""
     command = [f"{given('BIN')}/{step.program}"]
     if step.module:
-        command = ["scripts/python", "-m", step.module]
+        python = TORCH.read_text().strip() if step.torch else "scripts/python"
+        command = [python, "-m", step.module]
     command += step.arguments
     if step.kernels or step.all_but:
         names = [*step.kernels, *names_of(peers if "PEER" in step.takes else ())]

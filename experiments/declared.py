@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
@@ -26,6 +27,7 @@ class Step:
     families: tuple[str, ...]  # that its problems must be of; empty: any
     warm: bool  # whether its rows are; those of all others are cold
     compiled: bool
+    torch: bool  # whether it needs PyTorch, without which it is left out
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Experiment:
     name: str
     checks: tuple[Step, ...]
     passes: dict[str, Step]
+
+    def passes_in(self, folder: Path) -> dict[str, Step]:
+        """Those that a run's folder has to have, and those that it need not but does."""
+        steps = self.passes.items()
+        return {n: s for n, s in steps if not s.torch or (folder / f"{n}.json").exists()}
 
 
 def names() -> list[str]:
@@ -79,6 +86,7 @@ def step(name: str, said: dict[str, Any]) -> Step:
         arguments=(*said.get("arguments", ()), *words(options)),
         warm=bool(options.get("warm")),
         compiled=said.get("compiled", False),
+        torch=said.get("torch", False),
         **lists,
     )
 

@@ -95,7 +95,7 @@ def load_run(
     of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
     """
     passes = {}
-    for p, step in declared.experiment(name).passes.items():
+    for p, step in declared.experiment(name).passes_in(folder).items():
         file, known = folder / f"{p}.json", evidence and evidence.results.get((name, p))
         passes[p] = known if known and known.file == file else load(file, name, p)
         require_family(passes[p], step.families)

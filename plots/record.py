@@ -54,7 +54,8 @@ def complete(folder: Path) -> Iterator[Results]:
         present = [p for p in passes if (folder / name / f"{p}.json").exists()]
         if not present:
             continue
-        found = [loaded(folder / name / f"{p}.json", name, p) for p in passes]
+        needed = declared.experiment(name).passes_in(folder / name)
+        found = [loaded(folder / name / f"{p}.json", name, p) for p in needed]
         load_run(name, folder / name, True, collect(found))
         ran += [(r.file, record) for r in found if r.gpu for record in r.records]
         yield from found

@@ -4,6 +4,7 @@ table. Needs torch and bitsandbytes.
 """
 
 import gc
+import random
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import cycle, islice
@@ -19,6 +20,7 @@ from reprolab_nf4 import choices, multiplying
 from reprolab_nf4.advice import BY_TABLE, OWN, Phase, Shape, Times, Variant, text
 
 SAMPLES = 7
+SEED = 1  # of their order
 CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
 SHORTEST_US = 2000  # of a sample
 PROMPT_TOKENS = 50  # the median of GSM8K's questions
@@ -205,14 +207,21 @@ def all_products(
 
 
 def in_turn(
-    gpu: Any, replays: dict[Any, Callable[[], None]], products: int
+    gpu: Any,
+    replays: dict[Any, Callable[[], None]],
+    products: int,
+    behind: Callable[[Any], None] = lambda name: None,
 ) -> dict[Any, list[float]]:
-    """Samples of one of so many products, in us. A sample is as long as the first needs."""
+    """Samples of one of so many products, in us; in each round in another order, from a seed. A
+    sample is as long as the first needs. `behind` is called right behind each.
+    """
     found: dict[Any, list[float]] = {name: [] for name in replays}
     often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
+    order = random.Random(SEED)
     for _ in range(SAMPLES):
-        for name, replay in replays.items():
-            found[name].append(gpu.time_us(replay, often) / often / products)
+        for name in order.sample(list(replays), len(replays)):
+            found[name].append(gpu.time_us(replays[name], often) / often / products)
+            behind(name)
     return found
 
 

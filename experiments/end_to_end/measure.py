@@ -4,11 +4,12 @@ number, and through it goes out what it does; schedule.py is at the other end.
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -135,19 +136,28 @@ class Bench:
         return result_file.record(described, problem, **measured)
 
 
-def origin(gpu: Any, job: Job, started: float) -> dict[str, Any]:
+def origin(
+    gpu: Any,
+    started: float,
+    argv: Sequence[str],
+    instrument: str,
+    commit: tuple[str, bool],
+    seed: int,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """A result file's provenance. `more`: versions beside those of partial_results.installed()."""
     import reprolab_nf4
 
     nvcc, architectures = reprolab_nf4.Library().built()
     build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
-    build |= {"architectures": architectures, "versions": partial_results.installed()}
+    build |= {"architectures": architectures, "versions": partial_results.installed() | more}
     return provenance.of_run(
         started,
-        job.argv,
-        INSTRUMENTS[job.cell.pass_name],
+        argv,
+        instrument,
         build,
-        sources=job.commit,
-        seed=job.choices.seed,
+        sources=commit,
+        seed=seed,
         gpu=gpu.facts(),
         clocks=gpu.sensors.clocks(),
     )
@@ -160,10 +170,10 @@ def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
         started = time.time()
         try:
             rows.check(job.choices.rows)
+            name, seed = job.cell.pass_name, job.choices.seed
             records = bench.measure(job.cell, job.choices, job.failed, report)
-            found = result_file.content(
-                partial_results.EXPERIMENT, job.cell.pass_name, origin(gpu, job, started), records
-            )
+            made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.commit, seed)
+            found = result_file.content(partial_results.EXPERIMENT, name, made, records)
             result_file.write(job.file, found)
         except InputError as error:
             report({"ended": str(error)})

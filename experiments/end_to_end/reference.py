@@ -4,6 +4,7 @@ As reference/nf4/nf4.hpp has it: one fp32 product per weight, rounded once, subn
 products zero of the same sign, every NaN 0x7fff. No code of bitsandbytes or of a kernel is in it.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,9 +16,19 @@ CPU = torch.device("cpu")
 
 def dequantized(codes: torch.Tensor, state: Any) -> torch.Tensor:
     """The bits of all weights, in order, as int16 on the CPU; of fp16 or bf16."""
-    packed, count = codes.to(CPU).view(torch.uint8).flatten(), state.shape.numel()
-    table, scales = flushed(state.code.to(CPU)), flushed(scales_of(state))
-    found = torch.empty(count, dtype=torch.int16)
+    parts = []
+    for weights in in_fp32(codes.to(CPU), state):
+        bits = weights.to(state.dtype).view(torch.int16)
+        parts.append(torch.where(weights.isnan(), NAN, bits))
+    return torch.cat(parts)
+
+
+def in_fp32(codes: torch.Tensor, state: Any) -> Iterator[torch.Tensor]:
+    """All weights before they are rounded to 16 bits, in order, so many at a time; where the codes
+    are.
+    """
+    packed, count = codes.view(torch.uint8).flatten(), state.shape.numel()
+    table, scales = (flushed(x.to(codes.device)) for x in (state.code, scales_of(state)))
     for begin in range(0, count, 2 * CHUNK):
         end = min(begin + 2 * CHUNK, count)
         pairs = packed[begin // 2 : (end + 1) // 2]
@@ -25,10 +36,7 @@ def dequantized(codes: torch.Tensor, state: Any) -> torch.Tensor:
         # A block size divides 2 * CHUNK; the last block may be a part of one.
         blocks = scales[begin // state.blocksize : -(-end // state.blocksize)]
         scale = blocks.repeat_interleave(state.blocksize)[: end - begin]
-        weights = flushed(table[both.int()] * scale)
-        bits = weights.to(state.dtype).view(torch.int16)
-        found[begin:end] = torch.where(weights.isnan(), NAN, bits)
-    return found
+        yield flushed(table[both.int()] * scale)
 
 
 def scales_of(state: Any) -> torch.Tensor:

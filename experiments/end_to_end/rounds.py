@@ -17,6 +17,7 @@ from experiments.end_to_end.launches import learn, profiled
 from experiments.end_to_end.plan import WARM_UP, Cell, Choices, Row
 from experiments.end_to_end.protocol import RecordsLost, Tokens, judge
 from records.errors import InputError
+from records.results import RIGHT
 
 WAIT_S = 10  # for a steady host, in all of a cell's samples in one mode
 Report = Callable[[dict[str, Any]], None]
@@ -36,7 +37,7 @@ class Measured:
 
     @property
     def failed(self) -> bool:
-        return self.outcome not in ("bit_exact", "deviation_as_declared")
+        return self.outcome not in (*RIGHT, "deviation_as_declared")
 
     def end(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches

@@ -13,6 +13,7 @@ from plots.product.tables import (
     layers_table,
     others,
     peers,
+    peers_table,
     weights_table,
 )
 from records.stats import span
@@ -55,7 +56,7 @@ def brief(run: Run) -> list[Measured]:
     return [m for m in found if m and m.gb_s]
 
 
-TABLES = (layers_table, kernels_table, crossover_table, formats_table, weights_table)
-ON_TERMINAL = ("layers", "crossover", "formats", "weights")
+TABLES = (layers_table, kernels_table, peers_table, crossover_table, formats_table, weights_table)
+ON_TERMINAL = ("layers", "peers", "crossover", "formats", "weights")
 FIGURES = {"rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure)}
 BRIEF = brief

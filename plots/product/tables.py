@@ -92,10 +92,14 @@ class Cell:
         found = [self.rows[k] for end in ("gemm", "gemv") if (k := f"{name}_{end}") in self.rows]
         return next((m for m in found if m.record.ranked), found[0] if found else None)
 
+    @property
+    def floor_us(self) -> float | None:
+        return self.reading_us and max(self.reading_us, self.multiplying_us)
+
     def of_floor(self, m: Measured | None) -> float | None:
-        if m is None or not m.record.ranked or self.reading_us is None:
+        if m is None or not m.record.ranked or self.floor_us is None:
             return None
-        return max(self.reading_us, self.multiplying_us) / m.record.times.median
+        return self.floor_us / m.record.times.median
 
 
 def median(m: Measured) -> float:
@@ -267,6 +271,47 @@ def share(cell: Cell, m: Measured | None) -> Noted | None:
     text += f" ({100 * found:.0f})" if found else ""
     best = m.best and m.record.kernel != SIMPLE  # which was not measured among the others
     return Noted(m.record.times.median, m.clock, best, text=text)
+
+
+def peers_table(run: Run) -> Table | None:
+    """Each way under torch, on every layer; nothing of a run without that pass."""
+    results = run.passes.get("peers")
+    if results is None:
+        return None
+    plain = {(cell.layer, cell.batch): cell for cell in cells(run)}
+    of_row = {r.kernel: r for r in results.records}
+    columns = [Column("rows", "batch")]
+    columns += [Column(name.replace("_", " "), name, wrap=1) for name in of_row]
+    groups: dict[str, list[Values]] = {}
+    data: list[Values] = []
+    for layer, group in by_layer(cells(run, "peers")).items():
+        known = [plain[c.layer, c.batch] for c in group if (c.layer, c.batch) in plain]
+        rows = groups.setdefault(heading(known) if known else layer, [])
+        for cell in group:
+            base = plain.get((cell.layer, cell.batch))
+            floor = base and base.floor_us
+            rows.append({"batch": cell.batch})
+            for name, m in cell.rows.items():
+                rows[-1][name] = times_floor(m, floor)
+                facts = {"layer": layer, "batch": cell.batch, "floor_us": floor}
+                data.append(facts | values_of(m) | {"bound": m.record.bound})
+    notes = [
+        "Median us, and times the floor of NF4 weights in brackets, whatever a row holds. The "
+        f"fastest of all, and those whose interval overlaps with it, are {bandwidth.BEST}.",
+        floor_note(run),
+        *(f"{name}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for name, r in of_row.items()),
+    ]
+    title = "Beside what else multiplies by 4-bit weights under PyTorch, in CUDA graphs"
+    return Table.of("peers", title, columns, groups, notes, machine_notes(results), data)
+
+
+def times_floor(m: Measured, floor_us: float | None) -> Noted:
+    """'41.4 (1.28)'; a footnote where the row has no time."""
+    if not m.record.ranked:
+        return replace(m.no_number, text=NONE)
+    us = m.record.times.median
+    text = significant(us, 3) + (f" ({us / floor_us:.2f})" if floor_us else "")
+    return Noted(us, m.clock, m.best, text=text)
 
 
 def takes_over(group: list[Cell], one: Choice, other: Choice) -> int | None:

@@ -27,6 +27,7 @@ from experiments.end_to_end import (  # noqa: E402
 from experiments.end_to_end.gpu import Gpu  # noqa: E402
 from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import FUSED, Cell, Job, choose  # noqa: E402
+from experiments.product import peers  # noqa: E402
 from records.results import load  # noqa: E402
 from reprolab_nf4 import choices  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402
@@ -92,6 +93,20 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
         row = found["fused", mode]
         assert row.outcome in ("bit_exact", "deviation_as_declared"), row.reason
         assert row.metrics and len(row.code.sha256) == 2
+
+
+def test_ways_under_torch_are_verified_and_timed(gpu):
+    """Those of libraries that are not installed are unsupported."""
+    for record in peers.measured(gpu, [(1024, 4096)], (1, 16)):
+        is_ours = record["kernel"] not in (
+            "humming_int4_g64",
+            "humming_int4_g128",
+            "gemlite_int4_g64",
+        )
+        assert record["outcome"] in ("within_bound", *["unsupported"] * (not is_ours)), record[
+            "reason"
+        ]
+        assert len(record["metrics"]) == (record["outcome"] == "within_bound")
 
 
 @pytest.mark.parametrize("model", FAMILIES)

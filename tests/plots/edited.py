@@ -80,7 +80,7 @@ class Edited:
 
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
-        passes = declared.experiment(name).passes
+        passes = declared.experiment(name).passes_in(RECORDED / name)
         self.files = {p: copy.deepcopy(few(f"{name}/{p}")) for p in passes}
 
     def rows(self, passes: str = "*", kernel: str = "*", problem: str = "*") -> list[Row]:

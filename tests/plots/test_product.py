@@ -89,7 +89,7 @@ def asked(**changes):
 def run(tmp_path):
     """A run whose rows of `layers` are those given; all, where none are."""
 
-    def build(layers=None):
+    def build(layers=None, beside=()):
         every = [problem(n, k, batch) for n, k in LAYERS for batch in BATCHES]
         large = (4096, 1024)
         rows = {
@@ -102,6 +102,7 @@ def run(tmp_path):
             "one_hot_nested": asked(nested=True),
         }
         origin = made.provenance(instrument="events")
+        rows |= {"peers": beside} if beside else {}
         for name, found in rows.items():
             file = made.results("product", name, found, provenance=origin)
             (tmp_path / f"{name}.json").write_text(json.dumps(file))
@@ -173,6 +174,50 @@ def test_from_how_many_rows_on_another_way_is_faster(run):
     assert text == "| 4096x1024 | not up to 64 | - | not up to 64 | - | llama-3.3-70b.up |"
 
 
+def under_torch(problems):
+    """A library that is missing, one that is wrong, and two rows that are not told apart."""
+    rows = []
+    for p in problems:
+        floor = READING_US * p["rows"] / 4096  # at one row
+        for kernel, us in {"bitsandbytes_1.0": 3, "fused": 2, "torch_16bit": 2.001}.items():
+            held = {"lineage": f"what {kernel} is", "bound": f"what {kernel} rounds"}
+            rows.append(row(p, kernel, [us * floor * f for f in (0.99, 1.0, 1.01)], **held))
+        rows.append(row(p, "humming", outcome="unsupported", reason="no module: pip install it"))
+        rows.append(row(p, "gemlite", outcome="mismatch", reason="1 of 8 outputs", mismatches=1))
+    return rows
+
+
+def test_ways_under_torch_beside_the_floor(run):
+    found = run(beside=under_torch([problem(n, k, 1) for n, k in LAYERS]))
+    cells = shown(found, "peers", "4096x1024", 1)
+    assert cells[0] == "1" and cells[1] == "24.0 (3.00)"
+    assert cells[2:4] == ["**16.0 (2.00)**", "**16.0 (2.00)**"]
+    assert [cell[0] for cell in cells[4:]] == ["-", "-"]  # with a footnote
+    text = markdown(table(found, "peers"))
+    assert "**4096x1024: llama-3.3-70b.up**" in text
+    assert "humming: no module: pip install it" in text and "gemlite: 1 of 8 outputs" in text
+    assert "fused: somebody; what fused is; what fused rounds." in text
+    data = table(found, "peers").data
+    assert len(data) == 5 * len(LAYERS)
+    assert {d["floor_us"] is not None for d in data} == {True}
+    look(
+        {
+            path: t
+            for path, t in table_files([table(found, "peers")], ROOT, True).items()
+            if path.suffix in (".md", ".txt")
+        }
+    )
+
+
+def test_a_run_without_torch_has_no_such_table(run):
+    assert "peers" not in [t.name for t in all_tables("product", run(), "", ROOT)]
+
+
+def test_ways_on_a_layer_that_nothing_else_measured_have_no_floor(run):
+    found = run(beside=under_torch([problem(128, 128, 1)]))
+    assert shown(found, "peers", "128x128", 1)[1] == "0.750"
+
+
 def test_other_formats_beside_plain_scales(run):
     rows = [c for c in table(run(), "formats").rows if isinstance(c, list)]
     formats = [row[1] for row in rows[:3]]
@@ -238,7 +283,7 @@ def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
 def test_every_pass_is_of_products():
     passes = declared.experiment("product").passes.values()
     assert all(step.families == ("nf4_product",) for step in passes)
-    assert all("nf4_product" in step.arguments for step in passes)
+    assert all("nf4_product" in step.arguments for step in passes if step.program)
 
 
 def derived(folder, *options):

@@ -46,6 +46,29 @@ def test_table_1_and_figure_4_are_one_run(checkout):
         assert dry[-1].startswith("show nothing: ") and dry[-1].endswith(" in nowhere yet")
 
 
+def test_a_pass_that_needs_torch_is_left_out_where_there_is_none(advising):
+    declare(advising, one="python -m beside --x", also="torch = true")
+    said = "one: left out: needs PyTorch and bitsandbytes (5 GB); make build/end_to_end/python "
+    for dry in ("", "1"):
+        done = reproduce(advising, DRY_RUN=dry)
+        assert done.stdout.startswith(f"{said}installs them\n") and "beside" not in done.stdout
+        assert (done.returncode, done.stderr) == (0, "")
+    assert make(advising, "build/end_to_end/python").returncode == 0
+    done = reproduce(advising)
+    words = ["-m", "beside", "--x", "--output", "results/mine/one.json"]
+    assert done.stdout.startswith("".join(f"<{word}>\n" for word in words))
+    assert reproduce(advising, DRY_RUN="1").stdout == "one: python -m beside --x\n"
+
+
+def test_such_a_pass_of_products_has_our_library_built(advising):
+    declare(advising, "product", one="python -m beside", also="torch = true")
+    command = ("make", "reproduce-product", "PRESET=gpu")
+    assert "built" not in run(advising, *command).stdout
+    assert make(advising, "build/end_to_end/python").returncode == 0
+    assert run(advising, *command).stdout.startswith("built\n<-m>\n<beside>\n")
+    assert "built" not in run(advising, *command, "DRY_RUN=1").stdout
+
+
 @pytest.mark.parametrize("target", ["advise", "tune"])
 def test_what_measures_products_needs_a_gpu(checkout, target):
     done = make(checkout, target, "MODEL=x")
@@ -55,7 +78,8 @@ def test_what_measures_products_needs_a_gpu(checkout, target):
 @pytest.fixture
 def advising(checkout):
     """A checkout whose programs say what they are given, as on a machine with a GPU."""
-    (checkout / "experiments/end_to_end").mkdir()
+    for name in ("end_to_end", "product"):
+        (checkout / "experiments" / name).mkdir()
     (checkout / "experiments/end_to_end/requirements.lock").touch()
     program(checkout / "echo", ECHO)
     names = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"

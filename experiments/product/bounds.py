@@ -1,0 +1,76 @@
+"""The interval in which the outputs of a right product lie, in whatever order it sums:
+`rounded_products` of reference/nf4_product/bounds.hpp, which says why.
+
+Each product may be rounded to 16 bits four times on its way (an entry, a scale, a weight, itself,
+or the sum that it is in by then), and sums are in fp32. On thousands of inputs that hides a wrong
+scale; on few it does not. So most rows of activations have few, and every column is one of them.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+UNIT = 2.0**-23  # of an addition in fp32, on tensor cores
+ROUNDED = (1 + 2.0**-11) ** 4  # to fp16
+SMALLEST = 2.0**-24  # of fp16
+INPUTS = 16  # of a row with few
+CHUNK = 4096  # outputs; bounds the memory for weights in fp64
+
+
+class Wrong(Exception):
+    """How many outputs or weights are, and what is known of them."""
+
+    def __init__(self, count: int, text: str):
+        super().__init__(text)
+        self.count = count
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Of each output; ends are included."""
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def check(self, found: torch.Tensor, first: int) -> None:
+        """Wrong, if outputs of the rows from `first` on lie outside."""
+        low, high = (end[first : first + len(found)] for end in (self.low, self.high))
+        outside = ~((found >= low) & (found <= high))  # as NaN does
+        if count := int(outside.sum()):
+            i, j = outside.nonzero()[0].tolist()
+            ends = f"{low[i, j].item():.6g} to {high[i, j].item():.6g}"
+            said = f"first in row {first + i}, output {j}: {found[i, j].item():.6g}, not {ends}"
+            raise Wrong(count, f"{count} of {found.numel()} outputs are wrong; {said}")
+
+
+def interval(x: torch.Tensor, weights: torch.Tensor, magnitudes: torch.Tensor) -> Interval:
+    """Around the fp64 product of fp16 x [m, k] with the transposed fp32 weights [n, k].
+    `magnitudes` [n, k]: what the rounding of each weight is relative to.
+    """
+    inputs, k = x.double(), x.shape[1]
+    terms = (x != 0).sum(1, keepdim=True).double()
+    others = (terms - 1).clamp(min=0)
+    additions = UNIT * (others + others.clamp(max=-(-k // 4)) + 5)  # the weights are held in fp32
+    relative = ROUNDED * (1 + additions / (1 - additions)) - 1
+    small = 4 * SMALLEST * (terms + inputs.abs().sum(1, keepdim=True))
+    ends = []
+    for part, sizes in zip(weights.split(CHUNK), magnitudes.split(CHUNK), strict=True):
+        exact = inputs @ part.double().T
+        off = relative * (inputs.abs() @ sizes.double().T) + small + 2 * UNIT * exact.abs()
+        ends.append(((exact - off).half(), (exact + off).half()))
+    low, high = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
+    return Interval(low, high)
+
+
+def activations(m: int, k: int, device: torch.device, seed: int) -> torch.Tensor:
+    """m rows of normal values, then rows with few: m at least, and so many that every column is in
+    one.
+    """
+    chance = torch.Generator(device).manual_seed(seed)
+    full = torch.randn((m, k), generator=chance, device=device)
+    count = max(m, -(-k // INPUTS))
+    columns = torch.randperm(k, generator=chance, device=device).repeat(-(-count * INPUTS // k))
+    signs = torch.randint(0, 2, (count, INPUTS), generator=chance, device=device) * 2.0 - 1
+    few = torch.zeros((count, k), device=device)
+    few.scatter_(1, columns[: count * INPUTS].view(count, INPUTS), signs)
+    return torch.cat([full, few]).half()

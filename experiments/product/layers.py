@@ -1,0 +1,209 @@
+"""What is measured beside each other under torch: a layer, and the ways that multiply by it, each
+with the weights as that way holds them. Needs torch and bitsandbytes; the other libraries are used
+where they are installed.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import bitsandbytes
+import torch
+
+from experiments.end_to_end import build, reference, rows
+from experiments.end_to_end.code import code_of
+from experiments.end_to_end.plan import Row
+from experiments.product.bounds import Interval, Wrong, activations, interval
+from reprolab_nf4 import measuring
+from reprolab_nf4.advice import Shape
+
+BLOCK_SIZE = 64
+PEERS = ("humming-kernels", "gemlite")  # packages
+INSTALL = '"$(cat build/end_to_end/python)" -m pip install'
+JUDGED = "rounds to 16 bits up to four times, adds in fp32; judged by the fp64 product of "
+INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
+
+
+@dataclass(frozen=True)
+class Held:
+    """A layer as one way has it: a product of each copy, and where outputs for Layer.x have to lie.
+    `bytes`: of codes and scales, of one copy.
+    """
+
+    products: Sequence[Callable[[torch.Tensor], torch.Tensor]]
+    interval: Interval
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Random fp16 weights, in so many copies that each has left the cache when it is used again."""
+
+    gpu: Any
+    n: int
+    k: int
+    most_rows: int
+    seed: int
+
+    @cached_property
+    def x(self) -> torch.Tensor:
+        return activations(self.most_rows, self.k, self.gpu.device, self.seed)
+
+    @property
+    def copies(self) -> int:
+        shape = Shape(self.n, self.k, BLOCK_SIZE, False, "float16")
+        return measuring.copies_needed(self.gpu, shape)
+
+    @cached_property
+    def weight(self) -> torch.Tensor:
+        chance = torch.Generator(self.gpu.device).manual_seed(self.seed)
+        empty = torch.empty((self.n, self.k), dtype=torch.float16, device=self.gpu.device)
+        return empty.normal_(0, build.SCALE, generator=chance)
+
+    @cached_property
+    def nf4(self) -> Held:
+        how = {"blocksize": BLOCK_SIZE, "quant_type": "nf4", "compress_statistics": False}
+        made = [
+            bitsandbytes.functional.quantize_4bit(self.weight, **how) for _ in range(self.copies)
+        ]
+        weights = torch.cat([*reference.in_fp32(*made[0])]).view(self.n, self.k)
+        size = self.n * self.k // 2 + 4 * self.n * self.k // BLOCK_SIZE
+        products = [partial(multiply_4bit, *copy) for copy in made]
+        return Held(products, interval(self.x, weights, weights.abs()), size)
+
+
+def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Tensor:
+    """By what is bitsandbytes' product when it is called."""
+    return bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
+
+
+def in_16_bits(layer: Layer) -> Held:
+    made = [layer.weight.clone() for _ in range(layer.copies)]
+    products = [partial(torch.nn.functional.linear, weight=weight) for weight in made]
+    weights = layer.weight.float()
+    return Held(products, interval(layer.x, weights, weights.abs()), layer.weight.nbytes)
+
+
+def humming(group: int, layer: Layer) -> Held:
+    from humming.layer import HummingLayer
+
+    made = []
+    for _ in range(layer.copies):
+        config = {"dtype": "int4", "group_size": group}
+        sizes = {"shape_n": layer.n, "shape_k": layer.k}
+        own = HummingLayer(**sizes, weight_config=config, torch_dtype=torch.float16)
+        own = own.to(layer.gpu.device)
+        own.load_from_unquantized(layer.weight)
+        made.append(own)
+    weights = made[0].weight_schema.dequant_tensors(made[0].state_dict()).float()
+    check_int4(weights, layer.weight, group)
+    for own in made:
+        own.transform()
+    size = layer.n * layer.k // 2 + 2 * layer.n * layer.k // group
+    return Held(made, interval(layer.x, weights, weights.abs()), size)
+
+
+def gemlite(group: int, layer: Layer) -> Held:
+    from gemlite import DType, GemLiteLinear
+
+    codes, scales, zeros = int4(layer.weight, group)
+    made = []
+    for _ in range(layer.copies):
+        sizes = {"in_features": layer.k, "out_features": layer.n}
+        types = {"input_dtype": DType.FP16, "output_dtype": DType.FP16}
+        own = GemLiteLinear(4, group_size=group, **sizes, **types)
+        own.pack(codes, scales, zeros, bias=None)
+        made.append(own)
+    # It adds two numbers, each rounded: code * scale and zero * scale.
+    added, taken = codes.float().view(layer.n, -1, group), zeros[..., None].float()
+    weights, magnitudes = (
+        ((added + sign * taken) * scales[..., None].float()).view(layer.n, layer.k)
+        for sign in (-1, 1)
+    )
+    check_int4(weights, layer.weight, group)
+    size = layer.n * layer.k // 2 + 4 * layer.n * layer.k // group
+    return Held(made, interval(layer.x, weights, magnitudes), size)
+
+
+def int4(weight: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes [n, k] in uint8, scales and zeros [n, k / group] in fp16; a weight is (code - zero) *
+    scale, from the least of its group to the greatest.
+    """
+    groups = weight.float().view(weight.shape[0], -1, group)
+    least, greatest = groups.amin(2).clamp(max=0), groups.amax(2).clamp(min=0)
+    scales = ((greatest - least) / 15).clamp(min=2.0**-14).half()
+    zeros = (-least / scales).round()
+    codes = (groups / scales[..., None].float()).round() + zeros[..., None]
+    return codes.clamp(0, 15).to(torch.uint8).view(weight.shape), scales, zeros.half()
+
+
+def check_int4(held: torch.Tensor, weight: torch.Tensor, group: int) -> None:
+    """Each weight may be off by a step: a library may have no code for the end of a group, but none
+    for a weight in between.
+    """
+    groups = weight.float().view(-1, group)
+    step = groups.abs().amax(1, keepdim=True) / INT4_STEPS
+    if count := int((~((held.view(-1, group) - groups).abs() <= step)).sum()):
+        raise Wrong(count, f"{count} of {held.numel()} weights are held wrong by more than a step")
+
+
+@dataclass(frozen=True)
+class Way:
+    """`described`: what a result file says of the row; `hold` prepares the layer for it; `package`:
+    that it takes beside torch and bitsandbytes.
+    """
+
+    described: dict[str, Any]
+    hold: Callable[[Layer], Held]
+    in_place: Callable[[], AbstractContextManager] = nullcontext
+    why_not: str = ""  # on this GPU
+    package: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.described["kernel"]
+
+
+def ways(compute_capability: str) -> list[Way]:
+    """bitsandbytes first: the others are measured for as long as it needs."""
+    exact = {"bound": f"{JUDGED}the exact NF4 weights"}
+    found = [
+        Way(
+            rows.described(row) | exact | {"code": code_of(row, compute_capability)},
+            lambda layer: layer.nf4,
+            partial(rows.in_place, row),
+            rows.why_not(row, compute_capability),
+        )
+        for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
+    ]
+    for package, hold, group in (
+        (PEERS[0], humming, 64),
+        (PEERS[0], humming, 128),
+        (PEERS[1], gemlite, 64),
+    ):
+        lineage = f"int4 in groups of {group}, repacked once: not NF4"
+        name = f"{hold.__name__}_int4_g{group}"
+        judged = f"{JUDGED}the int4 weights that it holds, each within a step of the layer's"
+        told = peer(name, f"{package} {installed(package)}", lineage, judged)
+        found.append(Way(told, partial(hold, group), package=package))
+    torch_version = f"PyTorch {torch.__version__}"
+    judged = f"{JUDGED}the 16-bit weights"
+    told = peer("torch_16bit", torch_version, "cuBLAS on 16-bit weights: not 4-bit", judged)
+    return [*found, Way(told, in_16_bits)]
+
+
+def peer(name: str, maker: str, lineage: str, bound: str) -> dict[str, Any]:
+    origin = {"kind": "peer", "maker": maker.strip()}
+    found = {"kernel": name, "origin": origin, "lineage": lineage, "bound": bound}
+    return found | {"source_file": "", "deviation": None, "code": None}
+
+
+def installed(package: str) -> str:
+    """Its version; empty where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,197 @@
+"""The products that live under torch beside ours: of every layer and number of rows each way is
+verified, captured in a CUDA graph over all copies of the layer, timed in a shuffle, and what the
+graphs wrote is verified too.
+
+Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
+"""
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from experiments.end_to_end import build, measure
+from experiments.end_to_end.rounds import Measured
+from experiments.product import layers
+from experiments.product.bounds import Wrong
+from experiments.product.layers import Held, Layer, Way
+from records import parts, result_file
+from records.command_line import Parser, numbers, run
+from records.errors import InputError
+from records.progress import Line
+from records.provenance import checkout
+from reprolab_nf4 import measuring
+
+SEED = 1  # of weights and activations
+EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
+RIGHT = "within_bound"
+LEFT = "out of memory: free some of this GPU's"
+
+
+def parser() -> argparse.ArgumentParser:
+    p = Parser(prog="python -m experiments.product.peers", description=__doc__)
+    p.add_argument("--shape", action="append", required=True, help="of weights: 28672x8192")
+    p.add_argument("--rows", required=True, help="of activations: 1,2,4")
+    p.add_argument("--output", type=Path, required=True, help="the pass's result file")
+    p.set_defaults(run=reproduce)
+    return p
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    from experiments.end_to_end.gpu import Gpu
+
+    shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
+    started, commit = time.time(), checkout()
+    build.quiet()
+    gpu = Gpu()
+    try:
+        with Line(EXPECTED_S * len(shapes) * len(batches)) as line:
+
+            def begin(done: int, doing: str) -> None:
+                of = len(shapes) * len(batches)
+                line.show(done / of, f"{done} of {of} products", doing, True)
+
+            records = measured(gpu, shapes, batches, begin)
+    except torch.OutOfMemoryError:
+        raise InputError(LEFT) from None
+    versions = {name: found for name in layers.PEERS if (found := layers.installed(name))}
+    origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, SEED, versions)
+    result_file.write(args.output, result_file.content("product", "peers", origin, records))
+    return parts.status_of({record["outcome"] for record in records})
+
+
+def shape_of(text: str) -> tuple[int, int]:
+    """'28672x8192'; groups of 128 are the largest that a way has."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", text)
+    n, k = map(int, found.groups()) if found else (0, 1)
+    if k % 128:
+        wanted = "rows x columns such as 28672x8192, columns a multiple of 128"
+        raise InputError(f"--shape: give {wanted}, not '{text}'")
+    return n, k
+
+
+@torch.no_grad()
+def measured(
+    gpu: Any,
+    shapes: list[tuple[int, int]],
+    batches: tuple[int, ...],
+    begin: Callable[[int, str], None] = lambda done, doing: None,
+) -> list[dict[str, Any]]:
+    """The rows of a result file. `begin` is called with the number of those products that are done
+    and what is next.
+    """
+    records = []
+    compared = layers.ways(gpu.facts()["compute_capability"])
+    for i, (n, k) in enumerate(shapes):
+        begin(i * len(batches), f"{n}x{k}")
+        bench = Bench(Layer(gpu, n, k, max(batches), SEED), compared)
+        for j, batch in enumerate(batches):
+            begin(i * len(batches) + j, f"{batch}x{n}x{k}")
+            records += bench.measure(batch)
+        del bench
+        gpu.forget()
+    return records
+
+
+class Bench:
+    """A layer, as all ways that can have it do."""
+
+    def __init__(self, layer: Layer, compared: list[Way]):
+        self.layer, self.gpu, self.ways = layer, layer.gpu, compared
+        self.held: dict[str, Held] = {}
+        self.failed: dict[str, Measured] = {}
+        for way in compared:
+            found = Measured("unsupported", way.why_not) if way.why_not else Measured(RIGHT)
+            with attempt(way, found):
+                if not way.why_not:
+                    self.held[way.name] = way.hold(layer)
+            if found.failed:
+                self.failed[way.name] = found
+
+    def measure(self, batch: int) -> list[dict[str, Any]]:
+        """The records with so many rows of activations, a divisor of the layer's most."""
+        found = {way.name: self.failed.get(way.name) or Measured(RIGHT) for way in self.ways}
+        x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
+        replays: dict[str, Callable[[], None]] = {}
+        outputs: dict[str, list[torch.Tensor]] = {name: [] for name in found}
+        for way in self.ways:
+            if held := self.held.get(way.name):
+                with attempt(way, found[way.name]), way.in_place():
+                    self.verify(held, batch)
+                    step = all_products(held, x, outputs[way.name])
+                    replays[way.name] = self.gpu.capture(step, pool)
+
+        def read_clock(name: str) -> None:
+            self.gpu.sensors.read()
+            clock = self.gpu.sensors.sm_mhz
+            found[name].sm_mhz += [clock] if clock else []
+
+        if replays:
+            samples = measuring.in_turn(self.gpu, replays, self.layer.copies, read_clock)
+            for name, us in samples.items():
+                found[name].samples["kernel_time"] = us
+        few = self.layer.most_rows  # the first such row
+        x.copy_(self.layer.x[few : few + batch])
+        for way in self.ways:
+            if way.name in replays:
+                with attempt(way, found[way.name]):
+                    for output in outputs[way.name]:
+                        output.fill_(torch.nan)
+                    replays[way.name]()
+                    for output in outputs[way.name]:
+                        self.held[way.name].interval.check(output, few)
+        return [self.record(batch, way, found[way.name]) for way in self.ways]
+
+    def verify(self, held: Held, batch: int) -> None:
+        """All rows of activations, so many at a time; those with few inputs by the first copy, the
+        others by all.
+        """
+        x, few = self.layer.x, self.layer.most_rows
+        for product in held.products:
+            held.interval.check(product(x[:batch]), 0)
+        for begin in range(few, len(x), batch):
+            begin = min(begin, len(x) - batch)
+            held.interval.check(held.products[0](x[begin : begin + batch]), begin)
+
+    def record(self, batch: int, way: Way, found: Measured) -> dict[str, Any]:
+        n, k, held = self.layer.n, self.layer.k, self.held.get(way.name)
+        problem = {"name": f"{batch}x{n}x{k}/fp16/b{layers.BLOCK_SIZE}", "family": "nf4_product"}
+        problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
+        problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
+        read = 2 * batch * k + (held.bytes if held else 0)
+        measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
+        measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
+        measured |= {"bytes": {"read": read, "written": 2 * batch * n}}
+        return result_file.record(way.described, problem, **measured)
+
+
+def all_products(held: Held, x: torch.Tensor, outputs: list[torch.Tensor]) -> Callable[[], None]:
+    def step() -> None:
+        outputs[:] = [product(x) for product in held.products]
+
+    return step
+
+
+@contextmanager
+def attempt(way: Way, found: Measured) -> Iterator[None]:
+    """What goes wrong with a way ends it alone. None is needed that takes a package."""
+    try:
+        yield
+    except Wrong as wrong:
+        found.end("mismatch", str(wrong), wrong.count)
+    except torch.OutOfMemoryError:
+        found.end("not_measured", LEFT)
+    except Exception as error:
+        missing = isinstance(error, ImportError) and way.package
+        reason = build.first_line(error) + f": {layers.INSTALL} {way.package}" * bool(missing)
+        found.end("unsupported" if way.package else "launch_failed", reason)
+
+
+if __name__ == "__main__":
+    sys.exit(run(parser()))
