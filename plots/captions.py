@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plots.tables import Origin
-from records.results import Check, Record, Results
+from records.results import RIGHT, Check, Record, Results
 from records.stats import is_within, significant
 
 CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
@@ -177,7 +177,7 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
     if record.timed and record.outcome == "deviation_as_declared":
         text = f"left out of rankings: {record.deviation}{at_worst(results, record.kernel)}"
     elif not record.timed and not text:
-        text = "no samples were taken" if record.outcome == "bit_exact" else "no reason given"
+        text = "no samples were taken" if record.outcome in RIGHT else "no reason given"
     return (f"{record.kernel}: {text}",) if text else ()
 
 

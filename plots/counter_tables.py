@@ -24,7 +24,7 @@ from plots.counter_values import (
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 from records.counter_table import Counter, known
 from records.families import Family
-from records.results import Record, Results
+from records.results import RIGHT, Record, Results
 from records.stats import difference_percent
 
 # The short table's counters and headings. The long one has them all.
@@ -37,10 +37,16 @@ SHORT = {
     "achieved_occupancy": "occupied %",
     "issue_utilisation": "issue %",
 }
-# Where no warp diverges for long, the columns on that tell less than bank conflicts do.
-SHORT_OF_TRANSPOSE = {
-    "threads_per_instruction": ("shared_load_bank_conflicts", "load conflicts"),
-    "divergent_targets": ("shared_store_bank_conflicts", "store conflicts"),
+# Where no warp diverges for long, the columns on that tell less than others, by family.
+INSTEAD = {
+    "transpose": {
+        "threads_per_instruction": ("shared_load_bank_conflicts", "load conflicts"),
+        "divergent_targets": ("shared_store_bank_conflicts", "store conflicts"),
+    },
+    "nf4_product": {
+        "threads_per_instruction": ("shared_load_bank_conflicts", "load conflicts"),
+        "divergent_targets": ("pipe_tensor", "tensor instr."),
+    },
 }
 CSV_COLUMNS = (
     "counter group title unit value min max n baseline baseline_value change_percent missing"
@@ -49,7 +55,7 @@ TERMINAL_KERNELS = 5  # that fit beside the counters' names
 SHORT_NOTE = (
     "In brackets: the change of a count against {baseline}. Main stall: the reason for which warps "
     "wait longest, and the cycles that they do, of all warps together, per issued instruction. All "
-    "counters, on every problem, with their changes: the table of all counters."
+    "counters with their changes: the CSV file."
 )
 CHANGE_NOTE = (
     "Beside or beneath a number its change against {baseline} on the same problem: in percent, of "
@@ -155,7 +161,7 @@ def short_row(results: Results, c: Counted, heads: Iterable[str]) -> Values:
 
 def short_heads(family: Family) -> dict[str, str]:
     """The short table's columns by counter."""
-    instead = SHORT_OF_TRANSPOSE if family.name == "transpose" else {}
+    instead = INSTEAD.get(family.name, {})
     pairs = (instead.get(name, (name, head)) for name, head in SHORT.items())
     return {name: head.format(element=family.element) for name, head in pairs}
 
@@ -219,7 +225,7 @@ def kernel_of(results: Results, c: Counted) -> Noted:
     if r.outcome == "deviation_as_declared":
         notes = (f"{r.kernel}: its output deviates as declared: {r.deviation}",)
     else:
-        notes = () if r.outcome == "bit_exact" else outcome_notes(results, r)
+        notes = () if r.outcome in RIGHT else outcome_notes(results, r)
     return Noted(r.kernel, notes)
 
 

@@ -1,6 +1,7 @@
 """Experiment product: what there is to see of it."""
 
 from plots.bandwidth import Measured, compared
+from plots.counter_tables import short_table
 from plots.experiments import Run
 from plots.product.figures import rows_figure
 from plots.product.tables import (
@@ -16,6 +17,7 @@ from plots.product.tables import (
     peers_table,
     weights_table,
 )
+from plots.tables import Table
 from records.stats import span
 
 SAID_ROWS = (1, 8)
@@ -56,7 +58,21 @@ def brief(run: Run) -> list[Measured]:
     return [m for m in found if m and m.gb_s]
 
 
-TABLES = (layers_table, kernels_table, peers_table, crossover_table, formats_table, weights_table)
+def counters_table(run: Run) -> Table:
+    """What limits each kernel, at a few numbers of rows."""
+    title = "Counters of the products on the largest layer"
+    return short_table(run["counters"], run["layers"], "counters", title)
+
+
+TABLES = (
+    layers_table,
+    kernels_table,
+    peers_table,
+    crossover_table,
+    formats_table,
+    weights_table,
+    counters_table,
+)
 ON_TERMINAL = ("layers", "peers", "crossover", "formats", "weights")
 FIGURES = {"rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure)}
 BRIEF = brief

@@ -72,6 +72,12 @@ def timed(problems):
     return rows
 
 
+def counted(p, kernel):
+    counts = {"issue_utilisation": ("%", 61.0), "pipe_tensor": ("instructions", 4096.0)}
+    metrics = [{"name": n, "unit": unit, "samples": [x]} for n, (unit, x) in counts.items()]
+    return row(p, kernel, metrics=metrics)
+
+
 def asked(**changes):
     rows = []
     for batch in BATCHES:
@@ -98,6 +104,7 @@ def run(tmp_path):
             "nested": timed([problem(*large, b, nested=True) for b in BATCHES]),
             "bf16": timed([problem(*large, b, output="bf16") for b in BATCHES]),
             "block_sizes": timed([problem(*large, b, block_size=32) for b in BATCHES]),
+            "counters": [counted(problem(*large, b), "few_rows") for b in BATCHES],
             "one_hot": asked(),
             "one_hot_nested": asked(nested=True),
         }
@@ -278,6 +285,12 @@ def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
     found = product.brief(run())
     assert [m.record.kernel for m in found] == ["few_rows", "bnb_gemm"]
     assert {m.record.problem["name"] for m in found} == {"1x4096x1024/fp16/b64"}
+
+
+def test_counters_stand_beside_the_bandwidths_of_the_timed_pass(run):
+    text = render(table(run(), "counters"))
+    few, *_ = [line.split() for line in text.splitlines() if line.startswith("few_rows")]
+    assert set(few) >= {"few_rows", "237", "4096", "61.0"}
 
 
 def test_every_pass_is_of_products():
