@@ -62,8 +62,9 @@ CHANGE_NOTE = (
     "percentages in points (pt), and as a factor (x12) from tenfold on."
 )
 NO_TIME_NOTE = (
-    "CUPTI repeats a call until all counters are read, so no time comes from this run. "
-    "Medians over the samples; k, M, G: thousands, millions, billions."
+    "CUPTI repeats a call until all counters are read, so no time comes from this run. Between the "
+    "launches of one call it leaves gaps, in which DRAM utilisation counts as idle. Medians over "
+    "the samples; k, M, G: thousands, millions, billions."
 )
 
 

@@ -18,9 +18,10 @@ from plots.product.tables import (
     weights_table,
 )
 from plots.tables import Table
-from records.stats import span
+from records.stats import Estimate, span
 
 SAID_ROWS = (1, 8)
+FUSED = ("fused", "fused_exact")  # ours under PyTorch
 
 
 def highlights(run: Run) -> list[str]:
@@ -33,7 +34,22 @@ def highlights(run: Run) -> list[str]:
         if count := sum(gain.high < 1 for gain in gains):
             slower.append(f"{name} in {count} of {len(gains)} cells")
     lines += [f"The fastest of ours is slower than {', '.join(slower)}."] * bool(slower)
-    return [line for line in lines if line]
+    return [line for line in [*lines, under_torch(run)] if line]
+
+
+def under_torch(run: Run) -> str:
+    """'Under PyTorch fused is 2.85 to 9.47 times as fast as bitsandbytes_0.50.2; ...'"""
+    gains: dict[str, list[Estimate]] = {}
+    for cell in cells(run, "peers") if "peers" in run.passes else ():
+        for name, m in cell.rows.items():
+            if name not in FUSED and (gain := compared(m, cell.rows[FUSED[0]])):
+                gains.setdefault(name, []).append(gain)
+    parts = []
+    for name, found in gains.items():
+        slower = sum(gain.high < 1 for gain in found)
+        counted = f", slower in {slower} of {len(found)} cells" * bool(slower)
+        parts.append(f"{span([g.value for g in found])} times as fast as {name}{counted}")
+    return f"Under PyTorch {FUSED[0]} is {'; '.join(parts)}." if parts else ""
 
 
 def at_rows(run: Run, found: list[Cell], batch: int) -> str:

@@ -84,7 +84,7 @@ def speed(m: Measured) -> Noted | None:
 
 def left_out_note(results: Results) -> list[str]:
     deviating = sorted({r.kernel for r in results.records if r.deviation})
-    return [f"Left out, for the wrong output it declares: {name}." for name in deviating]
+    return [f"Left out, for wrong outputs as declared: {', '.join(deviating)}."] * bool(deviating)
 
 
 def sizes_summary(run: Run) -> Table:

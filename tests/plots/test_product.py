@@ -220,6 +220,15 @@ def test_a_run_without_torch_has_no_such_table(run):
     assert "peers" not in [t.name for t in all_tables("product", run(), "", ROOT)]
 
 
+def test_a_sentence_says_how_many_times_as_fast_ours_is_under_torch(run):
+    found = run(beside=under_torch([problem(n, k, 1) for n, k in LAYERS]))
+    said = product.highlights(found)[-1]
+    assert said == (
+        "Under PyTorch fused is 1.00 times as fast as torch_16bit; "
+        "1.50 times as fast as bitsandbytes_1.0."
+    )
+
+
 def test_ways_on_a_layer_that_nothing_else_measured_have_no_floor(run):
     found = run(beside=under_torch([problem(128, 128, 1)]))
     assert shown(found, "peers", "128x128", 1)[1] == "0.750"
