@@ -148,7 +148,7 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     edited("table2", "first/table2").write()
     edited("transpose", "second/transpose").write()
     other = edited("transpose", "data/recorded/a100/transpose")
-    other.provenance(gpu={"name": "NVIDIA A100"})
+    other.provenance(gpu={"name": "NVIDIA A100"}, date="2026-01-02T03:04:05Z")
     other.write()
     output = tmp_path / "report.html"
     folders = [tmp_path / name for name in ("first", "second", "data/recorded/a100")]
@@ -167,7 +167,7 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     assert all(b <= a + 1 for a, b in pairwise(levels))
     assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
     assert re.findall('class="banner">(.+)</p>', found.text) == [
-        "Recorded run of NVIDIA A100, 2026-11-22. Not measured on this machine."
+        "Recorded run of NVIDIA A100, 2026-01-02. Not measured on this machine."
     ]
     assert len(found.ids) == len(set(found.ids))
     first = output.read_bytes()
