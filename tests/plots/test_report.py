@@ -148,7 +148,7 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     edited("table2", "first/table2").write()
     edited("transpose", "second/transpose").write()
     other = edited("transpose", "data/recorded/a100/transpose")
-    other.provenance(gpu={"name": "NVIDIA A100"}, date="2026-01-02T03:04:05Z")
+    other.provenance(gpu={"name": "NVIDIA A100"}, started="2026-01-02T03:04:05Z")
     other.write()
     output = tmp_path / "report.html"
     folders = [tmp_path / name for name in ("first", "second", "data/recorded/a100")]
