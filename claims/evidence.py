@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +38,6 @@ class Evidence:
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
 
-    def rows(self, used: Iterable[tuple[Path, str]]) -> list[tuple[Path, Record]]:
-        """The rows of these files and keys; a file without a key stands for its provenance."""
-        files = {results.file: results for results in self.results.values()}
-        return [(file, files[file].by_key[key]) for file, key in used if key]
-
 
 def age(results: Results) -> tuple[str, str]:
     """For sorting, oldest first; the name tells two files of one second apart."""
@@ -52,11 +46,8 @@ def age(results: Results) -> tuple[str, str]:
 
 def recorded_folder(file: Path) -> Path | None:
     """data/recorded/<gpu>/ where the file lies below one: it is of another machine, or day."""
-    parts = file.resolve().parts[:-1]
-    for i, folders in enumerate(pairwise(parts[:-1])):
-        if folders == ("data", "recorded"):
-            return Path(*parts[: i + 3])
-    return None
+    folders = reversed(file.resolve().parents)
+    return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
 
 
 def result_files(folder: Path) -> Iterator[Results]:
@@ -73,9 +64,9 @@ def result_files(folder: Path) -> Iterator[Results]:
         if "parts" in file.relative_to(folder).parts[:-1]:
             continue
         root = read_json(file)
-        declared = root.get("schema", "") if isinstance(root, dict) else ""
-        has_records = isinstance(root, dict) and "records" in root
-        if has_records or str(declared).startswith("reprolab-results/"):
+        if not isinstance(root, dict):
+            continue
+        if "records" in root or str(root.get("schema", "")).startswith("reprolab-results/"):
             SCHEMA.check(file, root)
             yield parse(file, root)
 
@@ -87,8 +78,9 @@ def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
 
 def machines(folders: list[Path]) -> list[Evidence]:
     """One for each GPU with result files below the folders: this machine's, then recorded ones."""
-    found = by_machine(folders)
-    return [collect(files, Path(place) if place else None) for (place, _), files in found]
+    return [
+        collect(files, Path(place) if place else None) for (place, _), files in by_machine(folders)
+    ]
 
 
 def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]]]:
@@ -119,7 +111,7 @@ class Rows:
 
     results: Results
     decided_on: Mapping[str, Any]
-    used: dict[tuple[Path, str], None]
+    used: dict[tuple[Path, str], Record | None]
 
     def find(self, kernel: str, at: Mapping[str, Any]) -> Record:
         """The kernel's row on the problem with the values of `at`, whatever became of it."""
@@ -135,7 +127,7 @@ class Rows:
             raise NotTestable(f"decided on problems with {conditions}; {kernel} ran on {names}")
         if len(fitting) > 1:
             raise NotTestable(f"{kernel} has several rows that could decide it: {names}")
-        self.used[self.results.file, fitting[0].key] = None
+        self.used[self.results.file, fitting[0].key] = fitting[0]
         return fitting[0]
 
     def verified(self, kernel: str, at: Mapping[str, Any]) -> Record:

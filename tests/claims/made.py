@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from claims.evidence import collect
 from claims.ledger import Decision, Verdict, decide
-from claims.published import Source, load_sources
+from claims.published import Source, load_source, load_sources
 from records.json_files import ROOT
 from records.results import SCHEMA, Results, parse
 
@@ -193,7 +194,7 @@ def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
 def set_metric(row: dict[str, Any], name: str, value: float) -> None:
     """Of a row that has it."""
     (found,) = (m for m in row["metrics"] if m["name"] == name)
-    found["samples"] = [value]
+    found["samples"] = [value] * len(found["samples"])
 
 
 def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:
@@ -262,6 +263,13 @@ def on(gpu: str, file: dict[str, Any], **facts: Any) -> dict[str, Any]:
 def raw(name: str) -> dict[str, Any]:
     """A source's file as it is written."""
     return json.loads((PUBLISHED / f"{name}.json").read_text())
+
+
+def paper(write: Callable[[str, Any], Path], change: Callable[[dict[str, Any]], Any]) -> Source:
+    """The paper with another content."""
+    root = raw("paper")
+    change(root)
+    return load_source(write("paper.json", root))
 
 
 def only(source: dict[str, Any], claim: dict[str, Any]) -> None:
