@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from records import counter_table, json_files
+from records import counter_table
 from records.errors import InputError
 from records.json_files import ROOT, Schema, read_json
 
@@ -53,18 +53,3 @@ def test_an_id_that_comes_twice_is_refused(table, tmp_path, monkeypatch):
         counter_table.known.__wrapped__()
     said = "counters: id 'warp_instructions' comes twice; rename or remove one"
     assert str(error.value) == f"{tmp_path}/counters.json: {said}"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["[]", "{}", '{"properties": 1}', '{"properties": {"schema": {"type": "no type"}}}']
-    + ['{"properties": {}, "$ref": "#/nowhere"}', '{"properties": {"schema": {"pattern": "["}}}']
-    + ['{"properties": {"counters": {"minItems": null}}}', '{"properties": {"schema": 1}}', "{"],
-)
-def test_a_broken_schema_is_one_line(table, tmp_path, monkeypatch, text):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/broken.schema.json").write_text(text)
-    monkeypatch.setattr(json_files, "ROOT", tmp_path)
-    with pytest.raises(InputError, match=r"data/broken\.schema\.json: is no") as error:
-        Schema("broken.schema.json").check(FILE, {"counters": [table]})
-    assert "\n" not in str(error.value)
