@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from claims import rules
-from claims.evidence import NotTestable, NotTested
+from claims.evidence import Case, NotTestable, NotTested
 from claims.occupancy import LAUNCHES, WARP, instructions_per_weight, issue_ns_per_weight
-from claims.rules import Case, Finding, Ours, judged, over_places, quotients, reproduced_if, rule
+from claims.rules import Finding, Ours, judged, over_places, quotients, reproduced_if, rule
 from records import stats
 from records.results import Record
 from records.stats import Summary, significant, span
@@ -33,7 +33,7 @@ def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
     """What its warps wait for, on each layer, and how many at each issue."""
     found = []
     for at in case.cell.places:
-        row, *_ = [case.rows.measured(kernel, at, name) for name in needed]
+        row, *_ = [case.measured(kernel, name, at) for name in needed]
         stalls = [n for n, m in row.metrics.items() if n.startswith(STALL) and m.samples]
         found.append({name: row.summary_of(name).median for name in stalls})
     return found
@@ -52,7 +52,7 @@ def latency_ratio(case: Case, *, least: float) -> Finding:
     """
 
     def cycles(kernel: str) -> Summary:
-        return case.rows.measured(kernel, {}, "latency").summary_of("latency")
+        return case.measured(kernel, "latency", {}).summary_of("latency")
 
     def shown(kernel: str) -> str:
         return significant(cycles(kernel).median, 3)
@@ -60,7 +60,7 @@ def latency_ratio(case: Case, *, least: float) -> Finding:
     slow, fast = (case.cell.at[name] for name in ("slow", "fast"))
     ours = stats.ratio(cycles(slow), cycles(fast))
     short = f"{slow} {shown(slow)} and {fast} {shown(fast)} cycles"
-    here = f"{short} on this {case.rows.results.gpu}"
+    here = f"{short} on this {case.results().gpu}"
     if case.value is None:
         holds = stats.is_at_least(ours.value, least, case.tolerance_percent)
         reason = f"{here}: a table of 64 bytes that every thread reads is in L1 after its first use"
@@ -101,9 +101,8 @@ def index_computation(
 
     Of the tree's many ways through an index computation, the shortest counts.
     """
-    arch, fact = case.cell.at["arch"], "index_per_weight"
-    before, after = ([case.compiled(k, arch, f"{fact}.least")] for k in (baseline, subject))
-    longest = significant(case.compiled(baseline, arch, f"{fact}.all"), 3)
+    before, after = ([case.fact(k, "index_per_weight.least")] for k in (baseline, subject))
+    longest = significant(case.fact(baseline, "index_per_weight.all"), 3)
     reason = (
         f"index computation per weight: {span(before)} instructions on the shortest way "
         f"through {baseline}, {longest} on all of its ways together, {span(after)} in {subject}"
@@ -123,9 +122,8 @@ def shorter_index(case: Case, *, baseline: str, subject: str) -> Ours:
 
 @rule("{subject} has less code than {baseline}, and fewer instructions per weight")
 def more_compact(case: Case, *, baseline: str, subject: str) -> Finding:
-    arch = case.cell.at["arch"]
     facts = ("code_bytes", "instructions_per_weight.least")
-    sizes, counts = ([case.compiled(k, arch, f) for k in (baseline, subject)] for f in facts)
+    sizes, counts = ([case.fact(k, fact) for k in (baseline, subject)] for fact in facts)
     reason = (
         f"{sizes[0]:g} bytes of code become {sizes[1]:g}, and {significant(counts[0], 3)} "
         f"instructions per weight {significant(counts[1], 3)}"
@@ -180,9 +178,7 @@ def table_traffic(case: Case, *, library: str, baseline: str, subject: str, read
 def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
     """The one that is left: the fill, which one thread of a block does before the loop."""
     kernels = (baseline, subject)
-    in_loop, of_tree = (
-        case.compiled(k, rules.THIS_GPU, "branches_may_diverge") for k in (subject, baseline)
-    )
+    in_loop, of_tree = (case.fact(k, "branches_may_diverge") for k in (subject, baseline))
     before, after = (case.medians(kernel, "divergent_targets") for kernel in kernels)
     threads = [case.medians(kernel, "threads_per_instruction") for kernel in kernels]
     per_block = quotients(after, case.medians(subject, "blocks_launched"), may_be_zero=True)
@@ -237,7 +233,7 @@ def memory_bound(case: Case, *, least: float, baseline: str) -> Finding:
 def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
     """On the source's GPU, which need not be at hand: the time to issue against that to move."""
     at = {name: value for name, value in case.place.items() if name != "by"}
-    row, source = case.rows.measured(baseline, at, "warp_instructions"), case.source
+    row, source = case.measured(baseline, "warp_instructions", at), case.source
     bandwidth = source.fact("peak_gb_s")
     issue_ms = row.problem["n"] * issue_ns_per_weight(source, row) / 1e6
     bytes_ms = row.bytes_moved / bandwidth / 1e6
@@ -248,7 +244,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
     )
     reason = (
         f"{short}: {instructions_per_weight(row):.3f} warp instructions per weight, counted on "
-        f"this {case.rows.results.gpu}, one per cycle and scheduler at "
+        f"this {case.results().gpu}, one per cycle and scheduler at "
         f"{source.fact('sm_clock_mhz')} MHz, and {bandwidth} GB/s"
     )
     share = 100 * bytes_ms / issue_ms
@@ -263,8 +259,7 @@ def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Fin
     """The size is of compiled code; whether the caches feel it shows in what warps wait for."""
     kernels = (literals, table)
     if "arch" in case.cell.at:
-        arch = case.cell.at["arch"]
-        sizes = [case.compiled(kernel, arch, "code_bytes") for kernel in kernels]
+        sizes = [case.fact(kernel, "code_bytes") for kernel in kernels]
         reason = f"{sizes[0]:g} bytes of code in {literals}, {sizes[1]:g} in {table}"
         short = f"{sizes[0]:g} bytes against {sizes[1]:g}"
         return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:]), short)
@@ -333,9 +328,9 @@ def constant_broadcast(case: Case, *, kernel: str) -> Finding:
     def per_look_up(row: Record) -> float:
         return row.summary_of("idc_replays").median / (row.problem["n"] / WARP)
 
-    equal = case.row(kernel, "idc_replays")
+    equal = case.measured(kernel, "idc_replays")
     layer = {name: equal.problem[name] for name in ("rows", "columns")}
-    weights = case.rows_of("nf4_counters").measured(kernel, layer, "idc_replays")
+    weights = case.measured(kernel, "idc_replays", layer, "nf4_counters")
     found, control = per_look_up(equal), per_look_up(weights)
     if control <= 0:  # a counter that never counts shows nothing by its zero
         raise NotTestable("no look-up is repeated on the codes of weights either")
@@ -352,10 +347,10 @@ def constant_broadcast(case: Case, *, kernel: str) -> Finding:
 @rule("a judgement, beside which stands what the compiler of {kernel} makes of ten plain lines")
 def judgement_of_a_compiler(case: Case, *, kernel: str) -> Finding:
     """What a compiler made of a kernel that names no widths and has no loop to unroll by hand."""
-    arch, is_store = case.cell.at["arch"], case.cell.at["what"] == "packed stores"
+    is_store = case.cell.at["what"] == "packed stores"
     fact = "widest_global_store_bytes" if is_store else "weights_per_trip"
     try:
-        row = case.compiled_row(kernel, arch, fact)
+        row = case.compiled(kernel, fact)
     except NotTested as nothing:
         raise NotTested(f"{nothing} (make triton compiles it)") from None
     found = row.summary_of(f"sass_{fact}").median

@@ -2,15 +2,14 @@
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
 from claims import rules
-from claims.evidence import NotTested
+from claims.evidence import Case, NotTested
 from claims.occupancy import issue_ns_per_weight
 from claims.published import Cell, Source
-from claims.rules import WITHIN, Case, Finding, Ours, judged, reproduced_if, rule
+from claims.rules import WITHIN, Finding, Ours, judged, reproduced_if, rule
 from records import stats
 from records.results import KERNEL_TIME, Record
 from records.stats import Estimate, Summary
@@ -32,8 +31,7 @@ def amdahl(share: float, speed_up: float) -> float:
 
 def percent_of(part: Summary, whole: Summary) -> Estimate:
     """What one time is of another that was taken in other runs."""
-    found = stats.ratio(part, whole)
-    return Estimate(100 * found.value, 100 * found.low, 100 * found.high)
+    return stats.ratio(part, whole).scaled(100)
 
 
 def generated(row: Record) -> int:
@@ -41,18 +39,22 @@ def generated(row: Record) -> int:
     return row.problem.get("generated", row.problem["tokens"])
 
 
+def latency(case: Case, kernel: str) -> Summary:
+    return case.measured(kernel, WALL_TIME).summary_of(WALL_TIME)
+
+
 def dequantization(case: Case, kernel: str) -> Summary:
     """Dequantization in one generation, in us; with the prompts and tokens of its latency."""
-    timed = case.row(kernel, WALL_TIME).problem
+    timed = case.measured(kernel, WALL_TIME).problem
     same = case.place | {name: timed[name] for name in ("tokens", "prompts")}
-    return case.rows_of(PROFILE).measured(kernel, same, KERNEL_TIME).summary_of(KERNEL_TIME)
+    return case.measured(kernel, KERNEL_TIME, same, PROFILE).summary_of(KERNEL_TIME)
 
 
 @rule(WITHIN)
 @judged
 def share_of_latency(case: Case, *, kernel: str) -> Ours:
     """Dequantization's share of a generation's time."""
-    part, whole = dequantization(case, kernel), case.summary(kernel, WALL_TIME)
+    part, whole = dequantization(case, kernel), latency(case, kernel)
     of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
     return Ours(percent_of(part, whole), of_all)
 
@@ -62,7 +64,7 @@ def share_of_latency(case: Case, *, kernel: str) -> Ours:
 def total_latency(case: Case, *, kernel: str) -> Ours:
     """The latency of all dequantizations of a generation, in ms; the tokens' number decides it."""
     ms = dequantization(case, kernel).estimate.scaled(1e-3)
-    tokens = case.row(kernel, WALL_TIME).problem["tokens"]
+    tokens = case.measured(kernel, WALL_TIME).problem["tokens"]
     return Ours(ms, f"of {tokens} tokens, where it does not say how many")
 
 
@@ -122,9 +124,9 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     for names in case.source.models.values():
         ran = []
         for model in names:
-            places = tuple({"model": model, "batch": b} for b in case.source.every("batch"))
+            places = ({"model": model, "batch": b} for b in case.source.every("batch"))
             with suppress(NotTested):
-                gains = at_places(case, places).ratios(baseline, subject, WALL_TIME)
+                gains = case.at(*places).ratios(baseline, subject, WALL_TIME)
                 ran.append((model, stats.mean(gains)))
         if not ran:
             raise NotTested(f"no average of {' or '.join(names)}")
@@ -135,10 +137,6 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     return Finding(reproduced_if(rises, falls), reason)
 
 
-def at_places(case: Case, places: tuple[dict, ...]) -> Case:
-    return replace(case, cell=replace(case.cell, places=places))
-
-
 @rule(WITHIN)
 @judged
 def least_gain(case: Case, *, baseline: str, subject: str) -> Ours:
@@ -146,7 +144,7 @@ def least_gain(case: Case, *, baseline: str, subject: str) -> Ours:
     gains = {}
     for at in case.cell.places:
         with suppress(NotTested):
-            (gain,) = at_places(case, (at,)).ratios(baseline, subject, WALL_TIME)
+            (gain,) = case.at(at).ratios(baseline, subject, WALL_TIME)
             gains[f"{at['model']} at batch {at['batch']}"] = gain
     if not gains:
         raise NotTested(f"{subject} did not run")
@@ -166,9 +164,9 @@ def translates(case: Case, *, shares: str, baseline: str, subject: str) -> Findi
     """
     predicted, measured = [], []
     for at in case.cell.places:
-        place = at_places(case, (at,))
+        place = case.at(at)
         before, after = (dequantization(place, kernel).median for kernel in (baseline, subject))
-        whole, shorter = (place.summary(kernel, WALL_TIME) for kernel in (baseline, subject))
+        whole, shorter = (latency(place, kernel) for kernel in (baseline, subject))
         predicted.append(amdahl(before / whole.median, before / after))
         measured.append(stats.ratio(whole, shorter))
     most, ours = fmean(predicted), stats.mean(measured)
@@ -209,9 +207,9 @@ def implied(source: Source, cell: Cell, shares: str, tokens_per_s: str) -> tuple
 def tables_agree(case: Case, *, shares: str, tokens_per_s: str, kernel: str) -> Finding:
     """By arithmetic: no pass takes less than its instructions take to issue on the source's GPU."""
     passes, ms = implied(case.source, case.cell, shares, tokens_per_s)
-    weights = case.row(kernel, WALL_TIME).problem["weights"]
+    weights = case.measured(kernel, WALL_TIME).problem["weights"]
     layer = case.source.every("layer")[0]
-    counted = case.rows_of(COUNTERS).measured(kernel, layer, "warp_instructions")
+    counted = case.measured(kernel, "warp_instructions", layer, COUNTERS)
     least_ms = weights * issue_ns_per_weight(case.source, counted) / 1e6
     room = passes * ms / least_ms
     short = (
@@ -233,9 +231,9 @@ def size_in_memory(case: Case, *, kernel: str) -> Ours:
     """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
     many times smaller the one is than the other.
     """
-    rows, at = case.rows, {"model": case.cell.at["model"]}
-    batches = [r.problem["batch"] for r in rows.results.records if at.items() <= r.problem.items()]
-    problem = rows.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
+    problems, at = case.results().problems(), {"model": case.cell.at["model"]}
+    batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
+    problem = case.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
     fp16, nf4 = 2 * problem["parameters"], problem["memory_bytes"]
     ours = {"fp16": fp16 / 1e9, "nf4": nf4 / 1e9, "ratio": fp16 / nf4}[case.cell.at["format"]]
     sizes = f"{fp16 / 1e9:.1f} GB in fp16 and {nf4 / 1e9:.1f} GB in NF4"
@@ -246,7 +244,7 @@ def size_in_memory(case: Case, *, kernel: str) -> Ours:
 @rule("every token of {kernel} equals the baseline's")
 def tokens_equal(case: Case, *, kernel: str) -> Finding:
     """In every generation that was compared, at all batches that the cell stands for."""
-    rows = [case.rows.verified(kernel, at) for at in case.cell.places]
+    rows = [case.verified(kernel, at) for at in case.cell.places]
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
@@ -257,16 +255,16 @@ def tokens_equal(case: Case, *, kernel: str) -> Finding:
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
 def ran_unconverted(case: Case, *, kernel: str) -> Finding:
     """That every model ran: nothing but the kernel was exchanged under transformers."""
-    rows = [r for r in case.rows.results.records if r.kernel == kernel]
+    rows = [r for r in case.results().records if r.kernel == kernel]
     if not rows:
         raise NotTested(f"{kernel} did not run")
     for row in rows:
-        case.used[case.rows.results.file, row.key] = row
+        case.used[case.results().file, row.key] = row
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
     models = dict.fromkeys(row.problem["model"] for row in rows)
-    made_with = case.rows.results.provenance["build"]["compiler"]
+    made_with = case.results().provenance["build"]["compiler"]
     short = f"{kernel} ran under quantized layers of {len(models)} models, with the same tokens"
     return Finding(rules.REPRODUCED, f"{short} ({', '.join(models)}; {made_with})", short=short)
 
@@ -274,7 +272,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Finding:
 @rule("the source's two versions ran here, or its bitsandbytes takes PyTorch from {least} on")
 def versions_fit(case: Case, *, least: str) -> Finding:
     """A matter of what that bitsandbytes asks for, beside what the text here was generated with."""
-    results = case.rows.results
+    results = case.results()
     case.used[results.file, ""] = None  # its provenance, no row
     theirs = {name: case.source.fact(of) for name, of in VERSIONS.items()}
     ours = results.provenance["build"].get("versions", {})

@@ -1,14 +1,19 @@
-"""All result files of one machine, and the rows of them that may decide a claim."""
+"""All result files of one machine, and the rows of them that may decide a cell of a claim."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from claims.published import describe
+from claims.published import Cell, Claim, Comparison, Source, describe
+from records import stats
 from records.errors import InputError
 from records.json_files import read_json
 from records.results import SCHEMA, Record, Results, load, parse
+from records.stats import Estimate, Summary
+
+CODE = "counters/sass"  # the pass with facts of compiled code
+THIS_GPU = "this GPU"  # as a cell's architecture
 
 
 class NotTested(Exception):
@@ -103,23 +108,58 @@ def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The cold rows of one pass, of those problems that a source's claims are decided on.
-
-    Those that were looked at go into `used`: they are the evidence of the verdict.
+class Case:
+    """One cell of a claim, and the rows that bear on it: cold ones, of those problems that the
+    source's claims are decided on. `used` are those that were looked at, by file and key; a file
+    without a key stands for its provenance.
     """
 
-    results: Results
-    decided_on: Mapping[str, Any]
-    used: dict[tuple[Path, str], Record | None]
+    source: Source
+    claim: Claim
+    comparison: Comparison
+    cell: Cell
+    evidence: Evidence
+    used: dict[tuple[Path, str], Record | None] = field(default_factory=dict)
 
-    def find(self, kernel: str, at: Mapping[str, Any]) -> Record:
+    @property
+    def value(self) -> float | None:
+        """The source's."""
+        return self.cell.value
+
+    @property
+    def tolerance_percent(self) -> float | None:
+        return self.comparison.tolerance_percent
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Of a cell that stands for one alone."""
+        (at,) = self.cell.places
+        return at
+
+    def at(self, *places: dict[str, Any]) -> "Case":
+        """The same, as if the cell stood for these."""
+        return replace(self, cell=replace(self.cell, places=places))
+
+    def results(self, pass_name: str = "") -> Results:
+        """Of the claim's own pass, of another one of its experiment, or of 'counters/nf4'."""
+        name = pass_name or self.comparison.arguments["pass"]
+        experiment, name = [self.comparison.experiment, *name.split("/")][-2:]
+        found = self.evidence.results.get((experiment, name))
+        if found is None:
+            raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
+        return found
+
+    def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """The kernel's row on the problem with the values of `at`, whatever became of it."""
-        rows = [r for r in self.results.records if r.kernel == kernel and not r.is_warm]
+        results = self.results(pass_name)
+        rows = [r for r in results.records if r.kernel == kernel and not r.is_warm]
         rows = [r for r in rows if at.items() <= r.problem.items()]
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
-        wanted = {name: v for name, v in self.decided_on.items() if name not in at}.items()
+        decided_on: dict[str, Any] = {}
+        for name in (results.experiment, f"{results.experiment}/{results.pass_name}"):
+            decided_on |= self.source.decided_on.get(name, {})
+        wanted = {name: v for name, v in decided_on.items() if name not in at}.items()
         fitting = [r for r in rows if all(meets(r.problem.get(k), v) for k, v in wanted)]
         names = ", ".join(r.problem["name"] for r in rows)
         if not fitting:
@@ -127,45 +167,84 @@ class Rows:
             raise NotTestable(f"decided on problems with {conditions}; {kernel} ran on {names}")
         if len(fitting) > 1:
             raise NotTestable(f"{kernel} has several rows that could decide it: {names}")
-        self.used[self.results.file, fitting[0].key] = fitting[0]
+        self.used[results.file, fitting[0].key] = fitting[0]
         return fitting[0]
 
-    def verified(self, kernel: str, at: Mapping[str, Any]) -> Record:
+    def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """As `find`; a row that failed is our fault, which decides nothing about a source."""
-        row = self.find(kernel, at)
+        row = self.find(kernel, at, pass_name)
         if not row.is_verified:
             outcome = row.outcome.replace("_", " ")
             raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
         return row
 
     def measured(
-        self, kernel: str, at: Mapping[str, Any], metric: str, may_deviate: bool = False
+        self,
+        kernel: str,
+        metric: str,
+        at: Mapping[str, Any] | None = None,
+        pass_name: str = "",
+        may_deviate: bool = False,
     ) -> Record:
-        """A row with samples of the metric; bit-exact, unless a declared deviation will do."""
-        row = self.verified(kernel, at)
+        """A row with samples of the metric, at the cell's one place if no other is given;
+        bit-exact, unless a declared deviation will do.
+        """
+        row = self.verified(kernel, self.place if at is None else at, pass_name)
         if row.outcome != "bit_exact" and not may_deviate:
             raise NotTestable(f"{row.place}: its output deviates as declared: {row.deviation}")
-        return self.with_samples(row, metric)
+        return with_samples(self.results(pass_name), row, metric)
 
-    def compiled(self, kernel: str, arch: str, metric: str) -> Record:
-        """A row of compiled code, of which nothing ran, with samples of the metric."""
-        if not any(
-            (r.kernel, r.problem.get("arch")) == (kernel, arch) for r in self.results.records
-        ):
-            raise NotTested(f"{self.results.name} has no {kernel} for {arch}")
-        return self.with_samples(self.find(kernel, {"arch": arch}), metric)
+    def compiled(self, kernel: str, fact: str) -> Record:
+        """The row of a kernel's code for the cell's architecture, or else this GPU's, which is that
+        of the newest run.
+        """
+        arch = self.cell.at.get("arch", THIS_GPU)
+        if arch == THIS_GPU:
+            newest = self.evidence.newest
+            if newest is None:
+                raise NotTested("nothing ran on a GPU")
+            arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
+        code = self.results(CODE)
+        if all((r.kernel, r.problem.get("arch")) != (kernel, arch) for r in code.records):
+            raise NotTested(f"{code.name} has no {kernel} for {arch}")
+        return with_samples(code, self.find(kernel, {"arch": arch}, CODE), f"sass_{fact}")
 
-    def with_samples(self, row: Record, metric: str) -> Record:
-        found = row.metric(metric)
-        if found is None:
-            raise NotTested(f"{row.place}: {metric} was not measured")
-        if found.missing:
-            raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
-        check = self.results.failed_checks.get(row.key)
-        if check and check.unit == found.unit:
-            difference = f"{check.difference_percent:+.1f} %"
-            raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
-        return row
+    def fact(self, kernel: str, fact: str) -> float:
+        """Of its compiled code."""
+        return self.compiled(kernel, fact).summary_of(f"sass_{fact}").median
+
+    def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
+        """Of the kernel's samples at every place that the cell stands for."""
+        rows = [self.measured(kernel, metric, at, pass_name) for at in self.cell.places]
+        return [row.summary_of(metric) for row in rows]
+
+    def medians(self, kernel: str, metric: str, pass_name: str = "") -> list[float]:
+        return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
+
+    def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
+        """Of two kernels, at every place that the cell stands for."""
+        both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
+        return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
+
+    def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
+        """As `ratios`, for what is decided by intervals: a single sample has none."""
+        for kernel in (over, under):
+            if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
+                raise NotTestable(f"a single sample of {kernel} has no interval")
+        return self.ratios(over, under, metric)
+
+
+def with_samples(results: Results, row: Record, metric: str) -> Record:
+    found = row.metric(metric)
+    if found is None:
+        raise NotTested(f"{row.place}: {metric} was not measured")
+    if found.missing:
+        raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
+    check = results.failed_checks.get(row.key)
+    if check and check.unit == found.unit:
+        difference = f"{check.difference_percent:+.1f} %"
+        raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
+    return row
 
 
 def meets(value: Any, wanted: Any) -> bool:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from claims import rules
-from claims.evidence import Evidence, NotTestable, NotTested
+from claims.evidence import Case, Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Comparison, Source
-from claims.rules import Case, Finding
+from claims.rules import Finding
 from records import code
 from records.errors import InputError
 from records.json_files import ROOT

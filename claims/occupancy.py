@@ -8,9 +8,9 @@ registers and shared memory are given out: the toolkit's cuda_occupancy.h.
 from dataclasses import dataclass
 
 from claims import rules
-from claims.evidence import NotTestable, NotTested
+from claims.evidence import Case, NotTestable, NotTested
 from claims.published import Source
-from claims.rules import Case, Finding, over_places, quotients, reproduced_if, rule
+from claims.rules import Finding, over_places, quotients, reproduced_if, rule
 from records.results import Record
 from records.stats import span
 
@@ -71,7 +71,7 @@ def shared_memory(case: Case, *, baseline: str, subject: str) -> Finding:
     """Exactly; what the kernel has besides, for CUB's exchange of bytes, is the baseline's too."""
 
     def shared_bytes(kernel: str) -> list[int]:
-        launches = [launch_of(case.rows.verified(kernel, at)) for at in case.cell.places]
+        launches = [launch_of(case.verified(kernel, at)) for at in case.cell.places]
         return [found["static_shared_bytes"] + found["dynamic_shared_bytes"] for found in launches]
 
     before, after = shared_bytes(baseline), shared_bytes(subject)
@@ -91,9 +91,8 @@ def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) 
     `warps`: that the source says a multiprocessor holds; 0 where it does not say.
     """
     kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
-    registers, shared = (
-        int(case.compiled(kernel, arch, name)) for name in ("registers", "static_shared_bytes")
-    )
+    names = ("registers", "static_shared_bytes")
+    registers, shared = (int(case.fact(kernel, name)) for name in names)
     if min(registers, shared + 1) <= 0:
         raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
     if arch not in MULTIPROCESSORS:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
-from records.families import in_cuda
 from records.json_files import ROOT, Schema, read_json
 from records.printable import shortened
 
@@ -193,13 +192,6 @@ def check_references(source: Source) -> None:
         if wrong := sorted(ours.keys() ^ (theirs.keys() if isinstance(theirs, dict) else set())):
             where = f"{source.file}: setup.our_kernels.{shortened(table)}"
             raise InputError(f"{where} and tables do not both have '{shortened(wrong[0])}'")
-    for table, own in source.setup.get("own_language", {}).items():
-        for name, kernel in own.items():
-            try:
-                in_cuda(kernel)
-            except InputError as error:
-                where = f"{source.file}: setup.own_language.{shortened(table)}.{shortened(name)}"
-                raise InputError(f"{where}: {error}") from None
 
 
 def numbers_without_cell(source: Source) -> list[str]:

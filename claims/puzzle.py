@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from claims import rules
-from claims.evidence import NotTestable, NotTested, Rows
+from claims.evidence import Case, NotTestable, NotTested
 from claims.occupancy import LAUNCHES, WARP, launch_of
 from claims.published import Cell
-from claims.rules import WITHIN, Case, Finding, Ours, judged, reproduced_if, rule
+from claims.rules import WITHIN, Finding, Ours, judged, reproduced_if, rule
 from records import stats
 from records.families import in_cuda
 from records.results import KERNEL_TIME, Record, Results
@@ -28,7 +28,7 @@ def gain_as_published(case: Case, *, slow: str, fast: str) -> Ours:
 @rule("timed as published, {slow} slower than {fast}, beyond the intervals")
 def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
     ours, reason = gain(case, slow, fast)
-    before, after = (case.summary(kernel, WALL_TIME).median / 1e6 for kernel in (slow, fast))
+    before, after = (case.medians(kernel, WALL_TIME)[0] / 1e6 for kernel in (slow, fast))
     short = f"{before:.3f} s become {after:.3f} s"
     verdict = reproduced_if(ours.low > 1, ours.high < 1)
     return Finding(verdict, reason, ours.value, ours.interval, short)
@@ -38,12 +38,12 @@ def gain(case: Case, slow: str, fast: str, beside: str = "") -> tuple[Estimate, 
     """As published; with both times and, where it ran, that of a kernel beside them, which decides
     nothing; and with the gain without the host, where both were captured in graphs.
     """
-    rows = [case.row(kernel, WALL_TIME) for kernel in (slow, fast)]
+    rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
     ours = stats.ratio(*(row.summary_of(WALL_TIME) for row in rows))
     graphs = [m.summary for r in rows if (m := r.metric(KERNEL_TIME)) and m.summary]
     if beside:
         with suppress(NotTested, NotTestable):
-            rows.append(case.row(beside, WALL_TIME))
+            rows.append(case.measured(beside, WALL_TIME))
     said = ", ".join(map(in_seconds, rows))
     if len(graphs) == 2:
         said += f"; without the host between launches {stats.ratio(*graphs).value:.2f} x"
@@ -56,7 +56,7 @@ def in_seconds(row: Record) -> str:
 
 def each_library(case: Case) -> list[Cell]:
     """One cell for each library that the run was given; the source names no version of its own."""
-    rows = case.rows.results.records
+    rows = case.results().records
     peers = dict.fromkeys(row.kernel for row in rows if row.origin == "peer")
     ats = [case.cell.at | {"library": kernel} for kernel in peers]
     return [replace(case.cell, at=at) for at in ats] or [case.cell]
@@ -72,7 +72,7 @@ def library(case: Case) -> str:
 @judged
 def gain_over_peer(case: Case, *, fast: str) -> Ours:
     """Over Unsloth's way with one bitsandbytes of the user's; the same kernel in CUDA beside it."""
-    case.row(fast, WALL_TIME)
+    case.measured(fast, WALL_TIME)
     ours, said = gain(case, library(case), fast, in_cuda(fast))
     return Ours(ours, said, f"{ours.value:.2f} x over {library(case)}")
 
@@ -92,7 +92,7 @@ def seconds_of_kernel(case: Case, *, kernel: str) -> Ours:
 
 def in_its_unit(case: Case, kernel: str) -> Ours:
     """The whole puzzle, in seconds or, where the comparison's unit says so, in GB/s."""
-    row = case.row(kernel, WALL_TIME)
+    row = case.measured(kernel, WALL_TIME)
     times = row.summary_of(WALL_TIME)
     in_gb_s = case.comparison.unit == "GB/s"
     ours = stats.gb_per_s(row.bytes_moved, times) if in_gb_s else times.estimate.scaled(1e-6)
@@ -109,30 +109,30 @@ def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Fin
     if min(s.low for s in there[slow]) <= 0:
         raise NotTestable(f"{slow} has no warps on any multiprocessor")
     resident = [stats.ratio(a, b) for a, b in zip(*there.values(), strict=True)]
-    launches = case.rows_of(LAUNCHES)
-    fit = {kernel: warps_that_fit(case, launches, kernel) for kernel in (slow, fast)}
+    fit = {kernel: warps_that_fit(case, kernel) for kernel in (slow, fast)}
     active = {kernel: case.medians(kernel, "active_warps", COUNTERS) for kernel in fit}
     shares = [s.median / 100 for s in there[slow]]
     held = [round(warps) for warps in rules.quotients(active[slow], shares)]
     words = [f"{span(fit[k], 1)} with {k}, of which {span(active[k])} are there" for k in fit]
+    gpu = case.results(LAUNCHES).gpu
     reason = (
-        f"of the {span(held, 1)} warps that a multiprocessor of this {launches.results.gpu} holds, "
-        f"there can be {' and '.join(words)} on average"
+        f"of the {span(held, 1)} warps that a multiprocessor of this {gpu} holds, there can be "
+        f"{' and '.join(words)} on average"
     )
     short = f"{' and '.join(span(active[k]) for k in fit)} warps are resident"
     ours, verdict = stats.pool(resident), reproduced_if(all(ratio.low > 1 for ratio in resident))
     if not all(100 * n <= most * all_ for n, all_ in zip(fit[slow], held, strict=True)):
-        of_slow = [launch_of(launches.verified(slow, at)) for at in case.cell.places]
+        of_slow = [launch_of(case.verified(slow, at, LAUNCHES)) for at in case.cell.places]
         registers = span([launch["registers"] for launch in of_slow], 1)
         short = f"{registers} registers per thread of {slow} limit no block"
         reason, verdict = f"{reason}; {short}", rules.NOT_TESTABLE
     return Finding(verdict, reason, ours.value, ours.interval, short)
 
 
-def warps_that_fit(case: Case, launches: Rows, kernel: str) -> list[int]:
+def warps_that_fit(case: Case, kernel: str) -> list[int]:
     found = []
     for at in case.cell.places:
-        launch = launch_of(launches.verified(kernel, at))
+        launch = launch_of(case.verified(kernel, at, LAUNCHES))
         if launch["blocks_per_multiprocessor"] is None:
             raise NotTestable("the occupancy calculator does not know this GPU")
         warps = -(-math.prod(launch["block"]) // WARP)
@@ -147,10 +147,10 @@ def warps_that_fit(case: Case, launches: Rows, kernel: str) -> list[int]:
 def turned_by_the_cache(case: Case, *, over: str, under: str) -> Finding:
     """The source's value is its time of `over`, divided by that of `under`."""
     (ours,) = case.ratios(over, under, WALL_TIME)
-    results = case.rows.results
+    results = case.results()
     cache_bytes = results.provenance["gpu"]["l2_bytes"]
     cached, others, shown = [], [], []
-    for name, size in mlps_bytes(results, case.row(over, WALL_TIME)).items():
+    for name, size in mlps_bytes(results, case.measured(over, WALL_TIME)).items():
         (found,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
         (cached if size <= cache_bytes else others).append(found)
         fits = f" (fits into {cache_bytes / 1e6:.0f} MB of L2)" * (size <= cache_bytes)

@@ -8,18 +8,16 @@ claims/<experiment>.py and are named "<experiment>.<rule>".
 import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
-from claims.evidence import Evidence, NotTestable, NotTested, Rows
-from claims.published import Cell, Claim, Comparison, Source
+from claims.evidence import Case, NotTestable
+from claims.published import Cell
 from records import stats
 from records.errors import InputError
 from records.printable import shortened
-from records.results import Record
-from records.stats import Estimate, Summary, significant, span
+from records.stats import Estimate, significant, span
 
 # On a claim as a whole: the first of these that one of its cells has.
 VERDICTS = (
@@ -28,92 +26,6 @@ VERDICTS = (
 NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
 AT_LEAST, AT_MOST, EXACTLY = "at_least", "at_most", "exactly"  # directions of a number
 DIRECTIONS = {AT_LEAST: "at least", AT_MOST: "at most", EXACTLY: "equal to"}
-
-CODE = "counters/sass"  # the pass with facts of compiled code
-THIS_GPU = "this GPU"  # as a cell's architecture
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a rule is given: one cell of a claim, and the rows. `used`: those that it looked at, by
-    file and key; a file without a key stands for its provenance.
-    """
-
-    source: Source
-    claim: Claim
-    comparison: Comparison
-    cell: Cell
-    evidence: Evidence
-    used: dict[tuple[Path, str], Record | None] = field(default_factory=dict)
-
-    @property
-    def value(self) -> float | None:
-        """The source's."""
-        return self.cell.value
-
-    @property
-    def tolerance_percent(self) -> float | None:
-        return self.comparison.tolerance_percent
-
-    @property
-    def rows(self) -> Rows:
-        return self.rows_of(self.comparison.arguments["pass"])
-
-    def rows_of(self, name: str) -> Rows:
-        """The records of a pass of the comparison's experiment, or of another's: 'counters/nf4'."""
-        experiment, pass_name = [self.comparison.experiment, *name.split("/")][-2:]
-        results = self.evidence.results.get((experiment, pass_name))
-        if results is None:
-            raise NotTested(f"no results of the pass {experiment}/{pass_name}", experiment)
-        wanted = (experiment, f"{experiment}/{pass_name}")
-        conditions = [self.source.decided_on.get(name, {}) for name in wanted]
-        return Rows(results, conditions[0] | conditions[1], self.used)
-
-    @property
-    def place(self) -> dict[str, Any]:
-        """Of a cell that stands for one alone."""
-        (at,) = self.cell.places
-        return at
-
-    def row(self, kernel: str, metric: str, may_deviate: bool = False) -> Record:
-        """The kernel's, with samples, at the cell's one place."""
-        return self.rows.measured(kernel, self.place, metric, may_deviate)
-
-    def summary(self, kernel: str, metric: str) -> Summary:
-        return self.row(kernel, metric).summary_of(metric)
-
-    def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
-        """Of the kernel's samples at every place that the cell stands for."""
-        rows = self.rows_of(pass_name) if pass_name else self.rows
-        measured = [rows.measured(kernel, at, metric) for at in self.cell.places]
-        return [row.summary_of(metric) for row in measured]
-
-    def medians(self, kernel: str, metric: str, pass_name: str = "") -> list[float]:
-        return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
-
-    def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """Of two kernels, at every place that the cell stands for."""
-        both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
-        return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
-
-    def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
-        """As `ratios`, for what is decided by intervals: a single sample has none."""
-        for kernel in (over, under):
-            if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
-                raise NotTestable(f"a single sample of {kernel} has no interval")
-        return self.ratios(over, under, metric)
-
-    def compiled(self, kernel: str, arch: str, fact: str) -> float:
-        return self.compiled_row(kernel, arch, fact).summary_of(f"sass_{fact}").median
-
-    def compiled_row(self, kernel: str, arch: str, fact: str) -> Record:
-        """The row of a kernel's code for an architecture; THIS_GPU is that of the newest run."""
-        if arch == THIS_GPU:
-            newest = self.evidence.newest
-            if newest is None:
-                raise NotTested("nothing ran on a GPU")
-            arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
-        return self.rows_of(CODE).compiled(kernel, arch, f"sass_{fact}")
 
 
 @dataclass(frozen=True)
@@ -277,7 +189,7 @@ def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Our
 @judged
 def share_within(case: Case, *, kernel: str, part: str, rest: str) -> Ours:
     """What one metric is of the sum of two, sample by sample, in percent."""
-    samples = [case.row(kernel, name).metrics[name].samples for name in (part, rest)]
+    samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
     return Ours(stats.share_percent(*samples).estimate)
 
 
@@ -286,7 +198,7 @@ def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
     """Over all places that the cell stands for."""
     medians = case.medians(kernel, metric)
     low, high = min(medians), max(medians)
-    unit = case.rows.find(kernel, case.cell.places[0]).metrics[metric].unit
+    unit = case.find(kernel, case.cell.places[0]).metrics[metric].unit
     ends = f"{significant(low)} to {significant(high)} {unit}"
     reason = f"median {metric.replace('_', ' ')} {ends} in {len(medians)} rows"
     verdict = reproduced_if(stats.is_within(high, low, case.tolerance_percent))
@@ -340,7 +252,7 @@ def one_round_each(
 @rule("every bit of the output of {kernel} equals the reference")
 def output_equal(case: Case, *, kernel: str) -> Finding:
     """At every place that the cell stands for; one wrong output decides."""
-    rows = [case.rows.verified(kernel, at) for at in case.cell.places]
+    rows = [case.verified(kernel, at) for at in case.cell.places]
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")

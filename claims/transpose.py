@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any
 
 from claims import rules
-from claims.evidence import NotTestable, NotTested
-from claims.rules import WITHIN, Case, Finding, Ours, judged, rule
+from claims.evidence import Case, NotTestable, NotTested
+from claims.rules import WITHIN, Finding, Ours, judged, rule
 from records import stats
 from records.families import in_cuda
 from records.results import COPY, KERNEL_TIME, Record
@@ -21,7 +21,7 @@ IN_EITHER = "in Mojo, or without it in CUDA, "  # begins the criteria of rules i
 def ran(case: Case, *kernels: str) -> bool:
     """Whether all have rows, whatever became of them; no run before there was Mojo has its."""
     try:
-        return all(case.rows.find(kernel, case.place) for kernel in kernels)
+        return all(case.find(kernel, case.place) for kernel in kernels)
     except NotTested:
         return False
 
@@ -34,7 +34,7 @@ def in_own_language(*names: str) -> Callable[[Callable[..., Finding]], Callable[
     def of_both(function: Callable[..., Finding]) -> Callable[..., Finding]:
         @wraps(function)
         def decide(case: Case, **arguments: Any) -> Finding:
-            mojo = {name: arguments[name] for name in names if name in arguments}
+            mojo = {name: arguments[name] for name in names}
             cuda = arguments | {name: in_cuda(kernel) for name, kernel in mojo.items()}
             if not ran(case, *mojo.values()):
                 found = function(case, **cuda)
@@ -69,10 +69,10 @@ def same_task(case: Case, *, mojo: str, published: str) -> Finding:
     cuda = in_cuda(mojo)
     if not ran(case, mojo):
         return without_mojo(case, cuda, in_cuda(published))
-    ours, theirs = case.row(mojo, KERNEL_TIME), case.row(cuda, KERNEL_TIME)
+    ours, theirs = case.measured(mojo, KERNEL_TIME), case.measured(cuda, KERNEL_TIME)
     short = reason = f"with right indices {speeds(ours, theirs)}"
     with suppress(NotTested, NotTestable):
-        as_published = case.row(published, KERNEL_TIME, may_deviate=True)
+        as_published = case.measured(published, KERNEL_TIME, may_deviate=True)
         if as_published.deviates:
             reason += (
                 f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
@@ -83,7 +83,9 @@ def same_task(case: Case, *, mojo: str, published: str) -> Finding:
 
 def without_mojo(case: Case, cuda: str, rebuilt: str) -> Finding:
     """If the Mojo code's indices do not transpose, nothing is compared."""
-    right, mojos = (case.row(kernel, KERNEL_TIME, may_deviate=True) for kernel in (cuda, rebuilt))
+    right, mojos = (
+        case.measured(kernel, KERNEL_TIME, may_deviate=True) for kernel in (cuda, rebuilt)
+    )
     ours, verdict = faster(right, mojos), rules.NOT_TESTABLE
     reason = (
         "Mojo itself was not run; in CUDA, its indices and the right ones move the same bytes at "
@@ -103,7 +105,7 @@ def wrong_elements(row: Record) -> str:
 @in_own_language("kernel")
 def own_check(case: Case, *, kernel: str) -> Finding:
     """The source checks a matrix of one constant, which is its own transpose in any case."""
-    random, constant = (case.rows.verified(kernel, {"data": d}) for d in ("random", "constant"))
+    random, constant = (case.verified(kernel, {"data": d}) for d in ("random", "constant"))
     if constant.outcome != "bit_exact":
         return Finding(rules.NOT_REPRODUCED, f"the source's check fails here: {constant.reason}")
     if random.outcome == "bit_exact":
@@ -122,7 +124,7 @@ def own_check(case: Case, *, kernel: str) -> Finding:
 @in_own_language("kernel")
 def share_of_peak(case: Case, *, kernel: str) -> Finding:
     """The share of the GPU's theoretical peak, in percent; a declared deviation is no hindrance."""
-    row, results = case.row(kernel, KERNEL_TIME, may_deviate=True), case.rows.results
+    row, results = case.measured(kernel, KERNEL_TIME, may_deviate=True), case.results()
     if results.peak_gb_s is None:
         return Finding(rules.NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
     ends = (row.speed.value, *row.speed.interval)
@@ -169,7 +171,7 @@ def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
 @in_own_language("slow", "fast")
 @judged
 def gain_alone(case: Case, *, slow: str, fast: str) -> Ours:
-    before, after = (case.row(kernel, KERNEL_TIME) for kernel in (slow, fast))
+    before, after = (case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast))
     return Ours(faster(before, after), speeds(before, after), speeds(before, after))
 
 
@@ -184,17 +186,14 @@ def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
 def speed(case: Case, *, counterparts: str) -> Finding:
     """Of the kernel that stands for the source's, in GB/s; `counterparts`: its table and language.
 
-    A cell names the source's kernel; setup.our_kernels and setup.own_language say which is ours.
+    A cell names the source's kernel; setup.our_kernels says which is ours.
     """
-    source, name = case.source, case.cell.at["kernel"]
-    cuda = source.fact("our_kernels")[counterparts][name]
-    own = source.fact("own_language").get(counterparts, {}).get(name, cuda)
-    case = replace(case, cell=replace(case.cell, places=({"data": "random"},)))
-    return speed_alone(case, kernel=own)
+    own = case.source.fact("our_kernels")[counterparts][case.cell.at["kernel"]]
+    return speed_alone(case.at({"data": "random"}), kernel=own)
 
 
 @in_own_language("kernel")
 @judged
 def speed_alone(case: Case, *, kernel: str) -> Ours:
     """A declared deviation is no hindrance."""
-    return Ours(case.row(kernel, KERNEL_TIME, may_deviate=True).speed)
+    return Ours(case.measured(kernel, KERNEL_TIME, may_deviate=True).speed)
