@@ -6,7 +6,7 @@ from contextlib import suppress
 from claims import rules
 from claims.evidence import Case, NotTestable, NotTested
 from claims.occupancy import LAUNCHES, WARP, instructions_per_weight, issue_ns_per_weight
-from claims.rules import Finding, Ours, judged, over_places, quotients, reproduced_if, rule
+from claims.rules import Finding, Ours, over_places, quotients, reproduced_if, rule
 from records import stats
 from records.results import Record
 from records.stats import Summary, significant, span
@@ -43,7 +43,7 @@ def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
     "at least the source's ratio, less {tolerance_percent:g} %; where it has none, for an L1 hit "
     "over shared memory, at least {least:g} less the same tolerance"
 )
-def latency_ratio(case: Case, *, least: float) -> Finding:
+def latency_ratio(case: Case, *, least: float) -> Finding | Ours:
     """`slow` over `fast`, which the cell names, in cycles.
 
     A table that every thread reads lies in L1 after its first touch: a cell without a value asks
@@ -75,7 +75,7 @@ def latency_ratio(case: Case, *, least: float) -> Finding:
         short = "15x divides a load by a store, which nothing waits for"
         return Finding(rules.PREMISE_FALSE, reason, short=short)
     reason = f"{here}, the source's figures are of its {case.source.gpu}"
-    return rules.judge(case, Ours(ours, reason, short))
+    return Ours(ours, reason, short)
 
 
 @rule("at least {value:g} % fewer than in {baseline}, less {tolerance_percent:g} % of that")
@@ -111,7 +111,6 @@ def index_computation(
 
 
 @rule("index computation takes at least {value:g} times fewer instructions, as from 7 to 2")
-@judged
 def shorter_index(case: Case, *, baseline: str, subject: str) -> Ours:
     """As many times fewer; the two counts are in the reason."""
     before, after, reason = index_computation(case, baseline, subject)
@@ -136,7 +135,9 @@ def more_compact(case: Case, *, baseline: str, subject: str) -> Finding:
     "{library}, or {baseline} where that did not run, reads a table in global memory as often for "
     "{subject}'s once as the source says, or as {reader} does, within {tolerance_percent:g} %"
 )
-def table_traffic(case: Case, *, library: str, baseline: str, subject: str, reader: str) -> Finding:
+def table_traffic(
+    case: Case, *, library: str, baseline: str, subject: str, reader: str
+) -> Finding | Ours:
     """What a kernel loads beyond `subject`'s codes and scales are its loads of the table.
 
     Counted as the source does, in entries and threads: one thread of `subject` loads each once.
@@ -155,7 +156,7 @@ def table_traffic(case: Case, *, library: str, baseline: str, subject: str, read
         baseline = library
     found, times = tables(baseline), tables(reader)
     if max(found) >= 1:
-        return rules.judge(case, Ours(stats.summarize(found).estimate))
+        return Ours(stats.summarize(found).estimate)
     kernels = (baseline, subject, reader)
     loads = ", ".join(f"{k} {span(per_block(k))}" for k in kernels)
     read = ", ".join(span(per_block(k, "dram_bytes_read")) for k in kernels)

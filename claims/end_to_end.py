@@ -9,7 +9,7 @@ from claims import rules
 from claims.evidence import Case, NotTested
 from claims.occupancy import issue_ns_per_weight
 from claims.published import Cell, Source
-from claims.rules import WITHIN, Finding, Ours, judged, reproduced_if, rule
+from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
 from records import stats
 from records.results import KERNEL_TIME, Record
 from records.stats import Estimate, Summary
@@ -51,7 +51,6 @@ def dequantization(case: Case, kernel: str) -> Summary:
 
 
 @rule(WITHIN)
-@judged
 def share_of_latency(case: Case, *, kernel: str) -> Ours:
     """Dequantization's share of a generation's time."""
     part, whole = dequantization(case, kernel), latency(case, kernel)
@@ -60,7 +59,6 @@ def share_of_latency(case: Case, *, kernel: str) -> Ours:
 
 
 @rule(WITHIN)
-@judged
 def total_latency(case: Case, *, kernel: str) -> Ours:
     """The latency of all dequantizations of a generation, in ms; the tokens' number decides it."""
     ms = dequantization(case, kernel).estimate.scaled(1e-3)
@@ -138,7 +136,6 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
 
 
 @rule(WITHIN)
-@judged
 def least_gain(case: Case, *, baseline: str, subject: str) -> Ours:
     """The smallest speed-up of all models and batches that ran."""
     gains = {}
@@ -226,7 +223,6 @@ def tables_agree(case: Case, *, shares: str, tokens_per_s: str, kernel: str) -> 
 
 
 @rule(WITHIN)
-@judged
 def size_in_memory(case: Case, *, kernel: str) -> Ours:
     """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
     many times smaller the one is than the other.

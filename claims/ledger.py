@@ -135,7 +135,7 @@ def decide_cell(case: Case) -> Verdict:
     criterion = rule.criterion.format(**declared, **arguments)
     awaits = ""
     try:
-        found = rule.decide(case, **arguments)
+        found = rules.judge(case, rule.decide(case, **arguments))
     except NotTested as nothing:
         awaits = nothing.experiment or case.comparison.experiment
         found = Finding(rules.NOT_TESTED, str(nothing))

@@ -8,7 +8,7 @@ from claims import rules
 from claims.evidence import Case, NotTestable, NotTested
 from claims.occupancy import LAUNCHES, WARP, launch_of
 from claims.published import Cell
-from claims.rules import WITHIN, Finding, Ours, judged, reproduced_if, rule
+from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
 from records import stats
 from records.families import in_cuda
 from records.results import KERNEL_TIME, Record, Results
@@ -19,7 +19,6 @@ COUNTERS = "counters/nf4_counters"  # beside LAUNCHES: the same kernels, each la
 
 
 @rule(f"timed as published, {WITHIN}")
-@judged
 def gain_as_published(case: Case, *, slow: str, fast: str) -> Ours:
     """Decided by the host's clock, as in the source."""
     return Ours(*gain(case, slow, fast))
@@ -69,7 +68,6 @@ def library(case: Case) -> str:
 
 
 @rule(f"timed as published, {WITHIN}", split=each_library)
-@judged
 def gain_over_peer(case: Case, *, fast: str) -> Ours:
     """Over Unsloth's way with one bitsandbytes of the user's; the same kernel in CUDA beside it."""
     case.measured(fast, WALL_TIME)
@@ -78,14 +76,12 @@ def gain_over_peer(case: Case, *, fast: str) -> Ours:
 
 
 @rule(f"timed as published, {WITHIN}", split=each_library)
-@judged
 def seconds_of_library(case: Case) -> Ours:
     """Seconds of Unsloth's code with a bitsandbytes of the user's."""
     return in_its_unit(case, library(case))
 
 
 @rule(f"timed as published, {WITHIN}")
-@judged
 def seconds_of_kernel(case: Case, *, kernel: str) -> Ours:
     return in_its_unit(case, kernel)
 

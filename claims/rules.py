@@ -1,7 +1,7 @@
 """The rules that claims name: each decides one cell of a claim from the rows that bear on it.
 
-A rule is a function of a `Case` and of the claim's `arguments`. One that is `judged` says what ours
-is, which is then held against the source's value. Rules of one claim alone are in
+A rule is a function of a `Case` and of the claim's `arguments`. It says what is found, or only what
+is ours, which is then held against the source's value. Rules of one claim alone are in
 claims/<experiment>.py and are named "<experiment>.<rule>".
 """
 
@@ -9,7 +9,6 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 from claims.evidence import Case, NotTestable
@@ -56,9 +55,12 @@ class Ours:
     spread_percent: float = stats.SPREAD_PERCENT
 
 
+Decide = Callable[..., Finding | Ours]
+
+
 @dataclass(frozen=True)
 class Rule:
-    decide: Callable[..., Finding]
+    decide: Decide
     criterion: str  # when a cell is reproduced, with the names of arguments in braces
     split: Callable[[Case], list[Cell]] | None  # into cells that only a run can name
 
@@ -68,10 +70,10 @@ RULES: dict[str, Rule] = {}
 
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
-) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+) -> Callable[[Decide], Decide]:
     """Registers a rule under the function's name."""
 
-    def register(function: Callable[..., Finding]) -> Callable[..., Finding]:
+    def register(function: Decide) -> Decide:
         module = function.__module__.rpartition(".")[2]
         name = function.__name__ if module == "rules" else f"{module}.{function.__name__}"
         RULES[name] = Rule(function, criterion, split)
@@ -98,23 +100,16 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     return RULES[name], arguments
 
 
-WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"  # if judged
+# When `judge` says that a cell is reproduced.
+WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
 
 
-def judged(function: Callable[..., Ours]) -> Callable[..., Finding]:
-    """Holds what the function says is ours against the source's value."""
-
-    @wraps(function)
-    def decide(case: Case, **arguments: Any) -> Finding:
-        return judge(case, function(case, **arguments))
-
-    return decide
-
-
-def judge(case: Case, ours: Ours) -> Finding:
-    """In the direction that the comparison declares; undecided where our interval, widened by what
-    runs differ by, reaches over a bound.
+def judge(case: Case, ours: Finding | Ours) -> Finding:
+    """Ours against the source's value, in the direction that the comparison declares; undecided
+    where our interval, widened by what runs differ by, reaches over a bound.
     """
+    if isinstance(ours, Finding):
+        return ours
     value, tolerance_percent, found = case.value, case.tolerance_percent, ours.value
     direction = case.comparison.direction
     widened = found.widened(ours.spread_percent)
@@ -179,14 +174,12 @@ def quotients(
 
 
 @rule(WITHIN)
-@judged
 def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Ours:
     """The baseline's time over the subject's; over several places, the mean of their ratios."""
     return Ours(stats.mean(case.ratios(baseline, subject, metric)))
 
 
 @rule(WITHIN)
-@judged
 def share_within(case: Case, *, kernel: str, part: str, rest: str) -> Ours:
     """What one metric is of the sum of two, sample by sample, in percent."""
     samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]

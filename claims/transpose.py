@@ -8,7 +8,7 @@ from typing import Any
 
 from claims import rules
 from claims.evidence import Case, NotTestable, NotTested
-from claims.rules import WITHIN, Finding, Ours, judged, rule
+from claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
 from records import stats
 from records.families import in_cuda
 from records.results import COPY, KERNEL_TIME, Record
@@ -26,23 +26,23 @@ def ran(case: Case, *kernels: str) -> bool:
         return False
 
 
-def in_own_language(*names: str) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+def in_own_language(*names: str) -> Callable[[Decide], Decide]:
     """The arguments of these names are kernels in Mojo, of which the post's numbers are: their
     counterparts in CUDA stand beside them, and decide only where Mojo was not run.
     """
 
-    def of_both(function: Callable[..., Finding]) -> Callable[..., Finding]:
+    def of_both(function: Decide) -> Decide:
         @wraps(function)
         def decide(case: Case, **arguments: Any) -> Finding:
             mojo = {name: arguments[name] for name in names}
             cuda = arguments | {name: in_cuda(kernel) for name, kernel in mojo.items()}
             if not ran(case, *mojo.values()):
-                found = function(case, **cuda)
+                found = judge(case, function(case, **cuda))
                 reason = f"Mojo itself was not run; in CUDA: {found.reason}"
                 return replace(found, reason=reason)
-            found = function(case, **arguments)
+            found = judge(case, function(case, **arguments))
             with suppress(NotTested, NotTestable):
-                if (ours := function(case, **cuda).ours) is not None:
+                if (ours := judge(case, function(case, **cuda)).ours) is not None:
                     beside = f"in CUDA {significant(ours, 3)} {case.comparison.unit}"
                     found = replace(found, reason=f"{found.reason}; {beside}")
             return found
@@ -64,7 +64,7 @@ def faster(slow: Record, fast: Record) -> Estimate:
     f"in Mojo with right indices, over CUDA, {WITHIN}; without Mojo only whether the two do the "
     "same task"
 )
-def same_task(case: Case, *, mojo: str, published: str) -> Finding:
+def same_task(case: Case, *, mojo: str, published: str) -> Finding | Ours:
     """`mojo` has right indices, `published` the source's own."""
     cuda = in_cuda(mojo)
     if not ran(case, mojo):
@@ -78,7 +78,7 @@ def same_task(case: Case, *, mojo: str, published: str) -> Finding:
                 f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
                 f"{as_published.speed.value:.0f} GB/s"
             )
-    return rules.judge(case, Ours(faster(theirs, ours), reason, short))
+    return Ours(faster(theirs, ours), reason, short)
 
 
 def without_mojo(case: Case, cuda: str, rebuilt: str) -> Finding:
@@ -129,7 +129,7 @@ def share_of_peak(case: Case, *, kernel: str) -> Finding:
         return Finding(rules.NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
     ends = (row.speed.value, *row.speed.interval)
     ours = Estimate(*(100 * end / results.peak_gb_s for end in ends))
-    found = rules.judge(case, Ours(ours))
+    found = judge(case, Ours(ours))
     reason = (
         f"{found.reason}; {row.speed.value:.0f} of {results.peak_gb_s:.0f} GB/s in theory, where "
         f"the source takes {case.source.fact('peak_gb_s')} GB/s for its {case.source.gpu}"
@@ -169,7 +169,6 @@ def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
 
 
 @in_own_language("slow", "fast")
-@judged
 def gain_alone(case: Case, *, slow: str, fast: str) -> Ours:
     before, after = (case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast))
     return Ours(faster(before, after), speeds(before, after), speeds(before, after))
@@ -193,7 +192,6 @@ def speed(case: Case, *, counterparts: str) -> Finding:
 
 
 @in_own_language("kernel")
-@judged
 def speed_alone(case: Case, *, kernel: str) -> Ours:
     """A declared deviation is no hindrance."""
     return Ours(case.measured(kernel, KERNEL_TIME, may_deviate=True).speed)
