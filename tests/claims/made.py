@@ -12,6 +12,7 @@ from typing import Any
 from claims.evidence import collect
 from claims.ledger import Decision, Verdict, decide
 from claims.published import Source, load_source, load_sources
+from records import result_file
 from records.json_files import ROOT
 from records.results import SCHEMA, Results, parse
 
@@ -71,31 +72,18 @@ def code_of(target: str, kernel: str, version: str = "") -> dict[str, Any]:
 def record(problem: dict[str, Any], kernel: str, samples: list[float] = (), **changes: Any):
     """One row; `products`: times of the matrix products of the same passes."""
     n = problem.get("n", problem.get("weights", 0))
-    products = changes.pop("products", ())
-    named = (("kernel_time", samples), ("product_time", products))
-    found = {
-        "key": f"{problem['name']}/{kernel}",
-        "kernel": kernel,
-        "origin": {"kind": "project", "maker": ""},
-        "lineage": "ours",
-        "source_file": f"kernels/{problem['family']}/{kernel}.cu",
-        "deviation": None,
-        "code": code_of(problem.get("arch", "sm_90"), kernel),
-        "problem": problem,
-        "outcome": "bit_exact",
-        "reason": "",
-        "mismatches": None,
-        "metrics": [metric(name, list(values)) for name, values in named if values],
-        "launch": None,
-        "bytes": {"read": n // 2 + n // 16, "written": 2 * n},
-        "clocks": {"sm_mhz_before": 1980, "sm_mhz_during": 1980, "sm_mhz_after": 1980},
-    }
-    return found | changes
+    named = (("kernel_time", samples), ("product_time", changes.pop("products", ())))
+    row = {"kernel": kernel, "origin": {"kind": "project", "maker": ""}, "lineage": "ours"}
+    row |= {"source_file": f"kernels/{problem['family']}/{kernel}.cu", "deviation": None}
+    row |= {"code": code_of(problem.get("arch", "sm_90"), kernel)}
+    measured = {"outcome": "bit_exact", "bytes": {"read": n // 2 + n // 16, "written": 2 * n}}
+    measured |= {"metrics": [metric(name, list(values)) for name, values in named if values]}
+    measured |= {"clocks": dict.fromkeys(("sm_mhz_before", "sm_mhz_during", "sm_mhz_after"), 1980)}
+    return result_file.record(row, problem, **measured | changes)
 
 
 def results(experiment: str, name: str, records: list[Any], **changes: Any) -> dict[str, Any]:
-    found = {"schema": "reprolab-results/2", "experiment": experiment, "pass": name}
-    return found | {"provenance": provenance(), "records": records, "checks": []} | changes
+    return result_file.content(experiment, name, provenance(), records) | changes
 
 
 def forward_pass(model: str, batch: int, **changes: Any) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 import made
 import pytest
 
-from claims.end_to_end import amdahl
-
 BATCHES = (2, 4, 8, 16, 32, 64)
 TREE, LUT = "branch_tree", "shared_lut"
 
@@ -41,19 +39,6 @@ def gains(by_batch, spread=0.0, way="eager", name="wall_time", model="qwen3-32b"
 
 def verdict(claim, cell, *found, source=None):
     return made.decided(*found, sources=[source] if source else made.with_claim(claim))[claim, cell]
-
-
-def test_amdahls_law():
-    assert amdahl(0, 2) == amdahl(0.5, 1) == 1
-    assert amdahl(1, 2) == 2
-    assert amdahl(0.5, 2) == pytest.approx(4 / 3)
-
-
-@pytest.mark.parametrize(("gain", "expected"), [(2.5, "reproduced"), *made.around(1.386)[1:3]])
-def test_the_speed_up_of_figure_4_may_be_greater(gain, expected):
-    found = files("llama-3.3-70b", {2: (gain * 1e6, 1e6)})
-    v = verdict("end-to-end", "llama-3.3-70b, batch 2", *found)
-    assert (v.verdict, v.ours, v.cell.value) == (expected, pytest.approx(gain), 1.54)
 
 
 @pytest.mark.parametrize("change", [{"tokens": 31}, {"way": "graph"}])
