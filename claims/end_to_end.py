@@ -52,7 +52,6 @@ def dequantization(case: Case, kernel: str) -> Summary:
 
 @rule(WITHIN)
 def share_of_latency(case: Case, *, kernel: str) -> Ours:
-    """Dequantization's share of a generation's time."""
     part, whole = dequantization(case, kernel), latency(case, kernel)
     of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
     return Ours(percent_of(part, whole), of_all)
@@ -285,5 +284,5 @@ def versions_fit(case: Case, *, least: str) -> Finding:
 
 
 def numbers_of(version: str) -> list[int]:
-    """Of '2.11.0+cu130': [2, 11, 0]."""
+    """'2.11.0+cu130' is [2, 11, 0]."""
     return [int(number) for number in re.match(r"[\d.]*\d", version)[0].split(".")]

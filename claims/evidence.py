@@ -132,7 +132,7 @@ class Case:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Of a cell that stands for one alone."""
+        """The one that the cell stands for, where it stands for no more."""
         (at,) = self.cell.places
         return at
 
@@ -141,7 +141,7 @@ class Case:
         return replace(self, cell=replace(self.cell, places=places))
 
     def results(self, pass_name: str = "") -> Results:
-        """Of the claim's own pass, of another one of its experiment, or of 'counters/nf4'."""
+        """Those of the claim's own pass, of another of its experiment, or of 'counters/nf4'."""
         name = pass_name or self.comparison.arguments["pass"]
         experiment, name = [self.comparison.experiment, *name.split("/")][-2:]
         found = self.evidence.results.get((experiment, name))
@@ -210,11 +210,11 @@ class Case:
         return with_samples(code, self.find(kernel, {"arch": arch}, CODE), f"sass_{fact}")
 
     def fact(self, kernel: str, fact: str) -> float:
-        """Of its compiled code."""
+        """A number of its compiled code."""
         return self.compiled(kernel, fact).summary_of(f"sass_{fact}").median
 
     def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
-        """Of the kernel's samples at every place that the cell stands for."""
+        """The kernel's samples at every place that the cell stands for."""
         rows = [self.measured(kernel, metric, at, pass_name) for at in self.cell.places]
         return [row.summary_of(metric) for row in rows]
 
@@ -222,7 +222,7 @@ class Case:
         return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
 
     def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """Of two kernels, at every place that the cell stands for."""
+        """The same of two kernels."""
         both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
         return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
 

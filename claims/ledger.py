@@ -10,7 +10,6 @@ from claims.published import Cell, Claim, Comparison, Source
 from claims.rules import Finding
 from records import code
 from records.errors import InputError
-from records.json_files import ROOT
 from records.stats import difference_percent
 
 # The verdict of a claim with several readings is the first of these that one of them has.
@@ -71,9 +70,7 @@ class Decision:
     def command(self) -> str:
         """What measures it; where something is not measured yet, the first of that."""
         awaited = (v.awaits for v in self.verdicts if v.awaits)
-        experiment = next(awaited, self.claim.experiments[0])
-        exists = (ROOT / "experiments" / experiment).is_dir()
-        return f"make reproduce-{experiment}" + " (not in this version)" * (not exists)
+        return f"make reproduce-{next(awaited, self.claim.experiments[0])}"
 
 
 def verdict_on(verdicts: Sequence[Verdict]) -> str:

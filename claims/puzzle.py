@@ -77,7 +77,7 @@ def gain_over_peer(case: Case, *, fast: str) -> Ours:
 
 @rule(f"timed as published, {WITHIN}", split=each_library)
 def seconds_of_library(case: Case) -> Ours:
-    """Seconds of Unsloth's code with a bitsandbytes of the user's."""
+    """Unsloth's code with a bitsandbytes of the user's."""
     return in_its_unit(case, library(case))
 
 

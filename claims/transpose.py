@@ -144,7 +144,6 @@ def share_of_peak(case: Case, *, kernel: str) -> Finding:
 @rule(IN_EITHER + "one round for each access, up to {tolerance_percent:g} % more allowed")
 @in_own_language("kernel", "beside")
 def one_round_each(case: Case, *, kernel: str, beside: str) -> Finding:
-    """Of stores."""
     counters = {"accesses": "shared_stores", "rounds": "shared_store_wavefronts"}
     return rules.one_round_each(case, kernel=kernel, beside=beside, **counters)
 
@@ -183,7 +182,7 @@ def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
 
 @rule(IN_EITHER + WITHIN)
 def speed(case: Case, *, counterparts: str) -> Finding:
-    """Of the kernel that stands for the source's, in GB/s; `counterparts`: its table and language.
+    """In GB/s, of the kernel that stands for the source's; `counterparts`: its table and language.
 
     A cell names the source's kernel; setup.our_kernels says which is ours.
     """

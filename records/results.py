@@ -200,7 +200,7 @@ class Results:
 
     @property
     def family(self) -> Family:
-        """Of all rows, where they are of one family."""
+        """That of the first row: of all, where a table asks."""
         return self.family_of(self.records[0])
 
     def family_of(self, record: Record) -> Family:

@@ -64,7 +64,7 @@ def metric(name: str, samples: list[float], unit: str = "us") -> dict[str, Any]:
 
 
 def code_of(target: str, kernel: str, version: str = "") -> dict[str, Any]:
-    """Of a kernel's code, which changes with `version`."""
+    """The digest of a kernel, which changes with `version`."""
     digest = hashlib.sha256(f"{kernel}{version}".encode()).hexdigest()
     return {"target": target, "sha256": {f"{kernel}.cu": digest}}
 
@@ -180,7 +180,7 @@ def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
 
 
 def set_metric(row: dict[str, Any], name: str, value: float) -> None:
-    """Of a row that has it."""
+    """The row has it already."""
     (found,) = (m for m in row["metrics"] if m["name"] == name)
     found["samples"] = [value] * len(found["samples"])
 

@@ -27,7 +27,7 @@ def replay(started="2026-11-20T08:00:00Z", gpu="NVIDIA H200", us=2.19):
 
 @pytest.fixture(scope="module")
 def evidence():
-    """Of the passes that decide claims."""
+    """The passes that decide claims."""
     names = ("counters", "end_to_end", "puzzle", "table2", "transpose")
     (found,) = machines([RECORDED / name for name in names])
     return found
@@ -160,7 +160,7 @@ def test_results_are_read_from_what_is_there(tmp_path):
         ("undecided", ["reproduced undecided"]),
         ("premise_false", ["undecided premise_false not_testable"]),
         ("not_reproduced", ["premise_false reproduced not_reproduced"]),
-        # Of other GPUs, those count only where there are no others.
+        # Cells of other GPUs count only where there are no others.
         ("reproduced", ["reproduced elsewhere"]),
         ("not_reproduced", ["elsewhere not_reproduced"]),
         ("not_testable", ["elsewhere elsewhere"]),
