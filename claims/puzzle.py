@@ -54,8 +54,10 @@ def in_seconds(row: Record) -> str:
 
 
 def each_library(case: Case) -> list[Cell]:
-    """One cell for each library that the run was given; the source names no version of its own."""
-    rows = case.results().records
+    """One cell for each library that the run was given; the source names no version of its own. A
+    rule whose argument is a kernel asks for none.
+    """
+    rows = case.results().records if "kernel" not in case.comparison.arguments else ()
     peers = dict.fromkeys(row.kernel for row in rows if row.origin == "peer")
     ats = [case.cell.at | {"library": kernel} for kernel in peers]
     return [replace(case.cell, at=at) for at in ats] or [case.cell]
@@ -70,25 +72,17 @@ def library(case: Case) -> str:
 @rule(f"timed as published, {WITHIN}", split=each_library)
 def gain_over_peer(case: Case, *, fast: str) -> Ours:
     """Over Unsloth's way with one bitsandbytes of the user's; the same kernel in CUDA beside it."""
-    case.measured(fast, WALL_TIME)
+    case.measured(fast, WALL_TIME)  # what lacks it lacks more than a library
     ours, said = gain(case, library(case), fast, in_cuda(fast))
     return Ours(ours, said, f"{ours.value:.2f} x over {library(case)}")
 
 
 @rule(f"timed as published, {WITHIN}", split=each_library)
-def seconds_of_library(case: Case) -> Ours:
-    """Unsloth's code with a bitsandbytes of the user's."""
-    return in_its_unit(case, library(case))
-
-
-@rule(f"timed as published, {WITHIN}")
-def seconds_of_kernel(case: Case, *, kernel: str) -> Ours:
-    return in_its_unit(case, kernel)
-
-
-def in_its_unit(case: Case, kernel: str) -> Ours:
-    """The whole puzzle, in seconds or, where the comparison's unit says so, in GB/s."""
-    row = case.measured(kernel, WALL_TIME)
+def seconds(case: Case, *, kernel: str = "") -> Ours:
+    """The whole puzzle with a kernel, or else with one bitsandbytes of the user's; in GB/s where
+    the comparison's unit says so.
+    """
+    row = case.measured(kernel or library(case), WALL_TIME)
     times = row.summary_of(WALL_TIME)
     in_gb_s = case.comparison.unit == "GB/s"
     ours = stats.gb_per_s(row.bytes_moved, times) if in_gb_s else times.estimate.scaled(1e-6)
@@ -117,7 +111,7 @@ def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Fin
     )
     short = f"{' and '.join(span(active[k]) for k in fit)} warps are resident"
     ours, verdict = stats.pool(resident), reproduced_if(all(ratio.low > 1 for ratio in resident))
-    if not all(100 * n <= most * all_ for n, all_ in zip(fit[slow], held, strict=True)):
+    if not all(100 * n <= most * warps for n, warps in zip(fit[slow], held, strict=True)):
         of_slow = [launch_of(case.verified(slow, at, LAUNCHES)) for at in case.cell.places]
         registers = span([launch["registers"] for launch in of_slow], 1)
         short = f"{registers} registers per thread of {slow} limit no block"
