@@ -347,6 +347,7 @@ def test_the_sources_own_library_decides_where_it_ran(run):
     ("arch", "threads", "registers", "shared_bytes", "blocks"),
     [
         ("sm_80", 64, 56, 2720, 18),  # registers
+        ("sm_80", 64, 33, 0, 24),  # registers in units of 256
         ("sm_80", 64, 32, 1392, 32),  # blocks
         ("sm_80", 1024, 32, 0, 2),  # threads
         ("sm_80", 1024, 65, 0, 0),  # does not run

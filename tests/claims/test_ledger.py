@@ -166,6 +166,7 @@ def test_results_are_read_from_what_is_there(tmp_path):
         ("not_testable", ["elsewhere elsewhere"]),
         # A claim is as good as its better reading.
         ("reproduced", ["reproduced", "not_reproduced"]),
+        ("reproduced", ["undecided", "reproduced"]),
         ("undecided", ["not_reproduced", "undecided"]),
         ("not_tested", ["not_reproduced", "not_tested"]),
         ("undecided", ["undecided", "not_tested"]),

@@ -7,6 +7,7 @@ from pathlib import Path
 import made
 import pytest
 
+from records import result_file
 from records.errors import InputError
 from records.json_files import ROOT
 from records.results import load
@@ -219,6 +220,16 @@ def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path):
         f"{tmp_path}/a\\nerror: forged\\x1b[2J\\udcff.json: cannot be read: "
         "No such file or directory"
     )
+
+
+def test_what_is_not_as_the_schema_says_is_not_written(file, tmp_path):
+    path = tmp_path / "replay.json"
+    result_file.write(path, file)
+    assert load(path).records == made.read(file).records
+    path.unlink()
+    with pytest.raises(InputError, match=r"the file lacks 'checks'"):
+        result_file.write(path, {k: v for k, v in file.items() if k != "checks"})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_pass_than_the_one_needed(file, write):
