@@ -140,7 +140,9 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Finding:
     results = case.results()
     cache_bytes = results.provenance["gpu"]["l2_bytes"]
     cached, others, shown = [], [], []
-    for name, size in mlps_bytes(results, case.measured(over, WALL_TIME)).items():
+    row = case.measured(over, WALL_TIME)
+    for name, share in mlps(results).items():
+        size = share * row.bytes_moved / row.problem["iterations"]  # moved again in each
         (found,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
         (cached if size <= cache_bytes else others).append(found)
         fits = f" (fits into {cache_bytes / 1e6:.0f} MB of L2)" * (size <= cache_bytes)
@@ -156,8 +158,9 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Finding:
     return Finding(verdict, reason, ours.value, ours.interval)
 
 
-def mlps_bytes(results: Results, row: Record) -> dict[str, float]:
-    """What one iteration moves of each MLP, again in every iteration: {"2048x8192": 126.6e6}."""
-    found = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in row.metrics]
-    per_weight = row.bytes_moved / row.problem["iterations"] / sum(p.weights for p in found)
-    return {p.name: per_weight * p.weights for p in found}
+def mlps(results: Results) -> dict[str, float]:
+    """Each MLP with times of its own, and its share of all weights: {"2048x8192": 0.21}."""
+    measured = {name for r in results.records for name in r.metrics}
+    parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
+    weights = sum(p.weights for p in parts)
+    return {p.name: p.weights / weights for p in parts}
