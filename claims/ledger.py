@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from claims import rules
 from claims.evidence import Case, Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Comparison, Source
-from claims.rules import Finding
+from claims.rules import Finding, Rule
 from records import code
 from records.errors import InputError
 from records.stats import difference_percent
@@ -103,9 +104,10 @@ def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Ve
     for comparison in claim.comparisons:
         for cell in comparison.cells:
             case = Case(source, claim, comparison, cell, evidence)
+            rule, arguments = rules.bind(case)
             try:
-                for found in split(case):
-                    yield decide_cell(found)
+                for found in split(case, rule):
+                    yield decide_cell(found, rule, arguments)
             except UNFIT as error:
                 what = f"{type(error).__name__}: {error}".removesuffix(": ")
                 where = f"{source.file}: claim '{claim.id}': rule {comparison.rule}"
@@ -114,9 +116,8 @@ def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Ve
                 ) from error
 
 
-def split(case: Case) -> list[Case]:
+def split(case: Case, rule: Rule) -> list[Case]:
     """The case itself, or those that its rule makes of it for this run."""
-    rule, _ = rules.bind(case)
     try:
         cells = rule.split(case) if rule.split else [case.cell]
     except NotTested:  # the rule itself says what is missing
@@ -124,8 +125,7 @@ def split(case: Case) -> list[Case]:
     return [replace(case, cell=cell, used={}) for cell in cells]
 
 
-def decide_cell(case: Case) -> Verdict:
-    rule, arguments = rules.bind(case)
+def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
     known = {"value": case.value, "tolerance_percent": case.tolerance_percent}
     known["direction"] = rules.DIRECTIONS.get(case.comparison.direction)
     declared = {name: found for name, found in known.items() if found is not None}

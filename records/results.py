@@ -13,15 +13,7 @@ from records.families import Family, Kernel, described, kernels
 from records.families import parse as families_of
 from records.json_files import Schema, read_json
 from records.printable import printable, shortened
-from records.stats import (
-    Estimate,
-    Summary,
-    bytes_per_cycle,
-    difference_percent,
-    gb_per_s,
-    is_within,
-    summarize,
-)
+from records.stats import Estimate, Summary, difference_percent, gb_per_s, is_within, summarize
 
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
@@ -136,10 +128,12 @@ class Record:
 
     @property
     def bytes_per_cycle(self) -> float | None:
-        """Bytes per cycle of the SM clock while the samples ran; None where either is not known."""
+        """What all SMs together move in one cycle of their clock while the samples ran; None where
+        either is not known.
+        """
         if self.bandwidth is None or self.sm_mhz is None:
             return None
-        return bytes_per_cycle(self.bandwidth.value, self.sm_mhz)
+        return 1e3 * self.bandwidth.value / self.sm_mhz
 
     @property
     def speed(self) -> Estimate:

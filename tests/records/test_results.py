@@ -262,6 +262,8 @@ def test_only_verified_rows_and_ceilings_have_a_time(file, changes, timed, ranke
     record = made.read(file).records[0]
     assert (record.timed, record.ranked) == (timed, ranked)
     assert (record.bandwidth is None) is not timed
+    if timed:  # 2562500000 bytes in 20 us, of 1980 cycles each
+        assert record.bytes_per_cycle == pytest.approx(2562500000 / 20 / 1980)
 
 
 @pytest.mark.parametrize(

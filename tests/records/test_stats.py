@@ -5,7 +5,6 @@ import pytest
 from records.stats import (
     Estimate,
     Summary,
-    bytes_per_cycle,
     gb_per_s,
     is_at_least,
     is_within,
@@ -69,7 +68,6 @@ def test_mean_and_pool_by_hand():
 def test_shares_and_bandwidths_by_hand():
     s = share_percent([30.0, 60.0, 50.0], [70.0, 40.0, 50.0])  # sample by sample
     assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
-    assert bytes_per_cycle(4000, 2000) == 2000  # 4000 bytes in a ns, which is two cycles
     # 2.5 GB in a millisecond is 2500 GB/s; the longest time is the lowest bandwidth
     times = summarize([1000.0, 2000.0, 500.0])
     assert gb_per_s(2_500_000_000, times) == Estimate(2500.0, 1250.0, 5000.0)
