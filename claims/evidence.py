@@ -93,18 +93,14 @@ def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]
 
     Facts of compiled code go to every GPU of their folder.
     """
-    groups: dict[tuple[str, str], list[Results]] = {}
-    compiled: dict[str, list[Results]] = {}
-    for results in (r for folder in folders for r in result_files(folder)):
-        place = str(recorded_folder(results.file) or "")
-        if results.gpu is None:
-            compiled.setdefault(place, []).append(results)
-        else:
-            groups.setdefault((place, results.gpu), []).append(results)
-    for place, found in compiled.items():
-        for key in [key for key in groups if key[0] == place] or [(place, "")]:
-            groups.setdefault(key, []).extend(found)
-    return sorted(groups.items(), key=lambda group: group[0])
+    found = [r for folder in folders for r in result_files(folder)]
+    places = [(str(recorded_folder(r.file) or ""), r) for r in found]
+    ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
+    compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
+    return [
+        ((place, gpu), [r for at, r in places if at == place and r.gpu in (gpu, None)])
+        for place, gpu in sorted(ran | compiled_alone)
+    ]
 
 
 @dataclass(frozen=True)
