@@ -12,13 +12,14 @@ from claims.published import load_sources
 from plots.claim_details import relative
 from plots.ledger import csv_row
 from records.errors import InputError
-from records.results import KERNEL_TIME, Metric, Record, Results
+from records.results import KERNEL_TIME, Results
 from records.stats import Summary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 Row = dict[str, Any]
+AS_THEY_ARE = ("ranked", "origin", "bytes_read", "bytes_moved", "sm_mhz")  # fields of a record
 
 
 class Frames(NamedTuple):
@@ -50,34 +51,35 @@ def load(*places: str | os.PathLike[str]) -> Frames:
 
 
 def record_rows(results: Results, here: Path) -> Iterator[Row]:
-    provenance = results.provenance
-    run: Row = {"gpu": results.gpu, "recorded": recorded_folder(results.file) is not None}
-    run |= {"experiment": results.experiment, "pass": results.pass_name}
-    origin = {name: provenance[name] for name in ("started", "commit")}
-    origin |= {"driver": results.gpu and provenance["gpu"]["driver"]}
-    origin |= {"file": relative(results.file, here)}
+    gpu, is_recorded = results.gpu, recorded_folder(results.file) is not None
+    provenance, file = results.provenance, relative(results.file, here)
     for record in results.records:
-        of = {"problem": record.problem["name"], "kernel": record.kernel}
-        of_it = {f"problem_{name}": v for name, v in record.problem.items() if name != "name"}
-        rest = facts(record) | origin | {"key": record.key} | of_it
+        problem = {f"problem_{name}": v for name, v in record.problem.items() if name != "name"}
         for metric in record.metrics.values() or [None]:  # a wrong output has none
-            yield run | of | measured(record, metric) | rest
-
-
-def measured(record: Record, metric: Metric | None) -> Row:
-    found: Row = {"metric": metric and metric.name, "unit": metric and metric.unit}
-    summary = metric and metric.summary
-    found |= {field.name: getattr(summary, field.name, None) for field in fields(Summary)}
-    found["samples"] = metric.samples if summary else None
-    is_time = metric and metric.name == KERNEL_TIME
-    found["gb_per_s"] = record.bandwidth.value if is_time and record.bandwidth else None
-    return found | {"missing": (metric and metric.missing) or None}
-
-
-def facts(record: Record) -> Row:
-    found = {"outcome": record.outcome, "reason": record.reason or None, "ranked": record.ranked}
-    found |= {"origin": record.origin, "bytes_read": record.bytes_read}
-    return found | {"bytes_moved": record.bytes_moved, "sm_mhz": record.sm_mhz}
+            summary = metric and metric.summary
+            is_time = metric and metric.name == KERNEL_TIME
+            yield {
+                "gpu": gpu,
+                "recorded": is_recorded,
+                "experiment": results.experiment,
+                "pass": results.pass_name,
+                "problem": record.problem["name"],
+                "kernel": record.kernel,
+                "metric": metric and metric.name,
+                "unit": metric and metric.unit,
+                **{field.name: getattr(summary, field.name, None) for field in fields(Summary)},
+                "samples": metric.samples if summary else None,
+                "gb_per_s": record.bandwidth.value if is_time and record.bandwidth else None,
+                "missing": (metric and metric.missing) or None,
+                "outcome": record.outcome,
+                "reason": record.reason or None,
+                **{name: getattr(record, name) for name in AS_THEY_ARE},
+                **{name: provenance[name] for name in ("started", "commit")},
+                "driver": gpu and provenance["gpu"]["driver"],
+                "file": file,
+                "key": record.key,
+                **problem,
+            }
 
 
 def claim_rows(evidence: Evidence, here: Path) -> Iterator[Row]:

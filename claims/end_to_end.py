@@ -1,21 +1,21 @@
 """Rules of one claim alone, for the claims that experiment end_to_end decides; Amdahl's law."""
 
 import re
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean
 
 from claims import rules
-from claims.arithmetic import issue_ns_per_weight
-from claims.evidence import NotTested
-from claims.published import Cell, Source, look_up
-from claims.rules import Case, Finding, rule
+from claims.evidence import Case, NotTested
+from claims.occupancy import issue_ns_per_weight
+from claims.published import Cell, Source
+from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
 from records import stats
 from records.results import KERNEL_TIME, Record
 from records.stats import Estimate, Summary
 
 WALL_TIME = "wall_time"  # of a whole generation
+COUNTERS = "counters/nf4_counters"
 TIMING, PROFILE = "timing", "profile"  # the passes: with latencies, and with kernels' times
 EAGER, GRAPH = "eager", "graph"  # the decode modes: `way` in result files
 NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
@@ -31,8 +31,7 @@ def amdahl(share: float, speed_up: float) -> float:
 
 def percent_of(part: Summary, whole: Summary) -> Estimate:
     """What one time is of another that was taken in other runs."""
-    found = stats.ratio(part, whole)
-    return Estimate(100 * found.value, 100 * found.low, 100 * found.high)
+    return stats.ratio(part, whole).scaled(100)
 
 
 def generated(row: Record) -> int:
@@ -40,51 +39,42 @@ def generated(row: Record) -> int:
     return row.problem.get("generated", row.problem["tokens"])
 
 
+def latency(case: Case, kernel: str) -> Summary:
+    return case.measured(kernel, WALL_TIME).summary_of(WALL_TIME)
+
+
 def dequantization(case: Case, kernel: str) -> Summary:
     """Dequantization in one generation, in us; with the prompts and tokens of its latency."""
-    (at,) = case.cell.places
-    timed = case.rows.measured(kernel, at, WALL_TIME).problem
-    same = dict(at) | {name: timed[name] for name in ("tokens", "prompts")}
-    return case.rows_of(PROFILE).measured(kernel, same, KERNEL_TIME).summary_of(KERNEL_TIME)
+    timed = case.measured(kernel, WALL_TIME).problem
+    same = case.place | {name: timed[name] for name in ("tokens", "prompts")}
+    return case.measured(kernel, KERNEL_TIME, same, PROFILE).summary_of(KERNEL_TIME)
 
 
-def latency(case: Case, kernel: str) -> Summary:
-    (at,) = case.cell.places
-    return case.rows.measured(kernel, at, WALL_TIME).summary_of(WALL_TIME)
-
-
-@rule(rules.WITHIN)
-def share_of_latency(case: Case, *, value: float, tolerance_percent: float, kernel: str) -> Finding:
-    """Dequantization's share of a generation's time."""
+@rule(WITHIN)
+def share_of_latency(case: Case, *, kernel: str) -> Ours:
     part, whole = dequantization(case, kernel), latency(case, kernel)
-    found = rules.judge(case, percent_of(part, whole), value, tolerance_percent)
     of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
-    return replace(found, reason=f"{of_all}; {found.reason}")
+    return Ours(percent_of(part, whole), of_all)
 
 
-@rule(rules.WITHIN)
-def total_latency(case: Case, *, value: float, tolerance_percent: float, kernel: str) -> Finding:
+@rule(WITHIN)
+def total_latency(case: Case, *, kernel: str) -> Ours:
     """The latency of all dequantizations of a generation, in ms; the tokens' number decides it."""
-    (at,) = case.cell.places
     ms = dequantization(case, kernel).estimate.scaled(1e-3)
-    found = rules.judge(case, ms, value, tolerance_percent)
-    tokens = case.rows.measured(kernel, at, WALL_TIME).problem["tokens"]
-    return replace(
-        found, reason=f"of {tokens} tokens, where it does not say how many; {found.reason}"
-    )
+    tokens = case.measured(kernel, WALL_TIME).problem["tokens"]
+    return Ours(ms, f"of {tokens} tokens, where it does not say how many")
 
 
 @rule(
     "all numbers of the source's table lie within {least:g} to {most:g} %, "
     "{tolerance_percent:g} % off allowed"
 )
-def as_its_table(
-    case: Case, *, least: float, most: float, tolerance_percent: float, shares: str
-) -> Finding:
+def as_its_table(case: Case, *, least: float, most: float, shares: str) -> Finding:
     """What the source sums up, against its own numbers."""
     rows = case.source.tables[shares]
     found = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
-    low, high = least * (1 - tolerance_percent / 100), most * (1 + tolerance_percent / 100)
+    off = case.tolerance_percent / 100
+    low, high = least * (1 - off), most * (1 + off)
     outside = [f"{v:g} % at batch {b}" for b, v in found.items() if not low <= v <= high]
     if not outside:
         return Finding(rules.REPRODUCED, f"its table has {stats.span(list(found.values()))} %")
@@ -94,44 +84,34 @@ def as_its_table(
 @rule("the smallest batch gains more than the largest, beyond the intervals")
 def falls_with_batch(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
     """Over the batches that the cell stands for, in their order."""
-    found = case.comparisons(baseline, subject, metric)
-    batches = [at["batch"] for at in case.cell.places]
-    gains = ", ".join(f"{b}: {e.value:.2f}" for b, e in zip(batches, found, strict=True))
-    reason, first, last = f"speed-up by batch: {gains}", found[0], found[-1]
-    short = f"{first.value:.2f} x at batch {batches[0]}, {last.value:.2f} x at {batches[-1]}"
-    verdict = rules.reproduced_if(first.low > last.high)
-    if first.low <= last.high and last.low <= first.high:
-        reason += f"; no difference seen between {batches[0]} and {batches[-1]}"
-        verdict = rules.UNDECIDED
-    return Finding(verdict, reason, first.value, first.interval, short)
+    gains = gains_by_batch(case, metric, baseline, subject)
+    (smallest, first), *_, (largest, last) = gains.items()
+    reason = in_words(gains)
+    holds, fails = first.low > last.high, last.low > first.high
+    if not holds and not fails:
+        reason += f"; no difference seen between {smallest} and {largest}"
+    short = f"{first.value:.2f} x at batch {smallest}, {last.value:.2f} x at {largest}"
+    return Finding(reproduced_if(holds, fails), reason, first.value, first.interval, short)
 
 
 @rule("every other batch gains less, beyond the intervals")
 def peaks_at(case: Case, *, metric: str, baseline: str, subject: str, peak: float) -> Finding:
     """Over the batches that the cell stands for; `peak`: where the source has the greatest gain."""
-    found = case.comparisons(baseline, subject, metric)
-    gains = {at["batch"]: e for at, e in zip(case.cell.places, found, strict=True)}
+    gains = gains_by_batch(case, metric, baseline, subject)
     ours, best = gains[int(peak)], max(gains, key=lambda b: gains[b].value)
-    reason = ", ".join(f"{b}: {e.value:.2f}" for b, e in gains.items())
-    above = [b for b, e in gains.items() if e.low > ours.high]
+    others = [e for b, e in gains.items() if b != int(peak)]
+    holds, fails = all(e.high < ours.low for e in others), any(e.low > ours.high for e in others)
     short = f"{ours.value:.2f} x at batch {peak:g}, and {gains[best].value:.2f} x at {best}"
-    below = all(e.high < ours.low for b, e in gains.items() if b != int(peak))
-    verdict = rules.NOT_REPRODUCED if above else rules.UNDECIDED
-    verdict = rules.REPRODUCED if below else verdict
-    return Finding(verdict, f"speed-up by batch: {reason}", ours.value, ours.interval, short)
+    return Finding(reproduced_if(holds, fails), in_words(gains), ours.value, ours.interval, short)
 
 
-def average_gain(case: Case, model: str, baseline: str, subject: str) -> Estimate:
-    """Over every batch of the source's."""
-    batches = case.source.every("batch")
-    both = [
-        [
-            case.rows.measured(k, {"model": model, "batch": b}, WALL_TIME).summary_of(WALL_TIME)
-            for b in batches
-        ]
-        for k in (baseline, subject)
-    ]
-    return stats.mean([stats.ratio(*pair) for pair in zip(*both, strict=True)])
+def gains_by_batch(case: Case, metric: str, baseline: str, subject: str) -> dict[int, Estimate]:
+    found = case.comparisons(baseline, subject, metric)
+    return {at["batch"]: gain for at, gain in zip(case.cell.places, found, strict=True)}
+
+
+def in_words(gains: dict[int, Estimate]) -> str:
+    return "speed-up by batch: " + ", ".join(f"{b}: {e.value:.2f}" for b, e in gains.items())
 
 
 @rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
@@ -141,85 +121,70 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     for names in case.source.models.values():
         ran = []
         for model in names:
+            places = ({"model": model, "batch": b} for b in case.source.every("batch"))
             with suppress(NotTested):
-                ran.append((model, average_gain(case, model, baseline, subject)))
+                gains = case.at(*places).ratios(baseline, subject, WALL_TIME)
+                ran.append((model, stats.mean(gains)))
         if not ran:
             raise NotTested(f"no average of {' or '.join(names)}")
         found.append(ran[0])
     reason = ", ".join(f"{model} {e.value:.2f} x" for model, e in found)
     pairs = [(a, b) for (_, a), (_, b) in pairwise(found)]
-    if any(b.high < a.low for a, b in pairs):
-        return Finding(rules.NOT_REPRODUCED, reason)
-    rises = all(b.low > a.high for a, b in pairs)
-    return Finding(rules.REPRODUCED if rises else rules.UNDECIDED, reason)
+    rises, falls = all(b.low > a.high for a, b in pairs), any(b.high < a.low for a, b in pairs)
+    return Finding(reproduced_if(rises, falls), reason)
 
 
-@rule(rules.WITHIN)
-def least_gain(
-    case: Case, *, value: float, tolerance_percent: float, baseline: str, subject: str
-) -> Finding:
+@rule(WITHIN)
+def least_gain(case: Case, *, baseline: str, subject: str) -> Ours:
     """The smallest speed-up of all models and batches that ran."""
     gains = {}
     for at in case.cell.places:
         with suppress(NotTested):
-            both = (case.rows.measured(k, at, WALL_TIME) for k in (baseline, subject))
-            ratio = stats.ratio(*(row.summary_of(WALL_TIME) for row in both))
-            gains[f"{at['model']} at batch {at['batch']}"] = ratio
+            (gain,) = case.at(at).ratios(baseline, subject, WALL_TIME)
+            gains[f"{at['model']} at batch {at['batch']}"] = gain
     if not gains:
         raise NotTested(f"{subject} did not run")
     where = min(gains, key=lambda name: gains[name].value)
-    found = rules.judge(case, gains[where], value, tolerance_percent)
-    short = f"the smallest of {len(gains)} is {gains[where].value:.2f} x, {where}"
-    return replace(found, reason=f"{short}; {found.reason}", short=short)
+    said = f"the smallest of {len(gains)} is {gains[where].value:.2f} x, {where}"
+    return Ours(gains[where], said, said)
 
 
 @rule(
     "the speed-up is at most what Amdahl's law makes of the dequantization's share and its own "
     "speed-up, {tolerance_percent:g} % more allowed"
 )
-def translates(
-    case: Case, *, value: float, tolerance_percent: float, shares: str, baseline: str, subject: str
-) -> Finding:
+def translates(case: Case, *, shares: str, baseline: str, subject: str) -> Finding:
     """Nothing but the kernel was exchanged: all that is not dequantization takes its time still.
 
     Decided by our own times; the source's share and end-to-end gain may be of different runs.
     """
     predicted, measured = [], []
     for at in case.cell.places:
-        place = replace(case, cell=replace(case.cell, places=(at,)))
-        before, after = (dequantization(place, kernel) for kernel in (baseline, subject))
+        place = case.at(at)
+        before, after = (dequantization(place, kernel).median for kernel in (baseline, subject))
         whole, shorter = (latency(place, kernel) for kernel in (baseline, subject))
-        share, speed_up = before.median / whole.median, before.median / after.median
-        predicted.append(amdahl(share, speed_up))
+        predicted.append(amdahl(before / whole.median, before / after))
         measured.append(stats.ratio(whole, shorter))
-    most, ours = sum(predicted) / len(predicted), stats.mean(measured)
-    theirs = papers_predictions(case.source, case.claim.id, shares, case.cell.model)
-    batch = case.cell.at["batch"]
-    its = theirs.get(batch, sum(theirs.values()) / len(theirs))
+    most, ours = fmean(predicted), stats.mean(measured)
+    theirs = papers_predictions(case.source, shares, case.cell.model)
+    mean = fmean(theirs.values())
+    its = theirs.get(case.cell.at["batch"], mean)
     listed = ", ".join(f"{b}: {p:.2f}" for b, p in theirs.items())
     short = (
         f"here {most:.2f} x is possible and {ours.value:.2f} x was measured, by its own tables "
-        f"{its:.2f} x is and {value:g} x was"
+        f"{its:.2f} x is and {case.value:g} x was"
     )
-    reason = (
-        f"{short}; its Tables I and II predict, by batch, {listed} (mean {mean_of(theirs):.2f})"
-    )
-    verdict = rules.reproduced_if(stats.is_at_least(most, ours.low, tolerance_percent))
+    reason = f"{short}; its Tables I and II predict, by batch, {listed} (mean {mean:.2f})"
+    verdict = reproduced_if(stats.is_at_least(most, ours.low, case.tolerance_percent))
     return Finding(verdict, reason, ours.value, ours.interval, short)
 
 
-def mean_of(found: Mapping[int, float]) -> float:
-    return sum(found.values()) / len(found)
-
-
-def papers_predictions(source: Source, claim: str, shares: str, model: str) -> dict[int, float]:
+def papers_predictions(source: Source, shares: str, model: str) -> dict[int, float]:
     """By batch: what Amdahl's law makes of the source's Table I (`shares`) and Table II."""
-    where = f"{source.file}: claim '{claim}'"
     found = {}
     for batch in source.every("batch"):
-        share = look_up(source.tables, f"{shares}/{batch}/overhead_percent", where)
-        speed_up = look_up(source.tables, f"{KERNEL_SPEEDUP}/{model}/{batch}", where)
-        found[batch] = amdahl(share / 100, speed_up)
+        share = source.number(f"{shares}/{batch}/overhead_percent")
+        found[batch] = amdahl(share / 100, source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}"))
     return found
 
 
@@ -227,27 +192,21 @@ def implied(source: Source, cell: Cell, shares: str, tokens_per_s: str) -> tuple
     """Forward passes of a generation and ms of dequantization in each, if Table I (`shares`) and
     Figure 4 (`tokens_per_s`) are of the same runs and tokens/s counts new tokens alone.
     """
-    where, batch = str(source.file), cell.at["batch"]
-    row = f"{shares}/{batch}"
-    share = look_up(source.tables, f"{row}/overhead_percent", where)
-    total_ms = look_up(source.tables, f"{row}/kernel_latency_ms", where)
-    speed = look_up(source.tables, tokens_per_s, where)
-    passes = total_ms / (share / 100) / 1e3 * speed / batch
+    batch = cell.at["batch"]
+    share = source.number(f"{shares}/{batch}/overhead_percent")
+    total_ms = source.number(f"{shares}/{batch}/kernel_latency_ms")
+    passes = total_ms / (share / 100) / 1e3 * source.number(tokens_per_s) / batch
     return passes, total_ms / passes
 
 
 @rule("the passes that Table I and Figure 4 imply are no more than its seconds have room for")
-def tables_agree(
-    case: Case, *, shares: str, tokens_per_s: str, kernel: str, counters: str
-) -> Finding:
+def tables_agree(case: Case, *, shares: str, tokens_per_s: str, kernel: str) -> Finding:
     """By arithmetic: no pass takes less than its instructions take to issue on the source's GPU."""
-    at = case.cell.places[0]
     passes, ms = implied(case.source, case.cell, shares, tokens_per_s)
-    weights = case.rows.measured(kernel, at, WALL_TIME).problem["weights"]
-    counted = case.rows_of(counters)
+    weights = case.measured(kernel, WALL_TIME).problem["weights"]
     layer = case.source.every("layer")[0]
-    per_weight = issue_ns_per_weight(case, counted.measured(kernel, layer, "warp_instructions"))
-    least_ms = weights * per_weight / 1e6
+    counted = case.measured(kernel, "warp_instructions", layer, COUNTERS)
+    least_ms = weights * issue_ns_per_weight(case.source, counted) / 1e6
     room = passes * ms / least_ms
     short = (
         f"its tokens/s make {passes:.0f} passes of its Table I's seconds, in which an "
@@ -262,28 +221,25 @@ def tables_agree(
     return Finding(verdict, reason, ms, short=short)
 
 
-@rule(rules.WITHIN)
-def size_in_memory(case: Case, *, value: float, tolerance_percent: float, kernel: str) -> Finding:
+@rule(WITHIN)
+def size_in_memory(case: Case, *, kernel: str) -> Ours:
     """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
     many times smaller the one is than the other.
     """
-    rows, at = case.rows, {"model": case.cell.at["model"]}
-    batches = [r.problem["batch"] for r in rows.results.records if at.items() <= r.problem.items()]
-    row = rows.verified(kernel, at | ({"batch": min(batches)} if batches else {}))
-    found = {"fp16": 2 * row.problem["parameters"], "nf4": row.problem["memory_bytes"]}
-    asked = str(case.cell.at["format"])
-    ours = found["fp16"] / found["nf4"] if asked == "ratio" else found[asked] / 1e9
-    finding = rules.judge(case, Estimate(ours, ours, ours), value, tolerance_percent, 0)
-    sizes = f"{found['fp16'] / 1e9:.1f} GB in fp16 and {found['nf4'] / 1e9:.1f} GB in NF4"
-    quantized = row.problem["quantized_bytes"] / 1e9
-    reason = f"{sizes}, {quantized:.2f} GB of that in its quantized layers; {finding.reason}"
-    return replace(finding, reason=reason, short=sizes)
+    problems, at = case.results().problems(), {"model": case.cell.at["model"]}
+    batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
+    problem = case.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
+    fp16, nf4 = 2 * problem["parameters"], problem["memory_bytes"]
+    ours = {"fp16": fp16 / 1e9, "nf4": nf4 / 1e9, "ratio": fp16 / nf4}[case.cell.at["format"]]
+    sizes = f"{fp16 / 1e9:.1f} GB in fp16 and {nf4 / 1e9:.1f} GB in NF4"
+    reason = f"{sizes}, {problem['quantized_bytes'] / 1e9:.2f} GB of that in its quantized layers"
+    return Ours(Estimate(ours, ours, ours), reason, sizes, spread_percent=0)
 
 
 @rule("every token of {kernel} equals the baseline's")
 def tokens_equal(case: Case, *, kernel: str) -> Finding:
     """In every generation that was compared, at all batches that the cell stands for."""
-    rows = [case.rows.verified(kernel, at) for at in case.cell.places]
+    rows = [case.verified(kernel, at) for at in case.cell.places]
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
@@ -294,16 +250,16 @@ def tokens_equal(case: Case, *, kernel: str) -> Finding:
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
 def ran_unconverted(case: Case, *, kernel: str) -> Finding:
     """That every model ran: nothing but the kernel was exchanged under transformers."""
-    rows = [r for r in case.rows.results.records if r.kernel == kernel]
+    rows = [r for r in case.results().records if r.kernel == kernel]
     if not rows:
         raise NotTested(f"{kernel} did not run")
     for row in rows:
-        case.used[case.rows.results.file, row.key] = None
+        case.used[case.results().file, row.key] = row
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
     models = dict.fromkeys(row.problem["model"] for row in rows)
-    made_with = case.rows.results.provenance["build"]["compiler"]
+    made_with = case.results().provenance["build"]["compiler"]
     short = f"{kernel} ran under quantized layers of {len(models)} models, with the same tokens"
     return Finding(rules.REPRODUCED, f"{short} ({', '.join(models)}; {made_with})", short=short)
 
@@ -311,7 +267,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Finding:
 @rule("the source's two versions ran here, or its bitsandbytes takes PyTorch from {least} on")
 def versions_fit(case: Case, *, least: str) -> Finding:
     """A matter of what that bitsandbytes asks for, beside what the text here was generated with."""
-    results = case.rows.results
+    results = case.results()
     case.used[results.file, ""] = None  # its provenance, no row
     theirs = {name: case.source.fact(of) for name, of in VERSIONS.items()}
     ours = results.provenance["build"].get("versions", {})
@@ -328,5 +284,5 @@ def versions_fit(case: Case, *, least: str) -> Finding:
 
 
 def numbers_of(version: str) -> list[int]:
-    """Of '2.11.0+cu130': [2, 11, 0]."""
+    """'2.11.0+cu130' is [2, 11, 0]."""
     return [int(number) for number in re.match(r"[\d.]*\d", version)[0].split(".")]

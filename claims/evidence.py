@@ -1,15 +1,19 @@
-"""All result files of one machine, and the rows of them that may decide a claim."""
+"""All result files of one machine, and the rows of them that may decide a cell of a claim."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from claims.published import describe
+from claims.published import Cell, Claim, Comparison, Source, describe
+from records import stats
 from records.errors import InputError
 from records.json_files import read_json
 from records.results import SCHEMA, Record, Results, load, parse
+from records.stats import Estimate, Summary
+
+CODE = "counters/sass"  # the pass with facts of compiled code
+THIS_GPU = "this GPU"  # as a cell's architecture
 
 
 class NotTested(Exception):
@@ -39,11 +43,6 @@ class Evidence:
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
 
-    def rows(self, used: Iterable[tuple[Path, str]]) -> list[tuple[Path, Record]]:
-        """The rows of these files and keys; a file without a key stands for its provenance."""
-        files = {results.file: results for results in self.results.values()}
-        return [(file, files[file].by_key[key]) for file, key in used if key]
-
 
 def age(results: Results) -> tuple[str, str]:
     """For sorting, oldest first; the name tells two files of one second apart."""
@@ -52,11 +51,8 @@ def age(results: Results) -> tuple[str, str]:
 
 def recorded_folder(file: Path) -> Path | None:
     """data/recorded/<gpu>/ where the file lies below one: it is of another machine, or day."""
-    parts = file.resolve().parts[:-1]
-    for i, folders in enumerate(pairwise(parts[:-1])):
-        if folders == ("data", "recorded"):
-            return Path(*parts[: i + 3])
-    return None
+    folders = reversed(file.resolve().parents)
+    return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
 
 
 def result_files(folder: Path) -> Iterator[Results]:
@@ -73,9 +69,9 @@ def result_files(folder: Path) -> Iterator[Results]:
         if "parts" in file.relative_to(folder).parts[:-1]:
             continue
         root = read_json(file)
-        declared = root.get("schema", "") if isinstance(root, dict) else ""
-        has_records = isinstance(root, dict) and "records" in root
-        if has_records or str(declared).startswith("reprolab-results/"):
+        if not isinstance(root, dict):
+            continue
+        if "records" in root or str(root.get("schema", "")).startswith("reprolab-results/"):
             SCHEMA.check(file, root)
             yield parse(file, root)
 
@@ -87,8 +83,9 @@ def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
 
 def machines(folders: list[Path]) -> list[Evidence]:
     """One for each GPU with result files below the folders: this machine's, then recorded ones."""
-    found = by_machine(folders)
-    return [collect(files, Path(place) if place else None) for (place, _), files in found]
+    return [
+        collect(files, Path(place) if place else None) for (place, _), files in by_machine(folders)
+    ]
 
 
 def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]]]:
@@ -96,38 +93,69 @@ def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]
 
     Facts of compiled code go to every GPU of their folder.
     """
-    groups: dict[tuple[str, str], list[Results]] = {}
-    compiled: dict[str, list[Results]] = {}
-    for results in (r for folder in folders for r in result_files(folder)):
-        place = str(recorded_folder(results.file) or "")
-        if results.gpu is None:
-            compiled.setdefault(place, []).append(results)
-        else:
-            groups.setdefault((place, results.gpu), []).append(results)
-    for place, found in compiled.items():
-        for key in [key for key in groups if key[0] == place] or [(place, "")]:
-            groups.setdefault(key, []).extend(found)
-    return sorted(groups.items(), key=lambda group: group[0])
+    found = [r for folder in folders for r in result_files(folder)]
+    places = [(str(recorded_folder(r.file) or ""), r) for r in found]
+    ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
+    compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
+    return [
+        ((place, gpu), [r for at, r in places if at == place and r.gpu in (gpu, None)])
+        for place, gpu in sorted(ran | compiled_alone)
+    ]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The cold rows of one pass, of those problems that a source's claims are decided on.
-
-    Those that were looked at go into `used`: they are the evidence of the verdict.
+class Case:
+    """One cell of a claim, and the rows that bear on it: cold ones, of those problems that the
+    source's claims are decided on. `used` are those that were looked at, by file and key; a file
+    without a key stands for its provenance.
     """
 
-    results: Results
-    decided_on: Mapping[str, Any]
-    used: dict[tuple[Path, str], None]
+    source: Source
+    claim: Claim
+    comparison: Comparison
+    cell: Cell
+    evidence: Evidence
+    used: dict[tuple[Path, str], Record | None] = field(default_factory=dict)
 
-    def find(self, kernel: str, at: Mapping[str, Any]) -> Record:
+    @property
+    def value(self) -> float | None:
+        """The source's."""
+        return self.cell.value
+
+    @property
+    def tolerance_percent(self) -> float | None:
+        return self.comparison.tolerance_percent
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The one that the cell stands for, where it stands for no more."""
+        (at,) = self.cell.places
+        return at
+
+    def at(self, *places: dict[str, Any]) -> "Case":
+        """The same, as if the cell stood for these."""
+        return replace(self, cell=replace(self.cell, places=places))
+
+    def results(self, pass_name: str = "") -> Results:
+        """Those of the claim's own pass, of another of its experiment, or of 'counters/nf4'."""
+        name = pass_name or self.comparison.arguments["pass"]
+        experiment, name = [self.comparison.experiment, *name.split("/")][-2:]
+        found = self.evidence.results.get((experiment, name))
+        if found is None:
+            raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
+        return found
+
+    def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """The kernel's row on the problem with the values of `at`, whatever became of it."""
-        rows = [r for r in self.results.records if r.kernel == kernel and not r.is_warm]
+        results = self.results(pass_name)
+        rows = [r for r in results.records if r.kernel == kernel and not r.is_warm]
         rows = [r for r in rows if at.items() <= r.problem.items()]
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
-        wanted = {name: v for name, v in self.decided_on.items() if name not in at}.items()
+        decided_on: dict[str, Any] = {}
+        for name in (results.experiment, f"{results.experiment}/{results.pass_name}"):
+            decided_on |= self.source.decided_on.get(name, {})
+        wanted = {name: v for name, v in decided_on.items() if name not in at}.items()
         fitting = [r for r in rows if all(meets(r.problem.get(k), v) for k, v in wanted)]
         names = ", ".join(r.problem["name"] for r in rows)
         if not fitting:
@@ -135,45 +163,84 @@ class Rows:
             raise NotTestable(f"decided on problems with {conditions}; {kernel} ran on {names}")
         if len(fitting) > 1:
             raise NotTestable(f"{kernel} has several rows that could decide it: {names}")
-        self.used[self.results.file, fitting[0].key] = None
+        self.used[results.file, fitting[0].key] = fitting[0]
         return fitting[0]
 
-    def verified(self, kernel: str, at: Mapping[str, Any]) -> Record:
+    def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """As `find`; a row that failed is our fault, which decides nothing about a source."""
-        row = self.find(kernel, at)
+        row = self.find(kernel, at, pass_name)
         if not row.is_verified:
             outcome = row.outcome.replace("_", " ")
             raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
         return row
 
     def measured(
-        self, kernel: str, at: Mapping[str, Any], metric: str, may_deviate: bool = False
+        self,
+        kernel: str,
+        metric: str,
+        at: Mapping[str, Any] | None = None,
+        pass_name: str = "",
+        may_deviate: bool = False,
     ) -> Record:
-        """A row with samples of the metric; bit-exact, unless a declared deviation will do."""
-        row = self.verified(kernel, at)
+        """A row with samples of the metric, at the cell's one place if no other is given;
+        bit-exact, unless a declared deviation will do.
+        """
+        row = self.verified(kernel, self.place if at is None else at, pass_name)
         if row.outcome != "bit_exact" and not may_deviate:
             raise NotTestable(f"{row.place}: its output deviates as declared: {row.deviation}")
-        return self.with_samples(row, metric)
+        return with_samples(self.results(pass_name), row, metric)
 
-    def compiled(self, kernel: str, arch: str, metric: str) -> Record:
-        """A row of compiled code, of which nothing ran, with samples of the metric."""
-        if not any(
-            (r.kernel, r.problem.get("arch")) == (kernel, arch) for r in self.results.records
-        ):
-            raise NotTested(f"{self.results.name} has no {kernel} for {arch}")
-        return self.with_samples(self.find(kernel, {"arch": arch}), metric)
+    def compiled(self, kernel: str, fact: str) -> Record:
+        """The row of a kernel's code for the cell's architecture, or else this GPU's, which is that
+        of the newest run.
+        """
+        arch = self.cell.at.get("arch", THIS_GPU)
+        if arch == THIS_GPU:
+            newest = self.evidence.newest
+            if newest is None:
+                raise NotTested("nothing ran on a GPU")
+            arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
+        code = self.results(CODE)
+        if all((r.kernel, r.problem.get("arch")) != (kernel, arch) for r in code.records):
+            raise NotTested(f"{code.name} has no {kernel} for {arch}")
+        return with_samples(code, self.find(kernel, {"arch": arch}, CODE), f"sass_{fact}")
 
-    def with_samples(self, row: Record, metric: str) -> Record:
-        found = row.metric(metric)
-        if found is None:
-            raise NotTested(f"{row.place}: {metric} was not measured")
-        if found.missing:
-            raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
-        check = self.results.failed_checks.get(row.key)
-        if check and check.unit == found.unit:
-            difference = f"{check.difference_percent:+.1f} %"
-            raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
-        return row
+    def fact(self, kernel: str, fact: str) -> float:
+        """A number of its compiled code."""
+        return self.compiled(kernel, fact).summary_of(f"sass_{fact}").median
+
+    def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
+        """The kernel's samples at every place that the cell stands for."""
+        rows = [self.measured(kernel, metric, at, pass_name) for at in self.cell.places]
+        return [row.summary_of(metric) for row in rows]
+
+    def medians(self, kernel: str, metric: str, pass_name: str = "") -> list[float]:
+        return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
+
+    def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
+        """The same of two kernels."""
+        both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
+        return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
+
+    def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
+        """As `ratios`, for what is decided by intervals: a single sample has none."""
+        for kernel in (over, under):
+            if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
+                raise NotTestable(f"a single sample of {kernel} has no interval")
+        return self.ratios(over, under, metric)
+
+
+def with_samples(results: Results, row: Record, metric: str) -> Record:
+    found = row.metric(metric)
+    if found is None:
+        raise NotTested(f"{row.place}: {metric} was not measured")
+    if found.missing:
+        raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
+    check = results.failed_checks.get(row.key)
+    if check and check.unit == found.unit:
+        difference = f"{check.difference_percent:+.1f} %"
+        raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
+    return row
 
 
 def meets(value: Any, wanted: Any) -> bool:

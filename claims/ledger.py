@@ -1,34 +1,34 @@
 """Every claim of every source, with a verdict in each of its cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from claims import rules
-from claims.evidence import Evidence, NotTestable, NotTested
-from claims.published import Cell, Claim, Comparison, Source, command_of
-from claims.rules import Case, Finding, Rule, bind, unfit_is_input
+from claims.evidence import Case, Evidence, NotTestable, NotTested
+from claims.published import Cell, Claim, Comparison, Source
+from claims.rules import Finding, Rule
 from records import code
+from records.errors import InputError
 from records.stats import difference_percent
 
 # The verdict of a claim with several readings is the first of these that one of them has.
 OF_READINGS = (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_TESTED, rules.NOT_TESTABLE)
 OF_READINGS += (rules.PREMISE_FALSE, rules.NOT_REPRODUCED)
 
+# What Python raises where a source, or a row, does not hold what a rule counts on.
+UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
+UNFIT += (ValueError,)
 
-@dataclass(frozen=True)
-class Verdict:
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Finding):
     """What one cell of a claim came to, and the rows that show it."""
 
     comparison: Comparison
     cell: Cell
-    verdict: str
-    reason: str
-    why: str  # the same in one short sentence
-    criterion: str  # when the cell is reproduced
-    ours: float | None = None
-    interval: tuple[float, float] | None = None
+    criterion: str = ""  # when the cell is reproduced
     evidence: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
     awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
@@ -58,12 +58,10 @@ class Decision:
     @property
     def readings(self) -> dict[str, list[Verdict]]:
         """By how the claim is read; '' where there is one way alone."""
-        by_reading = sorted(self.verdicts, key=lambda v: self.order.index(v.comparison.reading))
-        return {r: list(found) for r, found in groupby(by_reading, lambda v: v.comparison.reading)}
-
-    @property
-    def order(self) -> list[str]:
-        return list(dict.fromkeys(c.reading for c in self.claim.comparisons))
+        found: dict[str, list[Verdict]] = {}
+        for v in self.verdicts:
+            found.setdefault(v.comparison.reading, []).append(v)
+        return found
 
     def of(self, experiment: str) -> list[Verdict]:
         """Those of one experiment."""
@@ -73,7 +71,7 @@ class Decision:
     def command(self) -> str:
         """What measures it; where something is not measured yet, the first of that."""
         awaited = (v.awaits for v in self.verdicts if v.awaits)
-        return command_of(next(awaited, self.claim.experiments[0]))
+        return f"make reproduce-{next(awaited, self.claim.experiments[0])}"
 
 
 def verdict_on(verdicts: Sequence[Verdict]) -> str:
@@ -94,72 +92,71 @@ def decide(
 ) -> list[Decision]:
     """All claims, or those that one experiment bears on, in the order of the sources."""
     return [
-        decide_claim(evidence, source, claim)
+        Decision(source, claim, tuple(verdicts_on(evidence, source, claim)))
         for source in sources
         for claim in source.claims
         if experiment is None or experiment in claim.experiments
     ]
 
 
-def decide_claim(evidence: Evidence, source: Source, claim: Claim) -> Decision:
-    cases = (
-        Case(source, claim, comparison, cell, evidence)
-        for comparison in claim.comparisons
-        for cell in comparison.cells
-    )
-    verdicts = [decide_cell(found) for case in cases for found in split(case)]
-    return Decision(source, claim, tuple(verdicts))
+def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Verdict]:
+    """On every cell; what does not fit the claim's rule is one line that names the two."""
+    for comparison in claim.comparisons:
+        for cell in comparison.cells:
+            case = Case(source, claim, comparison, cell, evidence)
+            rule, arguments = rules.bind(case)
+            try:
+                for found in split(case, rule):
+                    yield decide_cell(found, rule, arguments)
+            except UNFIT as error:
+                what = f"{type(error).__name__}: {error}".removesuffix(": ")
+                where = f"{source.file}: claim '{claim.id}': rule {comparison.rule}"
+                raise InputError(
+                    f"{where}: does not fit its arguments, cell or rows: {what}"
+                ) from error
 
 
-def bound(case: Case) -> tuple[Rule, dict]:
-    return bind(case.source, case.claim, case.comparison, case.cell)
-
-
-def split(case: Case) -> list[Case]:
+def split(case: Case, rule: Rule) -> list[Case]:
     """The case itself, or those that its rule makes of it for this run."""
-    rule, _ = bound(case)
-    if not rule.split:
-        return [case]
     try:
-        with unfit_is_input(case):
-            return [replace(case, cell=cell) for cell in rule.split(case)]
+        cells = rule.split(case) if rule.split else [case.cell]
     except NotTested:  # the rule itself says what is missing
-        return [case]
+        cells = [case.cell]
+    return [replace(case, cell=cell, used={}) for cell in cells]
 
 
-def decide_cell(case: Case) -> Verdict:
-    rule, arguments = bound(case)
-    case = replace(case, used={})
-    with unfit_is_input(case):
-        criterion = rule.words(case.comparison, arguments)
+def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
+    known = {"value": case.value, "tolerance_percent": case.tolerance_percent}
+    known["direction"] = rules.DIRECTIONS.get(case.comparison.direction)
+    declared = {name: found for name, found in known.items() if found is not None}
+    criterion = rule.criterion.format(**declared, **arguments)
     awaits = ""
     try:
-        with unfit_is_input(case):
-            found = rule.decide(case, **arguments)
+        found = rules.judge(case, rule.decide(case, **arguments))
     except NotTested as nothing:
         awaits = nothing.experiment or case.comparison.experiment
         found = Finding(rules.NOT_TESTED, str(nothing))
     except NotTestable as why:
         found = Finding(rules.NOT_TESTABLE, str(why))
-    rows = case.evidence.rows(case.used)
+    rows = [(file, row) for (file, _), row in case.used.items() if row]
     if why_not := code.differing(rows):
         found = Finding(rules.NOT_TESTABLE, why_not)
-    elsewhere = is_elsewhere(case)
+    newest = case.evidence.newest
+    elsewhere = bool(case.cell.gpu and newest and not is_on(newest.gpu, case.cell.gpu))
     if elsewhere and not awaits:
         said = f"a number of the source's {case.cell.gpu}, which only such a GPU can show"
-        reason = f"{said}; on this {case.evidence.newest.gpu}: {found.reason}"
+        reason = f"{said}; on this {newest.gpu}: {found.reason}"
         found = replace(found, verdict=rules.NOT_TESTABLE, reason=reason, short=said)
-    evidence = () if awaits else tuple(case.used)  # the rows of one half show nothing
     return Verdict(
-        *(case.comparison, case.cell, found.verdict, found.reason, found.why, criterion),
-        *(found.ours, found.interval, evidence, awaits, elsewhere, code.unknown(rows)),
+        **vars(found),
+        comparison=case.comparison,
+        cell=case.cell,
+        criterion=criterion,
+        evidence=() if awaits else tuple(case.used),  # the rows of one half show nothing
+        awaits=awaits,
+        elsewhere=elsewhere,
+        of_unknown_code=code.unknown(rows),
     )
-
-
-def is_elsewhere(case: Case) -> bool:
-    """Whether the cell is of another GPU than that of the newest run."""
-    newest = case.evidence.newest
-    return bool(case.cell.gpu) and newest is not None and not is_on(newest.gpu, case.cell.gpu)
 
 
 def is_on(gpu: str, wanted: str) -> bool:

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds, and what a block takes of it: rules of
+"""What fits on a multiprocessor, what a block takes of it, and how fast it issues: rules of
 experiment counters, also for GPUs that are not at hand.
 
 Limits: CUDA C++ Programming Guide, technical specifications per compute capability; units in which
@@ -7,16 +7,10 @@ registers and shared memory are given out: the toolkit's cuda_occupancy.h.
 
 from dataclasses import dataclass
 
-from claims.evidence import NotTestable, NotTested
-from claims.rules import (
-    PREMISE_FALSE,
-    REPRODUCED,
-    Case,
-    Finding,
-    over_places,
-    reproduced_if,
-    rule,
-)
+from claims import rules
+from claims.evidence import Case, NotTestable, NotTested
+from claims.published import Source
+from claims.rules import Finding, over_places, quotients, reproduced_if, rule
 from records.results import Record
 from records.stats import span
 
@@ -53,6 +47,17 @@ MULTIPROCESSORS = {
 }
 
 
+def instructions_per_weight(row: Record) -> float:
+    """That a warp executes."""
+    return quotients([row.summary_of("warp_instructions").median], [row.problem["n"]])[0]
+
+
+def issue_ns_per_weight(source: Source, row: Record) -> float:
+    """The least time on the source's GPU, all of its schedulers issuing in every cycle."""
+    schedulers = 4 * source.fact("multiprocessors")  # of Ampere and Hopper alike
+    return instructions_per_weight(row) / (schedulers * source.fact("sm_clock_mhz") / 1e3)
+
+
 def launch_of(row: Record) -> dict:
     if not row.launch:
         raise NotTested(f"{row.place}: its launch was not recorded")
@@ -62,11 +67,11 @@ def launch_of(row: Record) -> dict:
 
 
 @rule("{subject} has {value:g} bytes more than {baseline}")
-def shared_memory(case: Case, *, value: float, baseline: str, subject: str) -> Finding:
+def shared_memory(case: Case, *, baseline: str, subject: str) -> Finding:
     """Exactly; what the kernel has besides, for CUB's exchange of bytes, is the baseline's too."""
 
     def shared_bytes(kernel: str) -> list[int]:
-        launches = [launch_of(case.rows.verified(kernel, at)) for at in case.cell.places]
+        launches = [launch_of(case.verified(kernel, at)) for at in case.cell.places]
         return [found["static_shared_bytes"] + found["dynamic_shared_bytes"] for found in launches]
 
     before, after = shared_bytes(baseline), shared_bytes(subject)
@@ -76,7 +81,7 @@ def shared_memory(case: Case, *, value: float, baseline: str, subject: str) -> F
         f"{span(after, 1)}, of which {span(before, 1)} are {baseline}'s already"
     )
     short = f"the table adds {span(added, 1)} bytes to the block's {span(before, 1)}"
-    return over_places(set(added) == {value}, reason, added, short)
+    return over_places(set(added) == {case.value}, reason, added, short)
 
 
 @rule("from {least:g} to {most:g} blocks fit on a multiprocessor of the cell's architecture")
@@ -86,9 +91,8 @@ def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) 
     `warps`: that the source says a multiprocessor holds; 0 where it does not say.
     """
     kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
-    registers, shared = (
-        int(case.compiled(kernel, arch, name)) for name in ("registers", "static_shared_bytes")
-    )
+    names = ("registers", "static_shared_bytes")
+    registers, shared = (int(case.fact(kernel, name)) for name in names)
     if min(registers, shared + 1) <= 0:
         raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
     if arch not in MULTIPROCESSORS:
@@ -102,14 +106,14 @@ def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) 
     )
     if warps and warps != sm.warps:
         holds = f"it holds {sm.warps} warps, not {warps:g}"
-        return Finding(PREMISE_FALSE, f"{reason}; {holds}", fit, short=f"{short}: {holds}")
+        return Finding(rules.PREMISE_FALSE, f"{reason}; {holds}", fit, short=f"{short}: {holds}")
     return Finding(reproduced_if(least <= fit <= most), reason, fit, short=short)
 
 
 @rule("the manufacturer's documentation has the source's number")
-def as_documented(case: Case, *, value: float, documented: float, document: str) -> Finding:
+def as_documented(case: Case, *, documented: float, document: str) -> Finding:
     """What no program can measure, and a document says."""
     unit = case.comparison.unit
     short = f"{documented:g} {unit} by the {document}"
-    verdict = REPRODUCED if value == documented else PREMISE_FALSE
+    verdict = rules.REPRODUCED if case.value == documented else rules.PREMISE_FALSE
     return Finding(verdict, short, documented)

@@ -1,13 +1,13 @@
 """What the sources say (data/published/*.json, one file per source): numbers and claims."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, product, starmap
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
-from records.families import in_cuda
 from records.json_files import ROOT, Schema, read_json
 from records.printable import shortened
 
@@ -26,6 +26,7 @@ class Cell:
     places: tuple[dict[str, Any], ...]  # `at`, with 'all' and 'average' spelled out
     model: str = ""  # the source's name of the model; `at` has ours
     gpu: str = ""  # the only one that can show it: "T4"; '' where any can
+    paths: tuple[str, ...] = ()  # where the value stands in tables
 
     @property
     def text(self) -> str:
@@ -36,11 +37,6 @@ class Cell:
     def as_published(self) -> str:
         """The same with the source's model, which several of ours may stand for."""
         return describe(self.at | ({"model": self.model} if self.model else {}))
-
-
-def command_of(experiment: str) -> str:
-    exists = (ROOT / "experiments" / experiment).is_dir()
-    return f"make reproduce-{experiment}" + " (not in this version)" * (not exists)
 
 
 @dataclass(frozen=True)
@@ -128,6 +124,24 @@ class Source:
             raise InputError(f"{self.file}: {where} has no '{name}', which tables show")
         return found[name]
 
+    @cached_property
+    def numbers(self) -> dict[str, float]:
+        """Those of its tables, by path: 'table1/2/overhead_percent'."""
+        return dict(numbers_of(self.tables))
+
+    def number(self, path: str, where: str = "") -> float:
+        """InputError, which begins with `where`, if there is none."""
+        if path not in self.numbers:
+            raise InputError(f"{where or self.file}: tables has no number '{path}'")
+        return self.numbers[path]
+
+    def numbers_below(self, path: str, where: str = "") -> dict[str, float]:
+        """That of the path, or of all paths below it; InputError if there are none."""
+        found = {p: number for p, number in self.numbers.items() if is_below(p, path)}
+        if not found:
+            raise InputError(f"{where or self.file}: tables has no numbers below '{path}'")
+        return found
+
     def every(self, name: str) -> list[Any]:
         """Every model, by our names, every batch or layer; empty where the source lists none."""
         ours = [model for models in self.models.values() for model in models]
@@ -161,32 +175,51 @@ def load_source(file: Path) -> Source:
             raise InputError(f"{where} comes a second time")
         found = tuple(read_comparison(source, c, where) for c in value["comparisons"])
         claims[value["id"]] = Claim(**value | {"comparisons": found})
-    check_references(file, root)
-    return replace(source, claims=tuple(claims.values()))
+    source = replace(source, claims=tuple(claims.values()))
+    check_references(source)
+    return source
 
 
-def check_references(file: Path, root: dict[str, Any]) -> None:
+def check_references(source: Source) -> None:
     """InputError where a number has no use or a name has no number, so that no view has to ask."""
-    tables, setup = root.get("tables", {}), root["setup"]
-    for path in root.get("without_cell", {}):
-        numbers_below(tables, path, f"{file}: without_cell")
-    for path in numbers_without_cell(root)[:1]:
-        raise InputError(f"{file}: tables: no cell compares '{path}': say why in without_cell")
-    for table, ours in setup.get("our_kernels", {}).items():
-        theirs = tables.get(table)
+    for path in source.without_cell:
+        source.numbers_below(path, f"{source.file}: without_cell")
+    for path in numbers_without_cell(source)[:1]:
+        why = f"no cell compares '{path}': say why in without_cell"
+        raise InputError(f"{source.file}: tables: {why}")
+    for table, ours in source.setup.get("our_kernels", {}).items():
+        theirs = source.tables.get(table)
         if wrong := sorted(ours.keys() ^ (theirs.keys() if isinstance(theirs, dict) else set())):
-            where = f"{file}: setup.our_kernels.{shortened(table)}"
+            where = f"{source.file}: setup.our_kernels.{shortened(table)}"
             raise InputError(f"{where} and tables do not both have '{shortened(wrong[0])}'")
-    for table, own in setup.get("own_language", {}).items():
-        for name, kernel in own.items():
-            try:
-                in_cuda(kernel)
-            except InputError as error:
-                where = f"{file}: setup.own_language.{shortened(table)}.{shortened(name)}"
-                raise InputError(f"{where}: {error}") from None
+
+
+def numbers_without_cell(source: Source) -> list[str]:
+    """Numbers of its tables that no cell compares, no rule uses, and no reason excuses.
+
+    An argument of a rule names one number; a reason is given for a path or for all below it.
+    """
+    used: set[Any] = set()
+    for comparison in (c for claim in source.claims for c in claim.comparisons):
+        used.update(comparison.arguments.values(), *(cell.paths for cell in comparison.cells))
+    left = [path for path in source.numbers if path not in used]
+    return [p for p in left if not any(is_below(p, excused) for excused in source.without_cell)]
+
+
+def is_below(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}/")
+
+
+def numbers_of(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for name, found in value.items():
+            yield from numbers_of(found, f"{path}/{name}" if path else name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, value
 
 
 def read_comparison(source: Source, value: dict[str, Any], where: str) -> Comparison:
+    """`where` begins an error."""
     spelled = (c for cell in value["cells"] for c in each_of(source, cell, where))
     cells = [c for cell in spelled for c in read_cell(source, cell, where)]
     # Two models that stand for one of the source's: all cells of the one, then of the other.
@@ -202,7 +235,7 @@ def each_of(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[s
         yield cell
         return
     names, last = cell["names"], cell.get("field", "")
-    for path in numbers_below(source.tables, cell["each_of"], where):
+    for path in source.numbers_below(cell["each_of"], where):
         parts = path.removeprefix(cell["each_of"] + "/").split("/")
         if last and parts.pop() != last:
             continue
@@ -212,88 +245,30 @@ def each_of(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[s
         yield {"at": cell.get("at", {}) | at, "value": {"value_of": path}}
 
 
-def numbers_below(tables: dict[str, Any], path: str, where: str) -> list[str]:
-    """The paths of every number below a path of the tables."""
-    found: Any = tables
-    for name in path.split("/"):
-        found = found.get(name) if isinstance(found, dict) else None
-    paths = list(numbers_of(found, path))
-    if not paths:
-        raise InputError(f"{where}: tables has no numbers below '{path}'")
-    return paths
-
-
-def numbers_of(value: Any, path: str = "") -> Iterator[str]:
-    """'table1/2/overhead_percent' and so on."""
+def read_cell(source: Source, cell: dict[str, Any], where: str) -> Iterator[Cell]:
+    """The cell of each of our models that its model stands for."""
+    at, value, paths = cell["at"], cell.get("value"), []
     if isinstance(value, dict):
-        for name, found in value.items():
-            yield from numbers_of(found, f"{path}/{name}" if path else name)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path
-
-
-def read_cell(source: Source, cell: dict[str, Any], where: str) -> list[Cell]:
-    """The cell of each of our models that its model stands for; `where` begins an error."""
-    at, value = cell["at"], cell.get("value")
-    if isinstance(value, dict):
-        first, *rest = (look_up(source.tables, path, where) for path in paths_of(value))
+        paths = value.get("ratio_of") or [value["value_of"]]
+        first, *rest = (source.number(path, where) for path in paths)
         value = first / rest[0] if rest else first
     model = at.get("model", ALL)
-    if model == ALL:
-        return [Cell(at, value, places_of(source, at, where))]
-    if model not in source.models:
+    if model != ALL and model not in source.models:
         known = ", ".join(source.models)
         raise InputError(f"{where}: model '{model}' is none of setup.models: {known}")
-    ours = [at | {"model": name} for name in source.models[model]]
-    return [Cell(found, value, places_of(source, found, where), model) for found in ours]
-
-
-def paths_of(value: dict[str, Any]) -> list[str]:
-    """Where a cell's value stands in tables."""
-    return value.get("ratio_of") or [value["value_of"]]
+    ours = [{"model": name} for name in source.models[model]] if model != ALL else [{}]
+    for ats in (at | name for name in ours):
+        places = places_of(source, ats, where)
+        yield Cell(ats, value, places, "" if model == ALL else model, paths=tuple(paths))
 
 
 def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str, Any], ...]:
     """`at` for every combination of what its 'all' and 'average' stand for; a GPU is no place."""
-    at = {name: value for name, value in at.items() if name != "gpu"}
-    values = [source.every(k) if v in (ALL, AVERAGE) else [v] for k, v in at.items()]
-    for name, found in zip(at, values, strict=True):
+    every: list[list[dict[str, Any]]] = []
+    for name, value in at.items():
+        found = source.every(name) if value in (ALL, AVERAGE) else [value]
         if not found:
-            raise InputError(f"{where}: '{at[name]}' needs a list of every {name} in setup")
-    chosen = (zip(at, found, strict=True) for found in product(*values))
-    return tuple(dict(chain.from_iterable(starmap(spelled_out, pairs))) for pairs in chosen)
-
-
-def spelled_out(name: str, value: Any) -> Iterable[tuple[str, Any]]:
-    """What a problem has for one part of a place: of a layer, rows and columns."""
-    return value.items() if isinstance(value, dict) else [(name, value)]
-
-
-def look_up(tables: dict[str, Any], path: str, where: str) -> float:
-    """The number at 'mojo_gb_s/tma_naive'."""
-    found: Any = tables
-    for name in path.split("/"):
-        found = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(found, int | float) or isinstance(found, bool):
-        raise InputError(f"{where}: tables has no number '{path}'")
-    return found
-
-
-def numbers_without_cell(root: dict[str, Any]) -> list[str]:
-    """Numbers of a source's tables that no cell compares, no rule uses, and no reason excuses.
-
-    `root`: the file as it is written. An argument of a rule names one number; a reason is given for
-    a path or for all below it.
-    """
-    paths = list(numbers_of(root.get("tables", {})))
-    found = [c for claim in root["claims"] for c in claim["comparisons"]]
-    compared = {a for c in found for a in c.get("arguments", {}).values() if isinstance(a, str)}
-    for cell in (cell for c in found for cell in c["cells"]):
-        if "each_of" in cell:
-            below, last = cell["each_of"] + "/", "/" + cell.get("field", "")
-            compared |= {p for p in paths if p.startswith(below) and p.endswith(last.rstrip("/"))}
-        elif isinstance(cell.get("value"), dict):
-            compared |= set(paths_of(cell["value"]))
-    excused = root.get("without_cell", {})
-    left = (path for path in paths if path not in compared)
-    return [p for p in left if not any(p == e or p.startswith(e + "/") for e in excused)]
+            raise InputError(f"{where}: '{value}' needs a list of every {name} in setup")
+        if name != "gpu":  # a layer stands for its rows and columns
+            every.append([v if isinstance(v, dict) else {name: v} for v in found])
+    return tuple({k: v for part in parts for k, v in part.items()} for parts in product(*every))

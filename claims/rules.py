@@ -1,25 +1,22 @@
 """The rules that claims name: each decides one cell of a claim from the rows that bear on it.
 
-A rule is a function of a `Case` and of keyword arguments, which come from the claim: its
-`arguments`, its `tolerance_percent`, and the cell's `value`. Rules of one claim alone are in
+A rule is a function of a `Case` and of the claim's `arguments`. It says what is found, or only what
+is ours, which is then held against the source's value. Rules of one claim alone are in
 claims/<experiment>.py and are named "<experiment>.<rule>".
 """
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from claims.evidence import Evidence, NotTestable, NotTested, Rows
-from claims.published import Cell, Claim, Comparison, Source
+from claims.evidence import Case, NotTestable
+from claims.published import Cell
 from records import stats
 from records.errors import InputError
 from records.printable import shortened
-from records.results import COPY, Record
-from records.stats import Estimate, Summary, significant
+from records.stats import Estimate, significant, span
 
 # On a claim as a whole: the first of these that one of its cells has.
 VERDICTS = (
@@ -28,68 +25,6 @@ VERDICTS = (
 NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
 AT_LEAST, AT_MOST, EXACTLY = "at_least", "at_most", "exactly"  # directions of a number
 DIRECTIONS = {AT_LEAST: "at least", AT_MOST: "at most", EXACTLY: "equal to"}
-
-CODE = "counters/sass"  # the pass with facts of compiled code
-THIS_GPU = "this GPU"  # as a cell's architecture
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a rule is given: one cell of a claim, and the rows; `used` are those it looked at."""
-
-    source: Source
-    claim: Claim
-    comparison: Comparison
-    cell: Cell
-    evidence: Evidence
-    used: dict[tuple[Path, str], None] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> Rows:
-        return self.rows_of(self.comparison.arguments["pass"])
-
-    def rows_of(self, name: str) -> Rows:
-        """The records of a pass of the comparison's experiment, or of another's: 'counters/nf4'."""
-        experiment, pass_name = [self.comparison.experiment, *name.split("/")][-2:]
-        results = self.evidence.results.get((experiment, pass_name))
-        if results is None:
-            raise NotTested(f"no results of the pass {experiment}/{pass_name}", experiment)
-        wanted = (experiment, f"{experiment}/{pass_name}")
-        conditions = [self.source.decided_on.get(name, {}) for name in wanted]
-        return Rows(results, conditions[0] | conditions[1], self.used)
-
-    def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
-        """Summaries of the kernel's samples at every place that the cell stands for."""
-        rows = self.rows_of(pass_name) if pass_name else self.rows
-        measured = [rows.measured(kernel, at, metric) for at in self.cell.places]
-        return [row.summary_of(metric) for row in measured]
-
-    def medians(self, kernel: str, metric: str) -> list[float]:
-        return [summary.median for summary in self.summaries(kernel, metric)]
-
-    def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """Ratios of two kernels at every place that the cell stands for."""
-        both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
-        return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
-
-    def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
-        """As `ratios`, for what is decided by intervals: a single sample has none."""
-        for kernel in (over, under):
-            if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
-                raise NotTestable(f"a single sample of {kernel} has no interval")
-        return self.ratios(over, under, metric)
-
-    def compiled(self, kernel: str, arch: str, fact: str) -> float:
-        return self.compiled_row(kernel, arch, fact).summary_of(f"sass_{fact}").median
-
-    def compiled_row(self, kernel: str, arch: str, fact: str) -> Record:
-        """The row of a kernel's code for an architecture; THIS_GPU is that of the newest run."""
-        if arch == THIS_GPU:
-            newest = self.evidence.newest
-            if newest is None:
-                raise NotTested("nothing ran on a GPU")
-            arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
-        return self.rows_of(CODE).compiled(kernel, arch, f"sass_{fact}")
 
 
 @dataclass(frozen=True)
@@ -108,15 +43,26 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Rule:
-    decide: Callable[..., Finding]
-    criterion: str  # when a cell is reproduced, with the names of arguments in braces
-    split: Callable[[Case], list[Cell]] | None = None  # into cells that only a run can name
+class Ours:
+    """Our value in the place of the source's. `reason` comes before how far they are apart, and
+    `short` in its place. `spread_percent`: what runs differ by; 0 for what no run can change, such
+    as a size or a compiler's output.
+    """
 
-    def words(self, comparison: Comparison, arguments: dict[str, Any]) -> str:
-        """The criterion, with the arguments of one comparison."""
-        direction = DIRECTIONS.get(comparison.direction, "")
-        return self.criterion.format(direction=direction, **arguments)
+    value: Estimate
+    reason: str = ""
+    short: str = ""
+    spread_percent: float = stats.SPREAD_PERCENT
+
+
+Decide = Callable[..., Finding | Ours]
+
+
+@dataclass(frozen=True)
+class Rule:
+    decide: Decide
+    criterion: str  # when a cell is reproduced, with the names of arguments in braces
+    split: Callable[[Case], list[Cell]] | None  # into cells that only a run can name
 
 
 RULES: dict[str, Rule] = {}
@@ -124,10 +70,10 @@ RULES: dict[str, Rule] = {}
 
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
-) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+) -> Callable[[Decide], Decide]:
     """Registers a rule under the function's name."""
 
-    def register(function: Callable[..., Finding]) -> Callable[..., Finding]:
+    def register(function: Decide) -> Decide:
         module = function.__module__.rpartition(".")[2]
         name = function.__name__ if module == "rules" else f"{module}.{function.__name__}"
         RULES[name] = Rule(function, criterion, split)
@@ -136,11 +82,9 @@ def rule(
     return register
 
 
-def bind(
-    source: Source, claim: Claim, comparison: Comparison, cell: Cell
-) -> tuple[Rule, dict[str, Any]]:
+def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     """The rule with its arguments; InputError where there is none, or they do not fit."""
-    where, name = f"{source.file}: claim '{claim.id}'", comparison.rule
+    where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
     module = name.rpartition(".")[0]
     if module.isidentifier() and importlib.util.find_spec(f"claims.{module}"):
         importlib.import_module(f"claims.{module}")
@@ -148,38 +92,64 @@ def bind(
         raise InputError(
             f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"
         )
-    found = RULES[name]
-    arguments = {k: v for k, v in comparison.arguments.items() if k != "pass"}
-    if comparison.tolerance_percent is not None:
-        arguments["tolerance_percent"] = comparison.tolerance_percent
-    signature = inspect.signature(found.decide)
-    if "value" in signature.parameters and cell.value is not None:
-        arguments["value"] = cell.value
+    arguments = {k: v for k, v in case.comparison.arguments.items() if k != "pass"}
     try:
-        signature.bind(None, **arguments)
+        inspect.signature(RULES[name].decide).bind(case, **arguments)
     except TypeError as error:
         raise InputError(f"{where}: rule {name}: {error}") from None
-    return found, arguments
+    return RULES[name], arguments
 
 
-# What Python raises where a source, or a row, does not hold what a rule counts on.
-UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
-UNFIT += (ValueError,)
+# When `judge` says that a cell is reproduced.
+WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
 
 
-@contextmanager
-def unfit_is_input(case: Case) -> Iterator[None]:
-    """What does not fit the claim's rule is one line that names the three."""
-    try:
-        yield
-    except UNFIT as error:
-        what = f"{type(error).__name__}: {error}".removesuffix(": ")
-        where = f"{case.source.file}: claim '{case.claim.id}': rule {case.comparison.rule}"
-        raise InputError(f"{where}: does not fit its arguments, cell or rows: {what}") from error
+def judge(case: Case, ours: Finding | Ours) -> Finding:
+    """Ours against the source's value, in the direction that the comparison declares; undecided
+    where our interval, widened by what runs differ by, reaches over a bound.
+    """
+    if isinstance(ours, Finding):
+        return ours
+    value, tolerance_percent, found = case.value, case.tolerance_percent, ours.value
+    direction = case.comparison.direction
+    widened = found.widened(ours.spread_percent)
+    sides: dict[str, float] = {}  # by verdict, the bound that ours is on that side of
+    if direction in (AT_LEAST, EXACTLY):
+        bound = value * (1 - tolerance_percent / 100)
+        sides[side_of(widened.low, widened.high, bound)] = bound
+    if direction in (AT_MOST, EXACTLY):
+        bound = value * (1 + tolerance_percent / 100)
+        sides.setdefault(side_of(-widened.high, -widened.low, -bound), bound)
+    verdict = next(v for v in VERDICTS if v in sides)
+    difference = stats.difference_percent(found.value, value)
+    allowed = {AT_LEAST: "less", AT_MOST: "more", EXACTLY: "either way"}[direction]
+    reason = (
+        f"{difference:+.1f} % from the source's value, {tolerance_percent:g} % {allowed} allowed"
+    )
+    short = ours.short
+    if verdict == UNDECIDED:
+        ends = " to ".join(significant(end, 3) for end in widened.interval)
+        reaches = f"{ends} {case.comparison.unit}, with what runs differ by, reaches over "
+        reaches += significant(sides[UNDECIDED])
+        reason += f"; {reaches}: runs on several GPUs of this kind would decide it"
+        short = short or reaches
+    reason = "; ".join(filter(None, (ours.reason, reason)))
+    return Finding(verdict, reason, found.value, found.interval, short)
 
 
-def reproduced_if(holds: bool) -> str:
-    return REPRODUCED if holds else NOT_REPRODUCED
+def side_of(low: float, high: float, bound: float) -> str:
+    """Reproduced from the bound on; undecided where the interval reaches over it."""
+    slack = 1e-12 * abs(bound)
+    if low >= bound - slack:
+        return REPRODUCED
+    return UNDECIDED if high >= bound - slack else NOT_REPRODUCED
+
+
+def reproduced_if(holds: bool, fails: bool = True) -> str:
+    """What intervals show: that it holds, that it does not, or, where neither is seen, nothing."""
+    if holds:
+        return REPRODUCED
+    return NOT_REPRODUCED if fails else UNDECIDED
 
 
 def over_places(holds: bool, reason: str, values: Sequence[float], short: str = "") -> Finding:
@@ -203,128 +173,28 @@ def quotients(
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
-def judge(
-    case: Case,
-    ours: Estimate,
-    value: float,
-    tolerance_percent: float,
-    spread_percent: float = stats.SPREAD_PERCENT,
-) -> Finding:
-    """Ours against the source's value, in the direction that the comparison declares.
-
-    Undecided where our interval reaches over a bound. The interval is widened by what runs differ
-    by (`spread_percent`; 0 for what no run can change, such as a size or a compiler's output).
-    """
-    direction, unit = case.comparison.direction, case.comparison.unit
-    widened = ours.widened(spread_percent)
-    bounds, verdicts = [], []
-    if direction in (AT_LEAST, EXACTLY):
-        bounds.append(value * (1 - tolerance_percent / 100))
-        verdicts.append(side_of(widened.low, widened.high, bounds[-1]))
-    if direction in (AT_MOST, EXACTLY):
-        bounds.append(value * (1 + tolerance_percent / 100))
-        verdicts.append(side_of(-widened.high, -widened.low, -bounds[-1]))
-    verdict = next(v for v in VERDICTS if v in verdicts)
-    difference = stats.difference_percent(ours.value, value)
-    allowed = {AT_LEAST: "less", AT_MOST: "more", EXACTLY: "either way"}[direction]
-    reason = (
-        f"{difference:+.1f} % from the source's value, {tolerance_percent:g} % {allowed} allowed"
-    )
-    if verdict == UNDECIDED:
-        crossed = bounds[verdicts.index(UNDECIDED)]
-        ends = " to ".join(significant(end, 3) for end in widened.interval)
-        short = f"{ends} {unit}, with what runs differ by, reaches over {significant(crossed)}"
-        reason += f"; {short}: runs on several GPUs of this kind would decide it"
-        return Finding(verdict, reason, ours.value, ours.interval, short)
-    return Finding(verdict, reason, ours.value, ours.interval)
-
-
-def side_of(low: float, high: float, bound: float) -> str:
-    """Reproduced from the bound on; undecided where the interval reaches over it."""
-    slack = 1e-12 * abs(bound)
-    if low >= bound - slack:
-        return REPRODUCED
-    return UNDECIDED if high >= bound - slack else NOT_REPRODUCED
-
-
-WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
-
-
 @rule(WITHIN)
-def ratio_within(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, baseline: str, subject: str
-) -> Finding:
+def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Ours:
     """The baseline's time over the subject's; over several places, the mean of their ratios."""
-    found = stats.mean(case.ratios(baseline, subject, metric))
-    return judge(case, found, value, tolerance_percent)
+    return Ours(stats.mean(case.ratios(baseline, subject, metric)))
 
 
 @rule(WITHIN)
-def gain_in_speed(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, slow: str, fast: str
-) -> Finding:
-    """As `ratio_within` at one place, with the two speeds."""
-    (at,) = case.cell.places
-    before, after = (case.rows.measured(kernel, at, metric) for kernel in (slow, fast))
-    ours = stats.ratio(before.summary_of(metric), after.summary_of(metric))
-    found = judge(case, ours, value, tolerance_percent)
-    speeds = ", ".join(f"{r.kernel}: {r.speed.value:.0f} GB/s" for r in (before, after))
-    return replace(found, reason=f"{speeds}; {found.reason}", short=speeds)
-
-
-@rule(WITHIN)
-def share_within(
-    case: Case, *, value: float, tolerance_percent: float, kernel: str, part: str, rest: str
-) -> Finding:
+def share_within(case: Case, *, kernel: str, part: str, rest: str) -> Ours:
     """What one metric is of the sum of two, sample by sample, in percent."""
-    (at,) = case.cell.places
-    samples = [case.rows.measured(kernel, at, name).metrics[name].samples for name in (part, rest)]
-    return judge(case, stats.share_percent(*samples).estimate, value, tolerance_percent)
-
-
-@rule(WITHIN)
-def speed_within(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str
-) -> Finding:
-    """In GB/s; a declared deviation is no hindrance."""
-    (at,) = case.cell.places
-    row = case.rows.measured(kernel, at, metric, may_deviate=True)
-    return judge(case, row.speed, value, tolerance_percent)
-
-
-@rule(WITHIN)
-def share_of_peak_within(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str
-) -> Finding:
-    """The share of the GPU's theoretical peak, in percent; a declared deviation is no hindrance."""
-    (at,) = case.cell.places
-    row = case.rows.measured(kernel, at, metric, may_deviate=True)
-    peak = case.rows.results.peak_gb_s
-    if peak is None:
-        return Finding(NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
-    ends = (row.speed.value, *row.speed.interval)
-    ours = Estimate(*(100 * end / peak for end in ends))
-    found = judge(case, ours, value, tolerance_percent)
-    reason = f"{found.reason}; {row.speed.value:.0f} of {peak:.0f} GB/s in theory"
-    taken = case.source.setup.get("peak_gb_s")
-    if taken:
-        reason += f", where the source takes {taken} GB/s for its {case.source.gpu}"
-    copy = case.rows.results.find(row.problem["name"], COPY)
-    if copy is not None and copy.bandwidth is not None:
-        of_copy = 100 * row.speed.value / copy.bandwidth.value
-        reason += f"; of what a copy reaches here it is {of_copy:.1f} %"
-    return replace(found, reason=reason)
+    samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
+    return Ours(stats.share_percent(*samples).estimate)
 
 
 @rule("greatest and smallest median of {kernel} at most {tolerance_percent:g} % apart")
-def invariant_over(case: Case, *, tolerance_percent: float, metric: str, kernel: str) -> Finding:
+def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
     """Over all places that the cell stands for."""
-    medians = [s.median for s in case.summaries(kernel, metric)]
+    medians = case.medians(kernel, metric)
     low, high = min(medians), max(medians)
-    verdict = reproduced_if(stats.is_within(high, low, tolerance_percent))
-    unit = case.rows.find(kernel, case.cell.places[0]).metrics[metric].unit
-    ends = f"{stats.significant(low)} to {stats.significant(high)} {unit}"
+    unit = case.find(kernel, case.cell.places[0]).metrics[metric].unit
+    ends = f"{significant(low)} to {significant(high)} {unit}"
     reason = f"median {metric.replace('_', ' ')} {ends} in {len(medians)} rows"
+    verdict = reproduced_if(stats.is_within(high, low, case.tolerance_percent))
     return Finding(verdict, reason, stats.difference_percent(high, low))
 
 
@@ -332,37 +202,25 @@ def invariant_over(case: Case, *, tolerance_percent: float, metric: str, kernel:
 def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Finding:
     """One place where it is faster decides; where no difference is seen, nothing is."""
     ratios = case.comparisons(slow, fast, metric)
-    ours, reason = stats.pool(ratios), count_slower(ratios, slow, fast)
-    if any(r.high < 1 for r in ratios):
-        return Finding(NOT_REPRODUCED, reason, ours.value, ours.interval)
-    verdict = REPRODUCED if all(r.low > 1 for r in ratios) else UNDECIDED
-    return Finding(verdict, reason, ours.value, ours.interval)
-
-
-def count_slower(ratios: Sequence[Estimate], slow: str, fast: str) -> str:
     slower, faster = sum(r.low > 1 for r in ratios), sum(r.high < 1 for r in ratios)
-    return (
+    reason = (
         f"{slow} against {fast}: slower in {slower} of {len(ratios)} places, faster in {faster}, "
         f"no difference seen in {len(ratios) - slower - faster}"
     )
+    ours, verdict = stats.pool(ratios), reproduced_if(slower == len(ratios), faster > 0)
+    return Finding(verdict, reason, ours.value, ours.interval)
 
 
 @rule("one round for each access of {kernel}, up to {tolerance_percent:g} % more allowed")
 def one_round_each(
-    case: Case,
-    *,
-    tolerance_percent: float,
-    kernel: str,
-    accesses: str,
-    rounds: str,
-    less: str = "",
-    beside: str = "",
+    case: Case, *, kernel: str, accesses: str, rounds: str, less: str = "", beside: str = ""
 ) -> Finding:
     """Rounds that shared memory takes for an access of a warp: more than one are bank conflicts.
 
     `less`: a kernel that lacks the accesses in question, and has all of the others. `beside`: one
     that is shown for comparison.
     """
+    lacked = f" that {less} lacks" * bool(less)
 
     def per_access(subject: str) -> list[float]:
         found = [case.medians(subject, metric) for metric in (rounds, accesses)]
@@ -373,23 +231,21 @@ def one_round_each(
                 for both in zip(found, without, strict=True)
             ]
         if min(found[1]) <= 0:
-            lacks = f" that {less} lacks" * bool(less)
-            raise NotTestable(f"{subject} has no {accesses.replace('_', ' ')}{lacks}")
+            raise NotTestable(f"{subject} has no {accesses.replace('_', ' ')}{lacked}")
         return quotients(*found)
 
     found = per_access(kernel)
-    reason = f"rounds for each access of {kernel}{f' that {less} lacks' * bool(less)}: "
-    reason += stats.span(found)
+    reason = f"rounds for each access of {kernel}{lacked}: {span(found)}"
     if beside:
-        reason += f"; of {beside}: {stats.span(per_access(beside))}"
-    holds = all(value <= 1 or stats.is_within(value, 1, tolerance_percent) for value in found)
-    return over_places(holds, reason, found, f"{stats.span(found)} rounds for each access")
+        reason += f"; of {beside}: {span(per_access(beside))}"
+    holds = all(value <= 1 or stats.is_within(value, 1, case.tolerance_percent) for value in found)
+    return over_places(holds, reason, found, f"{span(found)} rounds for each access")
 
 
 @rule("every bit of the output of {kernel} equals the reference")
 def output_equal(case: Case, *, kernel: str) -> Finding:
     """At every place that the cell stands for; one wrong output decides."""
-    rows = [case.rows.verified(kernel, at) for at in case.cell.places]
+    rows = [case.verified(kernel, at) for at in case.cell.places]
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:
         return Finding(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")

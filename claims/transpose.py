@@ -3,98 +3,109 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import wraps
+from typing import Any
 
 from claims import rules
-from claims.evidence import NotTestable, NotTested
-from claims.rules import Case, Finding, rule
+from claims.evidence import Case, NotTestable, NotTested
+from claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
 from records import stats
 from records.families import in_cuda
-from records.results import Record
+from records.results import COPY, KERNEL_TIME, Record
+from records.stats import Estimate, significant
 
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
-
-
-@rule(
-    "in Mojo with right indices, over CUDA, "
-    + rules.WITHIN
-    + "; without Mojo only whether the two "
-    "do the same task"
-)
-def same_task(
-    case: Case,
-    *,
-    value: float,
-    tolerance_percent: float,
-    metric: str,
-    mojo: str,
-    published: str,
-) -> Finding:
-    """`mojo` has right indices, `published` the source's own."""
-    (at,) = case.cell.places
-    cuda, rebuilt = in_cuda(mojo), in_cuda(published)
-    if not ran(case, mojo):
-        return without_mojo(case, metric, cuda, rebuilt)
-    ours = case.rows.measured(mojo, at, metric)
-    theirs = case.rows.measured(cuda, at, metric)
-    ratio = stats.ratio(theirs.summary_of(metric), ours.summary_of(metric))
-    found = rules.judge(case, ratio, value, tolerance_percent)
-    short = reason = (
-        f"with right indices {mojo}: {ours.speed.value:.0f} GB/s, {cuda}: "
-        f"{theirs.speed.value:.0f} GB/s"
-    )
-    try:
-        as_published = case.rows.measured(published, at, metric, may_deviate=True)
-    except (NotTested, NotTestable):
-        return replace(found, reason=f"{reason}; {found.reason}", short=short)
-    if as_published.deviates:
-        reason += (
-            f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
-            f"{as_published.speed.value:.0f} GB/s"
-        )
-    return replace(found, reason=f"{reason}; {found.reason}", short=short)
+IN_EITHER = "in Mojo, or without it in CUDA, "  # begins the criteria of rules in_own_language
 
 
 def ran(case: Case, *kernels: str) -> bool:
     """Whether all have rows, whatever became of them; no run before there was Mojo has its."""
-    (at,) = case.cell.places
     try:
-        return all(case.rows.find(kernel, at) for kernel in kernels)
+        return all(case.find(kernel, case.place) for kernel in kernels)
     except NotTested:
         return False
 
 
-def without_mojo(case: Case, metric: str, cuda: str, rebuilt: str) -> Finding:
+def in_own_language(*names: str) -> Callable[[Decide], Decide]:
+    """The arguments of these names are kernels in Mojo, of which the post's numbers are: their
+    counterparts in CUDA stand beside them, and decide only where Mojo was not run.
+    """
+
+    def of_both(function: Decide) -> Decide:
+        @wraps(function)
+        def decide(case: Case, **arguments: Any) -> Finding:
+            mojo = {name: arguments[name] for name in names}
+            cuda = arguments | {name: in_cuda(kernel) for name, kernel in mojo.items()}
+            if not ran(case, *mojo.values()):
+                found = judge(case, function(case, **cuda))
+                reason = f"Mojo itself was not run; in CUDA: {found.reason}"
+                return replace(found, reason=reason)
+            found = judge(case, function(case, **arguments))
+            with suppress(NotTested, NotTestable):
+                if (ours := judge(case, function(case, **cuda)).ours) is not None:
+                    beside = f"in CUDA {significant(ours, 3)} {case.comparison.unit}"
+                    found = replace(found, reason=f"{found.reason}; {beside}")
+            return found
+
+        return decide
+
+    return of_both
+
+
+def speeds(*rows: Record) -> str:
+    return ", ".join(f"{row.kernel}: {row.speed.value:.0f} GB/s" for row in rows)
+
+
+def faster(slow: Record, fast: Record) -> Estimate:
+    return stats.ratio(slow.times, fast.times)
+
+
+@rule(
+    f"in Mojo with right indices, over CUDA, {WITHIN}; without Mojo only whether the two do the "
+    "same task"
+)
+def same_task(case: Case, *, mojo: str, published: str) -> Finding | Ours:
+    """`mojo` has right indices, `published` the source's own."""
+    cuda = in_cuda(mojo)
+    if not ran(case, mojo):
+        return without_mojo(case, cuda, in_cuda(published))
+    ours, theirs = case.measured(mojo, KERNEL_TIME), case.measured(cuda, KERNEL_TIME)
+    short = reason = f"with right indices {speeds(ours, theirs)}"
+    with suppress(NotTested, NotTestable):
+        as_published = case.measured(published, KERNEL_TIME, may_deviate=True)
+        if as_published.deviates:
+            reason += (
+                f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
+                f"{as_published.speed.value:.0f} GB/s"
+            )
+    return Ours(faster(theirs, ours), reason, short)
+
+
+def without_mojo(case: Case, cuda: str, rebuilt: str) -> Finding:
     """If the Mojo code's indices do not transpose, nothing is compared."""
-    (at,) = case.cell.places
-    right, mojos = (case.rows.measured(k, at, metric, may_deviate=True) for k in (cuda, rebuilt))
-    ours = stats.ratio(right.summary_of(metric), mojos.summary_of(metric))
+    right, mojos = (
+        case.measured(kernel, KERNEL_TIME, may_deviate=True) for kernel in (cuda, rebuilt)
+    )
+    ours, verdict = faster(right, mojos), rules.NOT_TESTABLE
     reason = (
         "Mojo itself was not run; in CUDA, its indices and the right ones move the same bytes at "
         f"{mojos.speed.value:.0f} and {right.speed.value:.0f} GB/s, so its speed may well stand"
     )
-    if mojos.outcome == "bit_exact":
-        return Finding(rules.NOT_TESTABLE, reason, ours.value, ours.interval)
-    reason = f"not the same task: with the Mojo code's indices {wrong_elements(mojos)}; {reason}"
-    return Finding(rules.PREMISE_FALSE, reason, ours.value, ours.interval)
+    if mojos.outcome != "bit_exact":
+        wrong = f"not the same task: with the Mojo code's indices {wrong_elements(mojos)}"
+        reason, verdict = f"{wrong}; {reason}", rules.PREMISE_FALSE
+    return Finding(verdict, reason, ours.value, ours.interval)
 
 
 def wrong_elements(row: Record) -> str:
     return f"{row.mismatches or 0} of {row.problem['n']} elements are wrong"
 
 
-@rule(
-    "in Mojo, or without it in CUDA, the source's check passes, and on random data every bit "
-    "equals the reference"
-)
+@rule(IN_EITHER + "the source's check passes, and on random data every bit equals the reference")
+@in_own_language("kernel")
 def own_check(case: Case, *, kernel: str) -> Finding:
-    found, _ = in_own_language(case, partial(checked, case), kernel=kernel)
-    return found
-
-
-def checked(case: Case, kernel: str) -> Finding:
     """The source checks a matrix of one constant, which is its own transpose in any case."""
-    random, constant = (case.rows.verified(kernel, {"data": d}) for d in ("random", "constant"))
+    random, constant = (case.verified(kernel, {"data": d}) for d in ("random", "constant"))
     if constant.outcome != "bit_exact":
         return Finding(rules.NOT_REPRODUCED, f"the source's check fails here: {constant.reason}")
     if random.outcome == "bit_exact":
@@ -109,109 +120,77 @@ def checked(case: Case, kernel: str) -> Finding:
     return Finding(rules.PREMISE_FALSE, reason, short=short)
 
 
-IN_EITHER = "in Mojo, or without it in CUDA, "
-
-
-@rule(IN_EITHER + rules.WITHIN)
-def share_of_peak(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, kernel: str
-) -> Finding:
-    needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
-    decide = partial(rules.share_of_peak_within, case, **needed)
-    found, _ = in_own_language(case, decide, kernel=kernel)
-    return found
+@rule(IN_EITHER + WITHIN)
+@in_own_language("kernel")
+def share_of_peak(case: Case, *, kernel: str) -> Finding:
+    """The share of the GPU's theoretical peak, in percent; a declared deviation is no hindrance."""
+    row, results = case.measured(kernel, KERNEL_TIME, may_deviate=True), case.results()
+    if results.peak_gb_s is None:
+        return Finding(rules.NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
+    ends = (row.speed.value, *row.speed.interval)
+    ours = Estimate(*(100 * end / results.peak_gb_s for end in ends))
+    found = judge(case, Ours(ours))
+    reason = (
+        f"{found.reason}; {row.speed.value:.0f} of {results.peak_gb_s:.0f} GB/s in theory, where "
+        f"the source takes {case.source.fact('peak_gb_s')} GB/s for its {case.source.gpu}"
+    )
+    copy = results.find(row.problem["name"], COPY)
+    if copy is not None and copy.bandwidth is not None:
+        of_copy = 100 * row.speed.value / copy.bandwidth.value
+        reason += f"; of what a copy reaches here it is {of_copy:.1f} %"
+    return replace(found, reason=reason)
 
 
 @rule(IN_EITHER + "one round for each access, up to {tolerance_percent:g} % more allowed")
-def one_round_each(
-    case: Case,
-    *,
-    tolerance_percent: float,
-    accesses: str,
-    rounds: str,
-    kernel: str,
-    beside: str,
-) -> Finding:
-    needed = {"tolerance_percent": tolerance_percent, "accesses": accesses, "rounds": rounds}
-    decide = partial(rules.one_round_each, case, **needed)
-    found, _ = in_own_language(case, decide, kernel=kernel, beside=beside)
-    return found
+@in_own_language("kernel", "beside")
+def one_round_each(case: Case, *, kernel: str, beside: str) -> Finding:
+    counters = {"accesses": "shared_stores", "rounds": "shared_store_wavefronts"}
+    return rules.one_round_each(case, kernel=kernel, beside=beside, **counters)
 
 
-@rule(IN_EITHER + rules.WITHIN)
-def gain(
-    case: Case,
-    *,
-    value: float,
-    tolerance_percent: float,
-    metric: str,
-    slow: str,
-    fast: str,
-    counters: str = "",
-) -> Finding:
+@rule(IN_EITHER + WITHIN)
+def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
     """Decided by times; a pass of `counters`, where it was taken, says how much is under way at
     once.
     """
-    needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
-    decide = partial(rules.gain_in_speed, case, **needed)
-    found, decided = in_own_language(case, decide, slow=slow, fast=fast)
+    found = gain_alone(case, slow=slow, fast=fast)
     if not counters:
         return found
-    try:
-        tiles = [tiles_under_way(case, counters, kernel) for kernel in decided.values()]
-    except (NotTested, NotTestable):
-        return found
-    both = " and ".join(
-        f"{stats.significant(n, 3)} ({stats.significant(n * TILE_BYTES / 1e3, 3)} kB)"
-        for n in tiles
-    )
-    tiles_of = f"tiles of {' and '.join(decided.values())} under way on a multiprocessor at once"
-    return replace(found, reason=f"{found.reason}; {tiles_of}: {both}")
-
-
-def in_own_language(
-    case: Case, decide: Callable[..., Finding], **mojo: str
-) -> tuple[Finding, dict[str, str]]:
-    """With the kernels that decided. The post's numbers are Mojo's: the counterparts in CUDA stand
-    beside them, and decide only where Mojo was not run.
-    """
-    cuda = {name: in_cuda(kernel) for name, kernel in mojo.items()}
-    if not ran(case, *mojo.values()):
-        found = decide(**cuda)
-        return replace(found, reason=f"Mojo itself was not run; in CUDA: {found.reason}"), cuda
-    found = decide(**mojo)
+    decided = [slow, fast] if ran(case, slow, fast) else [in_cuda(slow), in_cuda(fast)]
     with suppress(NotTested, NotTestable):
-        if (ours := decide(**cuda).ours) is not None:
-            beside = f"in CUDA {stats.significant(ours, 3)} {case.comparison.unit}"
-            found = replace(found, reason=f"{found.reason}; {beside}")
-    return found, mojo
-
-
-@rule(IN_EITHER + rules.WITHIN)
-def speed(
-    case: Case, *, value: float, tolerance_percent: float, metric: str, counterparts: str
-) -> Finding:
-    """Speed of the kernel that stands for the source's; `counterparts`: its table and language.
-
-    A cell names the source's kernel; setup.our_kernels and setup.own_language say which is ours.
-    """
-    source, name = case.source, case.cell.at["kernel"]
-    cuda = source.fact("our_kernels")[counterparts][name]
-    own = source.fact("own_language").get(counterparts, {}).get(name, cuda)
-    case = replace(case, cell=replace(case.cell, places=({"data": "random"},)))
-    needed = {"value": value, "tolerance_percent": tolerance_percent, "metric": metric}
-    decide = partial(rules.speed_within, case, **needed)
-    found, _ = in_own_language(case, decide, kernel=own)
+        tiles = [tiles_under_way(case, counters, kernel) for kernel in decided]
+        both = " and ".join(
+            f"{significant(n, 3)} ({significant(n * TILE_BYTES / 1e3, 3)} kB)" for n in tiles
+        )
+        tiles_of = f"tiles of {' and '.join(decided)} under way on a multiprocessor at once"
+        found = replace(found, reason=f"{found.reason}; {tiles_of}: {both}")
     return found
+
+
+@in_own_language("slow", "fast")
+def gain_alone(case: Case, *, slow: str, fast: str) -> Ours:
+    before, after = (case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast))
+    return Ours(faster(before, after), speeds(before, after), speeds(before, after))
 
 
 def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
     """On average, on a multiprocessor: one for each block that is there."""
-    (at,) = case.cell.places
-    rows = case.rows_of(counters)
+    names = ("blocks_launched", "warps_launched", "active_warps")
+    blocks, warps, active = (case.medians(kernel, name, counters) for name in names)
+    return active[0] * rules.quotients(blocks, warps)[0]
 
-    def counted(metric: str) -> float:
-        return rows.measured(kernel, at, metric).summary_of(metric).median
 
-    blocks_per_warp = rules.quotients([counted("blocks_launched")], [counted("warps_launched")])
-    return counted("active_warps") * blocks_per_warp[0]
+@rule(IN_EITHER + WITHIN)
+def speed(case: Case, *, counterparts: str) -> Finding:
+    """In GB/s, of the kernel that stands for the source's; `counterparts`: its table and language.
+
+    A cell names the source's kernel; setup.our_kernels says which is ours.
+    """
+    own = case.source.fact("our_kernels")[counterparts][case.cell.at["kernel"]]
+    return speed_alone(case.at({"data": "random"}), kernel=own)
+
+
+@in_own_language("kernel")
+def speed_alone(case: Case, *, kernel: str) -> Ours:
+    """A declared deviation is no hindrance."""
+    return Ours(case.measured(kernel, KERNEL_TIME, may_deviate=True).speed)

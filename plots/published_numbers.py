@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from claims.ledger import Decision, Verdict
-from claims.published import look_up
 from plots.tables import WORDS, Column, Noted, Table, Values
 from records.stats import significant
 
@@ -34,21 +33,12 @@ def table(name: str, decisions: Sequence[Decision]) -> Table:
         without = [
             row_without(source.id, number, value, why)
             for path, why in source.without_cell.items()
-            for number, value in below(source.tables, path)
+            for number, value in source.numbers_below(path).items()
         ]
         groups += [("Of the same, compared with nothing:", without)] * bool(source.without_cell)
     title = "All published numbers, beside ours"
     note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
     return Table.of(name, title, COLUMNS, groups, [note])
-
-
-def below(tables: dict, path: str) -> list[tuple[str, float]]:
-    found = tables
-    for name in path.split("/"):
-        found = found[name]
-    if not isinstance(found, dict):
-        return [(path, look_up(tables, path, path))]
-    return [pair for name in found for pair in below(tables, f"{path}/{name}")]
 
 
 def row(d: Decision, v: Verdict) -> Values:

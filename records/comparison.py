@@ -53,12 +53,12 @@ class Time:
 
     @cached_property
     def mean(self) -> float:
-        """Of the logarithms."""
+        """That of the logarithms."""
         return float(np.log(self.metric.samples).mean())
 
     @cached_property
     def variance(self) -> float | None:
-        """Of that mean, as far as one run shows it; None of a single sample."""
+        """That of the mean, as far as one run shows it; None of a single sample."""
         logs = np.log(self.metric.samples)
         return float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
 
@@ -93,7 +93,7 @@ def is_chosen(kernel: str, pattern: str) -> bool:
 
 
 class SpreadClass(NamedTuple):
-    """Of rows that take at least so long."""
+    """Rows that take at least so long."""
 
     from_us: float
     percent: float  # standard deviation between runs
@@ -129,8 +129,8 @@ def spread_of(runs: Sequence[Times]) -> Spread:
 
 @dataclass(frozen=True)
 class Mean:
-    """Of logarithms, or a difference of such; `parts` of its variance, each with its degrees of
-    freedom.
+    """A mean of logarithms, or a difference of two; `parts` of its variance, each with its degrees
+    of freedom.
     """
 
     value: float
@@ -156,7 +156,7 @@ class Mean:
         return Estimate(*map(math.exp, ends))
 
     def chance(self, margin: float) -> float:
-        """Of a mean so far from 0 or farther, were the true one no farther than `margin`."""
+        """P of a mean so far from 0 or farther, were the true one no farther than `margin`."""
         ends = np.array([abs(self.value) - margin, abs(self.value) + margin])
         return min(1.0, float(stats.t.sf(ends / self.error, self.freedom).sum()))
 
@@ -171,7 +171,7 @@ def mean_of(time: Time, spread: Spread) -> Mean:
         raise NotComparable(f"no repetitions of {time.kind} are recorded")
     if time.variance is None:
         raise NotComparable("a single sample")
-    # Of a class that was not recorded, that of the next shorter times, which differ more.
+    # In place of a class that was not recorded, the next shorter times, which differ more.
     found = classes[max(0, bisect([c.from_us for c in classes], time.us) - 1)]
     within = (time.variance, len(time.metric.samples) - 1)
     return Mean(time.mean, (within, ((found.percent / 100) ** 2, math.inf)))

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from records.errors import InputError
 from records.json_files import ROOT, Schema, read_json
 
 TABLE = ROOT / "data/counters.json"
@@ -30,9 +29,4 @@ def known() -> dict[str, Counter]:
     """In the order of the file."""
     root = read_json(TABLE)
     SCHEMA.check(TABLE, root)
-    found: dict[str, Counter] = {}
-    for c in root["counters"]:
-        if c["id"] in found:
-            raise InputError(f"{TABLE}: counters: id '{c['id']}' comes twice; rename or remove one")
-        found[c["id"]] = Counter(**c | {"metrics": tuple(c["metrics"])})
-    return found
+    return {c["id"]: Counter(**c | {"metrics": tuple(c["metrics"])}) for c in root["counters"]}

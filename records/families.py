@@ -43,7 +43,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Part:
-    """Of a problem, with metrics of its own: METRIC.PART."""
+    """One matrix of a problem of several, with metrics of its own: METRIC.PART."""
 
     name: str
     rows: int

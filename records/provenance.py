@@ -11,10 +11,6 @@ from typing import Any
 from records.json_files import ROOT
 
 
-def utc(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
 def of_run(
     started: float,
     argv: Sequence[str],
@@ -28,7 +24,7 @@ def of_run(
     """
     commit, dirty = sources or checkout()
     found = {
-        "started": utc(started),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "runtime_s": round(time.time() - started, 1),
         "argv": list(argv),
         "commit": commit,

@@ -1,5 +1,6 @@
 """Result files (data/results.schema.json): read, checked, and turned into plain records."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,15 +13,7 @@ from records.families import Family, Kernel, described, kernels
 from records.families import parse as families_of
 from records.json_files import Schema, read_json
 from records.printable import printable, shortened
-from records.stats import (
-    Estimate,
-    Summary,
-    bytes_per_cycle,
-    difference_percent,
-    gb_per_s,
-    is_within,
-    summarize,
-)
+from records.stats import Estimate, Summary, difference_percent, gb_per_s, is_within, summarize
 
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
@@ -135,10 +128,12 @@ class Record:
 
     @property
     def bytes_per_cycle(self) -> float | None:
-        """Bytes per cycle of the SM clock while the samples ran; None where either is not known."""
+        """What all SMs together move in one cycle of their clock while the samples ran; None where
+        either is not known.
+        """
         if self.bandwidth is None or self.sm_mhz is None:
             return None
-        return bytes_per_cycle(self.bandwidth.value, self.sm_mhz)
+        return 1e3 * self.bandwidth.value / self.sm_mhz
 
     @property
     def speed(self) -> Estimate:
@@ -199,7 +194,7 @@ class Results:
 
     @property
     def family(self) -> Family:
-        """Of all rows, where they are of one family."""
+        """That of the first row: of all, where a table asks."""
         return self.family_of(self.records[0])
 
     def family_of(self, record: Record) -> Family:
@@ -215,10 +210,6 @@ class Results:
 
     def find(self, problem: str, kernel: str) -> Record | None:
         return self._by_place.get((problem, kernel))
-
-    @cached_property
-    def by_key(self) -> dict[str, Record]:
-        return {r.key: r for r in self.records}
 
     def problems(self) -> list[dict[str, Any]]:
         """Distinct problems in the order of the file, with all that their rows say of them."""
@@ -244,78 +235,69 @@ def load(file: Path, experiment: str | None = None, pass_name: str | None = None
 
 
 def parse(file: Path, root: dict[str, Any]) -> Results:
-    """The records of a file that is as the schema says; checks what a schema cannot say."""
-    check_date(file, root["provenance"]["started"])
+    """The records of a file that is as the schema says."""
     families = described() | families_of(file, root.get("families", []))
-    records, keys, places = [], set(), set()
-    for i, value in enumerate(root["records"]):
-        where, place = f"records[{i}]", (value["problem"]["name"], value["kernel"])
-        if value["key"] in keys:
-            raise SCHEMA.error(file, f"{where}.key", f"comes a second time: '{value['key']}'")
-        if place in places:
-            again = f"a second row of '{place[1]}' on '{place[0]}'"
-            raise SCHEMA.error(file, where, f"is {shortened(again, 300)}")
-        keys.add(value["key"])
-        places.add(place)
-        for metric in value["metrics"]:
-            check_metric(file, where, root["provenance"]["instrument"], metric)
-        check_bytes(file, where, value, families)
-        records.append(read_record(file, where, value))
-    for i, check in enumerate(root["checks"]):
-        for key in sorted(set(check["keys"]) - keys):
-            raise SCHEMA.error(file, f"checks[{i}].keys", f"names '{key}', which no record has")
+    for where, problem in wrongs(root, families):
+        raise SCHEMA.error(file, where, problem)
     checks = tuple(Check(**c | {"keys": tuple(c["keys"])}) for c in root["checks"])
     head = (root["experiment"], root["pass"], root["provenance"])
-    return Results(file, *head, tuple(records), checks, families)
+    return Results(file, *head, tuple(map(read_record, root["records"])), checks, families)
 
 
-def check_date(file: Path, started: str) -> None:
-    """It decides which of two runs is the newer."""
+def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[str, str]]:
+    """What a schema cannot say: each field that is wrong, and how."""
+    started, instrument = (root["provenance"][name] for name in ("started", "instrument"))
     try:
-        datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")
+        datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")  # decides which of two runs is the newer
     except ValueError:
-        raise SCHEMA.error(file, "provenance.started", f"is no date: '{started}'") from None
+        yield "provenance.started", f"is no date: '{started}'"
+    keys, places = set(), set()
+    for i, record in enumerate(root["records"]):
+        where, problem = f"records[{i}]", record["problem"]
+        if record["key"] in keys:
+            yield f"{where}.key", f"comes a second time: '{record['key']}'"
+        if (place := (problem["name"], record["kernel"])) in places:
+            again = f"a second row of '{place[1]}' on '{place[0]}'"
+            yield where, f"is {shortened(again, 300)}"
+        keys.add(record["key"])
+        places.add(place)
+        yield from ((f"{where}.metrics", text) for text in wrong_metrics(record, instrument))
+        # A bandwidth is of bytes, and every share is of a bandwidth. Compiled code did not run.
+        moves = families.get(problem["family"], Family("")).moves
+        if moves and "arch" not in problem and not any(record["bytes"].values()):
+            wrong = f"are all 0, but a problem of family '{problem['family']}' moves data"
+            yield f"{where}.bytes", f"{wrong}: measure it anew"
+    for i, check in enumerate(root["checks"]):
+        for key in sorted(set(check["keys"]) - keys):
+            yield f"checks[{i}].keys", f"names '{key}', which no record has"
 
 
-def check_metric(file: Path, where: str, instrument: str, found: dict[str, Any]) -> None:
-    """What the instrument cannot have measured, or not in that unit."""
-    name, unit = found["name"], found["unit"]
-    if instrument == "none" or (unit == "us" and instrument not in CLOCKS):
-        wrong = f"names '{name}', which instrument '{instrument}' does not measure"
-        raise SCHEMA.error(file, f"{where}.metrics", wrong)
-    counter = known().get(name) if instrument == COUNTERS else None
-    if counter and unit != counter.unit:
-        wrong = f"has '{name}' in '{shortened(unit)}', not in '{counter.unit}'"
-        raise SCHEMA.error(file, f"{where}.metrics", wrong)
-
-
-def check_bytes(file: Path, where: str, value: dict[str, Any], families: dict[str, Family]) -> None:
-    """A bandwidth is of bytes, and every share is of a bandwidth."""
-    problem = value["problem"]
-    is_compiled = "arch" in problem  # and did not run
-    moves = families.get(problem["family"], Family("")).moves
-    if moves and not is_compiled and not any(value["bytes"].values()):
-        wrong = f"are all 0, but a problem of family '{problem['family']}' moves data"
-        raise SCHEMA.error(file, f"{where}.bytes", f"{wrong}: measure it anew")
-
-
-def read_record(file: Path, where: str, value: dict[str, Any]) -> Record:
-    metrics: dict[str, Metric] = {}
-    for found in value["metrics"]:
-        if found["name"] in metrics:
-            raise SCHEMA.error(file, f"{where}.metrics", f"names '{found['name']}' twice")
-        metrics[found["name"]] = Metric(**found | {"samples": tuple(found.get("samples", ()))})
-    counts = sorted({len(m.samples) for m in metrics.values() if m.samples})
+def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
+    """What the instrument cannot have measured, or not in that unit; and what is not of one row."""
+    names = [metric["name"] for metric in record["metrics"]]
+    for metric in record["metrics"]:
+        name, unit = metric["name"], metric["unit"]
+        if instrument == "none" or (unit == "us" and instrument not in CLOCKS):
+            yield f"names '{name}', which instrument '{instrument}' does not measure"
+        counter = known().get(name) if instrument == COUNTERS else None
+        if counter and unit != counter.unit:
+            yield f"has '{name}' in '{shortened(unit)}', not in '{counter.unit}'"
+        if names.count(name) > 1:
+            yield f"names '{name}' twice"
+    counts = sorted({len(m["samples"]) for m in record["metrics"] if m.get("samples")})
     if len(counts) > 1:
-        unequal = f"must all have equally many samples, not {' and '.join(map(str, counts))}"
-        raise SCHEMA.error(file, f"{where}.metrics", unequal)
+        yield f"must all have equally many samples, not {' and '.join(map(str, counts))}"
+
+
+def read_record(value: dict[str, Any]) -> Record:
+    metrics = (Metric(**m | {"samples": tuple(m.get("samples", ()))}) for m in value["metrics"])
     same = "key kernel lineage source_file deviation problem outcome reason mismatches".split()
     return Record(
         **{name: value[name] for name in same},
         bound=value.get("bound"),
         origin=value["origin"]["kind"],
         maker=value["origin"]["maker"],
-        metrics=metrics,
+        metrics={metric.name: metric for metric in metrics},
         launch=tuple(value["launch"]["kernels"]) if value["launch"] else (),
         bytes_read=value["bytes"]["read"],
         bytes_moved=value["bytes"]["read"] + value["bytes"]["written"],

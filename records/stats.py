@@ -104,11 +104,6 @@ def gb_per_s(bytes_moved: int, times_us: Summary) -> Estimate:
     return Estimate(*(bytes_moved / time / 1e3 for time in times))
 
 
-def bytes_per_cycle(gb_s: float, sm_mhz: float) -> float:
-    """What the GPU moves, all SMs together, in one cycle of their clock."""
-    return 1e3 * gb_s / sm_mhz
-
-
 def difference_percent(ours: float, theirs: float) -> float:
     return 100 * (ours / theirs - 1) if theirs else math.inf
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 
 from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
 from claims.ledger import Verdict
-from claims.published import look_up
 from plots import bandwidth, ledger
 from plots.bandwidth import estimate_values
 from plots.captions import machine_notes
@@ -244,7 +243,7 @@ def papers_predictions(run: Run) -> Iterable[Values]:
     for text, row in run.source.table(TABLE1).items():
         batch, share = int(text), row["overhead_percent"]
         path = f"{KERNEL_SPEEDUP}/qwen3-32b/{batch}"
-        kernel = look_up(run.source.tables, path, str(run.source.file))
+        kernel = run.source.number(path)
         found = {"way": "paper", "model": "qwen3-32b", "batch": batch, "share_percent": share}
         found |= {"kernel_speedup": kernel, "predicted": amdahl(share / 100, kernel)}
         value = reported.get(batch)

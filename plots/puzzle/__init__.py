@@ -1,5 +1,6 @@
 """Experiment puzzle: what there is to see of it."""
 
+from claims.puzzle import mlps
 from plots import bandwidth
 from plots.captions import date
 from plots.experiments import Run
@@ -8,7 +9,6 @@ from plots.puzzle.figures import brief_figure, seconds_figure
 from plots.puzzle.tables import (
     brief,
     in_seconds,
-    mlps,
     mlps_table,
     puzzle_rows,
     puzzle_table,

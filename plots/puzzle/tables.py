@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from claims.puzzle import WALL_TIME
+from claims.puzzle import WALL_TIME, mlps
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run, one_problem
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 from records.families import in_cuda
-from records.results import KERNEL_TIME, Record, Results
+from records.results import KERNEL_TIME, Record
 from records.stats import INTERVAL_NOTE, Summary, gb_per_s, significant
 
 # How the post's rows are named: in its table, and in ours.
@@ -55,14 +55,6 @@ def why_no_graph(record: Record) -> str:
     """Why a row was timed as published alone."""
     found = record.metric(KERNEL_TIME)
     return found.missing if found and wall(record) else ""
-
-
-def mlps(results: Results) -> dict[str, float]:
-    """Each MLP with times of its own, and its share of all weights: {"2048x8192": 0.21}."""
-    measured = {name for r in results.records for name in r.metrics}
-    parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
-    weights = sum(p.weights for p in parts)
-    return {p.name: p.weights / weights for p in parts}
 
 
 def in_seconds(us: Summary | None) -> str:

@@ -12,6 +12,7 @@ from plots.experiments import Run
 from plots.neighbours import neighbour_notes
 from plots.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values
 from records.errors import InputError
+from records.families import in_cuda
 from records.results import Results
 from records.stats import Estimate, ratio
 
@@ -51,8 +52,7 @@ def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
     timed = {r.kernel for r in run["matrix"].records if r.timed}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
         ours, theirs = source.fact("our_kernels").get(table, {}), source.tables.get(table, {})
-        own = source.setup.get("own_language", {}).get(table, {})
-        ours = ours | {name: kernel for name, kernel in own.items() if kernel in timed}
+        ours = {name: k if k in timed else in_cuda(k) for name, k in ours.items()}
         found[language] = {ours[name]: gb_s for name, gb_s in theirs.items() if name in ours}
     return found
 

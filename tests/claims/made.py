@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 from claims.evidence import collect
 from claims.ledger import Decision, Verdict, decide
-from claims.published import Source, load_sources
+from claims.published import Source, load_source, load_sources
+from records import result_file
 from records.json_files import ROOT
 from records.results import SCHEMA, Results, parse
 
@@ -62,7 +64,7 @@ def metric(name: str, samples: list[float], unit: str = "us") -> dict[str, Any]:
 
 
 def code_of(target: str, kernel: str, version: str = "") -> dict[str, Any]:
-    """Of a kernel's code, which changes with `version`."""
+    """The digest of a kernel, which changes with `version`."""
     digest = hashlib.sha256(f"{kernel}{version}".encode()).hexdigest()
     return {"target": target, "sha256": {f"{kernel}.cu": digest}}
 
@@ -70,31 +72,18 @@ def code_of(target: str, kernel: str, version: str = "") -> dict[str, Any]:
 def record(problem: dict[str, Any], kernel: str, samples: list[float] = (), **changes: Any):
     """One row; `products`: times of the matrix products of the same passes."""
     n = problem.get("n", problem.get("weights", 0))
-    products = changes.pop("products", ())
-    named = (("kernel_time", samples), ("product_time", products))
-    found = {
-        "key": f"{problem['name']}/{kernel}",
-        "kernel": kernel,
-        "origin": {"kind": "project", "maker": ""},
-        "lineage": "ours",
-        "source_file": f"kernels/{problem['family']}/{kernel}.cu",
-        "deviation": None,
-        "code": code_of(problem.get("arch", "sm_90"), kernel),
-        "problem": problem,
-        "outcome": "bit_exact",
-        "reason": "",
-        "mismatches": None,
-        "metrics": [metric(name, list(values)) for name, values in named if values],
-        "launch": None,
-        "bytes": {"read": n // 2 + n // 16, "written": 2 * n},
-        "clocks": {"sm_mhz_before": 1980, "sm_mhz_during": 1980, "sm_mhz_after": 1980},
-    }
-    return found | changes
+    named = (("kernel_time", samples), ("product_time", changes.pop("products", ())))
+    row = {"kernel": kernel, "origin": {"kind": "project", "maker": ""}, "lineage": "ours"}
+    row |= {"source_file": f"kernels/{problem['family']}/{kernel}.cu", "deviation": None}
+    row |= {"code": code_of(problem.get("arch", "sm_90"), kernel)}
+    measured = {"outcome": "bit_exact", "bytes": {"read": n // 2 + n // 16, "written": 2 * n}}
+    measured |= {"metrics": [metric(name, list(values)) for name, values in named if values]}
+    measured |= {"clocks": dict.fromkeys(("sm_mhz_before", "sm_mhz_during", "sm_mhz_after"), 1980)}
+    return result_file.record(row, problem, **measured | changes)
 
 
 def results(experiment: str, name: str, records: list[Any], **changes: Any) -> dict[str, Any]:
-    found = {"schema": "reprolab-results/2", "experiment": experiment, "pass": name}
-    return found | {"provenance": provenance(), "records": records, "checks": []} | changes
+    return result_file.content(experiment, name, provenance(), records) | changes
 
 
 def forward_pass(model: str, batch: int, **changes: Any) -> dict[str, Any]:
@@ -191,9 +180,9 @@ def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
 
 
 def set_metric(row: dict[str, Any], name: str, value: float) -> None:
-    """Of a row that has it."""
+    """The row has it already."""
     (found,) = (m for m in row["metrics"] if m["name"] == name)
-    found["samples"] = [value]
+    found["samples"] = [value] * len(found["samples"])
 
 
 def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:
@@ -262,6 +251,13 @@ def on(gpu: str, file: dict[str, Any], **facts: Any) -> dict[str, Any]:
 def raw(name: str) -> dict[str, Any]:
     """A source's file as it is written."""
     return json.loads((PUBLISHED / f"{name}.json").read_text())
+
+
+def paper(write: Callable[[str, Any], Path], change: Callable[[dict[str, Any]], Any]) -> Source:
+    """The paper with another content."""
+    root = raw("paper")
+    change(root)
+    return load_source(write("paper.json", root))
 
 
 def only(source: dict[str, Any], claim: dict[str, Any]) -> None:

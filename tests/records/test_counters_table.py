@@ -1,12 +1,9 @@
 """data/counters.json against its schema, and what the schema cannot say."""
 
-import json
 from itertools import pairwise
 
 import pytest
 
-from records import counter_table, json_files
-from records.errors import InputError
 from records.json_files import ROOT, Schema, read_json
 
 FILE = ROOT / "data/counters.json"
@@ -43,28 +40,3 @@ def test_no_column_is_a_time(table):
     for counter in table["counters"]:
         assert counter["unit"] not in ("us", "ns", "s")
         assert not any(metric.startswith("gpu__time") for metric in counter["metrics"])
-
-
-def test_an_id_that_comes_twice_is_refused(table, tmp_path, monkeypatch):
-    table["counters"].append(table["counters"][0] | {"title": "another"})
-    (tmp_path / "counters.json").write_text(json.dumps(table))
-    monkeypatch.setattr(counter_table, "TABLE", tmp_path / "counters.json")
-    with pytest.raises(InputError) as error:
-        counter_table.known.__wrapped__()
-    said = "counters: id 'warp_instructions' comes twice; rename or remove one"
-    assert str(error.value) == f"{tmp_path}/counters.json: {said}"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["[]", "{}", '{"properties": 1}', '{"properties": {"schema": {"type": "no type"}}}']
-    + ['{"properties": {}, "$ref": "#/nowhere"}', '{"properties": {"schema": {"pattern": "["}}}']
-    + ['{"properties": {"counters": {"minItems": null}}}', '{"properties": {"schema": 1}}', "{"],
-)
-def test_a_broken_schema_is_one_line(table, tmp_path, monkeypatch, text):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/broken.schema.json").write_text(text)
-    monkeypatch.setattr(json_files, "ROOT", tmp_path)
-    with pytest.raises(InputError, match=r"data/broken\.schema\.json: is no") as error:
-        Schema("broken.schema.json").check(FILE, {"counters": [table]})
-    assert "\n" not in str(error.value)

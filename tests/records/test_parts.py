@@ -32,9 +32,12 @@ def test_joined_clocks_hold_every_range():
 def test_joined_parts_name_every_gpu_that_they_ran_on():
     rows = [made.record(made.generated("qwen3-32b", batch), "streaming") for batch in (2, 4)]
     joinable = [made.results("end_to_end", "timing", [row]) for row in rows]
+    joinable[1]["provenance"]["started"] = "2026-11-20T09:00:00Z"
     assert "unit" not in parts.join(joinable)["provenance"]["gpu"]
     for part, unit in zip(joinable, ("a" * 16, "b" * 16), strict=True):
         part["provenance"]["gpu"]["unit"] = unit
     joined = parts.join(joinable)
     assert joined["provenance"]["gpu"]["unit"] == f"{'a' * 16} {'b' * 16}"
+    assert joined["provenance"]["started"] == "2026-11-20T08:00:00Z"
+    assert joined["records"] == rows
     SCHEMA.check("timing.json", joined)

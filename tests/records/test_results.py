@@ -7,6 +7,7 @@ from pathlib import Path
 import made
 import pytest
 
+from records import result_file
 from records.errors import InputError
 from records.json_files import ROOT
 from records.results import load
@@ -68,6 +69,10 @@ CASES = [
         "records[0].metrics names 'kernel_time', which instrument 'counters' does not measure",
     ),
     (
+        lambda r: counters(r, "ratio"),
+        "records[0].metrics has 'dram_utilisation' in 'ratio', not in '%'",
+    ),
+    (
         lambda r: r["provenance"].update(instrument="none"),
         "records[0].metrics names 'kernel_time', which instrument 'none' does not measure",
     ),
@@ -101,17 +106,16 @@ CASES = [
 ]
 
 
-def test_a_counter_has_its_unit(file, write):
+def counters(file, unit):
+    """As if it were of the instrument counters."""
     file["provenance"]["instrument"] = "counters"
     for record in file["records"]:
-        record["metrics"] = [made.metric("dram_utilisation", [23.0], "%")]
-    load(write("replay", file))
-    first(file)["metrics"][0]["unit"] = "ratio"
-    path = write("replay", file)
-    with pytest.raises(InputError) as error:
-        load(path)
-    wrong = "records[0].metrics has 'dram_utilisation' in 'ratio', not in '%'"
-    assert str(error.value) == f"{path}: {wrong} {SEE}"
+        record["metrics"] = [made.metric("dram_utilisation", [23.0], unit)]
+
+
+def test_a_counter_has_its_unit(file):
+    counters(file, "%")
+    assert made.read(file).records[0].metrics["dram_utilisation"].samples == (23.0,)
 
 
 @pytest.mark.parametrize(("spoil", "message"), CASES, ids=[text[:40] for _, text in CASES])
@@ -147,21 +151,13 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write):
         load(write("file.json", file | {"families": [family]}))
 
 
-def test_a_product_is_described_and_may_have_findings(write):
+def test_a_product_may_have_findings():
     problem = {"name": "8x64x128/fp16/b64/sparse", "family": "nf4_product", "n": 512, "batch": 8}
     problem |= {"rows": 64, "columns": 128, "block_size": 64, "nested": False, "output": "fp16"}
     row = made.record(problem | {"bias": True, "data": "sparse"}, "a", [1.0])
-    row |= {"findings": {"rows_different_alone": 3}}
-    found = load(write("a.json", made.results("any", "any", [row])))
-    assert found.records[0].findings == {"rows_different_alone": 3}
-    row["findings"]["rows_different_alone"] = -1
-    with pytest.raises(InputError, match=r"findings\.rows_different_alone"):
-        load(write("a.json", made.results("any", "any", [row])))
-    row.pop("findings")
-    assert load(write("a.json", made.results("any", "any", [row]))).records[0].findings == {}
-    row["problem"].pop("batch")
-    with pytest.raises(InputError, match="lacks 'batch'"):
-        load(write("a.json", made.results("any", "any", [row])))
+    assert made.read(made.results("any", "any", [row])).records[0].findings == {}
+    row["findings"] = {"rows_different_alone": 3}
+    assert made.read(made.results("any", "any", [row])).records[0].findings == row["findings"]
 
 
 @pytest.mark.parametrize(
@@ -169,19 +165,12 @@ def test_a_product_is_described_and_may_have_findings(write):
     [
         (b'{"schema": ', "is not whole JSON: Expecting value: line 1 column 12 (char 11)"),
         (b'{"schema": NaN}', "is not whole JSON: NaN is no finite number"),
-        (b'{"schema": -Infinity}', "is not whole JSON: -Infinity is no finite number"),
         (b'{"schema": 1e999}', "is not whole JSON: 1e999 is no finite number"),
         (b"1" * 400, f"is not whole JSON: {'1' * 20} is no finite number"),
         (b"\xff\xfe{}", "is not text in UTF-8"),
-        (b"", "is not whole JSON: Expecting value: line 1 column 1 (char 0)"),
-        (
-            b"\xef\xbb\xbf{}",
-            "is not whole JSON: Unexpected UTF-8 BOM (decode using utf-8-sig): line",
-        ),
         (b'{"a": 1, "a": 1}', "is not whole JSON: 'a' comes twice in one object"),
         (b'{"schema": "\\ud800\\n"}', r'schema must be reprolab-results/2, not "\\ud800\\n"'),
         (b'{"schema": ["deep"]}', "schema must be reprolab-results/2, not a list"),
-        (b'{"schema": "' + b"x" * 10**6, "is not whole JSON: Unterminated string starting at"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"[1]", f"the file must be object {SEE}"),
         (b"7", f"the file must be object, not 7 {SEE}"),
@@ -193,7 +182,6 @@ def test_what_is_no_json_object_of_finite_numbers(tmp_path, content, message):
     with pytest.raises(InputError) as error:
         load(path)
     assert str(error.value).startswith(f"{path}: {message}")
-    assert len(str(error.value)) < len(str(path)) + 150
 
 
 @pytest.mark.parametrize(
@@ -234,10 +222,14 @@ def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path):
     )
 
 
-def test_no_file(tmp_path):
-    with pytest.raises(InputError) as error:
-        load(tmp_path / "none.json")
-    assert str(error.value) == f"{tmp_path}/none.json: cannot be read: No such file or directory"
+def test_what_is_not_as_the_schema_says_is_not_written(file, tmp_path):
+    path = tmp_path / "replay.json"
+    result_file.write(path, file)
+    assert load(path).records == made.read(file).records
+    path.unlink()
+    with pytest.raises(InputError, match=r"the file lacks 'checks'"):
+        result_file.write(path, {k: v for k, v in file.items() if k != "checks"})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_pass_than_the_one_needed(file, write):
@@ -270,6 +262,8 @@ def test_only_verified_rows_and_ceilings_have_a_time(file, changes, timed, ranke
     record = made.read(file).records[0]
     assert (record.timed, record.ranked) == (timed, ranked)
     assert (record.bandwidth is None) is not timed
+    if timed:  # 2562500000 bytes in 20 us, of 1980 cycles each
+        assert record.bytes_per_cycle == pytest.approx(2562500000 / 20 / 1980)
 
 
 @pytest.mark.parametrize(

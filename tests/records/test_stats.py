@@ -5,7 +5,6 @@ import pytest
 from records.stats import (
     Estimate,
     Summary,
-    bytes_per_cycle,
     gb_per_s,
     is_at_least,
     is_within,
@@ -14,6 +13,7 @@ from records.stats import (
     ratio,
     share_percent,
     significant,
+    span,
     summarize,
 )
 
@@ -53,54 +53,42 @@ def test_a_difference_is_seen_where_intervals_do_not_overlap(a, b, differ):
     assert ratio(first, second).differs_from_one is differ
 
 
+def test_an_estimate_is_scaled_and_widened_with_both_ends():
+    assert Estimate(2.0, 1.0, 4.0).scaled(2) == Estimate(4.0, 2.0, 8.0)
+    assert Estimate(2.0, 1.0, 4.0).widened(50) == Estimate(2.0, 0.5, 6.0)
+    assert Estimate(-2.0, -4.0, -1.0).widened(50) == Estimate(-2.0, -6.0, -0.5)
+
+
 def test_mean_and_pool_by_hand():
     found = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
     assert mean(found) == Estimate(3.0, 1.0, 4.2)
     assert pool(found) == Estimate(2.0, 0.5, 9.0)
 
 
-def test_share_is_taken_sample_by_sample():
-    s = share_percent([30.0, 60.0, 50.0], [70.0, 40.0, 50.0])
+def test_shares_and_bandwidths_by_hand():
+    s = share_percent([30.0, 60.0, 50.0], [70.0, 40.0, 50.0])  # sample by sample
     assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
-
-
-def test_bytes_per_cycle_by_hand():
-    assert bytes_per_cycle(4000, 2000) == 2000  # 4000 bytes in a ns, which is two cycles
-
-
-def test_bandwidth_by_hand():
     # 2.5 GB in a millisecond is 2500 GB/s; the longest time is the lowest bandwidth
-    assert gb_per_s(2_500_000_000, summarize([1000.0, 2000.0, 500.0])) == Estimate(
-        2500.0, 1250.0, 5000.0
-    )
+    times = summarize([1000.0, 2000.0, 500.0])
+    assert gb_per_s(2_500_000_000, times) == Estimate(2500.0, 1250.0, 5000.0)
 
 
-@pytest.mark.parametrize(
-    ("ours", "inside"),
-    [(90.0, True), (110.0, True), (100.0, True), (89.999, False), (110.001, False), (0.0, False)],
-)
-def test_the_bound_itself_is_within(ours, inside):
-    assert is_within(ours, 100.0, 10) is inside
-    assert is_within(ours / 50, 2.0, 10) is inside  # also where decimals are no binary numbers
-
-
-@pytest.mark.parametrize(
-    ("ours", "enough"), [(2.0, True), (9.0, True), (1.8, True), (1.7999, False), (0.0, False)]
-)
-def test_a_gain_may_be_greater_but_only_so_much_smaller(ours, enough):
-    assert is_at_least(ours, 2.0, 10) is enough
+def test_the_bound_itself_is_within():
+    for ours, inside in ((90.0, True), (110.0, True), (89.999, False), (110.001, False)):
+        assert is_within(ours, 100.0, 10) is inside
+        assert is_within(ours / 50, 2.0, 10) is inside  # also where decimals are no binary numbers
+    assert [is_at_least(ours, 2.0, 10) for ours in (9.0, 1.8, 1.7999)] == [True, True, False]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (138.72, "138.7"),
-        (4.1419, "4.142"),
-        (12345.6, "12346"),
-        (0.0312349, "0.03123"),
-        (0, "0"),
-        (1e400, "inf"),
-    ],
+    [(138.72, "138.7"), (4.1419, "4.142"), (12345.6, "12346"), (0.0312349, "0.03123")]
+    + [(0, "0"), (1e400, "inf")],
 )
 def test_significant(value, text):
     assert significant(value) == text
+
+
+def test_a_span_has_one_end_where_both_look_the_same():
+    assert span([58.71, 52.1, 55.0]) == "52.1 to 58.7"
+    assert span([52.14, 52.11]) == "52.1"

@@ -1,9 +1,0 @@
-"""A run of counters."""
-
-import pytest
-from counted_run import Run
-
-
-@pytest.fixture
-def run() -> Run:
-    return Run()
