@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from plots import document, experiments, ledger, record, single_files
+from plots.figures import WIDTHS
 from records.command_line import Parser, run
 
 WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
@@ -34,6 +35,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
     p.add_argument("--verbose", action="store_true", help="show the main tables too")
     p.add_argument("--no-captions", **off, dest="captions", help="of figures: in captions.txt")
+    width = {"type": int, "choices": sorted(WIDTHS), "default": 2}
+    p.add_argument("--columns", **width, help="of a paper: figures are as wide (3.3 or 7 inches)")
     p.add_argument("--no-notes", **off, dest="notes", help="below LaTeX tables: none")
     p.set_defaults(run=experiments.render)
 

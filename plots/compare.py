@@ -4,7 +4,6 @@ import argparse
 import io
 import math
 import subprocess
-import sys
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -162,7 +161,7 @@ def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table
     notes = [RATIO_NOTE, VERDICT_NOTE, f"Threshold: {threshold:g} %. {spread_note()}", CODE_NOTE]
     notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
     notes += one_sided(a, b)
-    table = Table.of(NAME, title, COLUMNS, groups, notes, origins(a, b))
+    table = Table(NAME, title, COLUMNS, groups, notes, origins(a, b))
     table.banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
     return table
 
@@ -223,8 +222,7 @@ def figure_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Figu
     pooled = {label: pool([p.mean.ratio for p in found]) for label, found in kernels.items()}
     labels = sorted(pooled, key=lambda label: -abs(math.log(pooled[label].value)))[:ROWS]
     labels.sort(key=lambda label: -pooled[label].value)
-    figure = draw.new_figure(1.0 + 0.16 * max(4, len(labels)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.0 + 0.16 * max(4, len(labels)))
     edge = 1 + threshold / 100
     axes.axvspan(1 / edge, edge, color=draw.GREY, alpha=0.15, linewidth=0)
     axes.axvline(1, color=draw.BLACK, linewidth=0.8)
@@ -289,12 +287,9 @@ def run(args: argparse.Namespace) -> int:
         figure = figure_of(a, b, pairs, threshold)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)
-    parts = [console.box(table.banner)] if table.banner else []
-    parts += [console.render(table)] if args.verbose else []
     lines = lines_of(a, b, pairs, threshold)
     place = printable(str(args.output))
     lines.append(f"Table (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the table here)"
-    parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
-    sys.stdout.write("\n".join(parts) + "\n")
+    console.show([table.banner] * bool(table.banner), [table] * args.verbose, lines)
     return int(args.threshold is not None and any(pair.verdict == SLOWER for pair in pairs))

@@ -138,7 +138,7 @@ def short_table(results: Results, launches: Results | None, name: str, title: st
     notes += derived_notes(family)[:1]
     if launches:
         notes.append(f"GB/s: of {launches.name}, a run with times and without counters.")
-    return Table.of(name, title, columns, groups, notes, machine_notes(results), data)
+    return Table(name, title, columns, groups, notes, machine_notes(results), data)
 
 
 def on_problems(results: Results, launches: Results | None) -> dict[str, list[Counted]]:
@@ -197,7 +197,7 @@ def full_table(
         titles = "; ".join(c.title for n, c in counters.items() if n in zero)
         notes.append(f"Zero in every row, and left out above: {titles}.")
     notes.append("Counter by counter with minimum, maximum and number of samples: the CSV file.")
-    return Table.of(name, title, columns, groups, notes, machine_notes(results), data)
+    return Table(name, title, columns, groups, notes, machine_notes(results), data)
 
 
 def across(counter: Counter, rows: Sequence[Counted]) -> Values:
@@ -279,9 +279,7 @@ def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table
             for c, by_counter in rows
         ]
     data = [row for rows in groups.values() for row in rows if "value" in row]
-    return Table.of(
-        "asked_for", title, columns, groups, [NO_TIME_NOTE], machine_notes(results), data
-    )
+    return Table("asked_for", title, columns, groups, [NO_TIME_NOTE], machine_notes(results), data)
 
 
 PATH_NOTE = (
@@ -313,7 +311,7 @@ def facts_table(results: Results) -> Table:
         groups[arch] = [facts_in_short(r, results.family_of(r)) for r in records]
         data += [row for record in records for row in rows_by_fact(record)]
     title, notes = "What the compiler made of the kernels", [PATH_NOTE, BRANCH_NOTE]
-    return Table.of("sass", title, columns, groups, notes, machine_notes(results), data)
+    return Table("sass", title, columns, groups, notes, machine_notes(results), data)
 
 
 def arch_of(record: Record) -> str:

@@ -16,7 +16,13 @@ from plots import claim_details, published_numbers
 from plots.bandwidth import table_by_gpu
 from plots.captions import banner, in_words
 from plots.claim_details import relative
-from plots.documents import markdown, markdown_code, markdown_escape, markdown_link
+from plots.documents import (
+    markdown,
+    markdown_banner,
+    markdown_code,
+    markdown_escape,
+    markdown_link,
+)
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
 from plots.ledger import (
     count_line,
@@ -124,7 +130,7 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     """Of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
     machines = [found.evidence for found in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
-    lines += banner_lines(recorded_banner(machines))
+    lines += markdown_banner(recorded_banner(machines))
     for gpu, found in zip(gpu_names(machines), recorded, strict=True):
         folder = relative(found.folder, seen_from)
         links = (markdown_link(name, f"{folder}/{name}/README.md") for name in found.runs)
@@ -148,7 +154,7 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     ledger = markdown(machine_table(found.evidence, "claims", "claims.md", found.folder))
     yield found.folder / "README.md", "\n".join([*lines, ledger])
     said = banner(found.evidence.newest) if found.evidence.folder else ""
-    head = [GENERATED, "", *banner_lines(said)]
+    head = [GENERATED, "", *markdown_banner(said)]
     details = claim_details.page(found.decisions, found.folder, head)
     yield found.folder / "claims.md", details
     beside = published_numbers.table("numbers", found.decisions)
@@ -165,7 +171,7 @@ def page(name: str, shown: Run, folder: Path) -> str:
     protocol = relative(ROOT / "experiments" / name / "README.md", folder)
     protocol = markdown_link(name, protocol)
     lines = [f"# {name} on {markdown_escape(shown.first.gpu)}", "", GENERATED, ""]
-    lines += banner_lines(banner(shown.first) if shown.recorded else "")
+    lines += markdown_banner(banner(shown.first) if shown.recorded else "")
     lines += [f"Made from {', '.join(links)}. What is compared with what, and how: {protocol}."]
     lines += ["Every claim on this GPU: [claims](../README.md). The same as CSV, LaTeX and PDF:"]
     lines += [f"`make render{'-recorded' * shown.recorded}`.", ""]
@@ -181,10 +187,6 @@ def page(name: str, shown: Run, folder: Path) -> str:
         lines += [f"{markdown_code(results.name)}:", ""]
         lines += [*(f"- {fact}: {markdown_escape(in_words(value))}" for fact, value in facts), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def banner_lines(said: str) -> list[str]:
-    return [f"> **{markdown_escape(said)}**", ""] if said else []
 
 
 def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]]:
@@ -214,7 +216,7 @@ def findings(name: str, recorded: list[Machine]) -> str:
     lines = []
     for shown in runs_of(name, recorded).values():
         said = (f"- {markdown_escape(line)}" for line in experiment(name).highlights(shown))
-        lines += [*banner_lines(banner(shown.first)), *said, ""]
+        lines += [*markdown_banner(banner(shown.first)), *said, ""]
     return "\n".join(lines) or NOTHING
 
 

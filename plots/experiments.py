@@ -12,7 +12,6 @@ plots/default_view.py has it.
 import argparse
 import importlib
 import importlib.util
-import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,8 +164,7 @@ def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table
     if run.decisions:
         title = f"Claims that experiment {name} bears on"
         claims = claims_table("claims", title, run.decisions, details, seen_from)
-        notes = [note for r in run.passes.values() for note in machine_notes(r)]
-        claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
+        claims.provenance = machine_notes(*run.passes.values())
         tables.append(claims)
     said = banner(run.first) if run.recorded else ""
     return [replace(table, experiment=name, banner=said) for table in tables]
@@ -178,11 +176,14 @@ def figure_files(
     directory: Path,
     formats: tuple[str, ...] = FORMATS,
     captions: bool = True,
+    columns: int = 2,
 ) -> dict[Path, bytes]:
-    """Every figure in each format; without captions, these in a file of their own."""
+    """Every figure in each format, as wide as so many columns of a paper; without captions, these
+    in a file of their own.
+    """
     files: dict[Path, bytes] = {}
     texts: list[str] = []
-    with house_style():
+    with house_style(columns):
         for file, (_, draw) in experiment(name).FIGURES.items():
             figure = draw(run)
             texts += [] if captions else [f"{file}: {take_caption(figure)}\n"]
@@ -197,21 +198,18 @@ def render(args: argparse.Namespace) -> int:
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)
     files = table_files(tables, args.output, args.notes)
-    files |= figure_files(args.name, run, args.output, captions=args.captions)
+    figures = {"captions": args.captions, "columns": args.columns}
+    files |= figure_files(args.name, run, args.output, **figures)
     if run.decisions:
         details = claim_details.page(run.decisions, args.output)
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
     write_files(files)
-    parts = [console.box(banner(run.first))] if run.recorded else []
     lines = [headline(run.decision(module.HEADLINE))] if module.HEADLINE else []
-    if args.verbose:
-        parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
     lines += module.highlights(run)[: None if args.verbose else FINDINGS]
     lines += closing_lines(run, args.output)
-    if not args.verbose:
-        lines[-1] += " (VERBOSE=1 shows the tables here)"
-    parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
-    sys.stdout.write("\n".join(parts) + "\n")
+    lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
+    shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
+    console.show([banner(run.first)] * run.recorded, shown, lines)
     return 0
 
 

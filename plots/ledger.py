@@ -1,7 +1,6 @@
 """The ledger: every claim with its verdict and why it has it, as a table for each machine."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -73,7 +72,7 @@ def claims_table(
         "with its rows, is behind its name."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
-    return Table.of(name, title, COLUMNS, groups, notes, data=data)
+    return Table(name, title, COLUMNS, groups, notes, data=data)
 
 
 def heading(source: Source) -> str:
@@ -286,7 +285,7 @@ def ledger_by_gpu(
     notes.append("Each verdict with what was measured here, as a range over several cells.")
     origins = [Origin("; ".join(machine(m.newest))) for m in machines if m.newest]
     title = "Every claim on every GPU"
-    table = Table.of("claims-by-gpu", title, columns, groups, notes, origins, data)
+    table = Table("claims-by-gpu", title, columns, groups, notes, origins, data)
     table.banner = recorded_banner(machines)
     return table
 
@@ -332,8 +331,7 @@ def run(args: argparse.Namespace) -> int:
         shown = ledger_by_gpu(found, ledgers, [page.name for page in pages], args.output)
         tables.append(shown)
     write_files(table_files(tables, args.output) | pages)
-    box = console.box(shown.banner) if shown.banner else ""
-    sys.stdout.write(f"{box}{console.render(shown)}\n")
     place = printable(str(args.output))
-    print(f"What decided each, and all published numbers beside ours: {place}/")
+    lines = [f"What decided each, and all published numbers beside ours: {place}/"]
+    console.show([shown.banner] * bool(shown.banner), [shown], lines)
     return 0

@@ -39,7 +39,7 @@ def table(name: str, decisions: Sequence[Decision]) -> Table:
         groups += [("Of the same, compared with nothing:", without)] * bool(source.without_cell)
     title = "All published numbers, beside ours"
     note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
-    return Table.of(name, title, COLUMNS, groups, [note])
+    return Table(name, title, COLUMNS, groups, [note])
 
 
 def below(tables: dict, path: str) -> list[tuple[str, float]]:

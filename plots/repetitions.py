@@ -1,7 +1,6 @@
 """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
 
 import argparse
-import sys
 from collections import Counter
 from itertools import combinations
 
@@ -48,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
     compared = f"{affected} of {count} comparisons of {len(runs)} runs"
     print(f"In {compared}, threshold {THRESHOLD_PERCENT:g} %.")
     spread = spread_of(runs)
-    sys.stdout.write("\n" + console.render(spread_table(spread, source(sides))))
+    print()
+    console.show([], [spread_table(spread, source(sides))])
     if args.write:
         write_files({args.write: as_json(content(spread, source(sides), args))})
     return 0
@@ -87,4 +87,4 @@ def spread_table(spread: Spread, source: str) -> Table:
     ]
     rows = [{"metric": kind} | c._asdict() for kind, found in spread.items() for c in found]
     title = f"What one row differs by from run to run: {source}"
-    return Table.of("repetitions", title, columns, {"": rows})
+    return Table("repetitions", title, columns, {"": rows})

@@ -40,7 +40,7 @@ def winners_table(run: Run) -> Table:
         "Every form at every size: the CSV file.",
     ]
     title, columns = "The fastest way to move so many bytes", [Column("output MiB", "mib"), *WINNER]
-    return Table.of("winners", title, columns, groups, notes, machine_notes(run[PASS]), data)
+    return Table("winners", title, columns, groups, notes, machine_notes(run[PASS]), data)
 
 
 def forms_table(run: Run) -> Table:
@@ -65,7 +65,7 @@ def forms_table(run: Run) -> Table:
         f"By size: copy %. {bandwidth.COPY_NOTE}",
     ]
     title = "The forms that are near the fastest at every size"
-    return Table.of("forms", title, columns, groups, notes, machine_notes(run[PASS]), data)
+    return Table("forms", title, columns, groups, notes, machine_notes(run[PASS]), data)
 
 
 def shares(found: dict[int, list[Measured]], kernel: str) -> Values:

@@ -8,7 +8,7 @@ from claims.occupancy import WARP
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured, measure
-from plots.captions import clock_warning, first_warning, machine_notes
+from plots.captions import clock_warning, machine_notes
 from plots.counter_tables import Counted, shown
 from plots.counter_values import Counts, counts_of, derived_notes
 from plots.experiments import Run
@@ -78,7 +78,7 @@ def divergence_table(run: Run) -> Table:
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
-    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), data)
+    return Table(PASS, title, columns, groups, notes, machine_notes(results), data)
 
 
 def values_of(run: Run, data: str, m: Measured) -> Values:
@@ -158,8 +158,7 @@ def divergence_figure(run: Run) -> Figure:
         dict.fromkeys(k for rows in found.values() for k, m in rows.items() if m.record.ranked)
     )
     kernels = [k for k in run.compared if k in kernels] + sorted(set(kernels) - set(run.compared))
-    figure = draw.new_figure(3.4)
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(3.4)
     warnings: list[str] = []
     width = 0.8 / max(1, len(kernels))
     for k, kernel in enumerate(kernels):
@@ -180,5 +179,5 @@ def divergence_figure(run: Run) -> Figure:
     axes.grid(axis="x", visible=False)
     draw.legend_above(figure, [axes])
     notes = [*divergence_reading(run), f"Whiskers: intervals. {INTERVAL_NOTE}"]
-    draw.add_caption(figure, run[PASS], [*notes, *first_warning(warnings)], run.recorded)
+    draw.add_caption(figure, run[PASS], notes, run.recorded, warnings)
     return figure

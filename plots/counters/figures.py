@@ -90,8 +90,7 @@ def bars_figure(
     found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
     colours = part_colours([bar for bars in found.values() for bar in bars])
     lengths = [max(3, len(rows)) for rows in panels.values()]
-    figure = draw.new_figure(1.4 + 0.19 * max(lengths))
-    all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, all_axes = draw.panels(1.4 + 0.19 * max(lengths), len(panels))
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
         bars = [gathered(bar, colours) for bar in found[title]]
         stack(axes, rows, bars, colours)
@@ -138,8 +137,7 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
     """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
     names = max(len(rows_of(passes)) for passes in families.values())
     height = max(3.0, LABEL_STEP * names)
-    figure = draw.new_figure(1.4 + height)
-    all_axes = figure.subplots(1, len(families), squeeze=False)[0]
+    figure, all_axes = draw.panels(1.4 + height, len(families))
     notes = []
     for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
         notes += [f"{title}: {note}" for note in roofline(axes, passes, LABEL_STEP / height)]

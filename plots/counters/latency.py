@@ -64,7 +64,7 @@ def latency_table(run: Run) -> Table:
     notes.append(f"ns: at the SM clock seen with the samples. {INTERVAL_NOTE}")
     notes.append(f"Reproduced if {decision.verdicts[0].criterion}. {CHANGED}")
     title = "Latency of memory, by one dependent access after another"
-    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), rows)
+    return Table(PASS, title, columns, groups, notes, machine_notes(results), rows)
 
 
 def cycles_row(run: Run, record: Record) -> Values:
@@ -95,8 +95,7 @@ def ratio_row(v: Verdict) -> Values:
 def latency_figure(run: Run) -> Figure:
     """Ours with its interval and the paper's value, one memory per row."""
     timed = [(r, s) for r in run[PASS].records if (s := cycles(r))]
-    figure = draw.new_figure(1.4 + 0.3 * max(3, len(timed)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.4 + 0.3 * max(3, len(timed)))
     for row, (_, s) in enumerate(timed):
         label = f"ours ({run[PASS].gpu}) with its interval"
         look = {"color": draw.BLUE, "fmt": "o", "capsize": 3, "label": label, "gid": "ours"}

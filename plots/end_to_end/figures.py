@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from claims.end_to_end import EAGER, GRAPH, WALL_TIME
 from plots import figures as draw
-from plots.captions import clock_warning, first_warning
+from plots.captions import clock_warning
 from plots.end_to_end.rows import (
     OURS,
     STEP,
@@ -77,7 +77,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
         for record in setting.timing.values()
         for w in clock_warning(setting.timing.get(baseline), record)
     ]
-    draw.add_caption(figure, run["timing"], [*notes, *first_warning(warnings)], run.recorded)
+    draw.add_caption(figure, run["timing"], notes, run.recorded, warnings)
 
 
 def figure4(run: Run) -> Figure:
@@ -194,8 +194,7 @@ def newest_figure(run: Run) -> Figure:
 
 def amdahl_figure(run: Run) -> Figure:
     """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
-    figure = draw.new_figure(4.4)
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(4.4)
     _, subject = run.compared
     drawn: list[float] = []
     for mode in (EAGER, GRAPH):

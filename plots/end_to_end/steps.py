@@ -13,11 +13,10 @@ from plots.end_to_end.tables import (
     per_model,
     provenance,
     shown_together,
-    side_by_side,
     with_interval,
 )
 from plots.experiments import Run
-from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
+from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values, side_by_side
 from records.results import Record
 from records.stats import INTERVAL_NOTE, Estimate
 
@@ -55,7 +54,7 @@ def steps(run: Run) -> Table:
         *slow_host(run),
     ]
     title = "A decoding step with each kernel, eager and in one CUDA graph"
-    return Table.of("steps", title, columns, groups, notes, provenance(run), data)
+    return Table("steps", title, columns, groups, notes, provenance(run), data)
 
 
 def step_values(setting: Setting, kernel: str, baseline: str) -> Values:
@@ -146,4 +145,4 @@ def newest(run: Run) -> Table:
         f"install() alone can save some. {INTERVAL_NOTE}"
     ]
     title = f"{OURS} against {own}"
-    return Table.of("newest", title, columns, groups, notes, provenance(run), data)
+    return Table("newest", title, columns, groups, notes, provenance(run), data)

@@ -10,7 +10,7 @@ from plots.bandwidth import estimate_values
 from plots.captions import machine_notes
 from plots.end_to_end.rows import STEP, Setting, both, models, of_model, scaled, settings
 from plots.experiments import Run
-from plots.tables import WORDS, Column, Noted, Origin, Table, Values
+from plots.tables import WORDS, Column, Noted, Origin, Table, Values, side_by_side
 from records.results import KERNEL_TIME, PRODUCT_TIME
 from records.stats import INTERVAL_NOTE, Estimate, difference_percent, significant
 
@@ -23,7 +23,7 @@ WHOLE, TENTHS, HUNDREDTHS = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 
 
 def provenance(run: Run) -> list[Origin]:
-    return [note for name in ("timing", "profile") for note in machine_notes(run[name])]
+    return machine_notes(*(run[name] for name in ("timing", "profile")))
 
 
 def number(found: float) -> str:
@@ -38,11 +38,6 @@ def with_interval(digits: int) -> Callable[[Estimate], str]:
 def per_model(run: Run, row_of: Callable[[Setting], Values]) -> dict[str, list[Values]]:
     """A group for each model, with a row for each of its settings."""
     return {model: [row_of(setting) for setting in of_model(run, model)] for model in models(run)}
-
-
-def side_by_side(rows: Values) -> Values:
-    """Several rows as one: the names of its values begin with whose they are."""
-    return {f"{of} {name}": value for of, row in rows.items() for name, value in row.items()}
 
 
 def shown_together(groups: dict[str, list[Values]]) -> tuple[dict[str, list[Values]], list[Values]]:
@@ -114,7 +109,7 @@ def table1(run: Run) -> Table:
         f"The paper does not say of how many passes its seconds are. {papers_pass(run)}",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"
-    return Table.of("table1", title, columns, per_model(run, row), notes, provenance(run))
+    return Table("table1", title, columns, per_model(run, row), notes, provenance(run))
 
 
 def papers_pass(run: Run) -> str:
@@ -167,7 +162,7 @@ def figure4(run: Run) -> Table:
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
     ]
     title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
-    return Table.of("figure4", title, columns, per_model(run, row), notes, provenance(run))
+    return Table("figure4", title, columns, per_model(run, row), notes, provenance(run))
 
 
 def average_text(v: Verdict) -> str:
@@ -223,7 +218,7 @@ def amdahl_table(run: Run) -> Table:
         f"measured than predicted. {MODES_NOTE}"
     ]
     title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
-    return Table.of("amdahl", title, columns, groups, notes, provenance(run), data)
+    return Table("amdahl", title, columns, groups, notes, provenance(run), data)
 
 
 def our_prediction(run: Run, setting: Setting) -> Values:
@@ -289,4 +284,4 @@ def qmatmul(run: Run) -> Table:
         f"{INTERVAL_NOTE}",
     ]
     title = "Dequantization's share of quantized matrix products, eager"
-    return Table.of("qmatmul", title, columns, groups, notes, provenance(run), data)
+    return Table("qmatmul", title, columns, groups, notes, provenance(run), data)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from plots import figures as draw
 from plots import sample_figures as shared
-from plots.captions import clock_warning, first_warning
+from plots.captions import clock_warning
 from plots.experiments import Run
 from plots.ladder.tables import LADDERS, StepResult, output_mib, size_text, step_results
 from records.results import COPY, Record
@@ -50,8 +50,8 @@ def steps_figure(run: Run) -> Figure:
         "A bar goes from the speed of the step above to that of its own, and has their factor; "
         "right of the row: what the steps so far come to."
     ]
-    notes += first_warning([w for r in every for w in clock_warning(r, every[0])])
-    draw.add_caption(figure, run["plain"], notes, run.recorded)
+    warnings = [w for r in every for w in clock_warning(r, every[0])]
+    draw.add_caption(figure, run["plain"], notes, run.recorded, warnings)
     return figure
 
 

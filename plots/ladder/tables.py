@@ -141,8 +141,8 @@ def steps_table(run: Run) -> Table:
     notes += [*ceiling_notes(run), nested_note(run), passes_note(run)]
     steps = LADDERS["plain"]
     title = f"From {steps[0].kernel} to {steps[-1].kernel}, one change at a time"
-    provenance = [note for ladder in LADDERS for note in machine_notes(run[ladder])]
-    return Table.of("ladder", title, COLUMNS, groups, notes, provenance)
+    provenance = machine_notes(*(run[ladder] for ladder in LADDERS))
+    return Table("ladder", title, COLUMNS, groups, notes, provenance)
 
 
 def values_of(result: StepResult, ladder: str) -> Values:
@@ -257,9 +257,9 @@ def sizes_table(run: Run) -> Table:
     ]
     groups = {HEADS[cache]: pivoted(sizes) for cache, sizes in found.items()}
     notes = [bandwidth.GB_NOTE, bandwidth.BEST_NOTE, WARM_NOTE]
-    provenance = [note for cache in HEADS for note in machine_notes(run[cache])]
+    provenance = machine_notes(*(run[cache] for cache in HEADS))
     title = "Bandwidth by the size of the output, GB/s"
-    return Table.of("sizes", title, columns, groups, notes, provenance, data)
+    return Table("sizes", title, columns, groups, notes, provenance, data)
 
 
 def pivoted(sizes: BySize) -> list[Values]:

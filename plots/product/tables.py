@@ -232,7 +232,7 @@ def layers_table(run: Run) -> Table:
     ]
     notes = [floor_note(run), PEER_NOTE, DETOUR_NOTE, OVER_NOTE]
     title = "Products with NF4 weights, every layer of the paper's models: the fastest of ours"
-    return Table.of("layers", title, columns, groups, notes, machine_notes(results), data)
+    return Table("layers", title, columns, groups, notes, machine_notes(results), data)
 
 
 def kernels_table(run: Run) -> Table:
@@ -259,8 +259,8 @@ def kernels_table(run: Run) -> Table:
         f"{SIMPLE}: a pass of its own, one row alone. Intervals, and all other layers: layers.csv.",
     ]
     title = f"Every kernel on the layers of {MODEL}"
-    provenance = [note for p in ("layers", SIMPLE) for note in machine_notes(run[p])]
-    return Table.of("kernels", title, columns, groups, notes, provenance)
+    provenance = machine_notes(*(run[p] for p in ("layers", SIMPLE)))
+    return Table("kernels", title, columns, groups, notes, provenance)
 
 
 def share(cell: Cell, m: Measured | None) -> Noted | None:
@@ -302,7 +302,7 @@ def peers_table(run: Run) -> Table | None:
         *(f"{name}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for name, r in of_row.items()),
     ]
     title = "Beside what else multiplies by 4-bit weights under PyTorch, in CUDA graphs"
-    return Table.of("peers", title, columns, groups, notes, machine_notes(results), data)
+    return Table("peers", title, columns, groups, notes, machine_notes(results), data)
 
 
 def times_floor(m: Measured, floor_us: float | None) -> Noted:
@@ -354,7 +354,7 @@ def crossover_table(run: Run) -> Table:
         DETOUR_NOTE,
     ]
     title = "From how many rows on another way is faster"
-    return Table.of("crossover", title, columns, {"": rows}, notes, machine_notes(results))
+    return Table("crossover", title, columns, {"": rows}, notes, machine_notes(results))
 
 
 def formats_table(run: Run) -> Table:
@@ -380,9 +380,9 @@ def formats_table(run: Run) -> Table:
         "64, in another pass of this run; ~ where the intervals of the two overlap.",
         floor_note(run),
     ]
-    provenance = [note for name in ("layers", *found) for note in machine_notes(run[name])]
+    provenance = machine_notes(*(run[name] for name in ("layers", *found)))
     title = "Other formats: nested scales, bf16, and block sizes"
-    return Table.of("formats", title, columns, groups, notes, provenance)
+    return Table("formats", title, columns, groups, notes, provenance)
 
 
 def ratio(found: Estimate) -> str:
@@ -416,9 +416,9 @@ def weights_table(run: Run) -> Table:
                     | {"max_ulps": ulps}
                 )
     shown = {text: list(rows.values()) for text, rows in groups.items()}
-    provenance = [note for name in ONE_HOT for note in machine_notes(run[name])]
+    provenance = machine_notes(*(run[name] for name in ONE_HOT))
     title = "Which weights each kernel multiplies by, against those that dequantization writes"
-    return Table.of("weights", title, columns, shown, [ULP_NOTE], provenance, data)
+    return Table("weights", title, columns, shown, [ULP_NOTE], provenance, data)
 
 
 def different(m: Measured) -> Noted:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured
-from plots.captions import clock_warning, first_warning
+from plots.captions import clock_warning
 from plots.experiments import Run
 from plots.puzzle.tables import MAKERS, brief, published, puzzle_rows, wall
 from records.results import Record
@@ -30,8 +30,7 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
     results = run["mlps"]
     shown = [m for m in rows if wall(m.record) and not m.record.is_ceiling]
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
-    figure = draw.new_figure(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     for which, what in enumerate(MAKERS.values()):
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
         if found:
@@ -55,8 +54,8 @@ def draw_seconds(run: Run, rows: Sequence[Measured]) -> Figure:
     notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
     if any(m.record.deviation for m in shown):
         notes.append(draw.DEVIATES_NOTE)
-    notes += first_warning([w for m in shown for w in clock_warning(m.record, shown[0].record)])
-    draw.add_caption(figure, results, notes, run.recorded)
+    warnings = [w for m in shown for w in clock_warning(m.record, shown[0].record)]
+    draw.add_caption(figure, results, notes, run.recorded, warnings)
     return figure
 
 

@@ -111,7 +111,7 @@ def puzzle_table(run: Run) -> Table:
         groups.setdefault(standing(run, m), []).append(values_of(m))
     title, notes = f"Unsloth's NF4 puzzle: {one_problem(results)}, {rows_gb(rows)}", notes_of(run)
     data = [values_of(m) for m in rows]
-    return Table.of("puzzle", title, COLUMNS, groups, notes, machine_notes(results), data)
+    return Table("puzzle", title, COLUMNS, groups, notes, machine_notes(results), data)
 
 
 def rows_gb(rows: list[Measured]) -> str:
@@ -207,7 +207,7 @@ def mlps_table(run: Run) -> Table:
         WARM_NOTE,
     ]
     title = "One launch in each MLP of the puzzle, timed as published and by graphs"
-    return Table.of("mlps", title, columns, {"": rows}, notes, machine_notes(results), data)
+    return Table("mlps", title, columns, {"": rows}, notes, machine_notes(results), data)
 
 
 def brief_us(us: float) -> str:
@@ -236,4 +236,4 @@ def short_table(run: Run) -> Table:
         found = values_of(m)
         rows.append(found | {"outcome": replace(found["outcome"], notes=())})
     columns = [column for column in COLUMNS if column.name != "GB/s"]
-    return Table.of("short", puzzle_table(run).title, columns, {"": rows})
+    return Table("short", puzzle_table(run).title, columns, {"": rows})

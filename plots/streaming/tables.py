@@ -176,7 +176,7 @@ def layers_table(run: Run, name: str) -> Table:
     scales = "nested scales, in one kernel" if nested else "plain scales"
     title = f"{OURS} on every layer of the paper's models: {scales}"
     shown = {text: rows for text, rows in groups.items() if rows}
-    return Table.of(name, title, columns, shown, notes, machine_notes(results), data)
+    return Table(name, title, columns, shown, notes, machine_notes(results), data)
 
 
 def over(base: Measured | None, m: Measured | None) -> Noted:
@@ -234,7 +234,7 @@ def formats_table(run: Run) -> Table:
     data = [described(m, "block_size", "output") | values_of(m) for m in found.values()]
     notes = [bandwidth.GB_NOTE, "Against: difference in GB/s. Fewer scales are fewer bytes."]
     title = f"{OURS} by block size and output type"
-    return Table.of("formats", title, columns, groups, notes, machine_notes(run["formats"]), data)
+    return Table("formats", title, columns, groups, notes, machine_notes(run["formats"]), data)
 
 
 def alignments_table(run: Run) -> Table:
@@ -256,10 +256,10 @@ def alignments_table(run: Run) -> Table:
         for scales, by_alignment in found.items()
         for m in by_alignment.values()
     ]
-    provenance = [note for end in SCALES for note in machine_notes(run[f"places{end}"])]
+    provenance = machine_notes(*(run[f"places{end}"] for end in SCALES))
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
     notes = [ALIGNMENT_NOTE, bandwidth.GB_NOTE]
-    return Table.of("places", title, columns, groups, notes, provenance, data)
+    return Table("places", title, columns, groups, notes, provenance, data)
 
 
 def aligned(of_shape: Key) -> Key:
@@ -303,7 +303,7 @@ def shapes_table(run: Run) -> Table:
         bandwidth.COPY_NOTE,
         "Every shape at every size: the CSV file.",
     ]
-    provenance = [note for end in SCALES for note in machine_notes(run[f"shapes{end}"])]
+    provenance = machine_notes(*(run[f"shapes{end}"] for end in SCALES))
     title = "The fastest shape of the streaming kernel by size"
     columns += WINNER
-    return Table.of("shapes", title, columns, groups, notes, provenance, data)
+    return Table("shapes", title, columns, groups, notes, provenance, data)

@@ -16,7 +16,7 @@ from plots.sample_figures import (
 from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
 from plots.table2.speedup import CLAIM, short_table, speedup_table, subject_of
-from plots.tables import CODE, WORDS, Column, Noted, Table
+from plots.tables import CODE, WORDS, Column, Noted, Table, rounded
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
 
@@ -35,7 +35,7 @@ def shapes_summary(run: Run) -> Table:
         Column(f"{subject} GB/s", "subject_gb_s", bandwidth.gb_text),
         Column("best kernel", "best", **CODE),
         Column("GB/s", "best_gb_s", bandwidth.gb_text),
-        Column("B/cycle", "best_bytes_per_cycle", bandwidth.cycle_text),
+        Column("B/cycle", "best_bytes_per_cycle", rounded),
         Column("of copy", "of_copy", lambda share: f"{100 * share:.1f} %"),
         Column("copy GB/s", "copy_gb_s", bandwidth.gb_text),
     ]
@@ -57,7 +57,7 @@ def shapes_summary(run: Run) -> Table:
         "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE,
         bandwidth.CYCLE_NOTE,
     ]
-    return Table.of("shapes_summary", title, columns, {"": rows}, notes, machine_notes(shapes))
+    return Table("shapes_summary", title, columns, {"": rows}, notes, machine_notes(shapes))
 
 
 def brief(run: Run) -> list[Measured]:

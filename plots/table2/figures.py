@@ -9,7 +9,7 @@ from claims.published import AVERAGE
 from claims.rules import NOT_TESTED
 from plots import figures as draw
 from plots.bandwidth import Measured
-from plots.captions import clock_warning, first_warning
+from plots.captions import clock_warning
 from plots.experiments import Run
 from plots.table2 import models
 from plots.table2.speedup import (
@@ -39,8 +39,7 @@ def speedup_figure(run: Run) -> Figure:
     and the paper's value, per batch.
     """
     cells = cells_by_model(run)
-    figure = draw.new_figure(3.3)
-    panels = figure.subplots(1, len(cells), sharey=True)
+    figure, panels = draw.panels(3.3, len(cells), sharey=True)
     for axes, readings in zip(panels, cells, strict=True):
         draw_papers(axes, run, readings[0])
         for k, verdicts in enumerate(readings):
@@ -54,8 +53,8 @@ def speedup_figure(run: Run) -> Figure:
     panels[0].set_ylabel(f"speed-up over\n{run.compared[0]} (x)")
     draw.legend_above(figure, panels, last="paper")
     warnings = [w for v in every for w in clock_warning(*rows_of(run, v))]
-    notes = [f"The axis does not start at 0. {INTERVAL_NOTE}", *first_warning(warnings)]
-    draw.add_caption(figure, run["replay"], notes, run.recorded)
+    notes = [f"The axis does not start at 0. {INTERVAL_NOTE}"]
+    draw.add_caption(figure, run["replay"], notes, run.recorded, warnings)
     return figure
 
 
@@ -97,8 +96,7 @@ def kernels_figure(run: Run) -> Figure:
         for kernel in models.ranking(passes)
     }
     speed_ups = {kernel: found for kernel, found in speed_ups.items() if found}
-    figure = draw.new_figure(1.4 + 0.4 * max(3, len(speed_ups)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.4 + 0.4 * max(3, len(speed_ups)))
     shade_papers(axes, run)
     axes.axvline(1, color=draw.BLACK, linewidth=1)
     labels: list[str] = []
@@ -125,8 +123,7 @@ def kernels_figure(run: Run) -> Figure:
     what = f"speed-up over {baseline} in dequantization per forward pass"
     axes.set_xlabel(f"{what}, batch {models.shown_batch(run)} (x)")
     draw.legend_above(figure, [axes])
-    notes = [INTERVAL_BARS, *first_warning(warnings)]
-    draw.add_caption(figure, run["replay"], notes, run.recorded)
+    draw.add_caption(figure, run["replay"], [INTERVAL_BARS], run.recorded, warnings)
     return figure
 
 
@@ -155,8 +152,7 @@ def shade_papers(axes: Axes, run: Run) -> None:
 def share_figure(run: Run) -> Figure:
     """One panel for each of the two kernels: share of dequantization against batch, per model."""
     replay, kernels, paper = run["replay"], run.compared, models.papers_share(run)
-    figure = draw.new_figure(3.3)
-    panels = figure.subplots(1, len(kernels), sharey=True)
+    figure, panels = draw.panels(3.3, len(kernels), sharey=True)
     problems = models.replay_problems(run)
     batches = sorted({p["batch"] for p in problems})
     for axes, kernel in zip(panels, kernels, strict=True):

@@ -94,7 +94,7 @@ def kernels_table(run: Run) -> Table:
     title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
     notes += neighbour_notes(run["replay"])
     provenance = machine_notes(run["replay"])
-    return Table.of("kernels", title, columns, {"": rows}, notes, provenance, data)
+    return Table("kernels", title, columns, {"": rows}, notes, provenance, data)
 
 
 def time_and_speedup(m: Measured) -> Noted:
@@ -162,4 +162,4 @@ def share_table(run: Run) -> Table:
         f"{run.decision(SHARE_CLAIM).claim.section}, on {run.source.gpu}. {INTERVAL_NOTE}"
     ]
     title = "Dequantization's share of dequantize and multiply"
-    return Table.of("share", title, columns, groups, notes, machine_notes(replay), data)
+    return Table("share", title, columns, groups, notes, machine_notes(replay), data)

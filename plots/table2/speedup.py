@@ -77,7 +77,7 @@ def speedup_table(run: Run) -> Table:
     ]
     title = f"Table II: speed-up over {baseline} in dequantization, per forward pass"
     notes += check_notes(replay)
-    return Table.of("table2", title, columns, groups, notes, machine_notes(replay))
+    return Table("table2", title, columns, groups, notes, machine_notes(replay))
 
 
 def short_table(run: Run) -> Table:
@@ -95,7 +95,7 @@ def short_table(run: Run) -> Table:
         shown = ("ours", "difference_percent", "verdict")
         row |= {f"{name} {reading_of(v)}": found[name] for name in shown}
     title = f"Average speed-up over {run.compared[0]}, over the batches"
-    return Table.of("short", title, columns, {"": list(rows.values())})
+    return Table("short", title, columns, {"": list(rows.values())})
 
 
 PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from plots import figures as draw
 from plots import sample_figures as shared
 from plots.bandwidth import measure
-from plots.captions import clock_warning, first_warning
+from plots.captions import clock_warning
 from plots.experiments import Run
 from plots.transpose.matrix import (
     posts_matrix,
@@ -34,8 +34,7 @@ def kernels_figure(run: Run) -> Figure:
         if not m.record.is_ceiling and (m.gb_s is not None or m.record.kernel in published)
     ]
     rows = beside_counterparts(rows, results)
-    figure = draw.new_figure(1.5 + 0.36 * max(3, len(rows)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.5 + 0.36 * max(3, len(rows)))
     for row, record in enumerate(rows):
         draw_bar(axes, row, record)
     draw_published(axes, [r.kernel for r in rows], run)
@@ -53,7 +52,7 @@ def kernels_figure(run: Run) -> Figure:
         f"Matrix: {ours}; the post's: {posts}. Bars: medians; whiskers: intervals; right of each "
         f"row: its median. {INTERVAL_NOTE}"
     )
-    draw.add_caption(figure, results, [note, *first_warning(warnings)], run.recorded)
+    draw.add_caption(figure, results, [note], run.recorded, warnings)
     return figure
 
 

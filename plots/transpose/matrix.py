@@ -83,7 +83,7 @@ def matrix_table(run: Run) -> Table:
     posts, title = posts_matrix(run), f"Transpose of a {size_text(problem)} matrix"
     if problem["rows"] * problem["columns"] < posts["rows"] * posts["columns"]:
         title += f" (smaller than the post's {size_text(posts)})"
-    return Table.of("matrix", title, columns, groups, notes, machine_notes(results))
+    return Table("matrix", title, columns, groups, notes, machine_notes(results))
 
 
 def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
@@ -134,7 +134,7 @@ def short_table(run: Run) -> Table:
             if m := pair.get(language):
                 row[f"{language} ours"] = Noted(m.gb_s, best=m.best, text=speed_text(m))
         rows.append(row)
-    return Table.of("short", matrix_table(run).title, columns, {"": rows})
+    return Table("short", matrix_table(run).title, columns, {"": rows})
 
 
 def standing(m: Measured, constant: Measured | None) -> str:
@@ -232,7 +232,7 @@ def languages_table(run: Run) -> Table | None:
     ]
     title = f"Transpose of a {size_text(problem)} matrix in CUDA and in Mojo"
     rows = [values_of_pair(run, *pair) for pair in pairs]
-    return Table.of("languages", title, columns, {"": rows}, notes, machine_notes(results))
+    return Table("languages", title, columns, {"": rows}, notes, machine_notes(results))
 
 
 def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:

@@ -8,7 +8,7 @@ from plots import bandwidth
 from plots.bandwidth import Measured, Rows, rows_by
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
-from plots.tables import KERNEL, Column, Noted, Table, Values
+from plots.tables import KERNEL, Column, Noted, Table, Values, rounded
 from records.errors import InputError
 from records.results import COPY, Results
 
@@ -63,7 +63,7 @@ def sizes_table(run: Run) -> Table:
     columns = [Column("rows", "rows")]
     columns += [Column(kernel, kernel, bandwidth.gb_text, wrap=1) for kernel in kernels]
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
-    return Table.of("sizes", title, columns, groups, notes, machine_notes(results), data)
+    return Table("sizes", title, columns, groups, notes, machine_notes(results), data)
 
 
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def sizes_summary(run: Run) -> Table:
     copies = {size: m for size in shown if (m := sizes[size].get(COPY))}
     copy: Values = {"kernel": COPY}
     cycles = {str(s): m.record.bytes_per_cycle for s, m in copies.items()}
-    cycles = {s: None if c is None else bandwidth.cycle_text(c) for s, c in cycles.items()}
+    cycles = {s: None if c is None else rounded(c) for s, c in cycles.items()}
     groups = {
         "% of the copy": rows,
         "the copy itself, GB/s": [copy | {str(s): shown_speed(m) for s, m in copies.items()}],
@@ -126,7 +126,7 @@ def sizes_summary(run: Run) -> Table:
     notes += [f"Did not fit: {note}." for s in shown for note in did_not_fit(sizes[s])]
     notes += [NONE_NOTE, *left_out_note(results)]
     title = "Transpose of a square fp32 matrix by its number of rows: share of the copy"
-    return Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results), data)
+    return Table("sizes_summary", title, columns, groups, notes, machine_notes(results), data)
 
 
 def shown_speed(m: Measured) -> Noted | None:

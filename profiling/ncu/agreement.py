@@ -129,7 +129,7 @@ def table(found: Sequence[Agreement], provenance: str) -> Table:
     ]
     title = "Nsight Compute against our own counters"
     notes = ["Difference: of ncu from our nearest sample.", RULE]
-    return Table.of("ncu", title, columns, groups, notes, [Origin(provenance)])
+    return Table("ncu", title, columns, groups, notes, [Origin(provenance)])
 
 
 def origin(ours: Results, version: str) -> str:

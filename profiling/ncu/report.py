@@ -91,4 +91,4 @@ def table(title: str, found: Sequence[Launch], notes: Sequence[str]) -> Table:
     columns = [Column("counter", "counter", **WORDS)]
     columns += [Column(head, head, shown) for head in heads]
     columns += [Column(name, name, **WORDS) for name in ("unit", "meaning")]
-    return Table.of("profile", title, columns, groups, notes)
+    return Table("profile", title, columns, groups, notes)
