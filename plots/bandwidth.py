@@ -249,15 +249,14 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
     columns += [GB_S, CYCLE, COPY_SHARE] * moves
     width = len("9.99 (9.99-9.99)")
     columns += [Column(f"over {baseline}", "_over", over_text, wrap=width)] * bool(baseline)
-    groups = {
-        describe(p): [
-            {"problem": p["name"]} | values_of(m) for m in measure(results, p["name"], baseline)
-        ]
+    rows = [
+        {"_under": describe(p), "problem": p["name"]} | values_of(m)
         for p in results.problems()
-    }
+        for m in measure(results, p["name"], baseline)
+    ]
     notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE] * moves
     notes += [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
-    return Table(name, title, columns, groups, notes, machine_notes(results))
+    return Table(name, title, columns, rows, notes, machine_notes(results))
 
 
 def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
@@ -285,7 +284,7 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
         for m in rows
     ]
     title = f"GB/s on {first}, and percent of each GPU's own copy"
-    return Table(name, title, columns, {"": list(shown.values())}, data=data)
+    return Table(name, title, columns, list(shown.values()), data=data)
 
 
 def speed_of_copy(m: Measured) -> Noted:

@@ -9,8 +9,8 @@ from claims.ledger import Decision, Verdict
 from claims.published import NAMED_GPU
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
+from plots.tables import rounded
 from records.printable import printable
-from records.stats import significant
 
 
 def anchor(d: Decision) -> str:
@@ -83,10 +83,6 @@ def evidence(v: Verdict, seen_from: Path) -> Iterator[str]:
         count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
         text = f"{count}{markdown_escape(printable(file.name))}"
         yield markdown_link(text, relative(file, seen_from))
-
-
-def rounded(value: float) -> str:
-    return significant(value, 3)
 
 
 def relative(file: Path, seen_from: Path) -> str:

@@ -153,15 +153,12 @@ def extract(revision: str, path: str, folder: Path) -> None:
 
 
 def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table:
-    groups: dict[str, list[Values]] = {}
-    for pair in pairs:
-        heading = f"{pair.key.experiment}/{pair.key.pass_name}: {pair.key.problem}"
-        groups.setdefault(heading, []).append(values_of(pair))
+    rows = [values_of(pair) for pair in pairs]
     title = f"Times of B, {b.name}, beside those of A, {a.name}"
     notes = [RATIO_NOTE, VERDICT_NOTE, f"Threshold: {threshold:g} %. {spread_note()}", CODE_NOTE]
     notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
     notes += one_sided(a, b)
-    table = Table(NAME, title, COLUMNS, groups, notes, origins(a, b))
+    table = Table(NAME, title, COLUMNS, rows, notes, origins(a, b))
     table.banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
     return table
 
@@ -169,7 +166,8 @@ def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table
 def values_of(pair: Pair) -> Values:
     key, a, b = pair.key, pair.a, pair.b
     ratio = pair.mean.ratio if pair.mean else None
-    found: Values = {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
+    found: Values = {"_under": f"{key.experiment}/{key.pass_name}: {key.problem}"}
+    found |= {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
     found |= {"kernel": key.kernel, "metric": key.metric, "a_us": a.us, "b_us": b.us}
     found |= estimate_values("ratio", ratio) | {"_ratio": ratio}
     found["verdict"] = Noted(pair.verdict, (f"No interval: {pair.missing}.",) * bool(pair.missing))

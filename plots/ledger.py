@@ -3,22 +3,21 @@
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
-from claims.published import Source, load_sources
+from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
 from plots import claim_details, console, published_numbers
 from plots.bandwidth import with_interval
 from plots.captions import banner, machine
 from plots.documents import table_files
-from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values
+from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, rounded
 from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
-from records.stats import INTERVAL_NOTE, Estimate, significant
+from records.stats import INTERVAL_NOTE, Estimate
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -52,31 +51,22 @@ def claims_table(
     """One row per claim, by source; the CSV has one per cell. `details`: the page they link to;
     the evidence of the CSV begins at the folder `seen_from`.
     """
-    groups: list[tuple[str, list[Values]]] = []
     waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
-    for source, found in groupby(decisions, lambda d: d.source):
-        rows: list[Values] = []
-        groups.append((heading(source), rows))
-        for d in found:
-            rows.append(claim_row(d, details))
-            if d.verdict == NOT_TESTED:
-                waiting.setdefault(d.command, []).append(d.claim.id)
+    for d in decisions:
+        if d.verdict == NOT_TESTED:
+            waiting.setdefault(d.command, []).append(d.claim.id)
+    rows = [claim_row(d, details) for d in decisions]
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
-    sources = dict.fromkeys(d.source.id for d in decisions)
-    found_notes = {d.source.id: d.source.notes for d in decisions}
-    notes += [f"{note.about}: {note.text}" for name in sources for note in found_notes[name]]
+    sources = {d.source.id: d.source for d in decisions}.values()
+    notes += [f"{note.about}: {note.text}" for source in sources for note in source.notes]
     notes.append(
         f"Over several cells: the range of their values. {INTERVAL_NOTE} What decided each claim, "
         "with its rows, is behind its name."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
-    return Table(name, title, COLUMNS, groups, notes, data=data)
-
-
-def heading(source: Source) -> str:
-    return f"{source.author}: {source.title} ({source.reference})"
+    return Table(name, title, COLUMNS, rows, notes, data=data)
 
 
 def claim_row(d: Decision, details: str) -> Values:
@@ -91,6 +81,7 @@ def claim_row(d: Decision, details: str) -> Values:
     here = [v.difference_percent for v in counted if not v.elsewhere]
     text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
     return {
+        "_under": f"{d.source.author}: {d.source.title} ({d.source.reference})",
         "claim": Noted(d.claim.id, text=text, link=details, anchor=anchor),
         "verdict": in_two_sentences(d),
         "source": value_range([v.cell.value for v in counted], unit, quoted),
@@ -197,10 +188,6 @@ def quoted(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else rounded(value)
 
 
-def rounded(value: float) -> str:
-    return significant(value, 3)
-
-
 def value_range(values: Sequence[float | None], unit: str, show: Callable[[float], str]) -> str:
     """'2.03 to 2.20 x', or one value where the two ends look the same."""
     known = [value for value in values if value is not None]
@@ -266,13 +253,12 @@ def ledger_by_gpu(
     gpus = gpu_names(machines)
     columns = [COLUMNS[0], COLUMNS[2]]
     columns += [Column(gpu, f"on {gpu}", **WORDS) for gpu in gpus]
-    groups: dict[str, list[Values]] = {}
+    rows: list[Values] = []
     for found in zip(*ledgers, strict=True):
-        rows = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
-        cells = [on_gpu(d, row) for d, row in zip(found, rows, strict=True)]
-        row = rows[0] | {"claim": Noted(found[0].claim.id, text=rows[0]["claim"].text)}
-        row |= {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)}
-        groups.setdefault(heading(found[0].source), []).append(row)
+        beside = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
+        cells = [on_gpu(d, row) for d, row in zip(found, beside, strict=True)]
+        row = beside[0] | {"claim": Noted(found[0].claim.id, text=beside[0]["claim"].text)}
+        rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
         {"gpu": gpu, **csv_row(d, v, seen_from)}
         for gpu, decisions in zip(gpus, ledgers, strict=True)
@@ -285,7 +271,7 @@ def ledger_by_gpu(
     notes.append("Each verdict with what was measured here, as a range over several cells.")
     origins = [Origin("; ".join(machine(m.newest))) for m in machines if m.newest]
     title = "Every claim on every GPU"
-    table = Table("claims-by-gpu", title, columns, groups, notes, origins, data)
+    table = Table("claims-by-gpu", title, columns, rows, notes, origins, data)
     table.banner = recorded_banner(machines)
     return table
 

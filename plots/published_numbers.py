@@ -5,13 +5,7 @@ from itertools import groupby
 
 from claims.ledger import Decision, Verdict
 from claims.published import look_up
-from plots.tables import WORDS, Column, Noted, Table, Values
-from records.stats import significant
-
-
-def rounded(value: float) -> str:
-    return significant(value, 3)
-
+from plots.tables import WORDS, Column, Noted, Table, Values, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -23,23 +17,26 @@ COLUMNS = [
     Column("difference", "difference_percent", "{:+.1f} %".format),
     Column("verdict", "verdict", **WORDS),
 ]
+OURS = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "verdict")
 
 
 def table(name: str, decisions: Sequence[Decision]) -> Table:
     """One row per number; those that nothing is compared with come last, with the reason."""
-    groups: list[tuple[str, list[Values]]] = []
+    rows: list[Values] = []
     for source, found in groupby(decisions, lambda d: d.source):
-        rows = [row(d, v) for d in found for v in d.verdicts if v.cell.value is not None]
-        groups.append((f"{source.author} ({source.reference}), on {source.gpu}", rows))
-        without = [
-            row_without(source.id, number, value, why)
-            for path, why in source.without_cell.items()
-            for number, value in below(source.tables, path)
-        ]
-        groups += [("Of the same, compared with nothing:", without)] * bool(source.without_cell)
+        under = f"{source.author} ({source.reference}), on {source.gpu}"
+        every = [(d, v) for d in found for v in d.verdicts if v.cell.value is not None]
+        rows += [{"_under": under} | row(d, v) for d, v in every]
+        for path, why in source.without_cell.items():
+            without: Values = {"_under": (source.id, "Of the same, compared with nothing:")}
+            without |= {"source": source.id}
+            for number, value in below(source.tables, path):
+                what = {"claim": Noted("", text=number), "of_what": Noted(number, text=why)}
+                what |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
+                rows.append(without | what | {"why": why})
     title = "All published numbers, beside ours"
     note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
-    return Table(name, title, COLUMNS, groups, [note])
+    return Table(name, title, COLUMNS, rows, [note])
 
 
 def below(tables: dict, path: str) -> list[tuple[str, float]]:
@@ -52,17 +49,11 @@ def below(tables: dict, path: str) -> list[tuple[str, float]]:
 
 
 def row(d: Decision, v: Verdict) -> Values:
-    (low, high), test = v.interval or (None, None), v.comparison
+    test = v.comparison
     of_what = ", ".join(filter(None, (v.cell.text, test.reading)))
     said = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
     found: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
-    found |= {"unit": test.unit, "source_value": v.cell.value, "our_value": v.ours}
-    found |= {"our_low": low, "our_high": high, "difference_percent": v.difference_percent}
-    return found | {"only_on": v.cell.gpu, "verdict": Noted(v.verdict, text=said), "why": v.why}
-
-
-def row_without(source: str, number: str, value: float, why: str) -> Values:
-    found: Values = {"source": source, "claim": Noted("", text=number)}
-    found |= {"of_what": Noted(number, text=why), "unit": "", "source_value": value}
-    none = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "verdict")
-    return found | dict.fromkeys(none) | {"why": why}
+    found |= {"unit": test.unit, "source_value": v.cell.value}
+    ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
+    found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
+    return found | {"why": v.why}

@@ -87,4 +87,4 @@ def spread_table(spread: Spread, source: str) -> Table:
     ]
     rows = [{"metric": kind} | c._asdict() for kind, found in spread.items() for c in found]
     title = f"What one row differs by from run to run: {source}"
-    return Table("repetitions", title, columns, {"": rows})
+    return Table("repetitions", title, columns, rows)

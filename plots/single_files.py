@@ -9,7 +9,7 @@ from plots.bandwidth import bandwidth_table
 from plots.captions import banner
 from plots.counter_tables import asked_for_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
-from plots.neighbours import with_neighbours
+from plots.neighbours import neighbour_notes
 from plots.tables import WORDS, Column, Noted, Table, Values
 from records.counter_table import COUNTERS, known
 from records.errors import InputError
@@ -25,7 +25,8 @@ def bench(args: argparse.Namespace) -> int:
     if results.provenance["instrument"] == COUNTERS:
         tables = counter_tables(results, title)
     else:
-        tables = [with_neighbours(bandwidth_table(results, "bench", title), results)]
+        tables = [bandwidth_table(results, "bench", title)]
+        tables[0].notes += neighbour_notes(results)
     said = [banner(results)] * bool(recorded_folder(args.results))
     console.show(said, [replace(table, banner="".join(said)) for table in tables])
     return 0
@@ -73,4 +74,4 @@ def kernel_list(files: list[Results]) -> Table:
             found = (r.kernel, r.lineage, deviation or "bit-exact", r.source_file)
             rows.setdefault(r.kernel, dict(zip(names, found, strict=True)))
     columns = [Column(name, name, **WORDS) for name in names]
-    return Table("list", f"{len(rows)} kernels", columns, {"": [rows[k] for k in sorted(rows)]})
+    return Table("list", f"{len(rows)} kernels", columns, [rows[k] for k in sorted(rows)])

@@ -24,7 +24,8 @@ class Noted:
     anchor: str = ""  # of a heading in it
 
 
-# One row's values by name. All are columns of the CSV, but those whose name begins with "_".
+# One row's values by name. All are columns of the CSV, but those whose name begins with "_". Where
+# there is an "_under", the row stands under that heading; of a tuple the last one is shown.
 Values = dict[str, Any]
 
 
@@ -86,12 +87,12 @@ Row = list[tuple[Noted, str]]  # cells, each with the numbers of its footnotes: 
 
 @dataclass
 class Table:
-    """Rows in groups, each under its heading ('' for none); `data` where the CSV has other rows."""
+    """`data`: the CSV's rows, where it has others."""
 
     name: str  # of the files
     title: str
     columns: list[Column]
-    groups: Mapping[str, Sequence[Values]] | Sequence[tuple[str, Sequence[Values]]]
+    rows: list[Values]
     notes: list[str] = field(default_factory=list)
     provenance: Sequence[Origin] = ()
     data: list[Values] | None = None
@@ -99,11 +100,14 @@ class Table:
     experiment: str = ""  # that it is of
 
     def body(self) -> tuple[list[tuple[str, list[Row]]], list[str]]:
-        """The rows as cells, by heading, and the footnotes in reading order, each once."""
-        cells = [
-            (heading, [[column.cell(row) for column in self.columns] for row in rows])
-            for heading, rows in self.pairs
-        ]
+        """The rows as cells, under their headings ('' for none), and the footnotes in reading
+        order, each once.
+        """
+        groups: dict[str | tuple[str, ...], list[list[Noted]]] = {}
+        for row in self.rows:
+            group = groups.setdefault(row.get("_under", ""), [])
+            group.append([column.cell(row) for column in self.columns])
+        cells = [(key if isinstance(key, str) else key[-1], rows) for key, rows in groups.items()]
         notes = [note for _, rows in cells for row in rows for cell in row for note in cell.notes]
         number = {note: str(i) for i, note in enumerate(dict.fromkeys(notes), 1)}
         body = [
@@ -113,13 +117,9 @@ class Table:
         return body, list(number)
 
     @property
-    def pairs(self) -> list[tuple[str, Sequence[Values]]]:
-        return list(self.groups.items() if isinstance(self.groups, Mapping) else self.groups)
-
-    @property
     def csv_rows(self) -> list[dict[str, object]]:
         """Plain values, without those that are only shown."""
-        rows = [row for _, rows in self.pairs for row in rows] if self.data is None else self.data
+        rows = self.rows if self.data is None else self.data
         return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
 
     def notes_saying(self, best: str, with_commands: bool = True) -> list[str]:

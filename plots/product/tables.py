@@ -177,9 +177,9 @@ def of_model(run: Run) -> list[Cell]:
     return [c for c in every if any(u.startswith(f"{MODEL}.") for u in c.problem["models"])]
 
 
-def heading(group: list[Cell]) -> str:
+def heading(cell: Cell) -> str:
     """'1024x8192: llama-3.3-70b.k, llama-3.3-70b.v'"""
-    return f"{group[0].layer}: {', '.join(group[0].problem['models'])}"
+    return f"{cell.layer}: {', '.join(cell.problem['models'])}"
 
 
 def time(cell: Cell) -> Values:
@@ -196,15 +196,12 @@ def layers_table(run: Run) -> Table:
     """One row per layer and number of rows; the CSV has every kernel in full."""
     results, found = run["layers"], cells(run)
     columns = [BATCH, *FASTEST, *kernel_columns(others(results), "over ")]
-    groups = {
-        heading(group): [
-            {"batch": cell.batch}
-            | time(cell)
-            | {name: over(cell.chosen.get(name), cell.ours) for name in others(results)}
-            for cell in group
-        ]
-        for group in by_layer(found).values()
-    }
+    rows = [
+        {"_under": heading(cell), "batch": cell.batch}
+        | time(cell)
+        | {name: over(cell.chosen.get(name), cell.ours) for name in others(results)}
+        for cell in found
+    ]
     data = [
         {"layer": cell.layer, "batch": cell.batch, "reading_us": cell.reading_us}
         | {"multiplying_us": cell.multiplying_us}
@@ -216,7 +213,7 @@ def layers_table(run: Run) -> Table:
     ]
     notes = [floor_note(run), PEER_NOTE, DETOUR_NOTE, OVER_NOTE]
     title = "Products with NF4 weights, every layer of the paper's models: the fastest of ours"
-    return Table("layers", title, columns, groups, notes, machine_notes(results), data)
+    return Table("layers", title, columns, rows, notes, machine_notes(results), data)
 
 
 def kernel_columns(names: Iterable[str], before: str = "") -> list[Column]:
@@ -228,15 +225,11 @@ def kernels_table(run: Run) -> Table:
     every = [(name, m) for cell in of_model(run) for name, m in cell.rows.items()]
     names = [*sorted({name for name, m in every if not m.record.is_ceiling}), SIMPLE]
     simple = {c.layer: replace(c.rows[SIMPLE], best=False) for c in cells(run, SIMPLE)}
-    groups = {}
-    for group in by_layer(of_model(run)).values():
-        rows = groups.setdefault(heading(group), [])
-        for cell in group:
-            found = cell.rows | {SIMPLE: simple.get(cell.layer) if cell.batch == 1 else None}
-            shown = {
-                n: median(cell, found.get(n), lambda share: f"{100 * share:.0f}") for n in names
-            }
-            rows.append({"batch": cell.batch} | shown)
+    rows = []
+    for cell in of_model(run):
+        found = cell.rows | {SIMPLE: simple.get(cell.layer) if cell.batch == 1 else None}
+        shown = {n: median(cell, found.get(n), lambda share: f"{100 * share:.0f}") for n in names}
+        rows.append({"_under": heading(cell), "batch": cell.batch} | shown)
     notes = [
         "Median us, and of floor % in brackets. The fastest of all kernels, and those whose "
         f"interval overlaps with it, are {bandwidth.BEST}.",
@@ -246,7 +239,7 @@ def kernels_table(run: Run) -> Table:
     title = f"Every kernel on the layers of {MODEL}"
     provenance = machine_notes(run["layers"], run[SIMPLE])
     columns = [BATCH, *kernel_columns(names)]
-    return Table("kernels", title, columns, groups, notes, provenance)
+    return Table("kernels", title, columns, rows, notes, provenance)
 
 
 def median(cell: Cell, m: Measured | None, of_floor: Callable[[float], str]) -> Noted | None:
@@ -265,19 +258,16 @@ def peers_table(run: Run) -> Table | None:
         return None
     plain = {(cell.layer, cell.batch): cell for cell in cells(run)}
     of_row = {r.kernel: r for r in results.records}
-    groups: dict[str, list[Values]] = {}
+    rows: list[Values] = []
     data: list[Values] = []
-    for layer, group in by_layer(cells(run, "peers")).items():
-        known = [plain[c.layer, c.batch] for c in group if (c.layer, c.batch) in plain]
-        rows = groups.setdefault(heading(known) if known else layer, [])
-        for cell in group:
-            base = plain.get((cell.layer, cell.batch))
-            beside = base or replace(cell, reading_us=None)  # whose floor it is
-            every = cell.rows.items()
-            shown = {name: median(beside, m, lambda share: f"{1 / share:.2f}") for name, m in every}
-            rows.append({"batch": cell.batch} | shown)
-            facts = {"layer": layer, "batch": cell.batch, "floor_us": beside.floor_us}
-            data += [facts | values_of(m) | {"bound": m.record.bound} for _, m in every]
+    for cell in cells(run, "peers"):
+        base = plain.get((cell.layer, cell.batch))
+        beside = base or replace(cell, reading_us=None)  # whose floor it is
+        every = cell.rows.items()
+        shown = {name: median(beside, m, lambda share: f"{1 / share:.2f}") for name, m in every}
+        rows.append({"_under": heading(base) if base else cell.layer, "batch": cell.batch} | shown)
+        facts = {"layer": cell.layer, "batch": cell.batch, "floor_us": beside.floor_us}
+        data += [facts | values_of(m) | {"bound": m.record.bound} for _, m in every]
     notes = [
         "Median us, and times the floor of NF4 weights in brackets, whatever a row holds. The "
         f"fastest of all, and those whose interval overlaps with it, are {bandwidth.BEST}.",
@@ -286,7 +276,7 @@ def peers_table(run: Run) -> Table | None:
     ]
     title = "Beside what else multiplies by 4-bit weights under PyTorch, in CUDA graphs"
     columns = [BATCH, *kernel_columns(of_row)]
-    return Table("peers", title, columns, groups, notes, machine_notes(results), data)
+    return Table("peers", title, columns, rows, notes, machine_notes(results), data)
 
 
 def takes_over(group: list[Cell], one: str, other: str) -> Noted:
@@ -321,7 +311,7 @@ def crossover_table(run: Run) -> Table:
         DETOUR_NOTE,
     ]
     title = "From how many rows on another way is faster"
-    return Table("crossover", title, columns, {"": rows}, notes, machine_notes(run["layers"]))
+    return Table("crossover", title, columns, rows, notes, machine_notes(run["layers"]))
 
 
 def formats_table(run: Run) -> Table:
@@ -331,11 +321,13 @@ def formats_table(run: Run) -> Table:
     columns.append(Column("of plain x", "of_plain", bandwidth.times_text))
     every = [(text, cell) for name, text in FORMATS.items() for cell in cells(run, name)]
     every.sort(key=lambda pair: (shape(pair[1].problem), pair[1].batch))
-    groups: dict[str, list[Values]] = {}
-    for text, cell in every:
-        row = {"batch": cell.batch, "format": text or f"block size {cell.problem['block_size']}"}
-        of_plain = compared(cell.ours, plain.get((cell.layer, cell.batch)))
-        groups.setdefault(cell.layer, []).append(row | time(cell) | {"of_plain": of_plain})
+    rows = [
+        {"_under": cell.layer, "batch": cell.batch}
+        | {"format": text or f"block size {cell.problem['block_size']}"}
+        | time(cell)
+        | {"of_plain": compared(cell.ours, plain.get((cell.layer, cell.batch)))}
+        for text, cell in every
+    ]
     notes = [
         "Of plain: the time over that of the fastest of ours on plain scales, fp16 and block size "
         "64, in another pass of this run; ~ where the intervals of the two overlap.",
@@ -343,7 +335,7 @@ def formats_table(run: Run) -> Table:
     ]
     provenance = machine_notes(*(run[name] for name in ("layers", *FORMATS)))
     title = "Other formats: nested scales, bf16, and block sizes"
-    return Table("formats", title, columns, groups, notes, provenance)
+    return Table("formats", title, columns, rows, notes, provenance)
 
 
 def weights_table(run: Run) -> Table:
@@ -353,23 +345,22 @@ def weights_table(run: Run) -> Table:
     columns = [KERNEL, *(Column(f"{b} row{'s' * (b > 1)} %", f"_{b}", few) for b in batches)]
     columns += [Column("at most ulp", "ulps")]
     columns += [Column("what it says of itself", "bound", detail=True, **WORDS)]
-    groups: dict[str, dict[str, Values]] = {}
+    rows: dict[tuple[str, str], Values] = {}  # by heading and kernel
     data: list[Values] = []
     for cell in [cell for name in ONE_HOT for cell in cells(run, name)]:
-        p = cell.problem
-        scales = "nested scales" if p["nested"] else "plain scales"
-        group = groups.setdefault(f"{scales}, {p['output']}", {})
+        p, scales = cell.problem, "nested scales" if cell.problem["nested"] else "plain scales"
         for r in [m.record for _, m in sorted(cell.rows.items()) if not m.record.is_ceiling]:
             found, ulps = map(r.findings.get, ("weights_different", "weights_max_ulps"))
             share = None if found is None else found / (p["rows"] * p["columns"])
             different = Noted(share) if r.is_verified else cell.rows[r.kernel].no_number
-            row = group.setdefault(r.kernel, {"kernel": r.kernel, "bound": r.bound, "ulps": None})
-            row |= {f"_{p['batch']}": different}
+            under = f"{scales}, {p['output']}"
+            head = {"_under": under, "kernel": r.kernel, "bound": r.bound, "ulps": None}
+            row = rows.setdefault((under, r.kernel), head)
+            row[f"_{p['batch']}"] = different
             row["ulps"] = max((u for u in (ulps, row["ulps"]) if u is not None), default=None)
             facts = {"scales": scales, "output": p["output"], "batch": p["batch"]}
             facts |= {"kernel": r.kernel, "outcome": r.outcome}
             data.append(facts | {"share_different": different, "max_ulps": ulps})
-    shown = {text: list(rows.values()) for text, rows in groups.items()}
     provenance = machine_notes(*(run[name] for name in ONE_HOT))
     title = "Which weights each kernel multiplies by, against those that dequantization writes"
-    return Table("weights", title, columns, shown, [ULP_NOTE], provenance, data)
+    return Table("weights", title, columns, list(rows.values()), [ULP_NOTE], provenance, data)

@@ -7,7 +7,6 @@ nothing can be profiled.
 import argparse
 import shlex
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
