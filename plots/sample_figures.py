@@ -1,7 +1,7 @@
 """Figures of measurements for any family: bandwidth per problem, and the raw samples."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -28,11 +28,16 @@ def million_weights(record: Record) -> float:
 
 
 def bandwidth_figure(
-    panels: dict[str, list[Record]], size: Callable[[Record], float], stressed: tuple[str, ...]
+    panels: dict[str, list[Record]],
+    stressed: tuple[str, ...],
+    size: Callable[[Record], float] = million_weights,
+    marked: Sequence[float] = MILLION_WEIGHTS,
+    label: str = "weights (millions)",
+    text: Callable[[float], str] = "{:g}".format,
 ) -> Figure:
     """GB/s of every bit-exact kernel against the size, under the measured ceilings.
 
-    One panel per title; scales, labels and caption of the x axes are the caller's.
+    One panel per title; the caption is the caller's.
     """
     series = [bandwidth_curves(records, size) for records in panels.values()]
     every = bandwidth_curves([r for records in panels.values() for r in records], size)
@@ -40,6 +45,7 @@ def bandwidth_figure(
     draw_curves(list(zip(all_axes, series, strict=True)), looks(every, stressed))
     for axes, title in zip(all_axes, panels, strict=True):
         axes.set_title(title)
+        draw.logarithmic(axes.xaxis, marked, label, text)
     all_axes[0].set_ylim(bottom=0)
     all_axes[0].set_ylabel(BANDWIDTH_LABEL)
     return figure

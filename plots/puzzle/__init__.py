@@ -15,7 +15,7 @@ from plots.puzzle.tables import (
     short_table,
     wall,
 )
-from plots.streaming.tables import OURS
+from plots.streaming import OURS
 from records.code import differing, unknown, unknown_note
 
 

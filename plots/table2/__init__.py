@@ -6,13 +6,8 @@ from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.figures import add_caption, logarithmic
-from plots.sample_figures import (
-    MILLION_WEIGHTS,
-    bandwidth_figure,
-    million_weights,
-    samples_figure,
-)
+from plots.figures import add_caption
+from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2 import models
 from plots.table2.figures import kernels_figure, share_figure, speedup_figure
 from plots.table2.speedup import CLAIM, short_table, speedup_table, subject_of
@@ -105,9 +100,7 @@ def shapes_figure(run: Run) -> Figure:
     """One curve per kernel over the millions of weights of a shape."""
     shapes, kernels = run["shapes"], run.compared[::-1]
     panels = {"": list(shapes.records)}
-    figure = bandwidth_figure(panels, million_weights, kernels)
-    (axes,) = figure.axes
-    logarithmic(axes.xaxis, MILLION_WEIGHTS, "weights (millions)")
+    figure = bandwidth_figure(panels, kernels)
     add_caption(figure, shapes, recorded=run.recorded)
     return figure
 

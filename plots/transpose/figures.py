@@ -118,10 +118,10 @@ def sizes_figure(run: Run) -> Figure:
         for divisor, name in ALIGNMENTS.items()
         if (found := [r for r in records if alignment(r.problem["rows"]) == divisor])
     }
-    figure = shared.bandwidth_figure(panels, lambda r: r.problem["rows"], STRESSED)
+    axis = (MARKED_SIZES, "rows of the square matrix")
+    figure = shared.bandwidth_figure(panels, STRESSED, lambda r: r.problem["rows"], *axis)
     drawn = [r.problem["rows"] for r in [r for r in records if r.timed] or records]
     for axes in figure.axes:
         axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
-        draw.logarithmic(axes.xaxis, MARKED_SIZES, "rows of the square matrix")
     draw.add_caption(figure, results, left_out_note(results), run.recorded)
     return figure
