@@ -140,11 +140,12 @@ def require_family(results: Results, wanted: tuple[str, ...]) -> None:
             raise InputError(f"{where} is '{family}', but '{names}' is needed here")
 
 
-def one_problem(results: Results) -> str:
-    """The name of the one problem that all rows are of; InputError where there are several."""
-    found = [p["name"] for p in results.problems()]
+def one_problem(results: Results, **facts: str) -> str:
+    """The name of the one problem with these facts; InputError where there are several, or none."""
+    found = [p["name"] for p in results.problems() if facts.items() <= p.items()]
     if len(found) != 1:
-        raise InputError(f"{results.file}: needs one problem, but has {len(found)}")
+        which = "".join(f" whose {name} is '{value}'" for name, value in facts.items())
+        raise InputError(f"{results.file}: needs one problem{which}, but has {len(found)}")
     return found[0]
 
 

@@ -5,20 +5,20 @@ from matplotlib.figure import Figure
 from plots import bandwidth
 from plots.experiments import Run
 from plots.sample_figures import samples_figure
-from plots.transpose.figures import kernels_figure, sizes_figure
 from plots.transpose.matrix import (
     brief,
+    kernels_figure,
     languages_table,
     matrix_table,
-    random_matrix,
+    random_rows,
     short_table,
 )
-from plots.transpose.sizes import sizes_summary, sizes_table
+from plots.transpose.sizes import sizes_figure, sizes_summary, sizes_table
 
 
 def highlights(run: Run) -> list[str]:
     """The fastest kernel of the post's matrix, or all not told apart from it."""
-    rows = bandwidth.measure(run["matrix"], random_matrix(run["matrix"])["name"])
+    rows = random_rows(run)
     for m in [m for m in rows if m.best][:1]:
         share = f", {100 * m.of_copy:.1f} % of the copy" if m.of_copy else ""
         return [f"Fastest: {bandwidth.fastest(rows)}; {m.gb_s:.0f} GB/s{share}."]
@@ -26,7 +26,7 @@ def highlights(run: Run) -> list[str]:
 
 
 def raw_samples(run: Run) -> Figure:
-    name = random_matrix(run["matrix"])["name"]
+    name = random_rows(run)[0].record.problem["name"]
     return samples_figure([(run["matrix"], name, name)], run.recorded)
 
 
