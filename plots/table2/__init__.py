@@ -9,8 +9,7 @@ from plots.experiments import Run
 from plots.figures import add_caption
 from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2 import models
-from plots.table2.figures import kernels_figure, share_figure, speedup_figure
-from plots.table2.speedup import CLAIM, short_table, speedup_table, subject_of
+from plots.table2.speedup import CLAIM, short_table, speedup_figure, speedup_table, subject_of
 from plots.tables import CODE, WORDS, Column, Noted, Table, rounded
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
@@ -52,7 +51,7 @@ def shapes_summary(run: Run) -> Table:
         "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE,
         bandwidth.CYCLE_NOTE,
     ]
-    return Table("shapes_summary", title, columns, {"": rows}, notes, machine_notes(shapes))
+    return Table("shapes_summary", title, columns, rows, notes, machine_notes(shapes))
 
 
 def brief(run: Run) -> list[Measured]:
@@ -116,8 +115,8 @@ SHORT_TABLE = short_table
 HEADLINE = CLAIM
 FIGURES = {
     "speedup": ("Speed-up per model and batch, ours and the paper's", speedup_figure),
-    "kernels": ("Every kernel's speed-up over the baseline", kernels_figure),
+    "kernels": ("Every kernel's speed-up over the baseline", models.kernels_figure),
     "bandwidth": ("Bandwidth per shape, against the measured copy", shapes_figure),
     "samples": ("Raw samples", raw_samples),
-    "share": ("Dequantization's share of dequantize and multiply", share_figure),
+    "share": ("Dequantization's share of dequantize and multiply", models.share_figure),
 }
