@@ -25,7 +25,8 @@ class Noted:
 
 
 # One row's values by name. All are columns of the CSV, but those whose name begins with "_". Where
-# there is an "_under", the row stands under that heading; of a tuple the last one is shown.
+# there is an "_under", the row stands under that heading; of a tuple the last one is shown. With
+# nothing else, it is that heading alone.
 Values = dict[str, Any]
 
 
@@ -106,13 +107,16 @@ class Table:
         groups: dict[str | tuple[str, ...], list[list[Noted]]] = {}
         for row in self.rows:
             group = groups.setdefault(row.get("_under", ""), [])
-            group.append([column.cell(row) for column in self.columns])
-        cells = [(key if isinstance(key, str) else key[-1], rows) for key, rows in groups.items()]
-        notes = [note for _, rows in cells for row in rows for cell in row for note in cell.notes]
+            cells = [column.cell(row) for column in self.columns]
+            group += [cells] * (row.keys() != {"_under"})
+        notes = [n for rows in groups.values() for row in rows for cell in row for n in cell.notes]
         number = {note: str(i) for i, note in enumerate(dict.fromkeys(notes), 1)}
         body = [
-            (heading, [[(c, ",".join(number[n] for n in c.notes)) for c in row] for row in rows])
-            for heading, rows in cells
+            (
+                key if isinstance(key, str) else key[-1],
+                [[(c, ",".join(number[n] for n in c.notes)) for c in row] for row in rows],
+            )
+            for key, rows in groups.items()
         ]
         return body, list(number)
 

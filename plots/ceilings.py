@@ -48,8 +48,10 @@ def forms_table(run: Run) -> Table:
     rows: list[Values] = []
     data: list[Values] = []
     for family, by_mib in swept.items():
+        heading = {"_under": run[PASS].families[family].moves}
         found = [
-            {"_under": run[PASS].families[family].moves, "kernel": kernel, "mean_of_fastest": mean}
+            heading
+            | {"kernel": kernel, "mean_of_fastest": mean}
             | {
                 f"_{mib}": Noted(m.of_copy, m.clock, m.best)
                 for mib, of_size in by_mib.items()
@@ -58,7 +60,7 @@ def forms_table(run: Run) -> Table:
             for kernel, mean in ranking(by_mib).items()
         ]
         data += found
-        rows += found[:SHOWN_FORMS]
+        rows += found[:SHOWN_FORMS] or [heading] * bool(by_mib)
     notes = [
         f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "
         "fastest %: bandwidth over that of the fastest form of a size, mean of the sizes.",
