@@ -14,7 +14,7 @@ from plots.captions import machine_notes
 from plots.experiments import Run
 from plots.figures import add_caption
 from plots.sweeps import WINNER, winner_note, winner_values
-from plots.tables import WORDS, Column, Noted, Table, Values, side_by_side
+from plots.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 from records.errors import InputError
 from records.results import Results
 from records.stats import difference_percent, ratio, significant
@@ -139,11 +139,8 @@ def layers_table(name: str, run: Run) -> Table:
 
 def beside(names: Iterable[str], against: str) -> list[Column]:
     """Time, speed and change of each."""
-    columns = []
-    for name in names:
-        columns += [Column(f"{name} us", f"{name} us"), Column(f"{name} GB/s", f"{name} gb_s")]
-        columns.append(Column(against, f"{name} change", signed))
-    return columns
+    change = Column(against, "change", signed)
+    return columns_of(names, Column("{} us", "us"), Column("{} GB/s", "gb_s"), change)
 
 
 def described(m: Measured, *facts: str) -> Values:

@@ -1,6 +1,6 @@
 """A table as data: what every writer (terminal, Markdown, CSV, LaTeX) is given."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -68,6 +68,13 @@ KERNEL = Column("kernel", "kernel", **CODE)
 def side_by_side(rows: Mapping[str, Values]) -> Values:
     """Several rows as one: the names of its values begin with whose they are."""
     return {f"{of} {name}": value for of, row in rows.items() for name, value in row.items()}
+
+
+def columns_of(names: Iterable[str], *columns: Column) -> list[Column]:
+    """The columns once for each of those; their headings may have its name in braces."""
+    return [
+        replace(c, name=c.name.format(name), of=f"{name} {c.of}") for name in names for c in columns
+    ]
 
 
 class Origin(NamedTuple):

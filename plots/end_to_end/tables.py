@@ -20,6 +20,7 @@ from plots.tables import (
     Origin,
     Table,
     Values,
+    columns_of,
     rounded,
     side_by_side,
 )
@@ -92,28 +93,22 @@ def table1(run: Run) -> Table:
         Column("ours ms per pass", "per_forward_pass_ms", rounded),
         Column("% of a step", "step_percent", TENTHS),
     ]
+    agree = run.decision(AGREE).claim
+    (cell,), given = agree.cells, agree.arguments
+    passes, ms = implied(run.source, cell, given["shares"], given["tokens_per_s"])
     notes = [
         f"Reproduced if {run.decision(OVERHEAD).verdicts[0].criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
         f"without the profiler. ours s: of all dequantizations of one generation of "
         f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
         f"{INTERVAL_NOTE}",
-        f"The paper does not say of how many passes its seconds are. {papers_pass(run)}",
+        # What its Figure 4 adds, where the text gives both.
+        "The paper does not say of how many passes its seconds are. At batch "
+        f"{cell.at['batch']}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if "
+        "new tokens alone were counted and both are of the same runs.",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"
     return Table("table1", title, columns, rows, notes, provenance(run))
-
-
-def papers_pass(run: Run) -> str:
-    """What its Figure 4 adds to its Table I, where the text gives both."""
-    claim = run.decision(AGREE).claim
-    (cell,), given = claim.cells, claim.arguments
-    batch = cell.at["batch"]
-    passes, ms = implied(run.source, cell, given["shares"], given["tokens_per_s"])
-    return (
-        f"At batch {batch}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if new "
-        "tokens alone were counted and both are of the same runs."
-    )
 
 
 def tokens_text(run: Run) -> str:
@@ -136,30 +131,27 @@ def figure4(run: Run) -> Table:
         why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
         rows.append(row | beside_papers(v, gain, why_not))
     columns = [BATCH, *papers_columns("x", "paper", 2)]
-    whens = {baseline: "before", subject: "after"}
-    columns += [Column(f"{when} s", f"{kernel}_s", rounded) for kernel, when in whens.items()]
-    columns += [
-        Column(f"{when} tok/s", f"{kernel}_tokens_per_s", rounded) for kernel, when in whens.items()
-    ]
+    for head, end in (("s", "s"), ("tok/s", "tokens_per_s")):
+        columns.append(Column(f"before {head}", f"{baseline}_{end}", rounded))
+        columns.append(Column(f"after {head}", f"{subject}_{end}", rounded))
     columns.append(Column("after idle %", f"{subject}_idle_percent", WHOLE))
-    averages = [v for v in run.decision(FIGURE4).verdicts if v.cell.at["batch"] == "average"]
+    averages = []
+    for v in run.decision(FIGURE4).verdicts:
+        if v.cell.at["batch"] == "average":
+            ours = f" {rounded(v.ours)}" if v.ours else ""
+            paper = f"(paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
+            averages.append(f"{v.cell.at['model']}{ours} {paper}")
     notes = [
         f"Reproduced if {run.decision(FIGURE4).verdicts[0].criterion}.",
         f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
         f"{tokens_text(run)} tokens per prompt, the prompt included. Idle: of a decoding step, in "
         f"which the GPU waits for the host, so that a faster kernel gains less. {INTERVAL_NOTE} "
         "Intervals are of one process for each model and batch: two may differ by more.",
-        f"Average over all batches: {'; '.join(map(average_text, averages))}.",
+        f"Average over all batches: {'; '.join(averages)}.",
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
     ]
     title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
     return Table("figure4", title, columns, rows, notes, provenance(run))
-
-
-def average_text(v: Verdict) -> str:
-    """'qwen3-32b 1.43 (paper 1.18: not reproduced)'"""
-    ours = f" {rounded(v.ours)}" if v.ours else ""
-    return f"{v.cell.at['model']}{ours} (paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
 
 
 def papers_value(run: Run, setting: Setting, field: str) -> float | None:
@@ -181,11 +173,10 @@ def papers_figure4(run: Run) -> Iterable[str]:
                 yield f"{model} at batch {batch}: {', '.join(ends)}"
 
 
-def together(found: Iterable[tuple[str, dict[str, Values]]]) -> tuple[list[Values], list[Values]]:
+def together(found: Sequence[tuple[str, dict[str, Values]]]) -> tuple[list[Values], list[Values]]:
     """Headings with several rows each: one row to be shown, and all rows."""
-    pairs = list(found)
-    shown = [{"_under": under} | side_by_side(rows) for under, rows in pairs]
-    return shown, [row for _, rows in pairs for row in rows.values()]
+    shown = [{"_under": under} | side_by_side(rows) for under, rows in found]
+    return shown, [row for _, rows in found for row in rows.values()]
 
 
 def amdahl_table(run: Run) -> Table:
@@ -197,14 +188,14 @@ def amdahl_table(run: Run) -> Table:
         predictions = {p.mode: our_prediction(run, p) for p in (eager, *graph)}
         found.append((eager.model, predictions))
     rows, data = together(found)
-    columns = [Column("batch", f"{EAGER} batch")]
-    for mode in (EAGER, GRAPH):
-        columns += [
-            Column(f"{mode}: share %", f"{mode} share_percent", TENTHS),
-            Column("kernel x", f"{mode} kernel_speedup", HUNDREDTHS),
-            Column("predicted x", f"{mode} predicted", HUNDREDTHS),
-            Column("measured x (interval)", f"{mode} _measured", with_interval(2)),
-        ]
+    columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{}: share %", "share_percent", TENTHS),
+        Column("kernel x", "kernel_speedup", HUNDREDTHS),
+        Column("predicted x", "predicted", HUNDREDTHS),
+        Column("measured x (interval)", "_measured", with_interval(2)),
+    )
+    columns.insert(0, Column("batch", f"{EAGER} batch"))
     notes = [
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
@@ -259,16 +250,14 @@ def qmatmul(run: Run) -> Table:
             shown = {"_percent": Noted(share, why_not)}
             of[kernel] = row | estimate_values("percent", share) | shown
     rows, data = together(found)
-    columns = [
-        Column("batch", f"{baseline} batch"),
-        Column("paper %", f"{baseline} paper_percent", TENTHS),
-    ]
-    for kernel in kernels:
-        columns += [
-            Column(f"{kernel} ms", f"{kernel} dequantize_ms", rounded),
-            Column("products ms", f"{kernel} products_ms", rounded),
-            Column("% (interval)", f"{kernel} _percent", with_interval(1)),
-        ]
+    columns = [Column("batch", f"{baseline} batch")]
+    columns.append(Column("paper %", f"{baseline} paper_percent", TENTHS))
+    columns += columns_of(
+        kernels,
+        Column("{} ms", "dequantize_ms", rounded),
+        Column("products ms", "products_ms", rounded),
+        Column("% (interval)", "_percent", with_interval(1)),
+    )
     notes = [
         f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
         "ms: in one forward pass, the mean over a generation, prompt included. products: the "
@@ -283,39 +272,39 @@ def qmatmul(run: Run) -> Table:
 def steps(run: Run) -> Table:
     """Every kernel, eager and in the graph."""
     baseline, _ = run.compared
-    found = []
+    rows: list[Values] = []
+    data: list[Values] = []
     for modes in settings(run):
+        under = f"{modes[0].model}, batch {modes[0].batch}"
         for kernel in modes[0].timing:
-            under = f"{modes[0].model}, batch {modes[0].batch}"
-            found.append((under, {p.mode: step_values(p, kernel, baseline) for p in modes}))
-    rows, data = together(found)
-    places = [(modes, kernel) for modes in settings(run) for kernel in modes[0].timing]
-    for row, (modes, kernel) in zip(rows, places, strict=True):
-        tokens = tokens_of([setting for setting in modes if kernel in setting.timing], kernel)
-        row |= {"kernel": kernel, "_tokens": tokens}
-    columns: list[Column] = [KERNEL]
-    for mode in (EAGER, GRAPH):
-        columns += [
-            Column(f"{mode} tok/s", f"{mode} tokens_per_s", rounded, wrap=1),
-            Column("step ms", f"{mode} step_ms", rounded, wrap=1),
-            Column("x", f"{mode} _speedup", times, wrap=1),
-            Column("idle %", f"{mode} idle_percent", WHOLE, wrap=1),
-        ]
-    columns.append(Column("tokens", "_tokens", **WORDS))
-    kept = [record.disturbed for record in run["timing"].records if record.disturbed]
-    slow_host = [
-        f"{sum(kept)} samples of {len(kept)} rows were taken while the host was seen to be slow."
-    ] * bool(kept)
+            found = {p.mode: step_values(p, kernel, baseline) for p in modes}
+            row = {"_under": under, "kernel": kernel, "_tokens": tokens_of(modes, kernel)}
+            rows.append(row | side_by_side(found))
+            data += found.values()
+    of_mode_columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{} tok/s", "tokens_per_s", rounded, wrap=1),
+        Column("step ms", "step_ms", rounded, wrap=1),
+        Column("x", "_speedup", times, wrap=1),
+        Column("idle %", "idle_percent", WHOLE, wrap=1),
+    )
+    columns = [KERNEL, *of_mode_columns, Column("tokens", "_tokens", **WORDS)]
+    # By how much recording makes what runs longer, where nothing else can: in graphs.
+    busy = [e for p in of_mode(run, GRAPH) for k in p.timing if (e := p.busy_percent(k))]
+    most = max((e.value - 100 for e in busy), default=0.0)
+    longer = f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
     notes = [
         f"{MODES_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
         f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
-        f"{longer(run)}. tokens: compared with {baseline}'s.",
+        f"{longer}. tokens: compared with {baseline}'s.",
         "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
         "that is the fastest by measured times; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
-        *slow_host,
     ]
+    if kept := [record.disturbed for record in run["timing"].records if record.disturbed]:
+        seen = f"{sum(kept)} samples of {len(kept)} rows"
+        notes.append(f"{seen} were taken while the host was seen to be slow.")
     title = "A decoding step with each kernel, eager and in one CUDA graph"
     return Table("steps", title, columns, rows, notes, provenance(run), data)
 
@@ -338,25 +327,18 @@ def times(gain: Estimate) -> str:
     return f"{gain.value:.4f}" if text == "1.00" else text
 
 
-def longer(run: Run) -> str:
-    """By how much recording makes what runs longer, where nothing else can: in graphs."""
-    graphs = [(p, k) for p in of_mode(run, GRAPH) for k in p.timing]
-    most = max((e.value - 100 for p, k in graphs if (e := p.busy_percent(k))), default=0.0)
-    return f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
-
-
 def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
     """What became of the kernel's tokens, in both modes where they differ, and why they have no
     time or may differ.
     """
-    said = {setting.mode: said_of(setting.timing[kernel]) for setting in modes}
+    ran = [p for p in modes if kernel in p.timing]
+    said = {p.mode: said_of(p.timing[kernel]) for p in ran}
+    text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
     if len(set(said.values())) == 1:
-        text = next(iter(said.values()))
-    else:
-        text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
-    declared = [r.deviation for r in (p.timing[kernel] for p in modes) if r.deviates]
-    notes = [f"{kernel}: {deviation}" for deviation in declared]
-    notes += [why for setting in modes for why in setting.why_not(kernel, WALL_TIME, BUSY_TIME)]
+        text = said[ran[0].mode]
+    rows = [p.timing[kernel] for p in ran]
+    notes = [f"{kernel}: {r.deviation}" for r in rows if r.deviates]
+    notes += [why for p in ran for why in p.why_not(kernel, WALL_TIME, BUSY_TIME)]
     return Noted(None, tuple(dict.fromkeys(notes)), text=text)
 
 
@@ -383,14 +365,14 @@ def newest(run: Run) -> Table:
             whole = p.gain(p.installed, OURS, WALL_TIME)
             of[p.mode] = row | estimate_values("generation_speedup", whole)
     rows, data = together(found)
-    columns = [Column("batch", f"{EAGER} batch")]
-    for mode in (EAGER, GRAPH):
-        columns += [
-            Column(f"{mode}: own ms", f"{mode} _own_ms", rounded),
-            Column("deq. %", f"{mode} own_dequantizing_percent", WHOLE),
-            Column(f"{OURS} ms", f"{mode} _our_ms", rounded),
-            Column("x (interval)", f"{mode} _gain", with_interval(2)),
-        ]
+    columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{}: own ms", "_own_ms", rounded),
+        Column("deq. %", "own_dequantizing_percent", WHOLE),
+        Column(f"{OURS} ms", "_our_ms", rounded),
+        Column("x (interval)", "_gain", with_interval(2)),
+    )
+    columns.insert(0, Column("batch", f"{EAGER} batch"))
     own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
     notes = [
         f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "

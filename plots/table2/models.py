@@ -13,7 +13,7 @@ from plots.captions import clock_warning, machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
 from plots.table2.speedup import cells_by_model, in_ms
-from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values, side_by_side
+from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 from records.results import KERNEL_TIME, PRODUCT_TIME, Record
 from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, share_percent, significant
 
@@ -127,13 +127,14 @@ def share(record: Record | None) -> Summary | None:
 def share_table(run: Run) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
     replay, kernels, cell = run["replay"], run.compared, papers_share(run)
-    columns = [Column("batch", "batch"), Column("paper", "paper", lambda p: f"{p:.1f} %")]
-    for k in kernels:
-        columns += [Column(f"{k} ms", f"{k} dequantize_median_us", in_ms)]
-        columns += [Column("products ms", f"{k} products_median_us", in_ms)]
-        columns += [Column("share", f"{k} share_percent", lambda p: f"{p:.1f} %")]
-        ends = (f"{k} share_low_percent", f"{k} share_high_percent")
-        columns += [Column("interval", ends, "{:.1f}-{:.1f}".format)]
+    columns = [Column("batch", "batch"), Column("paper", "paper", "{:.1f} %".format)]
+    columns += columns_of(
+        kernels,
+        Column("{} ms", "dequantize_median_us", in_ms),
+        Column("products ms", "products_median_us", in_ms),
+        Column("share", "share_percent", "{:.1f} %".format),
+        Column("interval", "_share", lambda e: f"{e.low:.1f}-{e.high:.1f}"),
+    )
     columns += [Column("n", "n")]
     rows: list[Values] = []
     data: list[Values] = []
@@ -163,12 +164,12 @@ def share_table(run: Run) -> Table:
 def share_values(record: Record | None) -> Values:
     """Both times and the share, empty where there is none."""
     names = ("dequantize_median_us", "products_median_us", "share_percent")
-    names += ("share_low_percent", "share_high_percent", "n")
+    names += ("share_low_percent", "share_high_percent", "n", "_share")
     s, products = share(record), product(record)
     if record is None or s is None or products is None:
         return dict.fromkeys(names)
     values = (record.times.median, products.median, s.median, *s.estimate.interval, s.n)
-    return dict(zip(names, values, strict=True))
+    return dict(zip(names, (*values, s.estimate), strict=True))
 
 
 def kernels_figure(run: Run) -> Figure:
