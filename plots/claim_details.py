@@ -27,10 +27,7 @@ def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = (
             source = d.source
             lines += [f"## {markdown_escape(f'{source.author}, {source.reference}')}", ""]
             for note in source.notes:
-                lines += [
-                    f"Note on {markdown_escape(note.about)}: {markdown_escape(note.text)}",
-                    "",
-                ]
+                lines += [markdown_escape(f"Note on {note.about}: {note.text}"), ""]
         lines += [*section(d, seen_from), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -46,24 +43,20 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
     comparison = None
     for v in d.verdicts:
         if v.comparison is not comparison:
-            comparison = v.comparison
-            yield f"- {markdown_escape(how(v))}"
+            comparison = test = v.comparison
+            reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
+            scope = "a number of the named GPU alone" if test.scope == NAMED_GPU else "of any GPU"
+            kind = DIRECTIONS.get(test.direction, "a statement without a number")
+            yield f"- {markdown_escape(f'{reading} if {v.criterion} ({kind}; {scope})')}"
         yield f"  - {cell(v, seen_from)}"
     yield ""
     yield f"Measured by {markdown_code(d.command)}."
 
 
-def how(v: Verdict) -> str:
-    """'Read as ...; reproduced if ...; of any GPU.'"""
-    test = v.comparison
-    reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
-    scope = "a number of the named GPU alone" if test.scope == NAMED_GPU else "of any GPU"
-    kind = DIRECTIONS.get(test.direction, "a statement without a number")
-    return f"{reading} if {v.criterion} ({kind}; {scope})"
-
-
 def cell(v: Verdict, seen_from: Path) -> str:
-    """'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why; rows'"""
+    """'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why. 2 rows of
+    replay.json', with a link to each file.
+    """
     parts = [f"{markdown_escape(v.cell.text or 'all')}: {v.verdict.replace('_', ' ')}"]
     unit = f" {v.comparison.unit}".rstrip()
     if v.cell.value is not None:
@@ -72,17 +65,13 @@ def cell(v: Verdict, seen_from: Path) -> str:
         ends = " ({}-{})".format(*map(rounded, v.interval)) if v.interval else ""
         parts.append(f"{rounded(v.ours)}{unit} here{ends}")
     text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
-    found = list(evidence(v, seen_from))
-    return f"{text}. {', '.join(found)}" if found else text
-
-
-def evidence(v: Verdict, seen_from: Path) -> Iterator[str]:
-    """'2 rows of replay.json', with a link to the file."""
+    links = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
         rows = [key for of, key in v.evidence if of == file and key]
         count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
-        text = f"{count}{markdown_escape(printable(file.name))}"
-        yield markdown_link(text, relative(file, seen_from))
+        name = f"{count}{markdown_escape(printable(file.name))}"
+        links.append(markdown_link(name, relative(file, seen_from)))
+    return f"{text}. {', '.join(links)}" if links else text
 
 
 def relative(file: Path, seen_from: Path) -> str:

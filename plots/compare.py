@@ -31,7 +31,6 @@ from records.comparison import (
     THRESHOLD_PERCENT,
     UNDECIDED,
     VERDICTS,
-    Key,
     Pair,
     Times,
     compare,
@@ -122,8 +121,15 @@ def load_side(given: str) -> Side:
     revision, colon, path = given.partition(":")
     if Path(given).exists() or not colon:
         return side_of(given, Path(given))
-    with TemporaryDirectory() as folder:
-        extract(revision, path, Path(folder))
+    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+    if not found:
+        raise InputError(f"{revision}: names no commit of this repository")
+    command = ["git", "archive", "--format=tar", found, "--", path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True)
+    if done.returncode or Path(path).is_absolute():
+        raise InputError(f"{revision}:{path}: is not in that commit")
+    with TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
         try:
             return side_of(given, Path(folder, path))
         except InputError as error:
@@ -132,35 +138,22 @@ def load_side(given: str) -> Side:
 
 def side_of(given: str, path: Path) -> Side:
     found = collect(result_files(path)).results.values()
-    files = (results for results in found if results.gpu)
-    side = Side(printable(given), tuple(files))
+    side = Side(printable(given), tuple(results for results in found if results.gpu))
     if not side.times:
         raise InputError(f"{given}: holds no times")
     return side
 
 
-def extract(revision: str, path: str, folder: Path) -> None:
-    """Puts what is at a path in a commit of this repository into the folder."""
-    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-    if not found:
-        raise InputError(f"{revision}: names no commit of this repository")
-    command = ["git", "archive", "--format=tar", found, "--", path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True)
-    if done.returncode or Path(path).is_absolute():
-        raise InputError(f"{revision}:{path}: is not in that commit")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-
-
 def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table:
     rows = [values_of(pair) for pair in pairs]
     title = f"Times of B, {b.name}, beside those of A, {a.name}"
-    notes = [RATIO_NOTE, VERDICT_NOTE, f"Threshold: {threshold:g} %. {spread_note()}", CODE_NOTE]
+    spread = f"{read_json(RUN_TO_RUN)['source']} ({RUN_TO_RUN.relative_to(ROOT)})"
+    said = f"Threshold: {threshold:g} %. From run to run: {spread}."
+    notes = [RATIO_NOTE, VERDICT_NOTE, said, CODE_NOTE]
     notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
     notes += one_sided(a, b)
-    table = Table(NAME, title, COLUMNS, rows, notes, origins(a, b))
-    table.banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
-    return table
+    banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
+    return Table(NAME, title, COLUMNS, rows, notes, origins(a, b), banner=banner)
 
 
 def values_of(pair: Pair) -> Values:
@@ -178,34 +171,25 @@ def values_of(pair: Pair) -> Values:
     return found | {"a_sm_mhz": a.record.sm_mhz, "b_sm_mhz": b.record.sm_mhz}
 
 
-def spread_note() -> str:
-    return f"From run to run: {read_json(RUN_TO_RUN)['source']} ({RUN_TO_RUN.relative_to(ROOT)})."
-
-
 def one_sided(a: Side, b: Side) -> list[str]:
     """The rows that the other side lacks: how many, and of which kernels."""
     keys = {"A": a.times.keys(), "B": b.times.keys()}
-    alone = {"A": keys["A"] - keys["B"], "B": keys["B"] - keys["A"]}
-    return [
-        f"Only in {name}: {len(rows)} rows, of {kernels_of(rows)}."
-        for name, rows in alone.items()
-        if rows
-    ]
-
-
-def kernels_of(rows: Iterable[Key]) -> str:
-    counts = sorted(Counter(key.kernel for key in rows).items(), key=lambda item: (-item[1], item))
-    named = [f"{kernel} ({count})" for kernel, count in counts[:NAMED]]
-    more = len(counts) - len(named)
-    return ", ".join(named) + f" and {more} more kernels" * bool(more)
+    lines = []
+    for name, other in (("A", "B"), ("B", "A")):
+        found = Counter(key.kernel for key in keys[name] - keys[other])
+        counts = sorted(found.items(), key=lambda item: (-item[1], item))
+        named = ", ".join(f"{kernel} ({count})" for kernel, count in counts[:NAMED])
+        more = f" and {len(counts) - NAMED} more kernels" * (len(counts) > NAMED)
+        if found:
+            lines.append(f"Only in {name}: {found.total()} rows, of {named}{more}.")
+    return lines
 
 
 def origins(a: Side, b: Side) -> list[Origin]:
-    named = (("A", a), ("B", b))
     recorded = ", a recorded run"
     return [
         Origin(f"{name}: {side.name}{recorded * bool(side.banner)}: {side.machine}")
-        for name, side in named
+        for name, side in (("A", a), ("B", b))
     ]
 
 
@@ -252,15 +236,12 @@ def lines_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> list[
     ]
     for verdict in (SLOWER, FASTER):
         found = [pair for pair in pairs if pair.verdict == verdict]
-        found.sort(key=lambda pair: -abs(pair.mean.value))
-        lines += [f"{verdict}: {describe(pair)}" for pair in found[:FINDINGS]]
+        for pair in sorted(found, key=lambda pair: -abs(pair.mean.value))[:FINDINGS]:
+            key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}")
+            code = ", same machine code" * bool(pair.same_code)
+            where = f"{key.kernel} on {key.problem}, {key.metric}"
+            lines.append(f"{verdict}: {where}: B / A {ratio}{code}")
     return [*lines, *one_sided(a, b), *(f"{origin.text}." for origin in origins(a, b))]
-
-
-def describe(pair: Pair) -> str:
-    key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}")
-    code = ", same machine code" * bool(pair.same_code)
-    return f"{key.kernel} on {key.problem}, {key.metric}: B / A {ratio}{code}"
 
 
 def threshold_of(given: str | None) -> float:

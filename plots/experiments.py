@@ -97,12 +97,7 @@ def load_run(
     for p, step in declared.experiment(name).passes_in(folder).items():
         file, known = folder / f"{p}.json", evidence and evidence.results.get((name, p))
         passes[p] = known if known and known.file == file else load(file, name, p)
-        require_family(passes[p], step.families)
-        require_cache(passes[p], step.warm)
-        if passes[p].gpu is None and not step.compiled:
-            raise InputError(
-                f"{passes[p].file}: nothing ran, but times or counters are needed here"
-            )
+        require(passes[p], step)
     first, *others = passes.values()
     for other in others:
         # Compiled code has no GPU, and fewer sources that could be changed.
@@ -130,14 +125,20 @@ def sources(results: Results) -> str:
     return with_changes(results).removesuffix("+dirty")
 
 
-def require_family(results: Results, wanted: tuple[str, ...]) -> None:
-    """InputError unless every problem is of a family whose fields the tables rely on; if none is
-    wanted, they rely on no family's.
+def require(results: Results, step: declared.Step) -> None:
+    """InputError unless something ran where it has to, every problem is of a family whose fields
+    the tables rely on (of any, where none is named), and rows are warm or cold as they should be.
     """
+    if results.gpu is None and not step.compiled:
+        raise InputError(f"{results.file}: nothing ran, but times or counters are needed here")
     for i, record in enumerate(results.records):
-        if (family := record.problem["family"]) not in wanted and wanted:
-            where, names = f"{results.file}: records[{i}].problem.family", "' or '".join(wanted)
-            raise InputError(f"{where} is '{family}', but '{names}' is needed here")
+        where, family = f"{results.file}: records[{i}].problem", record.problem["family"]
+        if step.families and family not in step.families:
+            wanted = "' or '".join(step.families)
+            raise InputError(f"{where}.family is '{family}', but '{wanted}' is needed here")
+        if record.is_warm != step.warm:
+            found, wanted = ("cold", "warm")[:: 1 if step.warm else -1]
+            raise InputError(f"{where}: is {found}, but {wanted} rows are needed here")
 
 
 def one_problem(results: Results, **facts: str) -> str:
@@ -147,15 +148,6 @@ def one_problem(results: Results, **facts: str) -> str:
         which = "".join(f" whose {name} is '{value}'" for name, value in facts.items())
         raise InputError(f"{results.file}: needs one problem{which}, but has {len(found)}")
     return found[0]
-
-
-def require_cache(results: Results, warm: bool) -> None:
-    """InputError where a row is warm and should be cold, or the other way round."""
-    for i, record in enumerate(results.records):
-        if record.is_warm != warm:
-            found, wanted = ("cold", "warm")[:: 1 if warm else -1]
-            where = f"{results.file}: records[{i}].problem"
-            raise InputError(f"{where}: is {found}, but {wanted} rows are needed here")
 
 
 def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table]:

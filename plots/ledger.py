@@ -80,10 +80,12 @@ def claim_row(d: Decision, details: str) -> Values:
         ours += " ({}-{})".format(*map(rounded, counted[0].interval))
     here = [v.difference_percent for v in counted if not v.elsewhere]
     text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
+    # 'Reproduced in 28 of 28 cells: ... What the author should know besides.'
+    sentence, remark = verdict_sentence(d), f" {d.claim.remark}." * bool(d.claim.remark)
     return {
         "_under": f"{d.source.author}: {d.source.title} ({d.source.reference})",
         "claim": Noted(d.claim.id, text=text, link=details, anchor=anchor),
-        "verdict": in_two_sentences(d),
+        "verdict": f"{sentence[0].upper()}{sentence[1:]}.{remark}",
         "source": value_range([v.cell.value for v in counted], unit, quoted),
         "ours": ours,
         "difference": value_range(here, "%", "{:+.1f}".format),
@@ -93,13 +95,6 @@ def claim_row(d: Decision, details: str) -> Values:
 def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Those that this GPU can show, if there are any: they make the verdict."""
     return [v for v in verdicts if not v.elsewhere] or list(verdicts)
-
-
-def in_two_sentences(d: Decision) -> str:
-    """'Reproduced in 28 of 28 cells: ... What the author should know besides.'"""
-    remark = f" {d.claim.remark}." if d.claim.remark else ""
-    sentence = verdict_sentence(d)
-    return f"{sentence[0].upper()}{sentence[1:]}.{remark}"
 
 
 def headline(d: Decision) -> str:
@@ -118,29 +113,21 @@ def headline_by_gpu(found: Mapping[str, Decision]) -> str:
 
 def verdict_sentence(d: Decision) -> str:
     """The verdict in every reading of the claim, and why; without a full stop."""
-    said: dict[str, list[str]] = {}  # what became of it -> the readings of which that holds
-    for reading, verdicts in by_favour(d):
-        said.setdefault(reading_in_short(verdicts, READ_AS), []).append(reading)
-    all_alike = len(said) == 1 and len(d.readings) > 1
-    return "; ".join(
-        text.replace(READ_AS, ", read either way" if all_alike else read_as(readings))
-        for text, readings in said.items()
-    )
+    said: dict[str, str] = {}  # what became of it -> the readings of which that holds
+    # Those that have the claim's verdict come first.
+    by_favour = sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
+    for reading, verdicts in by_favour:
+        text = reading_in_short(verdicts)
+        said[text] = said.get(text, "") + f", read as {reading}" * bool(reading)
+    if len(said) == 1 and len(d.readings) > 1:
+        said = dict.fromkeys(said, ", read either way")
+    return "; ".join(text.replace(READ_AS, readings) for text, readings in said.items())
 
 
 READ_AS = "{read as}"  # in what is said of a reading, until it is known of which
 
 
-def read_as(readings: Sequence[str]) -> str:
-    return "".join(f", read as {reading}" for reading in readings if reading)
-
-
-def by_favour(d: Decision) -> list[tuple[str, list[Verdict]]]:
-    """The readings, those that have the claim's verdict first."""
-    return sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
-
-
-def reading_in_short(verdicts: Sequence[Verdict], reading: str) -> str:
+def reading_in_short(verdicts: Sequence[Verdict]) -> str:
     """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
     counted, verdict = counted_in(verdicts), verdict_on(verdicts)
     order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
@@ -154,7 +141,7 @@ def reading_in_short(verdicts: Sequence[Verdict], reading: str) -> str:
             text += " in the other" + f" {left}" * (left > 1)
         elif len(counted) > 1:
             text += f" in {len(cells)} of {len(counted)} cells"
-        text += reading * (found == verdict)
+        text += READ_AS * (found == verdict)
         why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
         parts.append(f"{text}: {why}" if why and why != known else text)
         left, known = left - len(cells), why

@@ -11,7 +11,6 @@ from records.comparison import (
     FASTER,
     SLOWER,
     THRESHOLD_PERCENT,
-    Spread,
     compare,
     spread_of,
     times,
@@ -46,11 +45,22 @@ def run(args: argparse.Namespace) -> int:
         print(f"{kind}: {wrong[kind]} of {rows[kind]} rows ({share:.2f} %) slower or faster")
     compared = f"{affected} of {count} comparisons of {len(runs)} runs"
     print(f"In {compared}, threshold {THRESHOLD_PERCENT:g} %.")
-    spread = spread_of(runs)
+    files = [r for side in sides for r in side.files]
+    source = f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
+    spread = {kind: [c._asdict() for c in found] for kind, found in spread_of(runs).items()}
+    columns = [
+        Column("metric", "metric", **WORDS),
+        Column("rows that take (us)", "from_us", "{:g} and more".format),
+        Column("standard deviation %", "percent", "{:.2f}".format),
+        Column("rows", "rows"),
+    ]
+    title = f"What one row differs by from run to run: {source}"
+    values = [{"metric": kind} | c for kind, found in spread.items() for c in found]
     print()
-    console.show([], [spread_table(spread, source(sides))])
+    console.show([], [Table("repetitions", title, columns, values)])
     if args.write:
-        write_files({args.write: as_json(content(spread, source(sides), args))})
+        about = {"source": source, "runs": args.runs, "kernels": args.kernel}
+        write_files({args.write: as_json(about | {"spread": spread})})
     return 0
 
 
@@ -66,25 +76,3 @@ def check(sides: list[Side]) -> None:
             first = seen.setdefault((r.experiment, r.pass_name, r.provenance["started"]), side.name)
             if first != side.name:
                 raise InputError(f"{first} and {side.name} hold the same measurement of {r.name}")
-
-
-def source(sides: list[Side]) -> str:
-    files = [r for side in sides for r in side.files]
-    return f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
-
-
-def content(spread: Spread, source: str, args: argparse.Namespace) -> dict[str, object]:
-    classes = {kind: [c._asdict() for c in found] for kind, found in spread.items()}
-    return {"source": source, "runs": args.runs, "kernels": args.kernel, "spread": classes}
-
-
-def spread_table(spread: Spread, source: str) -> Table:
-    columns = [
-        Column("metric", "metric", **WORDS),
-        Column("rows that take (us)", "from_us", "{:g} and more".format),
-        Column("standard deviation %", "percent", "{:.2f}".format),
-        Column("rows", "rows"),
-    ]
-    rows = [{"metric": kind} | c._asdict() for kind, found in spread.items() for c in found]
-    title = f"What one row differs by from run to run: {source}"
-    return Table("repetitions", title, columns, rows)
