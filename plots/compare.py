@@ -21,22 +21,8 @@ from plots.bandwidth import estimate_values, with_interval
 from plots.captions import banner, clocks, commit, date, driver
 from plots.documents import table_files
 from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
-from records.comparison import (
-    CONFIDENCE,
-    FALSE_SHARE,
-    FASTER,
-    RUN_TO_RUN,
-    SAME,
-    SLOWER,
-    THRESHOLD_PERCENT,
-    UNDECIDED,
-    VERDICTS,
-    Pair,
-    Times,
-    compare,
-    recorded_spread,
-    times,
-)
+from records import comparison
+from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Pair
 from records.errors import InputError
 from records.json_files import ROOT, read_json
 from records.output import write_files
@@ -52,14 +38,14 @@ NAMED = 4  # kernels with rows in one side alone
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
 RATIO_NOTE = (
     "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
-    f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, widened by "
-    "what runs differ by beyond what the samples of one run show."
+    f"with its {100 * comparison.CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, "
+    "widened by what runs differ by beyond what the samples of one run show."
 )
 VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, as Benjamini and Hochberg's procedure has it "
-    f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are wrong. "
-    f"So one row's interval may lie beyond it and decide nothing. {SAME}: the whole interval is "
-    f"within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
+    f"over all rows: on average {100 * comparison.FALSE_SHARE:g} % of these verdicts at most are "
+    f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
+    f"interval is within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )
 CODE_NOTE = (
     "code: whether both rows ran the same machine code; where they did, a difference is the "
@@ -89,8 +75,8 @@ class Side:
     files: tuple[Results, ...]
 
     @cached_property
-    def times(self) -> Times:
-        return times(self.files)
+    def times(self) -> comparison.Times:
+        return comparison.times(self.files)
 
     @property
     def banner(self) -> str:
@@ -147,7 +133,8 @@ def side_of(given: str, path: Path) -> Side:
 def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table:
     rows = [values_of(pair) for pair in pairs]
     title = f"Times of B, {b.name}, beside those of A, {a.name}"
-    spread = f"{read_json(RUN_TO_RUN)['source']} ({RUN_TO_RUN.relative_to(ROOT)})"
+    file = comparison.RUN_TO_RUN
+    spread = f"{read_json(file)['source']} ({file.relative_to(ROOT)})"
     said = f"Threshold: {threshold:g} %. From run to run: {spread}."
     notes = [RATIO_NOTE, VERDICT_NOTE, said, CODE_NOTE]
     notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
@@ -246,7 +233,7 @@ def lines_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> list[
 
 def threshold_of(given: str | None) -> float:
     try:
-        percent = THRESHOLD_PERCENT if given is None else float(given)
+        percent = comparison.THRESHOLD_PERCENT if given is None else float(given)
     except ValueError:
         percent = math.nan
     if not 0 <= percent < 100:
@@ -257,7 +244,7 @@ def threshold_of(given: str | None) -> float:
 def run(args: argparse.Namespace) -> int:
     threshold = threshold_of(args.threshold)
     a, b = load_side(args.a), load_side(args.b)
-    pairs = compare(a.times, b.times, recorded_spread(), threshold)
+    pairs = comparison.compare(a.times, b.times, comparison.recorded_spread(), threshold)
     if not pairs:
         raise InputError(f"{a.name} and {b.name} have no row in common that has times")
     table = table_of(a, b, pairs, threshold)

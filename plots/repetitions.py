@@ -7,14 +7,8 @@ from itertools import combinations
 from plots import console
 from plots.compare import Side, dates, load_side
 from plots.tables import WORDS, Column, Table
-from records.comparison import (
-    FASTER,
-    SLOWER,
-    THRESHOLD_PERCENT,
-    compare,
-    spread_of,
-    times,
-)
+from records import comparison
+from records.comparison import FASTER, SLOWER, THRESHOLD_PERCENT
 from records.errors import InputError
 from records.output import write_files
 from records.result_file import as_json
@@ -25,13 +19,13 @@ LEAST = 4  # runs: the two that are compared are judged by what the others diffe
 def run(args: argparse.Namespace) -> int:
     sides = [load_side(given) for given in args.runs]
     check(sides)
-    runs = [times(side.files, args.kernel) for side in sides]
+    runs = [comparison.times(side.files, args.kernel) for side in sides]
     rows: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     affected = 0
     for pair in combinations(range(len(runs)), 2):
-        others = spread_of([run for i, run in enumerate(runs) if i not in pair])
-        found = compare(*(runs[i] for i in pair), others, THRESHOLD_PERCENT)
+        others = comparison.spread_of([run for i, run in enumerate(runs) if i not in pair])
+        found = comparison.compare(*(runs[i] for i in pair), others, THRESHOLD_PERCENT)
         found = [p for p in found if p.mean and p.same_code is not False]
         false = [p for p in found if p.verdict in (SLOWER, FASTER)]
         rows.update(p.a.kind for p in found)
@@ -47,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"In {compared}, threshold {THRESHOLD_PERCENT:g} %.")
     files = [r for side in sides for r in side.files]
     source = f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
-    spread = {kind: [c._asdict() for c in found] for kind, found in spread_of(runs).items()}
+    spread = {
+        kind: [c._asdict() for c in found] for kind, found in comparison.spread_of(runs).items()
+    }
     columns = [
         Column("metric", "metric", **WORDS),
         Column("rows that take (us)", "from_us", "{:g} and more".format),

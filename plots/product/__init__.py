@@ -7,23 +7,8 @@ from plots import figures as draw
 from plots.bandwidth import Measured, compared
 from plots.counter_tables import short_table
 from plots.experiments import Run
-from plots.product.tables import (
-    MODEL,
-    OURS,
-    Cell,
-    by_layer,
-    cells,
-    crossover_table,
-    formats_table,
-    kernels_table,
-    layers_table,
-    measured_peak,
-    of_model,
-    others,
-    peers,
-    peers_table,
-    weights_table,
-)
+from plots.product import tables
+from plots.product.tables import MODEL, OURS, Cell, cells, of_model, others
 from plots.tables import Table, rounded
 from records.stats import Estimate, span
 
@@ -75,7 +60,7 @@ def under_torch(run: Run) -> str:
 def brief(run: Run) -> list[Measured]:
     """On the largest layer with one row, what reads the weights in 4 bits."""
     *_, one = [None, *(cell for cell in cells(run) if cell.batch == 1)]
-    found = [one.chosen.get(n) for n in (OURS, *peers(run["layers"].records))] if one else []
+    found = [one.chosen.get(n) for n in (OURS, *tables.peers(run["layers"].records))] if one else []
     return [m for m in found if m and m.gb_s]
 
 
@@ -87,7 +72,7 @@ def counters_table(run: Run) -> Table:
 
 def rows_figure(run: Run) -> Figure:
     """Time over the number of rows, under both roofs: a panel per layer of the largest model."""
-    groups = by_layer(of_model(run)).values()
+    groups = tables.by_layer(of_model(run)).values()
     lines = max(1, (len(groups) + 1) // 2)
     figure = draw.new_figure(0.6 + 2.4 * lines)
     panels = list(figure.subplots(lines, 2, squeeze=False, sharex=True).flat)
@@ -104,7 +89,7 @@ def rows_figure(run: Run) -> Figure:
         f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
         "and scales once, at the bandwidth of read_only on the largest layer."
     ]
-    tflops, where = measured_peak(run)
+    tflops, where = tables.measured_peak(run)
     if where:
         notes.append(
             f"Tensor cores: at their measured peak, {rounded(tflops)} TFLOP/s, the highest "
@@ -139,12 +124,12 @@ def draw_layer(axes: Axes, group: list[Cell]) -> None:
 
 
 TABLES = (
-    layers_table,
-    kernels_table,
-    peers_table,
-    crossover_table,
-    formats_table,
-    weights_table,
+    tables.layers_table,
+    tables.kernels_table,
+    tables.peers_table,
+    tables.crossover_table,
+    tables.formats_table,
+    tables.weights_table,
     counters_table,
 )
 ON_TERMINAL = ("layers", "peers", "crossover", "formats", "weights")
