@@ -118,18 +118,20 @@ class Setting:
         return share_percent(*samples).estimate
 
 
-def rows_of(run: Run, name: str, problem: dict[str, Any]) -> dict[str, Record]:
-    """The rows of the same prompts and as many tokens, by kernel: the passes may be of two runs."""
-    same = {fact: problem[fact] for fact in ("name", "tokens", "prompts")}
-    return {r.kernel: r for r in run[name].records if same.items() <= r.problem.items()}
-
-
 def settings(run: Run) -> list[tuple[Setting, ...]]:
     """By model and batch: eager, and where that was run in a graph."""
+    # The passes may be of two runs: of the same prompts and as many tokens.
+    facts = ("name", "tokens", "prompts")
+    rows: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for name in ("timing", "profile"):
+        for r in run[name].records:
+            key = (name, *(r.problem[fact] for fact in facts))
+            rows.setdefault(key, {})[r.kernel] = r
     found: dict[tuple[str, int], dict[str, Setting]] = {}
     for p in run["timing"].problems():
-        facts = (p["model"], p["batch"], p["way"], p["tokens"])
-        setting = Setting(*facts, rows_of(run, "timing", p), rows_of(run, "profile", p))
+        same = tuple(p[fact] for fact in facts)
+        both = (rows.get((name, *same), {}) for name in ("timing", "profile"))
+        setting = Setting(p["model"], p["batch"], p["way"], p["tokens"], *both)
         found.setdefault((setting.model, setting.batch), {}).setdefault(setting.mode, setting)
     both = [modes for modes in found.values() if EAGER in modes]
     if not both:
