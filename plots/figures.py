@@ -87,12 +87,13 @@ MANY_ROWS = 24  # whose names are smaller
 CAPTION_SIZE = 6.5
 CAPTION_LINE_INCHES = 0.128
 CHARACTERS_PER_INCH = 20.5  # of the caption's font, on average
+NARROW_LABEL = 26  # characters in a line of an axis' label, where a figure is one column wide
 
 
 @contextmanager
 def house_style(columns: int = 2) -> Iterator[None]:
-    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says; figures are as
-    wide as so many columns of a paper.
+    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says; figures that can
+    be are as wide as so many columns of a paper.
 
     A letter that the font lacks, or a name too long for its panel, is seen in the figure: no
     warning of it for each time that it is drawn.
@@ -105,10 +106,9 @@ def house_style(columns: int = 2) -> Iterator[None]:
         yield
 
 
-def new_figure(height: float) -> Figure:
-    """A figure of the style's width, its height in inches, that needs no display."""
+def new_figure(height: float, width: float = WIDTHS[2]) -> Figure:
+    """A figure as wide as a page, its height in inches, that needs no display."""
     engine = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
-    width, _ = matplotlib.rcParams["figure.figsize"]
     figure = Figure(figsize=(width, height), layout=engine)
     FigureCanvasAgg(figure)
     return figure
@@ -118,7 +118,7 @@ def panels(height: float, count: int = 1, **shared: bool) -> tuple[Figure, list[
     """A figure with so many panels, each of this height: side by side, or one below another where
     it is as narrow as one column.
     """
-    figure = new_figure(height)
+    figure = new_figure(height, matplotlib.rcParams["figure.figsize"][0])
     rows, columns = (count, 1) if is_narrow(figure) else (1, count)
     figure.set_figheight(height * rows)
     return figure, list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
@@ -170,6 +170,9 @@ def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") 
     several panels have below them is written once.
     """
     share_label([axes for axes in figure.axes if axes.get_xlabel()])
+    for axis in [a for axes in figure.axes for a in (axes.xaxis, axes.yaxis)]:
+        if is_narrow(figure):
+            axis.set_label_text(textwrap.fill(axis.get_label_text(), NARROW_LABEL))
     width, height = figure.get_size_inches()
     wrap = partial(textwrap.wrap, width=int(width * CHARACTERS_PER_INCH))
     lines = [line for paragraph in paragraphs for line in wrap(paragraph)]
@@ -230,13 +233,15 @@ def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last:
             entries.setdefault(label, handle)
     labels = sorted(entries, key=lambda label: bool(last) and label.startswith(last))
     handles = [entries[label] for label in labels]
-    columns = legend_columns(figure, columns)
+    legend(figure, handles, labels, columns)
+
+
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
+    """Above all panels; in a narrow figure with as many columns as it has room for."""
+    if is_narrow(figure):
+        widest = 0.5 + max(map(len, labels), default=0) / CHARACTERS_PER_INCH * 1.2
+        columns = max(1, int(figure.get_figwidth() / widest))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
-
-
-def legend_columns(figure: Figure, of_page: int) -> int:
-    """As many as there is room for, where a figure as wide as a page has room for `of_page`."""
-    return max(1, of_page // 2) if is_narrow(figure) else of_page
 
 
 def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
@@ -250,6 +255,7 @@ def logarithmic(
 ) -> None:
     """Marked at `ticks` alone; the label, where the axis has one, says that it is logarithmic."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    ticks = ticks[:: 1 + len(ticks) // 8] if is_narrow(axis.axes.figure) else ticks
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: text(value))

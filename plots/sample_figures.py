@@ -90,10 +90,10 @@ def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, A
     if handles:
         ordered = [handles[name] for name in styles if name in handles]
         figure = panels[0][0].figure
-        where = {"loc": "outside right center"}
         if len(panels) > 2 or draw.is_narrow(figure):
-            where = {"loc": "outside upper center", "ncols": draw.legend_columns(figure, 4)}
-        figure.legend(handles=ordered, **where)
+            draw.legend(figure, ordered, [handle.get_label() for handle in ordered], 4)
+        else:
+            figure.legend(handles=ordered, loc="outside right center")
 
 
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
