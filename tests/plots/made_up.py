@@ -9,9 +9,7 @@ from edited import Edited
 # By the name to record it by: the GPU, its architecture, and times the H200's time.
 GPUS = {
     "a100": ("NVIDIA A100-SXM4-80GB", "sm_80", 2.4),
-    "h100-pcie": ("NVIDIA H100 PCIe", "sm_90", 2.1),
     "t4": ("Tesla T4", "sm_75", 16.0),
-    "l4": ("NVIDIA L4", "sm_89", 15.0),
 }
 
 
