@@ -12,12 +12,13 @@ from looking import RECORDED, recorded_names
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from claims.evidence import Evidence, collect, result_files
 from claims.ledger import decide
 from claims.published import load_sources
 from plots import document, experiments
 from plots.cli import main
 from plots.documents import WRITERS
-from plots.experiments import CLAIM_DETAILS, experiment
+from plots.experiments import CLAIM_DETAILS, Run, experiment, load_run
 from plots.figures import FORMATS
 from records.json_files import ROOT
 
@@ -47,6 +48,18 @@ def described(figure: Figure) -> str:
             shown += [bar.get_gid(), bar.get_facecolor(), bar.get_hatch()]
             shown += [f"{value:.6g}" for value in bar.get_bbox().bounds]
     return "\n".join(" ".join(str(x).split()) for x in shown)
+
+
+@pytest.fixture(scope="module")
+def recorded_evidence() -> Evidence:
+    """Every recorded result file."""
+    return collect(result_files(RECORDED), RECORDED)
+
+
+@pytest.fixture(scope="module")
+def recorded_runs(recorded_evidence) -> dict[str, Run]:
+    """By experiment, of those that were recorded."""
+    return {n: load_run(n, RECORDED / n, evidence=recorded_evidence) for n in recorded_names()}
 
 
 @pytest.mark.parametrize("name", recorded_names())
