@@ -1,7 +1,7 @@
 """The experiments as they are rendered: what experiments/<name>/experiment.toml says of the passes,
-and what plots/<name>/, where there is such a folder, says that there is to see.
+and what plots/<name>.py, where there is such a file or folder, says that there is to see.
 
-The folder names, each time as a function of a `Run`: TABLES, the functions that make its tables
+It names, each time as a function of a `Run`: TABLES, the functions that make its tables
 (None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
 the file's name a caption and the function that draws it; highlights, sentences for the terminal and
 the page; for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; BRIEF,
