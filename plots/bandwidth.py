@@ -137,9 +137,7 @@ Rows = dict[str, Measured]  # of one problem, by kernel
 def rows_by(
     results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
 ) -> dict[Any, Rows]:
-    """Every row of a file, by what tells its problems apart, ascending; InputError where that does
-    not.
-    """
+    """Every row of a file, by what tells its problems apart; InputError where that does not."""
     found: dict[Any, Rows] = {}
     for p in results.problems():
         if key(p) in found:

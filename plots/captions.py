@@ -86,9 +86,7 @@ def machine(results: Results) -> list[str]:
 
 
 def machine_notes(*several: Results) -> list[Origin]:
-    """The lines under a table of these files: each machine and its clocks, and where its numbers
-    come from.
-    """
+    """The lines under a table: each file's machine and clocks, and where its numbers come from."""
     commands = [Origin(f"From {r.name}", in_words(r.provenance["argv"])) for r in several]
     machines = [Origin("; ".join(machine(r))) for r in several]
     return [origin for both in zip(machines, commands, strict=True) for origin in both]

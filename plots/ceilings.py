@@ -6,7 +6,7 @@ from plots.captions import machine_notes
 from plots.counter_values import by_family
 from plots.experiments import Run
 from plots.sweeps import WINNER, winner_note, winner_values
-from plots.tables import KERNEL, Column, Noted, Table, Values, rounded
+from plots.tables import KERNEL, Column, Noted, Table, rounded
 from records.results import Results
 
 PASS = "sweep"
@@ -22,8 +22,7 @@ def by_size(results: Results, family: str) -> dict[int, Rows]:
 
 def winners_table(run: Run) -> Table:
     """One row per family and size: the fastest form, beside the ceiling as it is now."""
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for of in map(run[PASS].families.get, FAMILIES):
         for mib, found in by_size(run[PASS], of.name).items():
             row = {"_under": f"{of.moves}; the ceiling is {of.baseline}", "mib": mib}
@@ -45,8 +44,7 @@ def forms_table(run: Run) -> Table:
     sizes = sorted({mib for found in swept.values() for mib in found})
     columns = [KERNEL, Column("of fastest %", "mean_of_fastest", bandwidth.percent)]
     columns += [Column(f"{mib} MiB", f"_{mib}", bandwidth.percent, wrap=1) for mib in sizes]
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for family, by_mib in swept.items():
         heading = {"_under": run[PASS].families[family].moves}
         found = [

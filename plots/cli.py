@@ -17,9 +17,9 @@ from records.command_line import Parser, run
 WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
 
 
-def late(name: str) -> Callable[[argparse.Namespace], int]:
+def late(name: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
     """Of a command that alone needs a library: that is imported when the command is run."""
-    return lambda args: import_module(f"plots.{name}").run(args)
+    return lambda args: getattr(import_module(f"plots.{name}"), function)(args)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("runs", nargs="+", metavar="RUN", help="as of compare, all of the same kernels")
     p.add_argument("--kernel", default="*", metavar="PATTERN", help="those that did not change")
     p.add_argument("--write", type=Path, metavar="FILE", help="for data/run_to_run.json")
-    p.set_defaults(run=late("repetitions"))
+    p.set_defaults(run=late("compare", "repeat"))
     return top
 
 

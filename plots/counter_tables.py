@@ -90,9 +90,7 @@ class Counted:
 def counted(
     results: Results, problem: str, launches: Results | None, baseline: str
 ) -> list[Counted]:
-    """All kernels of a problem: the baseline, then from fast to slow where times are known, and
-    those without counters.
-    """
+    """All kernels of a problem: the baseline, those with counters from fast to slow, others."""
     records = [r for r in results.records if r.problem["name"] == problem and not r.is_ceiling]
     launched = {r.kernel: launches.find(problem, r.kernel) if launches else None for r in records}
     values = {r.kernel: counts_of(results, r, launched[r.kernel]) for r in records}
@@ -121,17 +119,14 @@ def on_largest(results: Results) -> Results:
 
 
 def short_table(results: Results, launches: Results | None, name: str, title: str) -> Table:
-    """One row per kernel, with the counters that tell most; of one family's problems. Changes are
-    of counts alone: of percentages, both numbers stand in one column.
-    """
+    """One row per kernel, with the counters that tell most; percentages without their changes."""
     family = results.family
     instead = INSTEAD.get(family.name, {})
     heads = dict(instead.get(counter, (counter, head)) for counter, head in SHORT.items())
     columns = [KERNEL, *[Column("GB/s", "_gb_per_s", gb_text)] * bool(launches)]
     columns += [Column(h.format(element=family.element), n, wrap=1) for n, h in heads.items()]
     columns.append(Column("main stall", "_main_stall", **WORDS))
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for heading, found in on_problems(results, launches).items():
         for c in found:
             speed = c.launched.bandwidth if c.launched else None
@@ -275,15 +270,12 @@ PREFIX = "sass_"
 
 
 def facts_table(results: Results) -> Table:
-    """What the compiler made of the kernels: one row per kernel in a group per architecture; the
-    CSV has every fact.
-    """
+    """What the compiler made of each kernel, by architecture; the CSV has every fact."""
     columns = [KERNEL, Column("instr.", "instructions"), Column("in all", "instructions_in_all")]
     columns += [Column("index", "index"), Column("look-ups", "look_ups")]
     columns += [Column("registers", "registers"), Column("code bytes", "code_bytes", wrap=1)]
     columns.append(Column("branches", "branches", wrap=1))
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     archs = {r.key: r.problem.get("arch", r.problem["name"]) for r in results.records}
     together = list(dict.fromkeys(archs.values()))
     for r in sorted(results.records, key=lambda r: together.index(archs[r.key])):

@@ -12,7 +12,7 @@ from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
 from claims.rules import NOT_REPRODUCED, REPRODUCED
 from experiments.declared import FOLDER
-from plots import claim_details, ledger, published_numbers
+from plots import claim_details, ledger
 from plots.bandwidth import table_by_gpu
 from plots.captions import banner, in_words
 from plots.claim_details import relative
@@ -141,7 +141,7 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     said = banner(found.evidence.newest) if found.evidence.folder else ""
     head = [GENERATED, "", *markdown_banner(said)]
     yield found.folder / "claims.md", claim_details.page(found.decisions, found.folder, head)
-    beside = replace(published_numbers.table("numbers", found.decisions), banner=said)
+    beside = replace(claim_details.numbers_table("numbers", found.decisions), banner=said)
     yield found.folder / "numbers.md", "\n".join(["# Numbers", "", GENERATED, "", markdown(beside)])
     for name, shown in found.runs.items():
         yield found.folder / name / "README.md", page(name, shown, found.folder / name)

@@ -171,9 +171,7 @@ def figure_files(
     captions: bool = True,
     columns: int = 2,
 ) -> dict[Path, bytes]:
-    """Every figure in each format, as wide as so many columns of a paper; without captions, these
-    in a file of their own.
-    """
+    """Every figure in each format; without captions, these in a file of their own."""
     files: dict[Path, bytes] = {}
     texts: list[str] = []
     with house_style(columns):
@@ -185,9 +183,7 @@ def figure_files(
 
 
 def render(args: argparse.Namespace) -> int:
-    """Every table and figure to a folder; what they come to on the terminal, in about ten lines, or
-    with the main tables.
-    """
+    """Every table and figure to a folder; and in about ten lines what they come to."""
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)
     files = table_files(tables, args.output, args.notes)

@@ -115,9 +115,7 @@ def new_figure(height: float, width: float = WIDTHS[2]) -> Figure:
 
 
 def panels(height: float, count: int = 1, **shared: bool) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels, each of this height: side by side, or one below another where
-    it is as narrow as one column.
-    """
+    """A figure with panels of this height, side by side, or below each other in a narrow one."""
     figure = new_figure(height, matplotlib.rcParams["figure.figsize"][0])
     rows, columns = (count, 1) if is_narrow(figure) else (1, count)
     figure.set_figheight(height * rows)
@@ -153,9 +151,7 @@ def add_caption(
     recorded: bool = False,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Put machine, clocks, notes and the first of the warnings at the bottom, and the recorded
-    run's banner over them.
-    """
+    """Put machine, notes and the first warning at the bottom, under a recorded run's banner."""
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
     sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
     first, *others = dict.fromkeys(warnings) or [""]
@@ -224,9 +220,7 @@ def share_label(panels: Sequence[Axes]) -> None:
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
-    """One legend for all panels, outside of them; labels that begin with `last` close it. So many
-    columns where the figure is as wide as a page.
-    """
+    """One legend for all panels, above them; labels that begin with `last` close it."""
     entries: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

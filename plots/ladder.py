@@ -303,9 +303,7 @@ def steps_figure(run: Run) -> Figure:
 
 
 def draw_factors(axes: Axes, steps: Sequence[Step]) -> list[float]:
-    """The steps' bars, and the fastest ceiling by how many times the first step's bandwidth it has;
-    what the axis is to hold.
-    """
+    """The steps' bars, and the fastest ceiling, over the first step; what the axis is to hold."""
     first, limit = steps[0].measured, None
     if first is not None and first.record.ranked and first.ceiling and first.of_ceiling:
         limit = 1 / first.of_ceiling
@@ -335,9 +333,7 @@ def draw_factors(axes: Axes, steps: Sequence[Step]) -> list[float]:
 def write_factor(
     axes: Axes, row: int, value: float, bar: tuple[float, float], limit: float | None
 ) -> None:
-    """In the middle of a bar that is long enough, else beside it, where there is more room, and
-    beyond the ceiling where that is too near.
-    """
+    """In the middle of a bar that is long enough, else beside it, and clear of the ceiling."""
     low, high = sorted(bar)
     before = limit is not None and low > sqrt(limit)
     look: dict[str, Any] = {"va": "center", "fontsize": 8}

@@ -9,7 +9,7 @@ from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
-from plots import claim_details, console, published_numbers
+from plots import claim_details, console
 from plots.bandwidth import with_interval
 from plots.captions import banner, machine
 from plots.documents import table_files
@@ -295,7 +295,7 @@ def run(args: argparse.Namespace) -> int:
         suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
         details = args.output / f"claim-details{suffix}.md"
         tables.append(machine_table(evidence, f"claims{suffix}", details.name, args.output))
-        numbers_of_it = published_numbers.table(f"published-numbers{suffix}", decisions)
+        numbers_of_it = claim_details.numbers_table(f"published-numbers{suffix}", decisions)
         numbers_of_it.banner = tables[-1].banner
         tables.append(numbers_of_it)
         pages[details] = claim_details.page(decisions, args.output).encode("utf-8")

@@ -43,9 +43,7 @@ RULE = (
 
 
 def neighbour_notes(times: Results) -> list[str]:
-    """One sentence per variant of the family's baseline; none of warm rows, as what is counted is
-    cold, nor where no counters of the same GPU are at hand.
-    """
+    """One sentence per variant of the family's baseline; none of warm rows: counters are cold."""
     wanted = {r.kernel for r in times.records if r.timed and not r.is_warm}
     return [note for family in by_family(times) for note in notes_of(family, wanted)]
 

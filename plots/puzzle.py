@@ -88,9 +88,7 @@ def in_seconds(us: Summary | None) -> str:
 
 
 def brief(run: Run) -> list[Measured]:
-    """The fastest rows, the peers', Triton's, and what the post's claim is about, as it may be
-    read.
-    """
+    """The fastest rows, the peers', Triton's, and those that the post's claim is about."""
     claimed = [c.arguments for c in run.decision(HEADLINE).claim.comparisons]
     names = {kernel for given in claimed for kernel in (given["fast"], in_cuda(given["fast"]))}
     return [
@@ -178,8 +176,7 @@ def mlps_table(run: Run) -> Table:
     for name in shares:
         columns.append(Column(f"{name} timed as published us", f"{name} us", rounded, wrap=1))
         columns.append(Column("by graphs us (GB/s)", f"{name} graphs", wrap=1))
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for record in [m.record for m in puzzle_rows(run) if wall(m.record)]:
         row: Values = {"kernel": record.kernel}
         for name, share in shares.items():

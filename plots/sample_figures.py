@@ -35,10 +35,7 @@ def bandwidth_figure(
     label: str = "weights (millions)",
     text: Callable[[float], str] = "{:g}".format,
 ) -> Figure:
-    """GB/s of every bit-exact kernel against the size, under the measured ceilings.
-
-    One panel per title; the caption is the caller's.
-    """
+    """GB/s of every bit-exact kernel against the size, under the measured ceilings, by title."""
     series = [bandwidth_curves(records, size) for records in panels.values()]
     every = bandwidth_curves([r for records in panels.values() for r in records], size)
     figure, all_axes = draw.panels(4.2, len(panels), sharex=True, sharey=True)
@@ -62,10 +59,7 @@ def bandwidth_curves(records: Iterable[Record], size: Callable[[Record], float])
 
 
 def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Each curve's look, in the legend's order: as the eye meets them at the right edge.
-
-    The `stressed` kernels get the thick lines.
-    """
+    """Each curve's look, as the eye meets them at the right edge; `stressed` ones are thick."""
     last = {name: max(points) for name, points in series.items()}  # at the largest size
     names = sorted(series, key=lambda n: (n != COPY, n != SAME_BYTES, -last[n][1], -last[n][0]))
     widths = {name: {"linewidth": 1.2, "zorder": 3, "label": name} for name in names}
@@ -121,9 +115,7 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
 
 
 def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
-    """One row per kernel: its samples' distance from their own median, in percent; of those that
-    are too far away, a triangle that points outwards, and the distance on its inner side.
-    """
+    """One row per kernel: how far its samples are from their median, in percent."""
     axes.use_sticky_edges = False  # a box may end at the outermost sample, which needs its margin
     distances = {}
     for r in records:
@@ -143,6 +135,7 @@ def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
         near = [(x, y) for x, y in points if abs(x) <= edge]
         axes.plot(*zip(*near, strict=True), ".", zorder=3, **look)
         for x, y in [point for point in points if point not in near]:
+            # Too far away: a triangle that points outwards, the distance on its inner side.
             mark, inner, side = (">", -5, "right") if x > 0 else ("<", 5, "left")
             at = (math.copysign(edge, x), y)
             axes.plot(*at, mark, gid="far", zorder=3, **look)

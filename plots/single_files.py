@@ -62,10 +62,7 @@ def list_kernels(args: argparse.Namespace) -> int:
 
 
 def kernel_list(files: list[Results]) -> Table:
-    """Each kernel and peer once, by name; a declared deviation as a footnote.
-
-    As in `bench --list`, those of kernels/ alone: no ceiling, probe, or form that a sweep tried.
-    """
+    """Each kernel of kernels/ and each peer once, by name, as in `bench --list`."""
     names = ("kernel", "lineage", "contract", "source file")
     rows: dict[str, Values] = {}
     for r in [r for results in files for r in results.records if not r.is_ceiling]:

@@ -116,8 +116,7 @@ def layers_table(name: str, run: Run) -> Table:
         columns.append(Column(f"over {head}", kernel, wrap=1, detail=kernel == second))
     columns += [Column("used by", "users", detail=True, **WORDS)]
     limit = f"{LARGE[name]} million weights"
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     by_shape = sorted(matrices(results).items(), key=lambda found: not is_large(found[0], name))
     for key, found in by_shape:
         m = found.get(OURS)
@@ -203,8 +202,7 @@ def aligned(key: Key) -> Key:
 def shapes_table(run: Run) -> Table:
     """One row per kind of scales and size; the CSV has every shape."""
     columns = [Column("matrix", "matrix", **WORDS), Column("million weights", "weights", millions)]
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for end, scales in SCALES.items():
         # Aligned matrices first.
         swept = sorted(

@@ -108,9 +108,7 @@ class Table:
     experiment: str = ""  # that it is of
 
     def body(self) -> tuple[list[tuple[str, list[Row]]], list[str]]:
-        """The rows as cells, under their headings ('' for none), and the footnotes in reading
-        order, each once.
-        """
+        """The rows as cells, by heading ('' for none), and the footnotes in reading order."""
         groups: dict[str | tuple[str, ...], list[list[Noted]]] = {}
         for row in self.rows:
             group = groups.setdefault(row.get("_under", ""), [])

@@ -97,9 +97,7 @@ def times(found: Estimate) -> str:
 
 
 def divergence_reading(run: Run) -> list[str]:
-    """How much of the paper's gain is divergence, in a sentence, and what the counters say of the
-    baseline; none where a row is missing.
-    """
+    """How much of the paper's gain is divergence; nothing where a row is missing."""
     found, (baseline, subject) = by_data(run), run.compared
     wanted = [(data, kernel) for data in (NORMAL, EQUAL) for kernel in (baseline, subject)]
     rows = [found.get(data, {}).get(kernel) for data, kernel in wanted]

@@ -272,8 +272,7 @@ def qmatmul(run: Run) -> Table:
 def steps(run: Run) -> Table:
     """Every kernel, eager and in the graph."""
     baseline, _ = run.compared
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for modes in settings(run):
         under = f"{modes[0].model}, batch {modes[0].batch}"
         for kernel in modes[0].timing:
@@ -328,9 +327,7 @@ def times(gain: Estimate) -> str:
 
 
 def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
-    """What became of the kernel's tokens, in both modes where they differ, and why they have no
-    time or may differ.
-    """
+    """What became of a kernel's tokens, by mode where that differs, and why."""
     ran = [p for p in modes if kernel in p.timing]
     said = {p.mode: said_of(p.timing[kernel]) for p in ran}
     text = ", ".join(f"{mode}: {words}" for mode, words in said.items())

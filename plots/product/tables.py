@@ -258,8 +258,7 @@ def peers_table(run: Run) -> Table | None:
         return None
     plain = {(cell.layer, cell.batch): cell for cell in cells(run)}
     of_row = {r.kernel: r for r in results.records}
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for cell in cells(run, "peers"):
         base = plain.get((cell.layer, cell.batch))
         beside = base or replace(cell, reading_us=None)  # whose floor it is

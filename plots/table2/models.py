@@ -136,8 +136,7 @@ def share_table(run: Run) -> Table:
         Column("interval", "_share", lambda e: f"{e.low:.1f}-{e.high:.1f}"),
     )
     columns += [Column("n", "n")]
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for p in replay_problems(run):
         paper = cell.value if cell.at.items() <= p.items() else None
         head = {"model": p["model"], "batch": p["batch"], "paper_percent": paper}

@@ -136,9 +136,7 @@ def cells_by_model(run: Run) -> list[list[list[Verdict]]]:
 
 
 def speedup_figure(run: Run) -> Figure:
-    """One panel per model: our speed-ups with their intervals in every reading of the paper's text,
-    and the paper's value, per batch.
-    """
+    """Per model and batch: our speed-ups in every reading of the paper's text, and the paper's."""
     models = cells_by_model(run)
     figure, panels = draw.panels(3.3, len(models), sharey=True)
     for axes, readings in zip(panels, models, strict=True):

@@ -37,10 +37,7 @@ def posts_matrix(run: Run) -> dict[str, Any]:
 
 
 def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
-    """By language, the post's GB/s of our kernels (its setup says which is which).
-
-    Of those in the post's own language, where they were timed.
-    """
+    """By language, the post's GB/s of our kernels; its setup says which is which."""
     source, found = run.source, {}
     timed = {r.kernel for r in run["matrix"].records if r.timed}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
@@ -188,9 +185,7 @@ def short_table(run: Run) -> Table:
 
 
 def languages_table(run: Run) -> Table | None:
-    """One row per kernel in Mojo, beside the one with the same tiles, indices and launch in CUDA;
-    None where no kernel of another language ran.
-    """
+    """One row per kernel in Mojo, beside the same one in CUDA; None where none ran."""
     results = run["matrix"]
     measured = {m.record.kernel: m for m in random_rows(run)}
     pairs = [

@@ -99,8 +99,7 @@ def sizes_summary(run: Run) -> Table:
     ranges = {name: [s for s in large if alignment(s) == name] for name in NAMES[1:]}
     ranges = {name: group for name, group in ranges.items() if group}
     columns = [KERNEL, *(Column(str(name), str(name), wrap=1) for name in (*shown, *ranges))]
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for kernel in compared_kernels(sizes):
         found = {s: by_kernel[kernel] for s, by_kernel in sizes.items() if kernel in by_kernel}
         row: Values = {"_under": "% of the copy", "kernel": kernel}

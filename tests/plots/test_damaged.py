@@ -19,7 +19,7 @@ from looking import look, recorded_names
 from claims.evidence import collect, machines, result_files
 from claims.ledger import decide
 from claims.published import FOLDER, load_source, load_sources
-from plots import claim_details, published_numbers
+from plots import claim_details
 from plots.bandwidth import bandwidth_table
 from plots.counter_tables import asked_for_table, full_table, short_table
 from plots.counter_values import by_family
@@ -244,7 +244,7 @@ def test_every_field_of_a_source(name, evidence, tmp_path, monkeypatch):
         sources = [spoilt if source.id == spoilt.id else source for source in load_sources()]
         decisions = decide(evidence, [spoilt])
         tables = [claims_table("claims", "title", decisions, CLAIM_DETAILS, tmp_path)]
-        tables.append(published_numbers.table("numbers", decisions))
+        tables.append(claim_details.numbers_table("numbers", decisions))
         claim_details.page(decisions, tmp_path)
         for n, run in runs.items():
             if run.decisions and run.source.id == spoilt.id:
