@@ -2,7 +2,7 @@
 per model.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ from plots.experiments import Run
 from plots.tables import Values, plain
 from records.stats import INTERVAL_NOTE, Estimate
 
+STEP_TIME = WALL_TIME + STEP
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
 # Of one kernel in both decode modes.
@@ -25,7 +26,6 @@ FACES: dict[str, dict[str, Any]] = {
     EAGER: {"markerfacecolor": "white", "linestyle": "--"},
     GRAPH: {},
 }
-Value = Callable[[Setting], Estimate | None]
 
 
 def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
@@ -36,17 +36,14 @@ def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
     return found
 
 
-def looks(run: Run) -> dict[str, dict[str, Any]]:
-    """One for each kernel, the same in all figures."""
-    names = dict.fromkeys(kernel for setting in of_mode(run, EAGER) for kernel in setting.timing)
-    return {name: draw.look(name) for name in names}
+def kernels_of(run: Run) -> list[str]:
+    return list(dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing))
 
 
-def curve(axes: Axes, shown: Sequence[Setting], value: Value, **look: Any) -> None:
+def curve(axes: Axes, points: Iterable[tuple[int, Estimate | None]], **look: Any) -> None:
     """Over the batches, with intervals; nothing where nothing was measured."""
-    points = [(setting.batch, e) for setting in shown if (e := value(setting))]
-    if points:
-        draw.whiskers(axes, *zip(*points, strict=True), capsize=2, **look)
+    if found := [(batch, e) for batch, e in points if e]:
+        draw.whiskers(axes, *zip(*found, strict=True), capsize=2, **look)
 
 
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
@@ -87,33 +84,32 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
 def figure4(run: Run) -> Figure:
     """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
     figure, grid = panels_of(run, 3, 7.4)
-    styles, (baseline, subject) = looks(run), run.compared
+    baseline, subject = run.compared
+    names = {baseline: "baseline", subject: "optimized"}
     for column, shown in enumerate(by_model(run).values()):
-        is_first = column == 0
-        draw.logarithmic(grid[1][column].yaxis, SECONDS, "seconds per\ngeneration" * is_first)
-        for kernel, look in styles.items():
-
-            def gain(setting: Setting, kernel: str = kernel) -> Estimate | None:
-                return setting.gain(baseline, kernel, WALL_TIME) if kernel != baseline else None
-
-            def seconds(setting: Setting, kernel: str = kernel) -> Estimate | None:
-                us = setting.time(kernel, WALL_TIME)
-                return Estimate(us.median / 1e6, us.low / 1e6, us.high / 1e6) if us else None
-
-            def speed(setting: Setting, kernel: str = kernel) -> Estimate | None:
-                return setting.tokens_per_s(kernel)
-
-            for row, value in enumerate((gain, seconds, speed)):
-                curve(grid[row][column], shown, value, label=kernel, **look)
-        grid[0][column].axhline(1, color=draw.BLACK, linewidth=1)
-        for kernel, run_name in ((baseline, "baseline"), (subject, "optimized")):
+        panels = gains, seconds, speeds = [row[column] for row in grid]
+        draw.logarithmic(seconds.yaxis, SECONDS, "seconds per\ngeneration" * (column == 0))
+        for kernel in kernels_of(run):
+            look = draw.look(kernel) | {"label": kernel}
+            if kernel != baseline:
+                curve(
+                    gains, ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown), **look
+                )
+            times = ((p.batch, p.time(kernel, WALL_TIME)) for p in shown)
+            curve(seconds, ((x, us and us.estimate.scaled(1e-6)) for x, us in times), **look)
+            curve(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
+        gains.axhline(1, color=draw.BLACK, linewidth=1)
+        for kernel, name in names.items():
             look = {"color": draw.colour(kernel), "gid": "paper"}
             look |= {"label": f"paper's {kernel} ({run.source.gpu})"}
-            fields = [(f"{run_name}_s",), (f"{run_name}_tokens_per_s",)]
-            fields.insert(0, ("speedup", "speedup_latency") if kernel == subject else ())
-            for row, names in enumerate(fields):
-                if points := papers_points(run, shown, *names):
-                    draw.mark(grid[row][column], *points, **look)
+            speed_ups = ("speedup", "speedup_latency") if kernel == subject else ()
+            fields = (speed_ups, (f"{name}_s",), (f"{name}_tokens_per_s",))
+            for axes, wanted in zip(panels, fields, strict=True):
+                # Batches that ran here, and the first of the fields that the paper has of them.
+                values = ((p.batch, [papers_value(run, p, f) for f in wanted]) for p in shown)
+                found = [(batch, next(filter(None, some))) for batch, some in values if any(some)]
+                if found:
+                    draw.mark(axes, *zip(*found, strict=True), **look)
     grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
     grid[2][0].set_ylabel("tokens per second")
     tokens = tables.tokens_text(run)
@@ -122,23 +118,13 @@ def figure4(run: Run) -> Figure:
     return figure
 
 
-def papers_points(
-    run: Run, shown: Sequence[Setting], *fields: str
-) -> tuple[list[int], list[float]] | None:
-    """Batches that ran here, and the first of the fields that Figure 4 has of them."""
-    rows = [(p, [papers_value(run, p, field) for field in fields]) for p in shown]
-    found = [(p.batch, next(filter(None, values))) for p, values in rows if any(values)]
-    return tuple(map(list, zip(*found, strict=True))) if found else None
-
-
 def share_figure(run: Run) -> Figure:
     """Table I: dequantization's share of a generation, of the baseline and the paper's kernel."""
     figure, grid = panels_of(run, 1, 3.4)
-    styles = looks(run)
     for axes, (model, shown) in zip(grid[0], by_model(run).items(), strict=True):
         for kernel in run.compared:
-            look = styles.get(kernel, {}) | {"label": kernel}
-            curve(axes, shown, lambda p, k=kernel: p.share(k), **look)
+            look = draw.look(kernel) | {"label": kernel}
+            curve(axes, ((p.batch, p.share(kernel)) for p in shown), **look)
         cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
         if cells:
             xs, ys = [c.at["batch"] for c in cells], [c.value for c in cells]
@@ -152,18 +138,16 @@ def share_figure(run: Run) -> Figure:
 def graph_figure(run: Run) -> Figure:
     """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
     figure, grid = panels_of(run, 2, 5.4)
-    styles, (baseline, _) = looks(run), run.compared
-    lines = {EAGER: (0, (2, 2)), GRAPH: "-"}
-    metric = WALL_TIME + STEP
-    for column, model in enumerate(by_model(run)):
-        gains, idle = grid[0][column], grid[1][column]
-        for mode, line in lines.items():
-            shown = by_model(run, mode)[model]
-            for kernel, look in styles.items():
-                look = look | {"linestyle": line, "label": f"{kernel}, {mode}"}
+    baseline, _ = run.compared
+    for mode, line in {EAGER: (0, (2, 2)), GRAPH: "-"}.items():
+        for gains, idle, shown in zip(*grid, by_model(run, mode).values(), strict=True):
+            for kernel in kernels_of(run):
+                look = draw.look(kernel) | {"linestyle": line, "label": f"{kernel}, {mode}"}
                 if kernel != baseline:
-                    curve(gains, shown, lambda p, k=kernel: p.gain(baseline, k, metric), **look)
-                curve(idle, shown, lambda p, k=kernel: p.idle_percent(k), **look)
+                    of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in shown)
+                    curve(gains, of_step, **look)
+                curve(idle, ((p.batch, p.idle_percent(kernel)) for p in shown), **look)
+    for gains, idle in zip(*grid, strict=True):
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         idle.set_ylim(-3, 100)
     grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
@@ -175,12 +159,12 @@ def graph_figure(run: Run) -> Figure:
 def newest_figure(run: Run) -> Figure:
     """A decoding step of bitsandbytes as it is installed, over one with our kernel under it."""
     figure, grid = panels_of(run, 1, 3.4)
-    for axes, model in zip(grid[0], by_model(run), strict=True):
+    for axes in grid[0]:
         axes.axhline(1, color=draw.BLACK, linewidth=1)
-        for mode in (EAGER, GRAPH):
-            look = draw.look(OURS) | FACES[mode] | {"label": mode}
-            shown = by_model(run, mode)[model]
-            curve(axes, shown, lambda p: p.gain(p.installed, OURS, WALL_TIME + STEP), **look)
+    for mode in (EAGER, GRAPH):
+        for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
+            gains = ((p.batch, p.gain(p.installed, OURS, STEP_TIME)) for p in shown)
+            curve(axes, gains, **draw.look(OURS) | FACES[mode] | {"label": mode})
     own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
     grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
     note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
@@ -230,7 +214,7 @@ def highlights(run: Run) -> list[str]:
     lines = []
     smallest = {model: shown[0].batch for model, shown in by_model(run).items()}
     for p in of_mode(run, GRAPH):
-        gain, own = (p.gain(baseline, k, WALL_TIME + STEP) for k in (OURS, p.installed))
+        gain, own = (p.gain(baseline, k, STEP_TIME) for k in (OURS, p.installed))
         if gain and p.batch == smallest[p.model]:
             beside = f"; {p.installed}, its own way: {own.value:.2f}x" if own else ""
             where = f"{p.model} at batch {p.batch}, in a graph"
