@@ -1,4 +1,6 @@
-"""Small copies of the recorded runs, to be changed at will, and what is then shown otherwise."""
+"""Small copies of the recorded runs, to be changed at will, and what is then shown otherwise; what
+tests look at in texts and figures.
+"""
 
 import hashlib
 import json
@@ -10,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from looking import RECORDED
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
@@ -18,6 +20,10 @@ from experiments import declared
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import house_style
+from records.json_files import ROOT
+
+RECORDED = ROOT / "data/recorded/h200"
+NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 
 # By pass: the problems that are kept, of all that would take long to draw.
 KEPT = {
@@ -192,3 +198,32 @@ def rows_of(lines: list[str]) -> Iterator[tuple[tuple[str, str], list[str]]]:
             yield ("", line), [cells_of(line)[0]]
         else:
             yield (heading, cells_of(line)[0]), cells_of(line)
+
+
+def recorded_names() -> list[str]:
+    """The experiments that were recorded; a new one is not yet."""
+    return [name for name in declared.names() if (RECORDED / name).exists()]
+
+
+def line(text: str, start: str) -> str:
+    """The first line that starts so."""
+    return next(x for x in text.splitlines() if x.startswith(start))
+
+
+def text_of(figure: Figure, gid: str) -> list[str]:
+    return [t.get_text() for t in figure.texts if t.get_gid() == gid]
+
+
+def lines_of(axes: Axes, gid: str) -> list[Any]:
+    return [x for x in axes.lines if x.get_gid() == gid]
+
+
+def look(texts: dict[Path, bytes]) -> None:
+    """What holds of every table, whatever is in it."""
+    for path, content in texts.items():
+        text = content.decode("utf-8")
+        assert text.replace("\n", "").isprintable(), path
+        assert not NO_NUMBER.search(text), path
+        if path.suffix == ".md":
+            rows = [line for line in text.splitlines() if line.startswith("|")]
+            assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) == 1, path

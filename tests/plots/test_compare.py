@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from looking import RECORDED
+from edited import RECORDED
 from scipy import stats
 
 from plots.cli import main

@@ -13,8 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from edited import Edited, few
-from looking import look, recorded_names
+from edited import Edited, few, look, recorded_names
 
 from claims.evidence import collect, machines, result_files
 from claims.ledger import decide

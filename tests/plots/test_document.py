@@ -5,7 +5,7 @@ import shutil
 
 import made
 import pytest
-from looking import RECORDED
+from edited import RECORDED
 
 from claims.published import load_sources
 from experiments import declared

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from edited import Edited
-from looking import lines_of, text_of
+from edited import Edited, lines_of, text_of
 from matplotlib.text import Text
 
 from plots import experiments, table2

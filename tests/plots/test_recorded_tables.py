@@ -8,7 +8,7 @@ import hashlib
 import json
 
 import pytest
-from looking import RECORDED, recorded_names
+from edited import RECORDED, recorded_names
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 

@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import browser, print_to_pdf
-from edited import Edited
-from looking import recorded_names
+from edited import Edited, recorded_names
 
 from claims.evidence import collect, result_files
 from claims.ledger import decide

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from looking import line
+from edited import line
 
 from plots.cli import main
 from plots.counter_values import ASKED_FOR
