@@ -114,8 +114,7 @@ class Cell:
 
 def cells(run: Run, name: str = "layers") -> list[Cell]:
     """Of a pass by layer, the smallest first, then by block size, type and number of rows."""
-    key = lambda p: (*shape(p), p["block_size"], p["output"], p["batch"])  # noqa: E731
-    found = rows_by(run[name], key)
+    found = rows_by(run[name], lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
     # Of the largest layer, with the fewest rows on which it was measured.
     speeds = {key: m.gb_s for key, rows in found.items() if (m := rows.get("read_only")) and m.gb_s}
     gb_s = speeds.get(max(speeds, key=lambda key: (key[0], -key[-1]), default=None))
@@ -340,8 +339,7 @@ def formats_table(run: Run) -> Table:
 def weights_table(run: Run) -> Table:
     """One row per kernel: how many weights are not dequantization's, and by how much."""
     batches = sorted({p["batch"] for name in ONE_HOT for p in run[name].problems()})
-    few = lambda share: rounded(100 * share)  # noqa: E731
-    columns = [KERNEL, *(Column(f"{b} row{'s' * (b > 1)} %", f"_{b}", few) for b in batches)]
+    columns = [KERNEL, *(Column(f"{b} row{'s' * (b > 1)} %", f"_{b}") for b in batches)]
     columns += [Column("at most ulp", "ulps")]
     columns += [Column("what it says of itself", "bound", detail=True, **WORDS)]
     rows: dict[tuple[str, str], Values] = {}  # by heading and kernel
@@ -351,7 +349,9 @@ def weights_table(run: Run) -> Table:
         for r in [m.record for _, m in sorted(cell.rows.items()) if not m.record.is_ceiling]:
             found, ulps = map(r.findings.get, ("weights_different", "weights_max_ulps"))
             share = None if found is None else found / (p["rows"] * p["columns"])
-            different = Noted(share) if r.is_verified else cell.rows[r.kernel].no_number
+            text = "" if share is None else rounded(100 * share)
+            different = Noted(share, text=text)
+            different = different if r.is_verified else cell.rows[r.kernel].no_number
             under = f"{scales}, {p['output']}"
             head = {"_under": under, "kernel": r.kernel, "bound": r.bound, "ulps": None}
             row = rows.setdefault((under, r.kernel), head)
