@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
-from plots.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from plots.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
 from records.errors import InputError
 from records.results import COPY, Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
@@ -137,9 +137,7 @@ Rows = dict[str, Measured]  # of one problem, by kernel
 def rows_by(
     results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
 ) -> dict[Any, Rows]:
-    """Every row of a file, by what tells its problems apart, ascending; InputError where that does
-    not.
-    """
+    """Every row of a file, by what tells its problems apart; InputError where that does not."""
     found: dict[Any, Rows] = {}
     for p in results.problems():
         if key(p) in found:
@@ -181,6 +179,13 @@ def over_text(found: Estimate | None) -> str:
     return with_interval(found) if seen else "no difference seen"
 
 
+def over(base: Measured | None, m: Measured | None) -> Noted:
+    """How many times as fast; what became of the base where it has no time."""
+    if base is not None and not base.record.ranked:
+        return base.no_number
+    return Noted(None, text=over_text(compared(base, m)))
+
+
 def times_text(found: Estimate, digits: int = 2) -> str:
     """'2.16', or '~1.00' where the intervals of the two overlap."""
     return ("" if found.differs_from_one else "~") + f"{found.value:.{digits}f}"
@@ -190,26 +195,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def gb_text(gb_s: float) -> str:
-    return f"{gb_s:.0f}"
-
-
-def cycle_text(bytes_per_cycle: float) -> str:
-    return significant(bytes_per_cycle, 3)
-
-
-def interval_text(low: float, high: float) -> str:
-    return f"{significant(low)}-{significant(high)}"
-
+gb_text = "{:.0f}".format
 
 # Columns of a Measured's values.
 OUTCOME = Column("outcome", "outcome", **WORDS)
 MEDIAN = Column("median us", "median_us", significant)
-INTERVAL = Column("interval us", ("low_us", "high_us"), interval_text)
-MIN = Column("min us", "min_us", significant)
-SAMPLES = Column("n", "n")
+INTERVAL = Column("interval us", ("low_us", "high_us"), lambda *e: "-".join(map(significant, e)))
 GB_S = Column("GB/s", "gb_per_s", gb_text)
-CYCLE = Column("B/cycle", "bytes_per_cycle", cycle_text)
+CYCLE = Column("B/cycle", "bytes_per_cycle", rounded)
 COPY_SHARE = Column("copy %", "share_of_copy", percent)
 
 
@@ -249,19 +242,19 @@ def speed_or_outcome(m: Measured) -> Noted:
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
     """Every problem and kernel of a file; speed-ups where a baseline is named."""
     moves = any(r.bytes_moved for r in results.records)
-    columns = [KERNEL, OUTCOME, MEDIAN, INTERVAL, replace(MIN, detail=bool(baseline)), SAMPLES]
+    columns = [KERNEL, OUTCOME, MEDIAN, INTERVAL]
+    columns += [Column("min us", "min_us", significant, detail=bool(baseline)), Column("n", "n")]
     columns += [GB_S, CYCLE, COPY_SHARE] * moves
     width = len("9.99 (9.99-9.99)")
     columns += [Column(f"over {baseline}", "_over", over_text, wrap=width)] * bool(baseline)
-    groups = {
-        describe(p): [
-            {"problem": p["name"]} | values_of(m) for m in measure(results, p["name"], baseline)
-        ]
+    rows = [
+        {"_under": describe(p), "problem": p["name"]} | values_of(m)
         for p in results.problems()
-    }
+        for m in measure(results, p["name"], baseline)
+    ]
     notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE] * moves
     notes += [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
-    return Table.of(name, title, columns, groups, notes, machine_notes(results))
+    return Table(name, title, columns, rows, notes, machine_notes(results))
 
 
 def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
@@ -289,7 +282,7 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
         for m in rows
     ]
     title = f"GB/s on {first}, and percent of each GPU's own copy"
-    return Table.of(name, title, columns, {"": list(shown.values())}, data=data)
+    return Table(name, title, columns, list(shown.values()), data=data)
 
 
 def speed_of_copy(m: Measured) -> Noted:

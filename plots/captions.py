@@ -37,21 +37,13 @@ def clocks(results: Results) -> str:
     # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
     seen = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
     seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
-    if found["policy"] == "locked":
-        return (
-            f"SM clock locked at {found['locked_mhz']:.0f} MHz, {held(seen, found['locked_mhz'])}"
-        )
-    sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
-    return f"clocks not locked, {sm}"
-
-
-def held(seen: Sequence[float], locked_mhz: float) -> str:
-    """Whether the clock was what it was locked at."""
-    if not seen:
-        return "not known whether it was held"
-    if all(is_within(mhz, locked_mhz, LOCK_PERCENT) for mhz in seen):
-        return f"{span(seen)} MHz seen"
-    return f"but {span(seen)} MHz seen (more than {LOCK_PERCENT} % off)"
+    if found["policy"] != "locked":
+        sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
+        return f"clocks not locked, {sm}"
+    held = f"{span(seen)} MHz seen" if seen else "not known whether it was held"
+    if not all(is_within(mhz, found["locked_mhz"], LOCK_PERCENT) for mhz in seen):
+        held = f"but {held} (more than {LOCK_PERCENT} % off)"
+    return f"SM clock locked at {found['locked_mhz']:.0f} MHz, {held}"
 
 
 def throttling(results: Results) -> str:
@@ -93,10 +85,11 @@ def machine(results: Results) -> list[str]:
     ]
 
 
-def machine_notes(results: Results) -> list[Origin]:
-    """The lines under a table: the machine and its clocks, then where the numbers come from."""
-    command = in_words(results.provenance["argv"])
-    return [Origin("; ".join(machine(results))), Origin(f"From {results.name}", command)]
+def machine_notes(*several: Results) -> list[Origin]:
+    """The lines under a table: each file's machine and clocks, and where its numbers come from."""
+    commands = [Origin(f"From {r.name}", in_words(r.provenance["argv"])) for r in several]
+    machines = [Origin("; ".join(machine(r))) for r in several]
+    return [origin for both in zip(machines, commands, strict=True) for origin in both]
 
 
 def in_words(value: Any, within: bool = False) -> str:
@@ -115,10 +108,9 @@ def clock_warning(*records: Record | None) -> tuple[str, ...]:
     if len(seen) < 2:
         return ()
     (low, slow), (high, fast) = min(seen), max(seen)
-    if not is_slower(low, high):
-        return ()
-    apart = f"{percent_below(low, high):.1f} % (more than {CLOCK_PERCENT} %)"
-    return (f"SM clocks differ by {apart}: {slow} at {low:.0f} MHz, {fast} at {high:.0f} MHz.",)
+    apart = f"{percent_apart(low, high):.1f} % (more than {CLOCK_PERCENT} %)"
+    text = f"SM clocks differ by {apart}: {slow} at {low:.0f} MHz, {fast} at {high:.0f} MHz."
+    return (text,) if percent_apart(low, high) else ()
 
 
 def clock_mark(record: Record, beside: Sequence[Record]) -> tuple[str, ...]:
@@ -126,18 +118,15 @@ def clock_mark(record: Record, beside: Sequence[Record]) -> tuple[str, ...]:
     many rows; CSV files have every clock.
     """
     highest = max((r.sm_mhz for r in beside if r.sm_mhz is not None), default=None)
-    if record.sm_mhz is None or highest is None or not is_slower(record.sm_mhz, highest):
+    if record.sm_mhz is None or not (percent := percent_apart(record.sm_mhz, highest)):
         return ()
-    percent = percent_below(record.sm_mhz, highest)
     return (f"Ran at an SM clock {percent:.0f} % below the highest of the rows on its problem.",)
 
 
-def percent_below(low: float, high: float) -> float:
-    return 100 * (high - low) / high
-
-
-def is_slower(low_mhz: float, high_mhz: float) -> bool:
-    return 100 * (high_mhz - low_mhz) > CLOCK_PERCENT * high_mhz
+def percent_apart(low_mhz: float, high_mhz: float) -> float:
+    """By how much the clock is the lower one; 0 where that is no matter."""
+    percent = 100 * (high_mhz - low_mhz) / high_mhz
+    return percent if percent > CLOCK_PERCENT else 0.0
 
 
 def check_notes(results: Results) -> list[str]:
@@ -153,13 +142,6 @@ def check_notes(results: Results) -> list[str]:
 def describe_check(c: Check) -> str:
     readings = f"{significant(c.first)} and {significant(c.second)} {c.unit}"
     return f"{c.name}, {readings}, {c.difference_percent:+.2f} % (allowed: {c.allowed_percent:g} %)"
-
-
-def first_warning(warnings: Sequence[str]) -> list[str]:
-    """For a figure's caption: the first of the warnings, and how many more there are."""
-    found = list(dict.fromkeys(warnings))
-    more = f" ({len(found) - 1} more such pairs: see the table.)" if len(found) > 1 else ""
-    return [found[0] + more] if found else []
 
 
 def outcome_words(record: Record) -> str:

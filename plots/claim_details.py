@@ -1,16 +1,31 @@
-"""What decided each claim, cell by cell: the page behind the ledger's names."""
+"""What decided each claim, cell by cell: the page behind the ledger's names; and every number that
+a source publishes, beside ours.
+"""
 
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
 from claims.published import NAMED_GPU
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
+from plots.tables import WORDS, Column, Noted, Table, Values, rounded
 from records.printable import printable
-from records.stats import significant
+
+COLUMNS = [
+    Column("claim", "claim", **WORDS),
+    Column("of what", "of_what", **WORDS),
+    Column("unit", "unit", align="l"),
+    Column("source", "source_value", "{:g}".format),
+    Column("ours", "our_value", rounded),
+    Column("interval", ("our_low", "our_high"), lambda *ends: "-".join(map(rounded, ends))),
+    Column("difference", "difference_percent", "{:+.1f} %".format),
+    Column("verdict", "verdict", **WORDS),
+]
+OURS = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "verdict")
 
 
 def anchor(d: Decision) -> str:
@@ -27,10 +42,7 @@ def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = (
             source = d.source
             lines += [f"## {markdown_escape(f'{source.author}, {source.reference}')}", ""]
             for note in source.notes:
-                lines += [
-                    f"Note on {markdown_escape(note.about)}: {markdown_escape(note.text)}",
-                    "",
-                ]
+                lines += [markdown_escape(f"Note on {note.about}: {note.text}"), ""]
         lines += [*section(d, seen_from), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -46,24 +58,20 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
     comparison = None
     for v in d.verdicts:
         if v.comparison is not comparison:
-            comparison = v.comparison
-            yield f"- {markdown_escape(how(v))}"
+            comparison = test = v.comparison
+            reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
+            scope = "a number of the named GPU alone" if test.scope == NAMED_GPU else "of any GPU"
+            kind = DIRECTIONS.get(test.direction, "a statement without a number")
+            yield f"- {markdown_escape(f'{reading} if {v.criterion} ({kind}; {scope})')}"
         yield f"  - {cell(v, seen_from)}"
     yield ""
     yield f"Measured by {markdown_code(d.command)}."
 
 
-def how(v: Verdict) -> str:
-    """'Read as ...; reproduced if ...; of any GPU.'"""
-    test = v.comparison
-    reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
-    scope = "a number of the named GPU alone" if test.scope == NAMED_GPU else "of any GPU"
-    kind = DIRECTIONS.get(test.direction, "a statement without a number")
-    return f"{reading} if {v.criterion} ({kind}; {scope})"
-
-
 def cell(v: Verdict, seen_from: Path) -> str:
-    """'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why; rows'"""
+    """'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why. 2 rows of
+    replay.json', with a link to each file.
+    """
     parts = [f"{markdown_escape(v.cell.text or 'all')}: {v.verdict.replace('_', ' ')}"]
     unit = f" {v.comparison.unit}".rstrip()
     if v.cell.value is not None:
@@ -72,22 +80,44 @@ def cell(v: Verdict, seen_from: Path) -> str:
         ends = " ({}-{})".format(*map(rounded, v.interval)) if v.interval else ""
         parts.append(f"{rounded(v.ours)}{unit} here{ends}")
     text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
-    found = list(evidence(v, seen_from))
-    return f"{text}. {', '.join(found)}" if found else text
-
-
-def evidence(v: Verdict, seen_from: Path) -> Iterator[str]:
-    """'2 rows of replay.json', with a link to the file."""
+    links = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
         rows = [key for of, key in v.evidence if of == file and key]
         count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
-        text = f"{count}{markdown_escape(printable(file.name))}"
-        yield markdown_link(text, relative(file, seen_from))
-
-
-def rounded(value: float) -> str:
-    return significant(value, 3)
+        name = f"{count}{markdown_escape(printable(file.name))}"
+        links.append(markdown_link(name, relative(file, seen_from)))
+    return f"{text}. {', '.join(links)}" if links else text
 
 
 def relative(file: Path, seen_from: Path) -> str:
     return os.path.relpath(os.path.realpath(file), os.path.realpath(seen_from))
+
+
+def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
+    """One row per number; those that nothing is compared with come last, with the reason."""
+    rows: list[Values] = []
+    for source, found in groupby(decisions, lambda d: d.source):
+        under = f"{source.author} ({source.reference}), on {source.gpu}"
+        every = [(d, v) for d in found for v in d.verdicts if v.cell.value is not None]
+        rows += [{"_under": under} | number_row(d, v) for d, v in every]
+        for path, why in source.without_cell.items():
+            without: Values = {"_under": (source.id, "Of the same, compared with nothing:")}
+            without |= {"source": source.id}
+            for number, value in source.numbers_below(path).items():
+                what = {"claim": Noted("", text=number), "of_what": Noted(number, text=why)}
+                what |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
+                rows.append(without | what | {"why": why})
+    title = "All published numbers, beside ours"
+    note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
+    return Table(name, title, COLUMNS, rows, [note])
+
+
+def number_row(d: Decision, v: Verdict) -> Values:
+    test = v.comparison
+    of_what = ", ".join(filter(None, (v.cell.text, test.reading)))
+    said = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
+    found: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
+    found |= {"unit": test.unit, "source_value": v.cell.value}
+    ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
+    found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
+    return found | {"why": v.why}

@@ -11,14 +11,15 @@ from importlib import import_module
 from pathlib import Path
 
 from plots import document, experiments, ledger, record, single_files
+from plots.figures import WIDTHS
 from records.command_line import Parser, run
 
 WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
 
 
-def late(name: str) -> Callable[[argparse.Namespace], int]:
+def late(name: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
     """Of a command that alone needs a library: that is imported when the command is run."""
-    return lambda args: import_module(f"plots.{name}").run(args)
+    return lambda args: getattr(import_module(f"plots.{name}"), function)(args)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,6 +35,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
     p.add_argument("--verbose", action="store_true", help="show the main tables too")
     p.add_argument("--no-captions", **off, dest="captions", help="of figures: in captions.txt")
+    width = {"type": int, "choices": sorted(WIDTHS), "default": 2}
+    p.add_argument("--columns", **width, help="of a paper: figures are as wide (3.3 or 7 inches)")
     p.add_argument("--no-notes", **off, dest="notes", help="below LaTeX tables: none")
     p.set_defaults(run=experiments.render)
 
@@ -88,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("runs", nargs="+", metavar="RUN", help="as of compare, all of the same kernels")
     p.add_argument("--kernel", default="*", metavar="PATTERN", help="those that did not change")
     p.add_argument("--write", type=Path, metavar="FILE", help="for data/run_to_run.json")
-    p.set_defaults(run=late("repetitions"))
+    p.set_defaults(run=late("compare", "repeat"))
     return top
 
 

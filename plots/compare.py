@@ -1,15 +1,15 @@
-"""`make compare`: two runs side by side, row by row."""
+"""`make compare`: two runs side by side, row by row; and how often that is wrong."""
 
 import argparse
 import io
 import math
 import subprocess
-import sys
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,46 +22,33 @@ from plots.bandwidth import estimate_values, with_interval
 from plots.captions import banner, clocks, commit, date, driver
 from plots.documents import table_files
 from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
-from records.comparison import (
-    CONFIDENCE,
-    FALSE_SHARE,
-    FASTER,
-    RUN_TO_RUN,
-    SAME,
-    SLOWER,
-    THRESHOLD_PERCENT,
-    UNDECIDED,
-    VERDICTS,
-    Key,
-    Pair,
-    Times,
-    compare,
-    recorded_spread,
-    times,
-)
+from records import comparison
+from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Pair
 from records.errors import InputError
 from records.json_files import ROOT, read_json
 from records.output import write_files
 from records.printable import printable
 from records.provenance import git
+from records.result_file import as_json
 from records.results import KERNEL_TIME, Results
 from records.stats import pool, significant
 
 NAME = "compare"
 FINDINGS = 3  # rows of a verdict on the terminal
 ROWS = 40  # of the figure
+MIN_RUNS = 4  # to repeat: the two that are compared are judged by what the others differ by
 NAMED = 4  # kernels with rows in one side alone
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
 RATIO_NOTE = (
     "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
-    f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, widened by "
-    "what runs differ by beyond what the samples of one run show."
+    f"with its {100 * comparison.CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, "
+    "widened by what runs differ by beyond what the samples of one run show."
 )
 VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, as Benjamini and Hochberg's procedure has it "
-    f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are wrong. "
-    f"So one row's interval may lie beyond it and decide nothing. {SAME}: the whole interval is "
-    f"within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
+    f"over all rows: on average {100 * comparison.FALSE_SHARE:g} % of these verdicts at most are "
+    f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
+    f"interval is within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )
 CODE_NOTE = (
     "code: whether both rows ran the same machine code; where they did, a difference is the "
@@ -91,8 +78,8 @@ class Side:
     files: tuple[Results, ...]
 
     @cached_property
-    def times(self) -> Times:
-        return times(self.files)
+    def times(self) -> comparison.Times:
+        return comparison.times(self.files)
 
     @property
     def banner(self) -> str:
@@ -123,8 +110,15 @@ def load_side(given: str) -> Side:
     revision, colon, path = given.partition(":")
     if Path(given).exists() or not colon:
         return side_of(given, Path(given))
-    with TemporaryDirectory() as folder:
-        extract(revision, path, Path(folder))
+    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+    if not found:
+        raise InputError(f"{revision}: names no commit of this repository")
+    command = ["git", "archive", "--format=tar", found, "--", path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True)
+    if done.returncode or Path(path).is_absolute():
+        raise InputError(f"{revision}:{path}: is not in that commit")
+    with TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
         try:
             return side_of(given, Path(folder, path))
         except InputError as error:
@@ -133,44 +127,30 @@ def load_side(given: str) -> Side:
 
 def side_of(given: str, path: Path) -> Side:
     found = collect(result_files(path)).results.values()
-    files = (results for results in found if results.gpu)
-    side = Side(printable(given), tuple(files))
+    side = Side(printable(given), tuple(results for results in found if results.gpu))
     if not side.times:
         raise InputError(f"{given}: holds no times")
     return side
 
 
-def extract(revision: str, path: str, folder: Path) -> None:
-    """Puts what is at a path in a commit of this repository into the folder."""
-    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-    if not found:
-        raise InputError(f"{revision}: names no commit of this repository")
-    command = ["git", "archive", "--format=tar", found, "--", path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True)
-    if done.returncode or Path(path).is_absolute():
-        raise InputError(f"{revision}:{path}: is not in that commit")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-
-
 def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table:
-    groups: dict[str, list[Values]] = {}
-    for pair in pairs:
-        heading = f"{pair.key.experiment}/{pair.key.pass_name}: {pair.key.problem}"
-        groups.setdefault(heading, []).append(values_of(pair))
+    rows = [values_of(pair) for pair in pairs]
     title = f"Times of B, {b.name}, beside those of A, {a.name}"
-    notes = [RATIO_NOTE, VERDICT_NOTE, f"Threshold: {threshold:g} %. {spread_note()}", CODE_NOTE]
+    file = comparison.RUN_TO_RUN
+    spread = f"{read_json(file)['source']} ({file.relative_to(ROOT)})"
+    said = f"Threshold: {threshold:g} %. From run to run: {spread}."
+    notes = [RATIO_NOTE, VERDICT_NOTE, said, CODE_NOTE]
     notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
     notes += one_sided(a, b)
-    table = Table.of(NAME, title, COLUMNS, groups, notes, origins(a, b))
-    table.banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
-    return table
+    banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
+    return Table(NAME, title, COLUMNS, rows, notes, origins(a, b), banner=banner)
 
 
 def values_of(pair: Pair) -> Values:
     key, a, b = pair.key, pair.a, pair.b
     ratio = pair.mean.ratio if pair.mean else None
-    found: Values = {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
+    found: Values = {"_under": f"{key.experiment}/{key.pass_name}: {key.problem}"}
+    found |= {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
     found |= {"kernel": key.kernel, "metric": key.metric, "a_us": a.us, "b_us": b.us}
     found |= estimate_values("ratio", ratio) | {"_ratio": ratio}
     found["verdict"] = Noted(pair.verdict, (f"No interval: {pair.missing}.",) * bool(pair.missing))
@@ -181,34 +161,25 @@ def values_of(pair: Pair) -> Values:
     return found | {"a_sm_mhz": a.record.sm_mhz, "b_sm_mhz": b.record.sm_mhz}
 
 
-def spread_note() -> str:
-    return f"From run to run: {read_json(RUN_TO_RUN)['source']} ({RUN_TO_RUN.relative_to(ROOT)})."
-
-
 def one_sided(a: Side, b: Side) -> list[str]:
     """The rows that the other side lacks: how many, and of which kernels."""
     keys = {"A": a.times.keys(), "B": b.times.keys()}
-    alone = {"A": keys["A"] - keys["B"], "B": keys["B"] - keys["A"]}
-    return [
-        f"Only in {name}: {len(rows)} rows, of {kernels_of(rows)}."
-        for name, rows in alone.items()
-        if rows
-    ]
-
-
-def kernels_of(rows: Iterable[Key]) -> str:
-    counts = sorted(Counter(key.kernel for key in rows).items(), key=lambda item: (-item[1], item))
-    named = [f"{kernel} ({count})" for kernel, count in counts[:NAMED]]
-    more = len(counts) - len(named)
-    return ", ".join(named) + f" and {more} more kernels" * bool(more)
+    lines = []
+    for name, other in (("A", "B"), ("B", "A")):
+        found = Counter(key.kernel for key in keys[name] - keys[other])
+        counts = sorted(found.items(), key=lambda item: (-item[1], item))
+        named = ", ".join(f"{kernel} ({count})" for kernel, count in counts[:NAMED])
+        more = f" and {len(counts) - NAMED} more kernels" * (len(counts) > NAMED)
+        if found:
+            lines.append(f"Only in {name}: {found.total()} rows, of {named}{more}.")
+    return lines
 
 
 def origins(a: Side, b: Side) -> list[Origin]:
-    named = (("A", a), ("B", b))
     recorded = ", a recorded run"
     return [
         Origin(f"{name}: {side.name}{recorded * bool(side.banner)}: {side.machine}")
-        for name, side in named
+        for name, side in (("A", a), ("B", b))
     ]
 
 
@@ -223,8 +194,7 @@ def figure_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Figu
     pooled = {label: pool([p.mean.ratio for p in found]) for label, found in kernels.items()}
     labels = sorted(pooled, key=lambda label: -abs(math.log(pooled[label].value)))[:ROWS]
     labels.sort(key=lambda label: -pooled[label].value)
-    figure = draw.new_figure(1.0 + 0.16 * max(4, len(labels)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.0 + 0.16 * max(4, len(labels)))
     edge = 1 + threshold / 100
     axes.axvspan(1 / edge, edge, color=draw.GREY, alpha=0.15, linewidth=0)
     axes.axvline(1, color=draw.BLACK, linewidth=0.8)
@@ -256,20 +226,17 @@ def lines_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> list[
     ]
     for verdict in (SLOWER, FASTER):
         found = [pair for pair in pairs if pair.verdict == verdict]
-        found.sort(key=lambda pair: -abs(pair.mean.value))
-        lines += [f"{verdict}: {describe(pair)}" for pair in found[:FINDINGS]]
+        for pair in sorted(found, key=lambda pair: -abs(pair.mean.value))[:FINDINGS]:
+            key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}")
+            code = ", same machine code" * bool(pair.same_code)
+            where = f"{key.kernel} on {key.problem}, {key.metric}"
+            lines.append(f"{verdict}: {where}: B / A {ratio}{code}")
     return [*lines, *one_sided(a, b), *(f"{origin.text}." for origin in origins(a, b))]
-
-
-def describe(pair: Pair) -> str:
-    key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}")
-    code = ", same machine code" * bool(pair.same_code)
-    return f"{key.kernel} on {key.problem}, {key.metric}: B / A {ratio}{code}"
 
 
 def threshold_of(given: str | None) -> float:
     try:
-        percent = THRESHOLD_PERCENT if given is None else float(given)
+        percent = comparison.THRESHOLD_PERCENT if given is None else float(given)
     except ValueError:
         percent = math.nan
     if not 0 <= percent < 100:
@@ -280,7 +247,7 @@ def threshold_of(given: str | None) -> float:
 def run(args: argparse.Namespace) -> int:
     threshold = threshold_of(args.threshold)
     a, b = load_side(args.a), load_side(args.b)
-    pairs = compare(a.times, b.times, recorded_spread(), threshold)
+    pairs = comparison.compare(a.times, b.times, comparison.recorded_spread(), threshold)
     if not pairs:
         raise InputError(f"{a.name} and {b.name} have no row in common that has times")
     table = table_of(a, b, pairs, threshold)
@@ -289,12 +256,68 @@ def run(args: argparse.Namespace) -> int:
         figure = figure_of(a, b, pairs, threshold)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)
-    parts = [console.box(table.banner)] if table.banner else []
-    parts += [console.render(table)] if args.verbose else []
     lines = lines_of(a, b, pairs, threshold)
     place = printable(str(args.output))
     lines.append(f"Table (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the table here)"
-    parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
-    sys.stdout.write("\n".join(parts) + "\n")
+    console.show([table.banner] * bool(table.banner), [table] * args.verbose, lines)
     return int(args.threshold is not None and any(pair.verdict == SLOWER for pair in pairs))
+
+
+def repeat(args: argparse.Namespace) -> int:
+    """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+    sides = [load_side(given) for given in args.runs]
+    check_repetitions(sides)
+    runs = [comparison.times(side.files, args.kernel) for side in sides]
+    rows: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    affected = 0
+    for pair in combinations(range(len(runs)), 2):
+        others = comparison.spread_of([run for i, run in enumerate(runs) if i not in pair])
+        found = comparison.compare(*(runs[i] for i in pair), others, comparison.THRESHOLD_PERCENT)
+        found = [p for p in found if p.mean and p.same_code is not False]
+        false = [p for p in found if p.verdict in (SLOWER, FASTER)]
+        rows.update(p.a.kind for p in found)
+        wrong.update(p.a.kind for p in false)
+        affected += bool(false)
+    if not rows:
+        raise InputError("these runs have no row in common that has times")
+    count = len(runs) * (len(runs) - 1) // 2
+    for kind in rows:
+        share = 100 * wrong[kind] / rows[kind]
+        print(f"{kind}: {wrong[kind]} of {rows[kind]} rows ({share:.2f} %) slower or faster")
+    compared = f"{affected} of {count} comparisons of {len(runs)} runs"
+    print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
+    files = [r for side in sides for r in side.files]
+    source = f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
+    spread = {
+        kind: [c._asdict() for c in found] for kind, found in comparison.spread_of(runs).items()
+    }
+    columns = [
+        Column("metric", "metric", **WORDS),
+        Column("rows that take (us)", "from_us", "{:g} and more".format),
+        Column("standard deviation %", "percent", "{:.2f}".format),
+        Column("rows", "rows"),
+    ]
+    title = f"What one row differs by from run to run: {source}"
+    values = [{"metric": kind} | c for kind, found in spread.items() for c in found]
+    print()
+    console.show([], [Table("repetitions", title, columns, values)])
+    if args.write:
+        about = {"source": source, "runs": args.runs, "kernels": args.kernel}
+        write_files({args.write: as_json(about | {"spread": spread})})
+    return 0
+
+
+def check_repetitions(sides: list[Side]) -> None:
+    """InputError unless they are several measurements on one kind of GPU."""
+    if len(sides) < MIN_RUNS:
+        raise InputError(f"give {MIN_RUNS} runs or more, not {len(sides)}")
+    if len(gpus := {r.gpu for side in sides for r in side.files}) > 1:
+        raise InputError(f"the runs are of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
+    seen: dict[tuple[str, str, str], str] = {}
+    for side in sides:
+        for r in side.files:
+            first = seen.setdefault((r.experiment, r.pass_name, r.provenance["started"]), side.name)
+            if first != side.name:
+                raise InputError(f"{first} and {side.name} hold the same measurement of {r.name}")

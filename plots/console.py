@@ -1,16 +1,34 @@
-"""Tables for the terminal: plain ASCII furniture, at most 100 columns."""
+"""Tables for the terminal: plain ASCII furniture, no line longer than the terminal's."""
 
+import os
 import re
+import sys
 import textwrap
+from collections.abc import Sequence
 
-from plots.tables import Group, Row, Table, cells
+from plots.tables import Row, Table
 
-WIDTH = 100
+WIDTH = 100  # of files, and of what is no terminal
+NARROWEST_TERMINAL, WIDEST_TERMINAL = 80, 200
 GAP = "  "
 NARROWEST = 8
 
 
-def wrap(text: str, width: int = WIDTH, indent: str = "") -> list[str]:
+def show(banners: Sequence[str], tables: Sequence[Table], lines: Sequence[str] = ()) -> None:
+    """Prints them, in the width of the terminal; of a recorded run, `banners` says so."""
+    width = WIDTH
+    if sys.stdout.isatty():
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+        width = min(max(columns, NARROWEST_TERMINAL), WIDEST_TERMINAL)
+    parts = ["".join(box(text, width) for text in banners)] if banners else []
+    parts += [render(table, width) for table in tables]
+    if lines:
+        wrapped = [part for line in lines for part in wrap(line, width, indent="  ")]
+        parts.append("\n".join(wrapped) + "\n")
+    sys.stdout.write("\n".join(parts))
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Lines of at most `width`; hyphens of names and options are left alone."""
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -30,45 +48,38 @@ def wrap_name(text: str, width: int) -> list[str]:
     return [piece for line in lines for piece in wrap(line.rstrip(), width)]
 
 
-def box(text: str) -> str:
+def box(text: str, width: int = WIDTH) -> str:
     """`text` in a box, so that nobody takes a recorded run for a measurement."""
-    lines = wrap(text, WIDTH - 4)
-    width = max(len(line) for line in lines)
-    edge = "+" + "-" * (width + 2) + "+"
-    return "\n".join([edge, *(f"| {line:<{width}} |" for line in lines), edge]) + "\n"
+    lines = wrap(text, width - 4)
+    inside = max(len(line) for line in lines)
+    edge = "+" + "-" * (inside + 2) + "+"
+    return "\n".join([edge, *(f"| {line:<{inside}} |" for line in lines), edge]) + "\n"
 
 
-def render(table: Table) -> str:
+def render(table: Table, width: int = WIDTH) -> str:
     """The table with title, banner, notes and provenance, ending in a newline."""
     table = table.without_details()
-    footnotes = table.footnotes()
-    body = [row if isinstance(row, Group) else console_row(row, footnotes) for row in table.rows]
+    found, footnotes = table.body()
+    body = [(heading, list(map(texts_of, rows))) for heading, rows in found]
     heads = [column.name for column in table.columns]
-    widths = column_widths(table, heads, [row for row in body if not isinstance(row, Group)])
+    widths = column_widths(table, heads, [row for _, rows in body for row in rows], width)
     rule = "-" * (sum(widths) + len(GAP) * (len(widths) - 1))
-    lines = [table.title]
-    if table.banner:
-        lines += wrap(table.banner)
-    lines += ["", *line_up(table, heads, widths), rule]
-    for i, row in enumerate(body):
-        if isinstance(row, Group):
-            lines += [""] if i else []
-            lines += wrap(row.text, indent="  ")
-        else:
+    lines = [table.title, *wrap(table.banner, width), "", *line_up(table, heads, widths), rule]
+    for i, (heading, rows) in enumerate(body):
+        if heading:
+            lines += [""] * (i > 0) + wrap(heading, width, indent="  ")
+        for row in rows:
             lines += line_up(table, row, widths)
     lines += [rule]
     for i, note in enumerate(footnotes, 1):
-        lines += wrap(f"[{i}] {note}", indent="    ")
+        lines += wrap(f"[{i}] {note}", width, indent="    ")
     for note in table.notes_saying("marked *"):
-        lines += wrap(note, indent="  ")
+        lines += wrap(note, width, indent="  ")
     return "\n".join(lines) + "\n"
 
 
-def console_row(row: Row, footnotes: list[str]) -> list[str]:
-    return [
-        cell.text + (" *" if cell.best else "") + (f" [{numbers}]" if numbers else "")
-        for cell, numbers in cells(row, footnotes)
-    ]
+def texts_of(row: Row) -> list[str]:
+    return [c.text + " *" * c.best + f" [{numbers}]" * bool(numbers) for c, numbers in row]
 
 
 def whole(table: Table, lines: list[list[str]], in_parts: bool) -> list[int]:
@@ -79,13 +90,13 @@ def whole(table: Table, lines: list[list[str]], in_parts: bool) -> list[int]:
     ]
 
 
-def column_widths(table: Table, heads: list[str], body: list[list[str]]) -> list[int]:
+def column_widths(table: Table, heads: list[str], body: list[list[str]], width: int) -> list[int]:
     """Natural widths; the widest of the columns that may wrap give way until the line fits."""
     widths = []
     for i, head in enumerate(heads):
         words = max(len(word) for word in head.split(" "))
         widths.append(max([words, *(len(row[i]) for row in body)]))
-    limit = WIDTH - len(GAP) * (len(widths) - 1)
+    limit = width - len(GAP) * (len(widths) - 1)
     lines = [heads, *body]
     narrowest = [NARROWEST] * len(heads)  # at last, anything is broken
     for floors in (whole(table, lines, False), whole(table, lines, True), narrowest):

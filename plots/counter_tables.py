@@ -2,7 +2,7 @@
 the compiler made of each kernel.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -13,7 +13,6 @@ from plots.counter_values import (
     ASKED_FOR,
     LAUNCH,
     Counts,
-    Value,
     change,
     counts_of,
     derived_notes,
@@ -22,8 +21,7 @@ from plots.counter_values import (
     stall_name,
 )
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
-from records.counter_table import Counter, known
-from records.families import Family
+from records.counter_table import known
 from records.results import RIGHT, Record, Results
 from records.stats import difference_percent
 
@@ -92,9 +90,7 @@ class Counted:
 def counted(
     results: Results, problem: str, launches: Results | None, baseline: str
 ) -> list[Counted]:
-    """All kernels of a problem: the baseline, then from fast to slow where times are known, and
-    those without counters.
-    """
+    """All kernels of a problem: the baseline, those with counters from fast to slow, others."""
     records = [r for r in results.records if r.problem["name"] == problem and not r.is_ceiling]
     launched = {r.kernel: launches.find(problem, r.kernel) if launches else None for r in records}
     values = {r.kernel: counts_of(results, r, launched[r.kernel]) for r in records}
@@ -123,22 +119,30 @@ def on_largest(results: Results) -> Results:
 
 
 def short_table(results: Results, launches: Results | None, name: str, title: str) -> Table:
-    """One row per kernel, with the counters that tell most; of one family's problems."""
+    """One row per kernel, with the counters that tell most; percentages without their changes."""
     family = results.family
-    heads = short_heads(family)
+    instead = INSTEAD.get(family.name, {})
+    heads = dict(instead.get(counter, (counter, head)) for counter, head in SHORT.items())
     columns = [KERNEL, *[Column("GB/s", "_gb_per_s", gb_text)] * bool(launches)]
-    columns += [Column(head, name, wrap=1) for name, head in heads.items()]
+    columns += [Column(h.format(element=family.element), n, wrap=1) for n, h in heads.items()]
     columns.append(Column("main stall", "_main_stall", **WORDS))
-    found = on_problems(results, launches)
-    groups = {
-        heading: [short_row(results, c, heads) for c in rows] for heading, rows in found.items()
-    }
-    data = [row for rows in found.values() for c in rows for row in rows_by_counter(results, c)]
+    rows, data = [], []
+    for heading, found in on_problems(results, launches).items():
+        for c in found:
+            speed = c.launched.bandwidth if c.launched else None
+            stalls = [f"{stall_name(value)} {value.number:.1f}" for value in main_stalls(c.values)]
+            why = shown(c, "main_stalls", changed=False)
+            row = {"_under": heading, "kernel": kernel_of(results, c)}
+            row |= {"_gb_per_s": speed and speed.value}
+            row |= {"_main_stall": Noted(None, text=stalls[0]) if stalls else why}
+            percents = {n for n, value in c.values.items() if value.counter.unit == "%"}
+            rows.append(row | {n: shown(c, n, changed=n not in percents) for n in heads})
+            data += rows_by_counter(results, c)
     notes = [NO_TIME_NOTE, *[SHORT_NOTE.format(baseline=family.baseline)] * bool(family.baseline)]
     notes += derived_notes(family)[:1]
     if launches:
         notes.append(f"GB/s: of {launches.name}, a run with times and without counters.")
-    return Table.of(name, title, columns, groups, notes, machine_notes(results), data)
+    return Table(name, title, columns, rows, notes, machine_notes(results), data)
 
 
 def on_problems(results: Results, launches: Results | None) -> dict[str, list[Counted]]:
@@ -148,76 +152,48 @@ def on_problems(results: Results, launches: Results | None) -> dict[str, list[Co
     }
 
 
-def short_row(results: Results, c: Counted, heads: Iterable[str]) -> Values:
-    """Changes of counts alone: of percentages, both numbers stand in one column."""
-    speed = c.launched.bandwidth if c.launched else None
-    found: Values = {"kernel": kernel_of(results, c), "_gb_per_s": speed and speed.value}
-    for name in heads:
-        is_count = name in c.values and c.values[name].counter.unit != "%"
-        found[name] = shown(c, name, changed=is_count)
-    stalls = [f"{stall_name(value)} {value.number:.1f}" for value in main_stalls(c.values, 1)]
-    why = shown(c, "main_stalls", changed=False)
-    return found | {"_main_stall": Noted(None, text=stalls[0]) if stalls else why}
-
-
-def short_heads(family: Family) -> dict[str, str]:
-    """The short table's columns by counter."""
-    instead = INSTEAD.get(family.name, {})
-    pairs = (instead.get(name, (name, head)) for name, head in SHORT.items())
-    return {name: head.format(element=family.element) for name, head in pairs}
-
-
 def full_table(
     results: Results, launches: Results | None, name: str, title: str, first: Sequence[str] = ()
 ) -> Table:
     """One row per counter, one column per kernel, on every problem; `first`: kernels that stand
     beside the baseline. Counters that are zero in every row share a note.
     """
-    family = results.family
-    of_problems = on_problems(results, launches)
+    baseline, of_problems = results.family.baseline, on_problems(results, launches)
     from_largest = sorted(results.problems(), key=lambda p: -p.get("n", 0))
     every = [c for problem in from_largest for c in of_problems[describe(problem)]]
     kernels = list(dict.fromkeys(c.record.kernel for c in every))
-    kernels.sort(key=lambda k: (k != family.baseline, k not in first))
+    kernels.sort(key=lambda k: (k != baseline, k not in first))
+    # Groups as data/counters.json has them, then the launch, then what was asked for.
+    groups = [*dict.fromkeys(counter.group for counter in known().values()), LAUNCH, ASKED_FOR]
     counters = {n: v.counter for c in every for n, v in c.values.items()}
-    zero = {n for n in counters if all(is_zero(c.values.get(n)) for c in every)}
+    values = {n: [c.values[n] for c in every if n in c.values] for n in counters}
+    zero = {n for n, of in values.items() if all(v.number == 0 and not v.missing for v in of)}
+    by_group = sorted(counters.values(), key=lambda c: (*groups, c.group).index(c.group))
     columns = [Column("counter", "counter", align="l", wrap=12)]
     columns.append(Column("unit", "unit", align="l", detail=True))
     for i, kernel in enumerate(kernels):
         columns.append(Column(kernel, f"of {kernel}", wrap=1, detail=i >= TERMINAL_KERNELS))
-    groups: list[tuple[str, list[Values]]] = []
-    for heading, rows in of_problems.items():
-        outcomes = {f"of {c.record.kernel}": outcome_of(results, c) for c in rows}
-        groups.append((heading, [{"counter": "output"} | outcomes]))
-        for group, members in by_group(counters, zero).items():
-            groups.append((group, [across(counter, rows) for counter in members]))
+    rows: list[Values] = []
+    for heading, found in of_problems.items():
+        outcomes = {
+            f"of {c.record.kernel}": replace(kernel_of(results, c), text=outcome_words(c.record))
+            for c in found
+        }
+        rows.append({"_under": heading, "counter": "output"} | outcomes)
+        rows += [
+            {"_under": (heading, counter.group), "counter": counter.title}
+            | {"unit": counter.unit or None}
+            | {f"of {c.record.kernel}": shown(c, counter.id) for c in found}
+            for counter in by_group
+            if counter.id not in zero
+        ]
     data = [row for c in every for row in rows_by_counter(results, c)]
-    notes = [NO_TIME_NOTE, CHANGE_NOTE.format(baseline=family.baseline), *derived_notes(family)]
+    notes = [NO_TIME_NOTE, CHANGE_NOTE.format(baseline=baseline), *derived_notes(results.family)]
     if zero:
         titles = "; ".join(c.title for n, c in counters.items() if n in zero)
         notes.append(f"Zero in every row, and left out above: {titles}.")
     notes.append("Counter by counter with minimum, maximum and number of samples: the CSV file.")
-    return Table.of(name, title, columns, groups, notes, machine_notes(results), data)
-
-
-def across(counter: Counter, rows: Sequence[Counted]) -> Values:
-    """One counter of every kernel."""
-    found = {f"of {c.record.kernel}": shown(c, counter.id) for c in rows}
-    return {"counter": counter.title, "unit": counter.unit or None} | found
-
-
-def by_group(counters: dict[str, Counter], left_out: set[str]) -> dict[str, list[Counter]]:
-    """Groups as data/counters.json has them, then the launch, then what was asked for."""
-    groups = dict.fromkeys(counter.group for counter in known().values())
-    found: dict[str, list[Counter]] = {group: [] for group in (*groups, LAUNCH, ASKED_FOR)}
-    for counter in counters.values():
-        if counter.id not in left_out:
-            found.setdefault(counter.group, []).append(counter)
-    return {group: members for group, members in found.items() if members}
-
-
-def is_zero(value: Value | None) -> bool:
-    return value is None or (value.number == 0 and not value.missing)
+    return Table(name, title, columns, rows, notes, machine_notes(results), data)
 
 
 def kernel_of(results: Results, c: Counted) -> Noted:
@@ -228,10 +204,6 @@ def kernel_of(results: Results, c: Counted) -> Noted:
     else:
         notes = () if r.outcome in RIGHT else outcome_notes(results, r)
     return Noted(r.kernel, notes)
-
-
-def outcome_of(results: Results, c: Counted) -> Noted:
-    return replace(kernel_of(results, c), text=outcome_words(c.record))
 
 
 def shown(c: Counted, name: str, changed: bool = True) -> Noted | None:
@@ -270,18 +242,17 @@ def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table
     columns.append(Column("value", "_shown"))
     columns += [Column(f"over {baseline}", "_change")] * bool(baseline)
     columns.append(Column("unit", "unit", lambda unit: unit or NONE, **WORDS))
-    groups: dict[str, list[Values]] = {}
+    rows: list[Values] = []
     for heading, found in on_problems(results, None).items():
-        rows = [(c, {row["counter"]: row for row in rows_by_counter(results, c)}) for c in found]
-        groups[heading] = [
-            by_counter.get(name, {"kernel": kernel_of(results, c), "counter": name})
+        by_name = [(c, {row["counter"]: row for row in rows_by_counter(results, c)}) for c in found]
+        rows += [
+            {"_under": heading}
+            | by_counter.get(name, {"kernel": kernel_of(results, c), "counter": name})
             for name in names
-            for c, by_counter in rows
+            for c, by_counter in by_name
         ]
-    data = [row for rows in groups.values() for row in rows if "value" in row]
-    return Table.of(
-        "asked_for", title, columns, groups, [NO_TIME_NOTE], machine_notes(results), data
-    )
+    data = [row for row in rows if "value" in row]
+    return Table("asked_for", title, columns, rows, [NO_TIME_NOTE], machine_notes(results), data)
 
 
 PATH_NOTE = (
@@ -299,42 +270,33 @@ PREFIX = "sass_"
 
 
 def facts_table(results: Results) -> Table:
-    """What the compiler made of the kernels: one row per kernel in a group per architecture; the
-    CSV has every fact.
-    """
+    """What the compiler made of each kernel, by architecture; the CSV has every fact."""
     columns = [KERNEL, Column("instr.", "instructions"), Column("in all", "instructions_in_all")]
     columns += [Column("index", "index"), Column("look-ups", "look_ups")]
     columns += [Column("registers", "registers"), Column("code bytes", "code_bytes", wrap=1)]
     columns.append(Column("branches", "branches", wrap=1))
-    groups: dict[str, list[Values]] = {}
-    data: list[Values] = []
-    for arch in dict.fromkeys(map(arch_of, results.records)):
-        records = [r for r in results.records if arch_of(r) == arch]
-        groups[arch] = [facts_in_short(r, results.family_of(r)) for r in records]
-        data += [row for record in records for row in rows_by_fact(record)]
+    rows, data = [], []
+    archs = {r.key: r.problem.get("arch", r.problem["name"]) for r in results.records}
+    together = list(dict.fromkeys(archs.values()))
+    for r in sorted(results.records, key=lambda r: together.index(archs[r.key])):
+        arch, per = archs[r.key], f"per_{results.family_of(r).element}"
+        row = {"_under": arch, "kernel": r.kernel}
+        row |= {"instructions_in_all": fact(r, f"instructions_{per}.all")}
+        row |= {name: paths(r, f"{name}_{per}") for name in ("instructions", "index", "look_ups")}
+        row |= {name: fact(r, name) for name in ("registers", "code_bytes")}
+        branches, diverging = (number(r, f"branches{end}") for end in ("", "_may_diverge"))
+        if branches is not None:
+            text = f"{branches:g}" + (f" ({diverging:g})" if diverging else "")
+            row["branches"] = Noted(branches, text=text)
+        rows.append(row)
+        head = {"arch": arch, "kernel": r.kernel, "family": r.problem["family"]}
+        for name, found in r.metrics.items():
+            value = found.summary.median if found.summary else None
+            tail = {"fact": name.removeprefix(PREFIX), "unit": found.unit, "value": value}
+            tail |= {"missing": found.missing, "function": r.problem.get("function")}
+            data.append(head | tail)
     title, notes = "What the compiler made of the kernels", [PATH_NOTE, BRANCH_NOTE]
-    return Table.of("sass", title, columns, groups, notes, machine_notes(results), data)
-
-
-def arch_of(record: Record) -> str:
-    return record.problem.get("arch", record.problem["name"])
-
-
-def facts_in_short(record: Record, family: Family) -> Values:
-    per = f"per_{family.element}"
-    found = {
-        "kernel": record.kernel,
-        "instructions_in_all": fact(record, f"instructions_{per}.all"),
-    }
-    found |= {
-        name: paths(record, f"{name}_{per}") for name in ("instructions", "index", "look_ups")
-    }
-    found |= {name: fact(record, name) for name in ("registers", "code_bytes")}
-    branches, diverging = (number(record, f"branches{end}") for end in ("", "_may_diverge"))
-    if branches is not None:
-        text = f"{branches:g}" + (f" ({diverging:g})" if diverging else "")
-        found["branches"] = Noted(branches, text=text)
-    return found
+    return Table("sass", title, columns, rows, notes, machine_notes(results), data)
 
 
 def number(record: Record, name: str) -> float | None:
@@ -356,13 +318,3 @@ def paths(record: Record, name: str) -> Noted | None:
     if least is None or most in (None, least):
         return fact(record, f"{name}.least")
     return Noted(least, text=f"{short(least)}-{short(most)}")
-
-
-def rows_by_fact(record: Record) -> list[Values]:
-    head = {"arch": arch_of(record), "kernel": record.kernel, "family": record.problem["family"]}
-    rows = []
-    for name, found in record.metrics.items():
-        value = found.summary.median if found.summary else None
-        row = head | {"fact": name.removeprefix(PREFIX), "unit": found.unit, "value": value}
-        rows.append(row | {"missing": found.missing, "function": record.problem.get("function")})
-    return rows

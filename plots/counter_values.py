@@ -1,8 +1,9 @@
 """The hardware counters of a row as named values, with what follows from them and its launch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, prod
+from typing import Any
 
 from claims.counters import NO_WAIT
 from claims.occupancy import WARP
@@ -48,143 +49,117 @@ Counts = dict[str, Value]  # by the counter's id
 
 
 def counts_of(results: Results, record: Record, launched: Record | None) -> Counts:
-    """All that is known of a row: what follows from counters, its launch, then every counter.
+    """All that is known of a row: what follows from counters, its launch, then every counter, as
+    data/counters.json has them, and those that the user asked for.
 
     `launched`: the same kernel and problem in a pass that saw its launch. Empty where the output is
     wrong, so that nothing was counted.
     """
     if not record.metrics:
         return {}
-    measured = {name: of_metric(record, name) for name in record.metrics}
+    measured = {}
+    in_order = [name for name in known() if name in record.metrics]
+    for name in dict.fromkeys([*in_order, *record.metrics]):
+        found = record.metrics[name]
+        counter = known().get(name) or Counter(name, ASKED_FOR, name, found.unit)
+        s = found.summary
+        measured[name] = Value(counter, s and s.median, missing=found.missing, samples=s)
     added = [*following(results, record, measured, launched), *launch_facts(launched)]
-    return {v.counter.id: v for v in added} | in_order(measured)
-
-
-def in_order(measured: Counts) -> Counts:
-    """As data/counters.json has them; then those that the user asked for."""
-    names = [name for name in known() if name in measured]
-    return {name: measured[name] for name in [*names, *(n for n in measured if n not in known())]}
-
-
-def of_metric(record: Record, name: str) -> Value:
-    found = record.metrics[name]
-    counter = known().get(name, Counter(name, ASKED_FOR, name, found.unit))
-    if found.summary is None:
-        return Value(counter, missing=found.missing)
-    return Value(counter, found.summary.median, samples=found.summary)
+    return {v.counter.id: v for v in added} | measured
 
 
 def following(
     results: Results, record: Record, measured: Counts, launched: Record | None
 ) -> Iterator[Value]:
     """What is calculated from several counters: `derived_notes` has the formulas."""
-    element = results.family.element
-    per = Counter("instructions_per_element", "instructions", f"instructions per {element}", "")
-    yield calculated(per, measured, ("warp_instructions",), record.problem.get("n"), per_element)
-    flight = Counter("bytes_in_flight", "occupancy and issue", "bytes in flight", "bytes")
+    element, n = results.family.element, record.problem.get("n")
     sms = (results.provenance["gpu"] or {}).get("multiprocessors", 0)
-    needs = ("active_warps", "warps_launched")
-    yield calculated(
-        flight,
-        measured,
-        needs,
-        record.bytes_read,
-        lambda read, active, warps: active * sms * read / warps if warps else None,
-    )
+    per = Counter("instructions_per_element", "instructions", f"instructions per {element}", "")
+    flight = Counter("bytes_in_flight", "occupancy and issue", "bytes in flight", "bytes")
     title = "theoretical occupancy"
     occupancy = Counter("theoretical_occupancy", "occupancy and issue", title, "%")
-    yield calculated(
-        occupancy,
-        measured,
-        ("active_warps", "achieved_occupancy"),
-        resident_warps(launched),
-        share_of_most,
-        "its launch was not seen, or the most blocks that fit are not known",
-    )
+    resident = resident_warps(launched)
+
+    def bytes_in_flight(active: float, warps: float) -> float | None:
+        return active * sms * record.bytes_read / warps if warps else None
+
+    def share_of_most(active: float, achieved: float) -> float | None:
+        """The most warps that an SM can hold is what `active` is `achieved` percent of."""
+        most = 100 * active / achieved if achieved > 0 else 0
+        return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
+
+    why = "the row does not say it"
+    needs = ("warp_instructions",)
+    yield calculated(per, measured, needs, n and (lambda warp: WARP * warp / n), why)
+    needs = ("active_warps", "warps_launched")
+    yield calculated(flight, measured, needs, record.bytes_read and bytes_in_flight, why)
+    needs = ("active_warps", "achieved_occupancy")
+    why = "its launch was not seen, or the most blocks that fit are not known"
+    yield calculated(occupancy, measured, needs, resident and share_of_most, why)
     stalls = main_stalls(measured)
     counter = Counter("main_stalls", STALLS, "main stalls", "warps/issue")
     text = ", ".join(f"{stall_name(v)} {v.number:.1f}" for v in stalls)
     yield Value(counter, text=text, missing="" if text else "no stall was counted")
 
 
-def share_of_most(resident: int, active: float, achieved: float) -> float | None:
-    """In percent; the most warps that an SM can hold is what `active` is `achieved` percent of."""
-    most = 100 * active / achieved if achieved > 0 else 0
-    return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
-
-
-def per_element(n: float, warp_instructions: float) -> float:
-    return WARP * warp_instructions / n
-
-
-def calculated(counter, measured, needs, fact, formula, without="the row does not say it"):
-    """The formula of a fact and of counters; the reason of the first that is missing."""
+def calculated(
+    counter: Counter, measured: Counts, needs: Sequence[str], formula: Any, without: str
+) -> Value:
+    """The formula of counters, where there is one; the reason of the first that is missing."""
     for name in needs:
         if name not in measured or measured[name].missing:
             why = measured[name].missing if name in measured else f"{name} was not counted"
             return Value(counter, missing=why)
-    number = formula(fact, *(measured[name].number for name in needs)) if fact else None
+    number = formula(*(measured[name].number for name in needs)) if formula else None
     if number is None or not isfinite(number):
         return Value(counter, missing=without)
     return Value(counter, number)
 
 
-def main_stalls(measured: Counts, most: int = 3) -> list[Value]:
-    """The reasons for which warps wait longest."""
+def main_stalls(measured: Counts) -> list[Value]:
+    """The three reasons for which warps wait longest."""
     found = [v for v in measured.values() if v.counter.group == STALLS and v.number]
     found = [v for v in found if v.counter.id not in NO_WAIT]
-    return sorted(found, key=lambda v: -v.number)[:most]
+    return sorted(found, key=lambda v: -v.number)[:3]
 
 
 def stall_name(value: Value) -> str:
     return value.counter.title.removeprefix("stall: ")
 
 
-def warps_of(kernel: dict) -> int:
-    x, y, z = kernel["block"]
-    return -(-x * y * z // WARP)
-
-
 def resident_warps(launched: Record | None) -> int | None:
     """The most warps of its kernel that fit on an SM; None where a call launches several."""
     if launched is None or len(launched.launch) != 1:
         return None
-    blocks = launched.launch[0]["blocks_per_multiprocessor"]
-    return blocks and blocks * warps_of(launched.launch[0])
+    (kernel,) = launched.launch
+    blocks = kernel["blocks_per_multiprocessor"]
+    return blocks and blocks * -(-prod(kernel["block"]) // WARP)
 
 
-LAUNCH_FACTS = {
-    "registers": ("registers", "per thread", lambda k: k["registers"]),
-    "static_shared_bytes": ("static shared memory", "bytes", lambda k: k["static_shared_bytes"]),
-    "dynamic_shared_bytes": ("dynamic shared memory", "bytes", lambda k: k["dynamic_shared_bytes"]),
-    "threads_per_block": (
-        "threads per block",
-        "threads",
-        lambda k: k["block"][0] * k["block"][1] * k["block"][2],
-    ),
-    "blocks": ("blocks", "blocks", lambda k: k["grid"][0] * k["grid"][1] * k["grid"][2]),
-    "blocks_per_multiprocessor": (
-        "blocks that fit on an SM",
-        "blocks",
-        lambda k: k["blocks_per_multiprocessor"],
-    ),
-}
+LAUNCH_FACTS = (
+    ("registers", "registers", "per thread"),
+    ("static_shared_bytes", "static shared memory", "bytes"),
+    ("dynamic_shared_bytes", "dynamic shared memory", "bytes"),
+    ("threads_per_block", "threads per block", "threads"),
+    ("blocks", "blocks", "blocks"),
+    ("blocks_per_multiprocessor", "blocks that fit on an SM", "blocks"),
+)
 
 
 def launch_facts(launched: Record | None) -> Iterator[Value]:
     """What CUPTI saw of the launch; of several kernels in one call, one text."""
-    kernels = launched.launch if launched else ()
-    for name, (title, unit, fact) in LAUNCH_FACTS.items():
+    sizes = {"threads_per_block": "block", "blocks": "grid"}
+    for name, title, unit in LAUNCH_FACTS:
         counter = Counter(name, LAUNCH, title, unit)
-        found = [fact(kernel) for kernel in kernels]
+        kernels = launched.launch if launched else ()
+        found = [prod(k[sizes[name]]) if name in sizes else k[name] for k in kernels]
         if not found:
             yield Value(counter, missing="no pass of this run saw its launch")
         elif None in found:
             yield Value(counter, missing="the occupancy calculator did not answer")
-        elif len(found) == 1:
-            yield Value(counter, found[0], text=f"{found[0]:,}")
         else:
-            yield Value(counter, text=" + ".join(f"{n:,}" for n in found))
+            number = found[0] if len(found) == 1 else None
+            yield Value(counter, number, text=" + ".join(f"{n:,}" for n in found))
 
 
 def short(number: float) -> str:

@@ -80,8 +80,7 @@ def figure(results: Results, recorded: bool) -> Figure:
         y = r.bandwidth.value if r.bandwidth else r.summary and r.summary.median
         if y and (r.ranked or r.kernel == COPY):
             curves.setdefault(r.kernel, []).append((problems.index(r.problem["name"]), y))
-    drawn = draw.new_figure(4.6)
-    axes = drawn.subplots()
+    drawn, (axes,) = draw.panels(4.6)
     sample_figures.draw_curves([(axes, curves)], sample_figures.looks(curves, (baseline(results),)))
     axes.set_xticks(range(len(problems)), problems, rotation=90 if len(problems) > 3 else 0)
     axes.set_ylim(bottom=0)

@@ -12,22 +12,13 @@ from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
 from claims.rules import NOT_REPRODUCED, REPRODUCED
 from experiments.declared import FOLDER
-from plots import claim_details, published_numbers
+from plots import claim_details, ledger
 from plots.bandwidth import table_by_gpu
 from plots.captions import banner, in_words
 from plots.claim_details import relative
-from plots.documents import markdown, markdown_code, markdown_escape, markdown_link
+from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
+from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
-from plots.ledger import (
-    count_line,
-    counts,
-    gpu_names,
-    headline,
-    headline_by_gpu,
-    ledger_by_gpu,
-    machine_table,
-    recorded_banner,
-)
 from plots.tables import Table
 from records.errors import InputError
 from records.json_files import ROOT, read_text
@@ -124,15 +115,15 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     """Of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
     machines = [found.evidence for found in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
-    lines += banner_lines(recorded_banner(machines))
-    for gpu, found in zip(gpu_names(machines), recorded, strict=True):
+    lines += markdown_banner(ledger.recorded_banner(machines))
+    for gpu, found in zip(ledger.gpu_names(machines), recorded, strict=True):
         folder = relative(found.folder, seen_from)
-        links = (markdown_link(name, f"{folder}/{name}/README.md") for name in found.runs)
-        own = markdown_link(markdown_escape(gpu), f"{folder}/README.md")
+        links = (link(name, f"{folder}/{name}/README.md") for name in found.runs)
+        own = link(markdown_escape(gpu), f"{folder}/README.md")
         lines.append(f"- {own}: {', '.join(links)}")
     ledgers = [found.decisions for found in recorded]
     details = [relative(found.folder / "claims.md", seen_from) for found in recorded]
-    tables = [replace(ledger_by_gpu(machines, ledgers, details, seen_from), banner="")]
+    tables = [replace(ledger.ledger_by_gpu(machines, ledgers, details, seen_from), banner="")]
     for name in names():
         if table := kernels_by_gpu(name, runs_of(name, recorded)):
             tables.append(replace(table, title=f"{heading(name)}; {table.title}"))
@@ -141,18 +132,16 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
 
 def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     """The ledger of a machine, and everything about each of its experiments."""
-    links = ", ".join(markdown_link(name, f"{name}/README.md") for name in found.runs)
+    links = ", ".join(link(name, f"{name}/README.md") for name in found.runs)
     lines = [f"# Claims on {markdown_escape(found.evidence.newest.gpu)}", "", GENERATED, ""]
     lines += [f"Every table and figure of one experiment: {links}.", ""]
-    lines += [f"All published numbers beside ours: {markdown_link('numbers', 'numbers.md')}.", ""]
-    ledger = markdown(machine_table(found.evidence, "claims", "claims.md", found.folder))
-    yield found.folder / "README.md", "\n".join([*lines, ledger])
+    lines += [f"All published numbers beside ours: {link('numbers', 'numbers.md')}.", ""]
+    table = ledger.machine_table(found.evidence, "claims", "claims.md", found.folder)
+    yield found.folder / "README.md", "\n".join([*lines, markdown(table)])
     said = banner(found.evidence.newest) if found.evidence.folder else ""
-    head = [GENERATED, "", *banner_lines(said)]
-    details = claim_details.page(found.decisions, found.folder, head)
-    yield found.folder / "claims.md", details
-    beside = published_numbers.table("numbers", found.decisions)
-    beside.banner = said
+    head = [GENERATED, "", *markdown_banner(said)]
+    yield found.folder / "claims.md", claim_details.page(found.decisions, found.folder, head)
+    beside = replace(claim_details.numbers_table("numbers", found.decisions), banner=said)
     yield found.folder / "numbers.md", "\n".join(["# Numbers", "", GENERATED, "", markdown(beside)])
     for name, shown in found.runs.items():
         yield found.folder / name / "README.md", page(name, shown, found.folder / name)
@@ -161,11 +150,11 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
 def page(name: str, shown: Run, folder: Path) -> str:
     """Banner, figures, every table, what they say, and where the numbers come from."""
     passes = shown.passes.values()
-    links = (markdown_link(markdown_escape(r.name), relative(r.file, folder)) for r in passes)
+    links = (link(markdown_escape(r.name), relative(r.file, folder)) for r in passes)
     protocol = relative(ROOT / "experiments" / name / "README.md", folder)
-    protocol = markdown_link(name, protocol)
+    protocol = link(name, protocol)
     lines = [f"# {name} on {markdown_escape(shown.first.gpu)}", "", GENERATED, ""]
-    lines += banner_lines(banner(shown.first) if shown.recorded else "")
+    lines += markdown_banner(banner(shown.first) if shown.recorded else "")
     lines += [f"Made from {', '.join(links)}. What is compared with what, and how: {protocol}."]
     lines += ["Every claim on this GPU: [claims](../README.md). The same as CSV, LaTeX and PDF:"]
     lines += [f"`make render{'-recorded' * shown.recorded}`.", ""]
@@ -181,10 +170,6 @@ def page(name: str, shown: Run, folder: Path) -> str:
         lines += [f"{markdown_code(results.name)}:", ""]
         lines += [*(f"- {fact}: {markdown_escape(in_words(value))}" for fact, value in facts), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def banner_lines(said: str) -> list[str]:
-    return [f"> **{markdown_escape(said)}**", ""] if said else []
 
 
 def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]]:
@@ -214,7 +199,7 @@ def findings(name: str, recorded: list[Machine]) -> str:
     lines = []
     for shown in runs_of(name, recorded).values():
         said = (f"- {markdown_escape(line)}" for line in experiment(name).highlights(shown))
-        lines += [*banner_lines(banner(shown.first)), *said, ""]
+        lines += [*markdown_banner(banner(shown.first)), *said, ""]
     return "\n".join(lines) or NOTHING
 
 
@@ -224,8 +209,7 @@ def protocols(seen_from: Path) -> str:
     lines = []
     for name in dict.fromkeys([*(n for n in deciding if n in names()), *names()]):
         path = relative(FOLDER / name / "README.md", seen_from)
-        link = markdown_link(markdown_escape(heading(name)), path)
-        lines.append(f"- `make reproduce-{name}`: {link}\n")
+        lines.append(f"- `make reproduce-{name}`: {link(markdown_escape(heading(name)), path)}\n")
     return "".join(lines)
 
 
@@ -248,21 +232,20 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
         return NOTHING
     parts = []
     for name in names():
-        runs = {gpu: run for gpu, run in runs_of(name, recorded).items() if is_of(run, source)}
+        runs = runs_of(name, recorded, source)
         if runs and experiment(name).SHORT_TABLE:
             parts += in_short(name, runs)
     return "\n".join([*parts, how_claims_went(source, recorded, seen_from)])
 
 
-def runs_of(name: str, recorded: list[Machine]) -> dict[str, Run]:
-    """An experiment's, by GPU."""
-    gpus = gpu_names([found.evidence for found in recorded])
+def runs_of(name: str, recorded: list[Machine], source: Source | None = None) -> dict[str, Run]:
+    """An experiment's, by GPU; or only if it decides claims of the source."""
+    gpus = ledger.gpu_names([found.evidence for found in recorded])
     pairs = zip(gpus, recorded, strict=True)
-    return {gpu: found.runs[name] for gpu, found in pairs if name in found.runs}
-
-
-def is_of(shown: Run, source: Source) -> bool:
-    return bool(shown.decisions) and shown.source.id == source.id
+    runs = {gpu: found.runs[name] for gpu, found in pairs if name in found.runs}
+    if source is None:
+        return runs
+    return {gpu: r for gpu, r in runs.items() if r.decisions and r.source.id == source.id}
 
 
 def in_short(name: str, runs: dict[str, Run]) -> list[str]:
@@ -271,10 +254,10 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
     table = kernels_by_gpu(name, runs)
     if table:
         table.title += ". Recorded runs. Not measured on this machine."
-        said = headline_by_gpu(claims)
+        said = ledger.headline_by_gpu(claims)
     else:
         gpu, shown = next(iter(runs.items()))
-        table, said = experiment(name).SHORT_TABLE(shown), headline(claims[gpu])
+        table, said = experiment(name).SHORT_TABLE(shown), ledger.headline(claims[gpu])
         said += "\n"  # of many words, hence a paragraph of its own
         table.title += f". {banner(shown.first)}"
     return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
@@ -290,22 +273,23 @@ def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) ->
     what = f"claims of {source.author} ({source.reference})"
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     if len(recorded) > 1:
-        gpus = gpu_names([found.evidence for found in recorded])
+        gpus = ledger.gpu_names([found.evidence for found in recorded])
         counted = (
             f"{count.get(REPRODUCED, 0)} and {count.get(NOT_REPRODUCED, 0)} on {gpu}"
-            for gpu, count in zip(gpus, map(counts, of_gpu), strict=True)
+            for gpu, count in zip(gpus, map(ledger.counts, of_gpu), strict=True)
         )
         text = f"{len(of_gpu[0])} {what}, reproduced and not: {', '.join(counted)}."
         path = relative(recorded[0].folder.parent / "README.md", seen_from)
-        every = markdown_link("Every claim, table and figure", path)
+        every = link("Every claim, table and figure", path)
         return f"{markdown_escape(text)} {every}.\n"
     (found,), (decisions,) = recorded, of_gpu
     links = (
-        markdown_link(name, relative(found.folder / name / "README.md", seen_from))
-        for name, shown in found.runs.items()
-        if is_of(shown, source)
+        link(name, relative(found.folder / name / "README.md", seen_from))
+        for name in found.runs
+        if runs_of(name, recorded, source)
     )
     links, path = ", ".join(links), relative(found.folder / "README.md", seen_from)
-    counted = count_line(decisions, markdown_escape(f"{what}, on {found.evidence.newest.gpu}"))
+    what = markdown_escape(f"{what}, on {found.evidence.newest.gpu}")
+    counted = ledger.count_line(decisions, what)
     see = f"Every table and figure: {links}; " if links else "See "
-    return f"{counted} {see}{markdown_link('every claim', path)}.\n"
+    return f"{counted} {see}{link('every claim', path)}.\n"

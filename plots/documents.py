@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from plots.console import GAP, console_row, render, whole
-from plots.tables import Cell, Column, Group, Table, cells, data_of
+from plots.console import GAP, render, texts_of, whole
+from plots.tables import Column, Noted, Table
 from records.printable import escaped
 
 LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in the line of an article, and less
@@ -56,32 +56,37 @@ def markdown_link(text: str, path: str | Path, anchor: str = "") -> str:
     return f"[{text}]({quote(os.fsencode(path))}{f'#{anchor}' * bool(anchor)})"
 
 
+def markdown_banner(text: str) -> list[str]:
+    """Lines that nobody overlooks; none without a text."""
+    return [f"> **{markdown_escape(text)}**", ""] if text else []
+
+
 def markdown(table: Table) -> str:
-    footnotes = table.footnotes()
-    lines = [f"**{markdown_escape(table.title)}**", ""]
-    if table.banner:
-        lines += [f"> **{markdown_escape(table.banner)}**", ""]
-    lines.append("| " + " | ".join(markdown_escape(c.name) for c in table.columns) + " |")
-    rules = ("---:" if c.align == "r" else "---" for c in table.columns)
-    lines.append("| " + " | ".join(rules) + " |")
-    for row in table.rows:
-        if isinstance(row, Group):
-            empty = " |" * (len(table.columns) - 1)
-            lines.append(f"| **{markdown_escape(row.text)}** |{empty}")
-            continue
-        parts = []
-        for column, (cell, numbers) in zip(table.columns, cells(row, footnotes), strict=True):
-            part = markdown_code(cell.text) if column.code else markdown_escape(cell.text)
-            part = f"**{part}**" if cell.best else part
-            part = markdown_link(part, cell.link, cell.anchor) if cell.link else part
-            parts.append(part + f" <sup>{numbers}</sup>" * bool(numbers))
-        lines.append("| " + " | ".join(parts) + " |")
+    body, footnotes = table.body()
+    lines = [f"**{markdown_escape(table.title)}**", "", *markdown_banner(table.banner)]
+    rows = [[markdown_escape(column.name) for column in table.columns]]
+    rows.append(["---:" if column.align == "r" else "---" for column in table.columns])
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    for heading, members in body:
+        if heading:
+            lines.append(f"| **{markdown_escape(heading)}** |{' |' * (len(table.columns) - 1)}")
+        for row in members:
+            parts = map(markdown_cell, table.columns, row)
+            lines.append(f"| {' | '.join(parts)} |")
     lines.append("")
     for i, note in enumerate(footnotes, 1):
         lines += [f"<sup>{i}</sup> {markdown_escape(note)}", ""]
     for note in table.notes_saying("in bold"):
         lines += [f"<sub>{markdown_escape(note)}</sub>", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def markdown_cell(column: Column, found: tuple[Noted, str]) -> str:
+    cell, numbers = found
+    part = markdown_code(cell.text) if column.code else markdown_escape(cell.text)
+    part = f"**{part}**" if cell.best else part
+    part = markdown_link(part, cell.link, cell.anchor) if cell.link else part
+    return part + f" <sup>{numbers}</sup>" * bool(numbers)
 
 
 def csv_text(table: Table) -> str:
@@ -91,11 +96,8 @@ def csv_text(table: Table) -> str:
         if line:  # a spreadsheet takes it apart at commas or semicolons
             text = re.sub(f'([,;]"?){FORMULA}', r"\1'", line)
             out.write(f"# {text}\n")
-    rows = csv.writer(out, lineterminator="\n")
-    data = data_of(table.data)
-    rows.writerow(map(csv_value, data[0] if data else []))
-    for row in data:
-        rows.writerow(map(csv_value, row.values()))
+    rows, data = csv.writer(out, lineterminator="\n"), table.csv_rows
+    rows.writerows([map(csv_value, row) for row in [*data[:1], *(r.values() for r in data)]])
     return out.getvalue()
 
 
@@ -106,19 +108,13 @@ def csv_value(value: object) -> object:
     return re.sub(f"^{FORMULA}", "'", value) if isinstance(value, str) else value
 
 
-def label(name: str) -> str:
-    """A name that LaTeX takes as it is."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)
-
-
-def latex_layout(table: Table, footnotes: list[str]) -> tuple[str, list[float]]:
+def latex_layout(table: Table, rows: list[list[str]]) -> tuple[str, list[float]]:
     """The largest font that breaks no word, and each column's part of the line: what its longest
     word needs, and of the rest the more, the longer its texts.
     """
     # Counted in letters as wide as a digit: capitals, m and w are wider.
     heads = [re.sub("([A-Zmw])", r"\1\1", column.name) for column in table.columns]
-    body = [console_row(row, footnotes) for row in table.rows if not isinstance(row, Group)]
-    heads, *body = [[BREAKS.sub(r"\1 ", text) for text in row] for row in (heads, *body)]
+    heads, *body = [[BREAKS.sub(r"\1 ", text) for text in row] for row in (heads, *rows)]
     least = whole(table, [heads, *body], in_parts=True)
     texts = [max([w, *(len(row[i]) for row in body)]) for i, w in enumerate(least)]
     least = [w if c.wrap else t for c, w, t in zip(table.columns, least, texts, strict=True)]
@@ -137,7 +133,8 @@ def latex_words(text: str) -> str:
     return re.sub(r"(\\_|/)", r"\1\\allowbreak{}", latex_escape(text))
 
 
-def latex_cell(cell: Cell, numbers: str, column: Column) -> str:
+def latex_cell(column: Column, found: tuple[Noted, str]) -> str:
+    cell, numbers = found
     part = latex_words(cell.text)
     part = rf"\texttt{{{part}}}" if column.code else part
     part = rf"\textbf{{{part}}}" if cell.best else part
@@ -150,8 +147,8 @@ def latex(table: Table, with_notes: bool = True) -> str:
     `with_notes`: also what stands below it, but for the footnotes of its cells.
     """
     table = table.without_details()
-    footnotes = table.footnotes()
-    font, widths = latex_layout(table, footnotes)
+    body, footnotes = table.body()
+    font, widths = latex_layout(table, [texts_of(row) for _, rows in body for row in rows])
     spec = "".join(
         rf">{{\ragged{'left' if column.align == 'r' else 'right'}\arraybackslash}}"
         rf"p{{\dimexpr{width:.4f}\linewidth-2\tabcolsep}}"
@@ -161,25 +158,22 @@ def latex(table: Table, with_notes: bool = True) -> str:
     caption = latex_escape(table.title)
     if table.banner:
         caption += r". \textbf{" + latex_escape(table.banner) + "}"
-    name = label("-".join(filter(None, (table.experiment, table.name))))
+    label = re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(filter(None, (table.experiment, table.name))))
     lines = ["% Generated by python -m plots; needs array, booktabs and longtable"]
     lines += [rf"{{\{font}\setlength{{\tabcolsep}}{{2pt}}\setlength{{\LTcapwidth}}{{\linewidth}}%"]
-    lines += [rf"\begin{{longtable}}{{{spec}}}", rf"\caption{{{caption}}}\label{{tab:{name}}} \\"]
+    lines += [rf"\begin{{longtable}}{{{spec}}}", rf"\caption{{{caption}}}\label{{tab:{label}}} \\"]
     for end in (r"\endfirsthead", r"\endhead"):  # further pages have no caption
         lines += [r"\toprule", head, r"\midrule", end]
-    for i, row in enumerate(table.rows):
-        if isinstance(row, Group):
+    span = rf"\multicolumn{{{len(widths)}}}{{p{{\dimexpr\linewidth-2\tabcolsep}}}}"
+    for i, (heading, rows) in enumerate(body):
+        if heading:
             lines += [r"\addlinespace"] * (i > 0)
-            span = rf"\multicolumn{{{len(table.columns)}}}{{p{{\dimexpr\linewidth-2\tabcolsep}}}}"
-            lines.append(rf"{span}{{\raggedright\textit{{{latex_escape(row.text)}}}}} \\")
-            continue
-        found = zip(table.columns, cells(row, footnotes), strict=True)
-        lines.append(" & ".join(latex_cell(*cell, column) for column, cell in found) + r" \\")
+            lines.append(rf"{span}{{\raggedright\textit{{{latex_escape(heading)}}}}} \\")
+        lines += [" & ".join(map(latex_cell, table.columns, row)) + r" \\" for row in rows]
     lines += [r"\bottomrule", r"\end{longtable}", r"\raggedright"]
     notes = [rf"\textsuperscript{{{i}}} {latex_escape(n)}" for i, n in enumerate(footnotes, 1)]
     below = table.notes_saying("in bold", with_commands=False) if with_notes else []
-    notes += map(latex_escape, below)
-    lines += [note + r"\par" for note in notes]
+    lines += [note + r"\par" for note in (*notes, *map(latex_escape, below))]
     return "\n".join([*lines, "}"]) + "\n"
 
 

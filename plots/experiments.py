@@ -1,7 +1,7 @@
 """The experiments as they are rendered: what experiments/<name>/experiment.toml says of the passes,
-and what plots/<name>/, where there is such a folder, says that there is to see.
+and what plots/<name>.py, where there is such a file or folder, says that there is to see.
 
-The folder names, each time as a function of a `Run`: TABLES, the functions that make its tables
+It names, each time as a function of a `Run`: TABLES, the functions that make its tables
 (None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
 the file's name a caption and the function that draws it; highlights, sentences for the terminal and
 the page; for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; BRIEF,
@@ -12,7 +12,6 @@ plots/default_view.py has it.
 import argparse
 import importlib
 import importlib.util
-import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,12 +97,7 @@ def load_run(
     for p, step in declared.experiment(name).passes_in(folder).items():
         file, known = folder / f"{p}.json", evidence and evidence.results.get((name, p))
         passes[p] = known if known and known.file == file else load(file, name, p)
-        require_family(passes[p], step.families)
-        require_cache(passes[p], step.warm)
-        if passes[p].gpu is None and not step.compiled:
-            raise InputError(
-                f"{passes[p].file}: nothing ran, but times or counters are needed here"
-            )
+        require(passes[p], step)
     first, *others = passes.values()
     for other in others:
         # Compiled code has no GPU, and fewer sources that could be changed.
@@ -131,31 +125,29 @@ def sources(results: Results) -> str:
     return with_changes(results).removesuffix("+dirty")
 
 
-def require_family(results: Results, wanted: tuple[str, ...]) -> None:
-    """InputError unless every problem is of a family whose fields the tables rely on; if none is
-    wanted, they rely on no family's.
+def require(results: Results, step: declared.Step) -> None:
+    """InputError unless something ran where it has to, every problem is of a family whose fields
+    the tables rely on (of any, where none is named), and rows are warm or cold as they should be.
     """
+    if results.gpu is None and not step.compiled:
+        raise InputError(f"{results.file}: nothing ran, but times or counters are needed here")
     for i, record in enumerate(results.records):
-        if (family := record.problem["family"]) not in wanted and wanted:
-            where, names = f"{results.file}: records[{i}].problem.family", "' or '".join(wanted)
-            raise InputError(f"{where} is '{family}', but '{names}' is needed here")
-
-
-def one_problem(results: Results) -> str:
-    """The name of the one problem that all rows are of; InputError where there are several."""
-    found = [p["name"] for p in results.problems()]
-    if len(found) != 1:
-        raise InputError(f"{results.file}: needs one problem, but has {len(found)}")
-    return found[0]
-
-
-def require_cache(results: Results, warm: bool) -> None:
-    """InputError where a row is warm and should be cold, or the other way round."""
-    for i, record in enumerate(results.records):
-        if record.is_warm != warm:
-            found, wanted = ("cold", "warm")[:: 1 if warm else -1]
-            where = f"{results.file}: records[{i}].problem"
+        where, family = f"{results.file}: records[{i}].problem", record.problem["family"]
+        if step.families and family not in step.families:
+            wanted = "' or '".join(step.families)
+            raise InputError(f"{where}.family is '{family}', but '{wanted}' is needed here")
+        if record.is_warm != step.warm:
+            found, wanted = ("cold", "warm")[:: 1 if step.warm else -1]
             raise InputError(f"{where}: is {found}, but {wanted} rows are needed here")
+
+
+def one_problem(results: Results, **facts: str) -> str:
+    """The name of the one problem with these facts; InputError where there are several, or none."""
+    found = [p["name"] for p in results.problems() if facts.items() <= p.items()]
+    if len(found) != 1:
+        which = "".join(f" whose {name} is '{value}'" for name, value in facts.items())
+        raise InputError(f"{results.file}: needs one problem{which}, but has {len(found)}")
+    return found[0]
 
 
 def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table]:
@@ -165,8 +157,7 @@ def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table
     if run.decisions:
         title = f"Claims that experiment {name} bears on"
         claims = claims_table("claims", title, run.decisions, details, seen_from)
-        notes = [note for r in run.passes.values() for note in machine_notes(r)]
-        claims.provenance = list(dict.fromkeys(notes))  # most passes saw the machine alike
+        claims.provenance = machine_notes(*run.passes.values())
         tables.append(claims)
     said = banner(run.first) if run.recorded else ""
     return [replace(table, experiment=name, banner=said) for table in tables]
@@ -178,11 +169,12 @@ def figure_files(
     directory: Path,
     formats: tuple[str, ...] = FORMATS,
     captions: bool = True,
+    columns: int = 2,
 ) -> dict[Path, bytes]:
     """Every figure in each format; without captions, these in a file of their own."""
     files: dict[Path, bytes] = {}
     texts: list[str] = []
-    with house_style():
+    with house_style(columns):
         for file, (_, draw) in experiment(name).FIGURES.items():
             figure = draw(run)
             texts += [] if captions else [f"{file}: {take_caption(figure)}\n"]
@@ -191,27 +183,22 @@ def figure_files(
 
 
 def render(args: argparse.Namespace) -> int:
-    """Every table and figure to a folder; what they come to on the terminal, in about ten lines, or
-    with the main tables.
-    """
+    """Every table and figure to a folder; and in about ten lines what they come to."""
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)
     files = table_files(tables, args.output, args.notes)
-    files |= figure_files(args.name, run, args.output, captions=args.captions)
+    figures = {"captions": args.captions, "columns": args.columns}
+    files |= figure_files(args.name, run, args.output, **figures)
     if run.decisions:
         details = claim_details.page(run.decisions, args.output)
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
     write_files(files)
-    parts = [console.box(banner(run.first))] if run.recorded else []
     lines = [headline(run.decision(module.HEADLINE))] if module.HEADLINE else []
-    if args.verbose:
-        parts += [console.render(table) for table in tables if table.name in module.ON_TERMINAL]
     lines += module.highlights(run)[: None if args.verbose else FINDINGS]
     lines += closing_lines(run, args.output)
-    if not args.verbose:
-        lines[-1] += " (VERBOSE=1 shows the tables here)"
-    parts.append("\n".join(part for line in lines for part in console.wrap(line, indent="  ")))
-    sys.stdout.write("\n".join(parts) + "\n")
+    lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
+    shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
+    console.show([banner(run.first)] * run.recorded, shown, lines)
     return 0
 
 

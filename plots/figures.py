@@ -6,6 +6,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +80,20 @@ PUBLISHED_MARKERS = "*P"
 
 DEVIATES = " \u2020"  # behind a kernel's name; tables mark the best rows with *
 DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
-# Inches: two columns of a paper side by side, and the height of its page without margins.
-WIDTH, PAGE = 7.0, 9.0
+# Inches: the width of one column of a paper and of two side by side, and the height of its page
+# without margins.
+WIDTHS, PAGE = {1: 3.3, 2: 7.0}, 9.0
 MANY_ROWS = 24  # whose names are smaller
 CAPTION_SIZE = 6.5
 CAPTION_LINE_INCHES = 0.128
 CHARACTERS_PER_INCH = 20.5  # of the caption's font, on average
+NARROW_LABEL = 26  # characters in a line of an axis' label, where a figure is one column wide
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
-    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says.
+def house_style(columns: int = 2) -> Iterator[None]:
+    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says; figures that can
+    be are as wide as so many columns of a paper.
 
     A letter that the font lacks, or a name too long for its panel, is seen in the figure: no
     warning of it for each time that it is drawn.
@@ -98,15 +102,29 @@ def house_style() -> Iterator[None]:
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         matplotlib.style.use(Path(__file__).with_name("house.mplstyle"))
+        matplotlib.rcParams["figure.figsize"] = (WIDTHS[columns], PAGE)
         yield
 
 
-def new_figure(height: float) -> Figure:
+def new_figure(height: float, width: float = WIDTHS[2]) -> Figure:
     """A figure as wide as a page, its height in inches, that needs no display."""
     engine = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
-    figure = Figure(figsize=(WIDTH, height), layout=engine)
+    figure = Figure(figsize=(width, height), layout=engine)
     FigureCanvasAgg(figure)
     return figure
+
+
+def panels(height: float, count: int = 1, **shared: bool) -> tuple[Figure, list[Axes]]:
+    """A figure with panels of this height, side by side, or below each other in a narrow one."""
+    figure = new_figure(height, matplotlib.rcParams["figure.figsize"][0])
+    rows, columns = (count, 1) if is_narrow(figure) else (1, count)
+    figure.set_figheight(height * rows)
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+
+
+def is_narrow(figure: Figure) -> bool:
+    """Whether it is as wide as one column."""
+    return figure.get_figwidth() < WIDTHS[2]
 
 
 def look(kernel: str) -> dict[str, Any]:
@@ -127,12 +145,18 @@ def colour(kernel: str) -> str:
 
 
 def add_caption(
-    figure: Figure, results: Results, notes: Sequence[str] = (), recorded: bool = False
+    figure: Figure,
+    results: Results,
+    notes: Sequence[str] = (),
+    recorded: bool = False,
+    warnings: Sequence[str] = (),
 ) -> None:
-    """Put machine, clocks and notes at the bottom, and the recorded run's banner over them."""
+    """Put machine, notes and the first warning at the bottom, under a recorded run's banner."""
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
     sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
-    write_caption(figure, [sentence, *notes], banner(results) if recorded else "")
+    first, *others = dict.fromkeys(warnings) or [""]
+    first += f" ({len(others)} more such pairs: see the table.)" * bool(others)
+    write_caption(figure, [sentence, *notes, first], banner(results) if recorded else "")
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") -> None:
@@ -142,23 +166,26 @@ def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") 
     several panels have below them is written once.
     """
     share_label([axes for axes in figure.axes if axes.get_xlabel()])
-    height = figure.get_size_inches()[1]
-    lines: list[str] = []
-    for paragraph in paragraphs:
-        lines += textwrap.wrap(paragraph, int(WIDTH * CHARACTERS_PER_INCH))
-    strip = (len(lines) + bool(heading)) * CAPTION_LINE_INCHES + 0.16
+    for axis in [a for axes in figure.axes for a in (axes.xaxis, axes.yaxis)]:
+        if is_narrow(figure):
+            axis.set_label_text(textwrap.fill(axis.get_label_text(), NARROW_LABEL))
+    width, height = figure.get_size_inches()
+    wrap = partial(textwrap.wrap, width=int(width * CHARACTERS_PER_INCH))
+    lines = [line for paragraph in paragraphs for line in wrap(paragraph)]
+    above = wrap(heading, width=int(0.9 * width * CHARACTERS_PER_INCH))  # bold is wider
+    strip = (len(lines) + len(above)) * CAPTION_LINE_INCHES + 0.16
     height = min(height + strip, PAGE)
-    figure.set_size_inches(WIDTH, height)
+    figure.set_figheight(height)
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(rect=(0, strip / height, 1, 1 - strip / height))
     style: dict[str, Any] = {"fontsize": CAPTION_SIZE, "color": "#333333", "linespacing": 1.35}
     style |= {"va": "bottom"}
-    left, bottom = 0.1 / WIDTH, 0.06 / height
+    left, bottom = 0.1 / width, 0.06 / height
     figure.text(left, bottom, "\n".join(lines).replace("\u00a0", " "), gid="caption", **style)
-    if heading:
-        above = bottom + (len(lines) * CAPTION_LINE_INCHES + 0.02) / height
-        figure.text(left, above, heading, weight="bold", gid="banner", **style)
+    if above:
+        bottom += (len(lines) * CAPTION_LINE_INCHES + 0.02) / height
+        figure.text(left, bottom, "\n".join(above), weight="bold", gid="banner", **style)
 
 
 def take_caption(figure: Figure) -> str:
@@ -175,9 +202,15 @@ def take_caption(figure: Figure) -> str:
 
 
 def share_label(panels: Sequence[Axes]) -> None:
-    """What all panels, side by side, have as the label below them stands once, in the middle."""
+    """What all panels have as the label below them stands once: in the middle of those that are
+    side by side, and below the last of those one below another.
+    """
     labels = {axes.get_xlabel() for axes in panels}
     if len(panels) < 2 or len(labels) > 1:
+        return
+    if panels[0].get_gridspec().ncols == 1:
+        for axes in panels[:-1]:
+            axes.set_xlabel("")
         return
     for axes in panels:
         axes.set_xlabel(" ")  # keeps the room
@@ -187,13 +220,21 @@ def share_label(panels: Sequence[Axes]) -> None:
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
-    """One legend for all panels, outside of them; labels that begin with `last` close it."""
+    """One legend for all panels, above them; labels that begin with `last` close it."""
     entries: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     labels = sorted(entries, key=lambda label: bool(last) and label.startswith(last))
     handles = [entries[label] for label in labels]
+    legend(figure, handles, labels, columns)
+
+
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
+    """Above all panels; in a narrow figure with as many columns as it has room for."""
+    if is_narrow(figure):
+        widest = 0.5 + max(map(len, labels), default=0) / CHARACTERS_PER_INCH * 1.2
+        columns = max(1, int(figure.get_figwidth() / widest))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
@@ -208,6 +249,7 @@ def logarithmic(
 ) -> None:
     """Marked at `ticks` alone; the label, where the axis has one, says that it is logarithmic."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    ticks = ticks[:: 1 + len(ticks) // 8] if is_narrow(axis.axes.figure) else ticks
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: text(value))

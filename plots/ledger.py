@@ -1,25 +1,23 @@
 """The ledger: every claim with its verdict and why it has it, as a table for each machine."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
-from claims.published import Source, load_sources
+from claims.published import load_sources
 from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
-from plots import claim_details, console, published_numbers
+from plots import claim_details, console
 from plots.bandwidth import with_interval
 from plots.captions import banner, machine
 from plots.documents import table_files
-from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values
+from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, rounded
 from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
-from records.stats import INTERVAL_NOTE, Estimate, significant
+from records.stats import INTERVAL_NOTE, Estimate
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -53,31 +51,22 @@ def claims_table(
     """One row per claim, by source; the CSV has one per cell. `details`: the page they link to;
     the evidence of the CSV begins at the folder `seen_from`.
     """
-    groups: list[tuple[str, list[Values]]] = []
     waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
-    for source, found in groupby(decisions, lambda d: d.source):
-        rows: list[Values] = []
-        groups.append((heading(source), rows))
-        for d in found:
-            rows.append(claim_row(d, details))
-            if d.verdict == NOT_TESTED:
-                waiting.setdefault(d.command, []).append(d.claim.id)
+    for d in decisions:
+        if d.verdict == NOT_TESTED:
+            waiting.setdefault(d.command, []).append(d.claim.id)
+    rows = [claim_row(d, details) for d in decisions]
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
-    sources = dict.fromkeys(d.source.id for d in decisions)
-    found_notes = {d.source.id: d.source.notes for d in decisions}
-    notes += [f"{note.about}: {note.text}" for name in sources for note in found_notes[name]]
+    sources = {d.source.id: d.source for d in decisions}.values()
+    notes += [f"{note.about}: {note.text}" for source in sources for note in source.notes]
     notes.append(
         f"Over several cells: the range of their values. {INTERVAL_NOTE} What decided each claim, "
         "with its rows, is behind its name."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
-    return Table.of(name, title, COLUMNS, groups, notes, data=data)
-
-
-def heading(source: Source) -> str:
-    return f"{source.author}: {source.title} ({source.reference})"
+    return Table(name, title, COLUMNS, rows, notes, data=data)
 
 
 def claim_row(d: Decision, details: str) -> Values:
@@ -91,9 +80,12 @@ def claim_row(d: Decision, details: str) -> Values:
         ours += " ({}-{})".format(*map(rounded, counted[0].interval))
     here = [v.difference_percent for v in counted if not v.elsewhere]
     text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
+    # 'Reproduced in 28 of 28 cells: ... What the author should know besides.'
+    sentence, remark = verdict_sentence(d), f" {d.claim.remark}." * bool(d.claim.remark)
     return {
+        "_under": f"{d.source.author}: {d.source.title} ({d.source.reference})",
         "claim": Noted(d.claim.id, text=text, link=details, anchor=anchor),
-        "verdict": in_two_sentences(d),
+        "verdict": f"{sentence[0].upper()}{sentence[1:]}.{remark}",
         "source": value_range([v.cell.value for v in counted], unit, quoted),
         "ours": ours,
         "difference": value_range(here, "%", "{:+.1f}".format),
@@ -103,13 +95,6 @@ def claim_row(d: Decision, details: str) -> Values:
 def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Those that this GPU can show, if there are any: they make the verdict."""
     return [v for v in verdicts if not v.elsewhere] or list(verdicts)
-
-
-def in_two_sentences(d: Decision) -> str:
-    """'Reproduced in 28 of 28 cells: ... What the author should know besides.'"""
-    remark = f" {d.claim.remark}." if d.claim.remark else ""
-    sentence = verdict_sentence(d)
-    return f"{sentence[0].upper()}{sentence[1:]}.{remark}"
 
 
 def headline(d: Decision) -> str:
@@ -128,29 +113,21 @@ def headline_by_gpu(found: Mapping[str, Decision]) -> str:
 
 def verdict_sentence(d: Decision) -> str:
     """The verdict in every reading of the claim, and why; without a full stop."""
-    said: dict[str, list[str]] = {}  # what became of it -> the readings of which that holds
-    for reading, verdicts in by_favour(d):
-        said.setdefault(reading_in_short(verdicts, READ_AS), []).append(reading)
-    all_alike = len(said) == 1 and len(d.readings) > 1
-    return "; ".join(
-        text.replace(READ_AS, ", read either way" if all_alike else read_as(readings))
-        for text, readings in said.items()
-    )
+    said: dict[str, str] = {}  # what became of it -> the readings of which that holds
+    # Those that have the claim's verdict come first.
+    by_favour = sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
+    for reading, verdicts in by_favour:
+        text = reading_in_short(verdicts)
+        said[text] = said.get(text, "") + f", read as {reading}" * bool(reading)
+    if len(said) == 1 and len(d.readings) > 1:
+        said = dict.fromkeys(said, ", read either way")
+    return "; ".join(text.replace(READ_AS, readings) for text, readings in said.items())
 
 
 READ_AS = "{read as}"  # in what is said of a reading, until it is known of which
 
 
-def read_as(readings: Sequence[str]) -> str:
-    return "".join(f", read as {reading}" for reading in readings if reading)
-
-
-def by_favour(d: Decision) -> list[tuple[str, list[Verdict]]]:
-    """The readings, those that have the claim's verdict first."""
-    return sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
-
-
-def reading_in_short(verdicts: Sequence[Verdict], reading: str) -> str:
+def reading_in_short(verdicts: Sequence[Verdict]) -> str:
     """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
     counted, verdict = counted_in(verdicts), verdict_on(verdicts)
     order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
@@ -164,7 +141,7 @@ def reading_in_short(verdicts: Sequence[Verdict], reading: str) -> str:
             text += " in the other" + f" {left}" * (left > 1)
         elif len(counted) > 1:
             text += f" in {len(cells)} of {len(counted)} cells"
-        text += reading * (found == verdict)
+        text += READ_AS * (found == verdict)
         why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
         parts.append(f"{text}: {why}" if why and why != known else text)
         left, known = left - len(cells), why
@@ -196,10 +173,6 @@ def listed(names: Sequence[str]) -> str:
 def quoted(value: float) -> str:
     """A source's number: 64 remains 64."""
     return f"{value:.0f}" if value == int(value) else rounded(value)
-
-
-def rounded(value: float) -> str:
-    return significant(value, 3)
 
 
 def value_range(values: Sequence[float | None], unit: str, show: Callable[[float], str]) -> str:
@@ -267,13 +240,12 @@ def ledger_by_gpu(
     gpus = gpu_names(machines)
     columns = [COLUMNS[0], COLUMNS[2]]
     columns += [Column(gpu, f"on {gpu}", **WORDS) for gpu in gpus]
-    groups: dict[str, list[Values]] = {}
+    rows: list[Values] = []
     for found in zip(*ledgers, strict=True):
-        rows = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
-        cells = [on_gpu(d, row) for d, row in zip(found, rows, strict=True)]
-        row = rows[0] | {"claim": Noted(found[0].claim.id, text=rows[0]["claim"].text)}
-        row |= {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)}
-        groups.setdefault(heading(found[0].source), []).append(row)
+        beside = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
+        cells = [on_gpu(d, row) for d, row in zip(found, beside, strict=True)]
+        row = beside[0] | {"claim": Noted(found[0].claim.id, text=beside[0]["claim"].text)}
+        rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
         {"gpu": gpu, **csv_row(d, v, seen_from)}
         for gpu, decisions in zip(gpus, ledgers, strict=True)
@@ -286,7 +258,7 @@ def ledger_by_gpu(
     notes.append("Each verdict with what was measured here, as a range over several cells.")
     origins = [Origin("; ".join(machine(m.newest))) for m in machines if m.newest]
     title = "Every claim on every GPU"
-    table = Table.of("claims-by-gpu", title, columns, groups, notes, origins, data)
+    table = Table("claims-by-gpu", title, columns, rows, notes, origins, data)
     table.banner = recorded_banner(machines)
     return table
 
@@ -323,7 +295,7 @@ def run(args: argparse.Namespace) -> int:
         suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
         details = args.output / f"claim-details{suffix}.md"
         tables.append(machine_table(evidence, f"claims{suffix}", details.name, args.output))
-        numbers_of_it = published_numbers.table(f"published-numbers{suffix}", decisions)
+        numbers_of_it = claim_details.numbers_table(f"published-numbers{suffix}", decisions)
         numbers_of_it.banner = tables[-1].banner
         tables.append(numbers_of_it)
         pages[details] = claim_details.page(decisions, args.output).encode("utf-8")
@@ -332,8 +304,7 @@ def run(args: argparse.Namespace) -> int:
         shown = ledger_by_gpu(found, ledgers, [page.name for page in pages], args.output)
         tables.append(shown)
     write_files(table_files(tables, args.output) | pages)
-    box = console.box(shown.banner) if shown.banner else ""
-    sys.stdout.write(f"{box}{console.render(shown)}\n")
     place = printable(str(args.output))
-    print(f"What decided each, and all published numbers beside ours: {place}/")
+    lines = [f"What decided each, and all published numbers beside ours: {place}/"]
+    console.show([shown.banner] * bool(shown.banner), [shown], lines)
     return 0

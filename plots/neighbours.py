@@ -1,21 +1,18 @@
 """What separates two neighbours: under a table of times, the counters that differ most."""
 
 from collections.abc import Container
-from dataclasses import replace
 from pathlib import Path
 
 from claims.evidence import recorded_folder
 from plots.captions import date
 from plots.counter_tables import Counted, counted, largest
 from plots.counter_values import Value, by_family
-from plots.tables import Table
 from records.code import Place, differing, unknown, unknown_note
 from records.counter_table import known
 from records.json_files import ROOT
 from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded"
-EXPERIMENT = "counters"
 NAMED = 3
 MIN_FACTOR = 1.05  # below it two kernels do not differ in a counter
 FLOOR_PERCENT = 1
@@ -45,55 +42,44 @@ RULE = (
 )
 
 
-def with_neighbours(table: Table, times: Results) -> Table:
-    """The table with a note per variant; as it is where no counters of the same GPU are at hand."""
-    return replace(table, notes=[*table.notes, *neighbour_notes(times)])
-
-
 def neighbour_notes(times: Results) -> list[str]:
-    """One sentence per variant of the family's baseline; none of warm rows: what is counted is
-    cold.
-    """
+    """One sentence per variant of the family's baseline; none of warm rows: counters are cold."""
     wanted = {r.kernel for r in times.records if r.timed and not r.is_warm}
     return [note for family in by_family(times) for note in notes_of(family, wanted)]
 
 
 def notes_of(times: Results, wanted: set[str]) -> list[str]:
     """The sentences of one family."""
-    family, counters = times.family, counters_for(times)
+    family, baseline = times.family, times.family.baseline
+    counters = pass_for(times, "counters", f"{family.name}_counters") if baseline else None
     if counters is None:
         return []
     problem = largest(counters)["name"]
     lines, together = [], []
-    for c in counted(counters, problem, None, family.baseline):
-        if c.base and c.record.kernel in wanted:
-            rows = rows_of_both({c.record.kernel, family.baseline}, times, counters)
+    for c in counted(counters, problem, None, baseline):
+        kernel = c.record.kernel
+        if c.base and kernel in wanted:
+            rows = rows_of_both({kernel, baseline}, times, counters)
             if why := differing(rows):
-                lines.append(f"{c.record.kernel}: not compared: {why}.")
+                lines.append(f"{kernel}: not compared: {why}.")
                 continue
             together += rows
             found = [f"{v.counter.title} {b.shown} -> {v.shown}" for b, v in changed_most(c)]
-            lines.append(f"{c.record.kernel}: {'; '.join(found) or 'no counter differs'}.")
-    if not lines:
-        return []
-    return [
-        f"What separates a kernel from {family.baseline}: the three counters that changed most, "
-        f"{family.baseline} -> kernel, on {problem}, by {counters.name}, {whose(counters, times)}. "
-        f"{RULE}",
-        *lines,
-        *unknown_note(unknown(together)),
-    ]
+            lines.append(f"{kernel}: {'; '.join(found) or 'no counter differs'}.")
+    recorded = recorded_folder(counters.file)
+    is_own = not recorded or recorded == recorded_folder(times.file)
+    whose = "a run without times on" if is_own else "recorded on another"
+    head = (
+        f"What separates a kernel from {baseline}: the three counters that changed most, "
+        f"{baseline} -> kernel, on {problem}, by {counters.name}, {whose} {counters.gpu}, "
+        f"{date(counters)}. {RULE}"
+    )
+    return [head, *lines, *unknown_note(unknown(together))] if lines else []
 
 
 def rows_of_both(kernels: Container[str], *several: Results) -> list[Place]:
     """All rows of the kernels in the result files."""
     return [(found.file, r) for found in several for r in found.records if r.kernel in kernels]
-
-
-def counters_for(times: Results) -> Results | None:
-    """A run of counters of the same family; None where none are at hand."""
-    family = times.family
-    return pass_for(times, EXPERIMENT, f"{family.name}_counters") if family.baseline else None
 
 
 def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
@@ -109,59 +95,34 @@ def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
     return None
 
 
-def whose(counters: Results, times: Results) -> str:
-    recorded = recorded_folder(counters.file)
-    own = recorded_folder(times.file)
-    if recorded and recorded != own:
-        return f"recorded on another {counters.gpu}, {date(counters)}"
-    return f"a run without times on {counters.gpu}, {date(counters)}"
-
-
 def changed_most(c: Counted) -> list[tuple[Value, Value]]:
-    """(the baseline's, the kernel's), at most three."""
+    """(the baseline's, the kernel's), at most three: by how many times the larger is of the
+    smaller, once the floor is added to both.
+    """
     assert c.base is not None
     found = []
     for name, value in c.values.items():
-        base = c.base.get(name)
-        if is_cause(value) and base and are_comparable(base, value):
-            factor = factor_of(base, value, c.base)
-            if factor >= MIN_FACTOR:
-                found.append((factor, base, value))
+        counter, base = value.counter, c.base.get(name)
+        is_cause = counter.group not in CONSEQUENCES or counter.id in KEPT
+        if not is_cause or counter.id not in known() or counter.id in AGAIN or base is None:
+            continue
+        rate_floor = RATE_FLOORS.get(counter.unit)
+        if counter.id.startswith("sectors_per"):
+            rate_floor = RATE_FLOORS["threads"]
+        if None in (base.number, value.number):
+            continue
+        if rate_floor and not (base.number > 0 and value.number > 0):
+            continue  # a rate of requests that there are none of is no rate of 0
+        floor = rate_floor or count_floor(counter.unit, c.base)
+        low, high = sorted((base.number + floor, value.number + floor))
+        if low > 0 and high / low >= MIN_FACTOR:
+            found.append((high / low, base, value))
     found.sort(key=lambda item: -item[0])
     return [(base, value) for _, base, value in found[:NAMED]]
 
 
-def are_comparable(base: Value, value: Value) -> bool:
-    """A rate of requests that there are none of is no rate of 0."""
-    if base.number is None or value.number is None:
-        return False
-    return not is_rate(value) or (base.number > 0 and value.number > 0)
-
-
-def is_rate(value: Value) -> bool:
-    return value.counter.unit in RATE_FLOORS or value.counter.id.startswith("sectors_per")
-
-
-def is_cause(value: Value) -> bool:
-    counter = value.counter
-    if counter.id not in known() or counter.id in AGAIN:
-        return False
-    return counter.group not in CONSEQUENCES or counter.id in KEPT
-
-
-def factor_of(base: Value, value: Value, row: dict[str, Value]) -> float:
-    """How many times the larger is of the smaller, once the floor is added to both."""
-    added = floor_of(base, row)
-    low, high = sorted((base.number + added, value.number + added))
-    return high / low if low > 0 else 1.0
-
-
-def floor_of(base: Value, row: dict[str, Value]) -> float:
-    unit = base.counter.unit
-    if base.counter.id.startswith("sectors_per"):
-        return RATE_FLOORS["threads"]
-    if unit in RATE_FLOORS:
-        return RATE_FLOORS[unit]
+def count_floor(unit: str, row: dict[str, Value]) -> float:
+    """A part of the largest count of such a unit."""
     alike = LIKE_INSTRUCTIONS if unit in LIKE_INSTRUCTIONS else (unit,)
     totals = [v.number or 0 for v in row.values() if v.counter.unit in alike]
     return FLOOR_PERCENT / 100 * max(totals, default=0)

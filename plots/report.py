@@ -181,7 +181,12 @@ def html(page: Page, ids: dict[Path, str], images: dict[Path, str]) -> Markup:
     for i, token in enumerate(tokens):
         if token.type == "heading_open":
             if token.tag != "h1":
-                heading = free(f"{page.id}-{slug(tokens[i + 1])}", taken)
+                text = "".join(child.content for child in tokens[i + 1].children or [])
+                words = "-".join(text.lower().split())
+                heading = f"{page.id}-{re.sub('[^a-z0-9-]', '', words)}"
+                while heading in taken:
+                    heading += "-"
+                taken.add(heading)
             token.attrSet("id", heading)
         elif token.type == "table_open":
             token.attrSet("aria-labelledby", heading)
@@ -197,19 +202,6 @@ def html(page: Page, ids: dict[Path, str], images: dict[Path, str]) -> Markup:
     text = MARKDOWN.renderer.render(tokens, MARKDOWN.options, {})
     figure = r'<figure tabindex="0">\1<figcaption>\2</figcaption></figure>'
     return Markup(FIGURE.sub(figure, tables(text)))
-
-
-def slug(token: Token) -> str:
-    words = "".join(child.content for child in token.children or []).lower().split()
-    return re.sub(r"[^a-z0-9-]", "", "-".join(words))
-
-
-def free(wanted: str, taken: set[str]) -> str:
-    """The id, or where another heading has it, one like it."""
-    while wanted in taken:
-        wanted += "-"
-    taken.add(wanted)
-    return wanted
 
 
 def follow(link: Token, file: Path, ids: dict[Path, str]) -> None:

@@ -1,7 +1,7 @@
 """Figures of measurements for any family: bandwidth per problem, and the raw samples."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -28,19 +28,21 @@ def million_weights(record: Record) -> float:
 
 
 def bandwidth_figure(
-    panels: dict[str, list[Record]], size: Callable[[Record], float], stressed: tuple[str, ...]
+    panels: dict[str, list[Record]],
+    stressed: tuple[str, ...],
+    size: Callable[[Record], float] = million_weights,
+    marked: Sequence[float] = MILLION_WEIGHTS,
+    label: str = "weights (millions)",
+    text: Callable[[float], str] = "{:g}".format,
 ) -> Figure:
-    """GB/s of every bit-exact kernel against the size, under the measured ceilings.
-
-    One panel per title; scales, labels and caption of the x axes are the caller's.
-    """
+    """GB/s of every bit-exact kernel against the size, under the measured ceilings, by title."""
     series = [bandwidth_curves(records, size) for records in panels.values()]
     every = bandwidth_curves([r for records in panels.values() for r in records], size)
-    figure = draw.new_figure(4.2)
-    all_axes = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
+    figure, all_axes = draw.panels(4.2, len(panels), sharex=True, sharey=True)
     draw_curves(list(zip(all_axes, series, strict=True)), looks(every, stressed))
     for axes, title in zip(all_axes, panels, strict=True):
         axes.set_title(title)
+        draw.logarithmic(axes.xaxis, marked, label, text)
     all_axes[0].set_ylim(bottom=0)
     all_axes[0].set_ylabel(BANDWIDTH_LABEL)
     return figure
@@ -57,13 +59,9 @@ def bandwidth_curves(records: Iterable[Record], size: Callable[[Record], float])
 
 
 def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Each curve's look, in the legend's order: as the eye meets them at the right edge.
-
-    The `stressed` kernels get the thick lines.
-    """
+    """Each curve's look, as the eye meets them at the right edge; `stressed` ones are thick."""
     last = {name: max(points) for name, points in series.items()}  # at the largest size
-    names = sorted(series, key=lambda name: last[name], reverse=True)
-    names.sort(key=lambda name: (name != COPY, name != SAME_BYTES, -last[name][1]))
+    names = sorted(series, key=lambda n: (n != COPY, n != SAME_BYTES, -last[n][1], -last[n][0]))
     widths = {name: {"linewidth": 1.2, "zorder": 3, "label": name} for name in names}
     for name in stressed:
         widths[name] = {"linewidth": 2, "zorder": 4, "label": name}
@@ -85,10 +83,11 @@ def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, A
             draw.annotate_empty(axes, "no timed row")
     if handles:
         ordered = [handles[name] for name in styles if name in handles]
-        where = {"loc": "outside right center"}
-        if len(panels) > 2:
-            where = {"loc": "outside upper center", "ncols": 4}
-        panels[0][0].figure.legend(handles=ordered, **where)
+        figure = panels[0][0].figure
+        if len(panels) > 2 or draw.is_narrow(figure):
+            draw.legend(figure, ordered, [handle.get_label() for handle in ordered], 4)
+        else:
+            figure.legend(handles=ordered, loc="outside right center")
 
 
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
@@ -97,66 +96,53 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     rows = [sorted(records, key=lambda r: r.times.median) for records in timed]
     # One order for all panels, the first one's, so that the names stand once.
     names = list(dict.fromkeys(r.kernel for records in rows for r in records))
-    figure = draw.new_figure(1.0 + 0.27 * max(4, len(names)))
-    all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    far = False
+    figure, all_axes = draw.panels(1.0 + 0.27 * max(4, len(names)), len(panels), sharey=True)
     for axes, records, (_, _, title) in zip(all_axes, rows, panels, strict=True):
-        far |= strips(axes, records, names)
+        strips(axes, records, names)
         axes.set_title(title, fontsize=7.5)
     deviating = {r.kernel for records in rows for r in records if r.deviates}
-    labels = [name + draw.DEVIATES * (name in deviating) for name in names]
     for axes in all_axes:
-        draw.kernel_rows(axes, labels)
+        draw.kernel_rows(axes, [name + draw.DEVIATES * (name in deviating) for name in names])
     notes = [
         "Each dot is one sample; within a row they run downwards in the order taken. "
         "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
-    notes += ["Triangle: a sample further away, at the distance beside it."] * far
+    if any(line.get_gid() == "far" for axes in all_axes for line in axes.lines):
+        notes.append("Triangle: a sample further away, at the distance beside it.")
     notes += [draw.DEVIATES_NOTE] * bool(deviating)
     draw.add_caption(figure, panels[0][0], notes, recorded)
     return figure
 
 
-def strips(axes: Axes, records: list[Record], names: list[str]) -> bool:
-    """One row per kernel: its samples' distance from their own median, in percent. Whether some are
-    too far away to be drawn in their places.
-    """
+def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
+    """One row per kernel: how far its samples are from their median, in percent."""
     axes.use_sticky_edges = False  # a box may end at the outermost sample, which needs its margin
-    boxes = {r.kernel: [off_median(r, v) for v in (r.times.low, r.times.high)] for r in records}
-    widest = max((abs(end) for box in boxes.values() for end in box), default=0)
-    edge, far = max(MIN_EDGE, FAR * widest), False
+    distances = {}
     for r in records:
-        row, s = names.index(r.kernel), r.times
-        distance = [off_median(r, v) for v in r.metrics[KERNEL_TIME].samples]
-        step = 0.56 / max(1, s.n - 1)
-        ys = [row - 0.28 * (s.n > 1) + step * i for i in range(s.n)]
-        colour = draw.colour(r.kernel)
-        left, right = boxes[r.kernel]
-        axes.barh(row, right - left, 0.74, left, color=colour, alpha=0.22, linewidth=0)
+        values = (r.times.low, r.times.high, *r.metrics[KERNEL_TIME].samples)
+        distances[r.kernel] = [100 * (us / r.times.median - 1) for us in values]
+    ends = [abs(end) for found in distances.values() for end in found[:2]]
+    edge = max([MIN_EDGE, *(FAR * end for end in ends)])
+    for r in records:
+        left, right, *distance = distances[r.kernel]
+        row, us = names.index(r.kernel), r.times.median
+        step = 0.56 / max(1, len(distance) - 1)
+        ys = [row - 0.28 * (len(distance) > 1) + step * i for i in range(len(distance))]
+        look = {"color": draw.colour(r.kernel), "markersize": 4.5, "markeredgewidth": 0}
+        axes.barh(row, right - left, 0.74, left, color=look["color"], alpha=0.22, linewidth=0)
         axes.plot([0, 0], [row - 0.37, row + 0.37], color=draw.BLACK, linewidth=1.2)
-        near = [(x, y) for x, y in zip(distance, ys, strict=True) if abs(x) <= edge]
-        look = {"color": colour, "markersize": 4.5, "markeredgewidth": 0, "zorder": 3}
-        axes.plot(*zip(*near, strict=True), ".", **look)
-        for x, y in zip(distance, ys, strict=True):
-            if abs(x) > edge:
-                far = True
-                write_at_edge(axes, math.copysign(edge, x), y, f"{x:+.0f} %", look)
-        is_long = s.median >= 1e4
-        text = f"{significant(s.median / 1e3)} ms" if is_long else f"{significant(s.median)} us"
+        points = list(zip(distance, ys, strict=True))
+        near = [(x, y) for x, y in points if abs(x) <= edge]
+        axes.plot(*zip(*near, strict=True), ".", zorder=3, **look)
+        for x, y in [point for point in points if point not in near]:
+            # Too far away: a triangle that points outwards, the distance on its inner side.
+            mark, inner, side = (">", -5, "right") if x > 0 else ("<", 5, "left")
+            at = (math.copysign(edge, x), y)
+            axes.plot(*at, mark, gid="far", zorder=3, **look)
+            place = {"xytext": (inner, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(f"{x:+.0f} %", at, ha=side, size=7, **place)
+        text = f"{significant(us / 1e3)} ms" if us >= 1e4 else f"{significant(us)} us"
         draw.write_right(axes, row, text)
     if not records:
         draw.annotate_empty(axes, "no timed row")
     axes.set_xlabel("distance from the row's median (%)")
-    return far
-
-
-def off_median(record: Record, us: float) -> float:
-    """In percent."""
-    return 100 * (us / record.times.median - 1)
-
-
-def write_at_edge(axes: Axes, x: float, y: float, text: str, look: dict[str, Any]) -> None:
-    """A triangle that points outwards, and the text on its inner side."""
-    axes.plot(x, y, ">" if x > 0 else "<", gid="far", **look)
-    place = {"xytext": (-5 if x > 0 else 5, 0), "textcoords": "offset points"}
-    axes.annotate(text, (x, y), ha="right" if x > 0 else "left", va="center", size=7, **place)

@@ -1,7 +1,7 @@
 """Tables for the terminal of result files by themselves: one file's bandwidths, and its kernels."""
 
 import argparse
-import sys
+from dataclasses import replace
 
 from claims.evidence import recorded_folder, result_files
 from plots import console
@@ -9,11 +9,11 @@ from plots.bandwidth import bandwidth_table
 from plots.captions import banner
 from plots.counter_tables import asked_for_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
-from plots.neighbours import with_neighbours
-from plots.tables import WORDS, Column, Noted, Table
+from plots.neighbours import neighbour_notes
+from plots.tables import WORDS, Column, Noted, Table, Values
 from records.counter_table import COUNTERS, known
 from records.errors import InputError
-from records.results import Record, Results, load
+from records.results import Results, load
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -25,13 +25,10 @@ def bench(args: argparse.Namespace) -> int:
     if results.provenance["instrument"] == COUNTERS:
         tables = counter_tables(results, title)
     else:
-        tables = [with_neighbours(bandwidth_table(results, "bench", title), results)]
-    is_recorded = recorded_folder(args.results)
-    parts = [console.box(banner(results))] if is_recorded else []
-    for table in tables:
-        table.banner = banner(results) if is_recorded else ""
-        parts.append(console.render(table))
-    sys.stdout.write("\n".join(parts))
+        tables = [bandwidth_table(results, "bench", title)]
+        tables[0].notes += neighbour_notes(results)
+    said = [banner(results)] * bool(recorded_folder(args.results))
+    console.show(said, [replace(table, banner="".join(said)) for table in tables])
     return 0
 
 
@@ -59,36 +56,19 @@ def list_kernels(args: argparse.Namespace) -> int:
     files = list(result_files(args.recorded))
     if not files:
         raise InputError(f"{args.recorded}: no recorded runs, so that there are no kernels to list")
-    for line in dict.fromkeys(banner(results) for results in files if results.gpu):
-        sys.stdout.write(console.box(line))
-    sys.stdout.write("\n" + console.render(kernel_list(files)))
+    banners = dict.fromkeys(banner(results) for results in files if results.gpu)
+    console.show(list(banners), [kernel_list(files)])
     return 0
 
 
 def kernel_list(files: list[Results]) -> Table:
-    """Each kernel and peer once, by name; a declared deviation as a footnote.
-
-    As in `bench --list`, those of kernels/ alone: no ceiling, probe, or form that a sweep tried.
-    """
-    found: dict[str, Record] = {}
-    for record in [r for results in files for r in results.records if not r.is_ceiling]:
-        if record.source_file.startswith("kernels/"):
-            found.setdefault(record.kernel, record)
-    columns = [
-        Column("kernel", "kernel", **WORDS),
-        Column("lineage", "lineage", **WORDS),
-        Column("contract", "contract", **WORDS),
-        Column("source file", "source_file", **WORDS),
-    ]
-    rows = [
-        {
-            "kernel": name,
-            "lineage": record.lineage,
-            "contract": Noted("declared deviation", (record.deviation,))
-            if record.deviation
-            else "bit-exact",
-            "source_file": record.source_file,
-        }
-        for name, record in sorted(found.items())
-    ]
-    return Table.of("list", f"{len(rows)} kernels", columns, {"": rows})
+    """Each kernel of kernels/ and each peer once, by name, as in `bench --list`."""
+    names = ("kernel", "lineage", "contract", "source file")
+    rows: dict[str, Values] = {}
+    for r in [r for results in files for r in results.records if not r.is_ceiling]:
+        if r.source_file.startswith("kernels/"):
+            deviation = r.deviation and Noted("declared deviation", (r.deviation,))
+            found = (r.kernel, r.lineage, deviation or "bit-exact", r.source_file)
+            rows.setdefault(r.kernel, dict(zip(names, found, strict=True)))
+    columns = [Column(name, name, **WORDS) for name in names]
+    return Table("list", f"{len(rows)} kernels", columns, [rows[k] for k in sorted(rows)])

@@ -1,8 +1,13 @@
 """A table as data: what every writer (terminal, Markdown, CSV, LaTeX) is given."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
+
+from records.stats import significant
+
+rounded = partial(significant, digits=3)
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,9 @@ class Noted:
     anchor: str = ""  # of a heading in it
 
 
-# One row's values by name. All are columns of the CSV, but those whose name begins with "_".
+# One row's values by name. All are columns of the CSV, but those whose name begins with "_". Where
+# there is an "_under", the row stands under that heading; of a tuple the last one is shown. With
+# nothing else, it is that heading alone.
 Values = dict[str, Any]
 
 
@@ -40,14 +47,13 @@ class Column:
     code: bool = False
     detail: bool = False
 
-    def cell(self, row: Values) -> "Cell | str":
+    def cell(self, row: Values) -> Noted:
+        """The value or values with their text."""
         names = (self.of,) if isinstance(self.of, str) else self.of
         found = [row.get(name) for name in names]
         noted = next((v for v in found if isinstance(v, Noted)), Noted(None))
         values = [plain(value) for value in found]
-        text = noted.text or (NONE if None in values else self.show(*values))
-        cell = Cell(text, noted.notes, noted.best, noted.link, noted.anchor)
-        return text if cell == Cell(text) else cell
+        return replace(noted, text=noted.text or (NONE if None in values else self.show(*values)))
 
 
 def plain(value: object) -> object:
@@ -59,22 +65,16 @@ CODE = {**WORDS, "code": True}
 KERNEL = Column("kernel", "kernel", **CODE)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What a row shows in a column: a text, and what `Noted` says of it."""
-
-    text: str
-    notes: tuple[str, ...] = ()
-    best: bool = False
-    link: str = ""
-    anchor: str = ""
+def side_by_side(rows: Mapping[str, Values]) -> Values:
+    """Several rows as one: the names of its values begin with whose they are."""
+    return {f"{of} {name}": value for of, row in rows.items() for name, value in row.items()}
 
 
-@dataclass(frozen=True)
-class Group:
-    """A heading over the rows that follow."""
-
-    text: str
+def columns_of(names: Iterable[str], *columns: Column) -> list[Column]:
+    """The columns once for each of those; their headings may have its name in braces."""
+    return [
+        replace(c, name=c.name.format(name), of=f"{name} {c.of}") for name in names for c in columns
+    ]
 
 
 class Origin(NamedTuple):
@@ -90,73 +90,52 @@ class Origin(NamedTuple):
 BEST = "{best}"  # in notes, where each writer says how it shows best cells
 NONE = "-"  # in the place of a value that there is not
 
-Row = Sequence[Cell | str]
+Row = list[tuple[Noted, str]]  # cells, each with the numbers of its footnotes: '1,2' or ''
 
 
 @dataclass
 class Table:
-    """`data` is the CSV's: values by column, complete where the rows choose."""
+    """`data`: the CSV's rows, where it has others."""
 
     name: str  # of the files
     title: str
     columns: list[Column]
-    rows: list[Row | Group]
-    data: list[Values] = field(default_factory=list)
+    rows: list[Values]
     notes: list[str] = field(default_factory=list)
-    provenance: list[Origin] = field(default_factory=list)
+    provenance: Sequence[Origin] = ()
+    data: list[Values] | None = None
     banner: str = ""
     experiment: str = ""  # that it is of
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        title: str,
-        columns: Sequence[Column],
-        groups: Mapping[str, Sequence[Values]] | Sequence[tuple[str, Sequence[Values]]],
-        notes: Iterable[str] = (),
-        provenance: Iterable[Origin] = (),
-        data: Iterable[Values] | None = None,
-    ) -> "Table":
-        """From rows under their headings ('' for none); `data` where the CSV has other rows."""
-        pairs = list(groups.items() if isinstance(groups, Mapping) else groups)
-        rows: list[Row | Group] = []
-        for heading, members in pairs:
-            rows += [Group(heading)] * bool(heading)
-            rows += [[column.cell(row) for column in columns] for row in members]
-        if data is None:
-            data = (row for _, members in pairs for row in members)
-        return cls(
-            name, title, list(columns), rows, list(data), list(notes), [*dict.fromkeys(provenance)]
-        )
+    def body(self) -> tuple[list[tuple[str, list[Row]]], list[str]]:
+        """The rows as cells, by heading ('' for none), and the footnotes in reading order."""
+        groups: dict[str | tuple[str, ...], list[list[Noted]]] = {}
+        for row in self.rows:
+            group = groups.setdefault(row.get("_under", ""), [])
+            cells = [column.cell(row) for column in self.columns]
+            group += [cells] * (row.keys() != {"_under"})
+        notes = [n for rows in groups.values() for row in rows for cell in row for n in cell.notes]
+        number = {note: str(i) for i, note in enumerate(dict.fromkeys(notes), 1)}
+        body = [
+            (
+                key if isinstance(key, str) else key[-1],
+                [[(c, ",".join(number[n] for n in c.notes)) for c in row] for row in rows],
+            )
+            for key, rows in groups.items()
+        ]
+        return body, list(number)
 
-    def footnotes(self) -> list[str]:
-        """Every cell's notes, each once, in reading order; the number is the index plus one."""
-        found = [cell for row in self.rows if not isinstance(row, Group) for cell in row]
-        return list(dict.fromkeys(n for c in found if isinstance(c, Cell) for n in c.notes))
+    @property
+    def csv_rows(self) -> list[dict[str, object]]:
+        """Plain values, without those that are only shown."""
+        rows = self.rows if self.data is None else self.data
+        return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
 
     def notes_saying(self, best: str, with_commands: bool = True) -> list[str]:
         """Notes and provenance for a writer that shows best cells so: 'in bold'."""
         notes = [note.replace(BEST, best) for note in self.notes]
-        return [*notes, *(origin.said(with_commands) for origin in self.provenance)]
-
-    def only(self, kept: Iterable[int]) -> "Table":
-        """The columns of these places alone."""
-        kept = list(kept)
-        rows = [r if isinstance(r, Group) else [r[i] for i in kept] for r in self.rows]
-        return replace(self, columns=[self.columns[i] for i in kept], rows=rows)
+        origins = dict.fromkeys(self.provenance)
+        return [*notes, *(origin.said(with_commands) for origin in origins)]
 
     def without_details(self) -> "Table":
-        return self.only(i for i, column in enumerate(self.columns) if not column.detail)
-
-
-def data_of(rows: Iterable[Values]) -> list[dict[str, object]]:
-    """What the CSV has of the rows: plain values, without those that are only shown."""
-    return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
-
-
-def cells(row: Row, footnotes: list[str]) -> Iterator[tuple[Cell, str]]:
-    """Each cell of a row, and its footnote numbers ("1,2" or "")."""
-    for item in row:
-        cell = item if isinstance(item, Cell) else Cell(item)
-        yield cell, ",".join(str(footnotes.index(note) + 1) for note in cell.notes)
+        return replace(self, columns=[column for column in self.columns if not column.detail])

@@ -12,6 +12,7 @@ from plots.experiments import Run
 from plots.neighbours import rows_of_both
 from plots.tables import Table
 from records.code import differing
+from records.results import Results
 
 TITLES = {
     "nf4": "Why NF4 kernels differ: counters on the largest layer",
@@ -31,28 +32,32 @@ def sass_table(run: Run) -> Table:
     return table
 
 
+def passes(run: Run, family: str) -> tuple[Results, Results]:
+    """Counters, and times with launches."""
+    return run[f"{family}_counters"], run[f"{family}_launches"]
+
+
 def short_tables(run: Run) -> list[Table]:
     """On the largest problem alone."""
     made = []
     for family, title in TITLES.items():
-        counters = on_largest(run[f"{family}_counters"])
-        made.append(short_table(counters, run[f"{family}_launches"], counters.pass_name, title))
+        counters, launches = passes(run, family)
+        made.append(short_table(on_largest(counters), launches, counters.pass_name, title))
     return made
 
 
 def full_tables(run: Run) -> list[Table]:
-    made = []
-    for family, title in FULL_TITLES.items():
-        passes = run[f"{family}_counters"], run[f"{family}_launches"]
-        made.append(full_table(*passes, f"{family}_all_counters", title, run.compared))
-    return made
+    return [
+        full_table(*passes(run, family), f"{family}_all_counters", title, run.compared)
+        for family, title in FULL_TITLES.items()
+    ]
 
 
 def families(run: Run) -> dict[str, tuple]:
     """By the title of a figure's panel: counters, times, and what else may have the copy."""
     return {
-        "NF4 dequantization": (run["nf4_counters"], run["nf4_launches"], run["divergence"]),
-        "transpose": (run["transpose_counters"], run["transpose_launches"]),
+        "NF4 dequantization": (*passes(run, "nf4"), run["divergence"]),
+        "transpose": passes(run, "transpose"),
     }
 
 

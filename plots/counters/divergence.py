@@ -7,15 +7,15 @@ from matplotlib.figure import Figure
 from claims.occupancy import WARP
 from plots import bandwidth
 from plots import figures as draw
-from plots.bandwidth import Measured, measure
-from plots.captions import clock_warning, first_warning, machine_notes
+from plots.bandwidth import Measured, compared, measure
+from plots.captions import clock_warning, machine_notes
 from plots.counter_tables import Counted, shown
 from plots.counter_values import Counts, counts_of, derived_notes
 from plots.experiments import Run
-from plots.tables import KERNEL, NONE, Column, Noted, Table, Values
+from plots.tables import KERNEL, NONE, Column, Noted, Table, rounded
 from records.errors import InputError
 from records.results import Record
-from records.stats import INTERVAL_NOTE, Estimate, ratio, significant
+from records.stats import INTERVAL_NOTE, Estimate
 
 PASS, COUNTERS = "divergence", "divergence_counters"
 SHOWN = ("instructions_per_element", "threads_per_instruction", "divergent_targets")
@@ -48,23 +48,26 @@ def by_data(run: Run) -> ByData:
 def divergence_table(run: Run) -> Table:
     """One row per data set and kernel."""
     results, baseline = run[PASS], run.compared[0]
-    columns = [
-        KERNEL,
-        bandwidth.OUTCOME,
-        bandwidth.MEDIAN,
-        replace(bandwidth.INTERVAL, detail=True),
-    ]
-    columns += [Column("GB/s", "gb_per_s", bandwidth.gb_text)]
+    columns = [KERNEL, bandwidth.OUTCOME, bandwidth.MEDIAN]
+    columns += [replace(bandwidth.INTERVAL, detail=True), bandwidth.GB_S]
     columns += [Column(f"over {EQUAL}", "_over_equal", times, wrap=1)]
     columns += [Column(f"{baseline} takes", "_gain", wrap=1)]
     heads = ("instr. per weight", "threads per instr.", "divergent targets")
     columns += [Column(h, name, wrap=1) for h, name in zip(heads, SHOWN, strict=True)]
-    groups: dict[str, list[Values]] = {}
-    data: list[Values] = []
-    for name, by_kernel in by_data(run).items():
-        rows = [values_of(run, name, m) for m in by_kernel.values()]
-        groups[f"{name}: {DATA[name]}"] = [row for row in rows if row["origin"] != "ceiling"]
-        data += rows
+    found, data = by_data(run), []
+    for name, by_kernel in found.items():
+        for m in by_kernel.values():
+            row = {"_under": f"{name}: {DATA[name]}", "data": name} | bandwidth.values_of(m)
+            row |= {"outcome": m.outcome, "gb_per_s": m.gb_s}
+            equal = found.get(EQUAL, {}).get(m.record.kernel) if name != EQUAL else None
+            slower = compared(m, equal)
+            row |= bandwidth.estimate_values("over_equal", slower)
+            if m.record.summary:
+                gain = times(m.ratio) if m.ratio else NONE
+                clocks = clock_warning(m.base, m.record)
+                row |= {"_over_equal": slower, "_gain": Noted(None, clocks, text=gain)}
+            c = Counted(m.record, None, counts(run, m.record), None)
+            data.append(row | {counter: shown(c, counter) for counter in SHOWN})
     notes = [
         f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
         f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
@@ -78,20 +81,8 @@ def divergence_table(run: Run) -> Table:
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
-    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), data)
-
-
-def values_of(run: Run, data: str, m: Measured) -> Values:
-    slower = over_equal(by_data(run), m.record)
-    found = {"data": data} | bandwidth.values_of(m)
-    found |= {"outcome": m.outcome, "gb_per_s": m.gb_s}
-    found |= bandwidth.estimate_values("over_equal", slower)
-    if m.record.summary:
-        gain = times(m.ratio) if m.ratio else NONE
-        found |= {"_over_equal": slower}
-        found |= {"_gain": Noted(None, clock_warning(m.base, m.record), text=gain)}
-    counted = Counted(m.record, None, counts(run, m.record), None)
-    return found | {name: shown(counted, name) for name in SHOWN}
+    rows = [row for row in data if row["origin"] != "ceiling"]
+    return Table(PASS, title, columns, rows, notes, machine_notes(results), data)
 
 
 def counts(run: Run, record: Record) -> Counts:
@@ -101,54 +92,40 @@ def counts(run: Run, record: Record) -> Counts:
     return counts_of(counters, found, None) if found else {}
 
 
-def over_equal(found: ByData, record: Record) -> Estimate | None:
-    """A kernel's time over its own on equal codes."""
-    reference = found.get(EQUAL, {}).get(record.kernel)
-    if reference is None or reference.record is record:
-        return None
-    if not (record.ranked and reference.record.ranked):
-        return None
-    return ratio(record.times, reference.record.times)
-
-
 def times(found: Estimate) -> str:
     return f"{found.value:.2f}" if found.differs_from_one else "no difference seen"
 
 
 def divergence_reading(run: Run) -> list[str]:
-    """How much of the paper's gain is divergence, in a sentence; none where a row is missing."""
+    """How much of the paper's gain is divergence; nothing where a row is missing."""
     found, (baseline, subject) = by_data(run), run.compared
     wanted = [(data, kernel) for data in (NORMAL, EQUAL) for kernel in (baseline, subject)]
-    rows = {w: m for w in wanted if (m := found.get(w[0], {}).get(w[1])) and m.record.ranked}
-    if len(rows) < len(wanted):
+    rows = [found.get(data, {}).get(kernel) for data, kernel in wanted]
+    if not all(m and m.record.ranked for m in rows):
         return []
-    us = {w: m.record.times.median for w, m in rows.items()}
+    us = {w: m.record.times.median for w, m in zip(wanted, rows, strict=True)}
     saved = us[NORMAL, baseline] - us[NORMAL, subject]
     if saved <= 0:
         return []
     share = 100 * (us[NORMAL, baseline] - us[EQUAL, baseline]) / saved
     gain = {data: us[data, baseline] / us[data, subject] for data in (NORMAL, EQUAL)}
-    return [
+    lines = [
         f"On normal weights {subject} is {gain[NORMAL]:.2f}x as fast as {baseline} and saves "
-        f"{significant(saved, 3)} of {significant(us[NORMAL, baseline], 3)} us. With equal codes, "
-        f"where no warp diverges, {baseline} takes {significant(us[EQUAL, baseline], 3)} us: "
+        f"{rounded(saved)} of {rounded(us[NORMAL, baseline])} us. With equal codes, "
+        f"where no warp diverges, {baseline} takes {rounded(us[EQUAL, baseline])} us: "
         f"{share:.0f} % of what is saved is divergence, and without it the gain is "
-        f"{gain[EQUAL]:.2f}x.",
-        *counters_reading(run, rows[NORMAL, baseline].record, rows[EQUAL, baseline].record),
+        f"{gain[EQUAL]:.2f}x."
     ]
-
-
-def counters_reading(run: Run, *records: Record) -> list[str]:
-    """What the counters say of the baseline on normal weights and on equal codes."""
-    found = [[counts(run, r).get(name) for name in SHOWN] for r in records]
-    if any(v is None or v.number is None for values in found for v in values):
-        return []
-    texts = [
-        f"{instructions.shown} instructions per weight with {threads.shown} of {WARP} threads "
-        f"active and {targets.shown} divergent targets"
-        for instructions, threads, targets in found
-    ]
-    return [f"{records[0].kernel} runs {texts[0]} on normal weights, {texts[1]} on equal codes."]
+    counted = [counts(run, found[data][baseline].record) for data in (NORMAL, EQUAL)]
+    values = [[of.get(name) for name in SHOWN] for of in counted]
+    if all(v and v.number is not None for those in values for v in those):
+        normal, equal = (
+            f"{instructions.shown} instructions per weight with {threads.shown} of {WARP} threads "
+            f"active and {targets.shown} divergent targets"
+            for instructions, threads, targets in values
+        )
+        lines.append(f"{baseline} runs {normal} on normal weights, {equal} on equal codes.")
+    return lines
 
 
 def divergence_figure(run: Run) -> Figure:
@@ -158,8 +135,7 @@ def divergence_figure(run: Run) -> Figure:
         dict.fromkeys(k for rows in found.values() for k, m in rows.items() if m.record.ranked)
     )
     kernels = [k for k in run.compared if k in kernels] + sorted(set(kernels) - set(run.compared))
-    figure = draw.new_figure(3.4)
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(3.4)
     warnings: list[str] = []
     width = 0.8 / max(1, len(kernels))
     for k, kernel in enumerate(kernels):
@@ -180,5 +156,5 @@ def divergence_figure(run: Run) -> Figure:
     axes.grid(axis="x", visible=False)
     draw.legend_above(figure, [axes])
     notes = [*divergence_reading(run), f"Whiskers: intervals. {INTERVAL_NOTE}"]
-    draw.add_caption(figure, run[PASS], [*notes, *first_warning(warnings)], run.recorded)
+    draw.add_caption(figure, run[PASS], notes, run.recorded, warnings)
     return figure

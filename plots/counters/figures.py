@@ -1,7 +1,6 @@
 """Figures of hardware counters: instructions by pipe, what warps wait for, and a roofline."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from matplotlib.axes import Axes
@@ -9,14 +8,9 @@ from matplotlib.figure import Figure
 
 from plots import figures as draw
 from plots.counter_tables import Counted, counted, largest
-from plots.counter_values import (
-    PARTS_OF_FMA,
-    PIPES,
-    STALLS,
-    WARP,
-)
+from plots.counter_values import PARTS_OF_FMA, PIPES, STALLS, WARP
+from plots.tables import rounded
 from records.results import COPY, Results
-from records.stats import significant
 
 # By panel: counters, times with launches, and further passes of the run that may have the copy.
 Families = dict[str, tuple[Results, Results, *tuple[Results, ...]]]
@@ -59,46 +53,40 @@ def stalls_of(c: Counted) -> Parts:
 
 
 def instructions_figure(families: Families, recorded: bool) -> Figure:
-    figure = bars_figure(families, pipes_of, recorded, [
+    note = (
         "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of each "
         "bar their sum. other: small pipes, and instructions of no pipe that is counted."
-    ])  # fmt: skip
-    for axes, (counters, *_) in zip(figure.axes, families.values(), strict=True):
-        axes.set_xlabel(f"instructions per {counters.family.element}")
-    return figure
+    )
+    return bars_figure(families, pipes_of, "instructions per {element}", recorded, note)
 
 
 def stalls_figure(families: Families, recorded: bool) -> Figure:
-    notes = [
+    note = (
         "Cycles that warps wait, of all warps together, per issued instruction, by reason (not "
         "selected: could have issued too); right of each bar their sum. Where few instructions are "
         "issued, that is more than the warps of a scheduler. A long bar alone is no harm: a kernel "
         "that waits for memory only has many warps waiting."
-    ]
-    figure = bars_figure(families, stalls_of, recorded, notes)
-    for axes in figure.axes:
-        axes.set_xlabel("warp-cycles waited per issued instruction")
-    draw.share_label(figure.axes)
-    return figure
+    )
+    label = "warp-cycles waited per issued instruction"
+    return bars_figure(families, stalls_of, label, recorded, note)
 
 
 def bars_figure(
-    families: Families, parts: Callable[[Counted], Parts], recorded: bool, notes: list[str]
+    families: Families, parts: Callable[[Counted], Parts], label: str, recorded: bool, note: str
 ) -> Figure:
     """A panel per family, a stacked bar per kernel, one legend for all."""
     panels = {title: rows_of(passes) for title, passes in families.items()}
     found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
     colours = part_colours([bar for bars in found.values() for bar in bars])
-    lengths = [max(3, len(rows)) for rows in panels.values()]
-    figure = draw.new_figure(1.4 + 0.19 * max(lengths))
-    all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    longest = max(len(rows) for rows in panels.values())
+    figure, all_axes = draw.panels(1.4 + 0.19 * max(3, longest), len(panels))
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
-        bars = [gathered(bar, colours) for bar in found[title]]
-        stack(axes, rows, bars, colours)
-        problem = largest(families[title][0])["name"]
-        axes.set_title(f"{title},\n{problem}", loc="left")
+        stack(axes, rows, found[title], colours)
+        counters = families[title][0]
+        axes.set_title(f"{title},\n{largest(counters)['name']}", loc="left")
+        axes.set_xlabel(label.format(element=counters.family.element))
     draw.legend_above(figure, all_axes, last=OTHER)
-    draw.add_caption(figure, next(iter(families.values()))[0], notes, recorded)
+    draw.add_caption(figure, next(iter(families.values()))[0], [note], recorded)
     return figure
 
 
@@ -114,21 +102,17 @@ def part_colours(bars: list[Parts]) -> dict[str, str]:
     return dict(zip(names, PART_COLOURS, strict=False)) | {OTHER: "#BBBBBB"}
 
 
-def gathered(bar: Parts, colours: dict[str, str]) -> Parts:
-    """The parts with a colour, in the legend's order, then all others together."""
-    kept = {name: bar[name] for name in colours if name in bar and name != OTHER}
-    rest = sum(bar.values()) - sum(kept.values())
-    return kept | {OTHER: rest} if rest > 0 else kept
-
-
 def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str, str]) -> None:
+    """The parts with a colour, in the legend's order, then all others together."""
     for row, (c, bar) in enumerate(zip(rows, bars, strict=True)):
+        kept = {name: bar[name] for name in colours if name in bar and name != OTHER}
+        rest = sum(bar.values()) - sum(kept.values())
         left = 0.0
-        for name, value in bar.items():
+        for name, value in (kept | {OTHER: rest} if rest > 0 else kept).items():
             look = {"color": colours[name], "label": name, "gid": f"{c.record.kernel}/{name}"}
             axes.barh(row, value, 0.72, left, **look)
             left += value
-        draw.write_right(axes, row, significant(left, 3) if bar else "not counted")
+        draw.write_right(axes, row, rounded(left) if bar else "not counted")
     if not any(bars):
         draw.annotate_empty(axes, "nothing was counted: see the table")
     draw.kernel_rows(axes, [c.record.kernel for c in rows])
@@ -138,8 +122,7 @@ def roofline_figure(families: Families, recorded: bool) -> Figure:
     """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
     names = max(len(rows_of(passes)) for passes in families.values())
     height = max(3.0, LABEL_STEP * names)
-    figure = draw.new_figure(1.4 + height)
-    all_axes = figure.subplots(1, len(families), squeeze=False)[0]
+    figure, all_axes = draw.panels(1.4 + height, len(families))
     notes = []
     for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
         notes += [f"{title}: {note}" for note in roofline(axes, passes, LABEL_STEP / height)]
@@ -170,15 +153,22 @@ def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
     seen = launches.provenance["clocks"]["sm_mhz"]
     mhz = median(clocks) if clocks else (seen or {}).get("median")
     sms = launches.provenance["gpu"]["multiprocessors"]
-    notes = []
-    top = 1.15 * max(y for _, y, _ in points.values())
+    # The copy of the same problem where a pass of the run has one, else the theoretical peak.
+    problem, label = largest(passes[0])["name"], "copy (cudaMemcpy)"
+    copies = [(r, copy) for r in passes[1:] if (copy := r.find(problem, COPY)) and copy.bandwidth]
+    notes = [
+        f"Copy on {problem}: {c.bandwidth.value:.0f} GB/s, in {r.name}." for r, c in copies[:1]
+    ]
+    roof = copies[0][1].bandwidth.value if copies else launches.peak_gb_s
+    if roof and not copies:
+        label = "theoretical bandwidth"
+        said = f"its roof is the theoretical {roof:.0f} GB/s."
+        notes = [f"No pass of this run copies {problem}: {said}"]
+    top = 1.15 * max(*(y for _, y, _ in points.values()), roof or 0)
     right = 1.12 * max(x for x, _, _ in points.values())
-    roof = memory_roof(passes)
     if roof:
-        top = max(top, 1.15 * roof.gb_s)
-        look = {"color": draw.BLACK, "linewidth": 1.6, "linestyle": "-" if roof.measured else ":"}
-        axes.axhline(roof.gb_s, label=roof.label, gid="memory", **look)
-        notes.append(roof.note)
+        look = {"color": draw.BLACK, "linewidth": 1.6, "linestyle": "-" if copies else ":"}
+        axes.axhline(roof, label=label, gid="memory", **look)
     if mhz:
         limit = sms * SCHEDULERS * mhz * 1e6  # warp instructions a second
         xs = [limit / 1e9 / top * 0.9 * 1.005**k for k in range(2000)]
@@ -194,30 +184,6 @@ def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
     axes.set_ylim(0, top)
     name_points(axes, points, step)
     return notes
-
-
-@dataclass(frozen=True)
-class Roof:
-    gb_s: float
-    label: str
-    measured: bool
-    note: str
-
-
-def memory_roof(passes: Sequence[Results]) -> Roof | None:
-    """The copy of the same problem where a pass of the run has one, else the theoretical peak."""
-    problem = largest(passes[0])["name"]
-    for results in passes[1:]:
-        copy = results.find(problem, COPY)
-        if copy and copy.bandwidth:
-            gb_s = copy.bandwidth.value
-            note = f"Copy on {problem}: {gb_s:.0f} GB/s, in {results.name}."
-            return Roof(gb_s, "copy (cudaMemcpy)", True, note)
-    peak = passes[1].peak_gb_s
-    if peak is None:
-        return None
-    note = f"No pass of this run copies {problem}: its roof is the theoretical {peak:.0f} GB/s."
-    return Roof(peak, "theoretical bandwidth", False, note)
 
 
 def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]], step: float) -> None:

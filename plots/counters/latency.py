@@ -2,15 +2,14 @@
 
 from matplotlib.figure import Figure
 
-from claims.ledger import Verdict
 from plots import figures as draw
 from plots.bandwidth import with_interval
 from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.experiments import Run
 from plots.ledger import ours_text, spell
-from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
+from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values, rounded
 from records.results import Record
-from records.stats import INTERVAL_NOTE, Summary, difference_percent, significant
+from records.stats import INTERVAL_NOTE, Summary, difference_percent
 
 PASS = METRIC = "latency"
 CLAIM = "latency-12-15"
@@ -54,27 +53,37 @@ def latency_table(run: Run) -> Table:
         Column(f"paper ({run.source.gpu})", "paper_cycles", "{:g}".format, wrap=1),
         Column("ours (interval)", "median_cycles", wrap=1),
         Column("difference", "_difference", "{:+.0f} %".format, wrap=1),
-        Column("ns", "_ns", lambda ns: significant(ns, 3), wrap=1),
+        Column("ns", "_ns", rounded, wrap=1),
         Column("verdict", "_verdict", spell, **WORDS),
     ]
     rows = [cycles_row(run, record) for record in results.records]
-    groups = {"Cycles per step": rows, "Ratios of cycles": list(map(ratio_row, decision.verdicts))}
+    ratios = [
+        {
+            "_under": "Ratios of cycles",
+            "kernel": "{slow} / {fast}".format(**v.cell.at),
+            "paper_cycles": v.cell.value and Noted(v.cell.value, text=f"{v.cell.value:.1f}"),
+            "median_cycles": Noted(v.ours, text=ours_text(v, "{:.2f}")),
+            "_difference": v.difference_percent,
+            "_verdict": Noted(v.verdict, (v.reason,)),
+        }
+        for v in decision.verdicts
+    ]
     steps = max(record.problem["timed_steps"] for record in results.records)
     notes = [METHOD.format(steps=steps), STORES, PLACES]
     notes.append(f"ns: at the SM clock seen with the samples. {INTERVAL_NOTE}")
     notes.append(f"Reproduced if {decision.verdicts[0].criterion}. {CHANGED}")
     title = "Latency of memory, by one dependent access after another"
-    return Table.of(PASS, title, columns, groups, notes, machine_notes(results), rows)
+    return Table(PASS, title, columns, rows + ratios, notes, machine_notes(results), rows)
 
 
 def cycles_row(run: Run, record: Record) -> Values:
     s, paper = cycles(record), published(run).get(record.kernel)
-    found: Values = {"kernel": record.kernel, "what": record.problem["what"]}
+    found: Values = {"_under": "Cycles per step", "kernel": record.kernel}
+    found |= {"what": record.problem["what"]}
     found |= {"outcome": record.outcome, "reason": record.reason}
-    values = (s.median, s.low, s.high, s.min, s.max, s.n) if s else (None,) * 6
-    names = ("median", "low", "high", "min", "max")
-    found |= dict(zip([*(f"{name}_cycles" for name in names), "n"], values, strict=True))
-    found |= {"paper_cycles": paper, "sm_mhz": record.sm_mhz}
+    for name in ("median", "low", "high", "min", "max"):
+        found[f"{name}_cycles"] = getattr(s, name, None)
+    found |= {"n": getattr(s, "n", None), "paper_cycles": paper, "sm_mhz": record.sm_mhz}
     found |= {name: record.problem.get(name) for name in ("nodes", "memory_bytes", "timed_steps")}
     if s is None:
         notes = outcome_notes(run[PASS], record)
@@ -84,19 +93,10 @@ def cycles_row(run: Run, record: Record) -> Values:
     return found | {"_ns": 1e3 * s.median / record.sm_mhz if record.sm_mhz else None}
 
 
-def ratio_row(v: Verdict) -> Values:
-    ours = ours_text(v, "{:.2f}")
-    paper = None if v.cell.value is None else Noted(v.cell.value, text=f"{v.cell.value:.1f}")
-    found: Values = {"kernel": "{slow} / {fast}".format(**v.cell.at), "paper_cycles": paper}
-    found |= {"median_cycles": Noted(v.ours, text=ours), "_difference": v.difference_percent}
-    return found | {"_verdict": Noted(v.verdict, (v.reason,))}
-
-
 def latency_figure(run: Run) -> Figure:
     """Ours with its interval and the paper's value, one memory per row."""
     timed = [(r, s) for r in run[PASS].records if (s := cycles(r))]
-    figure = draw.new_figure(1.4 + 0.3 * max(3, len(timed)))
-    axes = figure.subplots()
+    figure, (axes,) = draw.panels(1.4 + 0.3 * max(3, len(timed)))
     for row, (_, s) in enumerate(timed):
         label = f"ours ({run[PASS].gpu}) with its interval"
         look = {"color": draw.BLUE, "fmt": "o", "capsize": 3, "label": label, "gid": "ours"}

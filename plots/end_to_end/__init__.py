@@ -1,24 +1,223 @@
-"""Experiment end_to_end: what there is to see of it."""
+"""Experiment end_to_end: what there is to see of it; its figures are over the batches, one panel
+per model.
+"""
 
-from claims.end_to_end import GRAPH, WALL_TIME
-from plots.end_to_end import figures, tables
-from plots.end_to_end.rows import OURS, STEP, settings
-from plots.end_to_end.steps import newest, steps
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from claims.end_to_end import EAGER, GRAPH, WALL_TIME
+from plots import figures as draw
+from plots.captions import clock_warning
+from plots.end_to_end import tables
+from plots.end_to_end.rows import OURS, STEP, Setting, of_mode
+from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
+from plots.tables import Values, plain
+from records.stats import INTERVAL_NOTE, Estimate
+
+STEP_TIME = WALL_TIME + STEP
+BARS = f"Bars: intervals. {INTERVAL_NOTE}"
+SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
+# Of one kernel in both decode modes.
+FACES: dict[str, dict[str, Any]] = {
+    EAGER: {"markerfacecolor": "white", "linestyle": "--"},
+    GRAPH: {},
+}
+
+
+def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
+    """In the models' order, with the batches ascending; without settings where there are none."""
+    found: dict[str, list[Setting]] = {p.model: [] for p in of_mode(run, EAGER)}
+    for setting in of_mode(run, mode):
+        found[setting.model].append(setting)
+    return found
+
+
+def kernels_of(run: Run) -> list[str]:
+    return list(dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing))
+
+
+def curve(axes: Axes, points: Iterable[tuple[int, Estimate | None]], **look: Any) -> None:
+    """Over the batches, with intervals; nothing where nothing was measured."""
+    if found := [(batch, e) for batch, e in points if e]:
+        draw.whiskers(axes, *zip(*found, strict=True), capsize=2, **look)
+
+
+def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """A column for each model, with batches along it."""
+    found = by_model(run)
+    figure = draw.new_figure(height)
+    grid = figure.subplots(rows, len(found), squeeze=False, sharex=True)
+    batches = sorted({setting.batch for shown in found.values() for setting in shown})
+    for axes, name in zip(grid[0], found, strict=True):
+        axes.set_title(name)
+    for axes in grid.flat:
+        is_last = axes in grid[-1]
+        draw.logarithmic(axes.xaxis, batches, "batch (sequences)" * is_last)
+        axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
+    return figure, grid.tolist()
+
+
+def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequence[str]) -> None:
+    """What panels lack, the legend and the caption."""
+    every = [axes for row in grid for axes in row]
+    for axes in every:
+        if not axes.containers:  # of ours; the paper has points of its own
+            draw.annotate_empty(axes, "no time:\nsee the table")
+        if axes.get_yscale() == "linear" and axes.get_autoscaley_on():
+            axes.margins(y=0.1)
+            axes.set_ylim(bottom=0)
+    draw.legend_above(figure, every, columns=3, last="paper")
+    baseline, _ = run.compared
+    warnings = [
+        w
+        for setting in of_mode(run, EAGER)
+        for record in setting.timing.values()
+        for w in clock_warning(setting.timing.get(baseline), record)
+    ]
+    draw.add_caption(figure, run["timing"], notes, run.recorded, warnings)
+
+
+def figure4(run: Run) -> Figure:
+    """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
+    figure, grid = panels_of(run, 3, 7.4)
+    baseline, subject = run.compared
+    names = {baseline: "baseline", subject: "optimized"}
+    for column, shown in enumerate(by_model(run).values()):
+        panels = gains, seconds, speeds = [row[column] for row in grid]
+        draw.logarithmic(seconds.yaxis, SECONDS, "seconds per\ngeneration" * (column == 0))
+        for kernel in kernels_of(run):
+            look = draw.look(kernel) | {"label": kernel}
+            if kernel != baseline:
+                curve(
+                    gains, ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown), **look
+                )
+            times = ((p.batch, p.time(kernel, WALL_TIME)) for p in shown)
+            curve(seconds, ((x, us and us.estimate.scaled(1e-6)) for x, us in times), **look)
+            curve(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
+        gains.axhline(1, color=draw.BLACK, linewidth=1)
+        for kernel, name in names.items():
+            look = {"color": draw.colour(kernel), "gid": "paper"}
+            look |= {"label": f"paper's {kernel} ({run.source.gpu})"}
+            speed_ups = ("speedup", "speedup_latency") if kernel == subject else ()
+            fields = (speed_ups, (f"{name}_s",), (f"{name}_tokens_per_s",))
+            for axes, wanted in zip(panels, fields, strict=True):
+                # Batches that ran here, and the first of the fields that the paper has of them.
+                values = ((p.batch, [papers_value(run, p, f) for f in wanted]) for p in shown)
+                found = [(batch, next(filter(None, some))) for batch, some in values if any(some)]
+                if found:
+                    draw.mark(axes, *zip(*found, strict=True), **look)
+    grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
+    grid[2][0].set_ylabel("tokens per second")
+    tokens = tables.tokens_text(run)
+    notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
+    finish(run, figure, grid, notes)
+    return figure
+
+
+def share_figure(run: Run) -> Figure:
+    """Table I: dequantization's share of a generation, of the baseline and the paper's kernel."""
+    figure, grid = panels_of(run, 1, 3.4)
+    for axes, (model, shown) in zip(grid[0], by_model(run).items(), strict=True):
+        for kernel in run.compared:
+            look = draw.look(kernel) | {"label": kernel}
+            curve(axes, ((p.batch, p.share(kernel)) for p in shown), **look)
+        cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
+        if cells:
+            xs, ys = [c.at["batch"] for c in cells], [c.value for c in cells]
+            label = f"paper's baseline ({run.source.gpu})"
+            draw.mark(axes, xs, ys, label=label, gid="paper")
+    grid[0][0].set_ylabel("dequantization's share\nof a generation (%)")
+    finish(run, figure, grid, [f"Eager. {BARS}"])
+    return figure
+
+
+def graph_figure(run: Run) -> Figure:
+    """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
+    figure, grid = panels_of(run, 2, 5.4)
+    baseline, _ = run.compared
+    for mode, line in {EAGER: (0, (2, 2)), GRAPH: "-"}.items():
+        for gains, idle, shown in zip(*grid, by_model(run, mode).values(), strict=True):
+            for kernel in kernels_of(run):
+                look = draw.look(kernel) | {"linestyle": line, "label": f"{kernel}, {mode}"}
+                if kernel != baseline:
+                    of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in shown)
+                    curve(gains, of_step, **look)
+                curve(idle, ((p.batch, p.idle_percent(kernel)) for p in shown), **look)
+    for gains, idle in zip(*grid, strict=True):
+        gains.axhline(1, color=draw.BLACK, linewidth=1)
+        idle.set_ylim(-3, 100)
+    grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
+    grid[1][0].set_ylabel("part of a step in which\nthe GPU is idle (%)")
+    finish(run, figure, grid, [f"Decoding steps alone. {BARS}"])
+    return figure
+
+
+def newest_figure(run: Run) -> Figure:
+    """A decoding step of bitsandbytes as it is installed, over one with our kernel under it."""
+    figure, grid = panels_of(run, 1, 3.4)
+    for axes in grid[0]:
+        axes.axhline(1, color=draw.BLACK, linewidth=1)
+    for mode in (EAGER, GRAPH):
+        for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
+            gains = ((p.batch, p.gain(p.installed, OURS, STEP_TIME)) for p in shown)
+            curve(axes, gains, **draw.look(OURS) | FACES[mode] | {"label": mode})
+    own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
+    grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
+    note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
+    finish(run, figure, grid, [note])
+    return figure
+
+
+def amdahl_figure(run: Run) -> Figure:
+    """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
+    figure, (axes,) = draw.panels(4.4)
+    _, subject = run.compared
+    drawn: list[float] = []
+    for mode in (EAGER, GRAPH):
+        points = both_known([our_prediction(run, setting) for setting in of_mode(run, mode)])
+        if points:
+            xs, found = zip(*points, strict=True)
+            label = f"ours, {mode} ({run['timing'].gpu})"
+            look = draw.look(subject) | FACES[mode] | {"linestyle": "none"}
+            look |= {"label": label, "gid": mode, "capsize": 2}
+            draw.whiskers(axes, xs, found, **look)
+            drawn += [*xs, *(y.value for y in found)]
+    theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
+    label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
+    draw.mark(axes, *zip(*theirs, strict=True), label=label, gid="paper")
+    drawn += [value for point in theirs for value in point]
+    ends = [min(drawn) - 0.05, max(drawn) + 0.05]
+    axes.plot(ends, ends, color=draw.BLACK, linewidth=1, label="as predicted")
+    axes.set_xlabel(f"predicted speed-up with {subject} (x)")
+    axes.set_ylabel("measured speed-up (x)")
+    draw.legend_above(figure, [axes], columns=2, last="paper")
+    notes = [
+        "Amdahl's law: 1 / (1 - share + share / kernel speed-up).",
+        f"Eager: of a generation; graph: of a decoding step. {BARS}",
+    ]
+    draw.add_caption(figure, run["timing"], notes, run.recorded)
+    return figure
+
+
+def both_known(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
+    found = [(row["predicted"], plain(row["_measured"])) for row in predictions]
+    return [(predicted, measured) for predicted, measured in found if predicted and measured]
 
 
 def highlights(run: Run) -> list[str]:
     """For each model, what our fastest kernel and bitsandbytes' own way make of a step."""
     baseline, _ = run.compared
     lines = []
-    for setting in settings(run, GRAPH):
-        gain = setting.gain(baseline, OURS, WALL_TIME + STEP)
-        own = setting.gain(baseline, setting.installed, WALL_TIME + STEP)
-        if gain and setting.batch == min(
-            p.batch for p in settings(run) if p.model == setting.model
-        ):
-            beside = f"; {setting.installed}, its own way: {own.value:.2f}x" if own else ""
-            where = f"{setting.model} at batch {setting.batch}, in a graph"
+    smallest = {model: shown[0].batch for model, shown in by_model(run).items()}
+    for p in of_mode(run, GRAPH):
+        gain, own = (p.gain(baseline, k, STEP_TIME) for k in (OURS, p.installed))
+        if gain and p.batch == smallest[p.model]:
+            beside = f"; {p.installed}, its own way: {own.value:.2f}x" if own else ""
+            where = f"{p.model} at batch {p.batch}, in a graph"
             lines.append(f"A step of {where}: {OURS} {gain.value:.2f}x {baseline}{beside}.")
     return lines
 
@@ -26,16 +225,16 @@ def highlights(run: Run) -> list[str]:
 TABLES = (
     tables.table1,
     tables.figure4,
-    steps,
-    newest,
+    tables.steps,
+    tables.newest,
     tables.amdahl_table,
     tables.qmatmul,
 )
 ON_TERMINAL = ("table1", "figure4", "newest")
 FIGURES = {
-    "figure4": ("Latency and throughput, ours and the paper's points", figures.figure4),
-    "share": ("Dequantization's share of a generation", figures.share_figure),
-    "graph": ("A decoding step, eager and in one CUDA graph", figures.graph_figure),
-    "newest": ("Against bitsandbytes as it is installed", figures.newest_figure),
-    "amdahl": ("Speed-ups predicted by Amdahl's law, and measured", figures.amdahl_figure),
+    "figure4": ("Latency and throughput, ours and the paper's points", figure4),
+    "share": ("Dequantization's share of a generation", share_figure),
+    "graph": ("A decoding step, eager and in one CUDA graph", graph_figure),
+    "newest": ("Against bitsandbytes as it is installed", newest_figure),
+    "amdahl": ("Speed-ups predicted by Amdahl's law, and measured", amdahl_figure),
 }

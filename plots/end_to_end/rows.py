@@ -3,14 +3,14 @@
 A time of one step is a mean over the decoding steps of a generation; of samples, the median.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from claims.end_to_end import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME, amdahl, percent_of
 from plots.experiments import Run
 from records.errors import InputError
-from records.results import KERNEL_TIME, PRODUCT_TIME, Record, Results
+from records.results import KERNEL_TIME, PRODUCT_TIME, Record
 from records.stats import Estimate, Summary, ratio, share_percent
 
 BUSY_TIME = "busy_time"
@@ -34,30 +34,31 @@ class Setting:
         return {"model": self.model, "batch": self.batch}
 
     @property
-    def kernels(self) -> list[str]:
-        return list(self.timing)
-
-    @property
     def installed(self) -> str | None:
         """bitsandbytes as it is installed."""
         return next((k for k, r in self.timing.items() if r.lineage == INSTALLED), None)
 
-    def time(self, kernel: str | None, metric: str) -> Summary | None:
-        """In us, from the pass that has the metric; None where no time may be shown."""
+    def row(self, kernel: str | None, metric: str) -> Record | None:
+        """Of the pass that has the metric."""
         rows = self.timing if metric.startswith(WALL_TIME) else self.profile
-        record = rows.get(kernel or "")
+        return rows.get(kernel or "")
+
+    def time(self, kernel: str | None, metric: str) -> Summary | None:
+        """In us; None where no time may be shown."""
+        record = self.row(kernel, metric)
         found = record.metric(metric) if record is not None and record.is_verified else None
         return found.summary if found else None
 
+    def scaled(self, kernel: str | None, metric: str, us: float) -> float | None:
+        """The median in units of so many microseconds."""
+        found = self.time(kernel, metric)
+        return found and found.median / us
+
     def why_not(self, kernel: str, *metrics: str) -> tuple[str, ...]:
         """Where one of the metrics may show no time: what became of the row that has it."""
-        found = []
-        for metric in metrics:
-            rows = self.timing if metric.startswith(WALL_TIME) else self.profile
-            record = rows.get(kernel)
-            if record is not None and not record.is_verified and record.reason:
-                found.append(f"{kernel}: {record.reason}")
-        return tuple(dict.fromkeys(found))
+        rows = [self.row(kernel, metric) for metric in metrics]
+        failed = [r for r in rows if r is not None and not r.is_verified and r.reason]
+        return tuple(dict.fromkeys(f"{kernel}: {r.reason}" for r in failed))
 
     def gain(self, baseline: str | None, kernel: str | None, metric: str) -> Estimate | None:
         """The baseline's time over the kernel's."""
@@ -82,14 +83,15 @@ class Setting:
 
     def busy_percent(self, kernel: str) -> Estimate | None:
         """The part of a step that ran on the GPU; more than 100 where recording made it longer."""
-        busy, wall = self.time(kernel, BUSY_TIME + STEP), self.time(kernel, WALL_TIME + STEP)
-        return percent_of(busy, wall) if busy and wall else None
+        return self.percent_of_wall(kernel, BUSY_TIME, STEP)
+
+    def percent_of_wall(self, kernel: str, metric: str, part: str) -> Estimate | None:
+        found, wall = self.time(kernel, metric + part), self.time(kernel, WALL_TIME + part)
+        return percent_of(found, wall) if found and wall else None
 
     def share(self, kernel: str, part: str = "") -> Estimate | None:
         """Dequantization's share of a generation, or with STEP of a decoding step, in percent."""
-        dequantize = self.time(kernel, KERNEL_TIME + part)
-        wall = self.time(kernel, WALL_TIME + part)
-        return percent_of(dequantize, wall) if dequantize and wall else None
+        return self.percent_of_wall(kernel, KERNEL_TIME, part)
 
     def dequantizing_percent(self, kernel: str | None) -> float | None:
         """As share() of a decoding step; 0 where all products are made right from the codes."""
@@ -107,45 +109,37 @@ class Setting:
         share, faster = self.share(baseline, part), self.gain(baseline, kernel, KERNEL_TIME + part)
         return amdahl(share.value / 100, faster.value) if share and faster else None
 
-    def matmul_share(self, kernel: str) -> Summary | None:
+    def matmul_share(self, kernel: str) -> Estimate | None:
         """Dequantization's part of quantized products, sample by sample, in percent."""
         names = (KERNEL_TIME, PRODUCT_TIME)
         if not all(self.time(kernel, name) for name in names):
             return None
-        return share_percent(*(self.profile[kernel].metrics[name].samples for name in names))
+        samples = (self.profile[kernel].metrics[name].samples for name in names)
+        return share_percent(*samples).estimate
 
 
-def by_kernel(results: Results, problem: Mapping[str, Any]) -> dict[str, Record]:
-    """The rows of the same prompts and as many tokens, by kernel: the passes may be of two runs."""
-    same = {name: problem[name] for name in ("name", "tokens", "prompts")}
-    return {r.kernel: r for r in results.records if same.items() <= r.problem.items()}
-
-
-def settings(run: Run, mode: str = EAGER) -> Iterator[Setting]:
-    """Every setting of one mode, in the order of the file."""
-    for problem in run["timing"].problems():
-        if problem["way"] == mode:
-            facts = (problem["model"], problem["batch"], mode, problem["tokens"])
-            rows = (by_kernel(run[name], problem) for name in ("timing", "profile"))
-            yield Setting(*facts, *rows)
-
-
-def models(run: Run) -> list[str]:
-    found = list(dict.fromkeys(setting.model for setting in settings(run)))
-    if not found:
+def settings(run: Run) -> list[tuple[Setting, ...]]:
+    """By model and batch: eager, and where that was run in a graph."""
+    # The passes may be of two runs: of the same prompts and as many tokens.
+    facts = ("name", "tokens", "prompts")
+    rows: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for name in ("timing", "profile"):
+        for r in run[name].records:
+            key = (name, *(r.problem[fact] for fact in facts))
+            rows.setdefault(key, {})[r.kernel] = r
+    found: dict[tuple[str, int], dict[str, Setting]] = {}
+    for p in run["timing"].problems():
+        same = tuple(p[fact] for fact in facts)
+        both = (rows.get((name, *same), {}) for name in ("timing", "profile"))
+        setting = Setting(p["model"], p["batch"], p["way"], p["tokens"], *both)
+        found.setdefault((setting.model, setting.batch), {}).setdefault(setting.mode, setting)
+    both = [modes for modes in found.values() if EAGER in modes]
+    if not both:
         raise InputError(f"{run['timing'].file}: has no rows with way {EAGER}, which are compared")
-    return found
+    order = list(dict.fromkeys(modes[EAGER].model for modes in both))
+    both.sort(key=lambda modes: (order.index(modes[EAGER].model), modes[EAGER].batch))
+    return [tuple(modes[way] for way in (EAGER, GRAPH) if way in modes) for modes in both]
 
 
-def of_model(run: Run, model: str, mode: str = EAGER) -> list[Setting]:
-    return sorted((p for p in settings(run, mode) if p.model == model), key=lambda p: p.batch)
-
-
-def both(run: Run, eager: Setting) -> list[Setting]:
-    """The setting, and the same in a graph where there is one."""
-    return [eager, *[p for p in settings(run, GRAPH) if p.at == eager.at][:1]]
-
-
-def scaled(found: Summary | None, us: float) -> float | None:
-    """A median in units of so many microseconds."""
-    return found and found.median / us
+def of_mode(run: Run, mode: str) -> Iterator[Setting]:
+    return (setting for modes in settings(run) for setting in modes if setting.mode == mode)

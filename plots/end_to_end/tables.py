@@ -1,17 +1,30 @@
-"""Tables of generated text with the paper's numbers: Table I, Figure 4, and what follows."""
+"""Tables of generated text: with the paper's numbers, Table I, Figure 4, and what follows; then
+every kernel's decoding steps, and bitsandbytes' newest way.
+"""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, implied
+from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, generated, implied
 from claims.ledger import Verdict
 from plots import bandwidth, ledger
 from plots.bandwidth import estimate_values
-from plots.captions import machine_notes
-from plots.end_to_end.rows import STEP, Setting, both, models, of_model, scaled, settings
+from plots.captions import machine_notes, outcome_words
+from plots.end_to_end.rows import BUSY_TIME, OURS, STEP, Setting, of_mode, settings
 from plots.experiments import Run
-from plots.tables import WORDS, Column, Noted, Origin, Table, Values
-from records.results import KERNEL_TIME, PRODUCT_TIME
-from records.stats import INTERVAL_NOTE, Estimate, difference_percent, significant
+from plots.tables import (
+    KERNEL,
+    WORDS,
+    Column,
+    Noted,
+    Origin,
+    Table,
+    Values,
+    columns_of,
+    rounded,
+    side_by_side,
+)
+from records.results import KERNEL_TIME, PRODUCT_TIME, Record
+from records.stats import INTERVAL_NOTE, Estimate, difference_percent
 
 TABLE1 = "table1_qwen3_32b"
 OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
@@ -19,37 +32,16 @@ QMATMUL, AGREE = "qmatmul-72", "tables-agree"
 MODES_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
 BATCH = Column("batch", "batch")
 WHOLE, TENTHS, HUNDREDTHS = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
+PAPERS_FIELDS = ("baseline_s", "optimized_s", "baseline_tokens_per_s", "optimized_tokens_per_s")
 
 
 def provenance(run: Run) -> list[Origin]:
-    return [note for name in ("timing", "profile") for note in machine_notes(run[name])]
-
-
-def number(found: float) -> str:
-    return significant(found, 3)
+    return machine_notes(run["timing"], run["profile"])
 
 
 def with_interval(digits: int) -> Callable[[Estimate], str]:
     """'1.25 (1.24-1.26)'"""
     return lambda e: bandwidth.with_interval(e, f"{{:.{digits}f}}")
-
-
-def per_model(run: Run, row_of: Callable[[Setting], Values]) -> dict[str, list[Values]]:
-    """A group for each model, with a row for each of its settings."""
-    return {model: [row_of(setting) for setting in of_model(run, model)] for model in models(run)}
-
-
-def side_by_side(rows: Values) -> Values:
-    """Several rows as one: the names of its values begin with whose they are."""
-    return {f"{of} {name}": value for of, row in rows.items() for name, value in row.items()}
-
-
-def shown_together(groups: dict[str, list[Values]]) -> tuple[dict[str, list[Values]], list[Values]]:
-    """Places with several rows each: one row per setting to be shown, and all rows."""
-    shown = {name: [side_by_side(rows) for rows in settings] for name, settings in groups.items()}
-    return shown, [
-        row for settings in groups.values() for rows in settings for row in rows.values()
-    ]
 
 
 def verdict_at(run: Run, claim: str, setting: Setting) -> Verdict | None:
@@ -81,110 +73,89 @@ def table1(run: Run) -> Table:
     """Dequantization's share of a generation, and its time; the paper has Qwen3-32B alone."""
     baseline, _ = run.compared
     papers = run.source.table(TABLE1)
-
-    def row(setting: Setting) -> Values:
+    rows = []
+    for setting in of_mode(run, EAGER):
         v, share = verdict_at(run, OVERHEAD, setting), setting.share(baseline)
         theirs = papers[str(setting.batch)]["kernel_latency_ms"] if v else None
-        us = setting.time(baseline, KERNEL_TIME)
-        found = setting.at | {
-            "tokens": setting.tokens,
-            "paper_percent": v.cell.value if v else None,
-        }
-        found |= estimate_values("percent", share)
-        found |= {"paper_dequantization_ms": theirs, "dequantization_ms": scaled(us, 1e3)}
-        found |= {"per_forward_pass_ms": scaled(us, 1e3 * setting.tokens)}
-        found |= estimate_values("step_percent", setting.share(baseline, STEP))
+        row = {"_under": setting.model} | setting.at | {"tokens": setting.tokens}
+        row |= {"paper_percent": v.cell.value if v else None} | estimate_values("percent", share)
+        ms, per_pass = (setting.scaled(baseline, KERNEL_TIME, 1e3 * n) for n in (1, setting.tokens))
+        row |= {"paper_dequantization_ms": theirs, "dequantization_ms": ms}
+        row |= {"per_forward_pass_ms": per_pass}
+        row |= estimate_values("step_percent", setting.share(baseline, STEP))
         why_not = setting.why_not(baseline, WALL_TIME, KERNEL_TIME)
-        return found | beside_papers(v, share, why_not)
-
+        rows.append(row | beside_papers(v, share, why_not))
     columns = [BATCH, *papers_columns("%", "paper_percent", 1)]
     columns += [
         Column("paper s", "paper_dequantization_ms", lambda ms: f"{ms / 1e3:.2f}"),
-        Column("ours s", "dequantization_ms", lambda ms: number(ms / 1e3)),
-        Column("ours ms per pass", "per_forward_pass_ms", number),
+        Column("ours s", "dequantization_ms", lambda ms: rounded(ms / 1e3)),
+        Column("ours ms per pass", "per_forward_pass_ms", rounded),
         Column("% of a step", "step_percent", TENTHS),
     ]
+    agree = run.decision(AGREE).claim
+    (cell,), given = agree.cells, agree.arguments
+    passes, ms = implied(run.source, cell, given["shares"], given["tokens_per_s"])
     notes = [
         f"Reproduced if {run.decision(OVERHEAD).verdicts[0].criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
         f"without the profiler. ours s: of all dequantizations of one generation of "
         f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
         f"{INTERVAL_NOTE}",
-        f"The paper does not say of how many passes its seconds are. {papers_pass(run)}",
+        # What its Figure 4 adds, where the text gives both.
+        "The paper does not say of how many passes its seconds are. At batch "
+        f"{cell.at['batch']}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if "
+        "new tokens alone were counted and both are of the same runs.",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"
-    return Table.of("table1", title, columns, per_model(run, row), notes, provenance(run))
-
-
-def papers_pass(run: Run) -> str:
-    """What its Figure 4 adds to its Table I, where the text gives both."""
-    claim = run.decision(AGREE).claim
-    (cell,), given = claim.cells, claim.arguments
-    batch = cell.at["batch"]
-    passes, ms = implied(run.source, cell, given["shares"], given["tokens_per_s"])
-    return (
-        f"At batch {batch}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if new "
-        "tokens alone were counted and both are of the same runs."
-    )
+    return Table("table1", title, columns, rows, notes, provenance(run))
 
 
 def tokens_text(run: Run) -> str:
-    return ", ".join(str(n) for n in dict.fromkeys(setting.tokens for setting in settings(run)))
+    return ", ".join(str(n) for n in dict.fromkeys(s.tokens for s in of_mode(run, EAGER)))
 
 
 def figure4(run: Run) -> Table:
     """Latency and throughput of the baseline and the paper's kernel."""
     kernels = baseline, subject = run.compared
-
-    def row(setting: Setting) -> Values:
+    rows = []
+    for setting in of_mode(run, EAGER):
         v, gain = verdict_at(run, FIGURE4, setting), setting.gain(baseline, subject, WALL_TIME)
-        found = setting.at | {"paper": v.cell.value if v else None}
-        found |= {f"paper_{field}": papers_value(run, setting, field) for field in PAPERS_FIELDS}
-        found |= estimate_values("speedup", gain)
-        found |= {f"{kernel}_s": scaled(setting.time(kernel, WALL_TIME), 1e6) for kernel in kernels}
+        row = {"_under": setting.model} | setting.at | {"paper": v.cell.value if v else None}
+        row |= {f"paper_{field}": papers_value(run, setting, field) for field in PAPERS_FIELDS}
+        row |= estimate_values("speedup", gain)
+        row |= {f"{kernel}_s": setting.scaled(kernel, WALL_TIME, 1e6) for kernel in kernels}
         speeds = {kernel: setting.tokens_per_s(kernel) for kernel in kernels}
-        found |= {f"{kernel}_tokens_per_s": e and e.value for kernel, e in speeds.items()}
-        found |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
+        row |= {f"{kernel}_tokens_per_s": e and e.value for kernel, e in speeds.items()}
+        row |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
         why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
-        return found | beside_papers(v, gain, why_not)
-
+        rows.append(row | beside_papers(v, gain, why_not))
     columns = [BATCH, *papers_columns("x", "paper", 2)]
-    whens = {baseline: "before", subject: "after"}
-    columns += [Column(f"{when} s", f"{kernel}_s", number) for kernel, when in whens.items()]
-    columns += [
-        Column(f"{when} tok/s", f"{kernel}_tokens_per_s", number) for kernel, when in whens.items()
-    ]
+    for head, end in (("s", "s"), ("tok/s", "tokens_per_s")):
+        columns.append(Column(f"before {head}", f"{baseline}_{end}", rounded))
+        columns.append(Column(f"after {head}", f"{subject}_{end}", rounded))
     columns.append(Column("after idle %", f"{subject}_idle_percent", WHOLE))
-    averages = [v for v in run.decision(FIGURE4).verdicts if v.cell.at["batch"] == "average"]
+    averages = []
+    for v in run.decision(FIGURE4).verdicts:
+        if v.cell.at["batch"] == "average":
+            ours = f" {rounded(v.ours)}" if v.ours else ""
+            paper = f"(paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
+            averages.append(f"{v.cell.at['model']}{ours} {paper}")
     notes = [
         f"Reproduced if {run.decision(FIGURE4).verdicts[0].criterion}.",
         f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
         f"{tokens_text(run)} tokens per prompt, the prompt included. Idle: of a decoding step, in "
         f"which the GPU waits for the host, so that a faster kernel gains less. {INTERVAL_NOTE} "
         "Intervals are of one process for each model and batch: two may differ by more.",
-        f"Average over all batches: {'; '.join(map(average_text, averages))}.",
+        f"Average over all batches: {'; '.join(averages)}.",
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
     ]
     title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
-    return Table.of("figure4", title, columns, per_model(run, row), notes, provenance(run))
-
-
-def average_text(v: Verdict) -> str:
-    """'qwen3-32b 1.43 (paper 1.18: not reproduced)'"""
-    ours = f" {number(v.ours)}" if v.ours else ""
-    return f"{v.cell.at['model']}{ours} (paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
-
-
-PAPERS_FIELDS = ("baseline_s", "optimized_s", "baseline_tokens_per_s", "optimized_tokens_per_s")
-
-
-def papers_name(run: Run, model: str) -> str:
-    """The model's name in the paper's tables; empty where it has none."""
-    return next((name for name, ours in run.source.models.items() if model in ours), "")
+    return Table("figure4", title, columns, rows, notes, provenance(run))
 
 
 def papers_value(run: Run, setting: Setting, field: str) -> float | None:
-    rows = run.source.table("figure4").get(papers_name(run, setting.model), {})
+    named = (name for name, ours in run.source.models.items() if setting.model in ours)
+    rows = run.source.table("figure4").get(next(named, ""), {})
     return rows.get(str(setting.batch), {}).get(field)
 
 
@@ -201,28 +172,36 @@ def papers_figure4(run: Run) -> Iterable[str]:
                 yield f"{model} at batch {batch}: {', '.join(ends)}"
 
 
+def together(found: Sequence[tuple[str, dict[str, Values]]]) -> tuple[list[Values], list[Values]]:
+    """Headings with several rows each: one row to be shown, and all rows."""
+    shown = [{"_under": under} | side_by_side(rows) for under, rows in found]
+    return shown, [row for _, rows in found for row in rows.values()]
+
+
 def amdahl_table(run: Run) -> Table:
     """What share and kernel speed-up predict, and what was measured; of the paper, too."""
     baseline, subject = run.compared
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
-    rows = {paper: [{EAGER: found} for found in papers_predictions(run)]}
-    rows |= per_model(run, lambda eager: {p.mode: our_prediction(run, p) for p in both(run, eager)})
-    groups, data = shown_together(rows)
-    columns = [Column("batch", f"{EAGER} batch")]
-    for mode in (EAGER, GRAPH):
-        columns += [
-            Column(f"{mode}: share %", f"{mode} share_percent", TENTHS),
-            Column("kernel x", f"{mode} kernel_speedup", HUNDREDTHS),
-            Column("predicted x", f"{mode} predicted", HUNDREDTHS),
-            Column("measured x (interval)", f"{mode} _measured", with_interval(2)),
-        ]
+    found = [(paper, {EAGER: row}) for row in papers_predictions(run)]
+    for eager, *graph in settings(run):
+        predictions = {p.mode: our_prediction(run, p) for p in (eager, *graph)}
+        found.append((eager.model, predictions))
+    rows, data = together(found)
+    columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{}: share %", "share_percent", TENTHS),
+        Column("kernel x", "kernel_speedup", HUNDREDTHS),
+        Column("predicted x", "predicted", HUNDREDTHS),
+        Column("measured x (interval)", "_measured", with_interval(2)),
+    )
+    columns.insert(0, Column("batch", f"{EAGER} batch"))
     notes = [
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
         f"measured than predicted. {MODES_NOTE}"
     ]
     title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
-    return Table.of("amdahl", title, columns, groups, notes, provenance(run), data)
+    return Table("amdahl", title, columns, rows, notes, provenance(run), data)
 
 
 def our_prediction(run: Run, setting: Setting) -> Values:
@@ -254,32 +233,30 @@ def papers_predictions(run: Run) -> Iterable[Values]:
 
 def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
-    kernels = run.compared
+    kernels = baseline, _ = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
     papers, said = verdict.cell, ledger.spell(verdict.verdict)
-
-    def row(setting: Setting, kernel: str) -> Values:
-        found = setting.at | {"kernel": kernel}
-        found |= {"paper_percent": papers.value if setting.at == papers.at else None}
-        for name, metric in (("dequantize_ms", KERNEL_TIME), ("products_ms", PRODUCT_TIME)):
-            found[name] = scaled(setting.time(kernel, metric), 1e3 * setting.tokens)
-        share = setting.matmul_share(kernel)
-        percent = share.estimate if share else None
-        why_not = setting.why_not(kernel, KERNEL_TIME) if share is None else ()
-        return found | estimate_values("percent", percent) | {"_percent": Noted(percent, why_not)}
-
-    groups, data = shown_together(per_model(run, lambda p: {k: row(p, k) for k in kernels}))
-    baseline = kernels[0]
-    columns = [
-        Column("batch", f"{baseline} batch"),
-        Column("paper %", f"{baseline} paper_percent", TENTHS),
-    ]
-    for kernel in kernels:
-        columns += [
-            Column(f"{kernel} ms", f"{kernel} dequantize_ms", number),
-            Column("products ms", f"{kernel} products_ms", number),
-            Column("% (interval)", f"{kernel} _percent", with_interval(1)),
-        ]
+    found: list[tuple[str, dict[str, Values]]] = []
+    for setting in of_mode(run, EAGER):
+        found.append((setting.model, of := {}))
+        for kernel in kernels:
+            row = setting.at | {"kernel": kernel}
+            row |= {"paper_percent": papers.value if setting.at == papers.at else None}
+            for name, metric in (("dequantize_ms", KERNEL_TIME), ("products_ms", PRODUCT_TIME)):
+                row[name] = setting.scaled(kernel, metric, 1e3 * setting.tokens)
+            share = setting.matmul_share(kernel)
+            why_not = setting.why_not(kernel, KERNEL_TIME) if share is None else ()
+            shown = {"_percent": Noted(share, why_not)}
+            of[kernel] = row | estimate_values("percent", share) | shown
+    rows, data = together(found)
+    columns = [Column("batch", f"{baseline} batch")]
+    columns.append(Column("paper %", f"{baseline} paper_percent", TENTHS))
+    columns += columns_of(
+        kernels,
+        Column("{} ms", "dequantize_ms", rounded),
+        Column("products ms", "products_ms", rounded),
+        Column("% (interval)", "_percent", with_interval(1)),
+    )
     notes = [
         f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
         "ms: in one forward pass, the mean over a generation, prompt included. products: the "
@@ -288,4 +265,116 @@ def qmatmul(run: Run) -> Table:
         f"{INTERVAL_NOTE}",
     ]
     title = "Dequantization's share of quantized matrix products, eager"
-    return Table.of("qmatmul", title, columns, groups, notes, provenance(run), data)
+    return Table("qmatmul", title, columns, rows, notes, provenance(run), data)
+
+
+def steps(run: Run) -> Table:
+    """Every kernel, eager and in the graph."""
+    baseline, _ = run.compared
+    rows, data = [], []
+    for modes in settings(run):
+        under = f"{modes[0].model}, batch {modes[0].batch}"
+        for kernel in modes[0].timing:
+            found = {p.mode: step_values(p, kernel, baseline) for p in modes}
+            row = {"_under": under, "kernel": kernel, "_tokens": tokens_of(modes, kernel)}
+            rows.append(row | side_by_side(found))
+            data += found.values()
+    of_mode_columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{} tok/s", "tokens_per_s", rounded, wrap=1),
+        Column("step ms", "step_ms", rounded, wrap=1),
+        Column("x", "_speedup", times, wrap=1),
+        Column("idle %", "idle_percent", WHOLE, wrap=1),
+    )
+    columns = [KERNEL, *of_mode_columns, Column("tokens", "_tokens", **WORDS)]
+    # By how much recording makes what runs longer, where nothing else can: in graphs.
+    busy = [e for p in of_mode(run, GRAPH) for k in p.timing if (e := p.busy_percent(k))]
+    most = max((e.value - 100 for e in busy), default=0.0)
+    longer = f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
+    notes = [
+        f"{MODES_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
+        f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
+        f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
+        f"{longer}. tokens: compared with {baseline}'s.",
+        "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
+        "that is the fastest by measured times; under every other, all products dequantize. "
+        f"{INTERVAL_NOTE}",
+    ]
+    if kept := [record.disturbed for record in run["timing"].records if record.disturbed]:
+        seen = f"{sum(kept)} samples of {len(kept)} rows"
+        notes.append(f"{seen} were taken while the host was seen to be slow.")
+    title = "A decoding step with each kernel, eager and in one CUDA graph"
+    return Table("steps", title, columns, rows, notes, provenance(run), data)
+
+
+def step_values(setting: Setting, kernel: str, baseline: str) -> Values:
+    gain = setting.gain(baseline, kernel, WALL_TIME + STEP)
+    found = setting.at | {"kernel": kernel, "way": setting.mode}
+    found |= estimate_values("tokens_per_s", setting.tokens_per_s(kernel))
+    found |= {"step_ms": setting.scaled(kernel, WALL_TIME + STEP, 1e3)}
+    found |= estimate_values("speedup", gain)
+    found |= {"_speedup": None if kernel == baseline else gain}
+    return found | estimate_values("idle_percent", setting.idle_percent(kernel))
+
+
+def times(gain: Estimate) -> str:
+    """A speed-up; where the intervals overlap, that no difference was seen."""
+    if not gain.differs_from_one:
+        return "no diff."
+    text = f"{gain.value:.2f}"
+    return f"{gain.value:.4f}" if text == "1.00" else text
+
+
+def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
+    """What became of a kernel's tokens, by mode where that differs, and why."""
+    ran = [p for p in modes if kernel in p.timing]
+    said = {p.mode: said_of(p.timing[kernel]) for p in ran}
+    text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
+    if len(set(said.values())) == 1:
+        text = said[ran[0].mode]
+    rows = [p.timing[kernel] for p in ran]
+    notes = [f"{kernel}: {r.deviation}" for r in rows if r.deviates]
+    notes += [why for p in ran for why in p.why_not(kernel, WALL_TIME, BUSY_TIME)]
+    return Noted(None, tuple(dict.fromkeys(notes)), text=text)
+
+
+def said_of(record: Record) -> str:
+    """What is said of exactness: of outputs, tokens alone were compared."""
+    if record.deviates and record.mismatches is not None:
+        tokens = record.problem["batch"] * generated(record)
+        return f"{record.mismatches} of {tokens} differ"
+    return "the same" if record.outcome == "bit_exact" else outcome_words(record)
+
+
+def newest(run: Run) -> Table:
+    """Our fastest kernel against bitsandbytes as it is installed."""
+    found: list[tuple[str, dict[str, Values]]] = []
+    for modes in settings(run):
+        found.append((modes[0].model, of := {}))
+        for p in modes:
+            gain = p.gain(p.installed, OURS, WALL_TIME + STEP)
+            share = p.dequantizing_percent(p.installed)
+            row = p.at | {"way": p.mode, "own_dequantizing_percent": share}
+            row |= estimate_values("step_speedup", gain) | {"_gain": gain}
+            for name, kernel in (("_own_ms", p.installed), ("_our_ms", OURS)):
+                row[name] = p.scaled(kernel, WALL_TIME + STEP, 1e3)
+            whole = p.gain(p.installed, OURS, WALL_TIME)
+            of[p.mode] = row | estimate_values("generation_speedup", whole)
+    rows, data = together(found)
+    columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{}: own ms", "_own_ms", rounded),
+        Column("deq. %", "own_dequantizing_percent", WHOLE),
+        Column(f"{OURS} ms", "_our_ms", rounded),
+        Column("x (interval)", "_gain", with_interval(2)),
+    )
+    columns.insert(0, Column("batch", f"{EAGER} batch"))
+    own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
+    notes = [
+        f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
+        "products dequantizing (install(products='dequantize')): below 1, bitsandbytes' "
+        "own way is the faster. deq.: the part of its own step in which it dequantizes, of which "
+        f"install() alone can save some. {INTERVAL_NOTE}"
+    ]
+    title = f"{OURS} against {own}"
+    return Table("newest", title, columns, rows, notes, provenance(run), data)

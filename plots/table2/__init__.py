@@ -6,17 +6,11 @@ from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
 from plots.experiments import Run
-from plots.figures import add_caption, logarithmic
-from plots.sample_figures import (
-    MILLION_WEIGHTS,
-    bandwidth_figure,
-    million_weights,
-    samples_figure,
-)
+from plots.figures import add_caption
+from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2 import models
-from plots.table2.figures import kernels_figure, share_figure, speedup_figure
-from plots.table2.speedup import CLAIM, short_table, speedup_table, subject_of
-from plots.tables import CODE, WORDS, Column, Noted, Table
+from plots.table2.speedup import CLAIM, short_table, speedup_figure, speedup_table, subject_of
+from plots.tables import CODE, WORDS, Column, Noted, Table, rounded
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
 
@@ -35,7 +29,7 @@ def shapes_summary(run: Run) -> Table:
         Column(f"{subject} GB/s", "subject_gb_s", bandwidth.gb_text),
         Column("best kernel", "best", **CODE),
         Column("GB/s", "best_gb_s", bandwidth.gb_text),
-        Column("B/cycle", "best_bytes_per_cycle", bandwidth.cycle_text),
+        Column("B/cycle", "best_bytes_per_cycle", rounded),
         Column("of copy", "of_copy", lambda share: f"{100 * share:.1f} %"),
         Column("copy GB/s", "copy_gb_s", bandwidth.gb_text),
     ]
@@ -57,7 +51,7 @@ def shapes_summary(run: Run) -> Table:
         "bit-exact rows; several names where their intervals overlap. " + INTERVAL_NOTE,
         bandwidth.CYCLE_NOTE,
     ]
-    return Table.of("shapes_summary", title, columns, {"": rows}, notes, machine_notes(shapes))
+    return Table("shapes_summary", title, columns, rows, notes, machine_notes(shapes))
 
 
 def brief(run: Run) -> list[Measured]:
@@ -105,9 +99,7 @@ def shapes_figure(run: Run) -> Figure:
     """One curve per kernel over the millions of weights of a shape."""
     shapes, kernels = run["shapes"], run.compared[::-1]
     panels = {"": list(shapes.records)}
-    figure = bandwidth_figure(panels, million_weights, kernels)
-    (axes,) = figure.axes
-    logarithmic(axes.xaxis, MILLION_WEIGHTS, "weights (millions)")
+    figure = bandwidth_figure(panels, kernels)
     add_caption(figure, shapes, recorded=run.recorded)
     return figure
 
@@ -123,8 +115,8 @@ SHORT_TABLE = short_table
 HEADLINE = CLAIM
 FIGURES = {
     "speedup": ("Speed-up per model and batch, ours and the paper's", speedup_figure),
-    "kernels": ("Every kernel's speed-up over the baseline", kernels_figure),
+    "kernels": ("Every kernel's speed-up over the baseline", models.kernels_figure),
     "bandwidth": ("Bandwidth per shape, against the measured copy", shapes_figure),
     "samples": ("Raw samples", raw_samples),
-    "share": ("Dequantization's share of dequantize and multiply", share_figure),
+    "share": ("Dequantization's share of dequantize and multiply", models.share_figure),
 }

@@ -2,19 +2,25 @@
 
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
 from claims.published import Cell as PublishedCell
-from plots.bandwidth import Measured, measure, values_of
-from plots.captions import machine_notes, outcome_notes, span
+from plots import figures as draw
+from plots.bandwidth import Measured, Rows, measure, values_of
+from plots.captions import clock_warning, machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from plots.table2.speedup import in_ms
-from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values
+from plots.table2.speedup import cells_by_model, in_ms
+from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 from records.results import KERNEL_TIME, PRODUCT_TIME, Record
-from records.stats import INTERVAL_NOTE, Summary, share_percent, significant
+from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, share_percent, significant
 
+INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 SHARE_CLAIM = "qmatmul-72"
 
-ByModel = dict[str, dict[str, Measured]]  # by model, and by kernel
+ByModel = dict[str, Rows]
 
 
 def replay_problems(run: Run) -> list[dict[str, Any]]:
@@ -93,8 +99,7 @@ def kernels_table(run: Run) -> Table:
     columns += [Column("B/cycle", "per_cycle"), Column("outcome", "outcome", **WORDS)]
     title = f"All kernels: dequantization per forward pass at batch {shown_batch(run)}, ms"
     notes += neighbour_notes(run["replay"])
-    provenance = machine_notes(run["replay"])
-    return Table.of("kernels", title, columns, {"": rows}, notes, provenance, data)
+    return Table("kernels", title, columns, rows, notes, machine_notes(run["replay"]), data)
 
 
 def time_and_speedup(m: Measured) -> Noted:
@@ -119,47 +124,144 @@ def share(record: Record | None) -> Summary | None:
     return share_percent(*(record.metrics[name].samples for name in (KERNEL_TIME, PRODUCT_TIME)))
 
 
-def share_values(record: Record | None) -> Values:
-    """Both times and the share, empty where there is none."""
-    names = ("dequantize_median_us", "products_median_us", "share_percent")
-    names += ("share_low_percent", "share_high_percent", "n")
-    s, products = share(record), product(record)
-    if record is None or s is None or products is None:
-        return dict.fromkeys(names)
-    values = (record.times.median, products.median, s.median, *s.estimate.interval, s.n)
-    return dict(zip(names, values, strict=True))
-
-
 def share_table(run: Run) -> Table:
     """Dequantization's share per model and batch, for the baseline and the paper's kernel."""
     replay, kernels, cell = run["replay"], run.compared, papers_share(run)
-    columns = [Column("batch", "batch"), Column("paper", "paper", lambda p: f"{p:.1f} %")]
-    for k in kernels:
-        columns += [Column(f"{k} ms", f"{k} us", in_ms), Column("products ms", f"{k} p", in_ms)]
-        columns += [Column("share", f"{k} %", lambda p: f"{p:.1f} %")]
-        columns += [Column("interval", (f"{k} low", f"{k} high"), "{:.1f}-{:.1f}".format)]
+    columns = [Column("batch", "batch"), Column("paper", "paper", "{:.1f} %".format)]
+    columns += columns_of(
+        kernels,
+        Column("{} ms", "dequantize_median_us", in_ms),
+        Column("products ms", "products_median_us", in_ms),
+        Column("share", "share_percent", "{:.1f} %".format),
+        Column("interval", "_share", lambda e: f"{e.low:.1f}-{e.high:.1f}"),
+    )
     columns += [Column("n", "n")]
-    groups: dict[str, list[Values]] = {}
-    data: list[Values] = []
+    rows, data = [], []
     for p in replay_problems(run):
         paper = cell.value if cell.at.items() <= p.items() else None
         head = {"model": p["model"], "batch": p["batch"], "paper_percent": paper}
-        row: Values = {"batch": p["batch"], "paper": paper, "n": None}
+        found = {}
         for k in kernels:
             record = replay.find(p["name"], k)
-            values = share_values(record)
-            data.append(head | {"kernel": k} | values)
-            names = (f"{k} us", f"{k} p", f"{k} %", f"{k} low", f"{k} high", "n")
-            n = row["n"]
-            row |= dict(zip(names, values.values(), strict=True))
-            row["n"] = n or row["n"]
-            if row[f"{k} us"] is None:
-                row[f"{k} us"] = Noted(None, outcome_notes(replay, record))
-        groups.setdefault(p["model"], []).append(row)
+            found[k] = share_values(record)
+            data.append(head | {"kernel": k} | found[k])
+            if found[k]["n"] is None:
+                why = Noted(None, outcome_notes(replay, record))
+                found[k] = found[k] | {"dequantize_median_us": why}
+        counts = [n for values in found.values() if (n := values["n"])]
+        row = {"_under": p["model"], "batch": p["batch"], "paper": paper}
+        rows.append(row | side_by_side(found) | {"n": counts[0] if counts else None})
     notes = [
         "Share: dequantization over dequantization and matrix products of the same forward pass, "
         "median over the passes. Paper: section "
         f"{run.decision(SHARE_CLAIM).claim.section}, on {run.source.gpu}. {INTERVAL_NOTE}"
     ]
     title = "Dequantization's share of dequantize and multiply"
-    return Table.of("share", title, columns, groups, notes, machine_notes(replay), data)
+    return Table("share", title, columns, rows, notes, machine_notes(replay), data)
+
+
+def share_values(record: Record | None) -> Values:
+    """Both times and the share, empty where there is none."""
+    names = ("dequantize_median_us", "products_median_us", "share_percent")
+    names += ("share_low_percent", "share_high_percent", "n", "_share")
+    s, products = share(record), product(record)
+    if record is None or s is None or products is None:
+        return dict.fromkeys(names)
+    values = (record.times.median, products.median, s.median, *s.estimate.interval, s.n)
+    return dict(zip(names, (*values, s.estimate), strict=True))
+
+
+def kernels_figure(run: Run) -> Figure:
+    """Every timed kernel's speed-up per model at one batch; deviations hollow and last."""
+    passes, baseline = shown_passes(run), run.compared[0]
+    speed_ups = {
+        kernel: {model: e for model, rows in passes.items() if (e := compared(rows.get(kernel)))}
+        for kernel in ranking(passes)
+    }
+    speed_ups = {kernel: found for kernel, found in speed_ups.items() if found}
+    figure, (axes,) = draw.panels(1.4 + 0.4 * max(3, len(speed_ups)))
+    shade_papers(axes, run)
+    axes.axvline(1, color=draw.BLACK, linewidth=1)
+    labels: list[str] = []
+    warnings: list[str] = []
+    for row, (kernel, found) in enumerate(speed_ups.items()):
+        deviates = any(passes[model][kernel].record.deviates for model in found)
+        labels.append(kernel + "\n(declared deviation, unranked)" * deviates)
+        for k, model in enumerate(passes):
+            if model not in found:
+                continue
+            m, e = passes[model][kernel], found[model]
+            warnings += clock_warning(m.base, m.record)
+            colour = draw.colour(kernel)
+            look = {"markerfacecolor": "white" if deviates else colour, "markersize": 4.4}
+            look |= {"fmt": marker_of(k), "color": colour, "capsize": 2}
+            y = row + (k - (len(passes) - 1) / 2) * 0.19
+            draw.whiskers(axes, [y], [e], upright=False, **look)
+    if not speed_ups:
+        draw.annotate_empty(axes, f"nothing to compare with {baseline}")
+    for k, model in enumerate(passes):
+        draw.explain(axes, model, marker=marker_of(k))
+    draw.kernel_rows(axes, labels)
+    axes.set_xlim(left=0)
+    what = f"speed-up over {baseline} in dequantization per forward pass"
+    axes.set_xlabel(f"{what}, batch {shown_batch(run)} (x)")
+    draw.legend_above(figure, [axes])
+    draw.add_caption(figure, run["replay"], [INTERVAL_BARS], run.recorded, warnings)
+    return figure
+
+
+def marker_of(k: int) -> str:
+    """The marker of the k-th model, in the kernels' colours."""
+    return draw.MARKERS[k % len(draw.MARKERS)]
+
+
+def compared(m: Measured | None) -> Estimate | None:
+    """Speed-up over the baseline of any timed kernel, deviations too: they are drawn hollow."""
+    if m is None or m.base in (None, m.record) or not m.record.timed or m.record.is_ceiling:
+        return None
+    return ratio(m.base.times, m.record.times)
+
+
+def shade_papers(axes: Axes, run: Run) -> None:
+    """The range of the paper's speed-ups, over all models and batches."""
+    values = [v.cell.value for readings in cells_by_model(run) for v in readings[0]]
+    low, high = min(values), max(values)
+    axes.axvspan(low, high, color=draw.GREY, alpha=0.25, linewidth=0, gid="paper")
+    text = f"paper's {run.compared[1]}: {low:.2f}-{high:.2f}"
+    look = {"transform": axes.get_xaxis_transform(), "fontsize": 7, "color": draw.GREY}
+    axes.text((low + high) / 2, 1.01, text, ha="center", va="bottom", **look)
+
+
+def share_figure(run: Run) -> Figure:
+    """One panel for each of the two kernels: share of dequantization against batch, per model."""
+    replay, kernels, paper = run["replay"], run.compared, papers_share(run)
+    figure, panels = draw.panels(3.3, len(kernels), sharey=True)
+    problems = replay_problems(run)
+    batches = sorted({p["batch"] for p in problems})
+    for axes, kernel in zip(panels, kernels, strict=True):
+        curves: dict[str, list[tuple[int, Estimate]]] = {}
+        for p in problems:
+            points = curves.setdefault(p["model"], [])
+            found = share(replay.find(p["name"], kernel))
+            points += [(p["batch"], found.estimate)] if found else []
+        for k, (model, points) in enumerate(curves.items()):
+            if points:
+                line = draw.LINES[k % len(draw.LINES)]
+                look = {"color": draw.colour(kernel), "fmt": marker_of(k), "linestyle": line}
+                xs, values = zip(*points, strict=True)
+                draw.whiskers(axes, xs, values, capsize=2, **look)
+                look |= {"color": draw.BLACK, "marker": look.pop("fmt")}
+                draw.explain(axes, model, **look)
+        if not any(curves.values()):
+            draw.annotate_empty(axes, "no time: see the table")
+        axes.set_title(kernel)
+        draw.logarithmic(axes.xaxis, batches, "batch (sequences)")
+        axes.set_xlim(min(batches, default=1) / 1.3, max(batches, default=2) * 1.3)
+        axes.set_ylim(0, 100)
+        axes.yaxis.set_major_locator(MultipleLocator(20))
+    label = f"paper, {paper.model} at batch {paper.at['batch']} ({run.source.gpu})"
+    draw.mark(panels[0], [paper.at["batch"]], [paper.value], label=label, gid="paper")
+    panels[0].set_ylabel("dequantization's share of\ndequantize and multiply (%)")
+    draw.legend_above(figure, panels, columns=3, last="paper")
+    draw.add_caption(figure, replay, [INTERVAL_BARS], run.recorded)
+    return figure

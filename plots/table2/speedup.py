@@ -1,9 +1,13 @@
-"""The paper's Table II with ours beside it."""
+"""The paper's Table II with ours beside it, as tables and as a figure."""
 
-from itertools import groupby
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter
 
 from claims.ledger import Verdict
 from claims.published import AVERAGE
+from claims.rules import NOT_TESTED
+from plots import figures as draw
 from plots import ledger
 from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
@@ -11,9 +15,11 @@ from plots.experiments import Run
 from plots.tables import WORDS, Column, Noted, Table, Values
 from records.errors import InputError
 from records.results import Record
-from records.stats import INTERVAL_NOTE, significant
+from records.stats import INTERVAL_NOTE, Estimate, significant
 
 CLAIM = "kernel-speedup"
+MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
+PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format
 
 
 def subject_of(verdict: Verdict) -> str:
@@ -29,13 +35,12 @@ def rows_of(run: Run, verdict: Verdict) -> tuple[Record | None, ...]:
     return tuple(replay.find(name, kernel) for kernel in kernels)
 
 
-def by_model(run: Run) -> list[list[Verdict]]:
-    """One list for each reading of the paper's text, and in it for each model."""
+def cells(run: Run) -> list[Verdict]:
+    """Each of a model and a batch, or of a model's average; by reading of the paper's text."""
     verdicts = run.decision(CLAIM).verdicts
     if any(not {"model", "batch"} <= v.cell.at.keys() for v in verdicts):
         raise InputError(f"{run.source.file}: claim '{CLAIM}': each cell needs a model and a batch")
-    together = groupby(verdicts, lambda v: (v.comparison.reading, v.cell.at["model"]))
-    return [list(found) for _, found in together]
+    return list(verdicts)
 
 
 def title_of(verdict: Verdict) -> str:
@@ -62,10 +67,7 @@ def speedup_table(run: Run) -> Table:
         Column("its ms", "_kernel", in_ms),
         Column("n", "n"),
     ]
-    groups = {
-        f"{reading_of(found[0])}; {title_of(found[0])}": [values(run, v) for v in found]
-        for found in by_model(run)
-    }
+    rows = [values(run, v) for v in cells(run)]
     source = run.source
     notes = [
         f"Reproduced if {decision.verdicts[0].criterion}; both readings of the paper's text are "
@@ -77,7 +79,7 @@ def speedup_table(run: Run) -> Table:
     ]
     title = f"Table II: speed-up over {baseline} in dequantization, per forward pass"
     notes += check_notes(replay)
-    return Table.of("table2", title, columns, groups, notes, machine_notes(replay))
+    return Table("table2", title, columns, rows, notes, machine_notes(replay))
 
 
 def short_table(run: Run) -> Table:
@@ -95,10 +97,7 @@ def short_table(run: Run) -> Table:
         shown = ("ours", "difference_percent", "verdict")
         row |= {f"{name} {reading_of(v)}": found[name] for name in shown}
     title = f"Average speed-up over {run.compared[0]}, over the batches"
-    return Table.of("short", title, columns, {"": list(rows.values())})
-
-
-PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format
+    return Table("short", title, columns, list(rows.values()))
 
 
 def in_ms(us: float) -> str:
@@ -111,7 +110,8 @@ def values(run: Run, v: Verdict) -> Values:
     ours = ledger.ours_text(v, "{:.2f}")
     why = (v.reason,) if v.verdict == "not_testable" else ()
     low, high = v.interval or (None, None)
-    found: Values = {"reading": v.comparison.reading, "kernel": subject_of(v)}
+    found: Values = {"_under": f"{reading_of(v)}; {title_of(v)}"}
+    found |= {"reading": v.comparison.reading, "kernel": subject_of(v)}
     found |= v.cell.at | {"paper": v.cell.value}
     found |= {"ours": Noted(v.ours, clock_warning(*records), text=ours)}
     found |= {"ours_low": low, "ours_high": high, "difference_percent": v.difference_percent}
@@ -123,3 +123,65 @@ def values(run: Run, v: Verdict) -> Values:
         found |= {f"_{name}": r.times.median if r and r.timed else missing}
     counts = [r.times.n for r in records if r and r.timed]
     return found | {"n": counts[-1] if counts else None, "reproduced_if": v.criterion}
+
+
+def cells_by_model(run: Run) -> list[list[list[Verdict]]]:
+    """Without the averages: for each model, the cells in each reading of the text."""
+    found: dict[str, dict[str, list[Verdict]]] = {}
+    for v in cells(run):
+        if v.cell.at["batch"] != AVERAGE:
+            readings = found.setdefault(title_of(v), {})
+            readings.setdefault(v.comparison.reading, []).append(v)
+    return [list(readings.values()) for readings in found.values()]
+
+
+def speedup_figure(run: Run) -> Figure:
+    """Per model and batch: our speed-ups in every reading of the paper's text, and the paper's."""
+    models = cells_by_model(run)
+    figure, panels = draw.panels(3.3, len(models), sharey=True)
+    for axes, readings in zip(panels, models, strict=True):
+        draw_papers(axes, run, readings[0])
+        for k, verdicts in enumerate(readings):
+            draw_ours(axes, verdicts, k)
+    every = [v for readings in models for verdicts in readings for v in verdicts]
+    extremes = [v.cell.value for v in every] + [end for v in every for end in v.interval or ()]
+    middle, span = (max(extremes) + min(extremes)) / 2, max(extremes) - min(extremes)
+    half = max(span * 1.25, MIN_SPAN) / 2
+    panels[0].set_ylim(middle - half, middle + half)
+    panels[0].yaxis.set_major_formatter(FormatStrFormatter("%.2f"))
+    panels[0].set_ylabel(f"speed-up over\n{run.compared[0]} (x)")
+    draw.legend_above(figure, panels, last="paper")
+    warnings = [w for v in every for w in clock_warning(*rows_of(run, v))]
+    notes = [f"The axis does not start at 0. {INTERVAL_NOTE}"]
+    draw.add_caption(figure, run["replay"], notes, run.recorded, warnings)
+    return figure
+
+
+def draw_papers(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
+    """The panel, with the paper's value at the left of each batch's place."""
+    source, places = run.source, range(len(verdicts))
+    papers = [v.cell.value for v in verdicts]
+    label = f"paper ({source.gpu}, {source.fact('sm_clock_mhz')} MHz)"
+    draw.mark(axes, [x - 0.2 for x in places], papers, label=label, gid="paper")
+    model = title_of(verdicts[0]).replace(" (", "\n(")
+    axes.set_title(model if "\n" in model else model + "\n")
+    axes.set_xticks(list(places), [str(v.cell.at["batch"]) for v in verdicts])
+    axes.set_xlim(-0.6, len(verdicts) - 0.4)
+    axes.set_xlabel("batch (sequences)")
+    axes.grid(axis="x", visible=False)
+
+
+def draw_ours(axes: Axes, verdicts: list[Verdict], k: int) -> None:
+    """The k-th reading, at the right of each batch's place."""
+    ours = [
+        (x + 0.2, Estimate(v.ours, *(v.interval or (v.ours, v.ours))))
+        for x, v in enumerate(verdicts)
+        if v.ours is not None
+    ]
+    if ours:
+        look = draw.look(subject_of(verdicts[0])) | {"linestyle": "none", "capsize": 3}
+        xs, values = zip(*ours, strict=True)
+        draw.whiskers(axes, xs, values, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
+    elif k == 0:
+        was_run = any(v.verdict != NOT_TESTED for v in verdicts)
+        draw.annotate_empty(axes, "no value: see the table" if was_run else "not run", 0.92)

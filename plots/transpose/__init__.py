@@ -5,20 +5,12 @@ from matplotlib.figure import Figure
 from plots import bandwidth
 from plots.experiments import Run
 from plots.sample_figures import samples_figure
-from plots.transpose.figures import kernels_figure, sizes_figure
-from plots.transpose.matrix import (
-    brief,
-    languages_table,
-    matrix_table,
-    random_matrix,
-    short_table,
-)
-from plots.transpose.sizes import sizes_summary, sizes_table
+from plots.transpose import matrix, sizes
 
 
 def highlights(run: Run) -> list[str]:
     """The fastest kernel of the post's matrix, or all not told apart from it."""
-    rows = bandwidth.measure(run["matrix"], random_matrix(run["matrix"])["name"])
+    rows = matrix.random_rows(run)
     for m in [m for m in rows if m.best][:1]:
         share = f", {100 * m.of_copy:.1f} % of the copy" if m.of_copy else ""
         return [f"Fastest: {bandwidth.fastest(rows)}; {m.gb_s:.0f} GB/s{share}."]
@@ -26,17 +18,17 @@ def highlights(run: Run) -> list[str]:
 
 
 def raw_samples(run: Run) -> Figure:
-    name = random_matrix(run["matrix"])["name"]
+    name = matrix.random_rows(run)[0].record.problem["name"]
     return samples_figure([(run["matrix"], name, name)], run.recorded)
 
 
-TABLES = (matrix_table, languages_table, sizes_table, sizes_summary)
+TABLES = (matrix.matrix_table, matrix.languages_table, sizes.sizes_table, sizes.sizes_summary)
 ON_TERMINAL = ("matrix", "languages", "sizes_summary", "claims")
-BRIEF = brief
-SHORT_TABLE = short_table
+BRIEF = matrix.brief
+SHORT_TABLE = matrix.short_table
 HEADLINE = "mojo-is-cuda-like"  # the claim
 FIGURES = {
-    "kernels": ("Bandwidth on the post's matrix, beside the post's values", kernels_figure),
-    "sizes": ("Bandwidth by size and alignment", sizes_figure),
+    "kernels": ("Bandwidth on the post's matrix, beside the post's values", matrix.kernels_figure),
+    "sizes": ("Bandwidth by size and alignment", sizes.sizes_figure),
     "samples": ("Raw samples", raw_samples),
 }

@@ -5,28 +5,28 @@ and the kernels in Mojo beside their counterparts in CUDA.
 from dataclasses import replace
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from plots import bandwidth
+from plots import figures as draw
 from plots.bandwidth import Measured, measure
-from plots.captions import check_notes, machine_notes
-from plots.experiments import Run
+from plots.captions import check_notes, clock_warning, machine_notes
+from plots.experiments import Run, one_problem
 from plots.neighbours import neighbour_notes
+from plots.sample_figures import BANDWIDTH_LABEL
 from plots.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values
-from records.errors import InputError
 from records.families import in_cuda
-from records.results import Results
-from records.stats import Estimate, ratio
+from records.results import COPY, Record, Results
+from records.stats import INTERVAL_NOTE, Estimate, ratio
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
+SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo
 
 
-def random_matrix(results: Results) -> dict[str, Any]:
-    """The problem that is timed and ranked: there is one."""
-    found = [p for p in results.problems() if p["data"] == RANDOM]
-    if len(found) != 1:
-        raise InputError(
-            f"{results.file}: needs one problem whose data is '{RANDOM}', but has {len(found)}"
-        )
-    return found[0]
+def random_rows(run: Run) -> list[Measured]:
+    """Of the one problem that is timed and ranked."""
+    return measure(run["matrix"], one_problem(run["matrix"], data=RANDOM))
 
 
 def size_text(matrix: dict[str, Any]) -> str:
@@ -37,17 +37,8 @@ def posts_matrix(run: Run) -> dict[str, Any]:
     return {name: run.source.fact(name) for name in ("rows", "columns")}
 
 
-def on_constant(results: Results) -> dict[str, Measured]:
-    """The kernels' rows on the matrix of one constant, which is the post's own check."""
-    names = [p["name"] for p in results.problems() if p["data"] == CONSTANT]
-    return {m.record.kernel: m for name in names[:1] for m in measure(results, name)}
-
-
 def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
-    """By language, the post's GB/s of our kernels (its setup says which is which).
-
-    Of those in the post's own language, where they were timed.
-    """
+    """By language, the post's GB/s of our kernels; its setup says which is which."""
     source, found = run.source, {}
     timed = {r.kernel for r in run["matrix"].records if r.timed}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
@@ -59,8 +50,7 @@ def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
 
 def matrix_table(run: Run) -> Table:
     """One row per kernel, in groups: ranked, left out of the ranking, without a time, ceilings."""
-    results = run["matrix"]
-    problem = random_matrix(results)
+    results, measured, source = run["matrix"], random_rows(run), run.source
     columns = [
         KERNEL,
         Column("GB/s (interval)", "gb_per_s"),
@@ -71,24 +61,41 @@ def matrix_table(run: Run) -> Table:
         Column("post's check", "_posts_check", **WORDS),
         Column("our check", "_our_check", **WORDS),
     ]
-    groups: dict[str, list[Values]] = {}
-    constants = on_constant(results)
-    for m in measure(results, problem["name"]):
-        constant = constants.get(m.record.kernel)
-        groups.setdefault(standing(m, constant), []).append(values_of(run, m, constant))
+    names = [p["name"] for p in results.problems() if p["data"] == CONSTANT]
+    constants = {m.record.kernel: m for name in names[:1] for m in measure(results, name)}
+    rows = [values_of(run, m, constants.get(m.record.kernel)) for m in measured]
     counts = sorted({r.summary.n for r in results.records if r.summary})
-    notes = [f"Samples per row: {', '.join(map(str, counts)) or NONE}.", bandwidth.GB_NOTE]
-    notes += [bandwidth.CYCLE_NOTE, bandwidth.BEST_NOTE, peak_note(results), bandwidth.COPY_NOTE]
-    notes += [*post_notes(run), *check_notes(results), *neighbour_notes(results)]
-    posts, title = posts_matrix(run), f"Transpose of a {size_text(problem)} matrix"
-    if problem["rows"] * problem["columns"] < posts["rows"] * posts["columns"]:
+    peak = f"the driver does not say the theoretical bandwidth of this {results.gpu}."
+    if results.peak_gb_s is not None:
+        share = f"share of this {results.gpu}'s theoretical bandwidth"
+        peak = f"{share}, {results.peak_gb_s:.0f} GB/s."
+    ours, posts = measured[0].record.problem, posts_matrix(run)
+    notes = [
+        f"Samples per row: {', '.join(map(str, counts)) or NONE}.",
+        bandwidth.GB_NOTE,
+        bandwidth.CYCLE_NOTE,
+        bandwidth.BEST_NOTE,
+        f"Peak %: {peak}",
+        bandwidth.COPY_NOTE,
+        f"Post: {source.author}, {source.gpu}, {size_text(posts)}; its % are of the "
+        f"{source.fact('peak_gb_s')} GB/s that it takes as that GPU's peak. Its "
+        "batched kernel is two kernels here: one with right indices, as in its CUDA, and one with "
+        "those of its Mojo.",
+        "Post's check: a matrix filled with one constant, where elements in the wrong place look "
+        "right. Our check: random values, every element compared by its bits.",
+        *check_notes(results),
+        *neighbour_notes(results),
+    ]
+    title = f"Transpose of a {size_text(ours)} matrix"
+    if ours["rows"] * ours["columns"] < posts["rows"] * posts["columns"]:
         title += f" (smaller than the post's {size_text(posts)})"
-    return Table.of("matrix", title, columns, groups, notes, machine_notes(results))
+    return Table("matrix", title, columns, rows, notes, machine_notes(results))
 
 
 def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
     r, peak, found = m.record, run["matrix"].peak_gb_s, bandwidth.values_of(m)
     low, high = r.bandwidth.interval if r.bandwidth else (None, None)
+    found |= {"_under": standing(m, constant)}
     found |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best, text=speed_text(m))}
     found |= {"gb_per_s_low": low, "gb_per_s_high": high}
     found |= {"outcome_on_constant": constant.record.outcome if constant else "not_run"}
@@ -100,41 +107,6 @@ def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
     if r.is_ceiling:
         return found
     return found | {"_posts_check": posts_check(constant), "_our_check": our_check(m)}
-
-
-def brief(run: Run) -> list[Measured]:
-    """The post's kernels as far as they are right, and the fastest."""
-    names = {kernel for found in published_gb_s(run).values() for kernel in found}
-    rows = measure(run["matrix"], random_matrix(run["matrix"])["name"])
-    return [m for m in rows if m.best or (m.record.ranked and m.record.kernel in names)]
-
-
-def short_table(run: Run) -> Table:
-    """The post's kernels and the fastest one; a kernel and its counterpart in Mojo are one row."""
-    gb_s = published_gb_s(run)
-    pairs: dict[str, dict[str, Measured]] = {}
-    for m in measure(run["matrix"], random_matrix(run["matrix"])["name"]):
-        counterpart = run["matrix"].kernel(m.record).counterpart
-        language = "Mojo" if counterpart else "CUDA"
-        pairs.setdefault(counterpart or m.record.kernel, {})[language] = m
-    columns = [KERNEL]
-    for language in gb_s:
-        columns.append(Column(f"{language} GB/s (interval)", f"{language} ours", wrap=1))
-        columns.append(Column(f"post's {language} GB/s (%)", f"{language} post", wrap=1))
-    columns.append(Column("our check", "check", **WORDS))
-    rows: list[Values] = []
-    for name, pair in pairs.items():
-        ours = {language: pair[language].record.kernel for language in gb_s if language in pair}
-        posts = {language: found.get(ours.get(language, name)) for language, found in gb_s.items()}
-        if not (any(posts.values()) or any(m.best for m in pair.values())):
-            continue
-        row = {"kernel": name, "check": our_check(next(iter(pair.values()))).text}
-        for language, value in posts.items():
-            row[f"{language} post"] = published(run, value)
-            if m := pair.get(language):
-                row[f"{language} ours"] = Noted(m.gb_s, best=m.best, text=speed_text(m))
-        rows.append(row)
-    return Table.of("short", matrix_table(run).title, columns, {"": rows})
 
 
 def standing(m: Measured, constant: Measured | None) -> str:
@@ -179,32 +151,43 @@ def our_check(m: Measured) -> Noted:
     return Noted(wrong, m.outcome.notes, text=text)
 
 
-def peak_note(results: Results) -> str:
-    peak = results.peak_gb_s
-    if peak is None:
-        return f"Peak %: the driver does not say the theoretical bandwidth of this {results.gpu}."
-    return f"Peak %: share of this {results.gpu}'s theoretical bandwidth, {peak:.0f} GB/s."
+def brief(run: Run) -> list[Measured]:
+    """The post's kernels as far as they are right, and the fastest."""
+    names = {kernel for found in published_gb_s(run).values() for kernel in found}
+    return [m for m in random_rows(run) if m.best or (m.record.ranked and m.record.kernel in names)]
 
 
-def post_notes(run: Run) -> list[str]:
-    source = run.source
-    return [
-        f"Post: {source.author}, {source.gpu}, {size_text(posts_matrix(run))}; its % are of the "
-        f"{source.fact('peak_gb_s')} GB/s that it takes as that GPU's peak. Its "
-        "batched kernel is two kernels here: one with right indices, as in its CUDA, and one with "
-        "those of its Mojo.",
-        "Post's check: a matrix filled with one constant, where elements in the wrong place look "
-        "right. Our check: random values, every element compared by its bits.",
-    ]
+def short_table(run: Run) -> Table:
+    """The post's kernels and the fastest one; a kernel and its counterpart in Mojo are one row."""
+    gb_s = published_gb_s(run)
+    pairs: dict[str, dict[str, Measured]] = {}
+    for m in random_rows(run):
+        counterpart = run["matrix"].kernel(m.record).counterpart
+        language = "Mojo" if counterpart else "CUDA"
+        pairs.setdefault(counterpart or m.record.kernel, {})[language] = m
+    columns = [KERNEL]
+    for language in gb_s:
+        columns.append(Column(f"{language} GB/s (interval)", f"{language} ours", wrap=1))
+        columns.append(Column(f"post's {language} GB/s (%)", f"{language} post", wrap=1))
+    columns.append(Column("our check", "check", **WORDS))
+    rows: list[Values] = []
+    for name, pair in pairs.items():
+        row = {"kernel": name, "check": our_check(next(iter(pair.values()))).text}
+        for language, posts in gb_s.items():
+            m = pair.get(language)
+            kernel = m.record.kernel if m else name
+            row[f"{language} post"] = published(run, posts.get(kernel))
+            if m:
+                row[f"{language} ours"] = Noted(m.gb_s, best=m.best, text=speed_text(m))
+        if any(row[f"{language} post"] for language in gb_s) or any(m.best for m in pair.values()):
+            rows.append(row)
+    return Table("short", matrix_table(run).title, columns, rows)
 
 
 def languages_table(run: Run) -> Table | None:
-    """One row per kernel in Mojo, beside the one with the same tiles, indices and launch in CUDA;
-    None where no kernel of another language ran.
-    """
+    """One row per kernel in Mojo, beside the same one in CUDA; None where none ran."""
     results = run["matrix"]
-    problem = random_matrix(results)
-    measured = {m.record.kernel: m for m in measure(results, problem["name"])}
+    measured = {m.record.kernel: m for m in random_rows(run)}
     pairs = [
         (measured[counterpart], m)
         for m in measured.values()
@@ -230,27 +213,30 @@ def languages_table(run: Run) -> Table | None:
         "The post times Mojo by the host's clock around launches that are each waited for, CUDA by "
         "events around all of them. Its batched kernel in Mojo has the published indices.",
     ]
-    title = f"Transpose of a {size_text(problem)} matrix in CUDA and in Mojo"
+    size = size_text(pairs[0][0].record.problem)
+    title = f"Transpose of a {size} matrix in CUDA and in Mojo"
     rows = [values_of_pair(run, *pair) for pair in pairs]
-    return Table.of("languages", title, columns, {"": rows}, notes, machine_notes(results))
+    return Table("languages", title, columns, rows, notes, machine_notes(results))
 
 
 def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:
-    found, r = over(cuda, mojo), mojo.record
-    ends = (found.value, *found.interval, int(found.differs_from_one)) if found else (None,) * 4
+    found: Values = {"cuda": cuda.record.kernel}
+    found |= {"cuda_gb_per_s": Noted(cuda.gb_s, cuda.marks, text=speed_text(cuda))}
+    found |= {"mojo": mojo.record.kernel, "maker": mojo.record.maker}
+    found |= {"mojo_gb_per_s": Noted(mojo.gb_s, mojo.marks, text=speed_text(mojo))}
+    # Where both are timed; a declared deviation moves as much.
+    timed = cuda.record.timed and mojo.record.timed
+    over = ratio(cuda.record.times, mojo.record.times) if timed else None
+    ends = (over.value, *over.interval, int(over.differs_from_one)) if over else (None,) * 4
     names = ("mojo_over_cuda", "low", "high", "difference_seen")
-    return {
-        "cuda": cuda.record.kernel,
-        "cuda_gb_per_s": Noted(cuda.gb_s, cuda.marks, text=speed_text(cuda)),
-        "mojo": r.kernel,
-        "maker": r.maker,
-        "mojo_gb_per_s": Noted(mojo.gb_s, mojo.marks, text=speed_text(mojo)),
-        "_over": found,
-        **dict(zip(names, ends, strict=True)),
-        "post_mojo_over_cuda": posts_ratio(run, cuda.record.kernel),
-        "outcome": mojo.outcome,
-        "reason": r.reason or r.deviation,
-    }
+    found |= {"_over": over} | dict(zip(names, ends, strict=True))
+    # The post's two numbers for the kernel.
+    named = run.source.fact("our_kernels").get("cuda_gb_s", {})
+    theirs = {ours: name for name, ours in named.items()}.get(cuda.record.kernel)
+    tables = [run.source.tables.get(f"{language}_gb_s", {}) for language in ("mojo", "cuda")]
+    posts = [table.get(theirs) for table in tables]
+    found |= {"post_mojo_over_cuda": posts[0] / posts[1] if all(posts) else None}
+    return found | {"outcome": mojo.outcome, "reason": mojo.record.reason or mojo.record.deviation}
 
 
 def over_text(found: Estimate) -> str:
@@ -258,17 +244,75 @@ def over_text(found: Estimate) -> str:
     return text if found.differs_from_one else f"{text}: no difference seen"
 
 
-def over(cuda: Measured, mojo: Measured) -> Estimate | None:
-    """Mojo's bandwidth over CUDA's, where both are timed; a declared deviation moves as much."""
-    if not (cuda.record.timed and mojo.record.timed):
-        return None
-    return ratio(cuda.record.times, mojo.record.times)
+def kernels_figure(run: Run) -> Figure:
+    """One bar per kernel, the post's values on the same rows, the copy and the peak as lines."""
+    results, posts_gb_s = run["matrix"], published_gb_s(run)
+    names = {k for values in posts_gb_s.values() for k in values}
+    every = [m.record for m in random_rows(run) if not m.record.is_ceiling]
+    rows = beside_counterparts([r for r in every if r.bandwidth or r.kernel in names], results)
+    figure, (axes,) = draw.panels(1.5 + 0.36 * max(3, len(rows)))
+    for row, record in enumerate(rows):
+        draw_bar(axes, row, record)
+    for which, (language, values) in enumerate(posts_gb_s.items()):
+        places = enumerate(rows)
+        found = [(values[r.kernel], y + SHIFTS[which]) for y, r in places if r.kernel in values]
+        if found:
+            look = {"label": f"post, {language} ({run.source.gpu})", "gid": language}
+            look["markerfacecolor"] = "white"  # on a bar
+            draw.mark(axes, *zip(*found, strict=True), which, **look)
+    copy, peak = results.find(one_problem(results, data=RANDOM), COPY), results.peak_gb_s
+    if copy is not None and copy.bandwidth is not None:
+        gb_s = copy.bandwidth.value
+        text = f"copy (cudaMemcpy): {gb_s:.0f}"
+        axes.axvline(gb_s, color=draw.BLACK, linewidth=1.6, label=text, gid=COPY)
+    if peak is not None:
+        text = f"theoretical peak: {peak:.0f}"
+        axes.axvline(peak, color=draw.GREY, linewidth=1.6, linestyle="--", label=text, gid="peak")
+    if not rows:
+        draw.annotate_empty(axes, "no timed row")
+    draw.kernel_rows(axes, [label(r) for r in rows])
+    axes.set_xlim(left=0)
+    axes.set_xlabel(BANDWIDTH_LABEL)
+    draw.legend_above(figure, [axes], columns=3, last="post")
+    warnings = [w for r in rows if r.timed for w in clock_warning(r, copy)]
+    ours, posts = size_text(random_rows(run)[0].record.problem), size_text(posts_matrix(run))
+    note = (
+        f"Matrix: {ours}; the post's: {posts}. Bars: medians; whiskers: intervals; right of each "
+        f"row: its median. {INTERVAL_NOTE}"
+    )
+    draw.add_caption(figure, results, [note], run.recorded, warnings)
+    return figure
 
 
-def posts_ratio(run: Run, cuda: str) -> float | None:
-    """The post's two numbers for the kernel that is `cuda` here."""
-    named = run.source.fact("our_kernels").get("cuda_gb_s", {})
-    theirs = {ours: name for name, ours in named.items()}
-    tables = [run.source.tables.get(f"{language}_gb_s", {}) for language in ("mojo", "cuda")]
-    values = [table.get(theirs.get(cuda)) for table in tables]
-    return values[0] / values[1] if all(values) else None
+def beside_counterparts(rows: list[Record], results: Results) -> list[Record]:
+    """Each kernel of another language below the one in CUDA, which keeps its place."""
+    there = [r.kernel for r in rows]
+
+    def place(record: Record) -> tuple[int, bool]:
+        counterpart = results.kernel(record).counterpart
+        below = counterpart in there
+        return there.index(counterpart if below else record.kernel), below
+
+    return sorted(rows, key=place)
+
+
+def label(record: Record) -> str:
+    if record.ranked:
+        return record.kernel
+    remark = "wrong on random data, unranked" if record.timed else "no time: see the table"
+    return f"{record.kernel}\n({remark})"
+
+
+def draw_bar(axes: Axes, row: int, record: Record) -> None:
+    found = record.bandwidth
+    if found is None:
+        return
+    edge = draw.colour(record.kernel)
+    look = {"color": "white", "hatch": "////", "label": "wrong on random data"}
+    if record.ranked:
+        look = {"color": edge}
+    gid = "measured" if record.ranked else "deviation"
+    axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
+    look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}
+    draw.whiskers(axes, [row], [found], upright=False, fmt="none", **look)
+    draw.write_right(axes, row, f"{found.value:.0f} GB/s")

@@ -4,16 +4,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from plots import bandwidth
+from matplotlib.figure import Figure
+
+from plots import bandwidth, sample_figures
 from plots.bandwidth import Measured, Rows, rows_by
 from plots.captions import check_notes, machine_notes
 from plots.experiments import Run
-from plots.tables import KERNEL, Column, Noted, Table, Values
+from plots.figures import add_caption
+from plots.tables import KERNEL, Column, Noted, Table, Values, rounded
 from records.errors import InputError
-from records.results import COPY, Results
+from records.results import COPY, Record, Results
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
 ALIGNMENTS = {64: "multiples of 64", 4: "other multiples of 4", 1: "not multiples of 4"}
+NAMES = list(ALIGNMENTS.values())
+MARKED_SIZES = (256, 2048, 16384)  # in the figure
+STRESSED = ("column_walk", "tma_batched")  # the fastest, and the post's
 SUMMARY_SIZES = (1024, 4096, 16384, 32768, 65536)
 SUMMARY_FROM = 1000  # smaller ones measure the launch
 NONE_NOTE = "-: not supported at this size, or not run; reasons and remarks: sizes.csv."
@@ -21,9 +27,8 @@ NONE_NOTE = "-: not supported at this size, or not run; reasons and remarks: siz
 BySize = dict[int, Rows]  # by rows of the matrix, ascending
 
 
-def alignment(size: int) -> int:
-    """The key of `ALIGNMENTS` that a size belongs to."""
-    return next(divisor for divisor in ALIGNMENTS if size % divisor == 0)
+def alignment(size: int) -> str:
+    return next(name for divisor, name in ALIGNMENTS.items() if size % divisor == 0)
 
 
 def measure_sizes(results: Results) -> BySize:
@@ -44,26 +49,25 @@ def compared_kernels(sizes: BySize) -> list[str]:
 def sizes_table(run: Run) -> Table:
     """GB/s, one row per size and one column per kernel; the CSV has every row in full."""
     results, sizes = run["sizes"], measure_sizes(run["sizes"])
-    kernels = [*compared_kernels(sizes), COPY]
-    groups: dict[str, list[Values]] = {}
-    for divisor, name in ALIGNMENTS.items():
-        for size, by_kernel in sizes.items():
-            if alignment(size) == divisor:
-                row = {"rows": Noted(size, did_not_fit(by_kernel), text=str(size))}
-                row |= {kernel: speed(m) for kernel, m in by_kernel.items()}
-                groups.setdefault(name, []).append(row)
+    by_alignment = sorted(sizes.items(), key=lambda found: NAMES.index(alignment(found[0])))
+    rows = [
+        {"_under": alignment(size), "rows": Noted(size, did_not_fit(found), text=str(size))}
+        | {kernel: speed(m) for kernel, m in found.items()}
+        for size, found in by_alignment
+    ]
     data = [
         {"problem": m.record.problem["name"], **bandwidth.values_of(m)}
-        for by_kernel in sizes.values()
-        for m in by_kernel.values()
+        for found in sizes.values()
+        for m in found.values()
     ]
     notes = [f"{bandwidth.GB_NOTE} Bytes per cycle of the SM clock: sizes.csv."]
     notes += [bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
     notes += check_notes(results)
     columns = [Column("rows", "rows")]
-    columns += [Column(kernel, kernel, bandwidth.gb_text, wrap=1) for kernel in kernels]
+    for kernel in (*compared_kernels(sizes), COPY):
+        columns.append(Column(kernel, kernel, bandwidth.gb_text, wrap=1))
     title = "Transpose of a square fp32 matrix by its number of rows, GB/s"
-    return Table.of("sizes", title, columns, groups, notes, machine_notes(results), data)
+    return Table("sizes", title, columns, rows, notes, machine_notes(results), data)
 
 
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
@@ -92,33 +96,28 @@ def sizes_summary(run: Run) -> Table:
     results, sizes = run["sizes"], measure_sizes(run["sizes"])
     shown = [size for size in SUMMARY_SIZES if size in sizes]
     large = [size for size in sizes if size >= SUMMARY_FROM]
-    ranges = {
-        name: group
-        for divisor, name in ALIGNMENTS.items()
-        if divisor != 64 and (group := [s for s in large if alignment(s) == divisor])
-    }
+    ranges = {name: [s for s in large if alignment(s) == name] for name in NAMES[1:]}
+    ranges = {name: group for name, group in ranges.items() if group}
     columns = [KERNEL, *(Column(str(name), str(name), wrap=1) for name in (*shown, *ranges))]
-    rows: list[Values] = []
-    data: list[Values] = []
+    rows, data = [], []
     for kernel in compared_kernels(sizes):
         found = {s: by_kernel[kernel] for s, by_kernel in sizes.items() if kernel in by_kernel}
-        row: Values = {"kernel": kernel} | {str(s): share(m) for s, m in found.items()}
+        row: Values = {"_under": "% of the copy", "kernel": kernel}
+        for s, m in found.items():
+            row[str(s)] = share(m)
+            values = {"kernel": kernel, "rows": s, "alignment": alignment(s)}
+            values |= {"gb_per_s": m.gb_s, "bytes_per_cycle": m.record.bytes_per_cycle}
+            data.append(values | {"share_of_copy": m.of_copy})
         for name, group in ranges.items():
             row[name] = share_range([found[s] for s in group if s in found])
         rows.append(row)
-        for s, m in found.items():
-            values = {"kernel": kernel, "rows": s, "alignment": ALIGNMENTS[alignment(s)]}
-            values |= {"gb_per_s": m.gb_s, "bytes_per_cycle": m.record.bytes_per_cycle}
-            data.append(values | {"share_of_copy": m.of_copy})
-    copies = {size: m for size in shown if (m := sizes[size].get(COPY))}
-    copy: Values = {"kernel": COPY}
-    cycles = {str(s): m.record.bytes_per_cycle for s, m in copies.items()}
-    cycles = {s: None if c is None else bandwidth.cycle_text(c) for s, c in cycles.items()}
-    groups = {
-        "% of the copy": rows,
-        "the copy itself, GB/s": [copy | {str(s): shown_speed(m) for s, m in copies.items()}],
-        "the copy itself, B/cycle": [copy | cycles],
-    }
+    copy = {"_under": "the copy itself, GB/s", "kernel": COPY}
+    cycles = {"_under": "the copy itself, B/cycle", "kernel": COPY}
+    for size in shown:
+        if m := sizes[size].get(COPY):
+            gb_s, per_cycle = speed(m), m.record.bytes_per_cycle
+            copy[str(size)] = gb_s and replace(gb_s, text=gb_s.text or bandwidth.gb_text(m.gb_s))
+            cycles[str(size)] = per_cycle and rounded(per_cycle)
     notes = [bandwidth.COPY_NOTE, bandwidth.CYCLE_NOTE, bandwidth.BEST_NOTE]
     for name, group in ranges.items():
         listed = ", ".join(map(str, group))
@@ -126,12 +125,8 @@ def sizes_summary(run: Run) -> Table:
     notes += [f"Did not fit: {note}." for s in shown for note in did_not_fit(sizes[s])]
     notes += [NONE_NOTE, *left_out_note(results)]
     title = "Transpose of a square fp32 matrix by its number of rows: share of the copy"
-    return Table.of("sizes_summary", title, columns, groups, notes, machine_notes(results), data)
-
-
-def shown_speed(m: Measured) -> Noted | None:
-    found = speed(m)
-    return found and replace(found, text=found.text or bandwidth.gb_text(m.gb_s))
+    rows += [copy, cycles]
+    return Table("sizes_summary", title, columns, rows, notes, machine_notes(results), data)
 
 
 def share(m: Measured) -> Noted | None:
@@ -151,3 +146,22 @@ def share_range(found: Sequence[Measured]) -> Noted | None:
         return None
     text = f"{median(shares):.1f} ({min(shares):.1f}-{max(shares):.1f})"
     return Noted(median(shares), text=text)
+
+
+def sizes_figure(run: Run) -> Figure:
+    """One panel per alignment that was measured; the ceilings are those of a copy alone."""
+    results = run["sizes"]
+    records = [r for r in results.records if r.kernel != sample_figures.SAME_BYTES]
+    panels = {name: [r for r in records if alignment(rows_of(r)) == name] for name in NAMES}
+    panels = {name: found for name, found in panels.items() if found}
+    axis = (MARKED_SIZES, "rows of the square matrix")
+    figure = sample_figures.bandwidth_figure(panels, STRESSED, rows_of, *axis)
+    drawn = [rows_of(r) for r in [r for r in records if r.timed] or records]
+    for axes in figure.axes:
+        axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
+    add_caption(figure, results, left_out_note(results), run.recorded)
+    return figure
+
+
+def rows_of(record: Record) -> int:
+    return record.problem["rows"]

@@ -7,7 +7,6 @@ nothing can be profiled.
 import argparse
 import shlex
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def profile(args: argparse.Namespace) -> int:
     found = report.launches(tool.raw_page(file))
     title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in found)}"
     note = "No time: replaying a kernel for its counters disturbs clocks and caches."
-    sys.stdout.write(console.render(report.table(printable(title), found, [note])))
+    console.show([], [report.table(printable(title), found, [note])])
     place = shlex.quote(printable(str(file)))
     print(f"To open the report, on any machine: ncu-ui {place}")
     print(f"As text: ncu --import {place} --page details --print-details all")
@@ -97,7 +96,7 @@ def check(args: argparse.Namespace) -> int:
         found.append(agreement.compare(record, report.launches(tool.raw_page(file))))
     version = tool.version()
     table = agreement.table(found, agreement.origin(ours, version))
-    sys.stdout.write(console.render(table))
+    console.show([], [table])
     files = agreement.write(folder, table, agreement.content(found, ours, version))
     print(f"Written: {', '.join(printable(str(file)) for file in files)}")
     return 0 if all(one.holds for one in found) else 1

@@ -111,25 +111,21 @@ def table(found: Sequence[Agreement], provenance: str) -> Table:
         Column("difference", "difference", "{:+.2f} %".format),
         Column("verdict", "verdict", **WORDS),
     ]
-    groups = [
-        (
-            agreement.record.place,
-            [
-                {
-                    "counter": f"{row.counter.title} ({row.counter.unit})",
-                    "ours": (min(row.ours), max(row.ours)),
-                    "ncu": row.ncu.value,
-                    "difference": row.difference_percent,
-                    "verdict": row.verdict,
-                }
-                for row in agreement.rows
-            ],
-        )
+    rows = [
+        {
+            "_under": agreement.record.place,
+            "counter": f"{row.counter.title} ({row.counter.unit})",
+            "ours": (min(row.ours), max(row.ours)),
+            "ncu": row.ncu.value,
+            "difference": row.difference_percent,
+            "verdict": row.verdict,
+        }
         for agreement in found
+        for row in agreement.rows
     ]
     title = "Nsight Compute against our own counters"
     notes = ["Difference: of ncu from our nearest sample.", RULE]
-    return Table.of("ncu", title, columns, groups, notes, [Origin(provenance)])
+    return Table("ncu", title, columns, rows, notes, [Origin(provenance)])
 
 
 def origin(ours: Results, version: str) -> str:

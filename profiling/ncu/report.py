@@ -81,14 +81,14 @@ def shown(value: float) -> str:
 def table(title: str, found: Sequence[Launch], notes: Sequence[str]) -> Table:
     """One row per counter that the report has, one column per launch."""
     heads = ["value"] if len(found) == 1 else [f"launch {i + 1}" for i in range(len(found))]
-    groups: dict[str, list[Values]] = {}
+    rows: list[Values] = []
     for counter in known().values():
         values = [launch.values.get(counter.id) for launch in found]
         if any(values):
             row = {"counter": counter.title, "unit": counter.unit, "meaning": counter.meaning}
             row |= {head: v.value for head, v in zip(heads, values, strict=True) if v}
-            groups.setdefault(counter.group, []).append(row)
+            rows.append(row | {"_under": counter.group})
     columns = [Column("counter", "counter", **WORDS)]
     columns += [Column(head, head, shown) for head in heads]
     columns += [Column(name, name, **WORDS) for name in ("unit", "meaning")]
-    return Table.of("profile", title, columns, groups, notes)
+    return Table("profile", title, columns, rows, notes)

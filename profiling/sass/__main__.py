@@ -55,7 +55,8 @@ def show(args: argparse.Namespace) -> int:
         print(f"{kernel.source_file} holds no code for the GPU: it calls a library.")
         return 0
     found = Facts(code)
-    sys.stdout.write("\n".join(console.render(table) for table in view.tables(found)) + "\n")
+    console.show([], view.tables(found))
+    print()
     sys.stdout.writelines(f"{line}\n" for line in view.listing(found))
     return 0
 
@@ -68,7 +69,7 @@ def facts(args: argparse.Namespace) -> int:
     found = [Facts(code) for code in codes]
     write(args.output, found, ["sass", *sys.argv[1:]], started)
     written = load(args.output, EXPERIMENT, PASS)
-    sys.stdout.write(console.render(facts_table(written)))
+    console.show([], [facts_table(written)])
     print(f"All facts of each: {printable(str(args.output))}")
     return 0
 

@@ -33,7 +33,7 @@ def tables(facts: Facts) -> list[Table]:
         "as a warp runs it whose threads between them take every way. "
         "Index: every instruction that works on a code until the table is read, or an entry chosen."
     )
-    return [Table.of("facts", title, columns, {"": rows}, [note]), lines_table(facts)]
+    return [Table("facts", title, columns, rows, [note]), lines_table(facts)]
 
 
 def values_text(ways: list[Measure]) -> str:
@@ -74,7 +74,7 @@ def lines_table(facts: Facts) -> Table:
     ]
     title = f"Instructions of {region_name(facts)} by the kernel's lines"
     note = "The compiler's line table: an instruction without a line counts for the one before it."
-    return Table.of("lines", title, columns, {"": rows}, [note])
+    return Table("lines", title, columns, rows, [note])
 
 
 def listing(facts: Facts) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The recorded runs, read once, and golden files."""
+"""Edited runs, and golden files."""
 
 import os
 from collections.abc import Callable
@@ -6,25 +6,10 @@ from pathlib import Path
 
 import pytest
 from edited import Edited
-from looking import RECORDED, recorded_names
 
-from claims.evidence import Evidence, collect, result_files
 from plots import puzzle, table2, transpose
-from plots.experiments import Run, load_run
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-@pytest.fixture(scope="session")
-def recorded_evidence() -> Evidence:
-    """Every recorded result file."""
-    return collect(result_files(RECORDED), RECORDED)
-
-
-@pytest.fixture(scope="session")
-def recorded_runs(recorded_evidence) -> dict[str, Run]:
-    """By experiment, of those that were recorded."""
-    return {n: load_run(n, RECORDED / n, evidence=recorded_evidence) for n in recorded_names()}
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
-"""Small copies of the recorded runs, to be changed at will, and what is then shown otherwise."""
+"""Small copies of the recorded runs, to be changed at will, and what is then shown otherwise; what
+tests look at in texts and figures.
+"""
 
-import copy
 import hashlib
 import json
 import re
@@ -11,13 +12,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from looking import RECORDED
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from experiments import declared
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import house_style
+from records.json_files import ROOT
+
+RECORDED = ROOT / "data/recorded/h200"
+NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 
 # By pass: the problems that are kept, of all that would take long to draw.
 KEPT = {
@@ -48,9 +54,13 @@ File = dict[str, Any]
 Row = dict[str, Any]
 
 
-@cache
 def few(name: str) -> File:
     """The recorded file of a pass, with few rows."""
+    return json.loads(text_of_few(name))
+
+
+@cache
+def text_of_few(name: str) -> str:
     file = json.loads((RECORDED / f"{name}.json").read_text())
     rows = [r for r in file["records"] if matches(r["problem"]["name"], *kept(KEPT, name))]
     rows = [r for r in rows if matches(r["kernel"], *kept(KERNELS, name))]
@@ -59,7 +69,7 @@ def few(name: str) -> File:
         rows = [r for r in rows if r["kernel"] in forms or r["origin"]["kind"] == "ceiling"]
     keys = {r["key"] for r in rows}
     file["checks"] = [c for c in file["checks"] if keys >= set(c["keys"])]
-    return file | {"records": rows}
+    return json.dumps(file | {"records": rows})
 
 
 def kept(patterns: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
@@ -81,7 +91,7 @@ class Edited:
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
         passes = declared.experiment(name).passes_in(RECORDED / name)
-        self.files = {p: copy.deepcopy(few(f"{name}/{p}")) for p in passes}
+        self.files = {p: few(f"{name}/{p}") for p in passes}
 
     def rows(self, passes: str = "*", kernel: str = "*", problem: str = "*") -> list[Row]:
         """Those of all passes and problems that the patterns match."""
@@ -118,15 +128,15 @@ class Edited:
         with house_style():
             return experiment(self.name).FIGURES[name][1](self.run())
 
-    def tables(self, recorded: bool = False) -> dict[str, str]:
+    def tables(self, run: Run | None = None) -> dict[str, str]:
         """As Markdown, by name."""
-        found = all_tables(self.name, self.run(recorded), CLAIM_DETAILS, self.folder)
+        found = all_tables(self.name, run or self.run(), CLAIM_DETAILS, self.folder)
         return {table.name: markdown(table) for table in found}
 
     def shown(self) -> dict[str, list[str]]:
         """The lines of all tables and figures but the claims, and the sentences."""
         run, view = self.run(), experiment(self.name)
-        found = {name: text.splitlines() for name, text in self.tables().items()}
+        found = {name: text.splitlines() for name, text in self.tables(run).items()}
         found.pop("claims", None)
         found["in sentences"] = view.highlights(run)
         with house_style():
@@ -140,7 +150,9 @@ def texts_of(figure: Figure) -> list[str]:
     found += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
     for axes in figure.axes:
         found += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
-        found += [t.get_text() for t in (*axes.texts, *axes.get_yticklabels())]
+        found += [t.get_text() for t in axes.texts]
+        if isinstance(axes.yaxis.get_major_locator(), FixedLocator):  # others mark numbers alone
+            found += [t.get_text() for t in axes.get_yticklabels()]
     return [" ".join(text.split()) for text in found if text.strip("0123456789. \u2212")]
 
 
@@ -186,3 +198,32 @@ def rows_of(lines: list[str]) -> Iterator[tuple[tuple[str, str], list[str]]]:
             yield ("", line), [cells_of(line)[0]]
         else:
             yield (heading, cells_of(line)[0]), cells_of(line)
+
+
+def recorded_names() -> list[str]:
+    """The experiments that were recorded; a new one is not yet."""
+    return [name for name in declared.names() if (RECORDED / name).exists()]
+
+
+def line(text: str, start: str) -> str:
+    """The first line that starts so."""
+    return next(x for x in text.splitlines() if x.startswith(start))
+
+
+def text_of(figure: Figure, gid: str) -> list[str]:
+    return [t.get_text() for t in figure.texts if t.get_gid() == gid]
+
+
+def lines_of(axes: Axes, gid: str) -> list[Any]:
+    return [x for x in axes.lines if x.get_gid() == gid]
+
+
+def look(texts: dict[Path, bytes]) -> None:
+    """What holds of every table, whatever is in it."""
+    for path, content in texts.items():
+        text = content.decode("utf-8")
+        assert text.replace("\n", "").isprintable(), path
+        assert not NO_NUMBER.search(text), path
+        if path.suffix == ".md":
+            rows = [line for line in text.splitlines() if line.startswith("|")]
+            assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) == 1, path

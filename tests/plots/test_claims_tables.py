@@ -1,6 +1,5 @@
 """`python -m plots claims`: the ledger as tables."""
 
-import html
 import json
 import re
 
@@ -54,9 +53,9 @@ def row_of(text, claim):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """The files that the command writes of the recorded run."""
-    out = tmp_path_factory.mktemp("ledger")
-    assert main(["claims", "--results", str(RECORDED), "--output", str(out)]) == 0
+    """The files that the command writes of a recorded run."""
+    out, folder = tmp_path_factory.mktemp("ledger"), str(RECORDED / "h200/transpose")
+    assert main(["claims", "--results", folder, "--output", str(out)]) == 0
     return {path.name.replace("-h200", ""): path.read_text() for path in out.iterdir()}
 
 
@@ -77,20 +76,6 @@ def test_without_any_result_every_claim_waits_for_a_command(run, tmp_path):
     assert row[1].startswith(
         "Not tested yet in 28 of 28 cells, read either way: no results of the pass table2/replay."
     )
-
-
-def plain(markdown):
-    """What a reader sees of a cell of Markdown: no links, no escapes."""
-    text = re.sub(r"\[(.*)\]\([^)]*\)", r"\1", markdown)
-    text = re.sub(r"\\([^\w\s])", r"\1", text)
-    return html.unescape(text.replace("\\_", "_"))
-
-
-def test_a_cell_of_the_ledger_can_be_read_at_a_glance(recorded):
-    for (_, claim), row in zip(waiting(), ledger_rows(recorded["claims.md"]), strict=True):
-        assert max(len(plain(cell)) for cell in row) <= 480, claim.id
-        remark = f" {claim.remark}." if claim.remark else ""
-        assert len(plain(row[1]).removesuffix(remark)) <= 320, claim.id
 
 
 def test_latex_prints_characters_and_no_escapes(recorded):
@@ -145,24 +130,6 @@ def test_own_runs_come_first_and_all_are_columns_of_one_table(run, write):
     assert "Recorded" not in files["claims.md"]
 
 
-def test_of_several_reasons_the_first_and_the_last_are_given(recorded):
-    why = row_of(recorded["claims.md"], "batch-invariant")[1]
-    assert re.fullmatch(
-        r"Reproduced in 4 of 4 cells: median [^;]*; median [^;]*; and 2 more\.", why
-    )
-
-
-def test_a_damaged_file_is_one_line_and_nothing_is_written(tmp_path, capsys):
-    (tmp_path / "bad.json").write_text('{"schema": "reprolab-results/2"}')
-    options = ["--results", str(tmp_path), "--output", str(tmp_path / "out")]
-    assert main(["claims", *options]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(f"error: {tmp_path}/bad.json: the file lacks 'experiment', ")
-    assert captured.err.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
@@ -178,9 +145,7 @@ def test_a_damaged_file_is_one_line_and_nothing_is_written(tmp_path, capsys):
         ),
     ],
 )
-def test_what_tables_need_of_a_source(
-    recorded_evidence, monkeypatch, tmp_path, name, spoil, message
-):
+def test_what_tables_need_of_a_source(edited, monkeypatch, tmp_path, name, spoil, message):
     for path in FOLDER.glob("*.json"):
         source = json.loads(path.read_text())
         if any(c["experiment"] == name for x in source["claims"] for c in x["comparisons"]):
@@ -189,7 +154,5 @@ def test_what_tables_need_of_a_source(
         (tmp_path / path.name).write_text(json.dumps(source))
     monkeypatch.setattr(experiments, "load_sources", lambda: load_sources(tmp_path))
     with pytest.raises(InputError) as error:
-        folder = RECORDED / "h200" / name
-        run = experiments.load_run(name, folder, evidence=recorded_evidence)
-        experiments.all_tables(name, run, experiments.CLAIM_DETAILS, tmp_path)
+        edited(name, "run").tables()
     assert str(error.value).startswith(f"{spoilt}: {message}")

@@ -2,13 +2,12 @@
 
 import copy
 import csv
-import re
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
-from looking import RECORDED
+from edited import RECORDED
 from scipy import stats
 
 from plots.cli import main
@@ -25,7 +24,7 @@ from records.comparison import (
     spread_of,
     times,
 )
-from records.json_files import ROOT, read_json
+from records.json_files import ROOT
 from records.provenance import git
 from records.results import Metric
 
@@ -75,24 +74,14 @@ def test_a_planted_slow_down_is_found_with_its_interval(two, shown):
     assert wrong == {KERNEL}
     assert f"slower: {KERNEL} on {PROBLEM}, kernel_time: B / A 1.020 (1.0" in text
     assert text.count("), same machine code") == 2
-
-
-def test_the_other_way_round_it_is_a_gain(two, shown):
-    a, b = two
-    scale(a.rows("replay", KERNEL), 1.02)
-    status, _, rows = shown(a, b, "--threshold", "1")
+    status, _, rows = shown(b, a, "--threshold", "1")  # the other way round it is a gain
     assert (status, rows[KERNEL, PROBLEM]["verdict"]) == (0, FASTER)
-
-
-@pytest.mark.parametrize(
-    ("options", "status"), [((), 0), (("--threshold", "0.5"), 1), (("--threshold", "3"), 0)]
-)
-def test_only_a_threshold_that_is_given_makes_it_fail(two, shown, options, status):
-    a, b = two
-    scale(b.rows("replay", KERNEL), 1.02)
-    found, _, rows = shown(a, b, *options)
-    assert found == status
-    assert (rows[KERNEL, PROBLEM]["verdict"] == SAME) == (options == ("--threshold", "3"))
+    status, _, rows = shown(a, b)  # only a threshold that is given makes it fail
+    assert (status, rows[KERNEL, PROBLEM]["verdict"]) == (0, SLOWER)
+    status, text, rows = shown(a, b, "--threshold", "3", "--verbose")
+    assert (status, rows[KERNEL, PROBLEM]["verdict"]) == (0, SAME)
+    ends = [f"{float(found[name]):.3f}" for name in ("ratio", "ratio_low", "ratio_high")]
+    assert f"{ends[0]} ({ends[1]}-{ends[2]}) {SAME} same" in text and "Welch's t" in text
 
 
 def test_a_run_beside_itself(two, shown):
@@ -112,22 +101,6 @@ def test_no_difference_is_of_whole_intervals(two, shown):
         within = float(r["ratio_low"]) >= 1 / 1.01 and float(r["ratio_high"]) <= 1.01
         assert r["verdict"] == (SAME if within else UNDECIDED)
     assert {r["verdict"] for r in rows.values()} == {SAME, UNDECIDED}
-
-
-def test_every_format_says_the_same(two, shown, tmp_path):
-    a, b = two
-    scale(b.rows("shapes"), 1.013)
-    _, text, rows = shown(a, b, "--verbose")
-    files = {kind: (tmp_path / f"out/compare.{kind}").read_text() for kind in ("txt", "md", "tex")}
-    assert " ".join(files["txt"].split()) in text
-    shapes = [r for r in rows.values() if r["pass"] == "shapes"]
-    for r in shapes:
-        ends = [f"{float(r[name]):.3f}" for name in ("ratio", "ratio_low", "ratio_high")]
-        ratio = f"{ends[0]} ({ends[1]}-{ends[2]})"
-        assert f"| {ratio} | {r['verdict']} | same |" in files["md"]
-        assert f"& {ratio} & {r['verdict']} & same" in files["tex"]
-        assert re.search(rf"{re.escape(ratio)}  {r['verdict']} +same\n", files["txt"])
-    assert {r["ratio"] for r in shapes} == {"1.013"} and "Welch" in files["txt"]
 
 
 def test_different_gpus_are_compared_over_their_copies(two, shown):
@@ -192,34 +165,14 @@ def test_without_an_interval_a_row_is_undecided(two, shown):
     assert "No interval: no repetitions of wall_time are recorded." in text
 
 
-def test_each_sides_machine_is_named_once(two, shown):
-    a, b = two
+def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, shown):
+    a, b = edited("table2", "data/recorded/h200/x"), edited("table2")
     b.provenance(clocks={"policy": "locked", "locked_mhz": 1410.0}, commit="1" * 40, dirty=True)
     b.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
     _, text, _ = shown(a, b)
     assert text.count("clocks not locked") == text.count("SM clock locked at 1410 MHz") == 1
     assert "2026-11-23 to 2027-01-02; commit 111111111+dirty." in text
-
-
-def test_a_recorded_run_is_called_one(edited, shown):
-    _, text, _ = shown(edited("table2", "data/recorded/h200/x"), edited("table2"), "--verbose")
-    assert (
-        " A: Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. kernel" in text
-    )
-
-
-def test_the_newest_file_of_a_pass_counts(two, shown):
-    a, b = two
-    b.write()
-    for file in b.files.values():
-        file["provenance"]["started"] = "2027-01-02T03:04:05Z"
-    scale(b.rows("replay", KERNEL), 1.05)
-    b.folder /= "later"
-    b.write()
-    b.folder = b.folder.parent
-    for name in b.files:
-        b.files[name] = read_json(b.folder / f"{name}.json")
-    assert shown(a, b)[2][KERNEL, PROBLEM]["verdict"] == SLOWER
+    assert " A: Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. " in text
 
 
 @pytest.mark.parametrize(
@@ -233,29 +186,21 @@ def test_the_newest_file_of_a_pass_counts(two, shown):
         ("docs", (), "docs: holds no times"),
         ("data/recorded/h200/counters/sass.json", (), "/sass.json: holds no times"),
         ("data/counters.json", (), "data/counters.json: schema must be repro"),
-        ("data/recorded/h200/transpose", (), "have no row in common that has times"),
-        ("data/recorded/h200/table2", ("--threshold", "one"), "the threshold is 'one', but a"),
-        ("data/recorded/h200/table2", ("--threshold", "-1"), "the threshold is '-1', but a"),
-        ("data/recorded/h200/table2", ("--threshold", "nan"), "the threshold is 'nan', but a"),
+        ("data/recorded/h200/puzzle", (), "have no row in common that has times"),
+        ("docs", ("--threshold", "one"), "the threshold is 'one', but a"),
+        ("docs", ("--threshold", "nan"), "the threshold is 'nan', but a"),
     ],
 )
 def test_bad_input_is_one_line(b, options, said, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     if b.startswith("HEAD") and not git("rev-parse", "HEAD"):
         pytest.skip("this is no checkout")
-    a = str(RECORDED / "table2/replay.json")
+    a = str(RECORDED / "ladder/nested.json")
     given = ["compare", f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}", *options]
     assert main(given) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and said in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_another_schema_is_one_line(two, capsys, tmp_path):
-    a, b = two
-    b.files["replay"]["schema"] = "reprolab-results/1"
-    assert main(["compare", f"--a={a.write()}", f"--b={b.write()}", f"--output={tmp_path}"]) == 2
-    assert '/b/replay.json: schema must be reprolab-results/2, not "r' in capsys.readouterr().err
 
 
 @needs_history
@@ -268,10 +213,6 @@ def test_two_commits_of_the_recorded_runs(capsys, tmp_path):
     old, new = (times(load_side(given).files) for given in (OLDER, b))
     found = [p for p in compare(old, new, recorded_spread(), 1) if p.key.kernel == "branch_tree"]
     assert len(found) > 60 and not {p.verdict for p in found} & {SLOWER, FASTER}
-
-
-@needs_history
-def test_a_fault_in_a_commits_file_names_both(capsys, tmp_path):
     oldest = "2d42e62:data/recorded/h200"  # of another schema
     assert main(["compare", f"--a={oldest}", f"--b={oldest}", f"--output={tmp_path}"]) == 2
     error = capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 from claims.published import load_sources
 from plots.counter_values import Value, change, short
-from plots.counters.figures import PART_COLOURS, part_colours, spread
+from plots.counters.figures import spread
 from records.counter_table import Counter
 from records.families import described
 
@@ -43,15 +43,6 @@ def test_changes(unit, base, value, text):
     assert change(Value(counter, value), Value(counter, base)) == text
     assert change(Value(counter, value), None) == ""
     assert change(Value(counter, None, missing="why"), Value(counter, base)) == ""
-
-
-def test_small_parts_are_one():
-    many = {"unseen": 0.01} | {f"part{i:02}": 1.0 + i for i in range(30)}
-    colours = part_colours([many])
-    assert len(colours) == len(PART_COLOURS) + 1
-    assert "unseen" not in part_colours([many | {"part29": 1e6}])
-    first, *_, last = colours
-    assert (first, last) == ("part29", "other")
 
 
 @pytest.mark.parametrize("heights", [[0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.5, 0.51], [0, 0, 0.01]])

@@ -1,16 +1,17 @@
 """Generated pages and blocks: written, found stale, and what is refused."""
 
 import re
+import shutil
 
 import made
 import pytest
-from looking import RECORDED
+from edited import RECORDED
 
 from claims.published import load_sources
 from experiments import declared
-from plots import experiments
 from plots.cli import main
 from plots.document import NOTHING
+from plots.experiments import load_run
 
 MARKERS = "<!-- begin generated: {0} -->\n<!-- end generated: {0} -->\n"
 BLOCKS = ("paper", "modular_blog", "transpose_blog")
@@ -52,7 +53,7 @@ def claims_of(source):
     return len(found.claims)
 
 
-def test_what_an_experiment_found_in_sentences(place):
+def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
     (place / "README.md").write_text(MARKERS.format("findings-table2"))
     assert run(place) == 0
     _, banner, _, *said, _ = (place / "README.md").read_text().splitlines()
@@ -61,6 +62,9 @@ def test_what_an_experiment_found_in_sentences(place):
     (place / "README.md").write_text(empty)
     assert run(place) == 0
     assert (place / "README.md").read_text() == empty.replace(" -->\n", f" -->\n{NOTHING}", 1)
+    (tmp_path / "README.md").write_text(MARKERS.format("paper"))
+    (place / "recorded/h200").rename(place / "elsewhere")
+    assert run(place) == 0 and NOTHING in (place / "README.md").read_text()
 
 
 def test_every_experiment_has_a_line_that_leads_to_its_protocol(tmp_path):
@@ -72,33 +76,31 @@ def test_every_experiment_has_a_line_that_leads_to_its_protocol(tmp_path):
     assert all((tmp_path / file).resolve().is_file() for _, file in found)
 
 
-def test_a_claim_has_one_verdict_on_every_page(recorded_runs):
+def test_a_claim_has_one_verdict_on_every_page(tmp_path):
     """That of the whole machine, as some claims rest on several experiments' files."""
-    alone = experiments.load_run("puzzle", RECORDED / "puzzle")  # as make render-recorded
-    assert alone.decisions == recorded_runs["puzzle"].decisions
-    others = {f for d in alone.decisions for v in d.verdicts for f, _ in v.evidence}
-    assert {f.parent.name for f in others} == {"puzzle", "counters"}
+    folder = tmp_path / "data/recorded/h200"
+    for name in ("puzzle", "counters"):
+        shutil.copytree(RECORDED / name, folder / name, ignore=shutil.ignore_patterns("*.png"))
+    alone = load_run("puzzle", folder / "puzzle")  # as make render-recorded
+    files = {f for d in alone.decisions for v in d.verdicts for f, _ in v.evidence}
+    assert {f.parent.name for f in files} == {"puzzle", "counters"}
 
 
-def test_a_gpu_with_an_odd_name(place, edited):
+def test_a_gpu_and_folders_with_odd_names(place, edited, capsys):
     other = edited("table2", "recorded/h200/table2")
     other.provenance(gpu={"name": "GPU\n# forged <b> [x](y) #"})
     other.write()
-    assert run(place) == 0
-    shown = r"GPU\\n\# forged &lt;b> \[x\](y) \#"
-    for path in ("recorded/h200/README.md", "recorded/h200/table2/README.md"):
-        text = (place / path).read_text()
-        assert text.splitlines()[0].endswith(f" on {shown}") and "<b>" not in text
-    assert f", on {shown}: " in (place / "README.md").read_text()
-
-
-def test_folders_with_odd_names(place, capsys):
     (place / "recorded/h200").rename(place / "recorded/a b)\n")
     assert run(place, "--check") == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 13 and all(line.isprintable() for line in lines)
     assert run(place) == 0
-    assert "](recorded/a%20b%29%0A/README.md)." in (place / "README.md").read_text()
+    shown = r"GPU\\n\# forged &lt;b> \[x\](y) \#"
+    for path in ("README.md", "table2/README.md"):
+        text = (place / "recorded/a b)\n" / path).read_text()
+        assert text.splitlines()[0].endswith(f" on {shown}") and "<b>" not in text
+    readme = (place / "README.md").read_text()
+    assert f", on {shown}: " in readme and "](recorded/a%20b%29%0A/README.md)." in readme
 
 
 def test_check_names_what_is_stale_or_missing_and_the_cure(place, capsys):
@@ -166,23 +168,6 @@ def test_an_experiment_that_decides_no_claim(place, edited):
     assert run(place, "--check") == 0
 
 
-def test_a_pass_that_is_missing(place, capsys):
-    (place / "recorded/h200/table2/shapes.json").unlink()
-    assert run(place, "--check") == 2
-    missing = f"{place}/recorded/h200/table2/shapes.json"
-    assert capsys.readouterr().err == (
-        f"error: {missing}: cannot be read: No such file or directory\n"
-    )
-
-
-def test_no_recorded_run_yet(tmp_path):
-    path = tmp_path / "README.md"
-    path.write_text(MARKERS.format("paper"))
-    assert run(tmp_path) == 0
-    assert NOTHING in path.read_text()
-    assert run(tmp_path, "--check") == 0
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -211,14 +196,16 @@ def test_wrong_markers(tmp_path, capsys, text, message):
     assert path.read_text() == text
 
 
-def test_a_folder_in_the_place_of_a_page(place, capsys):
+def test_what_cannot_be_read_is_one_line(place, capsys):
     (place / "recorded/h200/README.md").mkdir()
     assert run(place, "--check") == 2
-    page = f"{place}/recorded/h200/README.md"
-    assert capsys.readouterr().err == f"error: {page}: cannot be read: it is no regular file\n"
-
-
-def test_no_readme(tmp_path, capsys):
-    assert run(tmp_path) == 2
-    expected = f"error: {tmp_path}/README.md: cannot be read: No such file or directory\n"
-    assert capsys.readouterr().err == expected
+    (place / "README.md").unlink()
+    assert run(place) == 2
+    (place / "recorded/h200/table2/shapes.json").unlink()
+    assert run(place, "--check") == 2
+    absent = "cannot be read: No such file or directory"
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {place}/recorded/h200/README.md: cannot be read: it is no regular file",
+        f"error: {place}/README.md: {absent}",
+        f"error: {place}/recorded/h200/table2/shapes.json: {absent}",
+    ]

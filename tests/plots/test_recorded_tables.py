@@ -8,16 +8,17 @@ import hashlib
 import json
 
 import pytest
-from looking import RECORDED, recorded_names
+from edited import RECORDED, recorded_names
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from claims.evidence import Evidence, collect, result_files
 from claims.ledger import decide
 from claims.published import load_sources
 from plots import document, experiments
 from plots.cli import main
-from plots.documents import WRITERS, csv_text
-from plots.experiments import CLAIM_DETAILS, all_tables, experiment
+from plots.documents import WRITERS
+from plots.experiments import CLAIM_DETAILS, Run, experiment, load_run
 from plots.figures import FORMATS
 from records.json_files import ROOT
 
@@ -49,37 +50,43 @@ def described(figure: Figure) -> str:
     return "\n".join(" ".join(str(x).split()) for x in shown)
 
 
-@pytest.mark.parametrize("name", recorded_names())
-def test_the_recorded_tables_are_the_same(name, golden, recorded_runs):
-    run = recorded_runs[name]
-    tables = all_tables(name, run, CLAIM_DETAILS, RECORDED / name)
-    rows = {table.name: rows_of(csv_text(table)) for table in tables}
-    assert all(rows.values())
-    texts = {name: json.dumps(found, sort_keys=True) for name, found in rows.items()}
-    golden(f"recorded-{name}.json", json.dumps(digests(texts), indent=1) + "\n")
+@pytest.fixture(scope="module")
+def recorded_evidence() -> Evidence:
+    """Every recorded result file."""
+    return collect(result_files(RECORDED), RECORDED)
+
+
+@pytest.fixture(scope="module")
+def recorded_runs(recorded_evidence) -> dict[str, Run]:
+    """By experiment, of those that were recorded."""
+    return {n: load_run(n, RECORDED / n, evidence=recorded_evidence) for n in recorded_names()}
 
 
 @pytest.mark.parametrize("name", recorded_names())
-def test_render(name, recorded_runs, golden, monkeypatch, capsys, tmp_path):
+def test_render(name, recorded_runs, golden, monkeypatch, capsys):
     """Every table in every format and every figure, and a terminal that is 100 columns wide."""
-    monkeypatch.setattr(experiments, "load_run", lambda *_: recorded_runs[name])
-    monkeypatch.setattr(experiments, "encode", lambda figure, kind: described(figure).encode())
-    out = tmp_path / "out"
-    folders = ["--results", str(RECORDED / name), "--output", str(out)]
-    assert main(["render", name, *folders, "--verbose"]) == 0
+    run, files = recorded_runs[name], {}
+    monkeypatch.setattr(experiments, "load_run", lambda *_: run)
+    encode = lambda figure, kind: described(figure).encode() if kind == "svg" else b""  # noqa: E731
+    monkeypatch.setattr(experiments, "encode", encode)
+    monkeypatch.setattr(experiments, "write_files", files.update)
+    folder = str(RECORDED / name)
+    assert main(["render", name, "--results", folder, "--output", folder, "--verbose"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("| Recorded run of NVIDIA H200, 20")
     assert max(map(len, lines[:-1])) <= 100
-    claims = recorded_runs[name].decisions
     said = " ".join(" ".join(lines).split())
-    assert (f" {len(claims)} claims: " in said) is bool(claims)
-    found = {path.name for path in out.iterdir()}
-    figures = {f"{f}.{kind}" for f in experiment(name).FIGURES for kind in FORMATS}
-    tables = {file.rpartition(".")[0] for file in found - figures if file != CLAIM_DETAILS}
-    assert "claims" in tables or not claims
-    written = {f"{t}.{kind}" for t in tables for kind in WRITERS}
-    assert found == written | figures | ({CLAIM_DETAILS} if claims else set())
-    drawn = {path.stem: path.read_text() for path in sorted(out.glob("*.svg"))}
+    assert (f" {len(run.decisions)} claims: " in said) is bool(run.decisions)
+    texts = {path.name: content.decode() for path, content in files.items()}
+    tables = {file.removesuffix(".csv"): text for file, text in texts.items() if ".csv" in file}
+    rows = {table: rows_of(text) for table, text in tables.items()}
+    assert all(rows.values()) and ("claims" in rows) is bool(run.decisions)
+    written = {f"{table}.{kind}" for table in tables for kind in WRITERS}
+    written |= {f"{figure}.{kind}" for figure in experiment(name).FIGURES for kind in FORMATS}
+    assert set(texts) - {CLAIM_DETAILS} == written
+    as_json = {table: json.dumps(found, sort_keys=True) for table, found in rows.items()}
+    golden(f"recorded-{name}.json", json.dumps(digests(as_json), indent=1) + "\n")
+    drawn = {file.removesuffix(".svg"): texts[file] for file in sorted(texts) if ".svg" in file}
     golden(f"figures-{name}.json", json.dumps(digests(drawn), indent=1) + "\n")
 
 

@@ -12,15 +12,15 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import browser, print_to_pdf
-from looking import RECORDED, recorded_names
+from edited import Edited, recorded_names
 
+from claims.evidence import collect, result_files
 from claims.ledger import decide
 from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
 
-MOST_BYTES = 5_000_000
 PACKED = "data:application/x-xz;base64,"
 BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
 TABLE = "#gpu1-transpose ~ .table > table"
@@ -54,10 +54,24 @@ def report(output, *folders):
 
 
 @pytest.fixture(scope="module")
-def recorded_file(tmp_path_factory):
-    file = tmp_path_factory.mktemp("report") / "report.html"
-    assert report(file, RECORDED) == 0
+def folder(tmp_path_factory):
+    """Some rows of every recorded experiment."""
+    folder = tmp_path_factory.mktemp("report") / "data/recorded/h200"
+    for name in recorded_names():
+        Edited(name, folder / name).write()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded_file(folder):
+    file = folder / "report.html"
+    assert report(file, folder) == 0
     return file
+
+
+@pytest.fixture(scope="module")
+def evidence(folder):
+    return collect(result_files(folder), folder)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +79,7 @@ def recorded(recorded_file):
     return Parsed(recorded_file.read_text())
 
 
-def test_it_is_whole_and_small(recorded, recorded_file):
-    assert recorded_file.stat().st_size < MOST_BYTES
+def test_it_is_whole(recorded):
     loaded = {value for _, found in recorded.tags for k, value in found.items() if k == "src"}
     loaded |= set(recorded.all("link", "href"))
     assert all(address.startswith("data:") for address in loaded)
@@ -74,9 +87,6 @@ def test_it_is_whole_and_small(recorded, recorded_file):
     assert "default-src 'none'" in recorded.all("meta", "content")[1]
     links = [link for link in recorded.all("a", "href") if link[0] != "#"]
     assert all(link.startswith((PACKED, "https://")) for link in links)
-
-
-def test_every_link_leads_somewhere(recorded):
     ids = recorded.ids
     assert len(ids) == len(set(ids))
     targets = {link[1:] for link in recorded.all("a", "href") if link[0] == "#"}
@@ -84,13 +94,13 @@ def test_every_link_leads_somewhere(recorded):
     assert targets <= set(ids)
 
 
-def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, recorded_evidence):
+def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, evidence):
     row = re.compile(
         r'<tr>\n<td><a href="#(gpu1-claims-[^"]+)">(.*?)</a></td>\n<td><span class="verdict (\w+)">'
     )
     ledger = recorded.text.partition('<h3 id="gpu1-ledger">')[2].partition("</article>")[0]
     found = {link: (unescape(text), verdict) for link, text, verdict in row.findall(ledger)}
-    decisions = decide(recorded_evidence, load_sources())
+    decisions = decide(evidence, load_sources())
     assert found == {
         f"gpu1-claims-{anchor(d)}": (f"{d.claim.id}: {d.claim.text}", d.verdict) for d in decisions
     }
@@ -107,9 +117,9 @@ def test_every_figure_is_there_with_its_caption(recorded):
         assert root.findall(".//{*}text") and not root.findall(".//{*}script")
 
 
-def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, recorded_evidence):
+def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, evidence):
     packed = [link.removeprefix(PACKED) for link in recorded.all("a", "href") if PACKED in link]
-    files = {r.file.read_bytes() for r in recorded_evidence.results.values()}
+    files = {r.file.read_bytes() for r in evidence.results.values()}
     assert {lzma.decompress(base64.b64decode(found)) for found in packed} == files
     assert len(packed) == len(files) == recorded.text.count("<dt>argv</dt>")
     assert "Where the numbers come from" not in recorded.text  # which the files say
@@ -163,8 +173,6 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     )
     assert links == ["gpu1-claims-swizzle", "gpu2-claims-swizzle"]
     assert {link[1:] for link in found.all("a", "href") if link[0] == "#"} <= set(found.ids)
-    levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch("h[1-6]", tag)]
-    assert all(b <= a + 1 for a, b in pairwise(levels))
     assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
     assert re.findall('class="banner">(.+)</p>', found.text) == [
         "Recorded run of NVIDIA A100, 2026-01-02. Not measured on this machine."
@@ -270,17 +278,15 @@ CONTRASTS = """
   return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_browser_shows_it_at_every_width_in_readable_colours(page, scheme):
-    page.prefer(scheme)
+def test_a_browser_shows_it_at_every_width_in_readable_colours(page):
     for width in (360, 800, 1600):
         page.set_width(width)
         assert page.run("return document.documentElement.scrollWidth") == width
-    assert min(page.run(CONTRASTS)) >= 4.5
-    dark = (
-        page.run("return getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
-    )
-    assert dark is (scheme == "dark")
+    for scheme in ("light", "dark"):
+        page.prefer(scheme)
+        assert min(page.run(CONTRASTS)) >= 4.5
+        colour = page.run("return getComputedStyle(document.body).backgroundColor")
+        assert (colour != "rgb(255, 255, 255)") is (scheme == "dark")
 
 
 def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
@@ -293,8 +299,6 @@ def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
     assert sent and all(url.startswith(("file:", "data:")) for url in sent)
 
 
-def test_a_browser_prints_it(edited, tmp_path):
-    edited("transpose").write()
-    assert report(tmp_path / "report.html", tmp_path) == 0
-    print_to_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
+def test_a_browser_prints_it(recorded_file, tmp_path):
+    print_to_pdf(recorded_file, tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")

@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from looking import line
+from edited import line
 
 from plots.cli import main
 from plots.counter_values import ASKED_FOR
 from plots.single_files import asked_for
-from records.json_files import ROOT
 from records.results import load
 
 EXTRA = "smsp__inst_executed_op_ld.sum"
@@ -23,41 +22,33 @@ def bench(capsys):
     return show
 
 
-def test_list_of_a_recorded_run(capsys):
-    assert main(["list", "--recorded", str(ROOT / "data/recorded/h200")]) == 0
+def test_list_of_recorded_runs(edited, tmp_path, capsys):
+    assert main(["list", "--recorded", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: no recorded runs")
+    for name in ("table2", "transpose", "streaming"):
+        edited(name).write()
+    assert main(["list", "--recorded", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    found = re.findall(r"Recorded run of (.*), (\d{4}-\d\d-\d\d)\. Not measured", text)
-    assert len(set(found)) == len(found) and {gpu for gpu, _ in found} == {"NVIDIA H200"}
-    assert "\n55 kernels\n" in text
+    dates = re.findall(r"Recorded run of NVIDIA H200, (\d{4}-\d\d-\d\d)\. Not measured", text)
+    assert len(set(dates)) == len(dates) == 2
+    assert re.search(r"\n\d\d kernels\n", text) and text.count("\nstreaming ") == 1
     assert line(text, "streaming ").split()[-1] == "kernels/nf4/streaming.cu"
     assert "] line 12 of Algorithm 1 takes one scale" in text  # its declared deviation
     for left_out in ("copy ", "streaming_256x4 "):  # a ceiling, and a form that a sweep tried
         assert f"\n{left_out}" not in text
 
 
-def test_list_of_nothing_is_an_error(tmp_path, capsys):
-    assert main(["list", "--recorded", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: no recorded runs")
-
-
 def test_bench(bench, edited):
-    text = bench(edited("table2"), "shapes")
+    run = edited("table2")
+    text = bench(run, "shapes")
     assert text.startswith("table2, shapes\n\nkernel ")
     assert " over " not in text.split("---")[0]  # no baseline, so no speed-ups
     assert line(text, "streaming").split()[:2] == ["streaming", "bit-exact"]
-
-
-def test_bench_of_a_recorded_run_says_so(bench, edited):
-    text = bench(edited("table2", "data/recorded/h200/nf4"), "shapes")
-    assert text.startswith("+--") and text.count("Recorded run of NVIDIA H200, 20") == 2
-
-
-def test_bench_knows_no_family(bench, edited):
-    """Another family has neither weights nor models."""
-    run = edited("table2")
-    for row in run.rows():
+    for row in run.rows():  # another family has neither weights nor models
         row["problem"] = {"name": row["problem"]["name"].split("/")[0], "family": "another"}
     assert "\n1024x5120\nstreaming " in bench(run, "shapes")
+    text = bench(edited("table2", "data/recorded/h200/nf4"), "shapes")
+    assert text.startswith("+--") and text.count("Recorded run of NVIDIA H200, 20") == 2
 
 
 def test_bench_shows_counters_where_there_are_no_times(bench, edited):

@@ -13,7 +13,6 @@ import reprolab
 from claims.evidence import machines
 from plots.bandwidth import bandwidth_table
 from plots.ledger import machine_table
-from plots.tables import data_of
 from records.errors import InputError
 from records.json_files import ROOT
 from records.results import load
@@ -30,7 +29,7 @@ def recorded():
 def test_a_table_of_times_can_be_made_of_the_records(recorded):
     results = load(H200 / "table2/shapes.json")
     table = bandwidth_table(results, "shapes", "", "branch_tree")
-    wanted = pandas.DataFrame(data_of(table.data)).set_index(["problem", "kernel"])
+    wanted = pandas.DataFrame(table.csv_rows).set_index(["problem", "kernel"])
     found = recorded.records.query("experiment == 'table2' and `pass` == 'shapes'")
     found = found[found.metric == "kernel_time"].set_index(["problem", "kernel"])
     assert set(found.unit) == {"us"} and len(wanted) == len(found) > 100
@@ -46,7 +45,7 @@ def test_a_table_of_times_can_be_made_of_the_records(recorded):
 
 def test_claims_are_the_rows_of_the_ledger(recorded):
     (evidence,) = machines(PLACES)
-    rows = data_of(machine_table(evidence, "claims", "claims.md", H200).data)
+    rows = machine_table(evidence, "claims", "claims.md", H200).csv_rows
     found = recorded.claims.drop(columns=["gpu", "recorded", "evidence_file"])
     wanted = pandas.DataFrame(rows)[found.columns]
     pandas.testing.assert_frame_equal(found, wanted, check_dtype=False)

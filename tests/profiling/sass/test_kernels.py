@@ -118,5 +118,5 @@ def test_the_listing_has_lines_marks_and_addresses():
     assert " ".join(lines[3].split()) == ("0000 LDG.E.U8 R2, [R20.64] walk.cuh:9 < shared_lut.cu:1")
     assert [line[7] for line in lines[3:]] == [" ", "i", "i", "t", "t", *" " * 5]
     assert lines[-1].endswith("@!P0 BRA 0000")
-    by_line = view.tables(facts)[1].rows
-    assert by_line == [["walk.cuh:9", "10", "2", "2", ""]]
+    (by_line,) = view.tables(facts)[1].rows
+    assert list(by_line.values()) == ["walk.cuh:9", 10, 2, 2, ""]
