@@ -60,7 +60,7 @@ std::string describe(const std::vector<TensorKind>& kinds);
 
 class BnbCheckpoint {
  public:
-  /// `given` as for find_checkpoint_files. Checks every NF4 weight's state against its tensors.
+  /// `given` as for ShardSet. Checks every NF4 weight's state against its tensors.
   /// Throws InvalidFile, also when there is no NF4 weight at all.
   explicit BnbCheckpoint(const std::vector<std::filesystem::path>& given);
 

@@ -39,8 +39,6 @@ class SafetensorsFile {
   std::unique_ptr<RegularFile> open() const;
 
  private:
-  SafetensorsFile(const std::filesystem::path& path, const RegularFile& file);
-
   std::filesystem::path path_;
   FileIdentity identity_;
   std::vector<TensorInfo> tensors_;
