@@ -12,29 +12,25 @@
 
 namespace reprolab::profiling {
 
-/// Only one may exist in a process at a time. If CUPTI refuses a call, all members throw CuptiError
-/// that says what to do.
+/// Records as long as it lives; only one may exist in a process at a time. If CUPTI refuses a call,
+/// all members throw CuptiError that says what to do.
 class ActivityRecorder {
  public:
-  /// Loads CUPTI; throws when a profiler already holds this process, or when CUPTI is missing.
+  /// Best called before the process's first CUDA call. Throws std::runtime_error when a profiler
+  /// already holds this process, or when CUPTI is missing.
   ActivityRecorder();
+  /// Records that were not flushed are lost.
   ~ActivityRecorder();
   ActivityRecorder(const ActivityRecorder&) = delete;
   ActivityRecorder& operator=(const ActivityRecorder&) = delete;
 
-  /// Starts recording. Best called before the process's first CUDA call.
-  void start();
-
-  /// What was recorded since start() or the last flush(), in the order of their starts. The
+  /// What was recorded since the last flush() or discard(), in the order of their starts. The
   /// device must have been synchronized. Throws NotMeasured if records were lost or a kernel has no
   /// times, because a sum over part of a pass is worthless.
   std::vector<KernelActivity> flush();
 
   /// Forgets what was recorded so far; what was lost of that does not matter.
   void discard();
-
-  /// Ends the recording; records that were not flushed are lost.
-  void stop();
 
  private:
   friend class ScopedTag;

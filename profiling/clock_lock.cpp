@@ -22,7 +22,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "profiling/machine.hpp"
+#include "profiling/nvml.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -42,6 +42,20 @@ void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& wh
       "-rgc\n",
       mhz, why, gpu.pci_bus_id);
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
+  const auto clocks = device.sm_clocks_mhz();
+  if (clocks.empty()) throw std::runtime_error("NVML names no SM clocks that this GPU offers");
+  if (wanted.kind == ClockPolicy::Kind::max) return clocks.back();
+  const auto distance = [&](unsigned mhz) {
+    return mhz > wanted.mhz ? mhz - wanted.mhz : wanted.mhz - mhz;
+  };
+  const unsigned nearest = *std::ranges::min_element(clocks, {}, distance);
+  if (nearest == wanted.mhz) return nearest;
+  throw std::runtime_error(
+      fmt::format("this GPU has no SM clock of {} MHz; the nearest is {} ({} to {} MHz)",
+                  wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
 void send_text(int socket, std::string_view text) {
@@ -163,20 +177,6 @@ ClockPolicy parse_clock_policy(std::string_view text) {
     throw std::invalid_argument("give observe, max, or the SM clock in MHz, such as 1410");
   }
   return policy;
-}
-
-unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
-  const auto clocks = device.sm_clocks_mhz();
-  if (clocks.empty()) throw std::runtime_error("NVML names no SM clocks that this GPU offers");
-  if (wanted.kind == ClockPolicy::Kind::max) return clocks.back();
-  const auto distance = [&](unsigned mhz) {
-    return mhz > wanted.mhz ? mhz - wanted.mhz : wanted.mhz - mhz;
-  };
-  const unsigned nearest = *std::ranges::min_element(clocks, {}, distance);
-  if (nearest == wanted.mhz) return nearest;
-  throw std::runtime_error(
-      fmt::format("this GPU has no SM clock of {} MHz; the nearest is {} ({} to {} MHz)",
-                  wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
 unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted) {

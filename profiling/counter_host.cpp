@@ -18,29 +18,20 @@ std::string text_of(const char* text) { return text ? text : ""; }
 
 }  // namespace
 
-CuptiHost::CuptiHost(const DynamicLibrary& cupti) {
-  const std::string missing =
-      cupti.bind({{get_result_string, "cuptiGetResultString"},
-                  {initialize, "cuptiProfilerHostInitialize"},
-                  {deinitialize, "cuptiProfilerHostDeinitialize"},
-                  {get_supported_chips, "cuptiProfilerHostGetSupportedChips"},
-                  {get_base_metrics, "cuptiProfilerHostGetBaseMetrics"},
-                  {get_sub_metrics, "cuptiProfilerHostGetSubMetrics"},
-                  {get_metric_properties, "cuptiProfilerHostGetMetricProperties"},
-                  {config_add_metrics, "cuptiProfilerHostConfigAddMetrics"},
-                  {get_config_image_size, "cuptiProfilerHostGetConfigImageSize"},
-                  {get_config_image, "cuptiProfilerHostGetConfigImage"},
-                  {get_num_of_passes, "cuptiProfilerHostGetNumOfPasses"},
-                  {evaluate, "cuptiProfilerHostEvaluateToGpuValues"}});
-  if (missing.empty()) return;
-  throw std::runtime_error(
-      fmt::format("counters: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.6 update 2 or "
-                  "newer.",
-                  missing));
-}
-
-void CuptiHost::check(CUptiResult result, std::string_view function) const {
-  if (result != CUPTI_SUCCESS) throw CuptiError("counters", function, result, get_result_string);
+CuptiHost::CuptiHost(const DynamicLibrary& cupti) : CuptiCalls{.what = "counters"} {
+  bind(cupti, "12.6 update 2",
+       {{get_result_string, "cuptiGetResultString"},
+        {initialize, "cuptiProfilerHostInitialize"},
+        {deinitialize, "cuptiProfilerHostDeinitialize"},
+        {get_supported_chips, "cuptiProfilerHostGetSupportedChips"},
+        {get_base_metrics, "cuptiProfilerHostGetBaseMetrics"},
+        {get_sub_metrics, "cuptiProfilerHostGetSubMetrics"},
+        {get_metric_properties, "cuptiProfilerHostGetMetricProperties"},
+        {config_add_metrics, "cuptiProfilerHostConfigAddMetrics"},
+        {get_config_image_size, "cuptiProfilerHostGetConfigImageSize"},
+        {get_config_image, "cuptiProfilerHostGetConfigImage"},
+        {get_num_of_passes, "cuptiProfilerHostGetNumOfPasses"},
+        {evaluate, "cuptiProfilerHostEvaluateToGpuValues"}});
 }
 
 std::vector<std::string> CuptiHost::chips() const {

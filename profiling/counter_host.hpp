@@ -17,8 +17,7 @@
 namespace reprolab::profiling {
 
 /// The host functions of a CUPTI library.
-struct CuptiHost {
-  decltype(&cuptiGetResultString) get_result_string;
+struct CuptiHost : CuptiCalls {
   decltype(&cuptiProfilerHostInitialize) initialize;
   decltype(&cuptiProfilerHostDeinitialize) deinitialize;
   decltype(&cuptiProfilerHostGetSupportedChips) get_supported_chips;
@@ -33,9 +32,6 @@ struct CuptiHost {
 
   /// Throws std::runtime_error if the library is too old to have them.
   explicit CuptiHost(const DynamicLibrary& cupti);
-
-  /// Throws CuptiError.
-  void check(CUptiResult result, std::string_view function) const;
 
   /// The chips that this CUPTI knows: "GH100" and so on.
   std::vector<std::string> chips() const;

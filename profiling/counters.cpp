@@ -35,30 +35,19 @@ bool lasts(CUptiResult result) {
   }
 }
 
-/// All that is needed of CUPTI, from a library that has been loaded.
+/// All that is needed of CUPTI.
 struct Cupti {
   explicit Cupti(const DynamicLibrary& library) : host(library), profiler(library) {}
   CuptiHost host;
   RangeProfiler profiler;
 };
 
-/// Throws std::runtime_error if there is no usable CUPTI.
-std::unique_ptr<Cupti> load() {
-  if (const std::string profiler = attached_profiler(); !profiler.empty()) {
-    throw std::runtime_error("counters: " + profiler);
-  }
-  std::string why_not;
-  const auto library = open_cupti(&why_not);
-  if (!library) throw std::runtime_error(fmt::format("counters: {}.", why_not));
-  return std::make_unique<Cupti>(*library);
-}
-
 class Counters : public Instrument {
  public:
   Counters(CounterOptions options, CountedDevice device)
       : options_(std::move(options)), device_(std::move(device)) {
     try {
-      cupti_ = load();
+      cupti_ = std::make_unique<Cupti>(CuptiCalls{.what = "counters"}.open());
     } catch (const std::runtime_error& error) {
       unavailable_ = error.what();
       warn(unavailable_);

@@ -1,6 +1,9 @@
 #include "profiling/kernel_activity.hpp"
 
+#include <cuda_occupancy.h>
+
 #include <algorithm>
+#include <climits>
 
 namespace reprolab::profiling {
 
@@ -16,6 +19,26 @@ ActivitySum sum(const std::vector<KernelActivity>& kernels) {
           .busy_us = 1e-3 * static_cast<double>(busy_ns),
           .first_ns = first_ns,
           .last_ns = last_ns};
+}
+
+std::optional<int> blocks_per_multiprocessor(const KernelActivity& kernel,
+                                             const cudaDeviceProp& device) {
+  const cudaOccDeviceProp properties(device);
+  const cudaOccDeviceState state;
+  cudaOccFuncAttributes attributes;
+  attributes.maxThreadsPerBlock = INT_MAX;
+  attributes.numRegs = static_cast<int>(kernel.registers_per_thread);
+  attributes.sharedSizeBytes = static_cast<std::size_t>(kernel.static_shared_bytes);
+  attributes.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+  attributes.maxDynamicSharedSizeBytes = device.sharedMemPerBlockOptin;
+  cudaOccResult result;
+  const int threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
+  if (cudaOccMaxActiveBlocksPerMultiprocessor(
+          &result, &properties, &attributes, &state, threads,
+          static_cast<std::size_t>(kernel.dynamic_shared_bytes)) != CUDA_OCC_SUCCESS) {
+    return std::nullopt;
+  }
+  return result.activeBlocksPerMultiprocessor;
 }
 
 }  // namespace reprolab::profiling

@@ -2,6 +2,8 @@
 // many.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,5 +42,11 @@ struct ActivitySum {
 };
 
 ActivitySum sum(const std::vector<KernelActivity>& kernels);
+
+/// Resident blocks per multiprocessor, from what a launch needs, as the toolkit's occupancy
+/// calculator (cuda_occupancy.h) gives them for one barrier per block; none if it does not know the
+/// device.
+std::optional<int> blocks_per_multiprocessor(const KernelActivity& kernel,
+                                             const cudaDeviceProp& device);
 
 }  // namespace reprolab::profiling

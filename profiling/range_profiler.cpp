@@ -12,32 +12,23 @@ constexpr std::size_t max_ranges = 16;
 
 }  // namespace
 
-RangeProfiler::RangeProfiler(const DynamicLibrary& cupti) {
-  const std::string missing =
-      cupti.bind({{get_result_string_, "cuptiGetResultString"},
-                  {initialize_, "cuptiProfilerInitialize"},
-                  {get_chip_name_, "cuptiDeviceGetChipName"},
-                  {get_counter_availability_, "cuptiProfilerGetCounterAvailability"},
-                  {enable_, "cuptiRangeProfilerEnable"},
-                  {disable_, "cuptiRangeProfilerDisable"},
-                  {set_config_, "cuptiRangeProfilerSetConfig"},
-                  {start_, "cuptiRangeProfilerStart"},
-                  {stop_, "cuptiRangeProfilerStop"},
-                  {push_range_, "cuptiRangeProfilerPushRange"},
-                  {pop_range_, "cuptiRangeProfilerPopRange"},
-                  {decode_data_, "cuptiRangeProfilerDecodeData"},
-                  {get_counter_data_size_, "cuptiRangeProfilerGetCounterDataSize"},
-                  {initialize_image_, "cuptiRangeProfilerCounterDataImageInitialize"},
-                  {get_counter_data_info_, "cuptiRangeProfilerGetCounterDataInfo"}});
-  if (missing.empty()) return;
-  throw std::runtime_error(
-      fmt::format("counters: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.6 update 2 or "
-                  "newer.",
-                  missing));
-}
-
-void RangeProfiler::check(CUptiResult result, std::string_view function) const {
-  if (result != CUPTI_SUCCESS) throw CuptiError("counters", function, result, get_result_string_);
+RangeProfiler::RangeProfiler(const DynamicLibrary& cupti) : CuptiCalls{.what = "counters"} {
+  bind(cupti, "12.6 update 2",
+       {{get_result_string, "cuptiGetResultString"},
+        {initialize_, "cuptiProfilerInitialize"},
+        {get_chip_name_, "cuptiDeviceGetChipName"},
+        {get_counter_availability_, "cuptiProfilerGetCounterAvailability"},
+        {enable_, "cuptiRangeProfilerEnable"},
+        {disable_, "cuptiRangeProfilerDisable"},
+        {set_config_, "cuptiRangeProfilerSetConfig"},
+        {start_, "cuptiRangeProfilerStart"},
+        {stop_, "cuptiRangeProfilerStop"},
+        {push_range_, "cuptiRangeProfilerPushRange"},
+        {pop_range_, "cuptiRangeProfilerPopRange"},
+        {decode_data_, "cuptiRangeProfilerDecodeData"},
+        {get_counter_data_size_, "cuptiRangeProfilerGetCounterDataSize"},
+        {initialize_image_, "cuptiRangeProfilerCounterDataImageInitialize"},
+        {get_counter_data_info_, "cuptiRangeProfilerGetCounterDataInfo"}});
 }
 
 void RangeProfiler::initialize() const {
@@ -80,12 +71,9 @@ class RangeProfiler::Session {
   /// After an error, the calls that are still due are made without a look at their results: the
   /// error is what matters.
   ~Session() {
-    if (pushed_) pop_unchecked();
-    if (started_) stop_unchecked();
-    CUpti_RangeProfiler_Disable_Params params{};
-    params.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
-    cupti_.disable_(&params);
+    if (pushed_) pop();
+    if (started_) stop();
+    call(cupti_.disable_, CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE);
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -94,20 +82,20 @@ class RangeProfiler::Session {
   std::vector<std::uint8_t> new_image(const CounterPlan& plan) const {
     std::vector<const char*> names = plan.names();
     CUpti_RangeProfiler_GetCounterDataSize_Params size{};
-    size.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE;
-    size.pRangeProfilerObject = profiler_;
     size.pMetricNames = names.data();
     size.numMetrics = names.size();
     size.maxNumOfRanges = max_ranges;
     size.maxNumRangeTreeNodes = max_ranges;
-    cupti_.check(cupti_.get_counter_data_size_(&size), "cuptiRangeProfilerGetCounterDataSize");
+    cupti_.check(call(cupti_.get_counter_data_size_,
+                      CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE, size),
+                 "cuptiRangeProfilerGetCounterDataSize");
     std::vector<std::uint8_t> image(size.counterDataSize);
     CUpti_RangeProfiler_CounterDataImage_Initialize_Params params{};
-    params.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
     params.counterDataSize = image.size();
     params.pCounterData = image.data();
-    cupti_.check(cupti_.initialize_image_(&params), "cuptiRangeProfilerCounterDataImageInitialize");
+    cupti_.check(call(cupti_.initialize_image_,
+                      CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE, params),
+                 "cuptiRangeProfilerCounterDataImageInitialize");
     return image;
   }
 
@@ -115,8 +103,6 @@ class RangeProfiler::Session {
   void configure(const CounterPlan& plan, Ranges ranges, std::vector<std::uint8_t>& image) const {
     const bool each = ranges == Ranges::each_kernel;
     CUpti_RangeProfiler_SetConfig_Params params{};
-    params.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
     params.configSize = plan.config.size();
     params.pConfig = plan.config.data();
     params.counterDataImageSize = image.size();
@@ -128,59 +114,64 @@ class RangeProfiler::Session {
     params.minNestingLevel = 1;
     params.passIndex = 0;
     params.targetNestingLevel = 1;
-    cupti_.check(cupti_.set_config_(&params), "cuptiRangeProfilerSetConfig");
+    cupti_.check(call(cupti_.set_config_, CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE, params),
+                 "cuptiRangeProfilerSetConfig");
   }
 
-  void start() {
-    CUpti_RangeProfiler_Start_Params params{};
-    params.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
-    cupti_.check(cupti_.start_(&params), "cuptiRangeProfilerStart");
+  /// Runs `work` once, as a range of its own if `whole`. Returns whether every pass is through.
+  bool pass(const std::function<void()>& work, bool whole) {
+    cupti_.check(call(cupti_.start_, CUpti_RangeProfiler_Start_Params_STRUCT_SIZE),
+                 "cuptiRangeProfilerStart");
     started_ = true;
+    if (whole) {
+      CUpti_RangeProfiler_PushRange_Params range{};
+      range.pRangeName = "call";
+      cupti_.check(
+          call(cupti_.push_range_, CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE, range),
+          "cuptiRangeProfilerPushRange");
+      pushed_ = true;
+    }
+    work();
+    if (whole) cupti_.check(pop(), "cuptiRangeProfilerPopRange");
+    bool is_last = false;
+    cupti_.check(stop(&is_last), "cuptiRangeProfilerStop");
+    return is_last;
   }
 
-  void push() {
-    CUpti_RangeProfiler_PushRange_Params params{};
-    params.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
-    params.pRangeName = "call";
-    cupti_.check(cupti_.push_range_(&params), "cuptiRangeProfilerPushRange");
-    pushed_ = true;
-  }
-
-  void pop() { cupti_.check(pop_unchecked(), "cuptiRangeProfilerPopRange"); }
-
-  /// Returns whether every pass is through.
-  bool stop() {
-    bool all = false;
-    cupti_.check(stop_unchecked(&all), "cuptiRangeProfilerStop");
-    return all;
-  }
-
+  /// Returns the number of ranges that were dropped.
   std::size_t decode() const {
     CUpti_RangeProfiler_DecodeData_Params params{};
-    params.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
-    cupti_.check(cupti_.decode_data_(&params), "cuptiRangeProfilerDecodeData");
+    cupti_.check(
+        call(cupti_.decode_data_, CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE, params),
+        "cuptiRangeProfilerDecodeData");
     return params.numOfRangeDropped;
   }
 
  private:
-  CUptiResult pop_unchecked() {
-    pushed_ = false;
-    CUpti_RangeProfiler_PopRange_Params params{};
-    params.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE;
+  /// Calls a function of CUPTI for this profiler.
+  template <class Params>
+  CUptiResult call(CUptiResult (*function)(Params*), std::size_t size, Params& params) const {
+    params.structSize = size;
     params.pRangeProfilerObject = profiler_;
-    return cupti_.pop_range_(&params);
+    return function(&params);
+  }
+  template <class Params>
+  CUptiResult call(CUptiResult (*function)(Params*), std::size_t size) const {
+    Params params{};
+    return call(function, size, params);
   }
 
-  CUptiResult stop_unchecked(bool* all = nullptr) {
+  CUptiResult pop() {
+    pushed_ = false;
+    return call(cupti_.pop_range_, CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE);
+  }
+
+  CUptiResult stop(bool* is_last = nullptr) {
     started_ = false;
     CUpti_RangeProfiler_Stop_Params params{};
-    params.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE;
-    params.pRangeProfilerObject = profiler_;
-    const CUptiResult result = cupti_.stop_(&params);
-    if (all) *all = params.isAllPassSubmitted != 0;
+    const CUptiResult result =
+        call(cupti_.stop_, CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE, params);
+    if (is_last) *is_last = params.isAllPassSubmitted != 0;
     return result;
   }
 
@@ -195,20 +186,10 @@ Counted RangeProfiler::count(CUcontext context, const CounterPlan& plan, Ranges 
   Session session(*this, context);
   counted.image = session.new_image(plan);
   session.configure(plan, ranges, counted.image);
-  const bool whole = ranges == Ranges::the_whole_work;
-  bool all = false;
   // CUPTI says when it has every pass; the bound keeps a fault of it from repeating the work for
   // ever.
-  for (std::size_t pass = 0; !all; ++pass) {
-    if (pass > plan.passes) {
-      throw CuptiError("counters", "collecting every pass", CUPTI_ERROR_MAX_LIMIT_REACHED,
-                       get_result_string_);
-    }
-    session.start();
-    if (whole) session.push();
-    work();
-    if (whole) session.pop();
-    all = session.stop();
+  for (std::size_t pass = 0; !session.pass(work, ranges == Ranges::the_whole_work); ++pass) {
+    if (pass >= plan.passes) check(CUPTI_ERROR_MAX_LIMIT_REACHED, "collecting every pass");
   }
   counted.dropped = session.decode();
   CUpti_RangeProfiler_GetCounterDataInfo_Params info{};

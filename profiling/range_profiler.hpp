@@ -33,7 +33,7 @@ struct Counted {
 };
 
 /// Members throw CuptiError if CUPTI refuses a call.
-class RangeProfiler {
+class RangeProfiler : CuptiCalls {
  public:
   /// Throws std::runtime_error if the library is too old.
   explicit RangeProfiler(const DynamicLibrary& cupti);
@@ -55,9 +55,7 @@ class RangeProfiler {
 
  private:
   class Session;
-  void check(CUptiResult result, std::string_view function) const;
 
-  decltype(&cuptiGetResultString) get_result_string_;
   decltype(&cuptiProfilerInitialize) initialize_;
   decltype(&cuptiDeviceGetChipName) get_chip_name_;
   decltype(&cuptiProfilerGetCounterAvailability) get_counter_availability_;
