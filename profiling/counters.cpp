@@ -35,19 +35,12 @@ bool lasts(CUptiResult result) {
   }
 }
 
-/// All that is needed of CUPTI.
-struct Cupti {
-  explicit Cupti(const DynamicLibrary& library) : host(library), profiler(library) {}
-  CuptiHost host;
-  RangeProfiler profiler;
-};
-
 class Counters : public Instrument {
  public:
   Counters(CounterOptions options, CountedDevice device)
       : options_(std::move(options)), device_(std::move(device)) {
     try {
-      cupti_ = std::make_unique<Cupti>(CuptiCalls{.what = "counters"}.open());
+      cupti_.emplace(CuptiCalls{.what = "counters"}.open());
     } catch (const std::runtime_error& error) {
       unavailable_ = error.what();
       warn(unavailable_);
@@ -90,23 +83,24 @@ class Counters : public Instrument {
   void prepare() {
     if (plan_) return;
     context_ = device_.context();
-    cupti_->profiler.initialize();
-    const std::string chip = cupti_->profiler.chip(device_.ordinal());
-    chip_.emplace(cupti_->host, chip, cupti_->profiler.availability(context_));
+    const auto availability = availability_of(*cupti_, context_);
+    chip_.emplace(*cupti_, chip_of(*cupti_, device_.ordinal()), availability);
     plan_ = chip_->plan(options_.counters);
   }
 
   Sample count(const std::string& name, const std::function<void()>& call) {
     if (plan_->names().empty()) throw NotCounted("counters: the chip has none of those asked for.");
     if (!launches_several_.contains(name)) {
-      const Counted counted = cupti_->profiler.count(context_, *plan_, Ranges::each_kernel, call);
+      const Counted counted =
+          profiling::count(*cupti_, context_, *plan_, Ranges::each_kernel, call);
       if (counted.ranges + counted.dropped == 0) {
         throw NotCounted(fmt::format("counters: {} launched no kernel.", name));
       }
       if (counted.ranges + counted.dropped == 1) return evaluated(counted);
       launches_several_.insert(name);
     }
-    const Counted counted = cupti_->profiler.count(context_, *plan_, Ranges::the_whole_work, call);
+    const Counted counted =
+        profiling::count(*cupti_, context_, *plan_, Ranges::the_whole_work, call);
     if (counted.ranges != 1) {
       throw NotCounted(
           fmt::format("counters: CUPTI counted {} ranges in a call of {}.", counted.ranges, name));
@@ -146,7 +140,7 @@ class Counters : public Instrument {
 
   CounterOptions options_;
   CountedDevice device_;
-  std::unique_ptr<Cupti> cupti_;
+  std::optional<CuptiProfiling> cupti_;
   std::string unavailable_;  ///< Why no counter can be read; empty as long as that may succeed.
   std::set<std::string> warned_;
   CUcontext context_ = nullptr;

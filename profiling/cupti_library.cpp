@@ -93,4 +93,13 @@ void CuptiCalls::check(CUptiResult result, std::string_view function) const {
                    result);
 }
 
+CuptiProfiling::CuptiProfiling(const DynamicLibrary& library) : library_(library) {
+  CUptiResult (*host)(void*) = nullptr;
+  CUptiResult (*ranges)(void*) = nullptr;
+  calls_.bind(library, first_version,
+              {{calls_.get_result_string, "cuptiGetResultString"},
+               {host, "cuptiProfilerHostInitialize"},
+               {ranges, "cuptiRangeProfilerEnable"}});
+}
+
 }  // namespace reprolab::profiling

@@ -71,7 +71,7 @@ class CounterHost : public testing::Test {
   static std::vector<Counter> table() { return parse_counters(file()); }
 
   std::optional<DynamicLibrary> cupti_;
-  std::optional<CuptiHost> host_;
+  std::optional<CuptiProfiling> host_;
 };
 
 TEST_F(CounterHost, EachChipHasExactlyTheseColumns) {
@@ -122,34 +122,9 @@ TEST_F(CounterHost, EachChipNeedsTheseNumbersOfPasses) {
   }
 }
 
-TEST_F(CounterHost, TheFirstNameThatTheChipHasIsRead) {
-  const std::vector<Counter> bytes = {
-      {.id = "read",
-       .unit = "bytes",
-       .meaning = "",
-       .names = {"dram__bytes_read.sum", "dram__bytes_op_read.sum"}}};
-  EXPECT_EQ(ChipCounters(*host_, "GH100").plan(bytes).entries[0].name, "dram__bytes_read.sum");
-  EXPECT_EQ(ChipCounters(*host_, "GB202").plan(bytes).entries[0].name, "dram__bytes_op_read.sum");
-}
-
 /// A metric that a user adds, by CUPTI's name alone.
 Counter added(const std::string& name) {
   return {.id = name, .unit = "", .meaning = "", .names = {name}};
-}
-
-TEST_F(CounterHost, OneUnknownMetricDoesNotFailTheOthers) {
-  const CounterPlan plan =
-      ChipCounters(*host_, "GA100")
-          .plan({added("sm__nothing_of_this_name.sum"), added("smsp__inst_executed"),
-                 added("smsp__inst_executed.sum")});
-  EXPECT_EQ(plan.entries[0].missing, "GA100 has no metric sm__nothing_of_this_name.sum");
-  EXPECT_EQ(plan.entries[1].missing,
-            "GA100 has smsp__inst_executed, but it is read with an ending, such as "
-            "smsp__inst_executed.sum");
-  EXPECT_EQ(plan.entries[2].missing, "");
-  EXPECT_EQ(plan.entries[2].counter.unit, "instruction") << "CUPTI's own";
-  EXPECT_EQ(plan.passes, 1u);
-  EXPECT_FALSE(plan.config.empty());
 }
 
 TEST_F(CounterHost, WhatCannotBeCountedBesideTheTableIsMissing) {
@@ -164,14 +139,8 @@ TEST_F(CounterHost, WhatCannotBeCountedBesideTheTableIsMissing) {
   EXPECT_EQ(plan.names().size(), counters.size() - 2) << "GH100 lacks pipe_fp16";
 }
 
-TEST_F(CounterHost, NothingToReadIsAnEmptyPlan) {
-  const CounterPlan plan = ChipCounters(*host_, "GA100").plan({});
-  EXPECT_EQ(plan.passes, 0u);
-  EXPECT_TRUE(plan.names().empty());
-}
-
 TEST_F(CounterHost, KnowsItsChipsAndRefusesOthers) {
-  const auto known = host_->chips();
+  const auto known = known_chips(*host_);
   for (const auto& [chip, what] : chips) {
     EXPECT_NE(std::find(known.begin(), known.end(), chip), known.end()) << chip;
   }

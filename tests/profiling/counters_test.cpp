@@ -65,7 +65,7 @@ class CountersFake : public testing::Test {
   ScopedVariable library_{"REPROLAB_CUPTI", FAKE_COUNTERS};
 };
 
-const std::string prepared = "Initialize\nGetChipName\nGetCounterAvailability\n";
+const std::string prepared = "Initialize\nGetCounterAvailability\nGetChipName\n";
 const std::string one_kernel =
     "Enable\nCounterDataImageInitialize\nSetConfig kernel\nStart\nStop\nDecodeData\nDisable\n";
 const std::string a_pass = "Start\nPushRange\nPopRange\nStop\n";
