@@ -54,12 +54,6 @@ TEST(ProductBounds, OneInputThatIsOneHasTheWeightsBitsAlone) {
   }
 }
 
-TEST(ProductBounds, AnInputOfZerosGivesZero) {
-  const auto bounds = Small{}.bounds();
-  EXPECT_EQ(bounds.low[0], 0x8000);
-  EXPECT_EQ(bounds.high[0], 0x0000);
-}
-
 /// 1 + 2 + 0.5: three terms, so 4 roundings of 2^-23 of 3.5.
 TEST(ProductBounds, ThreeTermsByHand) {
   Small small;
