@@ -45,13 +45,6 @@ TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
             "\"shape\":[3,67]}]\n");
 }
 
-/// The later redirection wins.
-TEST_F(VerifyProgram, OutputThatIsLostIsAnError) {
-  const Finished full = verify(GOLDEN_FILE " >/dev/full");
-  EXPECT_EQ(full.status, 2);
-  EXPECT_EQ(full.err, "verify: output to stdout was lost; is the disk full?\n");
-}
-
 TEST_F(VerifyProgram, InBriefShowsOnlyTensorsWithAFailure) {
   const std::string sound = output_of(VERIFY_PROGRAM, GOLDEN_FILE " --brief");
   EXPECT_FALSE(contains(sound, "case0"));
