@@ -11,8 +11,8 @@
 #include "harness/errors.hpp"
 #include "harness/outcome.hpp"
 #include "harness/worker.hpp"
-#include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
+#include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::verify {
 

@@ -12,7 +12,8 @@
 #include "programs/verify/dump.hpp"
 #include "programs/verify/progress.hpp"
 #include "programs/verify/summary.hpp"
-#include "reference/checkpoint/shard_set.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/mismatch_report.hpp"
 #include "reference/nf4/quantizer_check.hpp"
 
 namespace reprolab::verify {
@@ -202,8 +203,7 @@ class Run {
   void note_mismatch(std::string_view subject, const reference::QuantizedTensor& tensor,
                      const reference::Comparison& found, Bits expected, Bits actual) {
     note(subject, Outcome::mismatch,
-         describe_mismatch(found, tensor.n, reference::view_of(tensor),
-                           expected[static_cast<std::size_t>(found.first_mismatch)],
+         describe_mismatch(found, tensor, expected[static_cast<std::size_t>(found.first_mismatch)],
                            actual[static_cast<std::size_t>(found.first_mismatch)]));
     if (!options_.dump_directory) return;
     try {

@@ -266,8 +266,7 @@ QuantizedTensor BnbCheckpoint::load(const QuantizedTensorInfo& info, int threads
                          .shape = info.state.shape,
                          .n = info.state.elements,
                          .block_size = info.state.block_size,
-                         .type = info.state.type,
-                         .table = standard_table};
+                         .type = info.state.type};
   tensor.codes = shards_.read<std::uint8_t>(*shards_.find(info.name));
   if (!info.state.nested) {
     tensor.absmax = floats(".absmax");
@@ -282,22 +281,6 @@ QuantizedTensor BnbCheckpoint::load(const QuantizedTensorInfo& info, int threads
   tensor.absmax.resize(nested.codes.size());
   dequantize_scales(nested, tensor.absmax, threads);
   return tensor;
-}
-
-std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads) {
-  std::vector<std::uint16_t> output(static_cast<std::size_t>(tensor.n));
-  dequantize(tensor.codes, tensor.absmax, tensor.table, tensor.block_size, tensor.type, output,
-             threads);
-  return output;
-}
-
-Nf4View view_of(const QuantizedTensor& tensor) {
-  return {.codes = tensor.codes,
-          .absmax = tensor.absmax,
-          .table = tensor.table,
-          .block_size = tensor.block_size,
-          .type = tensor.type,
-          .shape = tensor.shape};
 }
 
 }  // namespace reprolab::reference

@@ -10,16 +10,16 @@ namespace reprolab::reference {
 namespace {
 
 TEST(MismatchReport, TellsEverythingOfTheFirst) {
-  std::vector<std::uint8_t> codes(96, 0x9f);
-  codes[32] = 0x77;
-  const std::vector<float> absmax = {0.5f, 0.25f, 0.03125f};
-  std::vector<std::uint16_t> expected(192);
-  dequantize(codes, absmax, standard_table, 64, WeightType::fp16, expected);
-  Nf4View view{.codes = codes, .absmax = absmax, .shape = {3, 64}};
+  QuantizedTensor tensor{.shape = {3, 64},
+                         .n = 192,
+                         .codes = std::vector<std::uint8_t>(96, 0x9f),
+                         .absmax = {0.5f, 0.25f, 0.03125f}};
+  tensor.codes[32] = 0x77;
+  const auto expected = dequantize(tensor);
   const auto report = [&](std::int64_t index, std::uint16_t planted) {
     auto actual = expected;
     actual[index] = planted;
-    return describe_mismatch(compare_bits(expected, actual), 192, view, expected[index], planted);
+    return describe_mismatch(compare_bits(expected, actual), tensor, expected[index], planted);
   };
   EXPECT_EQ(
       report(130, 0x1d27),
@@ -29,7 +29,7 @@ TEST(MismatchReport, TellsEverythingOfTheFirst) {
   EXPECT_EQ(report(1, 0x7fff),
             "1 of 192 weights differ; first at index 1 (row 0, column 1): block 0, code 15 (1), "
             "scale 0.5, expected 0x3800 (0.5), actual 0x7fff (nan), not comparable in ULPs (NaN)");
-  view.shape = {};
+  tensor.shape = {};
   EXPECT_EQ(report(64, 0x8000),
             "1 of 192 weights differ, in the sign of zeros alone; first at index 64: block 1, code "
             "7 (0), scale 0.25, expected 0x0000 (0), actual 0x8000 (-0), 0 ULPs apart (zeros of "
