@@ -66,7 +66,7 @@ template <class T>
 class MappedArray {
  public:
   /// `count` value-initialized elements.
-  explicit MappedArray(std::size_t count) : count_(count) {
+  explicit MappedArray(std::size_t count) {
     void* memory = nullptr;
     check(cudaHostAlloc(&memory, count * sizeof(T), cudaHostAllocMapped),
           "allocating pinned host memory");
@@ -78,11 +78,9 @@ class MappedArray {
   MappedArray& operator=(const MappedArray&) = delete;
 
   T* data() const { return data_; }
-  std::size_t size() const { return count_; }
 
  private:
   T* data_ = nullptr;
-  std::size_t count_;
 };
 
 class Stream {

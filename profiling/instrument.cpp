@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/not_measured.hpp"
-#include "profiling/activity.hpp"
 
 namespace reprolab::profiling {
 namespace {
