@@ -80,11 +80,11 @@ TEST(Safetensors, AnOpenFileIsNeverWaitedForNorInherited) {
   EXPECT_EQ(found, 1);
 }
 
-/// As many tensors as a mixture-of-experts model has.
-TEST(Scale, AHundredAndSixtyThousandTensorsAreAllFound) {
+/// As many as a mixture-of-experts model has.
+TEST(Scale, FortyThousandTensorsAreAllFound) {
   std::vector<BuilderTensor> tensors;
   const auto layer = valid_tensors({.nested = true, .rows = 1, .columns = 64});
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 5'000; ++i) {
     for (BuilderTensor tensor : layer) {
       tensor.name.replace(0, 5, fmt::format("model.layers.{}.experts.{}", i / 1000, i % 1000));
       tensors.push_back(std::move(tensor));
@@ -93,18 +93,18 @@ TEST(Scale, AHundredAndSixtyThousandTensorsAreAllFound) {
   }
   const MemoryFile file;
   const BnbCheckpoint checkpoint({file.write(safetensors_bytes(tensors))});
-  EXPECT_EQ(checkpoint.shards().tensor_count(), 160'000u);
-  EXPECT_EQ(describe(checkpoint.other_tensors()), "20000 tensors of BF16");
-  ASSERT_EQ(checkpoint.tensors().size(), 20'000u);
+  EXPECT_EQ(checkpoint.shards().tensor_count(), 40'000u);
+  EXPECT_EQ(describe(checkpoint.other_tensors()), "5000 tensors of BF16");
+  ASSERT_EQ(checkpoint.tensors().size(), 5'000u);
   EXPECT_EQ(checkpoint.tensors().front().name, "model.layers.0.experts.0.weight");
   const auto& last = checkpoint.tensors().back();
-  EXPECT_EQ(last.name, "model.layers.9.experts.999.weight");
+  EXPECT_EQ(last.name, "model.layers.4.experts.999.weight");
   EXPECT_EQ(dequantize(checkpoint.load(last, 1), 1), checkpoint.load_bits(*last.dequantized));
 }
 
-/// Headers of any composition, of which one is an entry a million times.
+/// Headers of any composition, with many entries of one kind.
 TEST(Scale, LongHeadersAreReadOrRefusedInOneLine) {
-  constexpr int many = 1'000'000;
+  constexpr int many = 200'000;
   std::string sizes = "1", texts = R"("-":"")", entries = R"("-":{})";
   for (int i = 0; i < many; ++i) {
     sizes += ",1";
