@@ -23,7 +23,7 @@ from claims.published import load_source
     ],
 )
 def test_what_fits_on_an_a100(threads, registers, shared_bytes, blocks):
-    """As cuda_occupancy.h has it; tests/profiling/occupancy_test.cpp asks it for the same."""
+    """As cuda_occupancy.h has it; tests/profiling/activity_test.cpp asks it for the same."""
     assert MULTIPROCESSORS["sm_80"].blocks_that_fit(threads, registers, shared_bytes) == blocks
 
 
