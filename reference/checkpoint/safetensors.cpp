@@ -57,9 +57,9 @@ std::uint64_t read_header_bytes(const fs::path& path, const RegularFile& file) {
 }
 
 /// The tensor that an entry of the header describes, in data of `data_bytes`; `offset_bytes` is
-/// relative to their start. Throws InvalidFile.
-TensorInfo tensor_of(const fs::path& path, const std::string& name, const json& entry,
-                     std::uint64_t data_bytes) {
+/// relative to their start, and `file` is not set. Throws InvalidFile.
+StoredTensor tensor_of(const fs::path& path, const std::string& name, const json& entry,
+                       std::uint64_t data_bytes) {
   const auto fail = [&](std::string_view fault) {
     reject_tensor(path, name, fmt::format("{}; {}", fault, damaged));
   };
@@ -101,7 +101,7 @@ TensorInfo tensor_of(const fs::path& path, const std::string& name, const json& 
     fail(fmt::format("needs {} bytes for its shape and dtype {}, but its data_offsets span {}",
                      size_bytes, known->name, end - begin));
   }
-  return {name, known->name, elements, begin, size_bytes};
+  return {nullptr, name, known->name, elements, begin, size_bytes};
 }
 
 void require_texts(const fs::path& path, const std::string& name, const json& metadata) {
@@ -117,11 +117,11 @@ void require_texts(const fs::path& path, const std::string& name, const json& me
 /// Reads {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...,
 /// "__metadata__": {"KEY": "TEXT", ...}}. No blank may come before it, as the format has it. An
 /// entry is checked and dropped as soon as it is complete.
-std::vector<TensorInfo> parse_header(const fs::path& path, std::string_view text,
-                                     std::uint64_t data_bytes) {
+std::vector<StoredTensor> parse_header(const fs::path& path, std::string_view text,
+                                       std::uint64_t data_bytes) {
   using Event = json::parse_event_t;
   if (!text.starts_with('{')) throw InvalidJson("does not begin with '{'");
-  std::vector<TensorInfo> tensors;
+  std::vector<StoredTensor> tensors;
   std::string name;
   // Thrown at the end: a header that is no JSON is said to be that, wherever the fault lies.
   std::optional<InvalidFile> first_fault;
@@ -148,16 +148,16 @@ std::vector<TensorInfo> parse_header(const fs::path& path, std::string_view text
 }
 
 /// By position, tensors must follow each other without gap or overlap up to the end.
-void require_contiguous(const fs::path& path, const std::vector<TensorInfo>& tensors,
+void require_contiguous(const fs::path& path, const std::vector<StoredTensor>& tensors,
                         std::uint64_t data_bytes) {
-  std::vector<const TensorInfo*> order;
+  std::vector<const StoredTensor*> order;
   order.reserve(tensors.size());
-  for (const TensorInfo& tensor : tensors) order.push_back(&tensor);
-  std::ranges::sort(order, {}, [](const TensorInfo* tensor) {
+  for (const StoredTensor& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, {}, [](const StoredTensor* tensor) {
     return std::pair(tensor->offset_bytes, tensor->size_bytes);
   });
   std::uint64_t end = 0;
-  for (const TensorInfo* tensor : order) {
+  for (const StoredTensor* tensor : order) {
     if (tensor->offset_bytes != end) {
       reject_tensor(path, tensor->name,
                     fmt::format("begins at byte {} of the data, but the tensor before it ends at "
@@ -186,7 +186,10 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
     reject_file(path, fmt::format("the header {}; {}", error.what(), damaged));
   }
   require_contiguous(path, tensors_, data_bytes);
-  for (TensorInfo& tensor : tensors_) tensor.offset_bytes += data_begin;
+  for (StoredTensor& tensor : tensors_) {
+    tensor.file = this;
+    tensor.offset_bytes += data_begin;
+  }
 }
 
 std::unique_ptr<RegularFile> SafetensorsFile::open() const {

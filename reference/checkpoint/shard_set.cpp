@@ -150,7 +150,6 @@ fs::path folder_of(const fs::path& file) {
 ShardSet::ShardSet(const std::vector<fs::path>& given) : given_(given) {
   Collector found;
   for (const fs::path& path : given) found.add(path);
-  files_.reserve(found.files.size());
   for (const fs::path& file : found.files) files_.emplace_back(file);
   add_names();
   for (const auto& [index, file_of] : found.indexes) {
@@ -167,12 +166,12 @@ ShardSet::ShardSet(const std::vector<fs::path>& given) : given_(given) {
 
 void ShardSet::add_names() {
   for (const SafetensorsFile& file : files_) {
-    for (const TensorInfo& tensor : file.tensors()) {
-      const auto [held, is_new] = by_name_.try_emplace(tensor.name, StoredTensor{&tensor, &file});
+    for (const StoredTensor& tensor : file.tensors()) {
+      const auto [held, is_new] = by_name_.try_emplace(tensor.name, &tensor);
       if (!is_new) {
         reject_tensor(file.path(), tensor.name,
                       fmt::format("is also in {}; give the files of one checkpoint alone",
-                                  printable(held->second.file->path().string())));
+                                  printable(held->second->file->path().string())));
       }
     }
   }
@@ -186,7 +185,7 @@ std::uint64_t ShardSet::size_bytes() const {
 
 const StoredTensor* ShardSet::find(std::string_view name) const {
   const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &found->second;
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 std::string ShardSet::advice(std::string_view otherwise) const {
@@ -213,7 +212,7 @@ void ShardSet::read_bytes(const StoredTensor& tensor, void* destination) const {
     open_ = tensor.file->open();
     open_of_ = tensor.file;
   }
-  open_->read_at(tensor.info->offset_bytes, destination, tensor.info->size_bytes);
+  open_->read_at(tensor.offset_bytes, destination, tensor.size_bytes);
 }
 
 std::string describe_paths(const std::vector<fs::path>& given) {

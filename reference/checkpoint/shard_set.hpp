@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,11 +17,6 @@
 
 namespace reprolab::reference {
 
-struct StoredTensor {
-  const TensorInfo* info;
-  const SafetensorsFile* file;
-};
-
 /// Holds the headers; tensors are read on demand, with one file open at a time, so that neither
 /// memory nor open files grow with the checkpoint. Not for use by several threads at once.
 class ShardSet {
@@ -31,7 +27,7 @@ class ShardSet {
   /// folder, a name that two files hold, and a tensor that is not where an index says.
   explicit ShardSet(const std::vector<std::filesystem::path>& given);
 
-  const std::vector<SafetensorsFile>& files() const { return files_; }
+  const std::deque<SafetensorsFile>& files() const { return files_; }
   std::size_t tensor_count() const { return by_name_.size(); }
   std::uint64_t size_bytes() const;
 
@@ -42,7 +38,7 @@ class ShardSet {
   /// be unaligned. Throws InvalidFile on a read error, or if the file was changed.
   template <class T>
   std::vector<T> read(const StoredTensor& tensor) const {
-    std::vector<T> values(tensor.info->size_bytes / sizeof(T));
+    std::vector<T> values(tensor.size_bytes / sizeof(T));
     read_bytes(tensor, values.data());
     return values;
   }
@@ -56,10 +52,10 @@ class ShardSet {
   void read_bytes(const StoredTensor& tensor, void* destination) const;
 
   std::vector<std::filesystem::path> given_;
-  std::vector<SafetensorsFile> files_;
-  std::unordered_map<std::string_view, StoredTensor> by_name_;  ///< Views into `files_`.
-  mutable std::unique_ptr<RegularFile> open_;                   ///< The file read last.
-  mutable const SafetensorsFile* open_of_ = nullptr;            ///< Whose it is.
+  std::deque<SafetensorsFile> files_;  ///< Not moved, because tensors point to theirs.
+  std::unordered_map<std::string_view, const StoredTensor*> by_name_;  ///< Into `files_`.
+  mutable std::unique_ptr<RegularFile> open_;                          ///< The file read last.
+  mutable const SafetensorsFile* open_of_ = nullptr;                   ///< Whose it is.
 };
 
 /// What was given, fit to print: "a.safetensors", or "a.safetensors and 2 more".

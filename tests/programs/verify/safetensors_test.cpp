@@ -30,8 +30,8 @@ TEST(Safetensors, EveryDtypeAndShapeOfTheFormatIsAPlainTensor) {
   const MemoryFile file;
   const ShardSet shards({file.write(safetensors_bytes(tensors))});
   EXPECT_EQ(shards.tensor_count(), tensors.size());
-  EXPECT_EQ(shards.find("scalar")->info->elements, 1);
-  EXPECT_EQ(shards.find("empty")->info->elements, 0);
+  EXPECT_EQ(shards.find("scalar")->elements, 1);
+  EXPECT_EQ(shards.find("empty")->elements, 0);
   EXPECT_TRUE(shards.read<float>(*shards.find("empty")).empty());
   EXPECT_EQ(shards.find("absent"), nullptr);
 }
@@ -116,7 +116,7 @@ TEST(Scale, LongHeadersAreReadOrRefusedInOneLine) {
   const auto read = [&](const std::string& header, const std::string& data) {
     return ShardSet({file.write(safetensors_bytes("{" + header + "}", data))});
   };
-  EXPECT_EQ(read("\"t\":" + entry + sizes + "]}", "x").find("t")->info->elements, 1);
+  EXPECT_EQ(read("\"t\":" + entry + sizes + "]}", "x").find("t")->elements, 1);
   EXPECT_NE(read("\"" + name + "\":" + entry + "]}", "x").find(name), nullptr);
   EXPECT_EQ(read(R"("__metadata__":{)" + texts + "}", "").tensor_count(), 0u);
   const auto refusal = [&](const std::string& header) {
