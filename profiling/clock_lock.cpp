@@ -22,7 +22,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "profiling/machine.hpp"
+#include "profiling/nvml.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -42,6 +42,20 @@ void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& wh
       "-rgc\n",
       mhz, why, gpu.pci_bus_id);
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
+  const auto clocks = device.sm_clocks_mhz();
+  if (clocks.empty()) throw std::runtime_error("NVML names no SM clocks that this GPU offers");
+  if (wanted.kind == ClockPolicy::Kind::max) return clocks.back();
+  const auto distance = [&](unsigned mhz) {
+    return mhz > wanted.mhz ? mhz - wanted.mhz : wanted.mhz - mhz;
+  };
+  const unsigned nearest = *std::ranges::min_element(clocks, {}, distance);
+  if (nearest == wanted.mhz) return nearest;
+  throw std::runtime_error(
+      fmt::format("this GPU has no SM clock of {} MHz; the nearest is {} ({} to {} MHz)",
+                  wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
 void send_text(int socket, std::string_view text) {
@@ -70,63 +84,51 @@ class OnlyGuardian {
   int socket_;
 };
 
-/// The guardian's side. It hears of the program's end by two ways: the program shuts its socket
-/// down, or the kernel says that it is gone. The socket's own end would not do, because processes
-/// that the program forks hold the socket too, and may linger.
-class Guardian {
- public:
-  Guardian(int socket, pid_t program, GpuAddress gpu)
-      : socket_(socket), program_(program), gpu_(std::move(gpu)) {
-    prctl(PR_SET_NAME, "clock_guardian");  // so that who kills the program by name spares it
-    setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
-    prctl(PR_SET_PDEATHSIG, parent_ended);
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, parent_ended);
-    signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) throw system_error("signalfd");
-  }
-
-  /// Locks the clock when told to, and resets it when the program has ended. Returns an exit
-  /// status: not 0 if the clock may still be locked, which is then on stderr.
-  int run(const ClockPolicy& wanted) {
-    const OnlyGuardian only(gpu_);
-    std::string why_not;
-    const auto device = find_nvml_device(gpu_.pci_bus_id, gpu_.uuid, &why_not);
-    if (!device) throw std::runtime_error(why_not);
-    const unsigned mhz = clock_to_lock(*device, wanted);
-    send_text(socket_, std::to_string(mhz));
-    if (!program_speaks()) return 0;
-    if (why_not = device->lock_sm_clock(mhz); !why_not.empty()) {
-      throw std::runtime_error(fmt::format("NVML does not lock the SM clock: {}", why_not));
+/// Waits for the program's byte; false if the program has ended, or is done with the lock. That it
+/// has ended is heard by two ways: it shuts its socket down, or the kernel says that it is gone
+/// (`signals`). The socket's own end would not do, because processes that the program forks hold
+/// the socket too, and may linger.
+bool program_speaks(int socket, int signals, pid_t program) {
+  for (;;) {
+    std::array<pollfd, 2> events = {{{socket, POLLIN, 0}, {signals, POLLIN, 0}}};
+    if (poll(events.data(), events.size(), -1) < 0) continue;
+    signalfd_siginfo seen;
+    while (read(signals, &seen, sizeof seen) > 0) {
     }
-    send_text(socket_, locked);
-    program_speaks();  // it never does again: it ends
-    if (why_not = device->reset_sm_clock(); why_not.empty()) return 0;
-    say_still_locked(gpu_, mhz, "NVML does not reset it: " + why_not);
-    return 1;
+    if (getppid() != program) return false;
+    char byte = 0;
+    if (events[0].revents != 0) return recv(socket, &byte, 1, 0) > 0;
   }
+}
 
- private:
-  /// Waits for the program's byte; false if the program has ended, or is done with the lock.
-  bool program_speaks() const {
-    for (;;) {
-      std::array<pollfd, 2> events = {{{socket_, POLLIN, 0}, {signals_, POLLIN, 0}}};
-      if (poll(events.data(), events.size(), -1) < 0) continue;
-      signalfd_siginfo seen;
-      while (read(signals_, &seen, sizeof seen) > 0) {
-      }
-      if (getppid() != program_) return false;
-      char byte = 0;
-      if (events[0].revents != 0) return recv(socket_, &byte, 1, 0) > 0;
-    }
+/// Locks the clock when told to, and resets it when the program has ended. Returns an exit status:
+/// not 0 if the clock may still be locked, which is then on stderr. Throws only before anything is
+/// locked.
+int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
+  prctl(PR_SET_NAME, "clock_guardian");  // so that who kills the program by name spares it
+  setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
+  prctl(PR_SET_PDEATHSIG, parent_ended);
+  sigset_t parents;
+  sigemptyset(&parents);
+  sigaddset(&parents, parent_ended);
+  const int signals = signalfd(-1, &parents, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0) throw system_error("signalfd");
+  const OnlyGuardian only(gpu);
+  std::string why_not;
+  const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
+  if (!device) throw std::runtime_error(why_not);
+  const unsigned mhz = clock_to_lock(*device, wanted);
+  send_text(socket, std::to_string(mhz));
+  if (!program_speaks(socket, signals, program)) return 0;
+  if (why_not = device->lock_sm_clock(mhz); !why_not.empty()) {
+    throw std::runtime_error(fmt::format("NVML does not lock the SM clock: {}", why_not));
   }
-
-  int socket_;
-  pid_t program_;
-  GpuAddress gpu_;
-  int signals_ = -1;
-};
+  send_text(socket, locked);
+  program_speaks(socket, signals, program);  // it never does again: it ends
+  if (why_not = device->reset_sm_clock(); why_not.empty()) return 0;
+  say_still_locked(gpu, mhz, "NVML does not reset it: " + why_not);
+  return 1;
+}
 
 /// Holds nothing of the program's open but stderr: who reads the program's output waits for its
 /// end. Returns the socket's new number.
@@ -145,8 +147,8 @@ int keep_only(int socket) {
   int status = 0;
   socket = keep_only(socket);
   try {
-    status = Guardian(socket, program, gpu).run(wanted);
-  } catch (const std::exception& error) {  // only before anything is locked
+    status = guard(socket, program, gpu, wanted);
+  } catch (const std::exception& error) {
     send_text(socket, std::string(cannot) + error.what());
   }
   _exit(status);  // without the exit handlers of the program
@@ -163,20 +165,6 @@ ClockPolicy parse_clock_policy(std::string_view text) {
     throw std::invalid_argument("give observe, max, or the SM clock in MHz, such as 1410");
   }
   return policy;
-}
-
-unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
-  const auto clocks = device.sm_clocks_mhz();
-  if (clocks.empty()) throw std::runtime_error("NVML names no SM clocks that this GPU offers");
-  if (wanted.kind == ClockPolicy::Kind::max) return clocks.back();
-  const auto distance = [&](unsigned mhz) {
-    return mhz > wanted.mhz ? mhz - wanted.mhz : wanted.mhz - mhz;
-  };
-  const unsigned nearest = *std::ranges::min_element(clocks, {}, distance);
-  if (nearest == wanted.mhz) return nearest;
-  throw std::runtime_error(
-      fmt::format("this GPU has no SM clock of {} MHz; the nearest is {} ({} to {} MHz)",
-                  wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
 unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted) {

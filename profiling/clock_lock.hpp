@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "profiling/nvml.hpp"
-
 namespace reprolab::profiling {
 
 /// What is to be done with the SM clock.
@@ -32,7 +30,6 @@ struct GpuAddress {
 
 /// The clock in MHz that `wanted`, which locks, comes to on this GPU. Throws std::runtime_error if
 /// NVML or the GPU cannot do it; if it is only another clock, names the nearest that it has.
-unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted);
 unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted);
 
 class ClockLock {

@@ -9,48 +9,33 @@
 namespace reprolab::profiling {
 namespace {
 
-std::optional<ClockRange> range_of(const std::vector<ClockSnapshot>& snapshots,
-                                   std::optional<double> ClockSnapshot::*member) {
+nlohmann::json range_of(const std::vector<ClockSnapshot>& snapshots,
+                        std::optional<double> ClockSnapshot::*member) {
   std::vector<double> values;
   for (const ClockSnapshot& snapshot : snapshots) {
     if (snapshot.*member) values.push_back(*(snapshot.*member));
   }
-  if (values.empty()) return std::nullopt;
+  if (values.empty()) return nullptr;
   const auto [least, greatest] = std::ranges::minmax(values);
-  return ClockRange{least, median(values), greatest};
-}
-
-nlohmann::json range_json(const std::optional<ClockRange>& range) {
-  if (!range) return nullptr;
-  return {{"min", range->min}, {"median", range->median}, {"max", range->max}};
+  return {{"min", least}, {"median", median(values)}, {"max", greatest}};
 }
 
 }  // namespace
 
-ClockSummary summarize(const std::vector<ClockSnapshot>& snapshots) {
-  ClockSummary summary;
-  summary.snapshots = snapshots.size();
-  summary.sm_mhz = range_of(snapshots, &ClockSnapshot::sm_mhz);
-  summary.memory_mhz = range_of(snapshots, &ClockSnapshot::memory_mhz);
-  summary.power_w = range_of(snapshots, &ClockSnapshot::power_w);
-  summary.temperature_c = range_of(snapshots, &ClockSnapshot::temperature_c);
+nlohmann::json summarize(const std::vector<ClockSnapshot>& snapshots) {
+  nlohmann::json summary = {{"sm_mhz", range_of(snapshots, &ClockSnapshot::sm_mhz)},
+                            {"memory_mhz", range_of(snapshots, &ClockSnapshot::memory_mhz)},
+                            {"power_w", range_of(snapshots, &ClockSnapshot::power_w)},
+                            {"temperature_c", range_of(snapshots, &ClockSnapshot::temperature_c)},
+                            {"throttle_reasons", nullptr}};
   std::optional<std::uint64_t> reasons;
   for (const ClockSnapshot& snapshot : snapshots) {
     if (snapshot.event_reasons) reasons = reasons.value_or(0) | *snapshot.event_reasons;
   }
   if (reasons) {
-    summary.throttle_reasons = decode_clock_event_reasons(*reasons & ~clock_event_gpu_idle);
+    summary["throttle_reasons"] = decode_clock_event_reasons(*reasons & ~clock_event_gpu_idle);
   }
   return summary;
-}
-
-void to_json(nlohmann::json& json, const ClockSummary& summary) {
-  json = {{"sm_mhz", range_json(summary.sm_mhz)},
-          {"memory_mhz", range_json(summary.memory_mhz)},
-          {"power_w", range_json(summary.power_w)},
-          {"temperature_c", range_json(summary.temperature_c)},
-          {"throttle_reasons", nullptr}};
-  if (summary.throttle_reasons) json["throttle_reasons"] = *summary.throttle_reasons;
 }
 
 ClockObserver::ClockObserver(std::optional<NvmlDevice> device, std::chrono::milliseconds period)
@@ -80,19 +65,15 @@ void ClockObserver::stop() {
   keep_snapshot();
 }
 
-ClockSnapshot ClockObserver::snapshot() const {
-  if (!device_) return {};
-  return {device_->sm_clock_mhz(), device_->memory_clock_mhz(), device_->power_w(),
-          device_->temperature_c(), device_->clock_event_reasons()};
+std::vector<ClockSnapshot> ClockObserver::snapshots() const {
+  const std::lock_guard lock(mutex_);
+  return snapshots_;
 }
 
-ClockSummary ClockObserver::summary() const {
-  const std::lock_guard lock(mutex_);
-  return summarize(snapshots_);
-}
+nlohmann::json ClockObserver::summary() const { return summarize(snapshots()); }
 
 void ClockObserver::keep_snapshot() {
-  const ClockSnapshot now = snapshot();  // outside the lock: NVML may take a millisecond
+  const ClockSnapshot now = device_->snapshot();  // outside the lock: NVML may take a millisecond
   const std::lock_guard lock(mutex_);
   snapshots_.push_back(now);
 }

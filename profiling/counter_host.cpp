@@ -1,5 +1,6 @@
 #include "profiling/counter_host.hpp"
 
+#include <cupti_target.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,38 +19,20 @@ std::string text_of(const char* text) { return text ? text : ""; }
 
 }  // namespace
 
-CuptiHost::CuptiHost(const DynamicLibrary& cupti) {
-  const std::string missing =
-      cupti.bind({{get_result_string, "cuptiGetResultString"},
-                  {initialize, "cuptiProfilerHostInitialize"},
-                  {deinitialize, "cuptiProfilerHostDeinitialize"},
-                  {get_supported_chips, "cuptiProfilerHostGetSupportedChips"},
-                  {get_base_metrics, "cuptiProfilerHostGetBaseMetrics"},
-                  {get_sub_metrics, "cuptiProfilerHostGetSubMetrics"},
-                  {get_metric_properties, "cuptiProfilerHostGetMetricProperties"},
-                  {config_add_metrics, "cuptiProfilerHostConfigAddMetrics"},
-                  {get_config_image_size, "cuptiProfilerHostGetConfigImageSize"},
-                  {get_config_image, "cuptiProfilerHostGetConfigImage"},
-                  {get_num_of_passes, "cuptiProfilerHostGetNumOfPasses"},
-                  {evaluate, "cuptiProfilerHostEvaluateToGpuValues"}});
-  if (missing.empty()) return;
-  throw std::runtime_error(
-      fmt::format("counters: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.6 update 2 or "
-                  "newer.",
-                  missing));
-}
-
-void CuptiHost::check(CUptiResult result, std::string_view function) const {
-  if (result != CUPTI_SUCCESS) throw CuptiError("counters", function, result, get_result_string);
-}
-
-std::vector<std::string> CuptiHost::chips() const {
+std::vector<std::string> known_chips(const CuptiProfiling& cupti) {
   CUpti_Profiler_Host_GetSupportedChips_Params params{};
-  params.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE;
-  check(get_supported_chips(&params), "cuptiProfilerHostGetSupportedChips");
+  cupti.call("cuptiProfilerHostGetSupportedChips",
+             CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE, params);
   std::vector<std::string> names(params.ppChipNames, params.ppChipNames + params.numChips);
   std::ranges::sort(names);
   return names;
+}
+
+std::string chip_of(const CuptiProfiling& cupti, int device) {
+  CUpti_Device_GetChipName_Params params{};
+  params.deviceIndex = static_cast<std::size_t>(device);
+  cupti.call("cuptiDeviceGetChipName", CUpti_Device_GetChipName_Params_STRUCT_SIZE, params);
+  return params.pChipName;
 }
 
 std::vector<const char*> CounterPlan::names() const {
@@ -65,52 +48,55 @@ class ChipCounters::Object {
  public:
   explicit Object(const ChipCounters& chip) : cupti_(chip.cupti_) {
     CUpti_Profiler_Host_Initialize_Params params{};
-    params.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE;
     params.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
     params.pChipName = chip.chip_.c_str();
     params.pCounterAvailabilityImage =
         chip.availability_.empty() ? nullptr : chip.availability_.data();
-    cupti_.check(cupti_.initialize(&params), "cuptiProfilerHostInitialize");
+    cupti_.call("cuptiProfilerHostInitialize", CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE,
+                params);
     object_ = params.pHostObject;
   }
   ~Object() {
     CUpti_Profiler_Host_Deinitialize_Params params{};
-    params.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE;
     params.pHostObject = object_;
-    cupti_.deinitialize(&params);
+    cupti_.try_call("cuptiProfilerHostDeinitialize",
+                    CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE, params);
   }
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 
-  CUpti_Profiler_Host_Object* get() const { return object_; }
+  /// Calls a function of CUPTI for this object.
+  template <class Params>
+  void call(const char* name, std::size_t size, Params& params) const {
+    params.pHostObject = object_;
+    cupti_.call(name, size, params);
+  }
 
   void add(std::span<const char* const> names) const {
     std::vector<const char*> pointers(names.begin(), names.end());
     CUpti_Profiler_Host_ConfigAddMetrics_Params params{};
-    params.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE;
-    params.pHostObject = object_;
     params.ppMetricNames = pointers.data();
     params.numMetrics = pointers.size();
-    cupti_.check(cupti_.config_add_metrics(&params), "cuptiProfilerHostConfigAddMetrics");
+    call("cuptiProfilerHostConfigAddMetrics",
+         CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE, params);
   }
 
  private:
-  const CuptiHost& cupti_;
+  const CuptiProfiling& cupti_;
   CUpti_Profiler_Host_Object* object_ = nullptr;
 };
 
-ChipCounters::ChipCounters(const CuptiHost& cupti, std::string chip,
+ChipCounters::ChipCounters(const CuptiProfiling& cupti, std::string chip,
                            std::vector<std::uint8_t> availability)
     : cupti_(cupti), chip_(std::move(chip)), availability_(std::move(availability)) {
   const Object known(*this);
 }
 
-BaseMetric ChipCounters::properties(const Object& object, const std::string& name) const {
+BaseMetric ChipCounters::properties(const Object& object, const std::string& name) {
   CUpti_Profiler_Host_GetMetricProperties_Params params{};
-  params.structSize = CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE;
-  params.pHostObject = object.get();
   params.pMetricName = name.c_str();
-  cupti_.check(cupti_.get_metric_properties(&params), "cuptiProfilerHostGetMetricProperties");
+  object.call("cuptiProfilerHostGetMetricProperties",
+              CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE, params);
   return {params.metricType, name, text_of(params.pDimUnit), text_of(params.pDescription)};
 }
 
@@ -119,10 +105,9 @@ std::vector<BaseMetric> ChipCounters::base_metrics() const {
   std::vector<BaseMetric> metrics;
   for (const CUpti_MetricType type : types) {
     CUpti_Profiler_Host_GetBaseMetrics_Params params{};
-    params.structSize = CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE;
-    params.pHostObject = object.get();
     params.metricType = type;
-    cupti_.check(cupti_.get_base_metrics(&params), "cuptiProfilerHostGetBaseMetrics");
+    object.call("cuptiProfilerHostGetBaseMetrics",
+                CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE, params);
     // Copied before the next call of CUPTI, which may reuse the list's memory.
     std::vector<std::string> names(params.ppMetricNames, params.ppMetricNames + params.numMetrics);
     std::ranges::sort(names);
@@ -134,11 +119,10 @@ std::vector<BaseMetric> ChipCounters::base_metrics() const {
 std::vector<std::string> ChipCounters::rollups(const BaseMetric& metric) const {
   const Object object(*this);
   CUpti_Profiler_Host_GetSubMetrics_Params params{};
-  params.structSize = CUpti_Profiler_Host_GetSubMetrics_Params_STRUCT_SIZE;
-  params.pHostObject = object.get();
   params.metricType = metric.type;
   params.pMetricName = metric.name.c_str();
-  cupti_.check(cupti_.get_sub_metrics(&params), "cuptiProfilerHostGetSubMetrics");
+  object.call("cuptiProfilerHostGetSubMetrics",
+              CUpti_Profiler_Host_GetSubMetrics_Params_STRUCT_SIZE, params);
   std::vector<std::string> endings(params.ppSubMetrics,
                                    params.ppSubMetrics + params.numOfSubmetrics);
   std::ranges::stable_partition(endings, [](const auto& ending) { return ending == ".sum"; });
@@ -149,25 +133,23 @@ std::vector<std::uint8_t> ChipCounters::config(std::span<const char* const> name
   const Object object(*this);
   object.add(names);
   CUpti_Profiler_Host_GetConfigImageSize_Params size{};
-  size.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE;
-  size.pHostObject = object.get();
-  cupti_.check(cupti_.get_config_image_size(&size), "cuptiProfilerHostGetConfigImageSize");
+  object.call("cuptiProfilerHostGetConfigImageSize",
+              CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE, size);
   std::vector<std::uint8_t> image(size.configImageSize);
   CUpti_Profiler_Host_GetConfigImage_Params get{};
-  get.structSize = CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE;
-  get.pHostObject = object.get();
   get.configImageSize = image.size();
   get.pConfigImage = image.data();
-  cupti_.check(cupti_.get_config_image(&get), "cuptiProfilerHostGetConfigImage");
+  object.call("cuptiProfilerHostGetConfigImage",
+              CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE, get);
   return image;
 }
 
 std::size_t ChipCounters::passes(std::vector<std::uint8_t> config) const {
   CUpti_Profiler_Host_GetNumOfPasses_Params params{};
-  params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
   params.configImageSize = config.size();
   params.pConfigImage = config.data();
-  cupti_.check(cupti_.get_num_of_passes(&params), "cuptiProfilerHostGetNumOfPasses");
+  cupti_.call("cuptiProfilerHostGetNumOfPasses",
+              CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE, params);
   return params.numOfPasses;
 }
 
@@ -241,15 +223,14 @@ std::vector<double> ChipCounters::evaluate(const CounterPlan& plan,
   object.add(names);
   std::vector<double> values(names.size());
   CUpti_Profiler_Host_EvaluateToGpuValues_Params params{};
-  params.structSize = CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE;
-  params.pHostObject = object.get();
   params.pCounterDataImage = image.data();
   params.counterDataImageSize = image.size();
   params.rangeIndex = range;
   params.ppMetricNames = names.data();
   params.numMetrics = names.size();
   params.pMetricValues = values.data();
-  cupti_.check(cupti_.evaluate(&params), "cuptiProfilerHostEvaluateToGpuValues");
+  object.call("cuptiProfilerHostEvaluateToGpuValues",
+              CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE, params);
   return values;
 }
 

@@ -16,30 +16,11 @@
 
 namespace reprolab::profiling {
 
-/// The host functions of a CUPTI library.
-struct CuptiHost {
-  decltype(&cuptiGetResultString) get_result_string;
-  decltype(&cuptiProfilerHostInitialize) initialize;
-  decltype(&cuptiProfilerHostDeinitialize) deinitialize;
-  decltype(&cuptiProfilerHostGetSupportedChips) get_supported_chips;
-  decltype(&cuptiProfilerHostGetBaseMetrics) get_base_metrics;
-  decltype(&cuptiProfilerHostGetSubMetrics) get_sub_metrics;
-  decltype(&cuptiProfilerHostGetMetricProperties) get_metric_properties;
-  decltype(&cuptiProfilerHostConfigAddMetrics) config_add_metrics;
-  decltype(&cuptiProfilerHostGetConfigImageSize) get_config_image_size;
-  decltype(&cuptiProfilerHostGetConfigImage) get_config_image;
-  decltype(&cuptiProfilerHostGetNumOfPasses) get_num_of_passes;
-  decltype(&cuptiProfilerHostEvaluateToGpuValues) evaluate;
+/// The chips that this CUPTI knows: "GH100" and so on.
+std::vector<std::string> known_chips(const CuptiProfiling& cupti);
 
-  /// Throws std::runtime_error if the library is too old to have them.
-  explicit CuptiHost(const DynamicLibrary& cupti);
-
-  /// Throws CuptiError.
-  void check(CUptiResult result, std::string_view function) const;
-
-  /// The chips that this CUPTI knows: "GH100" and so on.
-  std::vector<std::string> chips() const;
-};
+/// The chip of a CUDA device; calls the driver. Throws CuptiError.
+std::string chip_of(const CuptiProfiling& cupti, int device);
 
 /// How some counters are collected on a chip.
 struct CounterPlan {
@@ -66,9 +47,9 @@ struct BaseMetric {
 /// The counters of one chip. Members throw CuptiError if CUPTI refuses a call that must succeed.
 class ChipCounters {
  public:
-  /// `availability`: of a GPU (RangeProfiler::availability), which then limits what can be read;
+  /// `availability`: of a GPU (availability_of()), which then limits what can be read;
   /// empty for a chip as such. Throws CuptiError if CUPTI does not know the chip.
-  ChipCounters(const CuptiHost& cupti, std::string chip,
+  ChipCounters(const CuptiProfiling& cupti, std::string chip,
                std::vector<std::uint8_t> availability = {});
 
   const std::string& chip() const { return chip_; }
@@ -90,12 +71,12 @@ class ChipCounters {
 
  private:
   class Object;
-  BaseMetric properties(const Object& object, const std::string& name) const;
+  static BaseMetric properties(const Object& object, const std::string& name);
   std::string why_missing(const std::vector<std::string>& names) const;
   std::vector<std::uint8_t> config(std::span<const char* const> names) const;
   std::size_t passes(std::vector<std::uint8_t> config) const;
 
-  const CuptiHost& cupti_;
+  const CuptiProfiling& cupti_;
   std::string chip_;
   std::vector<std::uint8_t> availability_;
 };

@@ -40,25 +40,12 @@ std::string_view cuda_error_hint(cudaError_t error) {
   }
 }
 
-std::string cuda_error_message(cudaError_t error, std::string_view what,
-                               const std::source_location& where) {
-  return fmt::format("{}: {}, {} ({}:{}). {}", what, cudaGetErrorName(error),
-                     cudaGetErrorString(error),
-                     std::filesystem::path(where.file_name()).filename().string(), where.line(),
-                     cuda_error_hint(error));
-}
-
-std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_bytes,
-                                  std::uint64_t total_bytes) {
-  return fmt::format(
-      "device memory: {:.2f} GiB asked for, {:.2f} GiB of {:.2f} GiB free. Choose a smaller "
-      "problem, or end what else runs on this GPU (`nvidia-smi`).",
-      gib(asked_bytes), gib(free_bytes), gib(total_bytes));
-}
-
 void check(cudaError_t error, std::string_view what, const std::source_location& where) {
   if (error == cudaSuccess) return;
-  const std::string message = cuda_error_message(error, what, where);
+  const std::string message = fmt::format(
+      "{}: {}, {} ({}:{}). {}", what, cudaGetErrorName(error), cudaGetErrorString(error),
+      std::filesystem::path(where.file_name()).filename().string(), where.line(),
+      cuda_error_hint(error));
   if (error != cudaErrorMemoryAllocation) throw CudaError(error, message);
   cudaGetLastError();  // not sticky, but the next launch check would report it
   throw NotMeasured(message);
@@ -71,21 +58,16 @@ DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
     cudaGetLastError();  // not sticky, but the next launch check would report it
     std::size_t free_bytes = 0, total_bytes = 0;
     check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the free device memory");
-    throw NotMeasured(out_of_memory_message(bytes, free_bytes, total_bytes));
+    throw NotMeasured(fmt::format(
+        "device memory: {:.2f} GiB asked for, {:.2f} GiB of {:.2f} GiB free. Choose a smaller "
+        "problem, or end what else runs on this GPU (`nvidia-smi`).",
+        gib(bytes), gib(free_bytes), gib(total_bytes)));
   }
   check(error, "allocating device memory");
 }
 
 // Destructors do not report errors: whatever failed before them has already been reported.
 DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
-
-void* allocate_mapped(std::size_t bytes) {
-  void* data = nullptr;
-  check(cudaHostAlloc(&data, bytes, cudaHostAllocMapped), "allocating pinned host memory");
-  return data;
-}
-
-void free_mapped(void* data) noexcept { cudaFreeHost(data); }
 
 Stream::Stream(unsigned flags) {
   check(cudaStreamCreateWithFlags(&stream_, flags), "creating a stream");

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <memory>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -14,17 +14,8 @@
 
 namespace reprolab::profiling {
 
-/// The one-line message that `check` throws: "<what>: <name of the error>, <its meaning>
-/// (<file>:<line>). <what to do>".
-std::string cuda_error_message(cudaError_t error, std::string_view what,
-                               const std::source_location& where);
-
 /// What to do about `error`, in one or two sentences.
 std::string_view cuda_error_hint(cudaError_t error);
-
-/// The message that `DeviceBuffer` throws when device memory runs out.
-std::string out_of_memory_message(std::uint64_t asked_bytes, std::uint64_t free_bytes,
-                                  std::uint64_t total_bytes);
 
 /// The exception that `check` throws.
 struct CudaError : std::runtime_error {
@@ -34,7 +25,8 @@ struct CudaError : std::runtime_error {
 };
 
 /// Throws CudaError unless `error` is cudaSuccess, and NotMeasured if memory ran out: a step of the
-/// harness asked for it. `what` names the step that failed.
+/// harness asked for it. `what` names the step that failed. The message is one line: "<what>: <name
+/// of the error>, <its meaning> (<file>:<line>). <what to do>".
 void check(cudaError_t error, std::string_view what,
            const std::source_location& where = std::source_location::current());
 
@@ -70,27 +62,25 @@ class DeviceBuffer {
 
 /// Pinned host memory that the GPU reads and writes at the same address. For a few words, not for
 /// traffic: every access of the GPU crosses the bus.
-void* allocate_mapped(std::size_t bytes);
-void free_mapped(void* data) noexcept;
-
 template <class T>
 class MappedArray {
  public:
   /// `count` value-initialized elements.
-  explicit MappedArray(std::size_t count)
-      : data_(static_cast<T*>(allocate_mapped(count * sizeof(T)))), count_(count) {
-    for (std::size_t i = 0; i < count; ++i) new (data_ + i) T{};
+  explicit MappedArray(std::size_t count) {
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, count * sizeof(T), cudaHostAllocMapped),
+          "allocating pinned host memory");
+    data_ = static_cast<T*>(memory);
+    std::uninitialized_value_construct_n(data_, count);
   }
-  ~MappedArray() { free_mapped(data_); }
+  ~MappedArray() { cudaFreeHost(data_); }
   MappedArray(const MappedArray&) = delete;
   MappedArray& operator=(const MappedArray&) = delete;
 
   T* data() const { return data_; }
-  std::size_t size() const { return count_; }
 
  private:
-  T* data_;
-  std::size_t count_;
+  T* data_ = nullptr;
 };
 
 class Stream {

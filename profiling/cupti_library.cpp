@@ -10,10 +10,6 @@
 namespace reprolab::profiling {
 namespace {
 
-constexpr std::string_view what = "activity recording";
-constexpr std::string_view measures_no_times =
-    "--instrument=none needs no CUPTI, but measures no times.";
-
 std::vector<std::string> candidates() {
   if (const char* own = std::getenv("REPROLAB_CUPTI")) return {own};
   // A library of another major version than the runtime's would misread this process.
@@ -21,29 +17,8 @@ std::vector<std::string> candidates() {
           REPROLAB_CUPTI_LIBRARY};
 }
 
-std::string message(std::string_view what, std::string_view function, CUptiResult result,
-                    decltype(&cuptiGetResultString) get_result_string, std::string_view otherwise) {
-  const char* text = nullptr;
-  if (get_result_string(result, &text) != CUPTI_SUCCESS || !text) text = "unknown error";
-  const std::string_view known = remedy(result);
-  const std::string_view advice = known.empty() ? otherwise : known;
-  return fmt::format("{}: {} failed: {} ({}).{}{}", what, function, text, static_cast<int>(result),
-                     advice.empty() ? "" : " ", advice);
-}
-
-}  // namespace
-
-std::optional<DynamicLibrary> open_cupti(std::string* why_not) {
-  auto library = DynamicLibrary::open(candidates(), why_not);
-  if (!library) {
-    *why_not = fmt::format(
-        "CUPTI cannot be loaded ({}). Install the toolkit's CUPTI package (cuda-cupti), or name "
-        "the library in REPROLAB_CUPTI",
-        *why_not);
-  }
-  return library;
-}
-
+/// Why CUPTI must not be used here; empty if nothing speaks against it. Nsight Systems, Nsight
+/// Compute and other injected tools announce themselves in the environment.
 std::string attached_profiler() {
   for (const char* variable : {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                "CUDA_INJECTION64_PATH"}) {
@@ -56,6 +31,7 @@ std::string attached_profiler() {
   return "";
 }
 
+/// What to do about an error; empty if that depends on the caller.
 std::string_view remedy(CUptiResult result) {
   switch (result) {
     case CUPTI_ERROR_HARDWARE_BUSY:
@@ -74,39 +50,56 @@ std::string_view remedy(CUptiResult result) {
   }
 }
 
-CuptiError::CuptiError(std::string_view what, std::string_view function, CUptiResult result,
-                       decltype(&cuptiGetResultString) get_result_string,
-                       std::string_view otherwise)
-    : NotMeasured(message(what, function, result, get_result_string, otherwise)), result(result) {}
+}  // namespace
 
-void CuptiLibrary::check(CUptiResult result, std::string_view function) const {
-  if (result == CUPTI_SUCCESS) return;
-  throw CuptiError(what, function, result, get_result_string, measures_no_times);
+std::optional<DynamicLibrary> open_cupti(std::string* why_not) {
+  auto library = DynamicLibrary::open(candidates(), why_not);
+  if (!library) {
+    *why_not = fmt::format(
+        "CUPTI cannot be loaded ({}). Install the toolkit's CUPTI package (cuda-cupti), or name "
+        "the library in REPROLAB_CUPTI",
+        *why_not);
+  }
+  return library;
 }
 
-CuptiLibrary load_cupti() {
+DynamicLibrary CuptiCalls::open() const {
   if (const std::string profiler = attached_profiler(); !profiler.empty()) {
     throw std::runtime_error(fmt::format("{}: {}", what, profiler));
   }
   std::string why_not;
-  const auto library = open_cupti(&why_not);
-  if (!library) {
-    throw std::runtime_error(fmt::format("{}: {}; {}", what, why_not, measures_no_times));
-  }
-  CuptiLibrary cupti{};
-  const std::string missing =
-      library->bind({{cupti.get_result_string, "cuptiGetResultString"},
-                     {cupti.register_callbacks, "cuptiActivityRegisterCallbacks"},
-                     {cupti.enable, "cuptiActivityEnable"},
-                     {cupti.disable, "cuptiActivityDisable"},
-                     {cupti.flush_all, "cuptiActivityFlushAll"},
-                     {cupti.get_next_record, "cuptiActivityGetNextRecord"},
-                     {cupti.get_num_dropped_records, "cuptiActivityGetNumDroppedRecords"},
-                     {cupti.push_external_id, "cuptiActivityPushExternalCorrelationId"},
-                     {cupti.pop_external_id, "cuptiActivityPopExternalCorrelationId"}});
-  if (missing.empty()) return cupti;
-  throw std::runtime_error(fmt::format(
-      "{}: the CUPTI library lacks {}. Use the CUPTI of CUDA 12.4 or newer.", what, missing));
+  if (const auto library = open_cupti(&why_not)) return *library;
+  throw std::runtime_error(
+      fmt::format("{}: {}{}{}", what, why_not, otherwise.empty() ? "." : "; ", otherwise));
+}
+
+void CuptiCalls::bind(const DynamicLibrary& library, std::string_view version,
+                      std::initializer_list<DynamicLibrary::Symbol> group) const {
+  const std::string missing = library.bind(group);
+  if (missing.empty()) return;
+  throw std::runtime_error(
+      fmt::format("{}: the CUPTI library lacks {}. Use the CUPTI of CUDA {} or newer.", what,
+                  missing, version));
+}
+
+void CuptiCalls::check(CUptiResult result, std::string_view function) const {
+  if (result == CUPTI_SUCCESS) return;
+  const char* text = nullptr;
+  if (get_result_string(result, &text) != CUPTI_SUCCESS || !text) text = "unknown error";
+  const std::string_view known = remedy(result);
+  const std::string_view advice = known.empty() ? otherwise : known;
+  throw CuptiError(fmt::format("{}: {} failed: {} ({}).{}{}", what, function, text,
+                               static_cast<int>(result), advice.empty() ? "" : " ", advice),
+                   result);
+}
+
+CuptiProfiling::CuptiProfiling(const DynamicLibrary& library) : library_(library) {
+  CUptiResult (*host)(void*) = nullptr;
+  CUptiResult (*ranges)(void*) = nullptr;
+  calls_.bind(library, first_version,
+              {{calls_.get_result_string, "cuptiGetResultString"},
+               {host, "cuptiProfilerHostInitialize"},
+               {ranges, "cuptiRangeProfilerEnable"}});
 }
 
 }  // namespace reprolab::profiling

@@ -1,9 +1,10 @@
-// CUPTI, loaded on demand: the library, what to do about its errors, and the functions that record
-// activity, all of which are needed.
+// CUPTI, loaded on demand, and what to do about its errors.
 #pragma once
 
 #include <cupti.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,38 +19,59 @@ namespace reprolab::profiling {
 /// `*why_not` says what to do.
 std::optional<DynamicLibrary> open_cupti(std::string* why_not);
 
-/// Why CUPTI must not be used here; empty if nothing speaks against it. Nsight Systems, Nsight
-/// Compute and other injected tools announce themselves in the environment.
-std::string attached_profiler();
-
-/// What to do about an error; empty if that depends on the caller.
-std::string_view remedy(CUptiResult result);
-
 /// A call that CUPTI refused.
 struct CuptiError : NotMeasured {
-  /// `what` begins the message; `otherwise` ends it if there is no remedy.
-  CuptiError(std::string_view what, std::string_view function, CUptiResult result,
-             decltype(&cuptiGetResultString) get_result_string, std::string_view otherwise = "");
+  CuptiError(const std::string& message, CUptiResult result)
+      : NotMeasured(message), result(result) {}
   CUptiResult result;
 };
 
-struct CuptiLibrary {
-  decltype(&cuptiGetResultString) get_result_string;
-  decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
-  decltype(&cuptiActivityEnable) enable;
-  decltype(&cuptiActivityDisable) disable;
-  decltype(&cuptiActivityFlushAll) flush_all;
-  decltype(&cuptiActivityGetNextRecord) get_next_record;
-  decltype(&cuptiActivityGetNumDroppedRecords) get_num_dropped_records;
-  decltype(&cuptiActivityPushExternalCorrelationId) push_external_id;
-  decltype(&cuptiActivityPopExternalCorrelationId) pop_external_id;
+/// What all who call CUPTI's functions have in common.
+struct CuptiCalls {
+  std::string_view what;         ///< Begins every message.
+  std::string_view otherwise{};  ///< Ends those of errors that have no remedy of their own.
+  decltype(&cuptiGetResultString) get_result_string = nullptr;
+
+  /// Throws std::runtime_error if no library is usable, or if a profiler already holds this
+  /// process, because CUPTI serves one at a time.
+  DynamicLibrary open() const;
+
+  /// Binds functions that are there from CUDA `version` on; throws std::runtime_error that names
+  /// those that the library lacks.
+  void bind(const DynamicLibrary& library, std::string_view version,
+            std::initializer_list<DynamicLibrary::Symbol> group) const;
 
   /// Throws CuptiError.
   void check(CUptiResult result, std::string_view function) const;
 };
 
-/// Loads the functions that record activity. Throws std::runtime_error if a profiler already holds
-/// this process or if no library is usable.
-CuptiLibrary load_cupti();
+/// The functions of CUPTI's profiling APIs (CUDA 12.6 update 2 and newer). Each takes one struct of
+/// parameters, which is named as the function is and begins with its size.
+class CuptiProfiling {
+ public:
+  /// Throws std::runtime_error if the library lacks them.
+  explicit CuptiProfiling(const DynamicLibrary& library);
+
+  template <class Params>
+  CUptiResult try_call(const char* name, std::size_t size, Params& params) const {
+    CUptiResult (*function)(Params*) = nullptr;
+    calls_.bind(library_, first_version, {{function, name}});
+    params.structSize = size;
+    return function(&params);
+  }
+  /// Throws CuptiError if CUPTI refuses.
+  template <class Params>
+  void call(const char* name, std::size_t size, Params& params) const {
+    calls_.check(try_call(name, size, params), name);
+  }
+  void check(CUptiResult result, std::string_view function) const {
+    calls_.check(result, function);
+  }
+
+ private:
+  static constexpr std::string_view first_version = "12.6 update 2";
+  DynamicLibrary library_;
+  CuptiCalls calls_{.what = "counters"};
+};
 
 }  // namespace reprolab::profiling

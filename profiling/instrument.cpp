@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "common/not_measured.hpp"
-#include "profiling/activity.hpp"
-#include "profiling/occupancy.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -50,7 +48,6 @@ class Events : public Instrument {
 
 class Activity : public Instrument {
  public:
-  Activity() { recorder_.start(); }
   InstrumentKind kind() const override { return InstrumentKind::activity; }
 
   Sample measure(const Work& work, cudaStream_t stream) override {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "profiling/activity.hpp"
 #include "profiling/event_timer.hpp"
-#include "profiling/kernel_activity.hpp"
 
 namespace reprolab::profiling {
 

@@ -15,6 +15,7 @@
 #include "common/printable.hpp"
 #include "common/sha256.hpp"
 #include "profiling/cuda_check.hpp"
+#include "profiling/nvml.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -105,29 +106,11 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   gpu.cuda_runtime = version(runtime);
 
   std::string ignored;  // NVML is optional: without it, its values are null
-  if (const auto nvml = Nvml::load(&ignored)) {
-    gpu.driver = nvml->driver_version();
-    if (const auto device = nvml->device(gpu.pci_bus_id, gpu.uuid, &ignored)) {
-      gpu.power_limit_w = device->power_limit_w();
-    }
+  if (const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &ignored)) {
+    gpu.driver = device->driver_version();
+    gpu.power_limit_w = device->power_limit_w();
   }
   return gpu;
-}
-
-std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
-                                           std::string* why_not) {
-  const auto nvml = Nvml::load(why_not);
-  if (!nvml) return std::nullopt;
-  return nvml->device(pci_bus_id, uuid, why_not);
-}
-
-Host describe_host() {
-  std::ifstream cpuinfo("/proc/cpuinfo"), meminfo("/proc/meminfo"), release("/etc/os-release");
-  return {cpu_model(cpuinfo), usable_cores(), memory_total_bytes(meminfo), os_name(release)};
-}
-
-Build describe_build() {
-  return {REPROLAB_COMPILER, REPROLAB_NVCC, REPROLAB_BUILD_TYPE, REPROLAB_ARCHITECTURES};
 }
 
 void to_json(nlohmann::json& json, const Gpu& gpu) {
@@ -145,27 +128,22 @@ void to_json(nlohmann::json& json, const Gpu& gpu) {
           {"power_limit_w", or_null(gpu.power_limit_w)}};
 }
 
-void to_json(nlohmann::json& json, const Host& host) {
-  json = {{"cpu", host.cpu},
-          {"cores", host.cores},
-          {"memory_bytes", host.memory_bytes},
-          {"os", host.os}};
+nlohmann::json describe_host() {
+  std::ifstream cpuinfo("/proc/cpuinfo"), meminfo("/proc/meminfo"), release("/etc/os-release");
+  const std::string cpu = value_of(cpuinfo, "model name", ':');
+  std::string os = value_of(release, "PRETTY_NAME", '=');
+  std::erase(os, '"');
+  return {{"cpu", cpu.empty() ? "unknown" : cpu},
+          {"cores", usable_cores()},
+          {"memory_bytes", bytes_of(meminfo, "MemTotal")},
+          {"os", os.empty() ? "unknown" : os}};
 }
 
-void to_json(nlohmann::json& json, const Build& build) {
-  json = {{"compiler", build.compiler},
-          {"nvcc", build.nvcc},
-          {"type", build.type},
-          {"architectures", build.architectures}};
-}
-
-std::string cpu_model(std::istream& proc_cpuinfo) {
-  const std::string model = value_of(proc_cpuinfo, "model name", ':');
-  return model.empty() ? "unknown" : model;
-}
-
-std::uint64_t memory_total_bytes(std::istream& proc_meminfo) {
-  return bytes_of(proc_meminfo, "MemTotal");
+nlohmann::json describe_build() {
+  return {{"compiler", REPROLAB_COMPILER},
+          {"nvcc", REPROLAB_NVCC},
+          {"type", REPROLAB_BUILD_TYPE},
+          {"architectures", REPROLAB_ARCHITECTURES}};
 }
 
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo) {
@@ -180,14 +158,6 @@ std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current,
   const std::string files = value_of(stat, "inactive_file", ' ');
   used -= std::min<std::uint64_t>(used, std::strtoull(files.c_str(), nullptr, 10));
   return limit > used ? limit - used : 0;
-}
-
-std::string os_name(std::istream& os_release) {
-  std::string name = value_of(os_release, "PRETTY_NAME", '=');
-  if (name.size() >= 2 && name.front() == '"' && name.back() == '"') {
-    name = name.substr(1, name.size() - 2);
-  }
-  return name.empty() ? "unknown" : name;
 }
 
 }  // namespace reprolab::profiling

@@ -9,8 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "profiling/nvml.hpp"
-
 namespace reprolab::profiling {
 
 struct Gpu {
@@ -31,45 +29,20 @@ struct Gpu {
   std::string uuid;                     ///< "GPU-..."; of the JSON, only a digest of it: `unit`.
 };
 
-struct Host {
-  std::string cpu;
-  unsigned cores = 0;  ///< Hardware threads that this process may use.
-  std::uint64_t memory_bytes = 0;
-  std::string os;
-};
-
-struct Build {
-  std::string compiler;       ///< "GNU 13.3.0"
-  std::string nvcc;           ///< "13.0.88"
-  std::string type;           ///< "Release"
-  std::string architectures;  ///< CMAKE_CUDA_ARCHITECTURES: "80,90"
-};
-
 /// The current CUDA device. If none is usable, returns nullopt, and `*why_not` is one line, "no
 /// device: ...". Creates no CUDA context.
 std::optional<Gpu> find_gpu(std::string* why_not);
 
-/// The same GPU in NVML; if NVML cannot find it, returns nullopt, and `*why_not` says why.
-std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
-                                           std::string* why_not);
-
-Host describe_host();
-Build describe_build();
-
 /// `provenance.gpu`, `provenance.host` and `provenance.build`.
 void to_json(nlohmann::json& json, const Gpu& gpu);
-void to_json(nlohmann::json& json, const Host& host);
-void to_json(nlohmann::json& json, const Build& build);
+nlohmann::json describe_host();
+nlohmann::json describe_build();
 
-/// Parsers of system files, independent of the files' paths; "unknown" or 0 if a value is missing.
-std::string cpu_model(std::istream& proc_cpuinfo);
-std::uint64_t memory_total_bytes(std::istream& proc_meminfo);
-/// The largest number if the file does not say.
+/// What /proc/meminfo says; the largest number if it does not.
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
 /// Memory that a control group (version 2: memory.max, memory.current, memory.stat) leaves for its
 /// processes, including file pages that it can drop; the largest number if there is no limit.
 std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current,
                                        std::istream& stat);
-std::string os_name(std::istream& os_release);
 
 }  // namespace reprolab::profiling

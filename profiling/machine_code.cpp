@@ -1,9 +1,10 @@
 #include "profiling/machine_code.hpp"
 
 #include <elf.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -76,12 +77,6 @@ std::string_view kind_of(std::string_view name) {
   return {};
 }
 
-std::string hex(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
-
 /// One line for each address that is put into a section when it is loaded.
 std::string relocations(const Elf& cubin, const Elf64_Shdr& table) {
   const auto& symbols = cubin.sections().at(table.sh_link);
@@ -97,14 +92,12 @@ std::string relocations(const Elf& cubin, const Elf64_Shdr& table) {
     const auto target =
         is_here ? kind_of(cubin.name(cubin.sections().at(symbol.st_shndx))) : std::string_view{};
     const auto addend = has_addend ? read<Elf64_Rela>(content, at).r_addend : 0;
-    lines.push_back(hex(entry.r_offset) + ' ' + hex(ELF64_R_TYPE(entry.r_info)) + ' ' +
-                    hex(static_cast<std::uint64_t>(addend)) + ' ' + hex(symbol.st_value) + ' ' +
-                    std::string(target) + '\n');
+    lines.push_back(fmt::format("{:x} {:x} {:x} {:x} {}\n", entry.r_offset,
+                                ELF64_R_TYPE(entry.r_info), static_cast<std::uint64_t>(addend),
+                                symbol.st_value, target));
   }
   std::ranges::sort(lines);
-  std::string all;
-  for (const auto& line : lines) all += line;
-  return all;
+  return fmt::format("{}", fmt::join(lines, ""));
 }
 
 /// A line for every section; sorted, because ptxas orders sections by names that hold hashes.
@@ -115,15 +108,15 @@ std::string digest_of(const Elf& cubin) {
     if (relocates) {
       const auto kind = kind_of(cubin.name(cubin.sections().at(section.sh_info)));
       if (kind.empty()) continue;
-      lines.push_back("into " + std::string(kind) + ' ' + sha256(relocations(cubin, section)));
+      lines.push_back(fmt::format("into {} {}", kind, sha256(relocations(cubin, section))));
       continue;
     }
     const auto kind = kind_of(cubin.name(section));
     if (kind.empty() || section.sh_size == 0) continue;
     // ptxas puts the number of registers above the index of a symbol.
     const std::uint32_t registers = kind == ".text" ? section.sh_info >> 24 : 0;
-    lines.push_back(std::string(kind) + ' ' + hex(section.sh_size) + ' ' + hex(registers) + ' ' +
-                    sha256(cubin.content(section)));
+    lines.push_back(fmt::format("{} {:x} {:x} {}", kind, section.sh_size, registers,
+                                sha256(cubin.content(section))));
   }
   if (lines.empty()) return "";
   std::ranges::sort(lines);

@@ -67,15 +67,14 @@ std::vector<unsigned> ask_for_all(Function function, Arguments... arguments) {
   return error == success ? values : std::vector<unsigned>{};
 }
 
-}  // namespace
-
-std::optional<Nvml> Nvml::load(std::string* why_not) {
+/// Null if NVML cannot be used; `*why_not` then says why.
+std::shared_ptr<const NvmlFunctions> load(std::string* why_not) {
   const char* own = std::getenv("REPROLAB_NVML");
   const auto library = DynamicLibrary::open({own ? own : "libnvidia-ml.so.1"}, why_not);
   if (!library) {
     *why_not =
         fmt::format("NVML, which comes with the NVIDIA driver, cannot be loaded ({})", *why_not);
-    return std::nullopt;
+    return nullptr;
   }
   auto nvml = std::make_shared<NvmlFunctions>();
   // Each of these is useful alone; if one is missing, only its query is empty.
@@ -100,58 +99,52 @@ std::optional<Nvml> Nvml::load(std::string* why_not) {
                      {nvml->handle_by_pci, "nvmlDeviceGetHandleByPciBusId_v2"}});
   if (!missing.empty()) {
     *why_not = fmt::format("NVML lacks {}: update the NVIDIA driver", missing);
-    return std::nullopt;
+    return nullptr;
   }
   if (const int error = nvml->init(); error != success) {
     *why_not = fmt::format("NVML does not start ({}): `nvidia-smi` should work first",
                            nvml->describe(error));
-    return std::nullopt;
+    return nullptr;
   }
   nvml->initialized = true;
-  return Nvml(std::move(nvml));
+  return nvml;
 }
 
-std::optional<std::string> Nvml::driver_version() const {
+}  // namespace
+
+std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
+                                           std::string* why_not) {
+  const auto nvml = load(why_not);
+  if (!nvml) return std::nullopt;
+  void* handle = nullptr;
+  const int error = nvml->handle_by_pci(pci_bus_id.c_str(), &handle);
+  if (error == success) return NvmlDevice(nvml, handle);
+  if (nvml->handle_by_uuid && nvml->handle_by_uuid(uuid.c_str(), &handle) == success) {
+    return NvmlDevice(nvml, handle);
+  }
+  *why_not = fmt::format("NVML does not know the GPU {} ({}): {}", pci_bus_id, uuid,
+                         nvml->describe(error));
+  return std::nullopt;
+}
+
+ClockSnapshot NvmlDevice::snapshot() const {
+  ClockSnapshot now{.sm_mhz = ask(1, functions_->clock, handle_, clock_sm),
+                    .memory_mhz = ask(1, functions_->clock, handle_, clock_memory),
+                    .power_w = ask(1e-3, functions_->power_mw, handle_),
+                    .temperature_c = ask(1, functions_->temperature, handle_, temperature_gpu),
+                    .event_reasons = std::nullopt};
+  unsigned long long mask = 0;
+  if (functions_->event_reasons && functions_->event_reasons(handle_, &mask) == success) {
+    now.event_reasons = mask;
+  }
+  return now;
+}
+
+std::optional<std::string> NvmlDevice::driver_version() const {
   std::array<char, 96> text{};
   if (!functions_->driver_version) return std::nullopt;
   if (functions_->driver_version(text.data(), text.size()) != success) return std::nullopt;
   return std::string(text.data());
-}
-
-std::optional<NvmlDevice> Nvml::device(const std::string& pci_bus_id, const std::string& uuid,
-                                       std::string* why_not) const {
-  void* handle = nullptr;
-  const int error = functions_->handle_by_pci(pci_bus_id.c_str(), &handle);
-  if (error == success) return NvmlDevice(functions_, handle);
-  if (functions_->handle_by_uuid && functions_->handle_by_uuid(uuid.c_str(), &handle) == success) {
-    return NvmlDevice(functions_, handle);
-  }
-  *why_not = fmt::format("NVML does not know the GPU {} ({}): {}", pci_bus_id, uuid,
-                         functions_->describe(error));
-  return std::nullopt;
-}
-
-std::optional<double> NvmlDevice::sm_clock_mhz() const {
-  return ask(1, functions_->clock, handle_, clock_sm);
-}
-
-std::optional<double> NvmlDevice::memory_clock_mhz() const {
-  return ask(1, functions_->clock, handle_, clock_memory);
-}
-
-std::optional<double> NvmlDevice::power_w() const {
-  return ask(1e-3, functions_->power_mw, handle_);
-}
-
-std::optional<double> NvmlDevice::temperature_c() const {
-  return ask(1, functions_->temperature, handle_, temperature_gpu);
-}
-
-std::optional<std::uint64_t> NvmlDevice::clock_event_reasons() const {
-  unsigned long long mask = 0;
-  if (!functions_->event_reasons) return std::nullopt;
-  if (functions_->event_reasons(handle_, &mask) != success) return std::nullopt;
-  return mask;
 }
 
 std::optional<double> NvmlDevice::power_limit_w() const {

@@ -14,16 +14,19 @@ namespace reprolab::profiling {
 
 struct NvmlFunctions;
 
+/// One reading of the GPU's state. A value is empty if NVML does not give it.
+struct ClockSnapshot {
+  std::optional<double> sm_mhz, memory_mhz;
+  std::optional<double> power_w;  ///< On Ampere and later the driver's average over a second.
+  std::optional<double> temperature_c;
+  std::optional<std::uint64_t> event_reasons;  ///< Mask, see decode_clock_event_reasons.
+};
+
 /// One GPU as NVML sees it. A query is empty if NVML lacks the function or refuses the call.
 class NvmlDevice {
  public:
-  std::optional<double> sm_clock_mhz() const;
-  std::optional<double> memory_clock_mhz() const;
-  /// Watts; on Ampere and later the driver's average over the last second.
-  std::optional<double> power_w() const;
-  std::optional<double> temperature_c() const;
-  /// Bit mask; `decode_clock_event_reasons` names the bits.
-  std::optional<std::uint64_t> clock_event_reasons() const;
+  ClockSnapshot snapshot() const;
+  std::optional<std::string> driver_version() const;
   /// The limit in force, in watts.
   std::optional<double> power_limit_w() const;
 
@@ -38,31 +41,20 @@ class NvmlDevice {
   std::string reset_sm_clock() const;
 
  private:
-  friend class Nvml;
+  friend std::optional<NvmlDevice> find_nvml_device(const std::string&, const std::string&,
+                                                    std::string*);
   NvmlDevice(std::shared_ptr<const NvmlFunctions> functions, void* handle)
       : functions_(std::move(functions)), handle_(handle) {}
   std::shared_ptr<const NvmlFunctions> functions_;
   void* handle_;
 };
 
-class Nvml {
- public:
-  /// Loads libnvidia-ml.so.1, or the library that REPROLAB_NVML names. If none is usable, returns
-  /// nullopt, and `*why_not` says why.
-  static std::optional<Nvml> load(std::string* why_not);
-
-  std::optional<std::string> driver_version() const;
-
-  /// The GPU with this PCI bus id ("0000:17:00.0"), or else with this UUID ("GPU-..."). CUDA and
-  /// NVML number GPUs differently, so an index would name the wrong one.
-  std::optional<NvmlDevice> device(const std::string& pci_bus_id, const std::string& uuid,
-                                   std::string* why_not) const;
-
- private:
-  explicit Nvml(std::shared_ptr<const NvmlFunctions> functions)
-      : functions_(std::move(functions)) {}
-  std::shared_ptr<const NvmlFunctions> functions_;
-};
+/// The GPU with this PCI bus id ("0000:17:00.0"), or else with this UUID ("GPU-..."): CUDA and NVML
+/// number GPUs differently, so an index would name the wrong one. Loads libnvidia-ml.so.1, or the
+/// library that REPROLAB_NVML names. If that is not usable or does not know the GPU, returns
+/// nullopt, and `*why_not` says why.
+std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
+                                           std::string* why_not);
 
 /// Names of the bits set, lowest first, as in nvml.h's nvmlClocksEventReason* in snake_case;
 /// a bit unknown here is "unknown_0x...".

@@ -7,10 +7,8 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 namespace reprolab::profiling {
 
@@ -36,8 +34,9 @@ class NvtxRange {
     nvtxEventAttributes_t attributes{};
     attributes.version = NVTX_VERSION;
     attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-    attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
-    attributes.message.registered = registered(nvtx_range_name(experiment, kernel, problem));
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    const std::string name = nvtx_range_name(experiment, kernel, problem);
+    attributes.message.ascii = name.c_str();
     nvtxDomainRangePushEx(domain(), &attributes);
   }
   ~NvtxRange() { nvtxDomainRangePop(domain()); }
@@ -48,16 +47,6 @@ class NvtxRange {
   static nvtxDomainHandle_t domain() {
     static const nvtxDomainHandle_t handle = nvtxDomainCreateA("reprolab");
     return handle;
-  }
-
-  /// A name is registered once: NVTX keeps it for as long as the process lives.
-  static nvtxStringHandle_t registered(const std::string& name) {
-    static std::mutex mutex;
-    static std::unordered_map<std::string, nvtxStringHandle_t> names;
-    const std::lock_guard lock(mutex);
-    const auto [known, is_new] = names.try_emplace(name, nullptr);
-    if (is_new) known->second = nvtxDomainRegisterStringA(domain(), name.c_str());
-    return known->second;
   }
 };
 

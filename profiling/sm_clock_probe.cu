@@ -22,32 +22,29 @@ __device__ bool wait_for_step(std::uint64_t not_before_ns, long long give_up, st
   return true;
 }
 
-__global__ void probe(SmClockReading* reading) {
+__global__ void probe(SmClockProbe::Window* window) {
   const long long give_up = clock64() + patience_cycles;
   std::uint64_t start_ns = 0, end_ns = 0;
   long long start = 0, end = 0;
-  SmClockReading result;
+  SmClockProbe::Window result;
   if (wait_for_step(0, give_up, &start_ns, &start) &&
       wait_for_step(start_ns + window_ns, give_up, &end_ns, &end)) {
     result.cycles = static_cast<std::uint64_t>(end - start);
     result.nanoseconds = end_ns - start_ns;
   }
-  *reading = result;
+  *window = result;
 }
 
 }  // namespace
 
-std::optional<double> to_mhz(const SmClockReading& reading) {
-  if (reading.cycles == 0 || reading.nanoseconds == 0) return std::nullopt;
-  return 1e3 * static_cast<double>(reading.cycles) / static_cast<double>(reading.nanoseconds);
-}
-
 std::optional<double> SmClockProbe::mhz(cudaStream_t stream) {
-  *reading_.data() = {};
-  probe<<<1, 1, 0, stream>>>(reading_.data());
+  Window& window = *window_.data();
+  window = {};
+  probe<<<1, 1, 0, stream>>>(&window);
   check(cudaGetLastError(), "launching the SM clock probe");
   check(cudaStreamSynchronize(stream), "reading the SM clock");
-  return to_mhz(*reading_.data());
+  if (window.cycles == 0 || window.nanoseconds == 0) return std::nullopt;
+  return 1e3 * static_cast<double>(window.cycles) / static_cast<double>(window.nanoseconds);
 }
 
 }  // namespace reprolab::profiling

@@ -12,23 +12,19 @@
 
 namespace reprolab::profiling {
 
-/// Result of one probe; both are zero if it has not run or gave up.
-struct SmClockReading {
-  std::uint64_t cycles = 0;
-  std::uint64_t nanoseconds = 0;
-};
-
-/// Megahertz; empty for a probe that has not run, or gave up because globaltimer stood still.
-std::optional<double> to_mhz(const SmClockReading& reading);
-
 class SmClockProbe {
  public:
+  /// What one probe saw; both are zero if it gave up because globaltimer stood still.
+  struct Window {
+    std::uint64_t cycles = 0, nanoseconds = 0;
+  };
+
   /// The SM clock in MHz now, behind the work on `stream`: runs one thread on one SM for 0.10 to
   /// 0.17 ms and waits for it. Empty if globaltimer stood still.
   std::optional<double> mhz(cudaStream_t stream);
 
  private:
-  MappedArray<SmClockReading> reading_{1};
+  MappedArray<Window> window_{1};
 };
 
 }  // namespace reprolab::profiling

@@ -137,16 +137,6 @@ void self_test(Bits nan, Bits negative_zero, Bits one, int threads) {
 
 }  // namespace
 
-Comparison compare_bits(std::span<const std::uint16_t> expected,
-                        std::span<const std::uint16_t> actual, int threads) {
-  return compare_all(expected, expected, actual, threads);
-}
-
-Comparison compare_bits(std::span<const std::uint32_t> expected,
-                        std::span<const std::uint32_t> actual, int threads) {
-  return compare_all(expected, expected, actual, threads);
-}
-
 Comparison compare_within(std::span<const std::uint16_t> low, std::span<const std::uint16_t> high,
                           std::span<const std::uint16_t> actual, int threads) {
   return compare_all(low, high, actual, threads);

@@ -17,18 +17,21 @@ struct Comparison {
   bool equal() const { return mismatches == 0; }
 };
 
-Comparison compare_bits(std::span<const std::uint16_t> expected,
-                        std::span<const std::uint16_t> actual, int threads = 0);
-Comparison compare_bits(std::span<const std::uint32_t> expected,
-                        std::span<const std::uint32_t> actual, int threads = 0);
-
 /// Whether each element lies from `low` to `high`, in the order of numbers (reference/ulps.hpp).
 Comparison compare_within(std::span<const std::uint16_t> low, std::span<const std::uint16_t> high,
                           std::span<const std::uint16_t> actual, int threads = 0);
 Comparison compare_within(std::span<const std::uint32_t> low, std::span<const std::uint32_t> high,
                           std::span<const std::uint32_t> actual, int threads = 0);
 
-/// Compares fp32 elements by their bits.
+/// Whether each element has the bits of `expected`.
+inline Comparison compare_bits(std::span<const std::uint16_t> expected,
+                               std::span<const std::uint16_t> actual, int threads = 0) {
+  return compare_within(expected, expected, actual, threads);
+}
+inline Comparison compare_bits(std::span<const std::uint32_t> expected,
+                               std::span<const std::uint32_t> actual, int threads = 0) {
+  return compare_within(expected, expected, actual, threads);
+}
 Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
                         int threads = 0);
 

@@ -34,17 +34,17 @@ std::string describe_extent(const Comparison& found, std::int64_t n, WeightType 
   return fmt::format("{}, by at most {}", differ, ulps(found.max_ulps));
 }
 
-std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
+std::string describe_mismatch(const Comparison& found, const QuantizedTensor& tensor,
                               std::uint16_t expected, std::uint16_t actual) {
   const std::int64_t index = found.first_mismatch;
-  const std::int64_t block = index / source.block_size;
-  const int code = code_at(source.codes, index);
+  const std::int64_t block = index / tensor.block_size;
+  const int code = code_at(tensor.codes, index);
   return fmt::format(
       "{}; first at {}: block {}, code {} ({:.9g}), scale {:.9g}, "
       "expected {:#06x} ({:.6g}), actual {:#06x} ({:.6g}), {}",
-      describe_extent(found, n, source.type), position(index, source.shape), block, code,
-      source.table[code], source.absmax[block], expected, widen(source.type, expected), actual,
-      widen(source.type, actual), distance(source.type, expected, actual));
+      describe_extent(found, tensor.n, tensor.type), position(index, tensor.shape), block, code,
+      tensor.table[code], tensor.absmax[block], expected, widen(tensor.type, expected), actual,
+      widen(tensor.type, actual), distance(tensor.type, expected, actual));
 }
 
 }  // namespace reprolab::reference

@@ -2,24 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "reference/compare.hpp"
-#include "reference/nf4/nf4.hpp"
+#include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::reference {
-
-/// The data that a weight was dequantized from; non-owning views.
-struct Nf4View {
-  std::span<const std::uint8_t> codes;  ///< [code_bytes(n)]
-  std::span<const float> absmax;        ///< [block_count(n)], decoded when nested
-  Nf4Table table = standard_table;
-  int block_size = 64;
-  WeightType type = WeightType::fp16;
-  std::vector<std::int64_t> shape;  ///< Empty when unknown; the last entry is the length of a row.
-};
 
 /// "2 of 4096 weights differ, by at most 1 ULP", or "in the sign of zeros alone". Where one of them
 /// is off by a factor of two or is a NaN, ULPs say nothing, and none are told. `found` is a
@@ -28,9 +16,9 @@ std::string describe_extent(const Comparison& found, std::int64_t n, WeightType 
 
 /// One line: the extent and "; first at index 130 (row 2, column 2): block 2, code 9 (0.160930201),
 /// scale 0.03125, expected 0x1d26 (0.00502777), actual 0x1d27 (0.00503159), 1 ULP apart". `found`
-/// is a comparison of `n` weights with a mismatch; `expected` and `actual` are the bits at the
-/// first one.
-std::string describe_mismatch(const Comparison& found, std::int64_t n, const Nf4View& source,
+/// is a comparison of the tensor's weights with a mismatch; `expected` and `actual` are the bits at
+/// the first one.
+std::string describe_mismatch(const Comparison& found, const QuantizedTensor& tensor,
                               std::uint16_t expected, std::uint16_t actual);
 
 }  // namespace reprolab::reference

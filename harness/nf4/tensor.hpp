@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/nf4/code_data.hpp"
-#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::nf4 {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "reference/mismatch_report.hpp"
 #include "reference/parallel.hpp"
 
 namespace reprolab::nf4 {
@@ -101,8 +102,7 @@ void Nf4Workload::write_declared(const std::string& kernel, std::span<std::byte>
 std::string Nf4Workload::describe(int matrix, const reference::Comparison& found,
                                   std::uint32_t expected, std::uint32_t actual) const {
   const auto& quantized = tensors_.at(static_cast<std::size_t>(matrix)).quantized;
-  return reference::describe_mismatch(found, facts_.elements, reference::view_of(quantized),
-                                      static_cast<std::uint16_t>(expected),
+  return reference::describe_mismatch(found, quantized, static_cast<std::uint16_t>(expected),
                                       static_cast<std::uint16_t>(actual));
 }
 

@@ -1,7 +1,6 @@
 // metrics: what the counters of data/counters.json cost on a chip, which of them it lacks, and what
 // else CUPTI has for it. Needs no GPU. `make metrics CHIP=GA100`.
 #include <cuda.h>
-#include <cupti_target.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,26 +19,24 @@ using profiling::BaseMetric;
 using profiling::ChipCounters;
 using profiling::Counter;
 using profiling::CounterPlan;
-using profiling::CuptiHost;
+using profiling::CuptiProfiling;
 
 /// CUPTI's name for this machine's first GPU; empty without a driver or a GPU.
-std::string chip_of_this_gpu(const DynamicLibrary& cupti) {
+std::string chip_of_this_gpu(const CuptiProfiling& cupti) {
   std::string why_not;
   const auto driver = DynamicLibrary::open({"libcuda.so.1"}, &why_not);
   decltype(&cuInit) init = nullptr;
-  decltype(&cuptiDeviceGetChipName) get_chip_name = nullptr;
-  if (!driver || !driver->bind({{init, "cuInit"}}).empty() || init(0) != CUDA_SUCCESS ||
-      !cupti.bind({{get_chip_name, "cuptiDeviceGetChipName"}}).empty()) {
+  if (!driver || !driver->bind({{init, "cuInit"}}).empty() || init(0) != CUDA_SUCCESS) return "";
+  try {
+    return profiling::chip_of(cupti, 0);
+  } catch (const profiling::CuptiError&) {
     return "";
   }
-  CUpti_Device_GetChipName_Params params{};
-  params.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE;
-  return get_chip_name(&params) == CUPTI_SUCCESS ? params.pChipName : "";
 }
 
-ChipCounters open_chip(const CuptiHost& host, const DynamicLibrary& cupti, std::string chip) {
+ChipCounters open_chip(const CuptiProfiling& cupti, std::string chip) {
   if (chip.empty()) chip = chip_of_this_gpu(cupti);
-  const auto known = host.chips();
+  const auto known = profiling::known_chips(cupti);
   if (chip.empty()) {
     throw UsageError(fmt::format("there is no GPU here; name a chip with --chip (make: CHIP): {}",
                                  fmt::join(known, ", ")));
@@ -48,7 +45,7 @@ ChipCounters open_chip(const CuptiHost& host, const DynamicLibrary& cupti, std::
     throw UsageError(fmt::format("--chip: CUPTI does not know '{}'; it knows: {}", chip,
                                  fmt::join(known, ", ")));
   }
-  return {host, chip};
+  return {cupti, chip};
 }
 
 void print_counter(const CounterPlan::Entry& entry) {
@@ -129,10 +126,10 @@ int run(int argc, char** argv) {
     throw UsageError(fmt::format("{}; see metrics --help", error.what()));
   }
   std::string why_not;
-  const auto cupti = profiling::open_cupti(&why_not);
-  if (!cupti) throw UsageError(why_not);
-  const CuptiHost host(*cupti);
-  const ChipCounters chip = open_chip(host, *cupti, name_of_chip);
+  const auto library = profiling::open_cupti(&why_not);
+  if (!library) throw UsageError(why_not);
+  const CuptiProfiling cupti(*library);
+  const ChipCounters chip = open_chip(cupti, name_of_chip);
   const auto table = profiling::parse_counters(read_json(project_root() / "data/counters.json"));
   const auto patterns = profiling::split_list(metrics);
   if (patterns.empty()) {

@@ -1,17 +1,22 @@
 #include "programs/verify/dump.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <stdexcept>
 #include <string_view>
 
-#include "reference/npy.hpp"
+#include "common/printable.hpp"
 
 namespace reprolab::verify {
 namespace {
 
-// A file name may have 255 bytes; while it is written, write_npy adds up to 20 of its own.
+namespace fs = std::filesystem;
+
+// A file name may have 255 bytes; while it is written, it has up to 20 more.
 constexpr std::size_t longest_stem = 255 - 20 - std::string_view(".expected.npy").size();
 
 /// FNV-1a.
@@ -25,24 +30,58 @@ std::uint64_t hash_of(std::string_view text) {
 /// never share a file name: '~' is in no name that stays as it is.
 std::string as_file_name(const std::string& text) {
   std::string name = text;
-  std::replace_if(
-      name.begin(), name.end(),
-      [](unsigned char c) { return !std::isalnum(c) && c != '.' && c != '-' && c != '_'; }, '_');
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return !std::isalnum(c) && c != '.' && c != '-' && c != '_'; },
+      '_');
   if (name == text && name.size() <= longest_stem) return name;
   const std::string tag = fmt::format("~{:016x}", hash_of(text));
   return name.substr(0, longest_stem - tag.size()) + tag;
 }
 
+/// Of NumPy's format, version 1.0.
+std::string npy_header(const reference::QuantizedTensor& tensor) {
+  const bool fp16 = tensor.type == reference::WeightType::fp16;
+  std::string dimensions;
+  for (const std::int64_t dimension : tensor.shape) dimensions += fmt::format("{}, ", dimension);
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 fp16 ? "<f2" : "<u2", dimensions);
+  constexpr std::size_t preamble = 10;  // magic, version, length
+  while ((preamble + text.size() + 1) % 64 != 0) text += ' ';
+  text += '\n';
+  std::string result("\x93NUMPY\x01\x00", 8);
+  result += static_cast<char>(text.size() & 0xff);
+  result += static_cast<char>(text.size() >> 8);
+  return result + text;
+}
+
+/// Written beside the target under a temporary name, and renamed.
+void write_npy(const fs::path& path, const reference::QuantizedTensor& tensor,
+               std::span<const std::uint16_t> bits) {
+  const fs::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
+  std::ofstream file(temporary, std::ios::binary);
+  file << npy_header(tensor);
+  file.write(reinterpret_cast<const char*>(bits.data()),
+             static_cast<std::streamsize>(bits.size_bytes()));
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(temporary, path, error);
+  if (!file || error) {
+    fs::remove(temporary, error);
+    throw std::runtime_error(fmt::format(
+        "cannot write {}; check that the folder exists and has room", printable(path.string())));
+  }
+}
+
 }  // namespace
 
-void dump_mismatch(const std::filesystem::path& directory, const reference::QuantizedTensor& tensor,
+void dump_mismatch(const fs::path& directory, const reference::QuantizedTensor& tensor,
                    const std::string& subject, std::span<const std::uint16_t> expected,
                    std::span<const std::uint16_t> actual) {
   std::error_code ignored;  // write_npy reports what could not be written
-  std::filesystem::create_directories(directory, ignored);
+  fs::create_directories(directory, ignored);
   const std::string stem = as_file_name(tensor.name + "." + subject);
-  reference::write_npy(directory / (stem + ".expected.npy"), tensor.type, tensor.shape, expected);
-  reference::write_npy(directory / (stem + ".actual.npy"), tensor.type, tensor.shape, actual);
+  write_npy(directory / (stem + ".expected.npy"), tensor, expected);
+  write_npy(directory / (stem + ".actual.npy"), tensor, actual);
 }
 
 }  // namespace reprolab::verify

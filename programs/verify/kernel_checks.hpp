@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +11,8 @@
 #include "harness/errors.hpp"
 #include "harness/outcome.hpp"
 #include "harness/worker.hpp"
-#include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
+#include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::verify {
 
@@ -34,28 +33,22 @@ struct KernelResult {
 };
 
 /// The kernels of this build on this machine.
-class KernelChecks {
- public:
+struct KernelChecks {
   using Report = std::function<void(const KernelResult&)>;
 
-  virtual ~KernelChecks() = default;
-
-  /// Why no kernel can run here ("built without CUDA"); empty when they can.
-  virtual std::string unavailable() const = 0;
-
-  /// The selected kernels, by name; none when `unavailable()`.
-  virtual std::vector<std::string> names() const = 0;
-
+  std::string unavailable{};         ///< Why no kernel can run here; empty when they can.
+  std::vector<std::string> names{};  ///< Of the selected kernels; none when `unavailable`.
   /// Runs the kernels named in `asked` on `tensor`, each in its own turn, and reports each once.
   /// `expected` [tensor.n]: the reference's output. The process in which it is called first is the
   /// one that uses the GPU from then on.
-  virtual void check(const reference::QuantizedTensor& tensor,
+  std::function<void(const reference::QuantizedTensor& tensor,
                      std::span<const std::uint16_t> expected, const std::vector<std::string>& asked,
-                     const Watchdog& watchdog, const Report& report) = 0;
+                     const Watchdog& watchdog, const Report& report)>
+      run{};
 };
 
 /// Throws UsageError for a bad pattern, a pattern that selects nothing, a peer that cannot be
 /// loaded, or a selection that this build or machine cannot run.
-std::unique_ptr<KernelChecks> make_kernel_checks(const KernelSelection& selection);
+KernelChecks find_kernels(const KernelSelection& selection);
 
 }  // namespace reprolab::verify

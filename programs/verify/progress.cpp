@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <utility>
 
 namespace reprolab::verify {
 namespace {
@@ -19,40 +18,23 @@ Progress::Progress(std::uint64_t total_bytes, bool enabled)
       enabled_(enabled && total_bytes > 0),
       terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-Progress::~Progress() { clear(); }
-
 void Progress::advance(std::uint64_t bytes) {
+  constexpr std::uint64_t width = 40;
   done_bytes_ += bytes;
   if (!enabled_) return;
   if (terminal_) {
-    draw();
+    const std::uint64_t filled = width * done_bytes_ / total_bytes_;
+    to_stderr(fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {:3} % of {:.1f} GB", "", filled, "",
+                          width - filled, 100 * done_bytes_ / total_bytes_, total_bytes_ * 1e-9));
     return;
   }
-  const int tenth = static_cast<int>(10 * done_bytes_ / total_bytes_);
+  const std::uint64_t tenth = 10 * done_bytes_ / total_bytes_;
   if (tenth > last_tenth_) to_stderr(fmt::format("verify: {} % done\n", 10 * tenth));
   last_tenth_ = tenth;
 }
 
 void Progress::clear() const {
   if (enabled_ && terminal_) to_stderr("\r\x1b[K");
-}
-
-void Progress::draw() const {
-  constexpr int width = 40;
-  const auto filled = static_cast<int>(width * done_bytes_ / total_bytes_);
-  to_stderr(fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {:3} % of {:.1f} GB", "", filled, "",
-                        width - filled, 100 * done_bytes_ / total_bytes_, total_bytes_ * 1e-9));
-}
-
-LateNotice::LateNotice(std::chrono::milliseconds delay, std::string line)
-    : delay_(delay),
-      line_(std::move(line)),
-      thread_([this](const std::stop_token& over) { wait(over); }) {}
-
-void LateNotice::wait(const std::stop_token& over) {
-  std::unique_lock lock(mutex_);
-  never_.wait_for(lock, over, delay_, [] { return false; });
-  if (!over.stop_requested()) to_stderr(line_ + "\n");
 }
 
 }  // namespace reprolab::verify

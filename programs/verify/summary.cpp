@@ -9,8 +9,12 @@
 namespace reprolab::verify {
 namespace {
 
-bool is_comparison(Outcome outcome) {
-  return may_be_timed(outcome) || outcome == Outcome::mismatch;
+/// In the order of Summary::compared_with_.
+constexpr std::array<std::string_view, 3> compared_with = {"stored outputs", "what was quantized",
+                                                           "kernels"};
+
+std::size_t place_of(std::string_view subject) {
+  return subject == reference_subject ? 0 : subject == quantizer_subject ? 1 : 2;
 }
 
 std::string tensors(std::size_t count) {
@@ -20,30 +24,20 @@ std::string tensors(std::size_t count) {
 }  // namespace
 
 void Summary::add_tensor(const std::vector<Note>& notes) {
-  bool stored_output = false, stored_source = false, kernel = false;
+  std::array<bool, compared_with.size()> compared{};
   for (const auto& [subject, outcome, reason] : notes) {
     auto [counts, is_new] = counts_.try_emplace(subject);
     if (is_new) order_.push_back(subject);
     Count& count = counts->second[outcome];
     if (count.tensors++ == 0) count.first_reason = reason;
-    any_failure_ = any_failure_ || is_failure(outcome);
-    any_not_measured_ = any_not_measured_ || outcome == Outcome::not_measured;
-    if (is_comparison(outcome)) {
-      (subject == reference_subject   ? stored_output
-       : subject == quantizer_subject ? stored_source
-                                      : kernel) = true;
-    }
+    if (is_failure(outcome)) status_ = exit_wrong_output;
+    if (outcome == Outcome::not_measured && status_ == exit_verified) status_ = exit_not_measured;
+    const bool is_comparison = may_be_timed(outcome) || outcome == Outcome::mismatch;
+    if (is_comparison) compared[place_of(subject)] = true;
   }
   ++tensors_;
-  compared_ += stored_output || stored_source || kernel;
-  with_stored_outputs_ += stored_output;
-  with_stored_sources_ += stored_source;
-  with_kernels_ += kernel;
-}
-
-ExitStatus Summary::status() const {
-  if (any_failure_) return exit_wrong_output;
-  return any_not_measured_ ? exit_not_measured : exit_verified;
+  compared_ += std::ranges::count(compared, true) > 0;
+  for (std::size_t i = 0; i < compared.size(); ++i) compared_with_[i] += compared[i];
 }
 
 std::string Summary::outcomes() const {
@@ -66,15 +60,12 @@ std::string Summary::coverage(const std::vector<reference::TensorKind>& others) 
   std::size_t total = tensors_;
   for (const auto& kind : others) total += kind.count;
   std::string text = fmt::format("checked: {} of {}", compared_, tensors(total));
-  std::string separator = ": ";
-  const auto add_way = [&](std::size_t count, std::string_view way) {
-    if (count == 0) return;
-    text += fmt::format("{}{} {}", separator, count, way);
+  std::string_view separator = ": ";
+  for (std::size_t i = 0; i < compared_with.size(); ++i) {
+    if (compared_with_[i] == 0) continue;
+    text += fmt::format("{}{} with {}", separator, compared_with_[i], compared_with[i]);
     separator = ", ";
-  };
-  add_way(with_stored_outputs_, "with stored outputs");
-  add_way(with_stored_sources_, "with what was quantized");
-  add_way(with_kernels_, "with kernels");
+  }
   text += '\n';
   if (compared_ < tensors_) {
     text += fmt::format(

@@ -2,6 +2,7 @@
 // tensor was checked.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -13,8 +14,7 @@
 
 namespace reprolab::verify {
 
-inline constexpr std::string_view reference_subject = "reference";
-inline constexpr std::string_view quantizer_subject = "quantizer";
+inline constexpr std::string_view reference_subject = "reference", quantizer_subject = "quantizer";
 
 /// The result of one comparison of a tensor; its subject: the reference (with the stored output),
 /// the quantizer (with the stored codes) or a kernel (with the reference).
@@ -38,7 +38,7 @@ class Summary {
   std::string coverage(const std::vector<reference::TensorKind>& others) const;
 
   /// That of the program.
-  ExitStatus status() const;
+  ExitStatus status() const { return status_; }
 
  private:
   struct Count {
@@ -47,12 +47,10 @@ class Summary {
   };
   std::vector<std::string> order_;
   std::map<std::string, std::map<Outcome, Count>> counts_;
-  bool any_failure_ = false, any_not_measured_ = false;
+  ExitStatus status_ = exit_verified;
   std::size_t tensors_ = 0;
-  std::size_t compared_ = 0;  ///< Tensors with at least one comparison.
-  std::size_t with_stored_outputs_ = 0;
-  std::size_t with_stored_sources_ = 0;
-  std::size_t with_kernels_ = 0;
+  std::size_t compared_ = 0;                    ///< Tensors with at least one comparison.
+  std::array<std::size_t, 3> compared_with_{};  ///< Stored outputs, what was quantized, kernels.
 };
 
 }  // namespace reprolab::verify

@@ -12,7 +12,8 @@
 #include "programs/verify/dump.hpp"
 #include "programs/verify/progress.hpp"
 #include "programs/verify/summary.hpp"
-#include "reference/checkpoint/checkpoint_files.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/mismatch_report.hpp"
 #include "reference/nf4/quantizer_check.hpp"
 
 namespace reprolab::verify {
@@ -20,7 +21,6 @@ namespace {
 
 constexpr double bytes_per_weight = 5;  // of the largest tensor: codes, scales and two outputs
 constexpr std::uint64_t progress_from_bytes = 256'000'000;
-constexpr std::chrono::milliseconds header_notice_after{2'000};
 constexpr std::chrono::milliseconds turn_limit{20'000};  // of a kernel, on one tensor
 
 using Bits = std::span<const std::uint16_t>;
@@ -40,33 +40,26 @@ auto telling_the_user(const Options& options, Body body) {
   }
 }
 
-reference::BnbCheckpoint read_headers(const Options& options) {
-  const LateNotice notice(header_notice_after,
-                          fmt::format("verify: still reading the headers of {}",
-                                      reference::describe_paths(options.files)));
-  return reference::BnbCheckpoint(options.files);
-}
-
 /// One run over one checkpoint. The kernels run in a worker process, which a kernel may crash.
 class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        checkpoint_(read_headers(options)),
-        kernels_(make_kernel_checks(options.kernels)),
+        checkpoint_(options.files),
+        kernels_(find_kernels(options.kernels)),
         progress_(total_code_bytes(), checkpoint_.shards().size_bytes() > progress_from_bytes),
         worker_(
             [this](const Worker::Json& request, const Watchdog& watchdog) {
               return telling_the_user(options_, [&] { return check(request, watchdog); });
             },
-            kernels_->unavailable().empty() ? std::optional(turn_limit) : std::nullopt) {}
+            kernels_.unavailable.empty() ? std::optional(turn_limit) : std::nullopt) {}
 
   ExitStatus all() {
     const std::size_t files = checkpoint_.shards().files().size();
     fmt::print("{}: {} quantized tensors{}\n", reference::describe_paths(options_.files),
                checkpoint_.tensors().size(), files > 1 ? fmt::format(" in {} files", files) : "");
-    if (const std::string reason = kernels_->unavailable(); !reason.empty()) {
-      fmt::print("kernels: none run ({})\n", printable(reason));
+    if (!kernels_.unavailable.empty()) {
+      fmt::print("kernels: none run ({})\n", printable(kernels_.unavailable));
     }
     if (options_.dry_run) return plan();
     for (std::size_t i = 0; i < checkpoint_.tensors().size(); ++i) {
@@ -102,15 +95,13 @@ class Run {
     if (!checkpoint_.other_tensors().empty()) {
       fmt::print("not to check: {}\n", printable(describe(checkpoint_.other_tensors())));
     }
-    if (const auto names = kernels_->names(); !names.empty()) {
-      fmt::print("with: {}\n", fmt::join(names, ", "));
-    }
+    if (!kernels_.names.empty()) fmt::print("with: {}\n", fmt::join(kernels_.names, ", "));
     return exit_verified;
   }
 
   void one(std::size_t index) {
     const std::string& name = checkpoint_.tensors()[index].name;
-    const auto answer = worker_.ask({{"name", name}, {"tensor", index}}, kernels_->names());
+    const auto answer = worker_.ask({{"name", name}, {"tensor", index}}, kernels_.names);
     progress_.clear();
     if (answer.json.is_null()) {
       throw std::runtime_error(
@@ -153,7 +144,10 @@ class Run {
     compare_with_stored(info, tensor, output);
     check_source(info, tensor);
     const auto asked = request.at("kernels").get<std::vector<std::string>>();
-    if (!asked.empty()) run_kernels(tensor, output, asked, watchdog);
+    if (!asked.empty()) {
+      kernels_.run(tensor, output, asked, watchdog,
+                   [&](const KernelResult& result) { note_kernel(result, tensor, output); });
+    }
     Worker::Json answer = {
         {"tensor", fmt::format("{}: [{}] {}, blocks of {}{}", printable(tensor.name),
                                fmt::join(tensor.shape, ", "), name(tensor.type), tensor.block_size,
@@ -193,15 +187,13 @@ class Run {
     note(quantizer_subject, outcome, describe(check));
   }
 
-  void run_kernels(const reference::QuantizedTensor& tensor, Bits expected,
-                   const std::vector<std::string>& asked, const Watchdog& watchdog) {
-    kernels_->check(tensor, expected, asked, watchdog, [&](const KernelResult& result) {
-      if (result.outcome == Outcome::mismatch && !result.found.equal()) {
-        note_mismatch(result.kernel, tensor, result.found, expected, result.actual);
-      } else {
-        note(result.kernel, result.outcome, result.reason);
-      }
-    });
+  void note_kernel(const KernelResult& result, const reference::QuantizedTensor& tensor,
+                   Bits expected) {
+    if (result.outcome == Outcome::mismatch && !result.found.equal()) {
+      note_mismatch(result.kernel, tensor, result.found, expected, result.actual);
+    } else {
+      note(result.kernel, result.outcome, result.reason);
+    }
   }
 
   void note(std::string_view subject, Outcome outcome, const std::string& reason) {
@@ -211,8 +203,7 @@ class Run {
   void note_mismatch(std::string_view subject, const reference::QuantizedTensor& tensor,
                      const reference::Comparison& found, Bits expected, Bits actual) {
     note(subject, Outcome::mismatch,
-         describe_mismatch(found, tensor.n, reference::view_of(tensor),
-                           expected[static_cast<std::size_t>(found.first_mismatch)],
+         describe_mismatch(found, tensor, expected[static_cast<std::size_t>(found.first_mismatch)],
                            actual[static_cast<std::size_t>(found.first_mismatch)]));
     if (!options_.dump_directory) return;
     try {
@@ -224,7 +215,7 @@ class Run {
 
   const Options& options_;
   reference::BnbCheckpoint checkpoint_;
-  std::unique_ptr<KernelChecks> kernels_;
+  KernelChecks kernels_;
   Progress progress_;
   Summary summary_;
   std::vector<Note> notes_;  ///< Used in the worker, like the next, for the current tensor.
@@ -234,7 +225,7 @@ class Run {
 
 /// What experiments/end_to_end/checkpoint.py reads; the type by the name that PyTorch has for it.
 ExitStatus list(const Options& options) {
-  const reference::BnbCheckpoint checkpoint = read_headers(options);
+  const reference::BnbCheckpoint checkpoint(options.files);
   auto found = nlohmann::json::array();
   for (const auto& info : checkpoint.tensors()) {
     const bool fp16 = info.state.type == reference::WeightType::fp16;

@@ -11,7 +11,7 @@
 namespace reprolab::verify {
 
 struct Options {
-  /// A bnb-4bit checkpoint: its files, folder or index (reference/checkpoint/checkpoint_files.hpp).
+  /// A bnb-4bit checkpoint: its files, folder or index (reference/checkpoint/shard_set.hpp).
   std::vector<std::filesystem::path> files;
   int threads = 0;       ///< 0: all hardware threads.
   bool dry_run = false;  ///< Read the headers, and print what would be checked.

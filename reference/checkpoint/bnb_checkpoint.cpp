@@ -35,7 +35,7 @@ class BnbCheckpoint::Sorter {
   std::vector<QuantizedTensorInfo> nf4_tensors() {
     std::vector<QuantizedTensorInfo> tensors;
     for_each_tensor([&](const StoredTensor& tensor) {
-      const std::string_view name = tensor.info->name;
+      const std::string_view name = tensor.name;
       const std::size_t infix = name.rfind(state_infix);
       if (infix == std::string_view::npos) return;
       const std::string weight(name.substr(0, infix));
@@ -58,12 +58,12 @@ class BnbCheckpoint::Sorter {
   /// To be called after nf4_tensors().
   std::vector<TensorKind> other_tensors() {
     for_each_tensor([&](const StoredTensor& tensor) {
-      if (!claimed_.contains(tensor.info)) reject_orphan(tensor);
+      if (!claimed_.contains(&tensor)) reject_orphan(tensor);
       claim_int8(tensor);
     });
     std::map<std::string_view, std::size_t> plain;
     for_each_tensor([&](const StoredTensor& tensor) {
-      if (!claimed_.contains(tensor.info)) ++plain[tensor.info->dtype];
+      if (!claimed_.contains(&tensor)) ++plain[tensor.dtype];
     });
     std::vector<TensorKind> kinds;
     if (fp4_ > 0) kinds.push_back({"FP4", fp4_});
@@ -75,7 +75,7 @@ class BnbCheckpoint::Sorter {
  private:
   void for_each_tensor(const auto& visit) const {
     for (const SafetensorsFile& file : shards_.files()) {
-      for (const TensorInfo& info : file.tensors()) visit(StoredTensor{&info, &file});
+      for (const StoredTensor& tensor : file.tensors()) visit(tensor);
     }
   }
 
@@ -91,14 +91,14 @@ class BnbCheckpoint::Sorter {
 
   /// Marks what belongs to a quantized weight.
   void claim(const StoredTensor* tensor) {
-    if (tensor != nullptr) claimed_.insert(tensor->info);
+    if (tensor != nullptr) claimed_.insert(tensor);
   }
 
   QuantizedTensorInfo inspect(const std::string& name, const StoredTensor& state_tensor) {
     if (find(name, ".quant_state.bitsandbytes__fp4") != nullptr) {
       reject(state_tensor, name, fmt::format("has two quant_states, nf4 and fp4; {}", save_again));
     }
-    if (state_tensor.info->dtype != "U8" || state_tensor.info->size_bytes > max_state_bytes) {
+    if (state_tensor.dtype != "U8" || state_tensor.size_bytes > max_state_bytes) {
       reject(state_tensor, name,
              fmt::format("has a quant_state that is not a U8 text of at most {} bytes; {}",
                          max_state_bytes, save_again));
@@ -132,8 +132,8 @@ class BnbCheckpoint::Sorter {
   /// As bytes or, with bnb_4bit_quant_storage, as floating-point numbers of those bytes.
   void require_codes(const StoredTensor& state, const std::string& weight, std::int64_t bytes) {
     const StoredTensor* found = find(weight, "");
-    const auto in = [&](const auto&... dtypes) { return ((found->info->dtype == dtypes) || ...); };
-    if (found != nullptr && found->info->size_bytes == static_cast<std::uint64_t>(bytes) &&
+    const auto in = [&](const auto&... dtypes) { return ((found->dtype == dtypes) || ...); };
+    if (found != nullptr && found->size_bytes == static_cast<std::uint64_t>(bytes) &&
         in("F16", "BF16", "F32")) {
       claim(found);
     } else {
@@ -150,10 +150,10 @@ class BnbCheckpoint::Sorter {
       reject(state, weight,
              fmt::format("has a quant_state but lacks {}; {}", what, shards_.advice(save_again)));
     }
-    if (found->info->dtype != dtype || found->info->elements != elements) {
+    if (found->dtype != dtype || found->elements != elements) {
       reject(*found, weight,
              fmt::format("has {} of {} {}, but its quant_state calls for {} {}; {}", what,
-                         found->info->elements, found->info->dtype, elements, dtype, save_again));
+                         found->elements, found->dtype, elements, dtype, save_again));
     }
     claim(found);
     return *found;
@@ -187,11 +187,10 @@ class BnbCheckpoint::Sorter {
       found = find(stem, suffix);
     }
     const std::string_view dtype = info.state.type == WeightType::fp16 ? "F16" : "BF16";
-    if (found && (found->info->dtype != dtype || found->info->elements != info.state.elements)) {
-      reject(
-          *found, found->info->name,
-          fmt::format("has {} {}, but {} is {} {}; {}", found->info->elements, found->info->dtype,
-                      quote_name(info.name), info.state.elements, dtype, save_again));
+    if (found && (found->dtype != dtype || found->elements != info.state.elements)) {
+      reject(*found, found->name,
+             fmt::format("has {} {}, but {} is {} {}; {}", found->elements, found->dtype,
+                         quote_name(info.name), info.state.elements, dtype, save_again));
     }
     claim(found);
     return found;
@@ -207,9 +206,9 @@ class BnbCheckpoint::Sorter {
   }
 
   void claim_int8(const StoredTensor& scales) {
-    const std::string stem = without_suffix(scales.info->name, int8_scales_suffix);
+    const std::string stem = without_suffix(scales.name, int8_scales_suffix);
     const StoredTensor* weight = stem.empty() ? nullptr : find(stem, weight_suffix);
-    if (weight == nullptr || weight->info->dtype != "I8") return;
+    if (weight == nullptr || weight->dtype != "I8") return;
     ++int8_;
     claim(&scales);
     claim(weight);
@@ -219,10 +218,10 @@ class BnbCheckpoint::Sorter {
   /// Scales and maps of NF4 that belong to no weight with a state.
   void reject_orphan(const StoredTensor& tensor) const {
     for (const std::string_view part : {".absmax", ".quant_map"}) {
-      const std::string weight = without_suffix(tensor.info->name, part);
+      const std::string weight = without_suffix(tensor.name, part);
       if (weight.empty()) continue;
       const StoredTensor* codes = shards_.find(weight);
-      if (codes != nullptr && codes->info->dtype != "U8") continue;
+      if (codes != nullptr && codes->dtype != "U8") continue;
       reject(tensor, weight,
              fmt::format("has '{}' but lacks {}'quant_state.bitsandbytes__nf4'; {}",
                          find(weight, ".absmax") != nullptr ? "absmax" : "quant_map",
@@ -231,7 +230,7 @@ class BnbCheckpoint::Sorter {
   }
 
   const ShardSet& shards_;
-  std::unordered_set<const TensorInfo*> claimed_;
+  std::unordered_set<const StoredTensor*> claimed_;
   std::size_t fp4_ = 0;
   std::size_t int8_ = 0;
 };
@@ -266,8 +265,7 @@ QuantizedTensor BnbCheckpoint::load(const QuantizedTensorInfo& info, int threads
                          .shape = info.state.shape,
                          .n = info.state.elements,
                          .block_size = info.state.block_size,
-                         .type = info.state.type,
-                         .table = standard_table};
+                         .type = info.state.type};
   tensor.codes = shards_.read<std::uint8_t>(*shards_.find(info.name));
   if (!info.state.nested) {
     tensor.absmax = floats(".absmax");
@@ -282,22 +280,6 @@ QuantizedTensor BnbCheckpoint::load(const QuantizedTensorInfo& info, int threads
   tensor.absmax.resize(nested.codes.size());
   dequantize_scales(nested, tensor.absmax, threads);
   return tensor;
-}
-
-std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads) {
-  std::vector<std::uint16_t> output(static_cast<std::size_t>(tensor.n));
-  dequantize(tensor.codes, tensor.absmax, tensor.table, tensor.block_size, tensor.type, output,
-             threads);
-  return output;
-}
-
-Nf4View view_of(const QuantizedTensor& tensor) {
-  return {.codes = tensor.codes,
-          .absmax = tensor.absmax,
-          .table = tensor.table,
-          .block_size = tensor.block_size,
-          .type = tensor.type,
-          .shape = tensor.shape};
 }
 
 }  // namespace reprolab::reference

@@ -12,33 +12,14 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "reference/checkpoint/quant_state.hpp"
 #include "reference/checkpoint/shard_set.hpp"
-#include "reference/mismatch_report.hpp"
-#include "reference/nf4/nested_scales.hpp"
-#include "reference/nf4/nf4.hpp"
+#include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::reference {
-
-/// One quantized weight in memory.
-struct QuantizedTensor {
-  std::string name{};
-  std::vector<std::int64_t> shape{};
-  std::int64_t n = 0;  ///< Number of weights.
-  int block_size = 64;
-  WeightType type = WeightType::fp16;  ///< Type of the dequantized weights.
-  Nf4Table table{};                    ///< The values of the codes.
-  std::vector<std::uint8_t> codes{};   ///< [code_bytes(n)]
-  std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` if that is set.
-  std::optional<NestedScales> nested{};  ///< The scales as stored, when doubly quantized.
-};
-
-/// A view for mismatch reports; valid as long as `tensor` is.
-Nf4View view_of(const QuantizedTensor& tensor);
 
 /// What the checkpoint says about a quantized weight, before its data are read.
 struct QuantizedTensorInfo {
@@ -60,7 +41,7 @@ std::string describe(const std::vector<TensorKind>& kinds);
 
 class BnbCheckpoint {
  public:
-  /// `given` as for find_checkpoint_files. Checks every NF4 weight's state against its tensors.
+  /// `given` as for ShardSet. Checks every NF4 weight's state against its tensors.
   /// Throws InvalidFile, also when there is no NF4 weight at all.
   explicit BnbCheckpoint(const std::vector<std::filesystem::path>& given);
 
@@ -86,8 +67,5 @@ class BnbCheckpoint {
   std::vector<QuantizedTensorInfo> tensors_;
   std::vector<TensorKind> other_tensors_;
 };
-
-/// All of a tensor's weights, dequantized by the reference: [tensor.n] bits of `tensor.type`.
-std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads = 0);
 
 }  // namespace reprolab::reference

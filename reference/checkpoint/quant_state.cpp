@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "reference/checkpoint/invalid_file.hpp"
 #include "reference/checkpoint/strict_json.hpp"
@@ -15,36 +17,26 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view infinity_word = "Infinity";
-constexpr std::string_view nan_word = "NaN";
+/// Python writes non-finite numbers as bare words, which are no JSON. Here they become numbers of
+/// fp64 that no fp32 number is near.
+constexpr double infinity_word = std::numeric_limits<double>::max(), nan_word = -1.25e308;
 
-/// Python writes non-finite numbers as bare words, which are no JSON: here they become strings, or
-/// zeros.
-enum class Words { strings, zeros };
-
-std::string with_words_as(Words kind, std::string_view text) {
+std::string with_numbers_for_words(std::string_view text) {
+  const std::array<std::pair<std::string_view, double>, 3> words = {
+      {{"-Infinity", -infinity_word}, {"Infinity", infinity_word}, {"NaN", nan_word}}};
   std::string result;
   bool in_string = false;
-  for (std::size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    if (in_string && c == '\\') {
-      result += text.substr(i, 2);
-      i += 2;
-      continue;
+  while (!text.empty()) {
+    std::size_t taken = in_string && text[0] == '\\' ? 2 : 1;  // an escaped quote ends no string
+    std::string written(text.substr(0, taken));
+    for (const auto& [word, number] : words) {
+      if (in_string || !text.starts_with(word)) continue;
+      taken = word.size();
+      written = fmt::format("{}", number);
     }
-    if (c == '"') in_string = !in_string;
-    std::string_view word;
-    for (const std::string_view candidate :
-         {std::string_view("-Infinity"), infinity_word, nan_word}) {
-      if (!in_string && text.substr(i).starts_with(candidate)) word = candidate;
-    }
-    if (word.empty()) {
-      result += c;
-      ++i;
-    } else {
-      result += kind == Words::zeros ? "0" : fmt::format("\"{}\"", word);
-      i += word.size();
-    }
+    if (text[0] == '"') in_string = !in_string;
+    result += written;
+    text.remove_prefix(std::min(taken, text.size()));
   }
   return result;
 }
@@ -58,23 +50,19 @@ const json& member(const json& state, const char* key) {
 std::string text_member(const json& state, const char* key) {
   const json& value = member(state, key);
   if (!value.is_string()) throw InvalidQuantState(fmt::format("has a '{}' that is no string", key));
-  return value.get<std::string>();
+  return value;
 }
 
 std::int64_t whole_number(const json& value, const char* key) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
-    throw InvalidQuantState(fmt::format("has a '{}' that is not whole numbers from 0", key));
-  }
-  return value.get<std::int64_t>();
+  if (is_whole_number(value)) return value;
+  throw InvalidQuantState(fmt::format("has a '{}' that is not whole numbers from 0", key));
 }
 
 WeightType parse_type(const std::string& dtype) {
   if (dtype == "float16") return WeightType::fp16;
   if (dtype == "bfloat16") return WeightType::bf16;
-  throw InvalidQuantState(
-      fmt::format("has the dtype {}; only float16 and bfloat16 outputs can be "
-                  "verified",
-                  quote_name(dtype)));
+  throw InvalidQuantState(fmt::format(
+      "has the dtype {}; only float16 and bfloat16 outputs can be verified", quote_name(dtype)));
 }
 
 int parse_nested_block_size(const json& state) {
@@ -86,21 +74,19 @@ int parse_nested_block_size(const json& state) {
   return static_cast<int>(size);
 }
 
-/// `numbers`: the state with zeros for words, which tell a word from a string.
-float parse_offset(const json& state, const json& numbers) {
-  if (!member(numbers, "nested_offset").is_number()) {
-    throw InvalidQuantState("has a nested_offset that is no number");
-  }
+float parse_offset(const json& state) {
   const json& value = member(state, "nested_offset");
-  if (value == "Infinity") return std::numeric_limits<float>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<float>::infinity();
-  if (value == "NaN")
-    throw InvalidQuantState("has a nested_offset of NaN, which makes every weight NaN");
+  if (!value.is_number()) throw InvalidQuantState("has a nested_offset that is no number");
   const auto offset = value.get<double>();
-  if (std::abs(offset) > std::numeric_limits<float>::max()) {
+  if (offset == nan_word) {
+    throw InvalidQuantState("has a nested_offset of NaN, which makes every weight NaN");
+  }
+  const bool is_infinite = std::abs(offset) == infinity_word;
+  if (!is_infinite && std::abs(offset) > std::numeric_limits<float>::max()) {
     throw InvalidQuantState("has a nested_offset past the range of fp32");
   }
-  return static_cast<float>(offset);
+  return is_infinite ? std::copysign(std::numeric_limits<float>::infinity(), offset)
+                     : static_cast<float>(offset);
 }
 
 void parse_shape(const json& value, QuantState& parsed) {
@@ -117,10 +103,9 @@ void parse_shape(const json& value, QuantState& parsed) {
 }  // namespace
 
 QuantState parse_quant_state(std::string_view text) {
-  json state, numbers;
+  json state;
   try {
-    numbers = parse_strict_json(with_words_as(Words::zeros, text), 3);
-    state = parse_strict_json(with_words_as(Words::strings, text), 3);
+    state = parse_strict_json(with_numbers_for_words(text), 3);
   } catch (const InvalidJson& error) {
     throw InvalidQuantState(error.what());
   }
@@ -139,7 +124,7 @@ QuantState parse_quant_state(std::string_view text) {
   parsed.nested = state.contains("nested_blocksize") || state.contains("nested_offset");
   if (parsed.nested) {
     parsed.nested_block_size = parse_nested_block_size(state);
-    parsed.nested_offset = parse_offset(state, numbers);
+    parsed.nested_offset = parse_offset(state);
     if (const std::string type = text_member(state, "nested_dtype"); type != "float32") {
       throw InvalidQuantState(
           fmt::format("has the nested_dtype {}, not float32", quote_name(type)));

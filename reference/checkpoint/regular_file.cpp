@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,10 @@
 
 namespace reprolab::reference {
 namespace {
+
+[[noreturn]] void reject_unopened(const std::filesystem::path& path) {
+  reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+}
 
 void require_regular(const std::filesystem::path& path, const struct stat& status) {
   if (!S_ISREG(status.st_mode)) {
@@ -20,42 +25,27 @@ void require_regular(const std::filesystem::path& path, const struct stat& statu
 /// under the name may have become a FIFO since.
 int open_regular(const std::filesystem::path& path) {
   struct stat status {};
-  int descriptor = -1;
-  if (::stat(path.c_str(), &status) == 0) {
-    require_regular(path, status);
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  }
-  if (descriptor < 0) {
-    reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
-  }
+  if (::stat(path.c_str(), &status) != 0) reject_unopened(path);
+  require_regular(path, status);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) reject_unopened(path);
   return descriptor;
-}
-
-FileIdentity identify(const std::filesystem::path& path, int descriptor) {
-  struct stat status {};
-  try {
-    if (::fstat(descriptor, &status) != 0) {
-      reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
-    }
-    require_regular(path, status);
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
-  return FileIdentity(status);
 }
 
 }  // namespace
 
-FileIdentity::FileIdentity(const struct stat& status)
-    : device(status.st_dev),
-      inode(status.st_ino),
-      size_bytes(static_cast<std::uint64_t>(status.st_size)),
-      modified_s(status.st_mtim.tv_sec),
-      modified_ns(status.st_mtim.tv_nsec) {}
-
+/// What is thrown in here closes the file again, because another constructor has made the object.
 RegularFile::RegularFile(const std::filesystem::path& path)
-    : path_(path), descriptor_(open_regular(path)), identity_(identify(path, descriptor_)) {}
+    : RegularFile(path, open_regular(path)) {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) reject_unopened(path);
+  require_regular(path, status);
+  identity_ = {.device = status.st_dev,
+               .inode = status.st_ino,
+               .size_bytes = static_cast<std::uint64_t>(status.st_size),
+               .modified_s = status.st_mtim.tv_sec,
+               .modified_ns = status.st_mtim.tv_nsec};
+}
 
 RegularFile::~RegularFile() { ::close(descriptor_); }
 

@@ -1,8 +1,6 @@
 // A file on a disk, open for reading.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -13,11 +11,10 @@ namespace reprolab::reference {
 
 /// Which file it is, and in which state: equal as long as nobody replaces or writes it.
 struct FileIdentity {
-  explicit FileIdentity(const struct stat& status);
-  bool operator==(const FileIdentity&) const = default;
+  std::uint64_t device = 0, inode = 0, size_bytes = 0;
+  std::int64_t modified_s = 0, modified_ns = 0;
 
-  std::uint64_t device, inode, size_bytes;
-  std::int64_t modified_s, modified_ns;
+  bool operator==(const FileIdentity&) const = default;
 };
 
 class RegularFile {
@@ -39,6 +36,9 @@ class RegularFile {
   std::string text_at(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
+  RegularFile(const std::filesystem::path& path, int descriptor)
+      : path_(path), descriptor_(descriptor) {}
+
   std::filesystem::path path_;
   int descriptor_;
   FileIdentity identity_;

@@ -13,7 +13,11 @@
 
 namespace reprolab::reference {
 
-struct TensorInfo {
+class SafetensorsFile;
+
+/// What a file's header says of a tensor.
+struct StoredTensor {
+  const SafetensorsFile* file = nullptr;
   std::string name;
   std::string_view dtype;  ///< As the format spells it: "F32", "BF16", "U8", ...; never dangles.
   std::int64_t elements = 1;
@@ -27,23 +31,23 @@ class SafetensorsFile {
  public:
   /// Reads and checks the whole header. Throws InvalidFile.
   explicit SafetensorsFile(const std::filesystem::path& path);
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size_bytes() const { return identity_.size_bytes; }
 
   /// In the order of the header.
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
   /// The file, opened again to read tensors. Throws InvalidFile, also if it is no longer the file
   /// whose header was read.
   std::unique_ptr<RegularFile> open() const;
 
  private:
-  SafetensorsFile(const std::filesystem::path& path, const RegularFile& file);
-
   std::filesystem::path path_;
   FileIdentity identity_;
-  std::vector<TensorInfo> tensors_;
+  std::vector<StoredTensor> tensors_;
 };
 
 }  // namespace reprolab::reference

@@ -59,6 +59,10 @@ constexpr int code_at(std::span<const std::uint8_t> codes, std::int64_t index) {
   return index % 2 == 0 ? byte >> 4 : byte & 15;
 }
 
+/// Throws std::invalid_argument unless the sizes of arrays of codes and scales agree with these.
+void require_nf4_sizes(std::size_t weights, int block_size, std::size_t code_byte_count,
+                       std::size_t absmax_count);
+
 /// output[i] = round16(table[code(i)] * absmax[i / block_size]): one fp32 product, to nearest. As
 /// on the GPU, subnormal factors and products become zero of the same sign, and NaN is 0x7fff.
 /// `codes` [code_bytes(n)], `absmax` [block_count(n)], `output` [n] bits of `type`.

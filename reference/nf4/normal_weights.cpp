@@ -37,28 +37,18 @@ constexpr float normal_value(std::uint64_t start, std::uint64_t index) {
   return ((((a9 * r2 + a7) * r2 + a5) * r2 + a3) * r2 + a1) * r;
 }
 
-template <std::uint16_t round(float)>
-void fill(std::uint64_t seed, std::uint64_t first_index, float standard_deviation,
-          std::span<std::uint16_t> weights, int threads) {
+}  // namespace
+
+void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
+                    float standard_deviation, std::span<std::uint16_t> weights, int threads) {
   const std::uint64_t start = mix(seed + golden_ratio);
   parallel_for(static_cast<std::int64_t>(weights.size()), 65536, threads,
                [&](auto first, auto last) {
                  for (std::int64_t i = first; i < last; ++i) {
                    const float value = normal_value(start, first_index + i);
-                   weights[i] = round(value * standard_deviation);
+                   weights[i] = round_to(type, value * standard_deviation);
                  }
                });
-}
-
-}  // namespace
-
-void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
-                    float standard_deviation, std::span<std::uint16_t> weights, int threads) {
-  if (type == WeightType::fp16) {
-    fill<round_to_fp16>(seed, first_index, standard_deviation, weights, threads);
-  } else {
-    fill<round_to_bf16>(seed, first_index, standard_deviation, weights, threads);
-  }
 }
 
 }  // namespace reprolab::reference

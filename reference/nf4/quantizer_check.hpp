@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::reference {
 

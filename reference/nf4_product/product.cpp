@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "reference/nf4/nf4_sizes.hpp"
 #include "reference/parallel.hpp"
 
 namespace reprolab::reference {

@@ -181,7 +181,7 @@ TEST_F(OnGpuFreeMemory, IsSomeOnDeviceAndHostAndNoMoreThanThereIs) {
   EXPECT_GT(free.device_bytes, std::uint64_t{1} << 20);
   EXPECT_LE(free.device_bytes, gpu->memory_bytes);
   EXPECT_GT(free.host_bytes, std::uint64_t{1} << 20);
-  EXPECT_LE(free.host_bytes, profiling::describe_host().memory_bytes);
+  EXPECT_LE(free.host_bytes, profiling::describe_host().at("memory_bytes").get<std::uint64_t>());
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 #include <optional>
 
@@ -50,7 +49,8 @@ TEST(ClockPolicies, AreReadFromText) {
   }
 }
 
-TEST_F(ClockLocks, AreSetAndResetOnce) {
+TEST_F(ClockLocks, AreSetOnceAndGivenBackBeforeTheProgramGoesOn) {
+  const ScopedVariable slow("FAKE_NVML_SLOW_MS", "50");
   unsigned announced = 0;
   {
     const ClockLock lock(gpu_, at(1410), [&](unsigned mhz) {
@@ -63,14 +63,7 @@ TEST_F(ClockLocks, AreSetAndResetOnce) {
   }
   EXPECT_EQ(announced, 1410u);
   EXPECT_EQ(log(), whole_life);
-}
-
-TEST_F(ClockLocks, AreGivenBackWhenTheProgramGoesOn) {
-  const ScopedVariable slow("FAKE_NVML_SLOW_MS", "100");
-  { const ClockLock lock(gpu_, at(1410), ignore); }
-  EXPECT_EQ(log(), whole_life);  // it has waited
-  EXPECT_EQ(waitpid(-1, nullptr, 0), -1);
-  EXPECT_EQ(errno, ECHILD);
+  EXPECT_EQ(waitpid(-1, nullptr, 0), -1) << "the guardian has been waited for";
 }
 
 TEST_F(ClockLocks, MayBeAtTheHighestClockHoweverLongTheList) {
@@ -154,72 +147,56 @@ TEST_F(ClockLocks, AreNotEndedByAForkedProcess) {
 /// Where the program is when the signal comes.
 enum class Moment { starting, locking, holding, resetting };
 
-struct End {
-  int signal;
-  bool whole_group;  ///< As by Ctrl-C.
-  Moment moment;
-};
-
-class EveryEnd : public ClockLocks, public testing::WithParamInterface<End> {};
-
-TEST_P(EveryEnd, ReleasesTheClocks) {
-  const auto& [signal, whole_group, moment] = GetParam();
-  const ScopedVariable slow("FAKE_NVML_SLOW_MS", "200");
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
-  if (moment != Moment::starting) log_.wait_for("locking 1410-1410");
-  if (moment > Moment::locking) log_.wait_for("locked");
-  if (moment == Moment::resetting) {
-    program.release();
-    log_.wait_for("resetting");
-  }
-  whole_group ? program.send_to_group(signal) : program.send(signal);
-  const int status = program.wait();
-  EXPECT_TRUE(WIFSIGNALED(status)) << status;
-  EXPECT_EQ(program.errors(), "");
-  if (moment != Moment::starting || !log().empty()) {
-    EXPECT_EQ(log(), whole_life);
-  }
-}
-
-std::vector<End> every_end() {
-  std::vector<End> ends;
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGKILL}) {
-    for (const bool whole_group : {false, true}) {
-      for (const auto moment :
-           {Moment::starting, Moment::locking, Moment::holding, Moment::resetting}) {
-        ends.push_back({signal, whole_group, moment});
-      }
+TEST_F(ClockLocks, AreReleasedHoweverTheProgramEnds) {
+  struct End {
+    int signal;
+    Moment moment;
+    bool whole_group = false;  ///< As by Ctrl-C.
+  };
+  const ScopedVariable slow("FAKE_NVML_SLOW_MS", "100");
+  for (const auto& [signal, moment, whole_group] : {End{SIGTERM, Moment::starting},
+                                                    {SIGTERM, Moment::locking},
+                                                    {SIGTERM, Moment::holding},
+                                                    {SIGTERM, Moment::resetting},
+                                                    {SIGKILL, Moment::starting},
+                                                    {SIGKILL, Moment::locking},
+                                                    {SIGKILL, Moment::holding},
+                                                    {SIGKILL, Moment::resetting},
+                                                    {SIGKILL, Moment::holding, true},
+                                                    {SIGINT, Moment::locking, true},
+                                                    {SIGINT, Moment::holding, true},
+                                                    {SIGHUP, Moment::holding, true}}) {
+    SCOPED_TRACE(testing::Message()
+                 << "SIG" << sigabbrev_np(signal) << " at moment " << static_cast<int>(moment));
+    log_.clear();
+    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
+    if (moment != Moment::starting) log_.wait_for("locking 1410-1410");
+    if (moment > Moment::locking) log_.wait_for("locked");
+    if (moment == Moment::resetting) {
+      program.release();
+      log_.wait_for("resetting");
+    }
+    whole_group ? program.send_to_group(signal) : program.send(signal);
+    const int status = program.wait();
+    EXPECT_TRUE(WIFSIGNALED(status)) << status;
+    EXPECT_EQ(program.errors(), "");
+    if (moment != Moment::starting || !log().empty()) {
+      EXPECT_EQ(log(), whole_life);
     }
   }
-  return ends;
 }
 
-std::string name_of(const testing::TestParamInfo<End>& info) {
-  const std::array moments = {"Starting", "Locking", "Holding", "Resetting"};
-  return std::string("SIG") + sigabbrev_np(info.param.signal) +
-         (info.param.whole_group ? "OfTheGroupWhile" : "While") +
-         moments[static_cast<std::size_t>(info.param.moment)];
-}
-
-INSTANTIATE_TEST_SUITE_P(BySignal, EveryEnd, testing::ValuesIn(every_end()), name_of);
-
-TEST_F(ClockLocks, OfAKilledProgramAreReleasedWhileItsForkedProcessLingers) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410", "linger"});
-  log_.wait_for("locked");
-  const pid_t forked = std::stoi(program.first_line());
-  program.send(SIGKILL);
-  EXPECT_EQ(program.errors(), "");
-  EXPECT_EQ(log(), whole_life);
-  EXPECT_EQ(kill(forked, SIGKILL), 0);  // it was still there
-}
-
-TEST_F(ClockLocks, AreReleasedByAProgramWhoseForkedProcessLingers) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410", "linger"});
-  const pid_t forked = std::stoi(program.first_line());
-  program.release();
-  EXPECT_EQ(program.wait(), 0);
-  EXPECT_EQ(log(), whole_life);
-  EXPECT_EQ(kill(forked, SIGKILL), 0);
+TEST_F(ClockLocks, AreReleasedWhileAForkedProcessLingers) {
+  for (const bool killed : {true, false}) {
+    log_.clear();
+    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410", "linger"});
+    log_.wait_for("locked");
+    const pid_t forked = std::stoi(program.first_line());
+    killed ? program.send(SIGKILL) : program.release();
+    EXPECT_EQ(program.errors(), "");
+    EXPECT_EQ(log(), whole_life);
+    EXPECT_EQ(kill(forked, SIGKILL), 0) << "it was still there";
+  }
 }
 
 /// As experiments/__main__.py runs programs.

@@ -1,8 +1,13 @@
+// Tables of counters, and data/counters.json against what CUPTI knows of five chips. Needs no GPU.
 #include "profiling/counter_table.hpp"
 
-#include <fstream>
-
 #include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "profiling/counter_host.hpp"
 #include "tests/message_of.hpp"
 
 namespace reprolab::profiling {
@@ -15,14 +20,20 @@ const json two = json::parse(R"({"counters": [
   {"id": "first", "unit": "bytes", "meaning": "One.", "metrics": ["a__b.sum", "a__c.sum"]},
   {"id": "second", "unit": "%", "meaning": "Two.", "metrics": ["a__d.pct"]}]})");
 
-TEST(CounterTable, HasEachCounterInOrder) {
-  const auto counters = parse_counters(two);
+TEST(CounterTable, HasEachCounterInOrderAndThoseThatAreChosenOnce) {
+  auto counters = parse_counters(two);
   ASSERT_EQ(counters.size(), 2u);
   EXPECT_EQ(counters[0].id, "first");
   EXPECT_EQ(counters[0].unit, "bytes");
   EXPECT_EQ(counters[0].meaning, "One.");
   EXPECT_EQ(counters[0].names, (Names{"a__b.sum", "a__c.sum"}));
   EXPECT_EQ(counters[1].id, "second");
+  EXPECT_EQ(add_chosen(counters, "dram__x.sum, second,,dram__x.sum"),
+            (Names{"dram__x.sum", "second", "dram__x.sum"}));
+  ASSERT_EQ(counters.size(), 3u);
+  EXPECT_EQ(counters[2].id, "dram__x.sum");
+  EXPECT_EQ(counters[2].names, Names{"dram__x.sum"});
+  EXPECT_EQ(counters[2].unit, "");
 }
 
 TEST(CounterTable, RefusesWhatIsNotAsItsSchemaSays) {
@@ -39,37 +50,71 @@ TEST(CounterTable, RefusesWhatIsNotAsItsSchemaSays) {
             "data/counters.json: the id 'first' comes twice");
 }
 
-TEST(CounterTable, ChosenMetricsAreAddedOnceAndColumnsAreThereAlready) {
-  auto counters = parse_counters(two);
-  EXPECT_EQ(add_chosen(counters, "dram__x.sum, second,,dram__x.sum"),
-            (Names{"dram__x.sum", "second", "dram__x.sum"}));
-  ASSERT_EQ(counters.size(), 3u);
-  EXPECT_EQ(counters[2].id, "dram__x.sum");
-  EXPECT_EQ(counters[2].names, Names{"dram__x.sum"});
-  EXPECT_EQ(counters[2].unit, "");
-}
-
 TEST(CounterTable, RefusesWhatIsNoMetric) {
   auto counters = parse_counters(two);
+  const auto refusal = [&](const char* chosen) {
+    return message_of<std::invalid_argument>([&] { add_chosen(counters, chosen); });
+  };
   for (const char* wrong : {"third", "Sm__a.sum", "sm__a-b", "__a", "sm__\n"}) {
-    EXPECT_EQ(
-        message_of<std::invalid_argument>([&] { add_chosen(counters, wrong); }),
-        "--metrics: '" + std::string(wrong) +
-            "' is neither a column of data/counters.json nor the name of a CUPTI metric, such "
-            "as smsp__inst_executed.sum; `make metrics` lists both");
+    EXPECT_EQ(refusal(wrong),
+              "--metrics: '" + std::string(wrong) +
+                  "' is neither a column of data/counters.json nor the name of a CUPTI metric, "
+                  "such as smsp__inst_executed.sum; `make metrics` lists both");
   }
-  EXPECT_EQ(message_of<std::invalid_argument>([&] { add_chosen(counters, " ,"); }),
-            "--metrics: name at least one metric");
+  EXPECT_EQ(refusal(" ,"), "--metrics: name at least one metric");
   EXPECT_EQ(
-      message_of<std::invalid_argument>([&] { add_chosen(counters, "gpu__time_duration.sum"); }),
+      refusal("gpu__time_duration.sum"),
       "--metrics: gpu__time_duration.sum is a time, and a kernel that is replayed for its counters "
       "is not timed; --instrument events and activity measure times");
 }
 
-TEST(CounterTable, TheProjectsOwnIsValid) {
+struct Chip {
+  std::string name;
+  int capability;
+  Names lacks;
+};
+
+const Chip chips[] = {
+    {"TU104",
+     75,
+     {"pipe_fmaheavy", "pipe_fmalite", "pipe_tma", "async_copies", "tma_loads", "tma_stores",
+      "l2_fabric_hits", "l2_fabric_misses", "l2_evict_first_hits", "l2_evict_first_misses",
+      "l2_evict_normal_hits", "l2_evict_normal_misses", "l2_evict_last_hits",
+      "l2_evict_last_misses"}},
+    {"GA100", 80, {"pipe_fmaheavy", "pipe_fmalite", "pipe_tma", "tma_loads", "tma_stores"}},
+    {"AD104",
+     89,
+     {"pipe_fp16", "pipe_tma", "tma_loads", "tma_stores", "l2_fabric_hits", "l2_fabric_misses"}},
+    {"GH100", 90, {"pipe_fp16"}},
+    {"GB100", 100, {"pipe_fp16", "stall_imc_miss", "imc_requests", "imc_misses"}}};
+
+/// And Nsight Compute's page of them asks no chip for what it lacks.
+TEST(CounterTable, OfTheProjectLacksTheseColumnsOnEachChip) {
+  std::string why_not;
+  const auto library = open_cupti(&why_not);
+  if (!library) GTEST_SKIP() << "NOT TESTED, " << why_not;
+  const CuptiProfiling cupti(*library);
   std::ifstream file(PROJECT_ROOT "/data/counters.json");
-  const auto counters = parse_counters(json::parse(file));
-  EXPECT_EQ(counters.at(0).id, "warp_instructions");
+  const json read = json::parse(file);
+  for (const auto& [name, capability, lacks] : chips) {
+    const ChipCounters chip(cupti, name);
+    Names missing, asked_in_vain;
+    for (const auto& entry : chip.plan(parse_counters(read)).entries) {
+      if (entry.missing.empty()) continue;
+      missing.push_back(entry.counter.id);
+      EXPECT_EQ(entry.missing, name + " has no metric " + entry.counter.names.front());
+    }
+    EXPECT_EQ(missing, lacks) << name;
+    std::vector<Counter> asked;
+    for (const auto& counter : read.at("counters")) {
+      const auto ncu = counter.value("ncu", json());
+      if (ncu.is_null() || capability < ncu.value("min_arch", 0)) continue;
+      if (capability > ncu.value("max_arch", 1000)) continue;
+      asked.push_back({counter.at("id"), "", "", {counter.at("metrics").at(0)}});
+    }
+    EXPECT_GT(asked.size(), 50u) << name;
+    for (const auto& entry : chip.plan(asked).entries) EXPECT_EQ(entry.missing, "") << name;
+  }
 }
 
 }  // namespace

@@ -139,21 +139,15 @@ TEST_F(OnGpuCounters, LeaveTheMemoryAsOneCallDoes) {
       << "CUPTI puts back what it repeats";
 }
 
-TEST_F(OnGpuCounters, SumTheKernelsOfACall) {
+TEST_F(OnGpuCounters, SumTheKernelsOfACallAndAreThoseOfEachSampleAlone) {
   allocate(50);
-  for (int sample = 0; sample < 2; ++sample) {
-    auto found = count("two", [&](auto stream) { launch(30, stream), launch(50, stream); });
-    EXPECT_EQ(found["blocks_launched"], 80) << sample;
-    EXPECT_EQ(found["warps_launched"], 80 * warps_of_block) << sample;
-    EXPECT_EQ(found["global_loads"], 80 * warps_of_block) << sample;
-    EXPECT_EQ(found["threads_per_instruction"], 32) << sample;
-  }
-}
-
-TEST_F(OnGpuCounters, AreThoseOfEachSampleAlone) {
-  allocate(90);
-  for (const unsigned blocks : {10u, 90u, 10u}) {
-    auto found = count("add_one", [&](auto stream) { launch(blocks, stream); });
+  for (const unsigned blocks : {30u, 10u, 30u}) {
+    auto found = count("two", [&](auto stream) { launch(blocks, stream), launch(50, stream); });
+    EXPECT_EQ(found["blocks_launched"], blocks + 50);
+    EXPECT_EQ(found["warps_launched"], (blocks + 50) * warps_of_block);
+    EXPECT_EQ(found["global_loads"], (blocks + 50) * warps_of_block);
+    EXPECT_EQ(found["threads_per_instruction"], 32);
+    found = count("add_one", [&](auto stream) { launch(blocks, stream); });
     EXPECT_EQ(found["blocks_launched"], blocks);
   }
 }

@@ -65,34 +65,29 @@ class CountersFake : public testing::Test {
   ScopedVariable library_{"REPROLAB_CUPTI", FAKE_COUNTERS};
 };
 
-const std::string prepared = "Initialize\nGetChipName\nGetCounterAvailability\n";
+const std::string prepared = "Initialize\nGetCounterAvailability\nGetChipName\n";
 const std::string one_kernel =
     "Enable\nCounterDataImageInitialize\nSetConfig kernel\nStart\nStop\nDecodeData\nDisable\n";
 const std::string a_pass = "Start\nPushRange\nPopRange\nStop\n";
 const std::string the_whole_call = "Enable\nCounterDataImageInitialize\nSetConfig user\n" + a_pass +
                                    a_pass + a_pass + "DecodeData\nDisable\n";
 
+/// Each time in an image of its own: CUPTI adds to what is in one.
 TEST_F(CountersFake, ACallOfOneKernelIsCountedAroundThatKernel) {
   const auto instrument = make();
   EXPECT_EQ(log(), "") << "CUPTI was called before there is a context";
-  const Sample sample = instrument->measure(work(1), nullptr);
-  EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 1}}));
-  EXPECT_EQ(sample.readings.at(0).unit, "kernels");
-  EXPECT_TRUE(sample.missing.empty());
-  EXPECT_FALSE(sample.held);
-  EXPECT_EQ(log(), prepared + one_kernel + "Evaluate\n");
-  EXPECT_EQ(calls_, 1) << "CUPTI repeats the kernel";
-  EXPECT_EQ(waits_, 1);
-  EXPECT_TRUE(warnings_.empty());
-}
-
-TEST_F(CountersFake, EachSampleHasAnImageOfItsOwn) {
-  const auto instrument = make();
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(values(instrument->measure(work(1), nullptr)).at("kernels"), 1) << "sample " << i;
+  std::string expected = prepared;
+  for (int i = 1; i <= 3; ++i) {
+    const Sample sample = instrument->measure(work(1), nullptr);
+    EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 1}}));
+    EXPECT_EQ(sample.readings.at(0).unit, "kernels");
+    EXPECT_TRUE(sample.missing.empty());
+    EXPECT_FALSE(sample.held);
+    EXPECT_EQ(log(), expected += one_kernel + "Evaluate\n");
+    EXPECT_EQ(calls_, i) << "CUPTI repeats the kernel";
+    EXPECT_EQ(waits_, i);
   }
-  const std::string sample = one_kernel + "Evaluate\n";
-  EXPECT_EQ(log(), prepared + sample + sample + sample);
+  EXPECT_TRUE(warnings_.empty());
 }
 
 TEST_F(CountersFake, ACallOfSeveralKernelsIsCountedAsAWholeOncePerPass) {
@@ -112,6 +107,7 @@ TEST_F(CountersFake, ACallOfSeveralKernelsIsCountedAsAWholeOncePerPass) {
 }
 
 TEST_F(CountersFake, ACounterThatTheChipLacksIsMissingAndTheOthersAreRead) {
+  ordinal_ = 1;  // of the current device, whose chip it is
   const auto instrument =
       make({counter("old_or_new", {"sm__old.sum", "sm__kernels.sum"}),
             counter("unknown", {"sm__no.sum"}),
@@ -125,22 +121,14 @@ TEST_F(CountersFake, ACounterThatTheChipLacksIsMissingAndTheOthersAreRead) {
   EXPECT_EQ(sample.readings.at(1).unit, "kernel") << "CUPTI's own";
   EXPECT_EQ(reasons(sample),
             (std::map<std::string, std::string>{
-                {"unknown", "FAKE100 has no metric sm__no.sum"},
-                {"unknowns", "FAKE100 has no metric sm__a.sum or sm__b.sum"},
+                {"unknown", "FAKE200 has no metric sm__no.sum"},
+                {"unknowns", "FAKE200 has no metric sm__a.sum or sm__b.sum"},
                 {"incomplete",
-                 "FAKE100 has sm__kernels, but it is read with an ending, such as sm__kernels.sum"},
+                 "FAKE200 has sm__kernels, but it is read with an ending, such as sm__kernels.sum"},
                 {"link",
                  "device__link.sum can be collected, but not together with the counters before it"},
                 {"nothing", "is a ratio to zero: nothing of that kind happened in the call"}}));
   EXPECT_TRUE(warnings_.empty());
-}
-
-TEST_F(CountersFake, TheChipIsThatOfTheCurrentDevice) {
-  ordinal_ = 1;
-  const auto instrument = make({counter("unknown", {"sm__no.sum"})});
-  const Sample sample = instrument->measure(work(1), nullptr);
-  EXPECT_EQ(reasons(sample).at("unknown"), "counters: the chip has none of those asked for.");
-  EXPECT_EQ(calls_, 1);
 }
 
 TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
@@ -214,16 +202,16 @@ TEST_F(CountersFake, AFaultOfTheWorkGoesThroughAndProfilingEnds) {
   EXPECT_EQ(values(instrument->measure(work(1), nullptr)).at("kernels"), 1);
 }
 
-TEST_F(CountersFake, ACallWithoutAKernelHasNoCounters) {
-  const Sample sample = make()->measure(work(0), nullptr);
-  EXPECT_EQ(reasons(sample).at("kernels"), "counters: a_kernel launched no kernel.");
-}
-
-TEST_F(CountersFake, CuptiThatWantsPassesForEverIsStopped) {
+TEST_F(CountersFake, WhatCannotBeCountedIsMissing) {
+  const auto reason = [&](const Counter& counter, int kernels) {
+    return reasons(make({counter})->measure(work(kernels), nullptr)).at(counter.id);
+  };
+  const Counter kernels = counter("kernels", {"sm__kernels.sum"});
+  EXPECT_EQ(reason(kernels, 0), "counters: a_kernel launched no kernel.");
+  EXPECT_EQ(reason(counter("unknown", {"sm__no.sum"}), 1),
+            "counters: the chip has none of those asked for.");
   const ScopedVariable never("FAKE_COUNTERS_NEVER_DONE", "1");
-  const Sample sample = make()->measure(work(1), nullptr);
-  EXPECT_EQ(reasons(sample).at("kernels"),
-            "counters: collecting every pass failed: CUPTI_ERROR_OTHER (12).");
+  EXPECT_EQ(reason(kernels, 1), "counters: collecting every pass failed: CUPTI_ERROR_OTHER (12).");
 }
 
 TEST_F(CountersFake, SeveralCallsAtOnceAreAMistake) {

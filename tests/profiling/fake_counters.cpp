@@ -83,14 +83,6 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
   return CUPTI_SUCCESS;
 }
 
-CUptiResult cuptiProfilerHostGetSupportedChips(
-    CUpti_Profiler_Host_GetSupportedChips_Params* params) {
-  static const char* const chips[] = {"FAKE200", "FAKE100"};
-  params->numChips = 2;
-  params->ppChipNames = chips;
-  return CUPTI_SUCCESS;
-}
-
 CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* params) {
   if (std::strncmp(params->pChipName, "FAKE", 4) != 0) return CUPTI_ERROR_INVALID_CHIP_NAME;
   params->pHostObject = new CUpti_Profiler_Host_Object;
@@ -99,11 +91,6 @@ CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* p
 
 CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params* params) {
   delete params->pHostObject;
-  return CUPTI_SUCCESS;
-}
-
-CUptiResult cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_Params* params) {
-  params->numMetrics = 0;
   return CUPTI_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
-// A fake CUPTI that needs no driver: kernels are "launched" by fake_cupti_launch and delivered at
-// the flush, with the tags that were pushed. FAKE_CUPTI_FAIL="function=code" makes one function
-// fail; FAKE_CUPTI_DROPPED is the number of records reported as dropped.
+// A fake CUPTI that needs no driver: records are made by fake_cupti_record, or by fake_cupti_launch
+// with the tag that was pushed last, and delivered at the flush. FAKE_CUPTI_FAIL="function=code"
+// makes one function fail; FAKE_CUPTI_DROPPED is the number of records reported as dropped.
 #include <cupti.h>
 
 #include <cstdint>
@@ -34,33 +34,28 @@ CUptiResult result_of(const std::string& function) {
   return static_cast<CUptiResult>(std::atoi(text + function.size() + 1));
 }
 
-template <class Record>
-void deliver_later(const Record& record) {
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&record);
-  fake().records.emplace_back(bytes, bytes + sizeof record);
-}
-
-std::size_t size_of(const CUpti_Activity& record) {
-  return record.kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
-             ? sizeof(CUpti_ActivityExternalCorrelation)
-             : sizeof(CUpti_ActivityKernel9);
-}
+/// Every record takes as many bytes, whatever its kind.
+constexpr std::size_t record_bytes = 512;
 
 }  // namespace
 
 extern "C" {
 
+void fake_cupti_record(const CUpti_Activity* record, std::size_t bytes) {
+  if (!fake().enabled.count(record->kind)) return;
+  const auto* data = reinterpret_cast<const std::uint8_t*>(record);
+  fake().records.emplace_back(data, data + bytes);
+}
+
 void fake_cupti_launch(const char* name, std::uint64_t start_ns, std::uint64_t end_ns) {
   Fake& state = fake();
-  ++state.correlation_id;
-  if (!state.enabled.count(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)) return;
-  if (!state.tags.empty() && state.enabled.count(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
-    CUpti_ActivityExternalCorrelation tag{};
-    tag.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
-    tag.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
+  CUpti_ActivityExternalCorrelation tag{};
+  tag.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  tag.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
+  tag.correlationId = ++state.correlation_id;
+  if (!state.tags.empty()) {
     tag.externalId = state.tags.back();
-    tag.correlationId = state.correlation_id;
-    deliver_later(tag);
+    fake_cupti_record(reinterpret_cast<const CUpti_Activity*>(&tag), sizeof tag);
   }
   CUpti_ActivityKernel9 kernel{};
   kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
@@ -68,7 +63,7 @@ void fake_cupti_launch(const char* name, std::uint64_t start_ns, std::uint64_t e
   kernel.start = start_ns;
   kernel.end = end_ns;
   kernel.correlationId = state.correlation_id;
-  deliver_later(kernel);
+  fake_cupti_record(reinterpret_cast<const CUpti_Activity*>(&kernel), sizeof kernel);
 }
 
 std::size_t fake_cupti_enabled_kinds() { return fake().enabled.size(); }
@@ -104,7 +99,7 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t) {
   std::uint8_t* buffer = nullptr;
   std::size_t size = 0, max_records = 0, used = 0;
   for (const auto& record : state.records) {
-    if (buffer && used + record.size() > size) {
+    if (buffer && used + record_bytes > size) {
       state.complete(nullptr, 0, buffer, size, used);
       buffer = nullptr;
     }
@@ -113,7 +108,7 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t) {
       used = 0;
     }
     std::memcpy(buffer + used, record.data(), record.size());
-    used += record.size();
+    used += record_bytes;
   }
   if (buffer) state.complete(nullptr, 0, buffer, size, used);
   state.records.clear();
@@ -122,7 +117,7 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t) {
 
 CUptiResult cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid,
                                        CUpti_Activity** record) {
-  auto* next = *record ? reinterpret_cast<std::uint8_t*>(*record) + size_of(**record) : buffer;
+  auto* next = *record ? reinterpret_cast<std::uint8_t*>(*record) + record_bytes : buffer;
   if (next >= buffer + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
   *record = reinterpret_cast<CUpti_Activity*>(next);
   return CUPTI_SUCCESS;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -44,9 +45,10 @@ TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   ClockObserver observer(device);
   observer.start();
   observer.stop();
-  ASSERT_TRUE(observer.summary().sm_mhz);
-  EXPECT_GT(observer.summary().sm_mhz->median, 50);
-  EXPECT_LT(observer.summary().sm_mhz->median, 4000);
+  const nlohmann::json sm_mhz = observer.summary().at("sm_mhz");
+  ASSERT_FALSE(sm_mhz.is_null());
+  EXPECT_GT(sm_mhz.at("median"), 50);
+  EXPECT_LT(sm_mhz.at("median"), 4000);
 }
 
 /// Nothing of it is left for the next launch to report.
@@ -111,26 +113,6 @@ TEST_F(OnGpuProfiling, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAft
   EXPECT_EQ(*after.data(), 7);
 }
 
-TEST_F(OnGpuProfiling, EventTimerSaysHowLongOtherStreamsWentOn) {
-  const Stream stream, other(cudaStreamNonBlocking);
-  const DeviceBuffer buffer(std::uint64_t{4} << 30);
-  EventTimer timer;
-  const auto linger = [&](int rounds) {
-    return timer
-        .time({.enqueue =
-                   [&](cudaStream_t) {
-                     for (int i = 0; i < rounds; ++i) {
-                       cudaMemsetAsync(buffer.data(), i, buffer.bytes(), other.get());
-                     }
-                   }},
-              stream.get())
-        .lingering_us;
-  };
-  linger(1);
-  // Far apart on any GPU: one case writes 80 GiB, the other nothing.
-  EXPECT_GT(linger(20), 5 * linger(0));
-}
-
 /// All instruments on one work with two parts.
 TEST_F(OnGpuProfiling, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
   const DeviceBuffer buffer(1 << 22);
@@ -167,51 +149,17 @@ TEST_F(OnGpuProfiling, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
   EXPECT_EQ(activity.readings[1].name, "product_time");
   ASSERT_EQ(activity.launched.size(), 10u);
   for (const auto& call : activity.launched) EXPECT_EQ(call.size(), 2u);
+  EXPECT_EQ(activity.foreign, 0) << "the kernel that holds the stream is the harness's";
+  int threads = 0;
+  check(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0), "asking");
+  const KernelActivity& kernel = activity.launched[0][0];
+  EXPECT_EQ(kernel.blocks_per_multiprocessor.value(), threads / kernel.block[0])
+      << "a kernel with few registers and no shared memory fills the multiprocessor";
   EXPECT_GE(activity.span_us, 10 * (activity.readings[0].value + activity.readings[1].value));
   // Both are of the same 30 kernels, in microseconds; how near they are is a longer chain's matter.
   EXPECT_GT(activity.held->us, activity.span_us / 2);
   EXPECT_LT(activity.held->us, activity.span_us * 2);
   EXPECT_EQ(runs, 3);
-}
-
-TEST_F(OnGpuProfiling, ActivitySaysHowManyBlocksFitOnAMultiprocessor) {
-  const auto recorder = make_instrument(InstrumentKind::activity);
-  const Stream stream;
-  const DeviceBuffer buffer(1 << 20);
-  const Sample sample = recorder->measure(
-      {.name = "write_only",
-       .enqueue =
-           [&](cudaStream_t s, const Call& call) {
-             call("kernel_time", [&] { ceilings::write_only(buffer.data(), buffer.bytes(), s); });
-           }},
-      stream.get());
-  ASSERT_EQ(sample.launched.size(), 1u);
-  const KernelActivity& kernel = sample.launched[0][0];
-  int threads = 0;
-  check(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0), "asking");
-  ASSERT_TRUE(kernel.blocks_per_multiprocessor);
-  EXPECT_EQ(*kernel.blocks_per_multiprocessor, threads / kernel.block[0])
-      << "a kernel with few registers and no shared memory fills the multiprocessor";
-}
-
-TEST_F(OnGpuProfiling, ACallThatLeavesNoTraceHasNoReadingUnderActivity) {
-  const auto recorder = make_instrument(InstrumentKind::activity);
-  const Stream stream;
-  const DeviceBuffer buffer(4096);
-  const Work work{.name = "forgetful", .enqueue = [&](cudaStream_t s, const Call& call) {
-                    call("kernel_time", [&] { ceilings::write_only(buffer.data(), 4096, s); });
-                    call("kernel_time", [] {});
-                  }};
-  for (const bool held : {false, true}) {
-    Work blocked_or_not = work;
-    blocked_or_not.held = held;
-    const Sample sample = recorder->measure(blocked_or_not, stream.get());
-    EXPECT_TRUE(sample.readings.empty());
-    EXPECT_EQ(sample.foreign, 0) << "the kernel that holds the stream is the harness's";
-    EXPECT_EQ(sample.lost,
-              "CUPTI recorded no work for 1 of 2 calls; a time that leaves them out is "
-              "meaningless; run again");
-  }
 }
 
 /// A kernel, a copy and a fill per call; in between, a copy that no call launched, and one that
@@ -255,7 +203,6 @@ TEST_F(OnGpuProfiling, CopiesAndFillsAreActivityAndForeignWorkIsCounted) {
 
 TEST_F(OnGpuProfiling, ActivityTagsAndCounts) {
   ActivityRecorder recorder;
-  recorder.start();
   const Stream stream;
   const DeviceBuffer buffer(1 << 16);
   const auto launch = [&](int count) {
@@ -292,32 +239,11 @@ TEST_F(OnGpuProfiling, ActivityTagsAndCounts) {
   launch(3);  // a second pass starts from zero
   stream.synchronize();
   EXPECT_EQ(recorder.flush().size(), 3u);
-  recorder.stop();
-  launch(3);
-  stream.synchronize();
-  EXPECT_TRUE(recorder.flush().empty());
-}
-
-TEST_F(OnGpuProfiling, ManyRecordsInOnePass) {
-  constexpr std::size_t count = 200'000;
-  ActivityRecorder recorder;
-  recorder.start();
-  const Stream stream;
-  const DeviceBuffer buffer(2048);
-  {
-    const ScopedTag tag(recorder, 1);
-    for (std::size_t i = 0; i < count; ++i) {
-      ceilings::write_only(buffer.data(), buffer.bytes(), stream.get());
-    }
-  }
-  stream.synchronize();
-  EXPECT_EQ(recorder.flush().size(), count);
 }
 
 // Two clocks on one chain: the events' span must equal the records' span, gaps included.
 TEST_F(OnGpuProfiling, EventTimerAndActivityAgreeWithinOnePercent) {
   ActivityRecorder recorder;
-  recorder.start();
   const Stream stream;
   const DeviceBuffer from(64 << 20), to(256 << 20);
   check(cudaMemset(from.data(), 0, from.bytes()), "filling device memory");

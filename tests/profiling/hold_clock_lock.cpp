@@ -2,6 +2,7 @@
 // it forks a process first, as our programs do, but one that lives on; its id is on stdout.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -11,6 +12,7 @@
 int main(int argc, char** argv) {
   using namespace reprolab::profiling;
   if (argc < 3) return 2;
+  std::signal(SIGINT, SIG_DFL);  // ignored by what a shell has started in the background
   try {
     const ClockLock lock({.pci_bus_id = argv[1], .uuid = ""}, parse_clock_policy(argv[2]),
                          [](unsigned) {});

@@ -8,7 +8,7 @@ namespace reprolab::reference {
 namespace {
 
 TEST(ParallelFor, CoversEachIndexOnceInChunksOfTheGrain) {
-  for (const int threads : {0, 1, 2, 7}) {
+  for (const int threads : {0, 1, 7}) {
     std::vector<int> visits(1003);
     parallel_for(1003, 10, threads, [&](std::int64_t begin, std::int64_t end) {
       EXPECT_EQ(begin % 10, 0);
@@ -17,18 +17,17 @@ TEST(ParallelFor, CoversEachIndexOnceInChunksOfTheGrain) {
     });
     EXPECT_EQ(visits, std::vector<int>(1003, 1));
   }
-}
-
-TEST(ParallelFor, DoesNothingForNothing) {
-  parallel_for(0, 10, 4, [](auto, auto) { FAIL(); });
+  parallel_for(0, 10, 4, [](auto, auto) { FAIL() << "there is nothing to do"; });
 }
 
 TEST(ParallelFor, PassesAnExceptionOn) {
-  const auto throwing = [](std::int64_t begin, std::int64_t) {
-    if (begin == 50) throw std::runtime_error("at 50");
-  };
-  EXPECT_THROW(parallel_for(100, 10, 3, throwing), std::runtime_error);
-  EXPECT_THROW(parallel_for(100, 10, 1, throwing), std::runtime_error);
+  for (const int threads : {1, 3}) {
+    EXPECT_THROW(parallel_for(100, 10, threads,
+                              [](std::int64_t begin, std::int64_t) {
+                                if (begin == 50) throw std::runtime_error("at 50");
+                              }),
+                 std::runtime_error);
+  }
 }
 
 }  // namespace

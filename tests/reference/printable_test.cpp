@@ -13,12 +13,6 @@ namespace {
 
 using reference::quote_name;
 
-std::string repeated(int times, const std::string& text) {
-  std::string result;
-  for (int i = 0; i < times; ++i) result += text;
-  return result;
-}
-
 TEST(Printable, PlainTextOfAnyScriptStaysAsItIs) {
   for (const std::string text :
        {"", "model.layers.0.mlp.up_proj.weight", "a b\\x \"'|$`<", "größe ж 層 \U0001f600 \u00a0",
@@ -58,18 +52,14 @@ TEST(Printable, WhatMovesATerminalIsEscapedOnce) {
   }
 }
 
-TEST(QuoteName, FitsOnOneLine) {
-  EXPECT_EQ(quote_name(""), "''");
+TEST(QuoteName, FitsOnOneLineAndIsCutAtACharacterBorder) {
   EXPECT_EQ(quote_name("a\nb\x7f"), "'a\\x0ab\\x7f'");
-  EXPECT_EQ(quote_name(std::string(120, 'x')), "'" + std::string(120, 'x') + "'");
-  EXPECT_EQ(quote_name(std::string(500, 'x')), "'" + std::string(120, 'x') + "...'");
-}
-
-TEST(QuoteName, IsCutAtACharacterBorder) {
-  EXPECT_EQ(quote_name("x" + repeated(60, "é")), "'x" + repeated(59, "é") + "...'");
-  EXPECT_EQ(quote_name("xx" + repeated(40, "層")), "'xx" + repeated(39, "層") + "...'");
-  EXPECT_EQ(quote_name("x" + repeated(30, "\x1b")), "'x" + repeated(29, "\\x1b") + "...'");
-  EXPECT_EQ(quote_name("x" + repeated(20, "\u202e")), "'x" + repeated(19, "\\u202e") + "...'");
+  const std::string whole(118, 'x');
+  EXPECT_EQ(quote_name(whole + "yz"), "'" + whole + "yz'");
+  EXPECT_EQ(quote_name(whole + "yzz"), "'" + whole + "yz...'");
+  for (const char* wide : {"層", "\x1b", "\u202e"}) {  // of three bytes, or more when escaped
+    EXPECT_EQ(quote_name(whole + wide), "'" + whole + "...'");
+  }
 }
 
 }  // namespace

@@ -22,18 +22,6 @@ std::string bytes_of(const Range& values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string state_text(const CheckpointSpec& spec, float offset) {
-  std::string text = fmt::format(
-      R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [{}, {}])",
-      spec.rows, spec.columns);
-  if (spec.nested) {
-    text +=
-        fmt::format(R"(, "nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": {})",
-                    static_cast<double>(offset));
-  }
-  return text + "}";
-}
-
 }  // namespace
 
 std::string safetensors_bytes(const std::string& header, const std::string& data) {
@@ -59,49 +47,41 @@ std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec) {
   const std::int64_t n = spec.rows * spec.columns;
   std::vector<std::uint16_t> source(n);
   normal_weights(9, 0, WeightType::bf16, 0.02f, source, 1);
-  QuantizedTensor tensor{.n = n, .type = WeightType::bf16, .table = standard_table};
+  QuantizedTensor tensor{.n = n, .type = WeightType::bf16};
   tensor.codes.resize(code_bytes(n));
   tensor.absmax.resize(block_count(n, 64));
   quantize(source, tensor.type, 64, tensor.codes, tensor.absmax, 1);
-  const auto blocks = static_cast<std::int64_t>(tensor.absmax.size());
   const std::string weight = spec.name + ".weight";
-  std::vector<BuilderTensor> tensors = {
-      {weight, "U8", {code_bytes(n), 1}, bytes_of(tensor.codes)},
-      {weight + ".quant_map", "F32", {16}, bytes_of(standard_table)}};
-  float offset = 0;
+  std::string state = fmt::format(
+      R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [{}, {}])",
+      spec.rows, spec.columns);
+  std::vector<BuilderTensor> tensors;
+  const auto add = [&](const std::string& name, const std::string& dtype, const auto& values) {
+    tensors.push_back(
+        {name, dtype, {static_cast<std::int64_t>(std::size(values))}, bytes_of(values)});
+  };
+  add(weight, "U8", tensor.codes);
+  add(weight + ".quant_map", "F32", standard_table);
   if (spec.nested) {
     const NestedScales nested = quantize_scales(tensor.absmax, 1);
     dequantize_scales(nested, tensor.absmax, 1);
-    offset = nested.offset;
-    tensors.push_back({weight + ".absmax", "U8", {blocks}, bytes_of(nested.codes)});
-    tensors.push_back({weight + ".nested_absmax",
-                       "F32",
-                       {static_cast<std::int64_t>(nested.absmax.size())},
-                       bytes_of(nested.absmax)});
-    tensors.push_back({weight + ".nested_quant_map", "F32", {256}, bytes_of(nested.map)});
+    state +=
+        fmt::format(R"(, "nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": {})",
+                    static_cast<double>(nested.offset));
+    add(weight + ".absmax", "U8", nested.codes);
+    add(weight + ".nested_absmax", "F32", nested.absmax);
+    add(weight + ".nested_quant_map", "F32", nested.map);
   } else {
-    tensors.push_back({weight + ".absmax", "F32", {blocks}, bytes_of(tensor.absmax)});
+    add(weight + ".absmax", "F32", tensor.absmax);
   }
-  const std::string state = state_text(spec, offset);
-  tensors.push_back({weight + ".quant_state.bitsandbytes__nf4",
-                     "U8",
-                     {static_cast<std::int64_t>(state.size())},
-                     state});
-  if (spec.dequantized) {
-    tensors.push_back({spec.name + ".dequantized",
-                       "BF16",
-                       {spec.rows, spec.columns},
-                       bytes_of(dequantize(tensor, 1))});
-  }
-  if (spec.source) {
-    tensors.push_back({spec.name + ".source", "BF16", {spec.rows, spec.columns}, bytes_of(source)});
-  }
+  add(weight + ".quant_state.bitsandbytes__nf4", "U8", state + "}");
+  if (spec.dequantized) add(spec.name + ".dequantized", "BF16", dequantize(tensor, 1));
+  if (spec.source) add(spec.name + ".source", "BF16", source);
   return tensors;
 }
 
 BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::string& name) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const auto& tensor) { return tensor.name == name; });
+  const auto found = std::ranges::find(tensors, name, &BuilderTensor::name);
   if (found == tensors.end()) throw std::logic_error("no tensor " + name);
   return *found;
 }

@@ -1,11 +1,11 @@
-// The table of damaged checkpoints.
+// The table of damaged checkpoints, and what it cannot hold.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -111,14 +111,6 @@ void write(const OwnFolder& folder, const Json& entry) {
   if (entry.contains("index")) folder.write("model.safetensors.index.json", entry.at("index"));
 }
 
-struct Case {
-  Json entry;
-};
-
-void PrintTo(const Case& damaged, std::ostream* out) {
-  *out << damaged.entry.at("name").get<std::string>();
-}
-
 /// The line that refuses the checkpoint; empty if all of it is read.
 std::string refusal(const std::filesystem::path& given) {
   try {
@@ -130,58 +122,75 @@ std::string refusal(const std::filesystem::path& given) {
   return {};
 }
 
-class DamagedCheckpoint : public testing::TestWithParam<Case> {};
-
-TEST_P(DamagedCheckpoint, GetsOneLineThatNamesTheFault) {
-  const Json& entry = GetParam().entry;
-  const OwnFolder folder;
-  write(folder, entry);
-  const std::string line = refusal(folder.path());
-  if (entry.contains("index")) {
-    EXPECT_EQ(refusal(folder.path() / "model.safetensors.index.json"), line);
-  }
-  if (const Json& expected = entry.at("says"); expected.is_object()) {
-    EXPECT_FALSE(expected.at("accepts").get<std::string>().empty());
-    EXPECT_EQ(line, "");
-  } else {
-    EXPECT_TRUE(begins(line, folder.path().string()));
-    EXPECT_TRUE(contains(line, expected.get<std::string>()));
-    EXPECT_TRUE(contains(line, "; ")) << "which is followed by what to do";
-    EXPECT_EQ(line.find('\n'), std::string::npos) << line;
-  }
-}
-
-class Sweep : public testing::TestWithParam<Case> {};
-
-TEST_P(Sweep, TakesWhatTheTableSays) {
-  const Json& sweep = GetParam().entry;
-  const OwnFolder folder;
-  Json accepted = Json::array();
-  const Json& by = sweep.at("by") == "values" ? table().at("values") : sweep.at("by");
-  for (const Json& old : sweep.at("replace")) {
-    for (const Json& value : by) {
-      const Json change = {old, value};
-      write(folder, {{"base", sweep.at("base")},
-                     {sweep.at("of"),
-                      sweep.contains("text") ? Json(replaced(sweep.at("text"), change)) : change}});
-      if (refusal(folder.path()).empty()) accepted.push_back(change);
+TEST(DamagedCheckpoint, GetsOneLineThatNamesTheFault) {
+  for (const Json& entry : table().at("cases")) {
+    SCOPED_TRACE(entry.at("name"));
+    const OwnFolder folder;
+    write(folder, entry);
+    const std::string line = refusal(folder.path());
+    if (entry.contains("index")) {
+      EXPECT_EQ(refusal(folder.path() / "model.safetensors.index.json"), line);
+    }
+    if (const Json& expected = entry.at("says"); expected.is_object()) {
+      EXPECT_FALSE(expected.at("accepts").get<std::string>().empty());
+      EXPECT_EQ(line, "");
+    } else {
+      EXPECT_TRUE(begins(line, folder.path().string()));
+      EXPECT_TRUE(contains(line, expected.get<std::string>()));
+      EXPECT_TRUE(contains(line, "; ")) << "which is followed by what to do";
+      EXPECT_EQ(line.find('\n'), std::string::npos) << line;
     }
   }
-  EXPECT_EQ(accepted, sweep.at("accepts"));
 }
 
-std::vector<Case> all(const char* kind) {
-  std::vector<Case> cases;
-  for (const Json& entry : table().at(kind)) cases.push_back({entry});
-  return cases;
+TEST(DamagedCheckpoint, IsAcceptedWhereTheTableSaysSo) {
+  for (const Json& sweep : table().at("sweeps")) {
+    SCOPED_TRACE(sweep.at("name"));
+    const OwnFolder folder;
+    const MemoryFile file;
+    Json accepted = Json::array();
+    const Json& by = sweep.at("by") == "values" ? table().at("values") : sweep.at("by");
+    for (const Json& old : sweep.at("replace")) {
+      for (const Json& value : by) {
+        const Json change = {old, value};
+        const bool of_index = sweep.at("of") == "index";
+        const Json entry = {
+            {"base", sweep.at("base")},
+            {sweep.at("of"), of_index ? Json(replaced(sweep.at("text"), change)) : change}};
+        if (of_index) write(folder, entry);
+        const auto given = of_index ? folder.path() : file.write(model_of(entry));
+        if (refusal(given).empty()) accepted.push_back(change);
+      }
+    }
+    EXPECT_EQ(accepted, sweep.at("accepts"));
+  }
 }
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
-  return info.param.entry.at("name");
+TEST(DamagedCheckpoint, MayBeNoTextOrNestWithoutEndOrHoldNothing) {
+  const OwnFolder folder;
+  EXPECT_EQ(refusal(folder.path()), folder.path().string() +
+                                        ": holds no .safetensors file; give the folder of a "
+                                        "checkpoint");
+  for (const auto& [header, fault] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"\xff\":1}", "is not valid JSON (byte 3)"},
+           {R"({"t":)" + std::string(1'000'000, '['), "nests deeper than 4 levels"}}) {
+    const auto path = folder.write("a.safetensors", safetensors_bytes(header, ""));
+    EXPECT_EQ(refusal(path), path.string() + ": the header " + fault +
+                                 "; the file is damaged or was cut short; download it again");
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, DamagedCheckpoint, testing::ValuesIn(all("cases")), name_of);
-INSTANTIATE_TEST_SUITE_P(Table, Sweep, testing::ValuesIn(all("sweeps")), name_of);
+TEST(SpecialOffset, InfinityAsPythonWritesItKeepsItsSign) {
+  const OwnFolder folder;
+  for (const std::string word : {"Infinity", "-Infinity"}) {
+    Tensors tensors;
+    put(table().at("bases").at("nested"), tensors);
+    replace_state({"0.25", word}, tensors);
+    const BnbCheckpoint checkpoint({folder.write("a", safetensors_bytes(tensors))});
+    const float offset = checkpoint.tensors()[0].state.nested_offset;
+    EXPECT_TRUE(std::isinf(offset) && (offset < 0) == (word[0] == '-'));
+  }
+}
 
 }  // namespace
 }  // namespace reprolab::reference

@@ -1,7 +1,6 @@
-// A valid file is read back exactly as it was written.
-#include "reference/checkpoint/shard_set.hpp"
-
+// What a safetensors file may hold and be, of any size.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,58 +10,45 @@
 #include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "tests/message_of.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::reference {
 namespace {
 
-class Safetensors : public testing::Test {
- protected:
-  ShardSet open(const std::vector<BuilderTensor>& tensors) {
-    return ShardSet({folder_.write("a.safetensors", safetensors_bytes(tensors))});
-  }
-
-  OwnFolder folder_;
-};
-
-TEST_F(Safetensors, UnalignedDataAreCopiedOut) {
-  const auto file =
-      open({{"one", "U8", {1}, "x"}, {"f", "F32", {1}, std::string("\0\0\x80\x3f", 4)}});
-  EXPECT_EQ(file.read<float>(*file.find("f")), std::vector<float>{1.0f});
-  EXPECT_EQ(file.find("absent"), nullptr);
-}
-
-TEST_F(Safetensors, EveryDtypeOfTheFormatIsAPlainTensor) {
-  std::vector<BuilderTensor> tensors;
+TEST(Safetensors, EveryDtypeAndShapeOfTheFormatIsAPlainTensor) {
   const std::vector<std::pair<std::string, int>> dtypes = {
       {"F64", 8},  {"F32", 4},     {"F16", 2},     {"BF16", 2},    {"I64", 8}, {"I32", 4},
       {"I16", 2},  {"I8", 1},      {"U64", 8},     {"U32", 4},     {"U16", 2}, {"U8", 1},
       {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"C64", 8}};
+  std::vector<BuilderTensor> tensors = {{"F4", "F4", {6}, "abc"},
+                                        {"F6_E3M2", "F6_E3M2", {4}, "abc"},
+                                        {"scalar", "U8", {}, "x"},
+                                        {"empty", "F32", {0, 7}, ""}};
   for (const auto& [dtype, bytes] : dtypes) {
     tensors.push_back({dtype, dtype, {3}, std::string(3 * bytes, 'a')});
   }
-  tensors.push_back({"F4", "F4", {6}, "abc"});
-  tensors.push_back({"F6_E3M2", "F6_E3M2", {4}, "abc"});
-  EXPECT_EQ(open(tensors).tensor_count(), tensors.size());
+  const MemoryFile file;
+  const ShardSet shards({file.write(safetensors_bytes(tensors))});
+  EXPECT_EQ(shards.tensor_count(), tensors.size());
+  EXPECT_EQ(shards.find("scalar")->elements, 1);
+  EXPECT_EQ(shards.find("empty")->elements, 0);
+  EXPECT_TRUE(shards.read<float>(*shards.find("empty")).empty());
+  EXPECT_EQ(shards.find("absent"), nullptr);
 }
 
-TEST_F(Safetensors, ScalarsAndEmptyTensorsAreTensors) {
-  const auto file = open({{"scalar", "U8", {}, "x"}, {"empty", "F32", {0, 7}, ""}});
-  EXPECT_EQ(file.find("scalar")->info->elements, 1);
-  EXPECT_EQ(file.find("empty")->info->elements, 0);
-  EXPECT_TRUE(file.read<float>(*file.find("empty")).empty());
-}
-
-TEST_F(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
+TEST(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
+  const MemoryFile file;
   const BnbCheckpoint checkpoint(
-      {folder_.write("empty", safetensors_bytes(valid_tensors({.rows = 0, .columns = 5})))});
+      {file.write(safetensors_bytes(valid_tensors({.rows = 0, .columns = 5})))});
   EXPECT_TRUE(dequantize(checkpoint.load(checkpoint.tensors()[0])).empty());
 }
 
 /// A FIFO would be waited for, /dev/zero read without end.
-TEST_F(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
-  const auto fifo = folder_.path() / "fifo.safetensors";
+TEST(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const OwnFolder folder;
+  const auto fifo = folder.path() / "fifo.safetensors";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  const auto listener = folder_.path() / "socket";
+  const auto listener = folder.path() / "socket";
   const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   listener.native().copy(address.sun_path, sizeof address.sun_path - 1);
@@ -73,24 +59,72 @@ TEST_F(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
               path.string() + ": is not a regular file; give a .safetensors file");
   }
   ::close(descriptor);
-  EXPECT_THROW(BnbCheckpoint({folder_.path()}), InvalidFile) << "a FIFO in a folder";
-  std::filesystem::rename(fifo, folder_.path() / "model.safetensors.index.json");
-  EXPECT_THROW(BnbCheckpoint({folder_.path()}), InvalidFile) << "a FIFO as the index";
+  EXPECT_THROW(BnbCheckpoint({folder.path()}), InvalidFile) << "a FIFO in a folder";
+  std::filesystem::rename(fifo, folder.path() / "model.safetensors.index.json");
+  EXPECT_THROW(BnbCheckpoint({folder.path()}), InvalidFile) << "a FIFO as the index";
 }
 
 /// What was a regular file may be a FIFO by the time it is opened, and a program may be started
 /// while it is open.
-TEST_F(Safetensors, AnOpenFileIsNeverWaitedForNorInherited) {
-  const RegularFile file(folder_.write("a", "b"));
+TEST(Safetensors, AnOpenFileIsNeverWaitedForNorInherited) {
+  const OwnFolder folder;
+  const RegularFile file(folder.write("a", "b"));
   int found = 0;
   for (int descriptor = 0; descriptor < 1024; ++descriptor) {
     struct stat status {};
-    if (::fstat(descriptor, &status) != 0 || FileIdentity(status) != file.identity()) continue;
+    if (::fstat(descriptor, &status) != 0 || status.st_ino != file.identity().inode) continue;
     ++found;
     EXPECT_NE(::fcntl(descriptor, F_GETFL) & O_NONBLOCK, 0);
     EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
   }
   EXPECT_EQ(found, 1);
+}
+
+/// As many as a mixture-of-experts model has.
+TEST(Scale, FortyThousandTensorsAreAllFound) {
+  std::vector<BuilderTensor> tensors;
+  const auto layer = valid_tensors({.nested = true, .rows = 1, .columns = 64});
+  for (int i = 0; i < 5'000; ++i) {
+    for (BuilderTensor tensor : layer) {
+      tensor.name.replace(0, 5, fmt::format("model.layers.{}.experts.{}", i / 1000, i % 1000));
+      tensors.push_back(std::move(tensor));
+    }
+    tensors.push_back({fmt::format("norm.{}", i), "BF16", {1}, "ab"});
+  }
+  const MemoryFile file;
+  const BnbCheckpoint checkpoint({file.write(safetensors_bytes(tensors))});
+  EXPECT_EQ(checkpoint.shards().tensor_count(), 40'000u);
+  EXPECT_EQ(describe(checkpoint.other_tensors()), "5000 tensors of BF16");
+  ASSERT_EQ(checkpoint.tensors().size(), 5'000u);
+  EXPECT_EQ(checkpoint.tensors().front().name, "model.layers.0.experts.0.weight");
+  const auto& last = checkpoint.tensors().back();
+  EXPECT_EQ(last.name, "model.layers.4.experts.999.weight");
+  EXPECT_EQ(dequantize(checkpoint.load(last, 1), 1), checkpoint.load_bits(*last.dequantized));
+}
+
+/// Headers of any composition, with many entries of one kind.
+TEST(Scale, LongHeadersAreReadOrRefusedInOneLine) {
+  constexpr int many = 200'000;
+  std::string sizes = "1", texts = R"("-":"")", entries = R"("-":{})";
+  for (int i = 0; i < many; ++i) {
+    sizes += ",1";
+    texts += fmt::format(",\"{}\":\"\"", i);
+    entries += fmt::format(",\"{}\":{{}}", i);
+  }
+  const std::string name(10 * many, 'n'), entry = R"({"dtype":"U8","data_offsets":[0,1],"shape":[)";
+  const MemoryFile file;
+  const auto read = [&](const std::string& header, const std::string& data) {
+    return ShardSet({file.write(safetensors_bytes("{" + header + "}", data))});
+  };
+  EXPECT_EQ(read("\"t\":" + entry + sizes + "]}", "x").find("t")->elements, 1);
+  EXPECT_NE(read("\"" + name + "\":" + entry + "]}", "x").find(name), nullptr);
+  EXPECT_EQ(read(R"("__metadata__":{)" + texts + "}", "").tensor_count(), 0u);
+  const auto refusal = [&](const std::string& header) {
+    return message_of<InvalidFile>([&] { read(header, ""); });
+  };
+  EXPECT_TRUE(contains(refusal(R"("__metadata__":{)" + texts + R"(,"777":""})"),
+                       "the header has the key '777' twice"));
+  EXPECT_TRUE(contains(refusal(entries), "tensor '-' has no 'dtype' in the header"));
 }
 
 }  // namespace

@@ -2,25 +2,20 @@
 #include "programs/verify/summary.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "programs/verify/progress.hpp"
 
 namespace reprolab::verify {
 namespace {
 
-using namespace std::chrono_literals;
-
 Note compared(std::string_view subject, Outcome outcome = Outcome::bit_exact) {
   return {std::string(subject), outcome, ""};
 }
 
-const Note nothing_stored{std::string(reference_subject), Outcome::not_verified, "nothing stored"};
-
 TEST(Summary, SaysWithWhatEachTensorWasCompared) {
+  const Note nothing_stored{std::string(reference_subject), Outcome::not_verified, "nothing"};
   Summary summary;
   summary.add_tensor(
       {compared("reference"), compared("quantizer"), compared("k1"), compared("k2")});
@@ -59,23 +54,6 @@ TEST(Summary, ReasonsOfADriverStayOnTheirLine) {
   Summary summary;
   summary.add_tensor({{"peer\n", Outcome::unsupported, "no\x1b[2J\nk  bit_exact 9"}});
   EXPECT_EQ(summary.outcomes(), "  peer\\x0a  unsupported 1 (no\\x1b[2J\\x0ak  bit_exact 9)\n");
-}
-
-TEST(LateNotice, PrintsItsLineDuringTheWorkUnlessThatEndsInTime) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe(ends.data()), 0);
-  const int stderr_before = ::dup(STDERR_FILENO);
-  ::dup2(ends[1], STDERR_FILENO);
-  std::array<char, 64> line{};
-  ssize_t bytes = 0;
-  { const LateNotice notice(1h, "not yet"); }
-  {
-    const LateNotice notice(1ms, "still at it");
-    bytes = ::read(ends[0], line.data(), line.size());  // waits for it
-  }
-  ::dup2(stderr_before, STDERR_FILENO);
-  for (const int descriptor : {stderr_before, ends[0], ends[1]}) ::close(descriptor);
-  EXPECT_EQ(std::string(line.data(), bytes), "still at it\n");
 }
 
 TEST(Progress, SaysEachTenthOnceWhereThereIsNoTerminal) {

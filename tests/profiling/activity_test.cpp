@@ -1,0 +1,314 @@
+// Activity records of a fake CUPTI (fake_cupti.cpp), and what is computed of them.
+#include "profiling/activity.hpp"
+
+#include <cupti.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "common/not_measured.hpp"
+#include "tests/profiling/testing.hpp"
+
+namespace reprolab::profiling {
+namespace {
+
+// The newest kernel record that these headers have; its beginning must match the oldest layout.
+#if CUPTI_API_VERSION >= 130000
+using NewestKernelRecord = CUpti_ActivityKernel10;
+#else
+using NewestKernelRecord = CUpti_ActivityKernel9;
+#endif
+
+template <class Function>
+Function fake_function(const char* symbol) {
+  return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUPTI, RTLD_NOW), symbol));
+}
+
+void launch(const char* name, std::uint64_t start_ns, std::uint64_t end_ns) {
+  fake_function<void (*)(const char*, std::uint64_t, std::uint64_t)>("fake_cupti_launch")(
+      name, start_ns, end_ns);
+}
+
+template <class Record>
+void deliver(const Record& record) {
+  fake_function<void (*)(const void*, std::size_t)>("fake_cupti_record")(&record, sizeof record);
+}
+
+/// A kernel, a copy or a fill.
+template <class Record>
+Record record_of(CUpti_ActivityKind kind, std::uint32_t correlation_id, std::uint64_t start_ns,
+                 std::uint64_t end_ns) {
+  Record record{};
+  record.kind = kind;
+  record.correlationId = correlation_id;
+  record.start = start_ns;
+  record.end = end_ns;
+  return record;
+}
+
+NewestKernelRecord kernel_record(std::uint32_t correlation_id, std::uint64_t start_ns,
+                                 std::uint64_t end_ns) {
+  auto record = record_of<NewestKernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, correlation_id,
+                                              start_ns, end_ns);
+  record.name = "_Z6kernelIfEvPT_";
+  return record;
+}
+
+CUpti_ActivityExternalCorrelation tag_record(
+    std::uint32_t correlation_id, std::uint64_t tag,
+    CUpti_ExternalCorrelationKind kind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0) {
+  CUpti_ActivityExternalCorrelation record{};
+  record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  record.externalKind = kind;
+  record.correlationId = correlation_id;
+  record.externalId = tag;
+  return record;
+}
+
+std::size_t enabled_kinds() {
+  return fake_function<std::size_t (*)()>("fake_cupti_enabled_kinds")();
+}
+
+class Activities : public testing::Test {
+ private:
+  ScopedVariable library_{"REPROLAB_CUPTI", FAKE_CUPTI};
+};
+
+TEST_F(Activities, HaveEveryMemberOfAKernelsRecord) {
+  ActivityRecorder recorder;
+  auto record = kernel_record(7, 1000, 3500);
+  record.gridX = 10, record.gridY = 20, record.gridZ = 30;
+  record.blockX = 256, record.blockY = 2, record.blockZ = 1;
+  record.registersPerThread = 40;
+  record.staticSharedMemory = 64;
+  record.dynamicSharedMemory = 4096;
+  deliver(record);
+  const auto kernels = recorder.flush();
+  ASSERT_EQ(kernels.size(), 1u);
+  const KernelActivity& kernel = kernels[0];
+  EXPECT_EQ(kernel.name, "void kernel<float>(float*)");
+  EXPECT_EQ(kernel.end_ns - kernel.start_ns, 2500u);
+  EXPECT_TRUE(kernel.is_kernel);
+  EXPECT_FALSE(kernel.tag);
+  EXPECT_EQ(kernel.grid, (std::array<std::int32_t, 3>{10, 20, 30}));
+  EXPECT_EQ(kernel.block, (std::array<std::int32_t, 3>{256, 2, 1}));
+  EXPECT_EQ(kernel.registers_per_thread, 40u);
+  EXPECT_EQ(kernel.static_shared_bytes, 64);
+  EXPECT_EQ(kernel.dynamic_shared_bytes, 4096);
+}
+
+/// In any order of the records, and in that of the starts; a graph's kernels share a call.
+TEST_F(Activities, HaveTheTagOfTheirCall) {
+  ActivityRecorder recorder;
+  deliver(kernel_record(2, 500, 600));
+  deliver(tag_record(1, 11));
+  deliver(kernel_record(1, 100, 200));
+  deliver(kernel_record(1, 300, 400));
+  deliver(tag_record(2, 22));
+  deliver(record_of<CUpti_ActivityMemcpy5>(CUPTI_ACTIVITY_KIND_MEMCPY, 3, 700, 800));
+  deliver(tag_record(3, 33, CUPTI_EXTERNAL_CORRELATION_KIND_OPENACC));
+  deliver(record_of<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, 4, 900, 990));
+  deliver(tag_record(4, 44));
+  deliver(record_of<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME, 5, 1, 2));
+  const auto found = recorder.flush();
+  ASSERT_EQ(found.size(), 5u);
+  EXPECT_EQ(found[0].tag, 11u);
+  EXPECT_EQ(found[1].tag, 11u);
+  EXPECT_EQ(found[2].tag, 22u);
+  EXPECT_EQ(found[3].name, "copy");
+  EXPECT_FALSE(found[3].tag);
+  EXPECT_EQ(found[4].name, "fill");
+  EXPECT_EQ(found[4].tag, 44u);
+  EXPECT_EQ(found[4].end_ns - found[4].start_ns, 90u);
+  EXPECT_FALSE(found[3].is_kernel || found[4].is_kernel);
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    EXPECT_GT(found[i].start_ns, found[i - 1].start_ns);
+  }
+}
+
+TEST_F(Activities, AreTaggedByTheInnermostScope) {
+  ActivityRecorder recorder;
+  launch("untagged", 10, 20);
+  {
+    const ScopedTag outer(recorder, 1);
+    launch("outer", 30, 40);
+    {
+      const ScopedTag inner(recorder, 2);
+      launch("inner", 50, 60);
+    }
+    launch("outer", 70, 80);
+  }
+  const auto kernels = recorder.flush();
+  ASSERT_EQ(kernels.size(), 4u);
+  EXPECT_FALSE(kernels[0].tag);
+  EXPECT_EQ(kernels[1].tag, 1u);
+  EXPECT_EQ(kernels[2].tag, 2u);
+  EXPECT_EQ(kernels[3].tag, 1u);
+}
+
+TEST_F(Activities, AreRecordedAsLongAsTheRecorderLives) {
+  launch("before", 1, 2);
+  {
+    ActivityRecorder recorder;
+    launch("first", 10, 20);
+    EXPECT_EQ(recorder.flush().size(), 1u);
+    EXPECT_TRUE(recorder.flush().empty());
+    launch("second", 30, 40);
+  }
+  EXPECT_EQ(enabled_kinds(), 0u);
+  launch("after", 50, 60);
+  EXPECT_TRUE(ActivityRecorder{}.flush().empty());
+}
+
+TEST_F(Activities, MayBeMoreThanABufferHolds) {
+  constexpr std::uint64_t count = 50'000;
+  ActivityRecorder recorder;
+  for (int pass = 0; pass < 2; ++pass) {
+    const ScopedTag tag(recorder, 5);
+    for (std::uint64_t i = 1; i <= count; ++i) launch("_Z6kernelv", 10 * i, 10 * i + 7);
+    const auto kernels = recorder.flush();
+    EXPECT_EQ(kernels.size(), count);
+    EXPECT_EQ(kernels.back().tag, 5u);
+    EXPECT_NEAR(sum(kernels).busy_us, 7e-3 * count, 1e-6 * count);
+  }
+}
+
+/// What is told leaves nothing for the next flush, and a loss that nobody needs is none.
+TEST_F(Activities, ThatAreLostOrHaveNoTimesAreAnErrorUnlessTheyAreDiscarded) {
+  ActivityRecorder recorder;
+  const auto lose = [] {
+    launch("sound", 10, 20);
+    launch("unfinished", 30, 0);
+    launch("without times", 0, 0);
+  };
+  lose();
+  EXPECT_EQ(message_of<NotMeasured>([&] { recorder.flush(); }),
+            "CUPTI gave no times for 2 of 3 kernels: they had not finished, or its device memory "
+            "for times ran out. Synchronize the device before the flush, or flush more often.");
+  EXPECT_TRUE(recorder.flush().empty());
+  {
+    const ScopedVariable dropped("FAKE_CUPTI_DROPPED", "3");
+    EXPECT_EQ(message_of<NotMeasured>([&] { recorder.flush(); }),
+              "activity recording: CUPTI dropped 3 records for lack of memory. Flush more often, "
+              "or free host memory.");
+    lose();
+    EXPECT_NO_THROW(recorder.discard());
+  }
+  launch("wanted", 50, 60);
+  const auto kernels = recorder.flush();
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].name, "wanted");
+}
+
+TEST_F(Activities, OfAProcessThatAnotherProfilerHoldsAreRefused) {
+  const auto refusal = [] {
+    return message_of<std::runtime_error>([] { ActivityRecorder recorder; });
+  };
+  const std::string remedy = " Run with --instrument=none under the profiler, or outside of it.";
+  const std::string busy = "CUPTI_ERROR_HARDWARE_BUSY (26)",
+                    second = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)";
+  for (const auto& [function, code, error] :
+       {std::tuple{"cuptiActivityRegisterCallbacks", "39", second},
+        {"cuptiActivityEnable", "39", second},
+        {"cuptiActivityEnable", "26", busy}}) {
+    const ScopedVariable fail("FAKE_CUPTI_FAIL", std::string(function) + "=" + code);
+    EXPECT_EQ(refusal(), std::string("activity recording: ") + function + " failed: " + error +
+                             ". Another profiler holds the GPU or this process." + remedy);
+    EXPECT_EQ(enabled_kinds(), 0u);
+  }
+  for (const char* variable : {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
+                               "CUDA_INJECTION64_PATH"}) {
+    const ScopedVariable profiler(variable, "1");
+    EXPECT_EQ(refusal(),
+              std::string("activity recording: a profiler already holds this process (") +
+                  variable + " is set), and CUPTI serves one at a time." + remedy);
+  }
+  const ActivityRecorder first;
+  EXPECT_EQ(message_of<std::logic_error>([] { ActivityRecorder second; }),
+            "activity recording: a second ActivityRecorder; CUPTI supports only one");
+}
+
+TEST(ActivityRecorder, NeedsCuptiOrSaysWhatIsMissing) {
+  for (const auto& [library, line] :
+       {std::pair<const char*, const char*>{
+            "/nonexistent/libcupti.so",
+            "CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open shared object file: No "
+            "such file or directory). Install the toolkit's CUPTI package (cuda-cupti), or name "
+            "the library in REPROLAB_CUPTI; --instrument=none needs no CUPTI, but measures no "
+            "times."},
+        {FAKE_NVML,
+         "the CUPTI library lacks cuptiGetResultString, cuptiActivityRegisterCallbacks, "
+         "cuptiActivityEnable, cuptiActivityDisable, cuptiActivityFlushAll, "
+         "cuptiActivityGetNextRecord, cuptiActivityGetNumDroppedRecords, "
+         "cuptiActivityPushExternalCorrelationId, cuptiActivityPopExternalCorrelationId. Use the "
+         "CUPTI of CUDA 12.4 or newer."}}) {
+    const ScopedVariable used("REPROLAB_CUPTI", library);
+    EXPECT_EQ(message_of<std::runtime_error>([] { ActivityRecorder recorder; }),
+              std::string("activity recording: ") + line);
+  }
+}
+
+TEST(ActivitySum, BusyIsOfTheKernelsAndTheSpanFromTheFirstToTheLast) {
+  std::vector<KernelActivity> kernels;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    kernels.push_back({.start_ns = 1000 * i, .end_ns = 1000 * i + 400});
+  }
+  const auto all = sum(kernels);
+  EXPECT_EQ(all.kernels, 4u);
+  EXPECT_DOUBLE_EQ(all.busy_us, 1.6);
+  EXPECT_DOUBLE_EQ(all.span_us(), 3.4);
+  EXPECT_EQ(sum({}).span_us(), 0.0);
+}
+
+/// From NVIDIA's table of compute capabilities ("CUDA C++ Programming Guide").
+cudaDeviceProp device_of(int capability, int max_threads, int shared_kib, int shared_optin_kib,
+                         int reserved_kib) {
+  cudaDeviceProp device{};
+  device.major = capability / 10;
+  device.minor = capability % 10;
+  device.maxThreadsPerBlock = 1024;
+  device.maxThreadsPerMultiProcessor = max_threads;
+  device.regsPerBlock = device.regsPerMultiprocessor = 65536;
+  device.warpSize = 32;
+  device.sharedMemPerBlock = 48 << 10;
+  device.sharedMemPerMultiprocessor = shared_kib << 10;
+  device.sharedMemPerBlockOptin = shared_optin_kib << 10;
+  device.reservedSharedMemPerBlock = reserved_kib << 10;
+  device.multiProcessorCount = 40;
+  return device;
+}
+
+TEST(BlocksPerMultiprocessor, AreLimitedByWhateverRunsOutFirst) {
+  const auto a100 = device_of(80, 2048, 164, 163, 1), t4 = device_of(75, 1024, 64, 64, 0);
+  struct Launch {
+    const cudaDeviceProp* device;
+    int threads;
+    std::uint32_t registers;
+    int shared_bytes, blocks;
+  };
+  for (const auto& [device, threads, registers, shared_bytes, blocks] : {
+           // Registers come in groups of 8 per thread, and warps in groups of 4.
+           Launch{&a100, 64, 56, 0, 18},
+           {&a100, 64, 32, 0, 32},        // blocks
+           {&a100, 1024, 32, 0, 2},       // threads
+           {&a100, 1024, 65, 0, 0},       // does not run
+           {&a100, 64, 32, 40 << 10, 4},  // shared memory
+           {&t4, 512, 16, 64, 2},         // threads
+           {&t4, 512, 128, 0, 1},         // registers
+           {&t4, 32, 16, 4096, 16},       // blocks, and shared memory
+           {&t4, 32, 16, 4097, 15},       // 256 bytes more
+       }) {
+    EXPECT_EQ(blocks_per_multiprocessor({.block = {threads, 1, 1},
+                                         .registers_per_thread = registers,
+                                         .static_shared_bytes = shared_bytes},
+                                        *device),
+              blocks)
+        << threads << " threads, " << registers << " registers, " << shared_bytes << " bytes";
+  }
+  EXPECT_FALSE(blocks_per_multiprocessor({.block = {64, 1, 1}}, device_of(990, 2048, 164, 163, 1)));
+}
+
+}  // namespace
+}  // namespace reprolab::profiling
