@@ -25,32 +25,25 @@ struct CompiledFamily {
   std::map<std::string, std::string> commands;
 };
 
-/// One kernel's manifest, for one architecture. Every fault is a UsageError of one line that names
-/// the file.
+/// One kernel's manifest, for one architecture, or an object in it. Every fault is a UsageError of
+/// one line that names the file.
 class Manifest {
  public:
   using Json = nlohmann::ordered_json;
 
-  explicit Manifest(const std::filesystem::path& path);
+  explicit Manifest(const std::filesystem::path& path) : path_(path), json_(read_json(path)) {}
 
   [[noreturn]] void refuse(const std::string& why) const;
-  std::string plain_name(const char* key) const { return plain_name(json_, key); }
-  std::string text(const char* key) const { return text(json_, key); }
-  int number(const char* key, int least, int most) const { return number(json_, key, least, most); }
-
-  /// Refuses a PTX of sources that are other ones now: it would be measured under the wrong name.
-  void refuse_changed_sources(const std::filesystem::path& root) const;
-  /// What is the same for every family; without variants.
-  PtxKernel kernel() const;
-  PtxVariant variant(const std::string& name) const;
-  /// What must be the same for every architecture.
-  Json common_facts() const;
+  const std::filesystem::path& path() const { return path_; }
+  const Json& json() const { return json_; }
+  const Json& at(const std::string& key) const;
+  Manifest object_at(const std::string& key) const { return {path_, at(key)}; }
+  std::string plain_name(const std::string& key) const;
+  std::string text(const std::string& key) const;
+  int number(const std::string& key, int least, int most) const;
 
  private:
-  const Json& at(const Json& object, const std::string& key) const;
-  std::string plain_name(const Json& object, const char* key) const;
-  std::string text(const Json& object, const char* key) const;
-  int number(const Json& object, const char* key, int least, int most) const;
+  Manifest(const std::filesystem::path& path, const Json& json) : path_(path), json_(json) {}
 
   std::filesystem::path path_;
   Json json_;

@@ -70,9 +70,9 @@ class Family {
   virtual const FamilyFacts& facts() const = 0;
   const std::string& name() const { return facts().name; }
   /// Adds the options that select the family's problems; called before the command line is read.
-  virtual void add_options(CLI::App& app) = 0;
+  virtual void add_options(CLI::App&) {}
   /// Called once after the command line is read. Throws UsageError.
-  virtual void configure() = 0;
+  virtual void configure() {}
   /// Whether the command line selects problems of this family by the family's own options. If it
   /// does so for any family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }

@@ -1,10 +1,8 @@
 #include "experiments/puzzle/puzzle.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "harness/ceilings.hpp"
 #include "profiling/nvtx.hpp"
@@ -55,26 +53,9 @@ std::string why_not_capturable(const VariantInfo& kernel) {
   return is_failure(tried.outcome) ? tried.reason : "";
 }
 
-ProgressBar::ProgressBar(std::int64_t total)
-    : total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-ProgressBar::~ProgressBar() {
-  if (terminal_) std::fputs("\r\x1b[K", stderr);
-}
-
-void ProgressBar::advance() {
-  ++done_;
-  if (!terminal_ || total_ <= 0) return;
-  constexpr std::int64_t width = 40;
-  const std::int64_t filled = width * std::min(done_, total_) / total_;
-  const std::string bar = fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {} of {} samples", "", filled, "",
-                                      width - filled, done_, total_);
-  std::fputs(bar.c_str(), stderr);
-}
-
-Puzzle::Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& experiment,
+Puzzle::Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
                NotCapturable not_capturable)
-    : facts_(facts), experiment_(experiment), not_capturable_(std::move(not_capturable)) {
+    : iterations_(iterations), experiment_(experiment), not_capturable_(std::move(not_capturable)) {
   for (const Mlp& mlp : mlps) {
     Part part{.mlp = mlp, .workload = {}, .verifier = {}};
     part.workload = std::make_unique<nf4::Nf4Workload>(
@@ -118,11 +99,10 @@ void Puzzle::launch(const Part& part, const VariantInfo& variant, int buffer_set
   }
 }
 
-Verifier::Sampled Puzzle::prepare(Row& row, profiling::Instrument&) {
-  if (!row.record.variant.is_ceiling()) return {};  // verification has launched it
-  for (const Part& part : parts_) launch(part, row.record.variant, 0);
+void Puzzle::prepare(const VariantInfo& variant) {
+  if (!variant.is_ceiling()) return;
+  for (const Part& part : parts_) launch(part, variant, 0);
   stream_.synchronize();
-  return {};
 }
 
 void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bool checked,
@@ -149,7 +129,7 @@ double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
   part.verifier->poison({0, matrices_per_mlp});
   profiling::check(cudaDeviceSynchronize(), "poisoning the outputs");
   const auto start = std::chrono::steady_clock::now();
-  iterate(part, variant, facts_.iterations, true, wait);
+  iterate(part, variant, iterations_, true, wait);
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
       .count();
 }
@@ -162,7 +142,7 @@ std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInf
     why_not = {Outcome::launch_failed, known->second, {}};
     return std::nullopt;
   }
-  const int iterations = iterations_per_graph(facts_.iterations);
+  const int iterations = iterations_per_graph(iterations_);
   const auto graph_of = [&](bool checked) {
     return std::make_unique<profiling::Graph>(
         stream_.get(), [&] { iterate(part, variant, iterations, checked, [] {}); });
@@ -184,7 +164,7 @@ double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Grap
   graphs.checked->launch(stream_.get());
   graphs.plain->launch(stream_.get());
   part.verifier->poison({0, matrices_per_mlp});
-  const int launches = facts_.iterations / iterations_per_graph(facts_.iterations);
+  const int launches = iterations_ / iterations_per_graph(iterations_);
   const auto checked = static_cast<int>(random_() % static_cast<unsigned>(launches));
   start_.record(stream_.get());
   for (int i = 0; i < launches; ++i) {
@@ -197,10 +177,7 @@ double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Grap
 
 /// Compares all outputs of one MLP, as far as the kernel's output is known.
 Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
-  for (const Part& any : parts_) {
-    if (!any.verifier->protected_memory_changed()) continue;
-    throw KernelCrashed(variant.name, "changed memory that is not its output");
-  }
+  for (const Part& any : parts_) any.verifier->require_untouched(variant);
   Verification all;
   if (variant.is_ceiling()) return all;
   for (int buffer_set = 0; buffer_set < matrices_per_mlp; ++buffer_set) {
@@ -222,10 +199,9 @@ Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
   return all;
 }
 
-Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
-  const VariantInfo& variant = row.record.variant;
-  const profiling::NvtxRange range(experiment_, variant.name, name());
-  Verifier::Sampled sampled;
+Sampled Puzzle::sample(const VariantInfo& variant) {
+  const profiling::NvtxRange range(experiment_, variant.name, facts_of(iterations_).name);
+  Sampled sampled;
   double wall_total_us = 0, graph_total_us = 0;
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
@@ -267,10 +243,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   } else {
     add_missing(kernel_time, why_no_graph);
   }
-  if (bar_) bar_->advance();
   return sampled;
 }
-
-std::optional<double> Puzzle::sm_mhz() { return probe_.mhz(stream_.get()); }
 
 }  // namespace reprolab::puzzle

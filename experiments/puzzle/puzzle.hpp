@@ -12,8 +12,8 @@
 
 #include "experiments/puzzle/mlps.hpp"
 #include "harness/nf4/workload.hpp"
-#include "harness/repeat_check.hpp"
 #include "harness/sampling.hpp"
+#include "harness/verifier.hpp"
 #include "profiling/graph.hpp"
 #include "profiling/sm_clock_probe.hpp"
 
@@ -34,24 +34,9 @@ Support supports_all(const std::string& kernel);
 /// KernelCrashed if the device does not survive it.
 std::string why_not_capturable(const VariantInfo& kernel);
 
-/// A bar on stderr, if that is a terminal.
-class ProgressBar {
+class Puzzle {
  public:
-  explicit ProgressBar(std::int64_t total);
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void advance();
-
- private:
-  std::int64_t total_, done_ = 0;
-  bool terminal_;
-};
-
-class Puzzle : public Subject {
- public:
-  Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& experiment,
+  Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
          NotCapturable not_capturable);
 
   /// Verifies a kernel on every matrix, on the host and on the device. Of a declared deviation, the
@@ -60,14 +45,12 @@ class Puzzle : public Subject {
   /// Puts other weights into every matrix, so that a kernel which remembers what it wrote for a
   /// pointer is wrong from now on. To be called after all calls of verify().
   void exchange();
-  /// Shows the progress of so many samples.
-  void show_progress(std::int64_t samples) { bar_.emplace(samples); }
 
-  std::string name() const override { return facts_.name(); }
-  Verifier::Sampled prepare(Row& row, profiling::Instrument&) override;
+  /// Launches a ceiling once; verification has launched the kernels.
+  void prepare(const VariantInfo& variant);
   /// One run as published and one through graphs, each of whose outputs are compared in full.
-  Verifier::Sampled sample(Row& row, profiling::Instrument&) override;
-  std::optional<double> sm_mhz() override;
+  Sampled sample(const VariantInfo& variant);
+  std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
   /// One MLP: a buffer set of the workload for each of its matrices.
@@ -91,7 +74,7 @@ class Puzzle : public Subject {
                                 Verification& why_not);
   Verification judge(Part& part, const VariantInfo& variant);
 
-  RunFacts facts_;
+  int iterations_;
   std::string experiment_;
   NotCapturable not_capturable_;
   profiling::Stream stream_;
@@ -101,7 +84,6 @@ class Puzzle : public Subject {
   std::random_device random_;
   profiling::Event start_, end_;
   profiling::SmClockProbe probe_;
-  std::optional<ProgressBar> bar_;
 };
 
 }  // namespace reprolab::puzzle

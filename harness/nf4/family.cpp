@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/names.hpp"
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
@@ -62,7 +63,9 @@ class Nf4Family : public Family {
     std::vector<PlannedProblem> planned;
     for (const Shape& shape : options_.wanted()) {
       for (const TensorSpec& format : options_.formats.combinations()) {
-        for (const auto& name : data) planned.push_back(plan(shape, format, code_data_named(name)));
+        for (const auto& name : data) {
+          planned.push_back(plan(shape, format, value_named<CodeData>(code_data_names, name)));
+        }
       }
     }
     return planned;

@@ -1,6 +1,7 @@
 // Products with NF4 weights as a family: the shapes of the models' layers, or those of the command
 // line, each with several numbers of rows.
 #include "harness/family.hpp"
+#include "harness/names.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4_product/workload.hpp"
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
@@ -40,8 +41,6 @@ class ProductFamily : public Family {
     group->add_flag("--bias", bias_, "Add a bias");
   }
 
-  void configure() override {}  // nf4 loads the peers
-
   bool is_asked_for() const override { return !rows_.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
@@ -61,7 +60,7 @@ class ProductFamily : public Family {
         for (const std::int64_t m : rows) {
           for (const auto& name : data) {
             spec.m = m;
-            spec.data = input_data_named(name);
+            spec.data = value_named<InputData>(input_data_names, name);
             planned.push_back(plan(spec, shape.used_by));
           }
         }

@@ -9,6 +9,7 @@
 #include "harness/buffer_sets.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
+#include "harness/pass.hpp"
 #include "harness/selection.hpp"
 
 namespace reprolab::bench {
@@ -192,12 +193,8 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
     }
     print_refusals(group.kernels, planned.supports);
   }
-  fmt::print("{}\n{}", describe_selection(groups, options), describe_absent(groups));
-  if (gpu) {
-    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
-  } else {
-    fmt::print("none of this can run here: {}\n", why_no_gpu);
-  }
+  fmt::print("{}\n{}{}\n", describe_selection(groups, options), describe_absent(groups),
+             dry_run_place(gpu, why_no_gpu));
 }
 
 void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,

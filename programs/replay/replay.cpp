@@ -42,44 +42,39 @@ std::uint64_t largest_output_bytes(const Model& model) {
 
 }  // namespace
 
-std::string PassFacts::name() const {
-  return fmt::format("{}/batch{}/{}", model.id, batch, format.format());
-}
-
-nlohmann::json PassFacts::describe(std::optional<std::int64_t> layers_resident) const {
-  nlohmann::json problem = {{"name", name()},
-                            {"family", "nf4"},
-                            {"model", model.id},
-                            {"batch", batch},
-                            {"layers", model.layers},
-                            {"launches", model.launches()},
-                            {"weights", model.weights()},
-                            {"block_size", format.block_size},
-                            {"nested", format.nested},
-                            {"output", reference::name(format.output)}};
+ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
+                        std::optional<std::int64_t> layers_resident) {
+  const std::string name = fmt::format("{}/batch{}/{}", model.id, batch, format.format());
+  nlohmann::json description = {{"name", name},
+                                {"family", "nf4"},
+                                {"model", model.id},
+                                {"batch", batch},
+                                {"layers", model.layers},
+                                {"launches", model.launches()},
+                                {"weights", model.weights()},
+                                {"block_size", format.block_size},
+                                {"nested", format.nested},
+                                {"output", reference::name(format.output)}};
   if (layers_resident) {
-    problem["layers_resident"] = *layers_resident;
-    problem["weights_resident"] = model.weights() / model.layers * *layers_resident;
+    description["layers_resident"] = *layers_resident;
+    description["weights_resident"] = model.weights() / model.layers * *layers_resident;
   }
-  return problem;
+  return {.name = name,
+          .description = std::move(description),
+          .elements = model.weights(),
+          .element_bytes = 2,
+          .bytes_read = layer_bytes(model, format) * static_cast<std::uint64_t>(model.layers),
+          .bytes_written = 2 * static_cast<std::uint64_t>(model.weights())};
 }
 
-std::uint64_t PassFacts::bytes_read() const {
-  return layer_bytes(model, format) * static_cast<std::uint64_t>(model.layers);
-}
-
-std::uint64_t PassFacts::bytes_written() const {
-  return 2 * static_cast<std::uint64_t>(model.weights());
-}
-
-double PassFacts::min_us(const profiling::Gpu& gpu) const {
+double min_pass_us(const Model& model, const TensorSpec& format, const profiling::Gpu& gpu) {
   if (!gpu.theoretical_bandwidth_gb_s) return 0;
-  std::uint64_t written = 0;
+  std::uint64_t bytes = layer_bytes(model, format);
   for (const auto& matrix : model.matrices) {
     const std::uint64_t output = with_shape(format, matrix).bytes_written();
-    written += output - std::min(output, gpu.l2_bytes);
+    bytes += output - std::min(output, gpu.l2_bytes);
   }
-  const std::uint64_t bytes = bytes_read() + written * static_cast<std::uint64_t>(model.layers);
+  bytes *= static_cast<std::uint64_t>(model.layers);
   return 1e-3 * static_cast<double>(bytes) / *gpu.theoretical_bandwidth_gb_s;
 }
 
@@ -197,11 +192,8 @@ void Replay::poison(const Resident& resident) {
 }
 
 void Replay::require_untouched(const VariantInfo& kernel) const {
-  bool changed = protected_->changed();
-  for (const auto& [weights, distinct] : distinct_) {
-    changed = changed || distinct.verifier->protected_memory_changed();
-  }
-  if (changed) throw KernelCrashed(kernel.name, "changed memory that is not its output");
+  protected_->require_unchanged(kernel.name);
+  for (const auto& [weights, distinct] : distinct_) distinct.verifier->require_untouched(kernel);
 }
 
 void Replay::dequantize(const VariantInfo& kernel, const Resident& resident) {
@@ -243,8 +235,7 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
   return {deviates ? Outcome::deviation_as_declared : Outcome::bit_exact};
 }
 
-Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
-                               profiling::Instrument& instrument) {
+Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument) {
   const profiling::NvtxRange range(experiment_, kernel.name,
                                    fmt::format("{}.batch{}", model_.id, batch));
   std::set<std::int64_t> compared;
@@ -252,7 +243,7 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
          std::ssize(compared) < std::min<std::int64_t>(spot_checks, model_.launches())) {
     compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
   }
-  Verifier::Sampled sampled;
+  Sampled sampled;
   sampled.written = run_or_fail(kernel, comparisons_.state, [&] {
     sampled.sample = instrument.measure(
         {.name = kernel.name,

@@ -2,7 +2,7 @@
 // of the bytes and no others.
 #include <functional>
 
-#include "experiments/ceilings/workload.hpp"
+#include "experiments/ceilings/traffic.hpp"
 #include "harness/family.hpp"
 #include "tests/kernels/on_gpu.hpp"
 #include "tests/profiling/moved_bytes.hpp"
@@ -97,21 +97,27 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "MixedForm<128, 2, uint4, 2, 1, KeepReads, PlainAccess>");
 }
 
+/// The problem of that name.
+PlannedProblem planned(const std::string& name) {
+  std::vector<PlannedProblem> all;
+  for (const Family* family : families()) {
+    for (auto& one : family->problems({}, family->data())) all.push_back(std::move(one));
+  }
+  return *std::ranges::find(all, name, [](const auto& one) { return one.facts.name; });
+}
+
 TEST(CeilingProblems, MoveTheBytesOfACopyOfADequantizationAndOfATransposition) {
-  const auto copy = plan<Copy>(std::uint64_t{8} << 20), mixed = plan<Mixed>(448 << 20),
-             even = plan<Even>(std::uint64_t{16} << 20);
-  EXPECT_EQ(copy.facts.name, "copy/8MiB");
-  EXPECT_EQ(even.facts.name, "even/16MiB");
-  EXPECT_EQ(even.facts.bytes_read, std::uint64_t{16} << 20);
-  EXPECT_EQ(even.facts.bytes_written, std::uint64_t{16} << 20);
-  EXPECT_EQ(copy.facts.bytes_read, copy.facts.bytes_written);
-  EXPECT_EQ(copy.facts.bytes_written, std::uint64_t{8} << 20);
-  EXPECT_EQ(mixed.facts.description.at("output_mib"), 448);
+  for (const char* name : {"copy/16MiB", "even/16MiB"}) {
+    EXPECT_EQ(planned(name).facts.bytes_read, std::uint64_t{16} << 20) << name;
+    EXPECT_EQ(planned(name).facts.bytes_written, std::uint64_t{16} << 20) << name;
+  }
+  const ProblemFacts mixed = planned("mixed/448MiB").facts;
+  EXPECT_EQ(mixed.description.at("output_mib"), 448);
   // 28672 x 8192 weights, of half a byte, with a scale of 4 bytes for 64.
   constexpr std::uint64_t weights = 28672 * 8192;
-  EXPECT_EQ(mixed.facts.bytes_written, 2 * weights);
-  EXPECT_EQ(mixed.facts.bytes_read, weights / 2 + 4 * (weights / 64));
-  EXPECT_EQ(mixed.facts.output_bytes(), mixed.facts.bytes_written);
+  EXPECT_EQ(mixed.bytes_written, 2 * weights);
+  EXPECT_EQ(mixed.bytes_read, weights / 2 + 4 * (weights / 64));
+  EXPECT_EQ(mixed.output_bytes(), mixed.bytes_written);
 }
 
 class CeilingsProgram : public Programs {};
@@ -219,7 +225,7 @@ TEST_F(OnGpuCeilingsForms, ReadEveryByteOnce) {
 template <class Problem>
 void expect_bit_exact() {
   const Proof proof;
-  const auto workload = plan<Problem>(std::uint64_t{9} << 20).prepare(3, 1);
+  const auto workload = planned(std::string(Problem::family) + "/8MiB").prepare(3, 1);
   for (const char* inputs : {"first", "exchanged"}) {
     for (const VariantInfo& form : registered_variants<Problem>()) {
       const Verification found = proof.verify(form, *workload);

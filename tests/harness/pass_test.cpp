@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-
 #include "harness/errors.hpp"
 #include "tests/profiling/lock_log.hpp"
 
@@ -14,15 +11,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 using profiling::ScopedVariable;
-
-TEST(RowSources, AreOfThisCheckout) {
-  const auto sources = row_sources();
-  EXPECT_TRUE(std::ranges::count(sources, "kernels"));
-  for (const auto& source : sources) {
-    const bool leaves_out = source.starts_with(":!");
-    EXPECT_TRUE(leaves_out || std::filesystem::exists(project_root() / source)) << source;
-  }
-}
 
 class PassClocks : public testing::Test {
  protected:

@@ -1,15 +1,13 @@
 // A planned problem: prepared with as many buffer sets as it wants, or left out with the reason.
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "harness/buffer_sets.hpp"
-#include "harness/ceilings.hpp"
-#include "harness/errors.hpp"
 #include "harness/measure.hpp"
 #include "tests/harness/toy_workload.hpp"
 #include "tests/kernels/testing.hpp"
-#include "tests/message_of.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -30,20 +28,18 @@ class OnGpuPlannedProblem : public OnGpuTest {
   }
 
   static std::vector<Record> run(const PlannedProblem& problem,
-                                 profiling::InstrumentKind instrument, bool ceilings = true,
-                                 std::uint64_t l2_bytes = 0) {
+                                 profiling::InstrumentKind instrument, std::uint64_t l2_bytes = 0) {
     profiling::Gpu gpu;
     gpu.l2_bytes = l2_bytes;
-    return run_on(gpu, problem, instrument, ceilings);
+    return run_on(gpu, problem, instrument);
   }
 
   static std::vector<Record> run_on(const profiling::Gpu& gpu, const PlannedProblem& problem,
-                                    profiling::InstrumentKind instrument, bool ceilings = true,
+                                    profiling::InstrumentKind instrument,
                                     const char* second = "wrong") {
     Measurement measurement(gpu, profiling::make_instrument(instrument));
-    return measurement.run(
-        problem, {toy_kernel("right"), toy_kernel(second)},
-        {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77, .ceilings = ceilings});
+    return measurement.run(problem, {toy_kernel("right"), toy_kernel(second)},
+                           {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77});
   }
 
   const ToySpec spec_{.elements = 1 << 18};
@@ -60,8 +56,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitIsUnsupportedInEveryRowThatIsMeasured)
   for (const auto& [records, reason, rows] :
        {std::tuple{run(on_device, events), "needs 3145728\\.0 GiB of device" + end, 7u},
         {run(on_host, events), "needs 1048576\\.0 GiB of host" + end, 7u},
-        {run(on_device, none), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u},
-        {run(on_device, events, false), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u}}) {
+        {run(on_device, none), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u}}) {
     std::set<std::string> names;
     for (const Record& record : records) {
       const std::string& kernel = record.variant.name;
@@ -80,7 +75,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitIsUnsupportedInEveryRowThatIsMeasured)
 
 TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
   const std::uint64_t l2_bytes = 3 * spec_.bytes();
-  const auto records = run(planned(), profiling::InstrumentKind::events, true, l2_bytes);
+  const auto records = run(planned(), profiling::InstrumentKind::events, l2_bytes);
   constexpr int wanted = 6;
   EXPECT_EQ(prepared_, (std::vector{std::pair{wanted, std::uint64_t{77}}}));
   EXPECT_EQ(records.size(), all_rows.size());
@@ -99,7 +94,7 @@ TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
 
 TEST_F(OnGpuPlannedProblem, IsTimedInOneCopyOfTwoWhereItIsWarm) {
   const auto records =
-      run(kept_warm(planned()), profiling::InstrumentKind::events, true, 3 * spec_.bytes());
+      run(kept_warm(planned()), profiling::InstrumentKind::events, 3 * spec_.bytes());
   EXPECT_EQ(prepared_, (std::vector{std::pair{warm_buffer_sets, std::uint64_t{77}}}));
   EXPECT_EQ(records.size(), all_rows.size());
   for (const Record& record : records) {
@@ -131,8 +126,7 @@ TEST_F(OnGpuPlannedProblem, MayBeFasterThanTheMemoryWhereItIsWarmAndNotWhereItIs
 /// Its inputs are exchanged before it is timed, like those of a cold problem.
 TEST_F(OnGpuPlannedProblem, ThatIsWarmCatchesAKernelThatRemembersAnOutput) {
   const auto records =
-      run_on({}, kept_warm(planned()), profiling::InstrumentKind::events, false, "remembers");
-  ASSERT_EQ(records.size(), 2u);
+      run_on({}, kept_warm(planned()), profiling::InstrumentKind::events, "remembers");
   EXPECT_EQ(name(records[0].outcome), "bit_exact") << records[0].reason;
   EXPECT_EQ(name(records[1].outcome), "mismatch") << records[1].reason;
 }
@@ -141,24 +135,12 @@ TEST_F(OnGpuPlannedProblem, IsVerifiedInOneCopyWhereNothingIsTimed) {
   PlannedProblem untimed = planned();
   untimed.timed = false;
   constexpr std::uint64_t l2_bytes = std::uint64_t{1} << 30;
-  for (const auto& records : {run(planned(), profiling::InstrumentKind::none, true, l2_bytes),
-                              run(untimed, profiling::InstrumentKind::events, true, l2_bytes)}) {
+  for (const auto& records : {run(planned(), profiling::InstrumentKind::none, l2_bytes),
+                              run(untimed, profiling::InstrumentKind::events, l2_bytes)}) {
     EXPECT_EQ(prepared_.back(), (std::pair{1, std::uint64_t{77}}));
     ASSERT_EQ(records.size(), 2u);
     EXPECT_EQ(name(records[0].outcome), "bit_exact");
     EXPECT_EQ(name(records[1].outcome), "mismatch");
-  }
-}
-
-/// Otherwise their rows would have the same keys.
-TEST_F(OnGpuPlannedProblem, RefusesAKernelWithTheNameOfACeiling) {
-  for (const auto& ceiling : ceiling_variants()) {
-    EXPECT_EQ(message_of<UsageError>([&] {
-                Measurement measurement(
-                    {}, profiling::make_instrument(profiling::InstrumentKind::none));
-                measurement.run(planned(), {toy_kernel(ceiling.name)}, {.experiment = "test"});
-              }),
-              fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
   }
 }
 

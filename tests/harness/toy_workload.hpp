@@ -32,7 +32,8 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
           .elements = spec.elements,
           .element_bytes = spec.element_bytes,
           .bytes_read = spec.bytes(),
-          .bytes_written = spec.bytes()};
+          .bytes_written = spec.bytes(),
+          .bounded = spec.bound != 0};
 }
 
 /// Kernels that only compute: "right"; "wrong", which changes element `fault`;
@@ -47,15 +48,15 @@ class ToyWorkload : public Workload {
   static constexpr int spoilt_byte = 0x5a;
   static constexpr std::uint32_t spoilt_bits = 0x5a5a5a5au;
 
-  ToyWorkload(const ToySpec& spec, int buffer_sets) : spec_(spec), facts_(facts_of(spec)) {
+  ToyWorkload(const ToySpec& spec, int buffer_sets) : Workload(facts_of(spec)), spec_(spec) {
     for (int matrix = 0; matrix < std::min(buffer_sets, distinct_matrices); ++matrix) {
       wanted_.push_back(made(matrix, 0));
       lower_.push_back(made(matrix, -spec.bound));
       upper_.push_back(made(matrix, spec.bound));
     }
     for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
-      inputs_.emplace_back(aligned(spec.bytes()));
-      outputs_.emplace_back(aligned(spec.bytes()) + guard_bytes);
+      inputs_.emplace_back((spec.bytes() + 3) / 4 * 4);
+      add_output();
       check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()));
     }
     fill_inputs();
@@ -67,8 +68,6 @@ class ToyWorkload : public Workload {
     return spec_.element_bytes == 2 ? bits : bits << 16 | bits;
   }
 
-  const ProblemFacts& facts() const override { return facts_; }
-  int buffer_sets() const override { return static_cast<int>(inputs_.size()); }
   Support supports(const std::string& kernel) const override {
     return kernel == "unsupported" ? Support::no("a toy of another sort") : Support::yes();
   }
@@ -107,14 +106,12 @@ class ToyWorkload : public Workload {
     }
     return cudaSuccess;
   }
-  void* output(int buffer_set) const override { return outputs_[at(buffer_set)].data(); }
   std::span<const std::byte> input(int buffer_set) const override {
     return {inputs_[at(buffer_set)].as<std::byte>(), inputs_[at(buffer_set)].bytes()};
   }
-  std::span<const std::byte> expected() const override { return on_host(lower_[0]); }
-  bool is_bounded() const override { return spec_.bound != 0; }
   Bounds bounds(int matrix, const std::string&) const override {
-    return {lower_[at(matrix)], upper_[at(matrix)]};
+    const bool known = spec_.on_host || spec_.bound != 0;
+    return known ? Bounds{lower_[at(matrix)], upper_[at(matrix)]} : Bounds{};
   }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
     copy(to, lower_[at(matrix)].data(), stream);
@@ -147,9 +144,6 @@ class ToyWorkload : public Workload {
     }
     return array;
   }
-  std::span<const std::byte> on_host(const std::vector<std::byte>& array) const {
-    return spec_.on_host ? std::span<const std::byte>(array) : std::span<const std::byte>{};
-  }
   static void check(cudaError_t error) { profiling::check(error, "a toy"); }
   void copy(void* to, const void* from, cudaStream_t stream) const {
     check(cudaMemcpyAsync(to, from, spec_.bytes(), cudaMemcpyDefault, stream));
@@ -162,12 +156,10 @@ class ToyWorkload : public Workload {
   }
   void* input_at(int buffer_set) const { return inputs_[at(buffer_set)].data(); }
   static std::size_t at(int buffer_set) { return static_cast<std::size_t>(buffer_set); }
-  static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
   ToySpec spec_;
-  ProblemFacts facts_;
   std::vector<std::vector<std::byte>> wanted_, lower_, upper_;  ///< Indexed by matrix.
-  std::vector<profiling::DeviceBuffer> inputs_, outputs_;
+  std::vector<profiling::DeviceBuffer> inputs_;
   profiling::Stream own_{cudaStreamNonBlocking};
   mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by buffer set.
   mutable profiling::Event event_;

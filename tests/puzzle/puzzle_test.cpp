@@ -29,12 +29,12 @@ class OnGpuPuzzle : public OnGpuTest {
   Puzzle& puzzle(NotCapturable not_capturable = {}) {
     reference::self_test_comparison();
     instrument_ = profiling::make_instrument(profiling::InstrumentKind::events);
-    puzzle_.emplace(RunFacts{2}, 1, "test", std::move(not_capturable));
+    puzzle_.emplace(2, 1, "test", std::move(not_capturable));
     return *puzzle_;
   }
 
   Row verified(const std::string& name) {
-    return start_row(puzzle_->name(), kernel(name), puzzle_->verify(kernel(name), *instrument_));
+    return start_row(facts_of(2), kernel(name), puzzle_->verify(kernel(name), *instrument_));
   }
 
   std::unique_ptr<profiling::Instrument> instrument_;
@@ -78,7 +78,7 @@ TEST_F(OnGpuPuzzle, EveryKernelIsVerifiedBeforeAndInBothWays) {
           row.record.reason.find(fmt::format("{} {}: ", mlp.name(), name(mlp.output)));
       EXPECT_EQ(told != std::string::npos, !deviation.empty()) << row.record.reason;
     }
-    const auto sampled = puzzle_->sample(row, *instrument_);
+    const auto sampled = puzzle_->sample(row.record.variant);
     EXPECT_EQ(name(sampled.written.outcome), name(expected)) << sampled.written.reason;
     expect_both_times(sampled.sample);
   }
@@ -88,9 +88,8 @@ TEST_F(OnGpuPuzzle, CeilingsAreTimedInBothWays) {
   puzzle();
   for (const auto& ceiling : ceiling_variants()) {
     SCOPED_TRACE(ceiling.name);
-    Row row = start_row(puzzle_->name(), ceiling, {});
-    puzzle_->prepare(row, *instrument_);
-    const auto sampled = puzzle_->sample(row, *instrument_);
+    puzzle_->prepare(ceiling);
+    const auto sampled = puzzle_->sample(ceiling);
     EXPECT_EQ(name(sampled.written.outcome), "not_verified") << sampled.written.reason;
     expect_both_times(sampled.sample);
   }
@@ -101,7 +100,7 @@ TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
   Row row = verified("test_swapped_nibbles");
   EXPECT_EQ(row.record.outcome, Outcome::mismatch);
   EXPECT_TRUE(begins(row.record.reason, "2048x8192: ")) << row.record.reason;
-  const auto sampled = puzzle_->sample(row, *instrument_);
+  const auto sampled = puzzle_->sample(row.record.variant);
   EXPECT_EQ(sampled.written.outcome, Outcome::mismatch);
   EXPECT_TRUE(begins(sampled.written.reason, "2048x8192.up: ")) << sampled.written.reason;
   EXPECT_EQ(verified("test_too_many_threads").record.outcome, Outcome::launch_failed);
@@ -111,7 +110,7 @@ TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
 TEST_F(OnGpuPuzzle, WhatCannotBeCapturedIsTimedAsPublishedAlone) {
   puzzle({{"packed_store", "it ended the process"}});
   Row row = verified("packed_store");
-  const auto sampled = puzzle_->sample(row, *instrument_);
+  const auto sampled = puzzle_->sample(row.record.variant);
   EXPECT_EQ(sampled.written.outcome, Outcome::bit_exact) << sampled.written.reason;
   EXPECT_GT(value_of(sampled.sample, wall_time), 0);
   EXPECT_EQ(value_of(sampled.sample, kernel_time), -1);

@@ -114,24 +114,6 @@ TEST_F(OnGpuReplay, APassHasTimesOfBothHalvesAndEveryLaunchOfTheKernel) {
   }
 }
 
-/// On a GPU whose memory is said to move a byte in a second, every pass is faster than it.
-TEST_F(OnGpuReplay, APassFasterThanTheMemoryIsAFailedRow) {
-  Bench bench(InstrumentKind::activity);
-  profiling::Gpu slow;
-  slow.theoretical_bandwidth_gb_s = 1e-9;
-  const PassFacts facts{tiny, {}, 2};
-  for (const bool is_slow : {true, false}) {
-    Row row;
-    row.record.variant = kernel("test_sound");
-    row.record.outcome = bench.verify("test_sound").outcome;
-    ForwardPasses passes(bench.replay, facts, is_slow ? slow : profiling::Gpu{});
-    std::vector<Row> rows{row};
-    take_samples(rows, passes, *bench.instrument, {.samples = 2}, Watchdog());
-    EXPECT_EQ(name(rows[0].record.outcome), is_slow ? "launch_failed" : "bit_exact");
-    EXPECT_EQ(contains(rows[0].record.reason, "this GPU's memory needs at least"), is_slow);
-  }
-}
-
 /// If fewer layers are resident than the model has, they are reused cyclically.
 TEST_F(OnGpuReplay, OneResidentLayerServesAWholePass) {
   Bench bench(InstrumentKind::activity, {}, tiny, 1);
