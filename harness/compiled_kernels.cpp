@@ -122,7 +122,8 @@ std::string fingerprint(std::string_view text) { return fmt::format("{:016x}", f
 
 fs::path compiled_folder() { return project_root() / "build/ptx"; }
 
-std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
+std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
+                                                  const std::vector<std::string>& variants,
                                                   const fs::path& folder, const fs::path& root) {
   std::map<std::string, CompiledKernel> kernels;
   for (const fs::path& place : sorted_entries(folder)) {
@@ -131,7 +132,7 @@ std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
     for (const fs::path& path : sorted_entries(place)) {
       if (path.extension() != ".json") continue;
       const Manifest manifest(path);
-      if (manifest.plain_name("family") != family.name) continue;
+      if (manifest.plain_name("family") != family) continue;
       refuse_changed_sources(manifest, root);
       const PtxKernel kernel = kernel_of(manifest);
       auto& known =
@@ -139,7 +140,7 @@ std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
       if (common_facts(known.manifest) != common_facts(manifest)) {
         manifest.refuse("differs from what is compiled for another architecture");
       }
-      for (const auto& name : family.variants) {
+      for (const auto& name : variants) {
         known.kernel.variants[capability][name] = variant_of(manifest, name);
       }
     }

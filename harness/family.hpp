@@ -16,8 +16,7 @@ namespace reprolab {
 /// A problem that can be prepared; cheap to hold, nothing is allocated yet.
 struct PlannedProblem {
   ProblemFacts facts;
-  std::uint64_t buffer_set_device_bytes =
-      0;  ///< Device memory of one buffer set: inputs and output.
+  std::uint64_t buffer_set_device_bytes = 0;  ///< Of one buffer set: inputs and output.
   /// Of that, what only some kernels read: it does not keep a problem out of the cache.
   std::uint64_t seldom_read_bytes = 0;
   /// Device memory of all buffer sets together, such as workspaces; empty: none. May ask the GPU,

@@ -184,9 +184,9 @@ std::vector<Record> Measurement::run(const PlannedProblem& planned,
                     .cold_on = buffer_sets.cold ? &gpu_ : nullptr};
     take_samples(rows,
                  {.name = facts.name,
-                  .prepare = [&](Row& row) { return batches.prepare(row); },
                   .sample = [&](Row& row) { return batches.sample(row); },
-                  .sm_mhz = [&] { return probe_.mhz(stream_.get()); }},
+                  .sm_mhz = [&] { return probe_.mhz(stream_.get()); },
+                  .prepare = [&](Row& row) { return batches.prepare(row); }},
                  {.samples = options.samples, .seed = options.seed}, watchdog);
   }
   return records_of(std::move(rows));

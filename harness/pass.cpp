@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 
 #include "common/plain_name.hpp"
@@ -164,15 +166,14 @@ std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
 }
 
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
-                        const std::vector<VariantInfo>& kernels,
-                        const std::function<void(const VariantInfo&, const Verification&,
-                                                 std::vector<Record>&)>& add_rows) {
+                        const std::vector<VariantInfo>& kernels, const RowsOf& rows_of) {
   MeasuredRows found{{}, worker.ask(request, names_of(kernels))};
   if (const auto& json = found.answer.json; !json.is_null()) {
     found.records = json.at("records").get<std::vector<Record>>();
   }
   for (const auto& [kernel, reason, outcome] : found.answer.crashed) {
-    add_rows(kernel_named(kernels, kernel), {outcome, reason}, found.records);
+    std::ranges::move(rows_of(kernel_named(kernels, kernel), {outcome, reason}),
+                      std::back_inserter(found.records));
   }
   return found;
 }

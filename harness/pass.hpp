@@ -61,12 +61,13 @@ struct MeasuredRows {
   Worker::Answer answer;
 };
 
-/// Has a worker measure `kernels`. It answers with an object that has "records"; `add_rows` makes
+/// The rows of a kernel that did not run, and why.
+using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, const Verification&)>;
+
+/// Has a worker measure `kernels`. It answers with an object that has "records"; `rows_of` makes
 /// those of a kernel that has none there.
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
-                        const std::vector<VariantInfo>& kernels,
-                        const std::function<void(const VariantInfo& kernel, const Verification& why,
-                                                 std::vector<Record>& records)>& add_rows);
+                        const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 
 /// Tests the comparison, checks that the result file can be written, locks the SM clock if that is
 /// asked for, observes the GPU while `measure` fills the file's records and checks, resets the

@@ -111,17 +111,6 @@ void from_json(const ordered_json& json, Record& record) {
   get_unless_null(json.at("clocks").at("sm_mhz_after"), record.clocks.sm_mhz_after);
 }
 
-void to_json(ordered_json& json, const InstrumentCheck& check) {
-  json = {{"name", check.name},   {"keys", check.keys},
-          {"first", check.first}, {"second", check.second},
-          {"unit", check.unit},   {"allowed_percent", check.allowed_percent}};
-}
-
-void from_json(const ordered_json& json, InstrumentCheck& check) {
-  check = {json.at("name"),   json.at("keys"), json.at("first"),
-           json.at("second"), json.at("unit"), json.at("allowed_percent")};
-}
-
 namespace {
 
 /// Keeps a signal that would end this process waiting, so that no temporary file is left.

@@ -89,27 +89,16 @@ struct Record {
 /// How the row ended: "mismatch: 3 of 4 weights differ".
 std::string describe_ending(const Record& record);
 
-/// Two measurements of one quantity that must agree, and the keys of the rows that they check.
-struct InstrumentCheck {
-  std::string name;
-  std::vector<std::string> keys;
-  double first = 0, second = 0;
-  std::string unit;
-  double allowed_percent = 0;
-
-  double difference_percent() const { return 100.0 * (first - second) / second; }
-};
-
 void to_json(nlohmann::ordered_json& json, const Record& record);
 void from_json(const nlohmann::ordered_json& json, Record& record);
-void to_json(nlohmann::ordered_json& json, const InstrumentCheck& check);
-void from_json(const nlohmann::ordered_json& json, InstrumentCheck& check);
 
 struct ResultFile {
   std::string experiment, pass;
   nlohmann::json provenance{};
   std::vector<Record> records{};
-  std::vector<InstrumentCheck> checks{};
+  /// Each of two measurements of one quantity that must agree, with the keys of the rows that it
+  /// checks.
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   nlohmann::ordered_json families = nlohmann::ordered_json::array();  ///< describe_families()
 
   nlohmann::ordered_json to_json() const;

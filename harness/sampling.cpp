@@ -144,7 +144,7 @@ void take_samples(std::vector<Row>& rows, const Subject& subject, const Sampling
   for (Row& row : rows) {
     if (!row.timed()) continue;
     watchdog.turn(row.kernel(), [&] {
-      add(row, -1, subject.prepare(row));
+      if (subject.prepare) add(row, -1, subject.prepare(row));
       row.sm_mhz_before = subject.sm_mhz();
     });
   }

@@ -44,13 +44,13 @@ void withdraw(Record& record, const std::string& when, const Verification& why);
 /// What is sampled: the rows of one problem.
 struct Subject {
   std::string name;  ///< Of the problem: different ones are sampled in different orders.
-  /// Prepares a row before its first sample, and returns what it ran for that, if anything; it is
-  /// verified like a warm-up.
-  std::function<Sampled(Row& row)> prepare;
   /// Runs a row's launches once through an instrument, and verifies what they wrote. The outcome
   /// not_verified means that the row's outcome so far stands.
   std::function<Sampled(Row& row)> sample;
   std::function<std::optional<double>()> sm_mhz;  ///< The SM clock at this moment.
+  /// Prepares a row before its first sample, and returns what it ran for that, if anything; it is
+  /// verified like a warm-up. Empty: there is nothing to prepare.
+  std::function<Sampled(Row& row)> prepare{};
 };
 
 struct SamplingPlan {

@@ -73,14 +73,25 @@ class Workload {
   /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
   virtual std::span<const std::byte> input(int buffer_set) const = 0;
   /// Memory that no launch may touch, at the end of what it may write; here that of the outputs.
-  virtual std::vector<std::span<std::byte>> guards() const;
+  virtual std::vector<std::span<std::byte>> guards() const {
+    std::vector<std::span<std::byte>> found;
+    for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
+      auto* const begin = static_cast<std::byte*>(output(buffer_set));
+      found.push_back({begin + facts_.output_bytes(), guard_bytes});
+    }
+    return found;
+  }
 
   /// What the reference says of a matrix's output, by a reading of the problem
   /// (kernels/registry.hpp); valid as long as this is. Empty if it is too large for a host: then
   /// only write_expected() gives it, and a kernel with a declared deviation is not run.
   virtual Bounds bounds(int matrix, const std::string& reading) const = 0;
   /// Writes the reference's output for a matrix to device memory, where every bit is given.
-  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const;
+  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const {
+    profiling::check(cudaMemcpyAsync(to, bounds(matrix, "").low.data(), facts_.output_bytes(),
+                                     cudaMemcpyHostToDevice, stream),
+                     "copying the reference's output to the GPU");
+  }
   /// Finds out more about a kernel whose outputs are right, by launches of its own. They run on
   /// `stream`; throws as profiling::check does.
   virtual Findings inspect(const VariantInfo&, const DeviceComparison&, cudaStream_t) const {
@@ -96,7 +107,10 @@ class Workload {
  protected:
   /// Makes the output of one more buffer set, so many bytes past an aligned address; the same for
   /// all.
-  void add_output(std::uint64_t offset_bytes = 0);
+  void add_output(std::uint64_t offset_bytes = 0) {
+    output_offset_bytes_ = offset_bytes;
+    outputs_.emplace_back(facts_.output_bytes() + guard_bytes + offset_bytes);
+  }
 
  private:
   /// Fills the input of each buffer set with its matrix_of().

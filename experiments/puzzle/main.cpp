@@ -180,28 +180,27 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
       ProgressBar bar(std::ranges::count_if(rows, &Row::timed) * options.samples);
       take_samples(rows,
                    {.name = name,
-                    .prepare =
-                        [&](Row& row) {
-                          puzzle.prepare(row.record.variant);
-                          return Sampled{};
-                        },
                     .sample =
                         [&](Row& row) {
                           Sampled sampled = puzzle.sample(row.record.variant);
                           if (!sampled.written.is_bad()) bar.advance();
                           return sampled;
                         },
-                    .sm_mhz = [&] { return puzzle.sm_mhz(); }},
+                    .sm_mhz = [&] { return puzzle.sm_mhz(); },
+                    .prepare =
+                        [&](Row& row) {
+                          puzzle.prepare(row.record.variant);
+                          return Sampled{};
+                        }},
                    {.samples = options.samples, .seed = options.pass.seed}, watchdog);
     }
     return {{"records", records_of(std::move(rows))}};
   };
   Worker worker(serve, options.pass.limit());
-  return measure_in(
-             worker, {{"name", name}}, kernels,
-             [&](const VariantInfo& kernel, const Verification& why, std::vector<Record>& rows) {
-               rows.push_back(row_of(options.iterations, kernel, why).record);
-             })
+  return measure_in(worker, {{"name", name}}, kernels,
+                    [&](const auto& kernel, const auto& why) {
+                      return std::vector{row_of(options.iterations, kernel, why).record};
+                    })
       .records;
 }
 

@@ -2,6 +2,7 @@
 // its iterations are timed.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,7 +14,6 @@
 #include "experiments/puzzle/mlps.hpp"
 #include "harness/nf4/workload.hpp"
 #include "harness/sampling.hpp"
-#include "harness/verifier.hpp"
 #include "profiling/graph.hpp"
 #include "profiling/sm_clock_probe.hpp"
 
@@ -35,6 +35,8 @@ Support supports_all(const std::string& kernel);
 std::string why_not_capturable(const VariantInfo& kernel);
 
 class Puzzle {
+  using Part = nf4::VerifiedMatrices;  ///< One MLP: a buffer set for each of its matrices.
+
  public:
   Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
          NotCapturable not_capturable);
@@ -44,7 +46,9 @@ class Puzzle {
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
   /// Puts other weights into every matrix, so that a kernel which remembers what it wrote for a
   /// pointer is wrong from now on. To be called after all calls of verify().
-  void exchange();
+  void exchange() {
+    for (Part& part : parts_) part.exchange();
+  }
 
   /// Launches a ceiling once; verification has launched the kernels.
   void prepare(const VariantInfo& variant);
@@ -53,13 +57,6 @@ class Puzzle {
   std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
-  /// One MLP: a buffer set of the workload for each of its matrices.
-  struct Part {
-    Mlp mlp;
-    std::unique_ptr<nf4::Nf4Workload> workload;
-    std::unique_ptr<Verifier> verifier;
-  };
-
   /// The same launches twice: in `checked`, the RepeatCheck looks at one of them.
   struct Graphs {
     std::unique_ptr<profiling::Graph> plain{}, checked{};
@@ -79,7 +76,7 @@ class Puzzle {
   NotCapturable not_capturable_;
   profiling::Stream stream_;
   Comparisons comparisons_{stream_.get()};
-  std::vector<Part> parts_;
+  std::deque<Part> parts_;  ///< By MLP.
   RepeatCheck repeat_;
   std::random_device random_;
   profiling::Event start_, end_;

@@ -44,7 +44,7 @@ class Nf4Family : public Family {
   }
 
   void configure() override {
-    load_compiled_kernels();
+    compiled_kernels.load();
     load_peers(std::exchange(options_.peers, {}));
   }
 
@@ -52,7 +52,9 @@ class Nf4Family : public Family {
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
-  std::vector<std::string> absent() const override { return languages_not_built(); }
+  std::vector<std::string> absent() const override {
+    return compiled_kernels.languages_not_built();
+  }
 
   std::vector<std::string> data() const override {
     return {std::ranges::begin(code_data_names), std::ranges::end(code_data_names)};

@@ -5,6 +5,7 @@
 
 #include "harness/nf4/device_tensor.hpp"
 #include "harness/nf4/tensor.hpp"
+#include "harness/verifier.hpp"
 #include "harness/workload.hpp"
 
 namespace reprolab::nf4 {
@@ -43,5 +44,23 @@ ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
 
 /// As many different matrices as `buffer_sets` buffer sets hold, each from its own seed.
 std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int buffer_sets);
+
+/// Different matrices of one shape, one in each buffer set, with what verifies kernels on them.
+struct VerifiedMatrices {
+  VerifiedMatrices(const std::string& name, const TensorSpec& spec, int matrices,
+                   std::uint64_t seed, const Comparisons& comparisons, cudaStream_t stream,
+                   const std::string& experiment)
+      : workload(describe_problem(name, spec, {}), make_tensors(spec, seed, matrices), matrices),
+        verifier(workload, comparisons, stream, experiment) {}
+
+  /// As Workload::exchange(): to be called after all calls of verify().
+  void exchange() {
+    workload.exchange();
+    verifier.protect_memory();
+  }
+
+  Nf4Workload workload;
+  Verifier verifier;
+};
 
 }  // namespace reprolab::nf4

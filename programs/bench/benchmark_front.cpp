@@ -152,7 +152,7 @@ void register_rows(const std::vector<Group>& groups, const std::vector<VariantIn
 }  // namespace
 
 std::string row_name(const Group& group, const std::string& kernel) {
-  return group.family + "/" + group.planned.facts.name + "/" + kernel;
+  return group.family->name() + "/" + group.planned.facts.name + "/" + kernel;
 }
 
 bool initialize_benchmark(const std::string& program, std::vector<std::string> words) {

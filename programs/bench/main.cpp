@@ -116,11 +116,11 @@ class Bench {
 
   std::vector<Record> measure(const Group& group, const std::vector<VariantInfo>& kernels) {
     const auto& facts = group.planned.facts;
-    auto [records, answer] = measure_in(
-        worker_, {{"name", facts.name}, {"group", group.index}}, kernels,
-        [&](const VariantInfo& kernel, const Verification& why, std::vector<Record>& rows) {
-          rows.push_back(record_without_run(facts, kernel, why));
-        });
+    auto [records, answer] =
+        measure_in(worker_, {{"name", facts.name}, {"group", group.index}}, kernels,
+                   [&](const auto& kernel, const auto& why) {
+                     return std::vector{record_without_run(facts, kernel, why)};
+                   });
     if (answer.json.is_null()) {
       for (const auto& ceiling : ceilings_) {
         records.push_back(

@@ -92,7 +92,6 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
       take_samples(
           rows,
           {.name = "latency",
-           .prepare = [](Row&) { return Sampled{}; },
            .sample = [&](Row& row) { return walks.sample(row.record.variant, *instrument); },
            .sm_mhz = [&] { return walks.sm_mhz(); }},
           {.samples = options.samples, .seed = options.pass.seed}, watchdog);
@@ -101,8 +100,9 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
   };
   Worker worker(serve, options.pass.limit());
   return measure_in(worker, {{"name", "the latencies"}}, selected,
-                    [&](const VariantInfo& variant, const Verification& why,
-                        std::vector<Record>& rows) { rows.push_back(row_of(variant, why).record); })
+                    [&](const auto& variant, const auto& why) {
+                      return std::vector{row_of(variant, why).record};
+                    })
       .records;
 }
 

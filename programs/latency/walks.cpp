@@ -35,10 +35,6 @@ Space one_group(std::string name, std::string what, Step step, std::uint32_t nod
 
 }  // namespace
 
-Next Space::next(std::uint64_t seed) const {
-  return one_cycle ? cycle_group_by_group(nodes, seed) : cycle_in_each_group(nodes, seed);
-}
-
 std::vector<profiling::latency::Link> Space::links(const Next& next) const {
   std::vector<profiling::latency::Link> found(next.size());
   for (std::uint32_t node = 0; node < next.size(); ++node) {

@@ -36,7 +36,7 @@ struct Space {
   std::uint32_t offset(std::uint32_t node) const {
     return node / nodes.per_group * group_bytes + node % nodes.per_group * spacing_bytes;
   }
-  Next next(std::uint64_t seed) const;
+  Next next(std::uint64_t seed) const { return make_cycles(nodes, one_cycle, seed); }
   std::vector<profiling::latency::Link> links(const Next& next) const;
   /// "127x128B": nodes and their spacing, with the number of groups in front if there are several.
   std::string chain() const;

@@ -107,7 +107,7 @@ int dry_run(const Options& options, const std::vector<Model>& models,
 /// The results of one model.
 struct ModelRows {
   std::vector<Record> records;
-  std::vector<InstrumentCheck> checks;
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
 };
 
 void print_row(const Record& row) {
@@ -139,9 +139,11 @@ void print(const Model& model, const ModelRows& rows) {
     }
   }
   for (const auto& check : rows.checks) {
-    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n", check.name,
-               check.first, check.second, check.unit, check.difference_percent(),
-               check.allowed_percent);
+    const double first = check.at("first"), second = check.at("second");
+    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n",
+               check.at("name").get<std::string>(), first, second,
+               check.at("unit").get<std::string>(), 100 * (first - second) / second,
+               check.at("allowed_percent").get<double>());
   }
 }
 
@@ -158,23 +160,24 @@ class Replays {
                 options.pass.limit()) {}
 
   ModelRows run(std::size_t model) {
-    auto [records, answer] = measure_in(
-        worker_, {{"name", models_[model].id}, {"model", model}}, kernels_,
-        [&](const VariantInfo& kernel, const Verification& why, std::vector<Record>& rows) {
-          add_all_batches(rows, models_[model], kernel, why);
-        });
-    ModelRows rows{std::move(records), {}};
+    auto [records, answer] = measure_in(worker_, {{"name", models_[model].id}, {"model", model}},
+                                        kernels_, [&](const auto& kernel, const auto& why) {
+                                          return all_batches(models_[model], kernel, why);
+                                        });
+    ModelRows rows{.records = std::move(records)};
     if (!answer.json.is_null()) rows.checks = answer.json.at("checks");
     print(models_[model], rows);
     return rows;
   }
 
  private:
-  void add_all_batches(std::vector<Record>& rows, const Model& model, const VariantInfo& kernel,
-                       const Verification& why) const {
+  std::vector<Record> all_batches(const Model& model, const VariantInfo& kernel,
+                                  const Verification& why) const {
+    std::vector<Record> rows;
     for (const int batch : options_.protocol.batches) {
       rows.push_back(start_row(pass_facts(model, options_.format, batch), kernel, why).record);
     }
+    return rows;
   }
 
   /// Runs in the worker.
@@ -196,7 +199,8 @@ class Replays {
       measure(replay, model, layers, kernels, comparisons.state, watchdog, rows);
     } else {
       for (const auto& kernel : kernels) {
-        add_all_batches(rows.records, model, kernel, {Outcome::unsupported, why_none});
+        std::ranges::move(all_batches(model, kernel, {Outcome::unsupported, why_none}),
+                          std::back_inserter(rows.records));
       }
     }
     return {{"records", rows.records}, {"checks", rows.checks}};
@@ -221,16 +225,12 @@ class Replays {
       const ProblemFacts facts = pass_facts(model, options_.format, batch, layers);
       std::vector<Row> batch_rows;
       for (const auto& kernel : kernels) {
-        batch_rows.push_back(start_row(facts, kernel, verified[kernel.name]));
+        Row& row = batch_rows.emplace_back(start_row(facts, kernel, verified[kernel.name]));
+        row.min_us = min_pass_us(model, options_.format, gpu);
       }
       take_samples(
           batch_rows,
           {.name = facts.name,
-           .prepare =
-               [&](Row& row) {
-                 row.min_us = min_pass_us(model, options_.format, gpu);
-                 return Sampled{};
-               },
            .sample = [&](Row& row) { return replay.pass(row.record.variant, batch, *instrument_); },
            .sm_mhz = [&] { return replay.sm_mhz(); }},
           plan, watchdog);
@@ -271,9 +271,9 @@ class Replays {
   }
 
   void check_instruments(Replay& replay, const VariantInfo& kernel, ModelRows& rows) {
-    InstrumentCheck check = replay.check_instruments(kernel, *instrument_);
+    auto check = replay.check_instruments(kernel, *instrument_);
     for (const Record& record : rows.records) {
-      if (record.variant.name == kernel.name) check.keys.push_back(record.key);
+      if (record.variant.name == kernel.name) check["keys"].push_back(record.key);
     }
     rows.checks.push_back(std::move(check));
   }
@@ -314,8 +314,8 @@ int run(int argc, char** argv) {
     Replays replays(options, models, kernels);
     for (std::size_t model = 0; model < models.size(); ++model) {
       const ModelRows rows = replays.run(model);
-      results.records.insert(results.records.end(), rows.records.begin(), rows.records.end());
-      results.checks.insert(results.checks.end(), rows.checks.begin(), rows.checks.end());
+      std::ranges::copy(rows.records, std::back_inserter(results.records));
+      std::ranges::copy(rows.checks, std::back_inserter(results.checks));
     }
   });
 }

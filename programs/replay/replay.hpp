@@ -13,7 +13,6 @@
 #include "harness/nf4/layers.hpp"
 #include "harness/nf4/workload.hpp"
 #include "harness/sampling.hpp"
-#include "harness/verifier.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
 #include "programs/replay/product.hpp"
@@ -65,8 +64,10 @@ class Replay {
 
   /// Runs only dequantizations, as many as a blocked stream takes, and times them with two
   /// instruments: the span between two events, and CUPTI's kernels and gaps from the first start to
-  /// the last end. Only for the instrument `activity`.
-  InstrumentCheck check_instruments(const VariantInfo& kernel, profiling::Instrument& instrument);
+  /// the last end. Only for the instrument `activity`. Returns one of the result file's `checks`,
+  /// without keys.
+  nlohmann::ordered_json check_instruments(const VariantInfo& kernel,
+                                           profiling::Instrument& instrument);
 
   std::optional<double> sm_mhz() { return probe_.mhz(stream_); }
 
@@ -74,11 +75,6 @@ class Replay {
   const std::string& why_no_products() const { return product_.why_not(); }
 
  private:
-  /// One size of matrix: its data, in the buffer sets of a workload, and their verifier.
-  struct Distinct {
-    std::unique_ptr<Nf4Workload> workload;
-    std::unique_ptr<Verifier> verifier;
-  };
   /// One resident matrix: its shape, which of the size's different matrices it holds, and its copy.
   struct Resident {
     LayerMatrix shape;
@@ -86,15 +82,8 @@ class Replay {
     DeviceTensor weights;
   };
 
-  void make_distinct(std::uint64_t seed, const std::string& experiment);
-  void make_resident(std::int64_t layers);
   void protect_memory();
-  const DeviceTensor& original_of(const Resident& resident) const;
   const Resident& resident_at(std::int64_t launch) const;
-  Verifier& verifier_of(const Resident& resident) {
-    return *distinct_.at(resident.shape.weights()).verifier;
-  }
-  void poison(const Resident& resident);
   /// Throws KernelCrashed if memory that no kernel may write has changed.
   void require_untouched(const VariantInfo& kernel) const;
   void dequantize(const VariantInfo& kernel, const Resident& resident);
@@ -104,8 +93,8 @@ class Replay {
   std::string experiment_;
   const Comparisons& comparisons_;
   cudaStream_t stream_;
-  std::map<std::int64_t, Distinct> distinct_;  ///< Keyed by number of weights.
-  std::vector<Resident> resident_;             ///< Layer by layer, in the order of use.
+  std::map<std::int64_t, VerifiedMatrices> distinct_;  ///< Keyed by number of weights.
+  std::vector<Resident> resident_;                     ///< Layer by layer, in the order of use.
   std::optional<ProtectedMemory> protected_;
   profiling::DeviceBuffer dequantized_;  ///< The output of every dequantization in turn.
   Product product_;

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "tests/kernels/nf4/testing.hpp"
-#include "tests/message_of.hpp"
 
 namespace reprolab {
 namespace {
@@ -117,13 +116,6 @@ TEST_F(OnGpuDeviceComparison, WhatIsEnqueuedAddsUpUntilItIsCollected) {
   EXPECT_EQ(found.first_mismatch, 0);
   EXPECT_EQ(found.max_ulps, 8u);
   EXPECT_TRUE(comparison_->collect().equal());
-}
-
-TEST_F(OnGpuDeviceComparison, OtherElementsAreAnError) {
-  const auto one = uploaded(std::vector<std::uint64_t>{1});
-  EXPECT_EQ(message_of<std::invalid_argument>(
-                [&] { comparison_->compare(one.data(), one.data(), 1, 8); }),
-            "compare: elements of 2 or 4 bytes only");
 }
 
 }  // namespace

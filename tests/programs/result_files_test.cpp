@@ -1,4 +1,5 @@
 // The result files that programs write on a GPU, and what they print with them.
+#include <cmath>
 #include <cstdlib>
 
 #include "tests/on_gpu.hpp"
@@ -135,6 +136,14 @@ TEST_F(OnGpuResultFile, OfAMatrixThatDoesNotFitIsOfAHalvedOne) {
   EXPECT_FALSE(contains(found.out, "\n262144x262144 "));
 }
 
+TEST_F(OnGpuResultFile, OfAnActivityPassSeesLaunchesAndNoCeilings) {
+  const json file =
+      written_by(BENCH, "--shape 64x64 --kernel shared_lut --instrument activity" + briefly);
+  ASSERT_EQ(file["records"].size(), 1u);
+  EXPECT_EQ(times_of(file["records"][0]), 2u);
+  EXPECT_EQ(file["records"][0]["launch"]["kernels"][0]["block"], json::array({64, 1, 1}));
+}
+
 TEST_F(OnGpuResultFile, DryRunNamesTheKernelsThatRefuseAProblemAndWhy) {
   const Finished found = run(BENCH, "--dry-run --matrix 63x65 --shape 64x1024 --block-size 1024");
   EXPECT_EQ(found.status, 0);
@@ -250,6 +259,29 @@ TEST_F(OnGpuResultFile, OfThePuzzleHasEveryRowWithBothTimesAndNoBarInAFile) {
       EXPECT_EQ(metric["samples"].size(), 2u) << metric["name"];
     }
     EXPECT_TRUE(record["clocks"]["sm_mhz_during"].is_number());
+  }
+}
+
+/// Of both halves of a pass, with the events of a pass of dequantizations beside CUPTI.
+TEST_F(OnGpuResultFile, OfAReplayHasTimesLaunchesAndAgreeingInstruments) {
+  const json file = written_by(REPLAY,
+                               "--models llama-3.1-8b --batches 2,8 --passes 2 --kernel "
+                               "'branch_tree|shared_lut'");
+  EXPECT_EQ(file["records"].size(), 4u);
+  for (const json& record : file["records"]) {
+    EXPECT_EQ(record["outcome"], "bit_exact") << record["reason"];
+    for (const json& metric : record["metrics"]) {
+      EXPECT_EQ(metric["samples"].size(), 2u) << metric["name"];
+    }
+    EXPECT_EQ(record["metrics"][0]["name"], "kernel_time");
+    EXPECT_EQ(record["metrics"][1]["name"], "product_time");
+    EXPECT_EQ(record["launch"]["kernels_per_call"], 1);
+  }
+  EXPECT_EQ(file["checks"].size(), 2u);
+  for (const json& check : file["checks"]) {
+    const double first = check["first"], second = check["second"];
+    EXPECT_LE(std::abs(100 * (first - second) / second), check["allowed_percent"].get<double>());
+    EXPECT_EQ(check["keys"].size(), 2u);
   }
 }
 

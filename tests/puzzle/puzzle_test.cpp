@@ -46,55 +46,6 @@ double value_of(const profiling::Sample& sample, const std::string& name) {
   return found == sample.readings.end() ? -1 : found->value;
 }
 
-void expect_both_times(const profiling::Sample& sample) {
-  ASSERT_EQ(sample.readings.size(), 8u);
-  EXPECT_TRUE(sample.missing.empty());
-  for (const char* way : {wall_time, kernel_time}) {
-    double sum = 0;
-    for (const Mlp& mlp : mlps) {
-      const double part = value_of(sample, fmt::format("{}.{}", way, mlp.name()));
-      EXPECT_GT(part, 0) << way << " of " << mlp.name();
-      sum += part;
-    }
-    EXPECT_DOUBLE_EQ(value_of(sample, way), sum);
-  }
-}
-
-TEST_F(OnGpuPuzzle, EveryKernelIsVerifiedBeforeAndInBothWays) {
-  puzzle();
-  std::vector<Row> rows;
-  for (const auto& variant : registered_variants<nf4::Problem>()) {
-    if (!variant.name.starts_with("test_")) rows.push_back(verified(variant.name));
-  }
-  puzzle_->exchange();
-  for (Row& row : rows) {
-    SCOPED_TRACE(row.kernel());
-    const auto& deviation = row.record.variant.promise.text;
-    const Outcome expected =
-        deviation.empty() ? Outcome::bit_exact : Outcome::deviation_as_declared;
-    EXPECT_EQ(name(row.record.outcome), name(expected)) << row.record.reason;
-    for (const Mlp& mlp : mlps) {
-      const auto told =
-          row.record.reason.find(fmt::format("{} {}: ", mlp.name(), name(mlp.output)));
-      EXPECT_EQ(told != std::string::npos, !deviation.empty()) << row.record.reason;
-    }
-    const auto sampled = puzzle_->sample(row.record.variant);
-    EXPECT_EQ(name(sampled.written.outcome), name(expected)) << sampled.written.reason;
-    expect_both_times(sampled.sample);
-  }
-}
-
-TEST_F(OnGpuPuzzle, CeilingsAreTimedInBothWays) {
-  puzzle();
-  for (const auto& ceiling : ceiling_variants()) {
-    SCOPED_TRACE(ceiling.name);
-    puzzle_->prepare(ceiling);
-    const auto sampled = puzzle_->sample(ceiling);
-    EXPECT_EQ(name(sampled.written.outcome), "not_verified") << sampled.written.reason;
-    expect_both_times(sampled.sample);
-  }
-}
-
 TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
   puzzle();
   Row row = verified("test_swapped_nibbles");

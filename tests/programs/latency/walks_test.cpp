@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <set>
 
-#include "harness/sampling.hpp"
-#include "profiling/instrument.hpp"
 #include "tests/message_of.hpp"
 #include "tests/on_gpu.hpp"
 
@@ -75,37 +73,6 @@ TEST(Spaces, OfDramAreFarLargerThanTheCache) {
 }
 
 class OnGpuLatency : public OnGpuTest {};
-
-VariantInfo variant(const Space& space) {
-  VariantInfo found;
-  found.name = space.name;
-  return found;
-}
-
-TEST_F(OnGpuLatency, EveryRowIsVerifiedAndSampled) {
-  const auto all = spaces(gpu->l2_bytes);
-  const auto instrument = profiling::make_instrument(profiling::InstrumentKind::events);
-  Walks walks(*gpu, 1, "test");
-  std::vector<Row> rows;
-  for (const Space& space : all) {
-    const VariantInfo kernel = variant(space);
-    rows.push_back(start_row(space.facts(), kernel, walks.verify(space, kernel, *instrument)));
-    EXPECT_EQ(rows.back().record.outcome, Outcome::bit_exact) << rows.back().record.reason;
-  }
-  take_samples(rows,
-               {.name = "latency",
-                .prepare = [](Row&) { return Sampled{}; },
-                .sample = [&](Row& row) { return walks.sample(row.record.variant, *instrument); },
-                .sm_mhz = [&] { return walks.sm_mhz(); }},
-               {.samples = 3, .seed = 1}, Watchdog());
-  for (const Row& row : rows) {
-    const Metric* latency = row.record.metric(latency_metric);
-    ASSERT_NE(latency, nullptr) << row.record.key << row.record.reason;
-    EXPECT_EQ(latency->unit, "cycles");
-    EXPECT_EQ(latency->samples.size(), 3u);
-    for (const double cycles : latency->samples) EXPECT_GT(cycles, 0) << row.record.key;
-  }
-}
 
 /// Where the walk of a chain of adjacent nodes ends.
 std::uint32_t end_of(Step step, const Next& next) {

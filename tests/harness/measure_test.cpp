@@ -1,17 +1,116 @@
-// A planned problem: prepared with as many buffer sets as it wants, or left out with the reason.
+// What surrounds the measurement of a problem, and a whole measurement of toys: of times, only
+// their presence is checked.
+#include "harness/measure.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "harness/buffer_sets.hpp"
-#include "harness/measure.hpp"
+#include "harness/ceilings.hpp"
+#include "harness/errors.hpp"
 #include "tests/harness/toy_workload.hpp"
 #include "tests/kernels/testing.hpp"
+#include "tests/message_of.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
+
+class Toys : public Family {
+ public:
+  const FamilyFacts& facts() const override {
+    static const FamilyFacts of_toys{.name = "toys", .element = "toy", .types = {}};
+    return of_toys;
+  }
+  std::vector<VariantInfo> kernels() const override {
+    return {toy_kernel("toy"), toy_kernel("other")};
+  }
+  std::vector<std::string> data() const override { return {}; }
+  std::vector<PlannedProblem> problems(const FreeMemory&,
+                                       const std::vector<std::string>&) const override {
+    return {};
+  }
+};
+
+Toys toys;
+const RegisterFamily registered(toys);
+
+TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {
+  std::vector<Record> rows(1);
+  rows[0].variant.name = "toy";
+  rows[0].problem = {{"family", "toys"}};
+  const auto found = describe_families(&rows);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0]["element"], "toy");
+  ASSERT_EQ(found[0]["kernels"].size(), 1u);
+  EXPECT_EQ(found[0]["kernels"][0]["name"], "toy");
+  EXPECT_EQ(found[0]["kernels"][0]["contract"], "bit_exact");
+  rows.clear();
+  EXPECT_TRUE(describe_families(&rows).empty());
+  EXPECT_FALSE(describe_families().empty());
+}
+
+/// Otherwise their rows would have the same keys.
+TEST(Ceilings, HaveNamesThatNoKernelMayHave) {
+  EXPECT_EQ(ceiling_variants().size(), 5u);
+  for (const auto& ceiling : ceiling_variants()) {
+    EXPECT_TRUE(ceiling.is_ceiling());
+    EXPECT_EQ(message_of<UsageError>([&] { refuse_names_of_ceilings({ceiling}); }),
+              fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
+  }
+}
+
+TEST(Ceilings, MoveTheBytesTheirNamesSay) {
+  const auto bytes = [](const char* name, std::uint64_t read, std::uint64_t written) {
+    ProblemFacts facts;
+    facts.bytes_read = read;
+    facts.bytes_written = written;
+    const Ceiling& ceiling = ceiling_named(name);
+    return std::pair(ceiling.bytes_read(facts), ceiling.bytes_written(facts));
+  };
+  using Bytes = std::pair<std::uint64_t, std::uint64_t>;
+  EXPECT_EQ(bytes("read_only", 10, 40), Bytes(40, 0));
+  EXPECT_EQ(bytes("read_only", 90, 40), Bytes(90, 0)) << "the larger";
+  EXPECT_EQ(bytes("write_only", 10, 40), Bytes(0, 40));
+  EXPECT_EQ(bytes("same_bytes", 10, 40), Bytes(10, 40));
+  for (const char* copy : {"copy", "copy_kernel"}) {
+    EXPECT_EQ(bytes(copy, 10, 40), Bytes(25, 25)) << copy;
+    EXPECT_EQ(bytes(copy, 40, 10), Bytes(10, 10)) << copy << ": no more than an output holds";
+    EXPECT_EQ(bytes(copy, 1000, 4007), Bytes(2496, 2496)) << copy << ": eight binary digits";
+  }
+}
+
+TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
+  profiling::Gpu gpu;
+  gpu.l2_bytes = 50'000'000;
+  EXPECT_EQ(min_us(1'000'000'000, 1, gpu), 0) << "of an unknown bandwidth";
+  gpu.theoretical_bandwidth_gb_s = 1000;
+  EXPECT_DOUBLE_EQ(min_us(1'000'000'000, 1, gpu), 900);
+  EXPECT_DOUBLE_EQ(min_us(1'000'000'000, 10, gpu), 990);
+  EXPECT_EQ(min_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
+}
+
+/// A new metric is one more reading, before or behind the time.
+TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
+  const profiling::Reading time{"kernel_time", "us", 4}, bytes{"bytes", "B", 1e9};
+  EXPECT_EQ(calls_of_batch({.readings = {time, bytes}}, 1000, 300), 250);
+  EXPECT_EQ(calls_of_batch({.readings = {bytes, time}}, 1000, 300), 250);
+  EXPECT_EQ(calls_of_batch({.readings = {time}}, 1000, 100), 100) << "no more than fit";
+  EXPECT_EQ(calls_of_batch({.readings = {time}}, 1, 100), 1);
+  EXPECT_EQ(calls_of_batch({.readings = {bytes}}, 1000, 300), 300) << "no time, no limit";
+}
+
+TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
+  const std::uint32_t a[3] = {1, 2, 3}, b[3] = {1, 2, 0x10003};
+  const auto compare = [&](int bytes) {
+    const auto expected = std::as_bytes(std::span(a));
+    return compare_on_host({expected, expected}, std::as_bytes(std::span(b)), bytes);
+  };
+  EXPECT_EQ(compare(4).first_mismatch, 2);
+  EXPECT_EQ(compare(2).first_mismatch, 5);
+  EXPECT_THROW(compare(8), std::invalid_argument);
+}
 
 class OnGpuPlannedProblem : public OnGpuTest {
  protected:
