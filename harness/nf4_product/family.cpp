@@ -53,16 +53,11 @@ class ProductFamily : public Family {
                                        const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
     const std::vector<std::int64_t> rows = rows_.empty() ? std::vector<std::int64_t>{1, 8} : rows_;
-    for (const auto& shape : options_.wanted()) {
-      for (ProductSpec spec : specs()) {
-        spec.weights.rows = shape.rows;
-        spec.weights.columns = shape.columns;
-        for (const std::int64_t m : rows) {
-          for (const auto& name : data) {
-            spec.m = m;
-            spec.data = value_named<InputData>(input_data_names, name);
-            planned.push_back(plan(spec, shape.used_by));
-          }
+    for (const auto& [weights, used_by] : options_.wanted()) {
+      for (const std::int64_t m : rows) {
+        for (const auto& name : data) {
+          const auto input = value_named<InputData>(input_data_names, name);
+          planned.push_back(plan({weights, m, bias_, input}, used_by));
         }
       }
     }
@@ -70,14 +65,6 @@ class ProductFamily : public Family {
   }
 
  private:
-  std::vector<ProductSpec> specs() const {
-    std::vector<ProductSpec> found;
-    for (const nf4::TensorSpec& format : options_.formats.combinations()) {
-      found.push_back({.weights = format, .bias = bias_});
-    }
-    return found;
-  }
-
   nf4::MatrixOptions& options_ = nf4::matrix_options();
   std::vector<std::int64_t> rows_;
   bool bias_ = false;

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "harness/code.hpp"
+
 namespace reprolab {
 namespace {
 
@@ -248,6 +250,15 @@ TEST_F(Sampling, LaunchesAreDescribedOncePerDistinctKernelWithTheMostOfACall) {
   EXPECT_EQ(launch["kernels"][0], kernel);
   EXPECT_EQ(launch["kernels"][1]["grid"][0], 9);
   EXPECT_TRUE(launch["kernels"][1]["blocks_per_multiprocessor"].is_null());
+}
+
+TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
+  set_code_target("9.0");
+  VariantInfo peer;
+  peer.code_files = [](int) { return std::vector<std::string>{"/proc/self/exe"}; };
+  const auto code = start_row({.name = "a problem"}, peer, {}).record.code;
+  EXPECT_EQ(code["target"], "sm_90");
+  EXPECT_EQ(code["sha256"]["exe"].get<std::string>().size(), 64u);
 }
 
 TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {

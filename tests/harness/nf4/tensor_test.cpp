@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "reference/nf4/normal_weights.hpp"
-
 namespace reprolab::nf4 {
 namespace {
 
@@ -68,15 +66,6 @@ TEST(Tensor, HasTheShapeAskedForTheStandardTableAndDecodedScales) {
   EXPECT_FALSE(make_tensor(plain, 1).quantized.nested);
 }
 
-TEST(Tensor, FormatNamesWhatIsMeasured) {
-  TensorSpec spec{.rows = 1, .columns = 1};
-  EXPECT_EQ(spec.format(), "fp16/b64");
-  spec = {.rows = 1, .columns = 1, .block_size = 4096, .nested = true, .output = WeightType::bf16};
-  EXPECT_EQ(spec.format(), "bf16/b4096-nested");
-  spec.data = CodeData::sorted;
-  EXPECT_EQ(spec.format(), "bf16/b4096-nested/sorted");
-}
-
 /// The branch tree's divergence depends on the codes, so they must occur as in trained weights.
 TEST(Tensor, CodesOccurAsThoseOfNormalWeights) {
   const auto codes = codes_of(tensor_with(CodeData::normal));
@@ -89,19 +78,6 @@ TEST(Tensor, CodesOccurAsThoseOfNormalWeights) {
   }
   EXPECT_GT(share(7), 2 * share(0));
   EXPECT_GT(share(7), 2 * share(15));
-}
-
-/// Rounding to the nearest table value is never off by more than the table's widest gap.
-TEST(Tensor, OutputsLieBesideTheWeightsThatWereQuantized) {
-  const TensorSpec spec{.rows = 16, .columns = 1000};
-  const auto tensor = make_tensor(spec, 3);
-  std::vector<std::uint16_t> source(tensor.expected.size());
-  reference::normal_weights(3, 0, WeightType::fp16, 0.02f, source);
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    const float gap = 0.16f * tensor.quantized.absmax[i / 64];
-    EXPECT_NEAR(reference::widen_fp16(tensor.expected[i]), reference::widen_fp16(source[i]), gap)
-        << i;
-  }
 }
 
 TEST(CodeData, SortedAreTheNormalOnesInAscendingOrder) {

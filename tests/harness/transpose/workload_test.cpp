@@ -61,21 +61,6 @@ Bits to_host(const void* device, std::size_t elements) {
   return bits;
 }
 
-/// Compares the device's matrices with the host's, whose expected output is the reference's.
-TEST_F(OnGpuTranspose, TheDeviceMakesTheMatricesOfTheHost) {
-  for (const MatrixSpec& spec : specs) {
-    for (const std::uint64_t seed : {0, 5}) {
-      const Matrix host = make_matrix(spec, seed);
-      const profiling::DeviceBuffer input(4 * host.input.size()),
-          expected(4 * host.expected.size());
-      fill_matrix(input.as<std::uint32_t>(), spec, false, seed, nullptr);
-      fill_matrix(expected.as<std::uint32_t>(), spec, true, seed, nullptr);
-      EXPECT_EQ(to_host(input.data(), host.input.size()), host.input) << spec.name();
-      EXPECT_EQ(to_host(expected.data(), host.expected.size()), host.expected) << spec.name();
-    }
-  }
-}
-
 /// Two matrices in turn, the second from the next seed.
 TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesInTurns) {
   for (const MatrixSpec& spec : specs) {
