@@ -1,9 +1,12 @@
-// The clocks of a pass, with a fake NVML and without a GPU: nothing here is measured.
+// The rows and the clocks of a pass, with a fake NVML and without a GPU: nothing here is measured.
 #include "harness/pass.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "harness/errors.hpp"
+#include "harness/sampling.hpp"
 #include "tests/profiling/lock_log.hpp"
 
 namespace reprolab {
@@ -11,6 +14,37 @@ namespace {
 
 using Lines = std::vector<std::string>;
 using profiling::ScopedVariable;
+
+/// A kernel that brings the worker down has its own rows, and the others have those of the worker.
+TEST(MeasureIn, HasRowsOfEveryKernel) {
+  std::vector<VariantInfo> kernels(3);
+  kernels[0].name = "first", kernels[1].name = "exits", kernels[2].name = "last";
+  const auto row_of = [](const VariantInfo& kernel, const Verification& verified) {
+    return start_row({.name = "a problem"}, kernel, verified).record;
+  };
+  Worker worker(
+      [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
+        std::vector<Record> records;
+        for (const auto& kernel : asked_kernels(request, kernels)) {
+          watchdog.turn(kernel.name, [&] {
+            if (kernel.name == "exits") std::exit(3);
+          });
+          records.push_back(row_of(kernel, {Outcome::bit_exact}));
+        }
+        return {{"records", records}};
+      },
+      std::chrono::seconds(60));
+  const auto [records, answer] =
+      measure_in(worker, {}, kernels, [&](const VariantInfo& kernel, const Verification& why) {
+        return std::vector{row_of(kernel, why)};
+      });
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0].key, "a problem/first");
+  EXPECT_EQ(describe_ending(records[0]), "bit_exact");
+  EXPECT_EQ(records[1].key, "a problem/last");
+  EXPECT_EQ(records[2].key, "a problem/exits");
+  EXPECT_EQ(describe_ending(records[2]), "launch_failed: ended the process: exit status 3");
+}
 
 class PassClocks : public testing::Test {
  protected:
