@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "common/not_measured.hpp"
 #include "harness/errors.hpp"
 #include "harness/sampling.hpp"
 #include "tests/profiling/lock_log.hpp"
@@ -18,7 +19,7 @@ using profiling::ScopedVariable;
 /// A kernel that brings the worker down has its own rows, and the others have those of the worker.
 TEST(MeasureIn, HasRowsOfEveryKernel) {
   std::vector<VariantInfo> kernels(3);
-  kernels[0].name = "first", kernels[1].name = "exits", kernels[2].name = "last";
+  kernels[0].name = "exits", kernels[1].name = "lacks memory", kernels[2].name = "last";
   const auto row_of = [](const VariantInfo& kernel, const Verification& verified) {
     return start_row({.name = "a problem"}, kernel, verified).record;
   };
@@ -28,6 +29,7 @@ TEST(MeasureIn, HasRowsOfEveryKernel) {
         for (const auto& kernel : asked_kernels(request, kernels)) {
           watchdog.turn(kernel.name, [&] {
             if (kernel.name == "exits") std::exit(3);
+            if (kernel.name == "lacks memory") throw NotMeasured("no memory");
           });
           records.push_back(row_of(kernel, {Outcome::bit_exact}));
         }
@@ -39,11 +41,11 @@ TEST(MeasureIn, HasRowsOfEveryKernel) {
         return std::vector{row_of(kernel, why)};
       });
   ASSERT_EQ(records.size(), 3u);
-  EXPECT_EQ(records[0].key, "a problem/first");
+  EXPECT_EQ(records[0].key, "a problem/last");
   EXPECT_EQ(describe_ending(records[0]), "bit_exact");
-  EXPECT_EQ(records[1].key, "a problem/last");
-  EXPECT_EQ(records[2].key, "a problem/exits");
-  EXPECT_EQ(describe_ending(records[2]), "launch_failed: ended the process: exit status 3");
+  EXPECT_EQ(records[1].key, "a problem/exits");
+  EXPECT_EQ(describe_ending(records[1]), "launch_failed: ended the process: exit status 3");
+  EXPECT_EQ(describe_ending(records[2]), "not_measured: no memory");
 }
 
 class PassClocks : public testing::Test {

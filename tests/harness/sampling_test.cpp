@@ -263,7 +263,7 @@ TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
 
 TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {
   profiling::Sample lossy{.lost = "CUPTI dropped 3 records"}, foreign = lossy;
-  foreign.foreign = 2;
+  foreign.foreign = 1;
   const Verification right{Outcome::bit_exact}, wrong{Outcome::mismatch, "1 differs", {1, 0}};
   EXPECT_EQ(name(with_records(right, {}).outcome), "bit_exact");
   EXPECT_EQ(name(with_records({}, {}).outcome), "not_verified");

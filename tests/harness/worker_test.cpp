@@ -44,7 +44,7 @@ void misbehave(const std::string& kernel) {
   if (kernel == "throws") throw std::runtime_error("something went wrong");
   if (kernel == "falls") throw KernelCrashed("falls", "an illegal memory access");
   if (kernel == "forges") write_to_sockets("{\"answer\":{\"did\":[\"forged\"]}}\n");
-  if (kernel == "blames") write_to_sockets("{\"turn\":\"first\"}\n");
+  if (kernel == "blames") write_to_sockets("{\"turn\":\"first\",\"secret\":\"guessed\"}\n");
   if (kernel == "garbles") write_to_sockets("no JSON\n");
   if (kernel == "hangs_up") {
     close_range(3, ~0u, 0);
