@@ -143,12 +143,9 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   Worker worker(
       [](const Json& request, const Watchdog& watchdog) {
         for (const auto& kernel : request.at("kernels")) {
-          watchdog.begin(kernel);
-          std::this_thread::sleep_for(limit / 2);
-          watchdog.end();
-          std::this_thread::sleep_for(limit / 2);
+          watchdog.turn(kernel, [] { std::this_thread::sleep_for(limit / 2); });
         }
-        std::this_thread::sleep_for(2 * limit);
+        std::this_thread::sleep_for(limit + limit / 4);
         return Json("done");
       },
       limit);

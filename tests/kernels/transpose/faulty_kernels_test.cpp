@@ -75,8 +75,8 @@ TEST_F(OnGpuFaultyTranspose, AMismatchGetsNoTimeAndWhatIsSoundDoes) {
   std::vector<VariantInfo> kernels{named("test_sound"), named("column_walk")};
   for (const char* kernel : faulty) kernels.push_back(named(kernel));
   Measurement measurement({}, profiling::make_instrument(profiling::InstrumentKind::events));
-  const auto records = measurement.run(
-      plan(spec), kernels, {.experiment = "test", .samples = 3, .batch_us = 50});
+  const auto records =
+      measurement.run(plan(spec), kernels, {.experiment = "test", .samples = 3, .batch_us = 50});
   ASSERT_EQ(records.size(), kernels.size() + ceiling_variants().size());
   for (const Record& record : records) {
     if (record.variant.is_ceiling()) continue;
