@@ -27,22 +27,20 @@ inline constexpr int warm_buffer_sets = 2, warm_buffer_set = 1;
 PlannedProblem kept_warm(PlannedProblem planned);
 
 /// Number of buffer sets that a problem needs. A warm one, `warm_buffer_sets`. A cold one: enough
-/// that rotating over them keeps inputs and outputs out of the cache (3 x its size in addition to
+/// that inputs and outputs have left the cache when they come again (3 x its size in addition to
 /// the buffer set in use), and that no launch of a batch writes to an output that the batch has
-/// already written; at least `min_buffer_sets`. At most 4096: a problem that would need more is so
-/// small that its time is that of a launch, cold or not.
+/// already written; `min_buffer_sets` to 4096: a problem that would need more is so small that its
+/// time is that of a launch, cold or not.
 int wanted_buffer_sets(const PlannedProblem& planned, const Rotation& rotation);
 
 /// The most launches of a batch: so many that no output is written twice; of a warm problem, so
 /// many that the batch's bytes are moved.
 int max_launches(const PlannedProblem& planned, const Rotation& rotation, int buffer_sets);
 
-/// Device memory of a problem with `buffer_sets` buffer sets, including the verifier's outputs: the
-/// expected output of each distinct matrix, and the declared output of one deviating kernel.
+/// Memory of a problem, including the verifier's outputs. On the device: the expected output of
+/// each distinct matrix, and the declared output of one deviating kernel; on the host: an output
+/// that was copied back, and one that a kernel declares.
 std::uint64_t device_bytes(const PlannedProblem& planned, int buffer_sets);
-
-/// Host memory of a problem, including the verifier's two outputs: one that was copied back, and
-/// one that a kernel declares.
 std::uint64_t host_bytes(const PlannedProblem& planned);
 
 /// The memory that is free now on the current device and the host (on the host, only what the

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/fnv1a.hpp"
 #include "common/plain_name.hpp"
 #include "common/printable.hpp"
 
@@ -36,35 +37,79 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return found;
 }
 
-}  // namespace
+/// Refuses a PTX of sources that are other ones now: it would be measured under the wrong name.
+void refuse_changed_sources(const Manifest& manifest, const fs::path& root) {
+  const auto& sources = manifest.at("sources");
+  if (!sources.is_object()) manifest.refuse("sources: expected fingerprints by path");
+  for (const auto& [name, known] : sources.items()) {
+    std::ifstream in(root / name, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (!in.is_open()) manifest.refuse("its source " + name + " is not there");
+    if (known != fingerprint(text)) manifest.refuse(name + " has changed");
+  }
+}
 
-Manifest::Manifest(const fs::path& path) : path_(path), json_(read_json(path)) {}
+/// What is the same for every family; without variants.
+PtxKernel kernel_of(const Manifest& manifest) {
+  PtxKernel found;
+  found.name = manifest.plain_name("kernel");
+  if (found.name != manifest.path().stem()) {
+    manifest.refuse("kernel: differs from the file's name");
+  }
+  found.lineage = manifest.text("lineage");
+  found.source_file = manifest.text("source_file");
+  found.compiler = manifest.text("compiler");
+  found.language = manifest.plain_name("language");
+  if (manifest.json().contains("counterpart")) {
+    found.counterpart = manifest.plain_name("counterpart");
+  }
+  found.threads = static_cast<unsigned>(manifest.number("threads", 1, 1024));
+  return found;
+}
+
+PtxVariant variant_of(const Manifest& manifest, const std::string& name) {
+  const Manifest facts = manifest.object_at("variants").object_at(name);
+  return {.file = (manifest.path().parent_path() / facts.plain_name("file")).string(),
+          .entry = facts.text("entry"),
+          // What a kernel may use without asking for more.
+          .shared_bytes = static_cast<unsigned>(facts.number("shared_bytes", 0, 48 << 10)),
+          .null_pointers = facts.number("null_pointers", 0, max_null_pointers)};
+}
+
+/// What must be the same for every architecture.
+Manifest::Json common_facts(const Manifest& manifest) {
+  Manifest::Json facts = manifest.json();
+  facts.erase("variants");
+  return facts;
+}
+
+}  // namespace
 
 void Manifest::refuse(const std::string& why) const {
   throw UsageError(printable(path_.string() + ": " + why + remedy));
 }
 
-const Manifest::Json& Manifest::at(const Json& object, const std::string& key) const {
-  if (!object.is_object() || !object.contains(key)) refuse(fmt::format("has no '{}'", key));
-  return object.at(key);
+const Manifest::Json& Manifest::at(const std::string& key) const {
+  if (!json_.is_object() || !json_.contains(key)) refuse(fmt::format("has no '{}'", key));
+  return json_.at(key);
 }
 
-std::string Manifest::plain_name(const Json& object, const char* key) const {
-  const std::string found = text(object, key);
+std::string Manifest::plain_name(const std::string& key) const {
+  const std::string found = text(key);
   if (!is_plain_name(found)) refuse(fmt::format("{}: expected a plain name", key));
   return found;
 }
 
-std::string Manifest::text(const Json& object, const char* key) const {
-  const Json& found = at(object, key);
+std::string Manifest::text(const std::string& key) const {
+  const Json& found = at(key);
   if (!found.is_string() || found.get_ref<const std::string&>().empty()) {
     refuse(fmt::format("{}: expected a text", key));
   }
   return printable(found.get_ref<const std::string&>());
 }
 
-int Manifest::number(const Json& object, const char* key, int least, int most) const {
-  const Json& found = at(object, key);
+int Manifest::number(const std::string& key, int least, int most) const {
+  const Json& found = at(key);
   // As a double, because it may be too large for any integer.
   const double value = found.is_number_integer() ? found.get<double>() : least - 1.0;
   if (value < least || value > most) {
@@ -73,54 +118,12 @@ int Manifest::number(const Json& object, const char* key, int least, int most) c
   return static_cast<int>(value);
 }
 
-void Manifest::refuse_changed_sources(const fs::path& root) const {
-  const Json& sources = at(json_, "sources");
-  if (!sources.is_object()) refuse("sources: expected fingerprints by path");
-  for (const auto& [name, known] : sources.items()) {
-    std::ifstream in(root / name, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (!in.is_open()) refuse("its source " + name + " is not there");
-    if (known != fingerprint(text)) refuse(name + " has changed");
-  }
-}
-
-PtxKernel Manifest::kernel() const {
-  PtxKernel found;
-  found.name = plain_name("kernel");
-  if (found.name != path_.stem()) refuse("kernel: differs from the file's name");
-  found.lineage = text("lineage");
-  found.source_file = text("source_file");
-  found.compiler = text("compiler");
-  found.language = plain_name("language");
-  if (json_.contains("counterpart")) found.counterpart = plain_name("counterpart");
-  found.threads = static_cast<unsigned>(number("threads", 1, 1024));
-  return found;
-}
-
-PtxVariant Manifest::variant(const std::string& name) const {
-  const Json& facts = at(at(json_, "variants"), name);
-  return {.file = (path_.parent_path() / plain_name(facts, "file")).string(),
-          .entry = text(facts, "entry"),
-          // What a kernel may use without asking for more.
-          .shared_bytes = static_cast<unsigned>(number(facts, "shared_bytes", 0, 48 << 10)),
-          .null_pointers = number(facts, "null_pointers", 0, max_null_pointers)};
-}
-
-Manifest::Json Manifest::common_facts() const {
-  Json facts = json_;
-  facts.erase("variants");
-  return facts;
-}
-
-std::string fingerprint(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return fmt::format("{:016x}", hash);
-}
+std::string fingerprint(std::string_view text) { return fmt::format("{:016x}", fnv1a(text)); }
 
 fs::path compiled_folder() { return project_root() / "build/ptx"; }
 
-std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
+std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
+                                                  const std::vector<std::string>& variants,
                                                   const fs::path& folder, const fs::path& root) {
   std::map<std::string, CompiledKernel> kernels;
   for (const fs::path& place : sorted_entries(folder)) {
@@ -129,16 +132,16 @@ std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
     for (const fs::path& path : sorted_entries(place)) {
       if (path.extension() != ".json") continue;
       const Manifest manifest(path);
-      if (manifest.plain_name("family") != family.name) continue;
-      manifest.refuse_changed_sources(root);
-      const PtxKernel kernel = manifest.kernel();
+      if (manifest.plain_name("family") != family) continue;
+      refuse_changed_sources(manifest, root);
+      const PtxKernel kernel = kernel_of(manifest);
       auto& known =
           kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
-      if (known.manifest.common_facts() != manifest.common_facts()) {
+      if (common_facts(known.manifest) != common_facts(manifest)) {
         manifest.refuse("differs from what is compiled for another architecture");
       }
-      for (const auto& name : family.variants) {
-        known.kernel.variants[capability][name] = manifest.variant(name);
+      for (const auto& name : variants) {
+        known.kernel.variants[capability][name] = variant_of(manifest, name);
       }
     }
   }

@@ -17,40 +17,25 @@
 
 namespace reprolab {
 
-/// A family's name in manifests, the variants that every kernel has, and by language the
-/// command that compiles its kernels.
-struct CompiledFamily {
-  std::string name;
-  std::vector<std::string> variants;
-  std::map<std::string, std::string> commands;
-};
-
-/// One kernel's manifest, for one architecture. Every fault is a UsageError of one line that names
-/// the file.
+/// One kernel's manifest, for one architecture, or an object in it. Every fault is a UsageError of
+/// one line that names the file.
 class Manifest {
  public:
   using Json = nlohmann::ordered_json;
 
-  explicit Manifest(const std::filesystem::path& path);
+  explicit Manifest(const std::filesystem::path& path) : path_(path), json_(read_json(path)) {}
 
   [[noreturn]] void refuse(const std::string& why) const;
-  std::string plain_name(const char* key) const { return plain_name(json_, key); }
-  std::string text(const char* key) const { return text(json_, key); }
-  int number(const char* key, int least, int most) const { return number(json_, key, least, most); }
-
-  /// Refuses a PTX of sources that are other ones now: it would be measured under the wrong name.
-  void refuse_changed_sources(const std::filesystem::path& root) const;
-  /// What is the same for every family; without variants.
-  PtxKernel kernel() const;
-  PtxVariant variant(const std::string& name) const;
-  /// What must be the same for every architecture.
-  Json common_facts() const;
+  const std::filesystem::path& path() const { return path_; }
+  const Json& json() const { return json_; }
+  const Json& at(const std::string& key) const;
+  Manifest object_at(const std::string& key) const { return {path_, at(key)}; }
+  std::string plain_name(const std::string& key) const;
+  std::string text(const std::string& key) const;
+  int number(const std::string& key, int least, int most) const;
 
  private:
-  const Json& at(const Json& object, const std::string& key) const;
-  std::string plain_name(const Json& object, const char* key) const;
-  std::string text(const Json& object, const char* key) const;
-  int number(const Json& object, const char* key, int least, int most) const;
+  Manifest(const std::filesystem::path& path, const Json& json) : path_(path), json_(json) {}
 
   std::filesystem::path path_;
   Json json_;
@@ -71,35 +56,54 @@ std::string fingerprint(std::string_view text);
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX beside it (paths of
 /// sources are from `root`). Throws UsageError: a manifest that is not what it should be, or whose
 /// kernel's source has changed.
-std::vector<CompiledKernel> read_compiled_kernels(const CompiledFamily& family,
+std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
+                                                  const std::vector<std::string>& variants,
                                                   const std::filesystem::path& folder,
                                                   const std::filesystem::path& root);
 
-/// Registers each of a family's kernels by `add`. Throws UsageError if the family has one of the
-/// same name already.
+/// The compiled kernels of a family, which are a PtxKernel with what the family adds.
 template <class Problem, class FamilysKernel>
-void add_compiled_kernels(const std::vector<FamilysKernel>& kernels,
-                          void (*add)(const FamilysKernel&)) {
-  for (const FamilysKernel& kernel : kernels) {
-    if (Registry<Problem>::instance().kernels().contains(kernel.name)) {
-      throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
-                       "'; rename one");
-    }
-    add(kernel);
-  }
-}
+struct CompiledFamily {
+  std::string name;                             ///< In manifests.
+  std::vector<std::string> variants;            ///< That every kernel has.
+  std::map<std::string, std::string> commands;  ///< By language, what compiles its kernels.
+  FamilysKernel (*with_facts)(const PtxKernel&, const Manifest&);
+  void (*add)(const FamilysKernel&);  ///< Registers one.
 
-/// One line for each language of which no kernel is registered: "mojo: not built; make mojo".
-template <class Problem>
-std::vector<std::string> languages_not_built(const CompiledFamily& family) {
-  std::vector<std::string> lines;
-  for (const auto& [language, command] : family.commands) {
-    const bool built =
-        std::ranges::any_of(Registry<Problem>::instance().kernels(),
-                            [&](const auto& named) { return named.second.language == language; });
-    if (!built) lines.push_back(language + ": not built; " + command);
+  std::vector<FamilysKernel> read(const std::filesystem::path& folder,
+                                  const std::filesystem::path& root) const {
+    std::vector<FamilysKernel> found;
+    for (const auto& [kernel, manifest] : read_compiled_kernels(name, variants, folder, root)) {
+      found.push_back(with_facts(kernel, manifest));
+    }
+    return found;
   }
-  return lines;
-}
+
+  /// Registers those of compiled_folder(), once. Throws UsageError, also if the family has one of
+  /// the same name already.
+  void load() const { add_all(read(compiled_folder(), project_root())); }
+
+  void add_all(const std::vector<FamilysKernel>& kernels) const {
+    for (const FamilysKernel& kernel : kernels) {
+      if (Registry<Problem>::instance().kernels().contains(kernel.name)) {
+        throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
+                         "'; rename one");
+      }
+      add(kernel);
+    }
+  }
+
+  /// One line for each language of which no kernel is registered: "mojo: not built; make mojo".
+  std::vector<std::string> languages_not_built() const {
+    std::vector<std::string> lines;
+    for (const auto& [language, command] : commands) {
+      const bool built =
+          std::ranges::any_of(Registry<Problem>::instance().kernels(),
+                              [&](const auto& named) { return named.second.language == language; });
+      if (!built) lines.push_back(language + ": not built; " + command);
+    }
+    return lines;
+  }
+};
 
 }  // namespace reprolab

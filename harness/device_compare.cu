@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,27 +17,17 @@ constexpr int threads = 256;
 
 constexpr int group_bytes = 16;  // one load of a thread, if both arrays are aligned to it
 
-struct Mismatches {
-  unsigned long long count = 0, first = ~0ull;
-  std::uint32_t max_ulps = 0;
-
-  __device__ void add(std::int64_t index, std::uint32_t ulps) {
-    ++count;
-    first = min(first, static_cast<unsigned long long>(index));
-    max_ulps = max(max_ulps, ulps);
-  }
-};
-
 /// Compares elements [begin, end) one by one; without `low`, every bit must be set (poison).
 template <class Bits>
 __device__ void compare_elements(const Bits* low, const Bits* high, const Bits* actual,
-                                 std::int64_t begin, std::int64_t end, Mismatches& found) {
+                                 std::int64_t begin, std::int64_t end, FoundMismatches& found) {
   constexpr auto poison = static_cast<Bits>(~Bits{0});
   for (std::int64_t i = begin; i < end; ++i) {
     const Bits from = low == nullptr ? poison : low[i], to = low == nullptr ? poison : high[i];
-    if (!reference::is_within(from, to, actual[i])) {
-      found.add(i, reference::distance_outside(from, to, actual[i]));
-    }
+    if (reference::is_within(from, to, actual[i])) continue;
+    ++found.count;
+    found.first = min(found.first, static_cast<unsigned long long>(i));
+    found.max_ulps = max(found.max_ulps, reference::distance_outside(from, to, actual[i]));
   }
 }
 
@@ -45,13 +36,12 @@ __device__ void compare_elements(const Bits* low, const Bits* high, const Bits* 
 template <class Bits>
 __global__ void __launch_bounds__(threads)
     count_mismatches(const Bits* low, const Bits* high, const Bits* actual, std::int64_t elements,
-                     std::int64_t stride, bool aligned, unsigned long long* mismatches,
-                     unsigned long long* first, std::uint32_t* max_ulps) {
+                     std::int64_t stride, bool aligned, FoundMismatches* all) {
   constexpr std::int64_t per_group = group_bytes / sizeof(Bits);
   const std::int64_t groups = (elements + per_group - 1) / per_group;
   const std::int64_t step = stride * gridDim.x * threads;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
-  Mismatches found;
+  FoundMismatches found;
   for (std::int64_t group = (groups - 1) % stride + stride * thread; group < groups;
        group += step) {
     const std::int64_t begin = group * per_group;
@@ -64,11 +54,10 @@ __global__ void __launch_bounds__(threads)
     }
     compare_elements(low, high, actual, begin, end, found);
   }
-  if (found.count != 0) {
-    atomicAdd(mismatches, found.count);
-    atomicMin(first, found.first);
-    atomicMax(max_ulps, found.max_ulps);
-  }
+  if (found.count == 0) return;
+  atomicAdd(&all->count, found.count);
+  atomicMin(&all->first, found.first);
+  atomicMax(&all->max_ulps, found.max_ulps);
 }
 
 bool is_aligned(const void* pointer) {
@@ -80,12 +69,13 @@ bool is_aligned(const void* pointer) {
 DeviceComparison::DeviceComparison(cudaStream_t stream)
     : stream_(stream), max_blocks_(proof_blocks) {
   reset();
-  self_test();
+  self_test<std::uint16_t>(0x7fff, 0x8000);
+  self_test<std::uint32_t>(0x7fffffff, 0x80000000);
   max_blocks_ = blocks_to_fill;
 }
 
 void DeviceComparison::reset() const {
-  profiling::check(cudaMemcpyAsync(found_.data(), nothing_.data(), sizeof(Found),
+  profiling::check(cudaMemcpyAsync(found_.data(), nothing_.data(), sizeof(FoundMismatches),
                                    cudaMemcpyHostToDevice, stream_),
                    "starting a comparison");
 }
@@ -102,17 +92,6 @@ void DeviceComparison::enqueue_spot_check(ExpectedOutput expected, const void* a
                 elements, element_bytes);
 }
 
-template <class Bits>
-void DeviceComparison::launch(unsigned blocks, std::int64_t stride, ExpectedOutput expected,
-                              const void* actual, std::int64_t elements) const {
-  const bool aligned = is_aligned(expected.low) && is_aligned(actual);
-  auto* const found = found_.as<Found>();
-  count_mismatches<<<blocks, threads, 0, stream_>>>(
-      static_cast<const Bits*>(expected.low), static_cast<const Bits*>(expected.high),
-      static_cast<const Bits*>(actual), elements, stride, aligned, &found->mismatches,
-      &found->first, &found->max_ulps);
-}
-
 void DeviceComparison::compare_every(std::int64_t stride, ExpectedOutput expected,
                                      const void* actual, std::int64_t elements,
                                      int element_bytes) const {
@@ -120,10 +99,16 @@ void DeviceComparison::compare_every(std::int64_t stride, ExpectedOutput expecte
   const std::int64_t per_block = stride * threads * (group_bytes / std::max(1, element_bytes));
   const auto blocks = static_cast<unsigned>(
       std::clamp<std::int64_t>((elements + per_block - 1) / per_block, 1, max_blocks_));
+  const bool aligned = is_aligned(expected.low) && is_aligned(actual);
+  const auto launch = [&]<class Bits>(Bits) {
+    count_mismatches<<<blocks, threads, 0, stream_>>>(
+        static_cast<const Bits*>(expected.low), static_cast<const Bits*>(expected.high),
+        static_cast<const Bits*>(actual), elements, stride, aligned, found_.as<FoundMismatches>());
+  };
   if (element_bytes == 2) {
-    launch<std::uint16_t>(blocks, stride, expected, actual, elements);
+    launch(std::uint16_t{});
   } else if (element_bytes == 4) {
-    launch<std::uint32_t>(blocks, stride, expected, actual, elements);
+    launch(std::uint32_t{});
   } else {
     throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
   }
@@ -131,103 +116,88 @@ void DeviceComparison::compare_every(std::int64_t stride, ExpectedOutput expecte
 }
 
 reference::Comparison DeviceComparison::collect() const {
-  profiling::check(cudaMemcpyAsync(result_.data(), found_.data(), sizeof(Found),
+  profiling::check(cudaMemcpyAsync(result_.data(), found_.data(), sizeof(FoundMismatches),
                                    cudaMemcpyDeviceToHost, stream_),
                    "reading a comparison");
   reset();
   profiling::check(cudaStreamSynchronize(stream_), "comparing outputs on the GPU");
-  const Found found = *result_.data();
-  return {static_cast<std::int64_t>(found.mismatches),
-          found.mismatches == 0 ? -1 : static_cast<std::int64_t>(found.first), found.max_ulps};
+  const FoundMismatches found = *result_.data();
+  return {static_cast<std::int64_t>(found.count),
+          found.count == 0 ? -1 : static_cast<std::int64_t>(found.first), found.max_ulps};
 }
 
 template <class Bits>
-void DeviceComparison::self_test(const Faults<Bits>& faults) const {
+void DeviceComparison::self_test(Bits nan, Bits negative_zero) const {
   // Longer than one grid's stride, so that a second iteration of the loop is tested too.
   constexpr std::int64_t n = proof_blocks * threads * (group_bytes / sizeof(Bits)) + 1001;
   constexpr int bytes = sizeof(Bits);
-  std::vector<Bits> sound(n);
-  for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<Bits>(i % 0x7c00);
-  const profiling::DeviceBuffer expected(n * bytes), actual(n * bytes);
-  const auto upload = [this](const profiling::DeviceBuffer& to, const void* from, std::size_t size,
-                             std::size_t at = 0) {
-    profiling::check(
-        cudaMemcpyAsync(to.as<std::byte>() + at, from, size, cudaMemcpyHostToDevice, stream_),
-        "proving the comparison");
+  const profiling::DeviceBuffer expected(n * bytes), upper(n * bytes), actual(n * bytes);
+  const auto upload = [this](const profiling::DeviceBuffer& to, std::span<const Bits> from,
+                             std::int64_t at = 0) {
+    profiling::check(cudaMemcpyAsync(to.as<Bits>() + at, from.data(), from.size_bytes(),
+                                     cudaMemcpyHostToDevice, stream_),
+                     "proving the comparison");
     profiling::check(cudaStreamSynchronize(stream_), "proving the comparison");
   };
-  upload(expected, sound.data(), n * bytes);
-  upload(actual, sound.data(), n * bytes);
-  if (!compare(expected.data(), actual.data(), n, bytes).equal()) {
-    throw std::logic_error("self-test: the device comparison sees a mismatch where there is none");
-  }
-  const auto must_find = [&](const char* fault, std::int64_t at, Bits planted, std::uint32_t ulps) {
+  const auto plant = [&](std::int64_t at, Bits element) { upload(actual, {&element, 1}, at); };
+  const auto must_find = [&](const std::string& what, ExpectedOutput wanted,
+                             std::int64_t mismatches, std::int64_t first, std::uint32_t ulps) {
+    const auto found = compare(wanted, actual.data(), n, bytes);
+    if (found.mismatches == mismatches && found.first_mismatch == first && found.max_ulps == ulps) {
+      return;
+    }
+    throw std::logic_error("self-test: the device comparison misjudges " + what + ": finds " +
+                           std::to_string(found.mismatches) + " mismatches from element " +
+                           std::to_string(found.first_mismatch) + " on, up to " +
+                           std::to_string(found.max_ulps) + " ULPs away");
+  };
+  std::vector<Bits> sound(n);
+  for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<Bits>(i % 0x7c00);
+  upload(expected, sound);
+  upload(actual, sound);
+  must_find("what is equal", expected.data(), 0, -1, 0);
+  const auto must_find_fault = [&](const char* fault, std::int64_t at, Bits planted,
+                                   std::uint32_t ulps) {
     if (planted == sound[at]) return;
-    upload(actual, &planted, bytes, bytes * at);
-    const auto found = compare(expected.data(), actual.data(), n, bytes);
-    upload(actual, &sound[at], bytes, bytes * at);
-    if (found.mismatches != 1 || found.first_mismatch != at) {
-      throw std::logic_error(std::string("self-test: the device comparison missed ") + fault +
-                             " at element " + std::to_string(at));
-    }
-    if (found.max_ulps != ulps) {
-      throw std::logic_error(std::string("self-test: the device comparison finds ") + fault +
-                             " at element " + std::to_string(at) + " " +
-                             std::to_string(found.max_ulps) + " ULPs away, not " +
-                             std::to_string(ulps));
-    }
+    plant(at, planted);
+    must_find(fault + (" at element " + std::to_string(at)), expected.data(), 1, at, ulps);
+    plant(at, sound[at]);
   };
   for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
-    must_find("a flipped bit", at, sound[at] ^ 1u, 1);
-    must_find("a flipped sign", at, sound[at] ^ faults.negative_zero, 2u * sound[at]);
-    must_find("a NaN", at, faults.nan, reference::no_distance);
-    must_find("an unwritten element", at, static_cast<Bits>(~Bits{0}), reference::no_distance);
+    must_find_fault("a flipped bit", at, sound[at] ^ 1u, 1);
+    must_find_fault("a flipped sign", at, sound[at] ^ negative_zero, 2u * sound[at]);
+    must_find_fault("a NaN", at, nan, reference::no_distance);
+    must_find_fault("an unwritten element", at, static_cast<Bits>(~Bits{0}),
+                    reference::no_distance);
   }
-  must_find("a -0.0 for a 0.0", 0, faults.negative_zero, 0);
+  must_find_fault("a -0.0 for a 0.0", 0, negative_zero, 0);
   // From two steps below to two above: both ends are within, and nothing beyond them.
-  const std::vector<Bits> middle(n, 0x0100), low(n, 0x00fe), high(n, 0x0102);
-  const profiling::DeviceBuffer upper(n * bytes);
-  upload(expected, low.data(), n * bytes);
-  upload(upper, high.data(), n * bytes);
-  upload(actual, middle.data(), n * bytes);
-  for (const unsigned planted : {0x00fdu, 0x00feu, 0x0102u, 0x0104u, 0xffffffffu}) {
-    const auto element = static_cast<Bits>(planted);
-    upload(actual, &element, bytes, bytes * (n - 1));
-    const auto found = compare({expected.data(), upper.data()}, actual.data(), n, bytes);
-    const bool within = planted == 0x00fe || planted == 0x0102;
-    const std::uint32_t ulps = planted == 0x00fd ? 1 : planted == 0x0104 ? 2 : 0xffffffffu;
-    if (found.equal() != within || (!within && found.max_ulps != ulps)) {
-      throw std::logic_error("self-test: the device comparison mistakes the ends of an interval");
-    }
+  upload(expected, std::vector<Bits>(n, 0x00fe));
+  upload(upper, std::vector<Bits>(n, 0x0102));
+  upload(actual, std::vector<Bits>(n, 0x0100));
+  for (const auto& [planted, ulps] : {std::pair{0x00fdu, 1u},
+                                      {0x00feu, 0u},
+                                      {0x0102u, 0u},
+                                      {0x0104u, 2u},
+                                      {0xffffffffu, reference::no_distance}}) {
+    plant(n - 1, static_cast<Bits>(planted));
+    must_find("the ends of an interval", {expected.data(), upper.data()}, ulps > 0,
+              ulps > 0 ? n - 1 : -1, ulps);
   }
-  upload(expected, sound.data(), n * bytes);
+  upload(expected, sound);
   // The farthest of many faults, in every thread, counts: one is 4 ULPs away, all others are 1.
-  std::vector<Bits> changed = sound;
-  for (Bits& element : changed) element ^= 1u;
   for (const std::int64_t farthest : {std::int64_t{0}, n / 2, n - 1}) {
-    auto planted = changed;
+    auto planted = sound;
+    for (Bits& element : planted) element ^= 1u;
     planted[farthest] = sound[farthest] + 4u;
-    upload(actual, planted.data(), n * bytes);
-    const auto found = compare(expected.data(), actual.data(), n, bytes);
-    if (found.mismatches != n || found.first_mismatch != 0 || found.max_ulps != 4) {
-      throw std::logic_error("self-test: the device comparison misses some of many faults");
-    }
+    upload(actual, planted);
+    must_find("many faults", expected.data(), n, 0, 4);
   }
   profiling::check(cudaMemsetAsync(actual.data(), poison_byte, n * bytes, stream_),
                    "proving the comparison");
-  if (!compare(nullptr, actual.data(), n, bytes).equal()) {
-    throw std::logic_error("self-test: the device comparison does not recognise poison");
-  }
-  upload(actual, &sound[n / 2], bytes, bytes * (n / 2));
-  if (const auto found = compare(nullptr, actual.data(), n, bytes);
-      found.mismatches != 1 || found.first_mismatch != n / 2) {
-    throw std::logic_error("self-test: the device comparison missed a write into poison");
-  }
-}
-
-void DeviceComparison::self_test() {
-  self_test<std::uint16_t>({.nan = 0x7fff, .negative_zero = 0x8000});
-  self_test<std::uint32_t>({.nan = 0x7fffffff, .negative_zero = 0x80000000});
+  must_find("poison", nullptr, 0, -1, 0);
+  plant(n / 2, sound[n / 2]);
+  must_find("a write into poison", nullptr, 1, n / 2, reference::no_distance);
 }
 
 }  // namespace reprolab

@@ -27,6 +27,12 @@ struct ExpectedOutput {
   const void* high;
 };
 
+/// What comparisons have found so far.
+struct FoundMismatches {
+  unsigned long long count = 0, first = ~0ull;
+  std::uint32_t max_ulps = 0;
+};
+
 class DeviceComparison {
  public:
   /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, and values
@@ -55,30 +61,17 @@ class DeviceComparison {
   }
 
  private:
-  struct Found {
-    unsigned long long mismatches = 0;
-    unsigned long long first = ~0ull;
-    std::uint32_t max_ulps = 0;
-  };
-  template <class Bits>
-  struct Faults {
-    Bits nan, negative_zero;
-  };
   void compare_every(std::int64_t stride, ExpectedOutput expected, const void* actual,
                      std::int64_t elements, int element_bytes) const;
-  template <class Bits>
-  void launch(unsigned blocks, std::int64_t stride, ExpectedOutput expected, const void* actual,
-              std::int64_t elements) const;
   void reset() const;
-  void self_test();
   template <class Bits>
-  void self_test(const Faults<Bits>& faults) const;
+  void self_test(Bits nan, Bits negative_zero) const;
 
   cudaStream_t stream_;
   std::int64_t max_blocks_;  ///< Of a grid; its threads stride over longer arrays.
-  profiling::DeviceBuffer found_{sizeof(Found)};
+  profiling::DeviceBuffer found_{sizeof(FoundMismatches)};
   /// Pinned, so that copies to and from it wait only for this stream.
-  profiling::MappedArray<Found> result_{1}, nothing_{1};
+  profiling::MappedArray<FoundMismatches> result_{1}, nothing_{1};
 };
 
 /// What verification needs, each tested once: a comparison in the stream of the launches, and one

@@ -13,20 +13,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::vector<Family*>& registered() {
-  static std::vector<Family*> all;
+struct Registered {
+  const FamilyFacts* facts;
+  Family* family;  ///< Null where there are facts alone.
+};
+
+std::vector<Registered>& registered() {
+  static std::vector<Registered> all;
   return all;
 }
 
-std::vector<const FamilyFacts*>& registered_facts() {
-  static std::vector<const FamilyFacts*> all;
-  return all;
-}
-
-std::string name(Promise::Kind kind) {
-  if (kind == Promise::Kind::declared_deviation) return "declared_deviation";
-  return kind == Promise::Kind::within_bound ? "within_bound" : "bit_exact";
-}
+/// In the order of the enumerators.
+constexpr std::string_view contract_names[] = {"bit_exact", "declared_deviation", "within_bound"};
 
 ordered_json describe(const FamilyFacts& facts) {
   ordered_json types = ordered_json::array(), parts = ordered_json::array();
@@ -52,21 +50,28 @@ ordered_json describe(const VariantInfo& kernel) {
           {"counterpart", kernel.counterpart},
           {"lineage", kernel.lineage},
           {"source_file", kernel.source_file},
-          {"contract", name(kernel.promise.kind)},
+          {"contract", contract_names[static_cast<std::size_t>(kernel.promise.kind)]},
           {"contract_text", kernel.promise.text}};
 }
 
 }  // namespace
 
 std::vector<Family*> families() {
-  auto sorted = registered();
-  std::ranges::sort(sorted, {}, [](const Family* family) { return family->name(); });
-  return sorted;
+  std::vector<Family*> found;
+  for (const auto& [facts, family] : registered()) {
+    if (family != nullptr) found.push_back(family);
+  }
+  std::ranges::sort(found, {}, [](const Family* family) { return family->name(); });
+  return found;
 }
 
-RegisterFamily::RegisterFamily(Family& family) { registered().push_back(&family); }
+RegisterFamily::RegisterFamily(Family& family) {
+  registered().push_back({&family.facts(), &family});
+}
 
-RegisterFamily::RegisterFamily(const FamilyFacts& facts) { registered_facts().push_back(&facts); }
+RegisterFamily::RegisterFamily(const FamilyFacts& facts) {
+  registered().push_back({&facts, nullptr});
+}
 
 ordered_json describe_families(const std::vector<Record>* records) {
   std::set<std::string> names, kernels;  // that have rows
@@ -75,18 +80,15 @@ ordered_json describe_families(const std::vector<Record>* records) {
     kernels.insert(record.variant.name);
   }
   std::map<std::string, ordered_json> found;
-  for (const FamilyFacts* facts : registered_facts()) {
-    if (!records || names.contains(facts->name)) found[facts->name] = describe(*facts);
-  }
-  for (const Family* family : registered()) {
-    ordered_json described = describe(family->facts());
-    for (const VariantInfo& kernel : family->kernels()) {
+  for (const auto& [facts, family] : registered()) {
+    ordered_json described = describe(*facts);
+    for (const VariantInfo& kernel : family ? family->kernels() : std::vector<VariantInfo>{}) {
       if (!records || kernels.contains(kernel.name)) {
         described["kernels"].push_back(describe(kernel));
       }
     }
-    const bool has_rows = names.contains(family->name()) || !described["kernels"].empty();
-    if (!records || has_rows) found[family->name()] = std::move(described);
+    const bool has_rows = names.contains(facts->name) || !described["kernels"].empty();
+    if (!records || has_rows) found[facts->name] = std::move(described);
   }
   ordered_json all = ordered_json::array();
   for (auto& [name, described] : found) all.push_back(std::move(described));

@@ -16,8 +16,7 @@ namespace reprolab {
 /// A problem that can be prepared; cheap to hold, nothing is allocated yet.
 struct PlannedProblem {
   ProblemFacts facts;
-  std::uint64_t buffer_set_device_bytes =
-      0;  ///< Device memory of one buffer set: inputs and output.
+  std::uint64_t buffer_set_device_bytes = 0;  ///< Of one buffer set: inputs and output.
   /// Of that, what only some kernels read: it does not keep a problem out of the cache.
   std::uint64_t seldom_read_bytes = 0;
   /// Device memory of all buffer sets together, such as workspaces; empty: none. May ask the GPU,
@@ -70,9 +69,9 @@ class Family {
   virtual const FamilyFacts& facts() const = 0;
   const std::string& name() const { return facts().name; }
   /// Adds the options that select the family's problems; called before the command line is read.
-  virtual void add_options(CLI::App& app) = 0;
+  virtual void add_options(CLI::App&) {}
   /// Called once after the command line is read. Throws UsageError.
-  virtual void configure() = 0;
+  virtual void configure() {}
   /// Whether the command line selects problems of this family by the family's own options. If it
   /// does so for any family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }

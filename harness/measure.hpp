@@ -9,6 +9,7 @@
 #include "harness/buffer_sets.hpp"
 #include "harness/family.hpp"
 #include "harness/sampling.hpp"
+#include "harness/verifier.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
 
@@ -21,7 +22,6 @@ struct MeasureOptions {
   bool counted = false;              ///< Counters are the instrument: a batch is one call.
   /// Seed of a problem's data and of the order of samples.
   std::uint64_t seed = 1;
-  bool ceilings = true;  ///< Also measure the ceilings, if events are the instrument.
 };
 
 /// The sizes that decide how many buffer sets a run on this GPU rotates over.
@@ -36,12 +36,11 @@ int calls_of_batch(const profiling::Sample& sample, double batch_us, int most);
 /// bandwidth is not known.
 double min_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu);
 
+/// The ceilings that are measured beside kernels.
+std::vector<VariantInfo> ceilings_measured_by(profiling::InstrumentKind instrument);
+
 class Measurement {
  public:
-  /// The ceilings that a run with these options measures.
-  static std::vector<VariantInfo> ceilings(const MeasureOptions& options,
-                                           profiling::InstrumentKind instrument);
-
   /// `gpu`: a cold run must exceed its L2, and no row can exceed its bandwidth.
   Measurement(const profiling::Gpu& gpu, std::unique_ptr<profiling::Instrument> instrument);
 
@@ -63,7 +62,7 @@ class Measurement {
 };
 
 /// A record of a kernel that did not run.
-Record record_without_run(const ProblemFacts& facts, const VariantInfo& variant, Outcome outcome,
-                          const std::string& reason);
+Record record_without_run(const ProblemFacts& facts, const VariantInfo& variant,
+                          const Verification& why);
 
 }  // namespace reprolab

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string_view>
-#include <utility>
 
 namespace reprolab {
 
@@ -18,22 +18,13 @@ enum class Outcome {
   not_verified,           ///< Nothing to compare with (ceilings).
 };
 
-inline constexpr std::array<std::pair<Outcome, std::string_view>, 8> outcome_names = {{
-    {Outcome::bit_exact, "bit_exact"},
-    {Outcome::within_bound, "within_bound"},
-    {Outcome::deviation_as_declared, "deviation_as_declared"},
-    {Outcome::mismatch, "mismatch"},
-    {Outcome::launch_failed, "launch_failed"},
-    {Outcome::unsupported, "unsupported"},
-    {Outcome::not_measured, "not_measured"},
-    {Outcome::not_verified, "not_verified"},
-}};
+/// In the order of the enumerators.
+inline constexpr std::array<std::string_view, 8> outcome_names = {
+    "bit_exact",     "within_bound", "deviation_as_declared", "mismatch",
+    "launch_failed", "unsupported",  "not_measured",          "not_verified"};
 
 constexpr std::string_view name(Outcome outcome) {
-  for (const auto& [value, text] : outcome_names) {
-    if (value == outcome) return text;
-  }
-  return "?";
+  return outcome_names[static_cast<std::size_t>(outcome)];
 }
 
 /// Whether a kernel's row with this outcome gets a time.

@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 
 #include "common/plain_name.hpp"
 #include "harness/code.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
+#include "harness/selection.hpp"
 #include "reference/compare.hpp"
 
 namespace reprolab {
@@ -147,6 +150,34 @@ std::string dry_run_notes(const PassOptions& options, const std::optional<profil
       options.limit_s, clock_note(options, gpu));
 }
 
+std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,
+                          const std::string& note) {
+  return gpu ? fmt::format("on {} (compute capability {})", gpu->name, gpu->compute_capability)
+             : fmt::format("none of this can run here: {}{}", why_not, note);
+}
+
+std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
+                                       const std::vector<VariantInfo>& kernels) {
+  std::vector<VariantInfo> asked;
+  for (const auto& name : request.at("kernels")) {
+    asked.push_back(kernel_named(kernels, name.get<std::string>()));
+  }
+  return asked;
+}
+
+MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
+                        const std::vector<VariantInfo>& kernels, const RowsOf& rows_of) {
+  MeasuredRows found{{}, worker.ask(request, names_of(kernels))};
+  if (const auto& json = found.answer.json; !json.is_null()) {
+    found.records = json.at("records").get<std::vector<Record>>();
+  }
+  for (const auto& [kernel, reason, outcome] : found.answer.crashed) {
+    std::ranges::move(rows_of(kernel_named(kernels, kernel), {outcome, reason}),
+                      std::back_inserter(found.records));
+  }
+  return found;
+}
+
 int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
              const Machine& machine, const std::function<void(ResultFile&)>& measure) {
   reference::self_test_comparison();
@@ -156,11 +187,10 @@ int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
   {
     // First, because it forks: the observer has a thread.
     const auto lock = lock_clock(options, machine);
-    PassObserver observer(argv, options.instrument, options.seed, machine,
-                          lock ? std::optional(lock->mhz()) : std::nullopt);
-    measure(results);
+    results.provenance =
+        observe(argv, options.instrument, options.seed, machine,
+                lock ? std::optional(lock->mhz()) : std::nullopt, [&] { measure(results); });
     results.families = describe_families(&results.records);
-    results.provenance = observer.describe();
     results.provenance["metrics"] = options.metrics;
   }
   if (!options.output.empty()) write_whole(options.output, results.text());

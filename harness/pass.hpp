@@ -11,6 +11,8 @@
 
 #include "harness/provenance.hpp"
 #include "harness/result_file.hpp"
+#include "harness/verification.hpp"
+#include "harness/worker.hpp"
 #include "profiling/clock_lock.hpp"
 #include "profiling/machine.hpp"
 
@@ -44,6 +46,28 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv);
 /// What a dry run says of the time limit and the clocks, a line each. Throws UsageError if the GPU,
 /// where there is one, cannot lock the clock that is asked for.
 std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);
+
+/// The last line of a dry run: on which GPU, or why nothing can run here, then `note`.
+std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,
+                          const std::string& note = "");
+
+/// Of `kernels`, those that a request to a worker is of.
+std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
+                                       const std::vector<VariantInfo>& kernels);
+
+/// What came of a request: the rows, of kernels that brought a worker down too.
+struct MeasuredRows {
+  std::vector<Record> records;
+  Worker::Answer answer;
+};
+
+/// The rows of a kernel that did not run, and why.
+using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, const Verification&)>;
+
+/// Has a worker measure `kernels`. It answers with an object that has "records"; `rows_of` makes
+/// those of a kernel that has none there.
+MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
+                        const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 
 /// Tests the comparison, checks that the result file can be written, locks the SM clock if that is
 /// asked for, observes the GPU while `measure` fills the file's records and checks, resets the

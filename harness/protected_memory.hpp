@@ -5,8 +5,10 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "harness/errors.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab {
@@ -25,6 +27,11 @@ class ProtectedMemory {
 
   /// Whether the contents have changed since; waits for `stream`.
   bool changed() const { return checksum() != original_; }
+
+  /// Throws KernelCrashed of that kernel if they have.
+  void require_unchanged(const std::string& kernel) const {
+    if (changed()) throw KernelCrashed(kernel, "changed memory that is not its output");
+  }
 
  private:
   std::uint64_t checksum() const;

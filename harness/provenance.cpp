@@ -4,22 +4,26 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 #include <string_view>
 
 #include "harness/buffer_sets.hpp"
 #include "harness/errors.hpp"
 #include "harness/result_file.hpp"
 #include "harness/worker.hpp"
-#include "profiling/machine.hpp"
+#include "profiling/clocks.hpp"
 
 namespace reprolab {
 namespace {
 
-using Commit = PassObserver::Commit;
+/// Of the sources.
+struct Commit {
+  std::string hash = "unknown";
+  bool dirty = true;
+};
 
 /// Output of a git command in the checkout that the program was built from; nullopt on failure.
 std::optional<std::string> git(const std::string& arguments) {
@@ -33,6 +37,16 @@ std::optional<std::string> git(const std::string& arguments) {
   if (pclose(pipe) != 0) return std::nullopt;
   while (!output.empty() && output.back() == '\n') output.pop_back();
   return output;
+}
+
+/// What rows depend on, as pathspecs of git: the lines of records/row_sources.
+std::vector<std::string> row_sources() {
+  std::vector<std::string> found;
+  std::ifstream list(project_root() / "records/row_sources");
+  for (std::string line; std::getline(list, line);) {
+    if (!line.starts_with('#')) found.push_back(line);
+  }
+  return found;
 }
 
 /// The checkout's commit. If the sources were copied without their history, REPROLAB_COMMIT names
@@ -52,21 +66,7 @@ Commit find_commit() {
   return {hash.value_or("unknown"), !hash || !changes || !changes->empty() || sources.empty()};
 }
 
-std::optional<profiling::NvmlDevice> observed(const Machine& machine) {
-  std::string no_nvml;  // without NVML, the values that it would give are null
-  return profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml);
-}
-
 }  // namespace
-
-std::vector<std::string> row_sources() {
-  std::vector<std::string> found;
-  std::ifstream list(project_root() / "records/row_sources");
-  for (std::string line; std::getline(list, line);) {
-    if (!line.starts_with('#')) found.push_back(line);
-  }
-  return found;
-}
 
 std::optional<Machine> find_machine(std::string* why_not) {
   Worker worker(
@@ -101,37 +101,38 @@ Machine require_machine() {
   throw UsageError(why_not + " A measurement needs an NVIDIA GPU; --dry-run needs none.");
 }
 
-PassObserver::PassObserver(std::vector<std::string> argv, profiling::InstrumentKind instrument,
-                           std::uint64_t seed, const Machine& machine,
-                           std::optional<unsigned> locked_mhz)
-    : argv_(std::move(argv)),
-      instrument_(instrument),
-      seed_(seed),
-      commit_(find_commit()),
-      gpu_(machine.gpu),
-      locked_mhz_(locked_mhz),
-      clocks_(observed(machine)) {
-  clocks_.start();
+profiling::Gpu require_gpu() {
+  std::string why_not;
+  if (auto gpu = profiling::find_gpu(&why_not)) return *gpu;
+  throw UsageError(why_not);
 }
 
-nlohmann::json PassObserver::describe() {
-  clocks_.stop();
-  const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started_;
-  const auto started = std::chrono::system_clock::to_time_t(started_);
-  nlohmann::json clocks = clocks_.summary();
-  clocks["policy"] = locked_mhz_ ? "locked" : "observed";
-  clocks["locked_mhz"] = nullptr;
-  if (locked_mhz_) clocks["locked_mhz"] = *locked_mhz_;
-  return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started))},
+nlohmann::json observe(const std::vector<std::string>& argv, profiling::InstrumentKind instrument,
+                       std::uint64_t seed, const Machine& machine,
+                       std::optional<unsigned> locked_mhz, const std::function<void()>& measure) {
+  const auto started = std::chrono::system_clock::now();
+  const Commit commit = find_commit();  // before the pass, in which it may change
+  std::string no_nvml;                  // without NVML, the values that it would give are null
+  profiling::ClockObserver observer(
+      profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml));
+  observer.start();
+  measure();
+  observer.stop();
+  const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started;
+  nlohmann::json clocks = observer.summary();
+  clocks["policy"] = locked_mhz ? "locked" : "observed";
+  clocks["locked_mhz"] = locked_mhz ? nlohmann::json(*locked_mhz) : nullptr;
+  return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                                  fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
           {"runtime_s", runtime.count()},
-          {"argv", argv_},
-          {"commit", commit_.hash},
-          {"dirty", commit_.dirty},
-          {"instrument", profiling::name(instrument_)},
-          {"seed", seed_},
+          {"argv", argv},
+          {"commit", commit.hash},
+          {"dirty", commit.dirty},
+          {"instrument", profiling::name(instrument)},
+          {"seed", seed},
           {"build", profiling::describe_build()},
           {"host", profiling::describe_host()},
-          {"gpu", gpu_},
+          {"gpu", machine.gpu},
           {"clocks", clocks}};
 }
 

@@ -1,15 +1,15 @@
 // Where a result file's numbers come from: command, code, build, machine and clocks.
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/family.hpp"
-#include "profiling/clocks.hpp"
 #include "profiling/instrument.hpp"
+#include "profiling/machine.hpp"
 
 namespace reprolab {
 
@@ -27,33 +27,13 @@ std::optional<Machine> find_machine(std::string* why_not);
 /// Throws UsageError when there is no usable GPU.
 Machine require_machine();
 
-/// What rows depend on, as pathspecs of git: the lines of records/row_sources.
-std::vector<std::string> row_sources();
+/// In a worker: the GPU. Throws UsageError when there is none.
+profiling::Gpu require_gpu();
 
-/// Observes a pass from construction on; describe() ends the observation.
-class PassObserver {
- public:
-  /// Commit of the sources at the start of the pass.
-  struct Commit {
-    std::string hash = "unknown";
-    bool dirty = true;
-  };
-
-  /// `locked_mhz`: where the SM clock is locked.
-  PassObserver(std::vector<std::string> argv, profiling::InstrumentKind instrument,
-               std::uint64_t seed, const Machine& machine, std::optional<unsigned> locked_mhz);
-
-  nlohmann::json describe();
-
- private:
-  std::vector<std::string> argv_;
-  profiling::InstrumentKind instrument_;
-  std::uint64_t seed_;
-  std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
-  Commit commit_;
-  nlohmann::json gpu_;
-  std::optional<unsigned> locked_mhz_;
-  profiling::ClockObserver clocks_;
-};
+/// Runs a pass's measurements, observes the GPU meanwhile, and describes both: the file's
+/// `provenance`, without the metrics. `locked_mhz`: where the SM clock is locked.
+nlohmann::json observe(const std::vector<std::string>& argv, profiling::InstrumentKind instrument,
+                       std::uint64_t seed, const Machine& machine,
+                       std::optional<unsigned> locked_mhz, const std::function<void()>& measure);
 
 }  // namespace reprolab

@@ -4,37 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include "harness/errors.hpp"
+#include "harness/names.hpp"
 
 namespace reprolab {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::pair<Origin::Kind, std::string_view> kind_names[] = {
-    {Origin::Kind::project, "project"},
-    {Origin::Kind::peer, "peer"},
-    {Origin::Kind::compiler, "compiler"},
-    {Origin::Kind::ceiling, "ceiling"}};
-
-/// The other half of the pair in `names` that contains `half`; there must be one.
-template <class Names, class Half>
-auto partner(const Names& names, const Half& half) {
-  for (const auto& [value, text] : names) {
-    if constexpr (std::is_enum_v<Half>) {
-      if (value == half) return text;
-    } else {
-      if (text == half) return value;
-    }
-  }
-  throw std::invalid_argument("result file: unknown value");
-}
+/// In the order of the enumerators.
+constexpr std::array<std::string_view, 4> kind_names = {"project", "peer", "compiler", "ceiling"};
 
 template <class T>
 ordered_json or_null(const std::optional<T>& value) {
@@ -63,62 +48,27 @@ void from_json(const ordered_json& json, Metric& metric) {
             json.value("missing", "")};
 }
 
-void to_json(ordered_json& json, const LaunchFacts::Kernel& kernel) {
-  json = {{"name", kernel.name},
-          {"grid", kernel.grid},
-          {"block", kernel.block},
-          {"registers", kernel.registers},
-          {"static_shared_bytes", kernel.static_shared_bytes},
-          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
-          {"blocks_per_multiprocessor", or_null(kernel.blocks_per_multiprocessor)}};
-}
-
-void from_json(const ordered_json& json, LaunchFacts::Kernel& kernel) {
-  kernel = {json.at("name"),
-            json.at("grid"),
-            json.at("block"),
-            json.at("registers"),
-            json.at("static_shared_bytes"),
-            json.at("dynamic_shared_bytes")};
-  get_unless_null(json.at("blocks_per_multiprocessor"), kernel.blocks_per_multiprocessor);
-}
-
-void to_json(ordered_json& json, const LaunchFacts& launch) {
-  json = {{"kernels_per_call", launch.kernels_per_call}, {"kernels", launch.kernels}};
-}
-
-void from_json(const ordered_json& json, LaunchFacts& launch) {
-  launch = {json.at("kernels_per_call"), json.at("kernels")};
-}
-
-void to_json(ordered_json& json, const Code& code) {
-  json = {{"target", code.target}, {"sha256", code.sha256}};
-}
-
-void from_json(const ordered_json& json, Code& code) {
-  code = {json.at("target"), json.at("sha256").get<std::map<std::string, std::string>>()};
-}
-
 void to_json(ordered_json& json, const Record& record) {
   const VariantInfo& variant = record.variant;
   json = {
       {"key", record.key},
       {"kernel", variant.name},
       {"origin",
-       {{"kind", partner(kind_names, variant.origin.kind)}, {"maker", variant.origin.maker}}},
+       {{"kind", kind_names.at(static_cast<std::size_t>(variant.origin.kind))},
+        {"maker", variant.origin.maker}}},
       {"lineage", variant.lineage},
       {"source_file", variant.source_file},
       {"deviation", variant.promise.deviates() ? ordered_json(variant.promise.text) : nullptr},
       {"bound", variant.promise.kind == Promise::Kind::within_bound
                     ? ordered_json(variant.promise.text)
                     : nullptr},
-      {"code", or_null(record.code)},
+      {"code", record.code},
       {"problem", record.problem},
       {"outcome", name(record.outcome)},
       {"reason", record.reason},
       {"mismatches", or_null(record.mismatches)},
       {"metrics", record.metrics},
-      {"launch", or_null(record.launch)},
+      {"launch", record.launch},
       {"bytes", {{"read", record.bytes_read}, {"written", record.bytes_written}}},
       {"clocks",
        {{"sm_mhz_before", or_null(record.clocks.sm_mhz_before)},
@@ -140,35 +90,25 @@ void from_json(const ordered_json& json, Record& record) {
   const auto& origin = json.at("origin");
   record.key = json.at("key");
   record.variant = {json.at("kernel"),
-                    {partner(kind_names, origin.at("kind").get<std::string>()), origin.at("maker")},
+                    {value_named<Origin::Kind>(kind_names, origin.at("kind").get<std::string>()),
+                     origin.at("maker")},
                     json.at("lineage"),
                     json.at("source_file"),
                     promise_from(json),
                     {}};
-  get_unless_null(json.at("code"), record.code);
+  record.code = json.at("code");
   record.problem = json.at("problem");
-  record.outcome = partner(outcome_names, json.at("outcome").get<std::string>());
+  record.outcome = value_named<Outcome>(outcome_names, json.at("outcome").get<std::string>());
   record.reason = json.at("reason");
   get_unless_null(json.at("mismatches"), record.mismatches);
   record.findings = json.value("findings", std::map<std::string, std::int64_t>{});
   record.metrics = json.at("metrics").get<std::vector<Metric>>();
-  get_unless_null(json.at("launch"), record.launch);
+  record.launch = json.at("launch");
   record.bytes_read = json.at("bytes").at("read");
   record.bytes_written = json.at("bytes").at("written");
   get_unless_null(json.at("clocks").at("sm_mhz_before"), record.clocks.sm_mhz_before);
   get_unless_null(json.at("clocks").at("sm_mhz_during"), record.clocks.sm_mhz_during);
   get_unless_null(json.at("clocks").at("sm_mhz_after"), record.clocks.sm_mhz_after);
-}
-
-void to_json(ordered_json& json, const InstrumentCheck& check) {
-  json = {{"name", check.name},   {"keys", check.keys},
-          {"first", check.first}, {"second", check.second},
-          {"unit", check.unit},   {"allowed_percent", check.allowed_percent}};
-}
-
-void from_json(const ordered_json& json, InstrumentCheck& check) {
-  check = {json.at("name"),   json.at("keys"), json.at("first"),
-           json.at("second"), json.at("unit"), json.at("allowed_percent")};
 }
 
 namespace {
@@ -198,6 +138,11 @@ class SignalsWait {
 const Metric* Record::metric(std::string_view name) const {
   const auto found = std::ranges::find(metrics, name, &Metric::name);
   return found == metrics.end() ? nullptr : &*found;
+}
+
+std::string describe_ending(const Record& record) {
+  const std::string outcome(name(record.outcome));
+  return record.reason.empty() ? outcome : outcome + ": " + record.reason;
 }
 
 ordered_json ResultFile::to_json() const {

@@ -2,7 +2,6 @@
 // data/results.schema.json specifies it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -19,6 +18,23 @@
 namespace reprolab {
 
 inline constexpr const char* results_schema = "reprolab-results/2";
+
+/// Description of a problem, before anything is allocated for it.
+struct ProblemFacts {
+  std::string name;              ///< Unique within its family; shown in tables.
+  nlohmann::json description{};  ///< The record's "problem".
+  std::int64_t elements = 0;     ///< Number of output elements.
+  int element_bytes = 0;         ///< 2 or 4.
+  std::uint64_t bytes_read = 0;  ///< Read by one launch, every byte counted once.
+  std::uint64_t bytes_written = 0;
+  /// Whether outputs lie in an interval, because kernels may round in an order of their own.
+  /// Otherwise every bit is given.
+  bool bounded = false;
+
+  std::uint64_t output_bytes() const {
+    return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
+  }
+};
 
 /// What is known about a row's kernel before it runs.
 struct VariantInfo {
@@ -44,29 +60,6 @@ struct Metric {
 inline constexpr const char* kernel_time = "kernel_time";    ///< Time of a row's kernels, in us.
 inline constexpr const char* product_time = "product_time";  ///< Time of matrix products, in us.
 
-/// What one call of a kernel launched.
-struct LaunchFacts {
-  struct Kernel {
-    std::string name;
-    std::array<std::int32_t, 3> grid{}, block{};
-    std::uint32_t registers = 0;  ///< Per thread.
-    std::int32_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
-    std::optional<int> blocks_per_multiprocessor{};  ///< How many of its blocks fit at once.
-
-    bool operator==(const Kernel&) const = default;
-  };
-  int kernels_per_call = 0;       ///< The most kernels that one call launched.
-  std::vector<Kernel> kernels{};  ///< Each distinct kernel once.
-};
-
-/// The code that a row's kernel runs.
-struct Code {
-  std::string target;  ///< The architecture that it is for: "sm_90".
-  /// By file: of this project's CUDA files the digest of their machine code, of PTX that of its
-  /// text (profiling/machine_code.hpp), of a library that of its bytes.
-  std::map<std::string, std::string> sha256;
-};
-
 /// SM clock around one row's samples; null if it could not be read.
 struct RowClocks {
   std::optional<double> sm_mhz_before, sm_mhz_during, sm_mhz_after;
@@ -76,15 +69,16 @@ struct RowClocks {
 struct Record {
   std::string key{};  ///< Unique in the file.
   VariantInfo variant{};
-  std::optional<Code> code{};  ///< Null if it is not known.
-  nlohmann::json problem{};    ///< At least "name" and "family".
+  nlohmann::ordered_json code{};  ///< harness/code.hpp; null if it is not known.
+  nlohmann::json problem{};       ///< At least "name" and "family".
   Outcome outcome = Outcome::not_verified;
   std::string reason{};
   /// Number of elements whose bits differ from the reference's; null if none, or if not compared.
   std::optional<std::int64_t> mismatches{};
   std::map<std::string, std::int64_t> findings{};  ///< Of the kernel's verification, by name.
   std::vector<Metric> metrics{};
-  std::optional<LaunchFacts> launch{};
+  /// What one call of the kernel launched; null if the instrument does not see launches.
+  nlohmann::ordered_json launch{};
   std::uint64_t bytes_read = 0, bytes_written = 0;
   RowClocks clocks{};
 
@@ -92,27 +86,19 @@ struct Record {
   const Metric* metric(std::string_view name) const;
 };
 
-/// Two measurements of one quantity that must agree, and the keys of the rows that they check.
-struct InstrumentCheck {
-  std::string name;
-  std::vector<std::string> keys;
-  double first = 0, second = 0;
-  std::string unit;
-  double allowed_percent = 0;
-
-  double difference_percent() const { return 100.0 * (first - second) / second; }
-};
+/// How the row ended: "mismatch: 3 of 4 weights differ".
+std::string describe_ending(const Record& record);
 
 void to_json(nlohmann::ordered_json& json, const Record& record);
 void from_json(const nlohmann::ordered_json& json, Record& record);
-void to_json(nlohmann::ordered_json& json, const InstrumentCheck& check);
-void from_json(const nlohmann::ordered_json& json, InstrumentCheck& check);
 
 struct ResultFile {
   std::string experiment, pass;
   nlohmann::json provenance{};
   std::vector<Record> records{};
-  std::vector<InstrumentCheck> checks{};
+  /// Each of two measurements of one quantity that must agree, with the keys of the rows that it
+  /// checks.
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   nlohmann::ordered_json families = nlohmann::ordered_json::array();  ///< describe_families()
 
   nlohmann::ordered_json to_json() const;

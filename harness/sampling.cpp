@@ -31,26 +31,34 @@ void add_missing(Record& record, const profiling::Missing& missing) {
   }
 }
 
-LaunchFacts launch_facts(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
-  LaunchFacts facts;
+using nlohmann::ordered_json;
+
+ordered_json describe(const profiling::KernelActivity& kernel) {
+  const auto& fitting = kernel.blocks_per_multiprocessor;
+  return {{"name", kernel.name},
+          {"grid", kernel.grid},
+          {"block", kernel.block},
+          {"registers", kernel.registers_per_thread},
+          {"static_shared_bytes", kernel.static_shared_bytes},
+          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
+          {"blocks_per_multiprocessor", fitting ? ordered_json(*fitting) : nullptr}};
+}
+
+/// The most kernels that one call launched, and each distinct kernel once.
+ordered_json describe(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
+  std::ptrdiff_t most = 0;
+  auto distinct = ordered_json::array();
   for (const auto& call : calls) {
-    const auto kernels = std::ranges::count_if(call, &profiling::KernelActivity::is_kernel);
-    facts.kernels_per_call = std::max(facts.kernels_per_call, static_cast<int>(kernels));
+    most = std::max(most, std::ranges::count_if(call, &profiling::KernelActivity::is_kernel));
     for (const auto& kernel : call) {
       if (!kernel.is_kernel) continue;
-      const LaunchFacts::Kernel fact{kernel.name,
-                                     kernel.grid,
-                                     kernel.block,
-                                     kernel.registers_per_thread,
-                                     kernel.static_shared_bytes,
-                                     kernel.dynamic_shared_bytes,
-                                     kernel.blocks_per_multiprocessor};
-      if (std::ranges::find(facts.kernels, fact) == facts.kernels.end()) {
-        facts.kernels.push_back(fact);
+      const ordered_json described = describe(kernel);
+      if (std::find(distinct.begin(), distinct.end(), described) == distinct.end()) {
+        distinct.push_back(described);
       }
     }
   }
-  return facts;
+  return {{"kernels_per_call", most}, {"kernels", distinct}};
 }
 
 /// Why the sample's time is impossible; empty if it is not.
@@ -67,7 +75,7 @@ std::string impossible(const Row& row, const profiling::Sample& sample) {
   return "";
 }
 
-void add(Row& row, int round, const Verifier::Sampled& sampled) {
+void add(Row& row, int round, const Sampled& sampled) {
   const std::string when = round < 0 ? "in the warm-up" : fmt::format("in sample {}", round + 1);
   const Outcome written = sampled.written.outcome;
   if (written != Outcome::not_verified && written != row.record.outcome) {
@@ -84,8 +92,8 @@ void add(Row& row, int round, const Verifier::Sampled& sampled) {
   if (round < 0) return;
   for (const auto& reading : sampled.sample.readings) add_reading(row.record, reading);
   for (const auto& missing : sampled.sample.missing) add_missing(row.record, missing);
-  if (!row.record.launch && !sampled.sample.launched.empty()) {
-    row.record.launch = launch_facts(sampled.sample.launched);
+  if (row.record.launch.is_null() && !sampled.sample.launched.empty()) {
+    row.record.launch = describe(sampled.sample.launched);
   }
 }
 
@@ -99,19 +107,31 @@ void finish(Row& row) {
 
 }  // namespace
 
+std::vector<Record> records_of(std::vector<Row> rows) {
+  std::vector<Record> records;
+  for (Row& row : rows) records.push_back(std::move(row.record));
+  return records;
+}
+
 void withdraw(Record& record, const std::string& when, const Verification& why) {
   record.outcome = why.outcome;
   record.reason = when + ": " + why.reason;
   record.mismatches.reset();
   if (!why.found.equal()) record.mismatches = why.found.mismatches;
   record.metrics.clear();
-  record.launch.reset();
+  record.launch = nullptr;
 }
 
-Row start_row(const std::string& problem, const VariantInfo& variant,
+Row start_row(const ProblemFacts& problem, const VariantInfo& variant,
               const Verification& verified) {
-  Row row{.record = {.key = problem + "/" + variant.name, .variant = variant}};
-  row.record.code = code_of(variant);
+  Row row{.record = {.key = problem.name + "/" + variant.name,
+                     .variant = variant,
+                     .problem = problem.description,
+                     .bytes_read = problem.bytes_read,
+                     .bytes_written = problem.bytes_written}};
+  if (const auto code = code_of(variant)) {
+    row.record.code = {{"target", code->target}, {"sha256", code->sha256}};
+  }
   row.record.outcome = verified.outcome;
   row.record.reason = verified.reason;
   if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;
@@ -119,24 +139,24 @@ Row start_row(const std::string& problem, const VariantInfo& variant,
   return row;
 }
 
-void take_samples(std::vector<Row>& rows, Subject& subject, profiling::Instrument& instrument,
-                  const SamplingPlan& plan, const Watchdog& watchdog) {
+void take_samples(std::vector<Row>& rows, const Subject& subject, const SamplingPlan& plan,
+                  const Watchdog& watchdog) {
   for (Row& row : rows) {
     if (!row.timed()) continue;
-    watchdog.begin(row.kernel());
-    add(row, -1, subject.prepare(row, instrument));
-    row.sm_mhz_before = subject.sm_mhz();
-    watchdog.end();
+    watchdog.turn(row.kernel(), [&] {
+      if (subject.prepare) add(row, -1, subject.prepare(row));
+      row.sm_mhz_before = subject.sm_mhz();
+    });
   }
-  SampleOrder order(rows.size(), problem_seed(plan.seed, subject.name()));
+  SampleOrder order(rows.size(), problem_seed(plan.seed, subject.name));
   for (int round = -plan.warmups; round < plan.samples; ++round) {
     for (const std::size_t i : order.next_round()) {
       Row& row = rows[i];
       if (!row.timed()) continue;
-      watchdog.begin(row.kernel());
-      add(row, round, subject.sample(row, instrument));
-      if (const auto mhz = subject.sm_mhz(); mhz && round >= 0) row.sm_mhz.push_back(*mhz);
-      watchdog.end();
+      watchdog.turn(row.kernel(), [&] {
+        add(row, round, subject.sample(row));
+        if (const auto mhz = subject.sm_mhz(); mhz && round >= 0) row.sm_mhz.push_back(*mhz);
+      });
     }
   }
   std::ranges::for_each(rows, finish);

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "harness/verifier.hpp"
+#include "harness/verification.hpp"
+#include "harness/worker.hpp"
 
 namespace reprolab {
 
@@ -32,25 +33,24 @@ struct Row {
 };
 
 /// A row whose kernel was verified, before its first sample.
-Row start_row(const std::string& problem, const VariantInfo& variant, const Verification& verified);
+Row start_row(const ProblemFacts& problem, const VariantInfo& variant,
+              const Verification& verified);
+
+std::vector<Record> records_of(std::vector<Row> rows);
 
 /// Discards the measurements of a row that turned out to fail; `when` says when that was found.
 void withdraw(Record& record, const std::string& when, const Verification& why);
 
 /// What is sampled: the rows of one problem.
-class Subject {
- public:
-  virtual ~Subject() = default;
-  /// Name of the problem: different problems are sampled in different orders.
-  virtual std::string name() const = 0;
-  /// Prepares a row before its first sample, and returns what it ran for that, if anything; it is
-  /// verified like a warm-up.
-  virtual Verifier::Sampled prepare(Row& row, profiling::Instrument& instrument) = 0;
-  /// Runs a row's launches once through `instrument`, and verifies what they wrote. The outcome
+struct Subject {
+  std::string name;  ///< Of the problem: different ones are sampled in different orders.
+  /// Runs a row's launches once through an instrument, and verifies what they wrote. The outcome
   /// not_verified means that the row's outcome so far stands.
-  virtual Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) = 0;
-  /// The SM clock at this moment.
-  virtual std::optional<double> sm_mhz() = 0;
+  std::function<Sampled(Row& row)> sample;
+  std::function<std::optional<double>()> sm_mhz;  ///< The SM clock at this moment.
+  /// Prepares a row before its first sample, and returns what it ran for that, if anything; it is
+  /// verified like a warm-up. Empty: there is nothing to prepare.
+  std::function<Sampled(Row& row)> prepare{};
 };
 
 struct SamplingPlan {
@@ -61,7 +61,7 @@ struct SamplingPlan {
 /// Fills the rows' metrics, launch facts and clocks. A row whose output is wrong in any sample,
 /// whose work escapes the instrument, or which is faster than memory allows, loses them all and is
 /// not sampled further.
-void take_samples(std::vector<Row>& rows, Subject& subject, profiling::Instrument& instrument,
-                  const SamplingPlan& plan, const Watchdog& watchdog);
+void take_samples(std::vector<Row>& rows, const Subject& subject, const SamplingPlan& plan,
+                  const Watchdog& watchdog);
 
 }  // namespace reprolab

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "harness/errors.hpp"
 
@@ -64,13 +65,20 @@ std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels,
                                         const std::vector<std::string>& absent) {
   std::vector<VariantInfo> selected;
-  std::vector<std::string> known;
-  for (const auto& kernel : kernels) {
-    known.push_back(kernel.name);
-    if (selects(pattern, kernel.name)) selected.push_back(kernel);
-  }
-  if (selected.empty()) nothing_matches("--kernel", pattern, known, absent);
+  std::ranges::copy_if(kernels, std::back_inserter(selected),
+                       [&](const auto& kernel) { return selects(pattern, kernel.name); });
+  if (selected.empty()) nothing_matches("--kernel", pattern, names_of(kernels), absent);
   return selected;
+}
+
+std::vector<std::string> names_of(const std::vector<VariantInfo>& kernels) {
+  std::vector<std::string> names;
+  for (const auto& kernel : kernels) names.push_back(kernel.name);
+  return names;
+}
+
+const VariantInfo& kernel_named(const std::vector<VariantInfo>& kernels, const std::string& name) {
+  return *std::ranges::find(kernels, name, &VariantInfo::name);
 }
 
 Extent parse_extent(const std::string& option, const std::string& text) {

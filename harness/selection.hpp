@@ -26,6 +26,12 @@ std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels,
                                         const std::vector<std::string>& absent = {});
 
+/// Their names, in their order.
+std::vector<std::string> names_of(const std::vector<VariantInfo>& kernels);
+
+/// The kernel of that name, which must be one of them.
+const VariantInfo& kernel_named(const std::vector<VariantInfo>& kernels, const std::string& name);
+
 struct Extent {
   std::int64_t rows = 0, columns = 0;
 };

@@ -8,17 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "common/fnv1a.hpp"
+
 namespace reprolab {
 
-/// A seed for one problem of a run, from the run's seed and FNV-1a of the problem's name. With the
-/// run's seed alone, every problem would be sampled in the same order, and every variant would
-/// always follow the same neighbour.
+/// A seed for one problem of a run, from the run's seed and the problem's name. With the run's seed
+/// alone, every problem would be sampled in the same order, and every variant would always follow
+/// the same neighbour.
 constexpr std::uint64_t problem_seed(std::uint64_t seed, std::string_view problem) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : problem) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  }
-  return seed ^ hash;
+  return seed ^ fnv1a(problem);
 }
 
 /// Orders of `variants` items, one per call. std::shuffle may differ between standard libraries, so

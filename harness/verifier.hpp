@@ -1,7 +1,6 @@
 // The verdict on a kernel's output: before it is timed, and again after every sample.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,30 +9,9 @@
 #include "harness/device_compare.hpp"
 #include "harness/protected_memory.hpp"
 #include "harness/repeat_check.hpp"
-#include "harness/worker.hpp"
-#include "harness/workload.hpp"
-#include "profiling/instrument.hpp"
+#include "harness/verification.hpp"
 
 namespace reprolab {
-
-struct Verification {
-  Outcome outcome = Outcome::not_verified;
-  std::string reason{};
-  /// Comparison with the reference, for a mismatch and for a declared deviation; equal for a kernel
-  /// that does not deviate as declared.
-  reference::Comparison found{};
-  std::map<std::string, std::int64_t> findings{};  ///< As in Findings.
-};
-
-/// Throws if a launch failed; run_or_fail() distinguishes that from a kernel that fails as it runs.
-void require_launched(cudaError_t error);
-
-/// Runs `launches`, which enqueue a kernel and wait for it; in every turn of a kernel, something
-/// does. If they fail, returns launch_failed with the reason; if the harness fails, not_measured;
-/// otherwise not_verified. Throws KernelCrashed if the device does not survive it, or is not left
-/// in `state`: a new process finds it as it was.
-Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
-                         const std::function<void()>& launches);
 
 /// Consecutive launches: `calls` calls of one kernel, one per buffer set, cyclically from `first`
 /// on; or all of them in that buffer set.
@@ -53,7 +31,7 @@ struct Launches {
 /// unusable, or has changed its state or memory that is not its output.
 class Verifier {
  public:
-  /// The host's comparison must have been tested by reference::prove_comparison(). `experiment`
+  /// The host's comparison must have been tested by reference::self_test_comparison(). `experiment`
   /// names the NVTX ranges around launches.
   Verifier(const Workload& workload, const Comparisons& comparisons, cudaStream_t stream,
            std::string experiment = "bench");
@@ -71,13 +49,7 @@ class Verifier {
   /// has the workload inspect the kernel. To be called before the workload exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
-  /// One sample of a verified kernel: the readings of `instrument`, and the verdict on what exactly
-  /// these launches wrote, and how; not_verified if none of their outputs can be judged. Repeated,
-  /// twice at most, if its time was late.
-  struct Sampled {
-    profiling::Sample sample;
-    Verification written;
-  };
+  /// One sample of a verified kernel, repeated, twice at most, if its time was late.
   Sampled sample(const VariantInfo& variant, Launches launches, profiling::Instrument& instrument,
                  bool held = true);
 
@@ -94,8 +66,10 @@ class Verifier {
   /// Fills the outputs that the launches will write with poison.
   void poison(Launches launches) const;
 
-  /// Whether inputs, guards, or what outputs are compared with have changed.
-  bool protected_memory_changed() const { return protected_->changed(); }
+  /// Throws KernelCrashed if inputs, guards, or what outputs are compared with have changed.
+  void require_untouched(const VariantInfo& variant) const {
+    protected_->require_unchanged(variant.name);
+  }
 
   /// Whether one of these outputs is no longer poison, while the stream is held and nothing may
   /// have been written yet.
@@ -105,6 +79,11 @@ class Verifier {
   std::span<const std::byte> actual() const { return actual_; }
 
  private:
+  /// What outputs are compared with; the upper ends only where outputs are bounded.
+  struct Expected {
+    profiling::DeviceBuffer low, high;
+  };
+
   void enqueue(const VariantInfo& variant, Launches launches, cudaStream_t stream,
                const profiling::Call& call);
   std::vector<int> touched(Launches launches) const;
@@ -112,26 +91,20 @@ class Verifier {
                       profiling::Instrument& instrument, bool held);
   bool judges(const VariantInfo& variant, int buffer_set) const;
   Verification judge_on_host(const VariantInfo& variant);
-  void enqueue_judgement(const VariantInfo& variant, int buffer_set);
-  void enqueue_spot_check(const VariantInfo& variant, int buffer_set);
   Verification judge_buffer_sets(const VariantInfo& variant, Launches launches);
   void inspect(const VariantInfo& variant, Verification& judged);
   ExpectedOutput reference_output(const std::string& reading, int matrix) const;
   ExpectedOutput wanted_on_device(const VariantInfo& variant, int matrix);
   Bounds wanted(const VariantInfo& variant);
-  std::span<const std::byte> bring_back(const void* output);
-  std::uint32_t device_bits(const void* array, std::int64_t index) const;
+  Outcome kept(const Promise& promise) const;
+  std::string describe(int matrix, const reference::Comparison& found, ExpectedOutput expected,
+                       const void* actual, cudaMemcpyKind to_host) const;
 
   const Workload& workload_;
+  const ProblemFacts& facts_ = workload_.facts();
+  const Comparisons& comparisons_;
   cudaStream_t stream_;
   std::string experiment_;
-  const DeviceComparison& comparison_;
-  const DeviceComparison& beside_;
-  const DeviceState& state_;
-  /// What outputs are compared with; the upper ends only of a workload that is bounded.
-  struct Expected {
-    profiling::DeviceBuffer low, high;
-  };
   /// By reading, which is empty where every bit is given; then by matrix.
   std::map<std::string, std::vector<Expected>> expected_;
   std::optional<ProtectedMemory> protected_;
@@ -144,17 +117,8 @@ class Verifier {
   bool equals_reference_ = false;  ///< Whether the declared output equals the reference's.
 };
 
-/// Takes a sample, and takes it again, twice at most, if the GPU waited for the host in it or if
-/// other streams went on after it. The last one is then launch_failed.
-Verifier::Sampled repeat_if_late(const std::function<Verifier::Sampled()>& sample);
-
-/// The verdict on a sample whose outputs were found to be as `written` says: what the instrument
-/// recorded may speak against it, too.
-Verification with_records(Verification written, const profiling::Sample& sample);
-
-/// Comparison on the host of elements of 2 or 4 bytes, each from `low` to `high`.
-reference::Comparison compare_on_host(std::span<const std::byte> low,
-                                      std::span<const std::byte> high,
-                                      std::span<const std::byte> actual, int element_bytes);
+/// Comparison on the host of elements of 2 or 4 bytes.
+reference::Comparison compare_on_host(const Bounds& wanted, std::span<const std::byte> actual,
+                                      int element_bytes);
 
 }  // namespace reprolab

@@ -30,6 +30,20 @@ class Watchdog {
   void begin(const std::string& kernel) const;
   void end() const { begin(""); }
 
+  /// Runs `body` as the kernel's turn; one that throws does not end it.
+  template <class Body>
+  auto turn(const std::string& kernel, Body body) const {
+    begin(kernel);
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      end();
+    } else {
+      auto result = body();
+      end();
+      return result;
+    }
+  }
+
  private:
   int socket_ = -1;
   std::string secret_{};

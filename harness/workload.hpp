@@ -4,33 +4,23 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "harness/result_file.hpp"
 #include "kernels/registry.hpp"
+#include "profiling/cuda_check.hpp"
 #include "reference/compare.hpp"
+#include "reference/parallel.hpp"
 
 namespace reprolab {
-
-/// Description of a problem, before anything is allocated for it.
-struct ProblemFacts {
-  std::string name;              ///< Unique within its family; shown in tables.
-  nlohmann::json description;    ///< The record's "problem".
-  std::int64_t elements = 0;     ///< Number of output elements.
-  int element_bytes = 0;         ///< 2 or 4.
-  std::uint64_t bytes_read = 0;  ///< Read by one launch, every byte counted once.
-  std::uint64_t bytes_written = 0;
-
-  std::uint64_t output_bytes() const {
-    return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
-  }
-};
 
 /// Number of different matrices that the buffer sets of a problem hold in turn, so that a kernel
 /// that reuses a pointer or an output of an earlier launch is wrong in the next buffer set.
@@ -39,7 +29,8 @@ inline constexpr int distinct_matrices = 2;
 /// Device memory after every output, which belongs to the workload; no launch may write it.
 inline constexpr std::uint64_t guard_bytes = 256;
 
-/// The ends of the interval that each element of an output lies in, on the host.
+/// The ends of the interval that each element of an output lies in, on the host; where every bit is
+/// given, both are the same array.
 struct Bounds {
   std::span<const std::byte> low, high;
 };
@@ -54,11 +45,12 @@ class DeviceComparison;
 
 class Workload {
  public:
+  explicit Workload(ProblemFacts facts) : facts_(std::move(facts)) {}
   virtual ~Workload() = default;
 
-  virtual const ProblemFacts& facts() const = 0;
+  const ProblemFacts& facts() const { return facts_; }
   /// Number of copies of input and output, each with its own memory, to rotate over.
-  virtual int buffer_sets() const = 0;
+  int buffer_sets() const { return static_cast<int>(outputs_.size()); }
   /// Number of different matrices that the buffer sets hold in turn; buffer set 0 holds matrix 0 at
   /// first.
   int matrices() const { return std::min(buffer_sets(), distinct_matrices); }
@@ -75,7 +67,9 @@ class Workload {
                              cudaStream_t stream) const = 0;
   /// The output of a buffer set; its memory is `guard_bytes` longer than that, and begins at the
   /// multiple of `DeviceBuffer::alignment` before it at the latest.
-  virtual void* output(int buffer_set) const = 0;
+  void* output(int buffer_set) const {
+    return outputs_[static_cast<std::size_t>(buffer_set)].as<std::byte>() + output_offset_bytes_;
+  }
   /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
   virtual std::span<const std::byte> input(int buffer_set) const = 0;
   /// Memory that no launch may touch, at the end of what it may write; here that of the outputs.
@@ -83,38 +77,80 @@ class Workload {
     std::vector<std::span<std::byte>> found;
     for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
       auto* const begin = static_cast<std::byte*>(output(buffer_set));
-      found.push_back({begin + facts().output_bytes(), guard_bytes});
+      found.push_back({begin + facts_.output_bytes(), guard_bytes});
     }
     return found;
   }
 
-  /// Whether outputs lie in an interval, because kernels may round in an order of their own. Then
-  /// bounds() gives it, and otherwise the two after it every bit of an output.
-  virtual bool is_bounded() const { return false; }
-  /// By a reading of the problem (kernels/registry.hpp); valid as long as this is.
-  virtual Bounds bounds(int matrix, const std::string& reading) const;
-  /// The reference's output for matrix 0, on the host. Empty if it is too large for a host: then
+  /// What the reference says of a matrix's output, by a reading of the problem
+  /// (kernels/registry.hpp); valid as long as this is. Empty if it is too large for a host: then
   /// only write_expected() gives it, and a kernel with a declared deviation is not run.
-  virtual std::span<const std::byte> expected() const { return {}; }
-  /// Writes the reference's output for a matrix to device memory.
-  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const;
+  virtual Bounds bounds(int matrix, const std::string& reading) const = 0;
+  /// Writes the reference's output for a matrix to device memory, where every bit is given.
+  virtual void write_expected(int matrix, void* to, cudaStream_t stream) const {
+    profiling::check(cudaMemcpyAsync(to, bounds(matrix, "").low.data(), facts_.output_bytes(),
+                                     cudaMemcpyHostToDevice, stream),
+                     "copying the reference's output to the GPU");
+  }
   /// Finds out more about a kernel whose outputs are right, by launches of its own. They run on
   /// `stream`; throws as profiling::check does.
   virtual Findings inspect(const VariantInfo&, const DeviceComparison&, cudaStream_t) const {
     return {};
   }
   /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
-  virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const;
+  virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;
   /// One line about a comparison that found a mismatch; the bits are those of the first mismatch,
   /// and of an interval those of the nearer end.
   virtual std::string describe(int matrix, const reference::Comparison& found,
                                std::uint32_t expected, std::uint32_t actual) const = 0;
 
+ protected:
+  /// Makes the output of one more buffer set, so many bytes past an aligned address; the same for
+  /// all.
+  void add_output(std::uint64_t offset_bytes = 0) {
+    output_offset_bytes_ = offset_bytes;
+    outputs_.emplace_back(facts_.output_bytes() + guard_bytes + offset_bytes);
+  }
+
  private:
   /// Fills the input of each buffer set with its matrix_of().
   virtual void fill_inputs() = 0;
 
+  ProblemFacts facts_;
+  std::vector<profiling::DeviceBuffer> outputs_;
+  std::uint64_t output_offset_bytes_ = 0;
   int exchanges_ = 0;
+};
+
+/// A workload of a family's registered kernels.
+template <class Problem>
+class FamilyWorkload : public Workload {
+ public:
+  using Workload::Workload;
+
+  /// What a kernel is given for a buffer set.
+  virtual Problem problem(const std::string& kernel, int buffer_set) const = 0;
+
+  Support supports(const std::string& kernel) const override {
+    return kernel_named<Problem>(kernel).supports(problem(kernel, 0));
+  }
+  cudaError_t launch(const std::string& kernel, int buffer_set,
+                     cudaStream_t stream) const override {
+    return kernel_named<Problem>(kernel).launch(problem(kernel, buffer_set), stream);
+  }
+  void write_declared(const std::string& kernel, std::span<std::byte> output) const override {
+    const auto& declared = declared_deviation<Problem>(kernel);
+    const Problem host = problem_on_host(output.data());
+    reference::parallel_for(
+        facts().elements, 1 << 20, 0,
+        [&](std::int64_t begin, std::int64_t end) { declared.expected_output(host, begin, end); });
+  }
+
+ private:
+  /// Matrix 0 with all pointers to host memory.
+  virtual Problem problem_on_host(void*) const {
+    throw std::logic_error(facts().name + ": has no declared output to make");
+  }
 };
 
 /// All registered kernels of a family, sorted by name.

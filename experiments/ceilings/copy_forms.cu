@@ -16,28 +16,6 @@ void add_copy() {
             launch_copying<CopyForm<Threads, Elements, Reads, Stores, Layout, AheadMiB << 20>>);
 }
 
-template <int Threads, int Elements>
-void add_policies() {
-  for_each_policy([]<class Reads, class Stores>(Policies<Reads, Stores>) {
-    add_copy<Threads, Elements, Reads, Stores>();
-  });
-}
-
-template <int Threads, int Elements>
-void add_tiles() {
-  for_each_tile([]<class Layout>(Layout) {
-    add_copy<Threads, Elements, StreamingAccess, StreamingAccess, Layout>();
-  });
-}
-
-template <int Threads, int Elements>
-void add_reading_ahead() {
-  add_copy<Threads, Elements, PlainAccess, StreamingAccess, Line, 2>();
-  add_copy<Threads, Elements, PlainAccess, StreamingAccess, Line, 4>();
-  add_copy<Threads, Elements, KeepReads, StreamingAccess, Line, 2>();
-  add_copy<Threads, Elements, KeepReads, StreamingAccess, Line, 4>();
-}
-
 Support supports_bulk_copies(const Copy&) {
   int device = 0, major = 0;
   const bool found =
@@ -76,21 +54,23 @@ void add_bulks() {
     add_copy<Threads, Elements, KeepReads, PlainAccess>();
     add_copy<Threads, Elements, StreamingAccess, StreamingAccess>();
   });
-  add_policies<128, 1>();
-  add_policies<256, 1>();
-  add_policies<512, 1>();
-  add_policies<256, 2>();
-  add_reading_ahead<128, 1>();
-  add_reading_ahead<256, 1>();
-  add_reading_ahead<512, 1>();
-  add_reading_ahead<1024, 1>();
-  add_reading_ahead<256, 2>();
-  add_reading_ahead<1024, 2>();
-  add_tiles<64, 4>();
-  add_tiles<64, 8>();
-  add_tiles<128, 4>();
-  add_tiles<128, 8>();
-  add_tiles<256, 4>();
+  Shapes<Shape<128, 1>, Shape<256, 1>, Shape<512, 1>, Shape<256, 2>>::for_each(
+      []<int Threads, int Elements>(Shape<Threads, Elements>) {
+        for_each_policy([]<class Reads, class Stores>(Policies<Reads, Stores>) {
+          add_copy<Threads, Elements, Reads, Stores>();
+        });
+      });
+  Shapes<Shape<128, 1>, Shape<256, 1>, Shape<512, 1>, Shape<1024, 1>, Shape<256, 2>,
+         Shape<1024, 2>>::for_each([]<int Threads, int Elements>(Shape<Threads, Elements>) {
+    add_copy<Threads, Elements, PlainAccess, StreamingAccess, Line, 2>();
+    add_copy<Threads, Elements, PlainAccess, StreamingAccess, Line, 4>();
+    add_copy<Threads, Elements, KeepReads, StreamingAccess, Line, 2>();
+    add_copy<Threads, Elements, KeepReads, StreamingAccess, Line, 4>();
+  });
+  Shapes<Shape<64, 4>, Shape<64, 8>, Shape<128, 4>, Shape<128, 8>, Shape<256, 4>>::for_each_tile(
+      []<int Threads, int Elements, class Layout>(Shape<Threads, Elements>, Layout) {
+        add_copy<Threads, Elements, StreamingAccess, StreamingAccess, Layout>();
+      });
   add_bulks<2, 4, 8, 16, 32>();
   return true;
 }();

@@ -11,25 +11,16 @@ void add_even() {
   add_mixture<Even, Threads, Elements, uint4, 1, Reads, Stores, Layout>();
 }
 
-template <int Threads, int Elements>
-void add_tiles() {
-  for_each_tile([]<class Layout>(Layout) {
-    add_even<Threads, Elements, StreamingAccess, StreamingAccess, Layout>();
-  });
-}
-
 [[maybe_unused]] const bool registered = [] {
   for_each_shape([]<int Threads, int Elements>(Shape<Threads, Elements>) {
     add_even<Threads, Elements, StreamingAccess, StreamingAccess>();
     add_even<Threads, Elements, KeepReads, PlainAccess>();
     add_even<Threads, Elements, KeepReads, StreamingAccess>();
   });
-  add_tiles<64, 4>();
-  add_tiles<64, 8>();
-  add_tiles<128, 2>();
-  add_tiles<128, 4>();
-  add_tiles<128, 8>();
-  add_tiles<256, 4>();
+  Shapes<Shape<64, 4>, Shape<64, 8>, Shape<128, 2>, Shape<128, 4>, Shape<128, 8>, Shape<256, 4>>::
+      for_each_tile([]<int Threads, int Elements, class Layout>(Shape<Threads, Elements>, Layout) {
+        add_even<Threads, Elements, StreamingAccess, StreamingAccess, Layout>();
+      });
   return true;
 }();
 

@@ -70,29 +70,39 @@ std::string rest_of_code() {
 template <int Threads, int Elements>
 struct Shape {};
 
+template <class... Each>
+struct Shapes {
+  /// Calls `use(shape)` for each.
+  template <class Use>
+  static void for_each(Use use) {
+    (use(Each{}), ...);
+  }
+
+  /// Calls `use(shape, tile)` for each, with each tile that the sweep tries.
+  template <class Use>
+  static void for_each_tile(Use use) {
+    for_each([&](auto shape) {
+      use(shape, Tile<64, 2048>());
+      use(shape, Tile<64, 4096>());
+      use(shape, Tile<128, 2048>());
+      use(shape, Tile<128, 4096>());
+    });
+  }
+};
+
+/// Of so many threads, each number of elements.
+template <int Threads>
+using OfThreads =
+    Shapes<Shape<Threads, 1>, Shape<Threads, 2>, Shape<Threads, 4>, Shape<Threads, 8>>;
+
 /// Calls `use(Shape<Threads, Elements>{})` for each number of threads with each of elements.
 template <class Use>
 void for_each_shape(Use use) {
-  const auto with = [&]<int Threads>(std::integral_constant<int, Threads>) {
-    use(Shape<Threads, 1>{});
-    use(Shape<Threads, 2>{});
-    use(Shape<Threads, 4>{});
-    use(Shape<Threads, 8>{});
-  };
-  with(std::integral_constant<int, 64>{});
-  with(std::integral_constant<int, 128>{});
-  with(std::integral_constant<int, 256>{});
-  with(std::integral_constant<int, 512>{});
-  with(std::integral_constant<int, 1024>{});
-}
-
-/// Calls `use(tile)` for each tile that the sweep tries.
-template <class Use>
-void for_each_tile(Use use) {
-  use(Tile<64, 2048>());
-  use(Tile<64, 4096>());
-  use(Tile<128, 2048>());
-  use(Tile<128, 4096>());
+  OfThreads<64>::for_each(use);
+  OfThreads<128>::for_each(use);
+  OfThreads<256>::for_each(use);
+  OfThreads<512>::for_each(use);
+  OfThreads<1024>::for_each(use);
 }
 
 template <class Reads, class Stores>

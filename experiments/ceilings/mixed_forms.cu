@@ -34,29 +34,23 @@ void add_policies() {
   });
 }
 
-template <int Threads, int Elements, class Unit>
-void add_tiles() {
-  for_each_tile([]<class Layout>(Layout) {
-    add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, Layout>();
-  });
-}
-
-template <int Threads, int Elements, class Unit>
-void add_reading_ahead() {
-  add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, Line, 2>();
-  add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess, Line, 2>();
-  add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess, Line, 2>();
-  add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess, Line, 2>();
+template <class Unit, class SomeShapes>
+void add_tiles(SomeShapes) {
+  SomeShapes::for_each_tile(
+      []<int Threads, int Elements, class Layout>(Shape<Threads, Elements>, Layout) {
+        add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, Layout>();
+      });
 }
 
 template <class Unit>
-void add_all_reading_ahead() {
-  add_reading_ahead<512, 1, Unit>();
-  add_reading_ahead<1024, 1, Unit>();
-  add_reading_ahead<512, 2, Unit>();
-  add_reading_ahead<1024, 2, Unit>();
-  add_reading_ahead<256, 4, Unit>();
-  add_reading_ahead<128, 8, Unit>();
+void add_reading_ahead() {
+  Shapes<Shape<512, 1>, Shape<1024, 1>, Shape<512, 2>, Shape<1024, 2>, Shape<256, 4>,
+         Shape<128, 8>>::for_each([]<int Threads, int Elements>(Shape<Threads, Elements>) {
+    add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess, Line, 2>();
+    add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess, Line, 2>();
+    add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess, Line, 2>();
+    add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess, Line, 2>();
+  });
 }
 
 [[maybe_unused]] const bool registered = [] {
@@ -67,15 +61,11 @@ void add_all_reading_ahead() {
   add_policies<512, 2, std::uint32_t, 2>();
   add_policies<512, 2, uint4, 1>();
   add_policies<256, 1, uint4, 1>();
-  add_tiles<64, 4, uint2>();
-  add_tiles<64, 8, uint2>();
-  add_tiles<128, 4, uint2>();
-  add_tiles<128, 8, uint2>();
-  add_tiles<256, 4, uint2>();
-  add_tiles<64, 8, uint4>();
-  add_tiles<128, 8, uint4>();
-  add_all_reading_ahead<std::uint32_t>();
-  add_all_reading_ahead<uint2>();
+  add_tiles<uint2>(
+      Shapes<Shape<64, 4>, Shape<64, 8>, Shape<128, 4>, Shape<128, 8>, Shape<256, 4>>());
+  add_tiles<uint4>(Shapes<Shape<64, 8>, Shape<128, 8>>());
+  add_reading_ahead<std::uint32_t>();
+  add_reading_ahead<uint2>();
   return true;
 }();
 

@@ -1,8 +1,10 @@
 // puzzle: Unsloth's NF4 puzzle, timed as published and through CUDA graphs. `make
 // reproduce-puzzle`.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "common/median.hpp"
 #include "experiments/puzzle/puzzle.hpp"
@@ -12,6 +14,7 @@
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
+#include "harness/selection.hpp"
 #include "profiling/machine.hpp"
 
 namespace reprolab::puzzle {
@@ -20,7 +23,7 @@ namespace {
 struct Options {
   // A turn is a whole run, twice: seconds on a small GPU.
   PassOptions pass{.experiment = "puzzle", .pass = "mlps", .limit_s = 120};
-  RunFacts facts;
+  int iterations = published_iterations;
   int samples = 5;
   std::vector<std::string> peers;
 };
@@ -67,40 +70,36 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
     const std::uint64_t bytes = matrix.bytes_read() + matrix.bytes_written();
     fmt::print("{:<12} {:>7} {:>28} {:>9.2f} GB\n", mlp.name(), reference::name(mlp.output),
                matrices_per_mlp * matrix.weights(),
-               gb(bytes * static_cast<std::uint64_t>(matrices_per_mlp * options.facts.iterations)));
+               gb(bytes * static_cast<std::uint64_t>(matrices_per_mlp * options.iterations)));
   }
-  const double moved = gb(options.facts.bytes_read() + options.facts.bytes_written());
+  const ProblemFacts facts = facts_of(options.iterations);
+  const double moved = gb(facts.bytes_read + facts.bytes_written);
   const double run_s = moved / (0.33 * bandwidth);
-  const double host_s = 1e-5 * static_cast<double>(options.facts.launches());
+  const double host_s = 1e-5 * static_cast<double>(launches_of(options.iterations));
   const auto rows = static_cast<double>(kernels.size() + ceilings().size());
   fmt::print(
       "{} kernels and {} ceilings, {}: {:.2f} GB in {} launches, {} samples of both ways: "
       "about {:.0f} s, and the time to make the data\n",
-      kernels.size(), ceilings().size(), options.facts.name(), moved, options.facts.launches(),
+      kernels.size(), ceilings().size(), facts.name, moved, launches_of(options.iterations),
       options.samples, rows * options.samples * (2 * run_s + host_s));
   if (gpu) print_refusals(kernels, supports_all);
-  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
-  if (gpu) {
-    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
-  } else {
-    fmt::print("none of this can run here: {} (times above are for 1000 GB/s)\n", why_not);
-  }
+  fmt::print("{}\n{}\n", dry_run_notes(options.pass, gpu),
+             dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
   return exit_verified;
 }
 
-void describe(Record& record, const RunFacts& facts) {
-  record.problem = facts.describe();
-  record.bytes_read = facts.bytes_read();
-  record.bytes_written = facts.bytes_written();
-  if (!record.variant.is_ceiling()) return;
-  record.bytes_read = record.bytes_written = 0;
-  const Ceiling& ceiling = ceiling_named(record.variant.name);
+Row row_of(int iterations, const VariantInfo& variant, const Verification& verified) {
+  Row row = start_row(facts_of(iterations), variant, verified);
+  if (!variant.is_ceiling()) return row;
+  row.record.bytes_read = row.record.bytes_written = 0;
+  const Ceiling& ceiling = ceiling_named(variant.name);
   for (const Mlp& mlp : mlps) {
     const ProblemFacts matrix = nf4::describe_problem(mlp.name(), mlp.matrix(), {});
-    const auto times = static_cast<std::uint64_t>(matrices_per_mlp * facts.iterations);
-    record.bytes_read += times * ceiling.bytes_read(matrix);
-    record.bytes_written += times * ceiling.bytes_written(matrix);
+    const auto times = static_cast<std::uint64_t>(matrices_per_mlp * iterations);
+    row.record.bytes_read += times * ceiling.bytes_read(matrix);
+    row.record.bytes_written += times * ceiling.bytes_written(matrix);
   }
+  return row;
 }
 
 void print(const Record& record) {
@@ -111,23 +110,9 @@ void print(const Record& record) {
   };
   const Metric* graph = record.metric(kernel_time);
   const std::string missing = graph == nullptr ? "" : graph->missing;
-  fmt::print("  {:<28} {}  {}  {}", record.variant.name, text(wall_time, "as published"),
-             text(kernel_time, "by graphs"), name(record.outcome));
-  for (const std::string& why : {record.reason, missing}) {
-    if (!why.empty()) fmt::print(": {}", why);
-  }
-  fmt::print("\n");
-}
-
-std::vector<std::string> names_of(const std::vector<VariantInfo>& variants) {
-  std::vector<std::string> names;
-  for (const auto& variant : variants) names.push_back(variant.name);
-  return names;
-}
-
-const VariantInfo& variant_named(const std::vector<VariantInfo>& variants,
-                                 const std::string& name) {
-  return *std::ranges::find(variants, name, &VariantInfo::name);
+  fmt::print("  {:<28} {}  {}  {}{}{}\n", record.variant.name, text(wall_time, "as published"),
+             text(kernel_time, "by graphs"), describe_ending(record), missing.empty() ? "" : ": ",
+             missing);
 }
 
 /// Tries in a process of its own whose launches can be captured: a library that meets an error in a
@@ -135,11 +120,9 @@ const VariantInfo& variant_named(const std::vector<VariantInfo>& variants,
 NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels) {
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     NotCapturable found;
-    for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
-      watchdog.begin(kernel);
-      const auto why = why_not_capturable(variant_named(kernels, kernel));
-      if (!why.empty()) found[kernel] = why;
-      watchdog.end();
+    for (const auto& kernel : asked_kernels(request, kernels)) {
+      const auto why = watchdog.turn(kernel.name, [&] { return why_not_capturable(kernel); });
+      if (!why.empty()) found[kernel.name] = why;
     }
     return found;
   };
@@ -153,54 +136,79 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
   return found;
 }
 
-/// Measures in a worker process, and describes the rows of kernels that brought it down.
+/// A bar on stderr, if that is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::int64_t total) : total_(total) {}
+  ~ProgressBar() {
+    if (terminal_) std::fputs("\r\x1b[K", stderr);
+  }
+
+  void advance() {
+    ++done_;
+    if (!terminal_) return;
+    constexpr std::int64_t width = 40;
+    const std::int64_t filled = width * done_ / total_;
+    const std::string bar = fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {} of {} samples", "", filled, "",
+                                        width - filled, done_, total_);
+    std::fputs(bar.c_str(), stderr);
+  }
+
+ private:
+  std::int64_t total_, done_ = 0;
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+};
+
+/// Measures in a worker process, which a kernel may bring down.
 std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels) {
+  const std::string name = facts_of(options.iterations).name;
   const bool timed = options.pass.instrument != profiling::InstrumentKind::none;
   const NotCapturable not_capturable = timed ? try_captures(options, kernels) : NotCapturable{};
-  const auto variant = [&](const std::string& kernel) { return variant_named(kernels, kernel); };
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     const auto instrument = profiling::make_instrument(options.pass.instrument);
-    Puzzle puzzle(options.facts, options.pass.seed, options.pass.experiment, not_capturable);
+    Puzzle puzzle(options.iterations, options.pass.seed, options.pass.experiment, not_capturable);
     std::vector<Row> rows;
-    for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
-      watchdog.begin(kernel);
-      const Verification verified = puzzle.verify(variant(kernel), *instrument);
-      rows.push_back(start_row(options.facts.name(), variant(kernel), verified));
-      watchdog.end();
+    for (const auto& kernel : asked_kernels(request, kernels)) {
+      rows.push_back(row_of(options.iterations, kernel, watchdog.turn(kernel.name, [&] {
+        return puzzle.verify(kernel, *instrument);
+      })));
     }
     if (timed) {
-      for (const auto& ceiling : ceilings()) {
-        rows.push_back(start_row(options.facts.name(), ceiling, {}));
-      }
-    }
-    for (Row& row : rows) describe(row.record, options.facts);
-    if (timed) {
+      for (const auto& ceiling : ceilings())
+        rows.push_back(row_of(options.iterations, ceiling, {}));
       puzzle.exchange();
-      puzzle.show_progress(std::ranges::count_if(rows, &Row::timed) * options.samples);
-      take_samples(rows, puzzle, *instrument,
+      ProgressBar bar(std::ranges::count_if(rows, &Row::timed) * options.samples);
+      take_samples(rows,
+                   {.name = name,
+                    .sample =
+                        [&](Row& row) {
+                          Sampled sampled = puzzle.sample(row.record.variant);
+                          if (!sampled.written.is_bad()) bar.advance();
+                          return sampled;
+                        },
+                    .sm_mhz = [&] { return puzzle.sm_mhz(); },
+                    .prepare =
+                        [&](Row& row) {
+                          puzzle.prepare(row.record.variant);
+                          return Sampled{};
+                        }},
                    {.samples = options.samples, .seed = options.pass.seed}, watchdog);
     }
-    std::vector<Record> records;
-    for (Row& row : rows) records.push_back(std::move(row.record));
-    return records;
+    return {{"records", records_of(std::move(rows))}};
   };
   Worker worker(serve, options.pass.limit());
-  const auto answer = worker.ask({{"name", options.facts.name()}}, names_of(kernels));
-  std::vector<Record> records;
-  if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
-  for (const auto& [kernel, reason, outcome] : answer.crashed) {
-    Row row = start_row(options.facts.name(), variant(kernel), {outcome, reason, {}});
-    describe(row.record, options.facts);
-    records.push_back(std::move(row.record));
-  }
-  return records;
+  return measure_in(worker, {{"name", name}}, kernels,
+                    [&](const auto& kernel, const auto& why) {
+                      return std::vector{row_of(options.iterations, kernel, why).record};
+                    })
+      .records;
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Runs Unsloth's NF4 puzzle: three MLPs, dequantized many times.", "puzzle");
   Options options;
   add_pass_options(app, options.pass);
-  app.add_option("--iterations", options.facts.iterations,
+  app.add_option("--iterations", options.iterations,
                  "How often each MLP's up, gate and down are dequantized")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
@@ -224,7 +232,7 @@ int run(int argc, char** argv) {
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
     nf4::print_languages_not_built(options.pass.kernel);
     results.records = measure(options, kernels);
-    fmt::print("{}, median of {} samples\n", options.facts.name(), options.samples);
+    fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name, options.samples);
     std::ranges::for_each(results.records, print);
   });
 }

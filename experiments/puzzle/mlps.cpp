@@ -29,40 +29,25 @@ std::string describe_differences(const std::array<reference::Comparison, mlps.si
   return text;
 }
 
-std::string RunFacts::name() const { return fmt::format("three MLPs, {} times", iterations); }
-
-std::int64_t RunFacts::weights() const {
-  std::int64_t sum = 0;
-  for (const Mlp& mlp : mlps) sum += matrices_per_mlp * mlp.matrix().weights();
-  return sum;
-}
-
-std::int64_t RunFacts::launches() const {
-  return std::int64_t{iterations} * matrices_per_mlp * std::ssize(mlps);
-}
-
-nlohmann::json RunFacts::describe() const {
+ProblemFacts facts_of(int iterations) {
   const nf4::TensorSpec format = mlps.front().matrix();
-  return {{"name", name()},
-          {"family", "puzzle"},
-          {"iterations", iterations},
-          {"iterations_per_graph", iterations_per_graph(iterations)},
-          {"launches", launches()},
-          {"weights", weights()},
-          {"block_size", format.block_size},
-          {"nested", format.nested}};
-}
-
-std::uint64_t RunFacts::bytes_read() const {
-  std::uint64_t sum = 0;
-  for (const Mlp& mlp : mlps) sum += matrices_per_mlp * mlp.matrix().bytes_read();
-  return sum * static_cast<std::uint64_t>(iterations);
-}
-
-std::uint64_t RunFacts::bytes_written() const {
-  std::uint64_t sum = 0;
-  for (const Mlp& mlp : mlps) sum += matrices_per_mlp * mlp.matrix().bytes_written();
-  return sum * static_cast<std::uint64_t>(iterations);
+  const auto times = static_cast<std::uint64_t>(iterations);
+  ProblemFacts facts{.name = fmt::format("three MLPs, {} times", iterations), .element_bytes = 2};
+  for (const Mlp& mlp : mlps) {
+    const nf4::TensorSpec matrix = mlp.matrix();
+    facts.elements += matrices_per_mlp * matrix.weights();
+    facts.bytes_read += times * matrices_per_mlp * matrix.bytes_read();
+    facts.bytes_written += times * matrices_per_mlp * matrix.bytes_written();
+  }
+  facts.description = {{"name", facts.name},
+                       {"family", "puzzle"},
+                       {"iterations", iterations},
+                       {"iterations_per_graph", iterations_per_graph(iterations)},
+                       {"launches", launches_of(iterations)},
+                       {"weights", facts.elements},
+                       {"block_size", format.block_size},
+                       {"nested", format.nested}};
+  return facts;
 }
 
 int iterations_per_graph(int iterations) {

@@ -4,11 +4,12 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "harness/nf4/tensor.hpp"
+#include "harness/result_file.hpp"
 #include "reference/compare.hpp"
 
 namespace reprolab::puzzle {
@@ -41,19 +42,15 @@ inline constexpr std::array<Mlp, 3> mlps = {{
 /// `found`: how a matrix of each MLP differs from the reference.
 std::string describe_differences(const std::array<reference::Comparison, mlps.size()>& found);
 
-/// What one sample of a row is of: every MLP's matrices, `iterations` times.
-struct RunFacts {
-  int iterations = published_iterations;
+/// Calls of a kernel in `iterations` of every MLP's matrices, which are one sample of a row.
+constexpr std::int64_t launches_of(int iterations) {
+  return std::int64_t{iterations} * matrices_per_mlp * std::ssize(mlps);
+}
 
-  std::string name() const;         ///< "three MLPs, 1000 times"
-  std::int64_t weights() const;     ///< Of all matrices, each once.
-  std::int64_t launches() const;    ///< Calls of the kernel.
-  nlohmann::json describe() const;  ///< The record's "problem".
-  /// Bytes of a dequantization in one kernel, each byte of each call counted once: codes, scale
-  /// codes and second-level scales in, weights out. The map and the offset are left out.
-  std::uint64_t bytes_read() const;
-  std::uint64_t bytes_written() const;
-};
+/// What one sample is of: "three MLPs, 1000 times". Bytes are those of a dequantization in one
+/// kernel, each byte of each call counted once: codes, scale codes and second-level scales in,
+/// weights out. The map and the offset are left out. Elements are those of all matrices, once.
+ProblemFacts facts_of(int iterations);
 
 /// Iterations that one CUDA graph holds, so that whole launches of it make up all of them: the
 /// largest divisor of `iterations` up to 100.

@@ -1,10 +1,8 @@
 #include "experiments/puzzle/puzzle.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "harness/ceilings.hpp"
 #include "profiling/nvtx.hpp"
@@ -14,8 +12,8 @@ namespace {
 
 using nf4::Problem;
 
-std::string of_mlp(const char* metric, const Mlp& mlp) {
-  return fmt::format("{}.{}", metric, mlp.name());
+std::string of_mlp(const char* metric, const nf4::VerifiedMatrices& mlp) {
+  return fmt::format("{}.{}", metric, mlp.workload.facts().name);
 }
 
 /// The worse of two verdicts on outputs of one row; a failure is returned as soon as it is seen.
@@ -55,34 +53,12 @@ std::string why_not_capturable(const VariantInfo& kernel) {
   return is_failure(tried.outcome) ? tried.reason : "";
 }
 
-ProgressBar::ProgressBar(std::int64_t total)
-    : total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-ProgressBar::~ProgressBar() {
-  if (terminal_) std::fputs("\r\x1b[K", stderr);
-}
-
-void ProgressBar::advance() {
-  ++done_;
-  if (!terminal_ || total_ <= 0) return;
-  constexpr std::int64_t width = 40;
-  const std::int64_t filled = width * std::min(done_, total_) / total_;
-  const std::string bar = fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {} of {} samples", "", filled, "",
-                                      width - filled, done_, total_);
-  std::fputs(bar.c_str(), stderr);
-}
-
-Puzzle::Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& experiment,
+Puzzle::Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
                NotCapturable not_capturable)
-    : facts_(facts), experiment_(experiment), not_capturable_(std::move(not_capturable)) {
+    : iterations_(iterations), experiment_(experiment), not_capturable_(std::move(not_capturable)) {
   for (const Mlp& mlp : mlps) {
-    Part part{.mlp = mlp, .workload = {}, .verifier = {}};
-    part.workload = std::make_unique<nf4::Nf4Workload>(
-        nf4::describe_problem(mlp.name(), mlp.matrix(), {}),
-        nf4::make_tensors(mlp.matrix(), seed, matrices_per_mlp), matrices_per_mlp);
-    part.verifier =
-        std::make_unique<Verifier>(*part.workload, comparisons_, stream_.get(), experiment);
-    parts_.push_back(std::move(part));
+    parts_.emplace_back(mlp.name(), mlp.matrix(), matrices_per_mlp, seed, comparisons_,
+                        stream_.get(), experiment);
   }
 }
 
@@ -90,7 +66,7 @@ Verification Puzzle::verify(const VariantInfo& kernel, profiling::Instrument& in
   Verification all{Outcome::bit_exact};
   std::array<reference::Comparison, mlps.size()> found;
   for (std::size_t i = 0; i < mlps.size(); ++i) {
-    Verification one = parts_[i].verifier->verify(kernel, instrument);
+    Verification one = parts_[i].verifier.verify(kernel, instrument);
     if (!may_be_timed(one.outcome)) {
       if (!one.reason.empty()) one.reason = fmt::format("{}: {}", mlps[i].name(), one.reason);
       return one;
@@ -103,37 +79,29 @@ Verification Puzzle::verify(const VariantInfo& kernel, profiling::Instrument& in
   return all;
 }
 
-void Puzzle::exchange() {
-  for (Part& part : parts_) {
-    part.workload->exchange();
-    part.verifier->protect_memory();
-  }
-}
-
 void Puzzle::launch(const Part& part, const VariantInfo& variant, int buffer_set) const {
   if (variant.is_ceiling()) {
-    ceiling_named(variant.name).launch(*part.workload, buffer_set, stream_.get());
+    ceiling_named(variant.name).launch(part.workload, buffer_set, stream_.get());
   } else {
-    require_launched(part.workload->launch(variant.name, buffer_set, stream_.get()));
+    require_launched(part.workload.launch(variant.name, buffer_set, stream_.get()));
   }
 }
 
-Verifier::Sampled Puzzle::prepare(Row& row, profiling::Instrument&) {
-  if (!row.record.variant.is_ceiling()) return {};  // verification has launched it
-  for (const Part& part : parts_) launch(part, row.record.variant, 0);
+void Puzzle::prepare(const VariantInfo& variant) {
+  if (!variant.is_ceiling()) return;
+  for (const Part& part : parts_) launch(part, variant, 0);
   stream_.synchronize();
-  return {};
 }
 
 void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bool checked,
                      const std::function<void()>& after_each) {
-  const std::uint64_t bytes = part.workload->facts().output_bytes();
+  const std::uint64_t bytes = part.workload.facts().output_bytes();
   if (checked) repeat_.choose(times * matrices_per_mlp);
   for (int i = 0; i < times * matrices_per_mlp; ++i) {
     const int buffer_set = i % matrices_per_mlp;
     const auto launch_it = [&] { launch(part, variant, buffer_set); };
     if (checked) {
-      repeat_.around(i, buffer_set, part.workload->output(buffer_set), bytes, stream_.get(),
+      repeat_.around(i, buffer_set, part.workload.output(buffer_set), bytes, stream_.get(),
                      launch_it);
     } else {
       launch_it();
@@ -146,10 +114,10 @@ void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bo
 double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
   const auto wait = [&] { profiling::check(cudaDeviceSynchronize(), variant.name); };
   iterate(part, variant, warmup_iterations, false, wait);
-  part.verifier->poison({0, matrices_per_mlp});
+  part.verifier.poison({0, matrices_per_mlp});
   profiling::check(cudaDeviceSynchronize(), "poisoning the outputs");
   const auto start = std::chrono::steady_clock::now();
-  iterate(part, variant, facts_.iterations, true, wait);
+  iterate(part, variant, iterations_, true, wait);
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
       .count();
 }
@@ -162,7 +130,7 @@ std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInf
     why_not = {Outcome::launch_failed, known->second, {}};
     return std::nullopt;
   }
-  const int iterations = iterations_per_graph(facts_.iterations);
+  const int iterations = iterations_per_graph(iterations_);
   const auto graph_of = [&](bool checked) {
     return std::make_unique<profiling::Graph>(
         stream_.get(), [&] { iterate(part, variant, iterations, checked, [] {}); });
@@ -183,8 +151,8 @@ std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInf
 double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Graphs& graphs) {
   graphs.checked->launch(stream_.get());
   graphs.plain->launch(stream_.get());
-  part.verifier->poison({0, matrices_per_mlp});
-  const int launches = facts_.iterations / iterations_per_graph(facts_.iterations);
+  part.verifier.poison({0, matrices_per_mlp});
+  const int launches = iterations_ / iterations_per_graph(iterations_);
   const auto checked = static_cast<int>(random_() % static_cast<unsigned>(launches));
   start_.record(stream_.get());
   for (int i = 0; i < launches; ++i) {
@@ -197,44 +165,39 @@ double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Grap
 
 /// Compares all outputs of one MLP, as far as the kernel's output is known.
 Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
-  for (const Part& any : parts_) {
-    if (!any.verifier->protected_memory_changed()) continue;
-    throw KernelCrashed(variant.name, "changed memory that is not its output");
-  }
+  for (const Part& any : parts_) any.verifier.require_untouched(variant);
   Verification all;
   if (variant.is_ceiling()) return all;
   for (int buffer_set = 0; buffer_set < matrices_per_mlp; ++buffer_set) {
-    const int matrix = part.workload->matrix_of(buffer_set);
+    const int matrix = part.workload.matrix_of(buffer_set);
     if (variant.promise.deviates() && matrix != 0) continue;  // declared only for matrix 0
-    Verification one = part.verifier->judge(variant, matrix, part.workload->output(buffer_set));
+    Verification one = part.verifier.judge(variant, matrix, part.workload.output(buffer_set));
     if (!may_be_timed(one.outcome)) {
-      one.reason = fmt::format("{}.{}: {}", part.mlp.name(),
+      one.reason = fmt::format("{}.{}: {}", part.workload.facts().name,
                                matrix_names[static_cast<std::size_t>(buffer_set)], one.reason);
       return one;
     }
     all.outcome = worse(all.outcome, one.outcome);
   }
-  if (Verification repeat = part.verifier->judge_repeat(variant, repeat_);
+  if (Verification repeat = part.verifier.judge_repeat(variant, repeat_);
       repeat.outcome == Outcome::mismatch) {
-    repeat.reason = part.mlp.name() + ": " + repeat.reason;
+    repeat.reason = part.workload.facts().name + ": " + repeat.reason;
     return repeat;
   }
   return all;
 }
 
-Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
-  const VariantInfo& variant = row.record.variant;
-  const profiling::NvtxRange range(experiment_, variant.name, name());
-  Verifier::Sampled sampled;
+Sampled Puzzle::sample(const VariantInfo& variant) {
+  const profiling::NvtxRange range(experiment_, variant.name, facts_of(iterations_).name);
+  Sampled sampled;
   double wall_total_us = 0, graph_total_us = 0;
   // Returns whether the outputs are as they must be; else the row's verdict is set.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
     Verification written = run_or_fail(variant, comparisons_.state, timed);
     if (written.outcome == Outcome::not_verified) written = judge(part, variant);
-    const bool sound = written.outcome == Outcome::not_verified || may_be_timed(written.outcome);
-    written.outcome = sound ? worse(sampled.written.outcome, written.outcome) : written.outcome;
+    if (!written.is_bad()) written.outcome = worse(sampled.written.outcome, written.outcome);
     sampled.written = written;
-    return sound;
+    return !written.is_bad();
   };
   auto& readings = sampled.sample.readings;
   const auto add_missing = [&](const std::string& metric, const std::string& why) {
@@ -244,7 +207,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   for (Part& part : parts_) {
     double wall = 0, graphed = 0;
     if (!run(part, [&] { wall = wall_us(part, variant); })) return sampled;
-    readings.push_back({of_mlp(wall_time, part.mlp), "us", wall});
+    readings.push_back({of_mlp(wall_time, part), "us", wall});
     wall_total_us += wall;
     Verification why_not;
     const auto graphs = capture(part, variant, why_not);
@@ -254,11 +217,11 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
     }
     if (!graphs) {
       why_no_graph = why_not.reason;
-      add_missing(of_mlp(kernel_time, part.mlp), why_no_graph);
+      add_missing(of_mlp(kernel_time, part), why_no_graph);
       continue;
     }
     if (!run(part, [&] { graphed = graph_us(part, variant, *graphs); })) return sampled;
-    readings.push_back({of_mlp(kernel_time, part.mlp), "us", graphed});
+    readings.push_back({of_mlp(kernel_time, part), "us", graphed});
     graph_total_us += graphed;
   }
   readings.push_back({wall_time, "us", wall_total_us});
@@ -267,10 +230,7 @@ Verifier::Sampled Puzzle::sample(Row& row, profiling::Instrument&) {
   } else {
     add_missing(kernel_time, why_no_graph);
   }
-  if (bar_) bar_->advance();
   return sampled;
 }
-
-std::optional<double> Puzzle::sm_mhz() { return probe_.mhz(stream_.get()); }
 
 }  // namespace reprolab::puzzle

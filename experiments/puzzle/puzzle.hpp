@@ -2,6 +2,7 @@
 // its iterations are timed.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,7 +13,6 @@
 
 #include "experiments/puzzle/mlps.hpp"
 #include "harness/nf4/workload.hpp"
-#include "harness/repeat_check.hpp"
 #include "harness/sampling.hpp"
 #include "profiling/graph.hpp"
 #include "profiling/sm_clock_probe.hpp"
@@ -34,24 +34,11 @@ Support supports_all(const std::string& kernel);
 /// KernelCrashed if the device does not survive it.
 std::string why_not_capturable(const VariantInfo& kernel);
 
-/// A bar on stderr, if that is a terminal.
-class ProgressBar {
+class Puzzle {
+  using Part = nf4::VerifiedMatrices;  ///< One MLP: a buffer set for each of its matrices.
+
  public:
-  explicit ProgressBar(std::int64_t total);
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void advance();
-
- private:
-  std::int64_t total_, done_ = 0;
-  bool terminal_;
-};
-
-class Puzzle : public Subject {
- public:
-  Puzzle(const RunFacts& facts, std::uint64_t seed, const std::string& experiment,
+  Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
          NotCapturable not_capturable);
 
   /// Verifies a kernel on every matrix, on the host and on the device. Of a declared deviation, the
@@ -59,24 +46,17 @@ class Puzzle : public Subject {
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
   /// Puts other weights into every matrix, so that a kernel which remembers what it wrote for a
   /// pointer is wrong from now on. To be called after all calls of verify().
-  void exchange();
-  /// Shows the progress of so many samples.
-  void show_progress(std::int64_t samples) { bar_.emplace(samples); }
+  void exchange() {
+    for (Part& part : parts_) part.exchange();
+  }
 
-  std::string name() const override { return facts_.name(); }
-  Verifier::Sampled prepare(Row& row, profiling::Instrument&) override;
+  /// Launches a ceiling once; verification has launched the kernels.
+  void prepare(const VariantInfo& variant);
   /// One run as published and one through graphs, each of whose outputs are compared in full.
-  Verifier::Sampled sample(Row& row, profiling::Instrument&) override;
-  std::optional<double> sm_mhz() override;
+  Sampled sample(const VariantInfo& variant);
+  std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
-  /// One MLP: a buffer set of the workload for each of its matrices.
-  struct Part {
-    Mlp mlp;
-    std::unique_ptr<nf4::Nf4Workload> workload;
-    std::unique_ptr<Verifier> verifier;
-  };
-
   /// The same launches twice: in `checked`, the RepeatCheck looks at one of them.
   struct Graphs {
     std::unique_ptr<profiling::Graph> plain{}, checked{};
@@ -91,17 +71,16 @@ class Puzzle : public Subject {
                                 Verification& why_not);
   Verification judge(Part& part, const VariantInfo& variant);
 
-  RunFacts facts_;
+  int iterations_;
   std::string experiment_;
   NotCapturable not_capturable_;
   profiling::Stream stream_;
   Comparisons comparisons_{stream_.get()};
-  std::vector<Part> parts_;
+  std::deque<Part> parts_;  ///< By MLP.
   RepeatCheck repeat_;
   std::random_device random_;
   profiling::Event start_, end_;
   profiling::SmClockProbe probe_;
-  std::optional<ProgressBar> bar_;
 };
 
 }  // namespace reprolab::puzzle

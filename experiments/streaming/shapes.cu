@@ -50,10 +50,10 @@ struct Named<KeepReads> {
 constexpr int usual_ahead = 512, usual_burst = 8;
 
 /// Registers a shape under a name that spells out what it is; its lineage is how streaming.cu
-/// writes it.
+/// writes it. `Ahead` and `Burst`: how many Ki words ahead, and how many at a time.
 template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usual_ahead,
           int Burst = usual_burst>
-Register<Problem> shape() {
+void add() {
   using Shape = StreamShape<Threads, Words, Reads, StreamingAccess, Ahead * 1024, Burst * 1024>;
   const std::string size = std::to_string(Threads) + ", " + std::to_string(Words);
   const std::string ahead = std::to_string(Ahead), burst = std::to_string(Burst);
@@ -70,82 +70,64 @@ Register<Problem> shape() {
   } else if (!std::is_same_v<Reads, StreamingAccess>) {
     code += std::string(", ") + Named<Reads>::code;
   }
-  return Register<Problem>{{.name = name,
-                            .lineage = code + ">",
-                            .source_file = "experiments/streaming/shapes.cu",
-                            .contract = BitExact{},
-                            .supports = supports,
-                            .launch = launch<Shape>}};
+  Registry<Problem>::instance().add({.name = name,
+                                     .lineage = code + ">",
+                                     .source_file = "experiments/streaming/shapes.cu",
+                                     .contract = BitExact{},
+                                     .supports = supports,
+                                     .launch = launch<Shape>});
 }
 
-/// How many Ki words ahead, and how many at a time.
-template <int Threads, int Words, int Ahead, int Burst>
-Register<Problem> ahead() {
-  return shape<Threads, Words, StreamingAccess, Ahead, Burst>();
+template <int Threads, int... Words>
+void add_each() {
+  (add<Threads, Words>(), ...);
+}
+
+template <int Threads, int... Words>
+void add_nothing_ahead() {
+  (add<Threads, Words, StreamingAccess, 0>(), ...);
 }
 
 template <int Threads, int Words>
-Register<Problem> nothing_ahead() {
-  return ahead<Threads, Words, 0, usual_burst>();
+void add_ahead() {
+  add<Threads, Words, StreamingAccess, 128, 8>();
+  add<Threads, Words, StreamingAccess, 256, 8>();
+  add<Threads, Words, StreamingAccess, 512, 1>();
+  add<Threads, Words, StreamingAccess, 512, 2>();
+  add<Threads, Words, StreamingAccess, 512, 4>();
+  add<Threads, Words, StreamingAccess, 512, 16>();
+  add<Threads, Words, StreamingAccess, 1024, 8>();
+  add<Threads, Words, StreamingAccess, 1024, 32>();
+  add<Threads, Words, StreamingAccess, 2048, 8>();
 }
 
-const Register<Problem> shapes[] = {
-    // How the work is cut.
-    shape<32, 8>(),
-    shape<64, 2>(),
-    shape<64, 4>(),
-    shape<64, 8>(),
-    shape<128, 1>(),
-    shape<128, 2>(),
-    shape<128, 4>(),
-    shape<128, 8>(),
-    shape<256, 1>(),
-    shape<256, 2>(),
-    shape<256, 4>(),
-    shape<256, 8>(),
-    shape<512, 1>(),
-    shape<512, 2>(),
-    shape<512, 4>(),
-    shape<1024, 1>(),
-    shape<1024, 2>(),
-    // What the caches are asked for.
-    shape<128, 2, PlainAccess>(),
-    shape<256, 2, PlainAccess>(),
-    shape<256, 4, PlainAccess>(),
-    shape<512, 2, PlainAccess>(),
-    shape<512, 2, KeepReads>(),
-    shape<1024, 1, PlainAccess>(),
-    shape<1024, 1, KeepReads>(),
-    // What L2 is asked for ahead.
-    nothing_ahead<32, 8>(),
-    nothing_ahead<64, 4>(),
-    nothing_ahead<64, 8>(),
-    nothing_ahead<128, 4>(),
-    nothing_ahead<128, 8>(),
-    nothing_ahead<256, 4>(),
-    nothing_ahead<256, 8>(),
-    nothing_ahead<512, 1>(),
-    nothing_ahead<512, 2>(),
-    nothing_ahead<1024, 1>(),
-    ahead<512, 2, 128, 8>(),
-    ahead<512, 2, 256, 8>(),
-    ahead<512, 2, 512, 1>(),
-    ahead<512, 2, 512, 2>(),
-    ahead<512, 2, 512, 4>(),
-    ahead<512, 2, 512, 16>(),
-    ahead<512, 2, 1024, 8>(),
-    ahead<512, 2, 1024, 32>(),
-    ahead<512, 2, 2048, 8>(),
-    ahead<1024, 1, 128, 8>(),
-    ahead<1024, 1, 256, 8>(),
-    ahead<1024, 1, 512, 1>(),
-    ahead<1024, 1, 512, 2>(),
-    ahead<1024, 1, 512, 4>(),
-    ahead<1024, 1, 512, 16>(),
-    ahead<1024, 1, 1024, 8>(),
-    ahead<1024, 1, 1024, 32>(),
-    ahead<1024, 1, 2048, 8>(),
-};
+[[maybe_unused]] const bool registered = [] {
+  // How the work is cut.
+  add_each<32, 8>();
+  add_each<64, 2, 4, 8>();
+  add_each<128, 1, 2, 4, 8>();
+  add_each<256, 1, 2, 4, 8>();
+  add_each<512, 1, 2, 4>();
+  add_each<1024, 1, 2>();
+  // What the caches are asked for.
+  add<128, 2, PlainAccess>();
+  add<256, 2, PlainAccess>();
+  add<256, 4, PlainAccess>();
+  add<512, 2, PlainAccess>();
+  add<512, 2, KeepReads>();
+  add<1024, 1, PlainAccess>();
+  add<1024, 1, KeepReads>();
+  // What L2 is asked for ahead.
+  add_nothing_ahead<32, 8>();
+  add_nothing_ahead<64, 4, 8>();
+  add_nothing_ahead<128, 4, 8>();
+  add_nothing_ahead<256, 4, 8>();
+  add_nothing_ahead<512, 1, 2>();
+  add_nothing_ahead<1024, 1>();
+  add_ahead<512, 2>();
+  add_ahead<1024, 1>();
+  return true;
+}();
 
 }  // namespace
 }  // namespace reprolab::nf4

@@ -13,7 +13,7 @@ OutputType output_type(reference::WeightType type) {
   return type == reference::WeightType::fp16 ? OutputType::fp16 : OutputType::bf16;
 }
 
-Problem without_pointers(const reference::QuantizedTensor& tensor) {
+Problem without_arrays(const reference::QuantizedTensor& tensor) {
   Problem problem;
   problem.table = tensor.table;
   problem.n = tensor.n;
@@ -37,63 +37,60 @@ DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset,
     end = at + elements * element_bytes;
     return at;
   };
-  codes_at_ = placed(tensor.codes.size(), 1);
+  at_.codes = placed(tensor.codes.size(), 1);
   if (nested_) {
-    scales_at_ = placed(tensor.nested->codes.size(), 1);
-    nested_map_at_ = placed(std::size(tensor.nested->map), sizeof(float));
-    nested_absmax_at_ = placed(tensor.nested->absmax.size(), sizeof(float));
+    at_.scales = placed(tensor.nested->codes.size(), 1);
+    at_.nested_map = placed(std::size(tensor.nested->map), sizeof(float));
+    at_.nested_absmax = placed(tensor.nested->absmax.size(), sizeof(float));
   } else {
-    scales_at_ = placed(tensor.absmax.size(), sizeof(float));
+    at_.scales = placed(tensor.absmax.size(), sizeof(float));
   }
-  extra_at_ = extra_bytes == 0 ? end : aligned(end);
-  memory_ = profiling::DeviceBuffer(extra_at_ + extra_bytes);
+  at_.extra = extra_bytes == 0 ? end : aligned(end);
+  memory_ = profiling::DeviceBuffer(at_.extra + extra_bytes);
   fill(tensor);
 }
 
+DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
+    : at_(other.at_), nested_(other.nested_), memory_(other.bytes()) {
+  fill(other, stream);
+}
+
 void DeviceTensor::fill(const reference::QuantizedTensor& tensor) {
-  at_offsets_ = without_pointers(tensor);
-  const auto upload = [this](std::size_t at, const void* from, std::size_t bytes) {
-    profiling::check(cudaMemcpy(data() + at, from, bytes, cudaMemcpyHostToDevice),
+  without_arrays_ = without_arrays(tensor);
+  const auto upload = [this](std::size_t at, const auto& array) {
+    profiling::check(cudaMemcpy(data() + at, std::data(array), std::size(array) * sizeof(array[0]),
+                                cudaMemcpyHostToDevice),
                      "copying a quantized matrix to the GPU");
   };
-  upload(codes_at_, tensor.codes.data(), tensor.codes.size());
+  upload(at_.codes, tensor.codes);
   if (nested_) {
-    const auto& nested = *tensor.nested;
-    upload(scales_at_, nested.codes.data(), nested.codes.size());
-    upload(nested_map_at_, nested.map.data(), sizeof(nested.map));
-    upload(nested_absmax_at_, nested.absmax.data(), nested.absmax.size() * sizeof(float));
+    upload(at_.scales, tensor.nested->codes);
+    upload(at_.nested_map, tensor.nested->map);
+    upload(at_.nested_absmax, tensor.nested->absmax);
   } else {
-    upload(scales_at_, tensor.absmax.data(), tensor.absmax.size() * sizeof(float));
+    upload(at_.scales, tensor.absmax);
   }
 }
 
 void DeviceTensor::fill(const DeviceTensor& other, cudaStream_t stream) {
-  at_offsets_ = other.at_offsets_;
+  without_arrays_ = other.without_arrays_;
   profiling::check(cudaMemcpyAsync(data(), other.data(), bytes(), cudaMemcpyDeviceToDevice, stream),
                    "copying a quantized matrix on the GPU");
 }
 
-DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
-    : codes_at_(other.codes_at_),
-      scales_at_(other.scales_at_),
-      nested_map_at_(other.nested_map_at_),
-      nested_absmax_at_(other.nested_absmax_at_),
-      extra_at_(other.extra_at_),
-      nested_(other.nested_),
-      memory_(other.bytes()) {
-  fill(other, stream);
-}
-
 Problem DeviceTensor::problem(void* output) const {
-  Problem problem = at_offsets_;
-  problem.codes = reinterpret_cast<const std::uint8_t*>(data() + codes_at_);
+  Problem problem = without_arrays_;
+  const auto floats_at = [this](std::size_t at) {
+    return reinterpret_cast<const float*>(data() + at);
+  };
+  problem.codes = reinterpret_cast<const std::uint8_t*>(data() + at_.codes);
   problem.output = output;
   if (nested_) {
-    problem.nested.codes = reinterpret_cast<const std::uint8_t*>(data() + scales_at_);
-    problem.nested.map = reinterpret_cast<const float*>(data() + nested_map_at_);
-    problem.nested.absmax = reinterpret_cast<const float*>(data() + nested_absmax_at_);
+    problem.nested.codes = reinterpret_cast<const std::uint8_t*>(data() + at_.scales);
+    problem.nested.map = floats_at(at_.nested_map);
+    problem.nested.absmax = floats_at(at_.nested_absmax);
   } else {
-    problem.absmax = reinterpret_cast<const float*>(data() + scales_at_);
+    problem.absmax = floats_at(at_.scales);
   }
   return problem;
 }
@@ -116,7 +113,7 @@ Problem without_memory(const TensorSpec& spec) {
 }
 
 Problem host_problem(const reference::QuantizedTensor& tensor, void* output) {
-  Problem problem = without_pointers(tensor);
+  Problem problem = without_arrays(tensor);
   problem.codes = tensor.codes.data();
   problem.output = output;
   if (tensor.nested) {

@@ -30,12 +30,16 @@ class DeviceTensor {
 
   std::byte* data() const { return memory_.as<std::byte>(); }
   std::uint64_t bytes() const { return memory_.bytes(); }
-  std::byte* extra() const { return data() + extra_at_; }  ///< Aligned.
+  std::byte* extra() const { return data() + at_.extra; }  ///< Aligned.
 
  private:
-  Problem at_offsets_;  ///< Everything but the pointers.
-  std::size_t codes_at_ = 0, scales_at_ = 0, nested_map_at_ = 0, nested_absmax_at_ = 0,
-              extra_at_ = 0;
+  /// Where each array begins, in bytes.
+  struct Places {
+    std::size_t codes = 0, scales = 0, nested_map = 0, nested_absmax = 0, extra = 0;
+  };
+
+  Problem without_arrays_;
+  Places at_;
   bool nested_ = false;
   profiling::DeviceBuffer memory_;
 };

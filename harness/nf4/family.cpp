@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/names.hpp"
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
@@ -43,7 +44,7 @@ class Nf4Family : public Family {
   }
 
   void configure() override {
-    load_compiled_kernels();
+    compiled_kernels.load();
     load_peers(std::exchange(options_.peers, {}));
   }
 
@@ -51,7 +52,9 @@ class Nf4Family : public Family {
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
-  std::vector<std::string> absent() const override { return languages_not_built(); }
+  std::vector<std::string> absent() const override {
+    return compiled_kernels.languages_not_built();
+  }
 
   std::vector<std::string> data() const override {
     return {std::ranges::begin(code_data_names), std::ranges::end(code_data_names)};
@@ -60,21 +63,19 @@ class Nf4Family : public Family {
   std::vector<PlannedProblem> problems(const FreeMemory&,
                                        const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
-    for (const Shape& shape : options_.wanted()) {
-      for (const TensorSpec& format : options_.formats.combinations()) {
-        for (const auto& name : data) planned.push_back(plan(shape, format, code_data_named(name)));
+    for (auto& [spec, used_by] : options_.wanted()) {
+      for (const auto& name : data) {
+        spec.data = value_named<CodeData>(code_data_names, name);
+        planned.push_back(plan(spec, used_by));
       }
     }
     return planned;
   }
 
  private:
-  PlannedProblem plan(const Shape& shape, TensorSpec spec, CodeData data) const {
-    spec.data = data;
-    spec.rows = shape.rows;
-    spec.columns = shape.columns;
+  static PlannedProblem plan(const TensorSpec& spec, const std::vector<std::string>& used_by) {
     const auto facts = describe_problem(
-        fmt::format("{}x{}/{}", shape.rows, shape.columns, spec.format()), spec, shape.used_by);
+        fmt::format("{}x{}/{}", spec.rows, spec.columns, spec.format()), spec, used_by);
     return {
         .facts = facts,
         .buffer_set_device_bytes = facts.bytes_read + facts.bytes_written + guard_bytes,

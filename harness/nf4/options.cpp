@@ -14,11 +14,6 @@
 namespace reprolab::nf4 {
 namespace {
 
-Shape parse_shape(const std::string& text) {
-  const Extent extent = parse_extent("--shape", text);
-  return {extent.rows, extent.columns, {"asked for"}};
-}
-
 using AddPeer = std::function<void(const std::string& library)>;
 
 std::vector<AddPeer>& other_families() {
@@ -134,14 +129,26 @@ void add_matrix_options(CLI::App& app) {
   add_peer_option(*group, options.peers);
 }
 
-std::vector<Shape> MatrixOptions::wanted() const {
-  if (!shapes.empty()) {
-    std::vector<Shape> asked;
-    std::ranges::transform(shapes, std::back_inserter(asked), parse_shape);
-    return asked;
+std::vector<MatrixOptions::Matrix> MatrixOptions::wanted() const {
+  std::vector<Shape> asked;
+  for (const auto& text : shapes) {
+    const Extent extent = parse_extent("--shape", text);
+    asked.push_back({extent.rows, extent.columns, {"asked for"}});
   }
-  const auto known = read_models(project_root() / "data/models/models.json");
-  return distinct_shapes(select_models(known, models.empty() ? papers_protocol().models : models));
+  if (asked.empty()) {
+    const auto known = read_models(project_root() / "data/models/models.json");
+    asked =
+        distinct_shapes(select_models(known, models.empty() ? papers_protocol().models : models));
+  }
+  std::vector<Matrix> matrices;
+  for (const auto& [rows, columns, used_by] : asked) {
+    for (TensorSpec spec : formats.combinations()) {
+      spec.rows = rows;
+      spec.columns = columns;
+      matrices.push_back({spec, used_by});
+    }
+  }
+  return matrices;
 }
 
 }  // namespace reprolab::nf4

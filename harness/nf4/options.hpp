@@ -35,8 +35,14 @@ struct MatrixOptions {
   std::vector<std::string> models{}, shapes{}, peers{};
   Formats formats{};
 
-  /// Those of `shapes`, or else the distinct ones of the models. Throws UsageError.
-  std::vector<Shape> wanted() const;
+  struct Matrix {
+    TensorSpec spec;
+    std::vector<std::string> used_by;  ///< The layers that have its shape.
+  };
+
+  /// Those of `shapes`, or else the distinct ones of the models, each in every format. Throws
+  /// UsageError.
+  std::vector<Matrix> wanted() const;
 };
 
 /// What add_matrix_options() has the command line written to.

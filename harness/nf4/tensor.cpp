@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <random>
+#include <span>
+
 #include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::nf4 {
@@ -10,6 +14,55 @@ namespace {
 
 constexpr int nested_block_size = 256;
 constexpr float weight_deviation = 0.02f;  // of the order of that in trained linear layers
+
+/// Sets code `i`, of two in a byte.
+void set_code(std::span<std::uint8_t> codes, std::int64_t i, int code) {
+  std::uint8_t& byte = codes[static_cast<std::size_t>(i / 2)];
+  byte = static_cast<std::uint8_t>(i % 2 == 0 ? code << 4 | (byte & 0x0f) : (byte & 0xf0) | code);
+}
+
+void sort(std::int64_t n, std::span<std::uint8_t> codes) {
+  std::array<std::int64_t, 16> count{};
+  for (std::int64_t i = 0; i < n; ++i) ++count[reference::code_at(codes, i)];
+  std::int64_t next = 0;
+  for (int code = 0; code < 16; ++code) {
+    for (const std::int64_t end = next + count[code]; next < end; ++next) {
+      set_code(codes, next, code);
+    }
+  }
+}
+
+/// Eight bytes, sixteen codes, from each number.
+void draw_uniformly(std::uint64_t seed, std::span<std::uint8_t> codes) {
+  std::mt19937_64 random(seed);
+  for (std::size_t begin = 0; begin < codes.size(); begin += 8) {
+    std::uint64_t bits = random();
+    const std::size_t end = std::min(begin + 8, codes.size());
+    for (std::size_t i = begin; i < end; ++i, bits >>= 8)
+      codes[i] = static_cast<std::uint8_t>(bits);
+  }
+}
+
+/// Replaces the `n` codes of normal weights, two in a byte, by those of `data`. Past an odd end,
+/// the low nibble stays. Depends only on the arguments.
+void replace_codes(CodeData data, std::uint64_t seed, std::int64_t n,
+                   std::span<std::uint8_t> codes) {
+  const int past_the_end = codes.empty() ? 0 : codes.back() & 0x0f;
+  switch (data) {
+    case CodeData::normal:
+      break;
+    case CodeData::sorted:
+      sort(n, codes);
+      break;
+    case CodeData::uniform:
+      draw_uniformly(seed, codes);
+      if (n % 2 != 0) set_code(codes, n, past_the_end);
+      break;
+    case CodeData::equal:
+      for (std::int64_t i = 0; i < n; ++i) set_code(codes, i, equal_code);
+      break;
+  }
+}
 
 }  // namespace
 

@@ -1,14 +1,35 @@
 // A quantized matrix on the host with its correct output, from which every measurement starts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "harness/nf4/code_data.hpp"
 #include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::nf4 {
+
+/// The codes of a tensor: those of normal weights, or others, to see what depends on the data
+/// alone.
+enum class CodeData {
+  normal,   ///< Those of quantized normal weights, in their order.
+  sorted,   ///< The same codes in ascending order: nearly every warp finds one code alone.
+  uniform,  ///< Each code equally often, at random.
+  equal     ///< `equal_code` alone.
+};
+
+/// The names on the command line and in result files, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 4> code_data_names = {"normal", "sorted", "uniform",
+                                                                    "equal"};
+
+/// Any but 7, whose value is 0.0 whatever its scale.
+inline constexpr int equal_code = 11;
+
+constexpr std::string_view name(CodeData data) {
+  return code_data_names[static_cast<std::size_t>(data)];
+}
 
 inline constexpr int max_offset = 255;
 

@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "reference/mismatch_report.hpp"
-#include "reference/parallel.hpp"
 
 namespace reprolab::nf4 {
 
@@ -39,9 +38,9 @@ std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int
 
 Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int buffer_sets,
                          int offset)
-    : facts_(std::move(facts)), offset_(offset), tensors_(std::move(tensors)) {
+    : FamilyWorkload(std::move(facts)), tensors_(std::move(tensors)) {
   if (static_cast<int>(tensors_.size()) != std::min(buffer_sets, distinct_matrices)) {
-    throw std::logic_error(facts_.name + ": a buffer set has no matrix");
+    throw std::logic_error(this->facts().name + ": a buffer set has no matrix");
   }
   inputs_.reserve(static_cast<std::size_t>(buffer_sets));
   for (const Tensor& tensor : tensors_) inputs_.emplace_back(tensor.quantized, offset);
@@ -49,8 +48,7 @@ Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int bu
     inputs_.emplace_back(tensor(buffer_set % distinct_matrices), nullptr);
   }
   for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
-    outputs_.emplace_back(facts_.output_bytes() + guard_bytes +
-                          static_cast<std::uint64_t>(2 * offset));
+    add_output(static_cast<std::uint64_t>(2 * offset));
   }
 }
 
@@ -66,37 +64,14 @@ void Nf4Workload::fill_inputs() {
   profiling::check(cudaDeviceSynchronize(), "exchanging the matrices");
 }
 
-Support Nf4Workload::supports(const std::string& kernel) const {
-  return kernel_named<Problem>(kernel).supports(inputs_[0].problem(output(0)));
-}
-
-cudaError_t Nf4Workload::launch(const std::string& kernel, int buffer_set,
-                                cudaStream_t stream) const {
-  return kernel_named<Problem>(kernel).launch(tensor(buffer_set).problem(output(buffer_set)),
-                                              stream);
-}
-
 std::span<const std::byte> Nf4Workload::input(int buffer_set) const {
   return {tensor(buffer_set).data(), tensor(buffer_set).bytes()};
 }
 
-std::span<const std::byte> Nf4Workload::expected() const {
-  return std::as_bytes(std::span(tensors_[0].expected));
-}
-
-void Nf4Workload::write_expected(int matrix, void* to, cudaStream_t stream) const {
+Bounds Nf4Workload::bounds(int matrix, const std::string&) const {
   const auto& expected = tensors_.at(static_cast<std::size_t>(matrix)).expected;
-  profiling::check(
-      cudaMemcpyAsync(to, expected.data(), facts_.output_bytes(), cudaMemcpyHostToDevice, stream),
-      "copying the reference's output to the GPU");
-}
-
-void Nf4Workload::write_declared(const std::string& kernel, std::span<std::byte> output) const {
-  const auto& declared = declared_deviation<Problem>(kernel);
-  const Problem host = host_problem(tensors_[0].quantized, output.data());
-  reference::parallel_for(host.n, 1 << 20, 0, [&](std::int64_t begin, std::int64_t end) {
-    declared.expected_output(host, begin, end);
-  });
+  const auto bytes = std::as_bytes(std::span(expected));
+  return {bytes, bytes};
 }
 
 std::string Nf4Workload::describe(int matrix, const reference::Comparison& found,

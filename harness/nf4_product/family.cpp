@@ -1,6 +1,7 @@
 // Products with NF4 weights as a family: the shapes of the models' layers, or those of the command
 // line, each with several numbers of rows.
 #include "harness/family.hpp"
+#include "harness/names.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4_product/workload.hpp"
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
@@ -40,8 +41,6 @@ class ProductFamily : public Family {
     group->add_flag("--bias", bias_, "Add a bias");
   }
 
-  void configure() override {}  // nf4 loads the peers
-
   bool is_asked_for() const override { return !rows_.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
@@ -54,16 +53,11 @@ class ProductFamily : public Family {
                                        const std::vector<std::string>& data) const override {
     std::vector<PlannedProblem> planned;
     const std::vector<std::int64_t> rows = rows_.empty() ? std::vector<std::int64_t>{1, 8} : rows_;
-    for (const auto& shape : options_.wanted()) {
-      for (ProductSpec spec : specs()) {
-        spec.weights.rows = shape.rows;
-        spec.weights.columns = shape.columns;
-        for (const std::int64_t m : rows) {
-          for (const auto& name : data) {
-            spec.m = m;
-            spec.data = input_data_named(name);
-            planned.push_back(plan(spec, shape.used_by));
-          }
+    for (const auto& [weights, used_by] : options_.wanted()) {
+      for (const std::int64_t m : rows) {
+        for (const auto& name : data) {
+          const auto input = value_named<InputData>(input_data_names, name);
+          planned.push_back(plan({weights, m, bias_, input}, used_by));
         }
       }
     }
@@ -71,14 +65,6 @@ class ProductFamily : public Family {
   }
 
  private:
-  std::vector<ProductSpec> specs() const {
-    std::vector<ProductSpec> found;
-    for (const nf4::TensorSpec& format : options_.formats.combinations()) {
-      found.push_back({.weights = format, .bias = bias_});
-    }
-    return found;
-  }
-
   nf4::MatrixOptions& options_ = nf4::matrix_options();
   std::vector<std::int64_t> rows_;
   bool bias_ = false;

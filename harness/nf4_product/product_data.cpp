@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "reference/nf4/normal_weights.hpp"
 #include "reference/ulps.hpp"
@@ -49,14 +48,6 @@ void make_one_hot(std::int64_t k, reference::WeightType type, std::uint64_t seed
 }
 
 }  // namespace
-
-InputData input_data_named(std::string_view name) {
-  const auto found = std::ranges::find(input_data_names, name);
-  if (found == input_data_names.end()) {
-    throw std::invalid_argument(fmt::format("no activations are called '{}'", name));
-  }
-  return static_cast<InputData>(found - input_data_names.begin());
-}
 
 std::string ProductSpec::name() const {
   return fmt::format("{}x{}x{}/{}{}{}{}", m, n(), k(), weights.format(), bias ? "/bias" : "",

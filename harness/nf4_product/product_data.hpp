@@ -28,9 +28,6 @@ constexpr std::string_view name(InputData data) {
   return input_data_names[static_cast<std::size_t>(data)];
 }
 
-/// The data of that name, which must be one of `input_data_names`.
-InputData input_data_named(std::string_view name);
-
 struct ProductSpec {
   nf4::TensorSpec weights;  ///< Rows: outputs; columns: inputs; `output`: the type of all.
   std::int64_t m = 1;       ///< Rows of activations.

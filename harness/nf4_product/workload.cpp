@@ -1,10 +1,8 @@
 #include "harness/nf4_product/workload.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "harness/nf4_product/inspection.hpp"
-#include "harness/nf4_product/problems.hpp"
 #include "kernels/registry.hpp"
 
 namespace reprolab::nf4_product {
@@ -22,30 +20,110 @@ void clear(const profiling::DeviceBuffer& memory) {
   profiling::check(cudaMemset(memory.data(), 0xff, memory.bytes()), "clearing a workspace");
 }
 
+ProblemFacts describe_problem(const ProductSpec& spec, const std::vector<std::string>& used_by) {
+  nlohmann::json description = {{"name", spec.name()},
+                                {"family", "nf4_product"},
+                                {"n", spec.elements()},
+                                {"batch", spec.m},
+                                {"rows", spec.n()},
+                                {"columns", spec.k()},
+                                {"block_size", spec.weights.block_size},
+                                {"nested", spec.weights.nested},
+                                {"output", reference::name(spec.weights.output)},
+                                {"bias", spec.bias},
+                                {"models", used_by}};
+  if (spec.data != InputData::normal) description["data"] = name(spec.data);
+  return {.name = spec.name(),
+          .description = std::move(description),
+          .elements = spec.elements(),
+          .element_bytes = 2,
+          .bytes_read = spec.bytes_read(),
+          .bytes_written = spec.bytes_written(),
+          .bounded = true};
+}
+
+/// Of all kernels that run the problem, which all have one.
+std::uint64_t workspace_bytes(const ProductSpec& spec) {
+  const Problem problem = without_memory(spec);
+  std::uint64_t bytes = 0;
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    if (!offer(kernel, problem, problem.input).support.ok) continue;
+    bytes += guard_bytes + (kernel.workspace_bytes ? kernel.workspace_bytes(problem) : 0);
+  }
+  return bytes;
+}
+
 }  // namespace
 
-ProductWorkload::ProductWorkload(ProblemFacts facts, std::vector<ProductData> products,
+Problem problem_of(const ProductSpec& spec, const nf4::Problem& matrix, const void* input,
+                   const void* bias) {
+  return {.codes = matrix.codes,
+          .absmax = matrix.absmax,
+          .nested = matrix.nested,
+          .table = matrix.table,
+          .block_size = matrix.block_size,
+          .input = input,
+          .bias = spec.bias ? bias : nullptr,
+          .output = matrix.output,
+          .m = spec.m,
+          .n = spec.n(),
+          .k = spec.k(),
+          .type = matrix.output_type};
+}
+
+Problem without_memory(const ProductSpec& spec) {
+  // Never read. Only the addresses matter.
+  alignas(256) static constexpr std::uint16_t memory[nf4::max_offset + 1] = {};
+  const void* const begin = memory + spec.weights.offset;
+  return problem_of(spec, nf4::without_memory(spec.weights), begin, begin);
+}
+
+Offer offer(const Kernel<Problem>& kernel, Problem problem, const void* weights) {
+  const Support without = kernel.supports(problem);
+  if (without.ok) return {without, false};
+  problem.weights = weights;
+  return kernel.supports(problem).ok ? Offer{Support::yes(), true} : Offer{without, false};
+}
+
+PlannedProblem plan(const ProductSpec& spec, const std::vector<std::string>& used_by) {
+  const auto facts = describe_problem(spec, used_by);
+  const std::uint64_t weights = 2 * static_cast<std::uint64_t>(spec.weights.weights());
+  return {
+      .facts = facts,
+      .buffer_set_device_bytes = facts.bytes_read + weights + facts.bytes_written + guard_bytes,
+      .seldom_read_bytes = weights,
+      .shared_device_bytes = [spec] { return workspace_bytes(spec); },
+      .host_bytes = distinct_matrices * (facts.bytes_read + weights + facts.bytes_written),
+      .timed = spec.data == InputData::normal,
+      .supports =
+          [spec](const std::string& kernel) {
+            const Problem problem = without_memory(spec);
+            return offer(kernel_named<Problem>(kernel), problem, problem.input).support;
+          },
+      .prepare = [facts, spec](int buffer_sets, std::uint64_t seed) -> std::unique_ptr<Workload> {
+        return std::make_unique<ProductWorkload>(facts, spec, seed, buffer_sets);
+      }};
+}
+
+ProductWorkload::ProductWorkload(ProblemFacts facts, const ProductSpec& spec, std::uint64_t seed,
                                  int buffer_sets)
-    : facts_(std::move(facts)), products_(std::move(products)) {
-  if (static_cast<int>(products_.size()) != std::min(buffer_sets, distinct_matrices)) {
-    throw std::logic_error(facts_.name + ": a buffer set has no matrix");
-  }
-  const std::uint64_t moved = bytes_of(offset());
+    : FamilyWorkload(std::move(facts)), spec_(spec) {
+  const std::uint64_t moved = bytes_of(spec.weights.offset);
   input_at_ = moved;
-  bias_at_ = aligned(input_at_ + bytes_of(spec().m * spec().k())) + moved;
-  weights_at_ = aligned(bias_at_ + bytes_of(spec().bias ? spec().n() : 0));
-  const std::uint64_t extra = weights_at_ + bytes_of(spec().weights.weights());
+  bias_at_ = aligned(input_at_ + bytes_of(spec.m * spec.k())) + moved;
+  weights_at_ = aligned(bias_at_ + bytes_of(spec.bias ? spec.n() : 0));
+  const std::uint64_t extra = weights_at_ + bytes_of(spec.weights.weights());
   inputs_.reserve(static_cast<std::size_t>(buffer_sets));
-  for (const ProductData& product : products_) {
-    fill(inputs_.emplace_back(product.matrix.quantized, offset(), extra), product);
-  }
-  for (int buffer_set = static_cast<int>(products_.size()); buffer_set < buffer_sets;
-       ++buffer_set) {
-    inputs_.emplace_back(inputs(buffer_set % distinct_matrices), nullptr);
-  }
   for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
-    outputs_.emplace_back(facts_.output_bytes() + guard_bytes + moved);
+    if (buffer_set >= distinct_matrices) {
+      inputs_.emplace_back(inputs(buffer_set % distinct_matrices), nullptr);
+      continue;
+    }
+    const auto& product =
+        products_.emplace_back(make_product(spec, seed + static_cast<std::uint64_t>(buffer_set)));
+    fill(inputs_.emplace_back(product.matrix.quantized, spec.weights.offset, extra), product);
   }
+  for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) add_output(moved);
   make_workspaces();
 }
 
@@ -88,7 +166,7 @@ void ProductWorkload::fill_inputs() {
 
 Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) const {
   const std::byte* const extra = inputs(buffer_set).extra();
-  Problem problem = problem_of(spec(), inputs(buffer_set).problem(output(buffer_set)),
+  Problem problem = problem_of(spec_, inputs(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
   problem.weights_are_settled = true;  // fill_inputs() has waited for them
   if (const auto found = workspaces_.find(kernel); found != workspaces_.end()) {
@@ -100,11 +178,6 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
 
 Support ProductWorkload::supports(const std::string& kernel) const {
   return offer(kernel_named<Problem>(kernel), problem(kernel, 0), weights(0)).support;
-}
-
-cudaError_t ProductWorkload::launch(const std::string& kernel, int buffer_set,
-                                    cudaStream_t stream) const {
-  return kernel_named<Problem>(kernel).launch(problem(kernel, buffer_set), stream);
 }
 
 std::span<const std::byte> ProductWorkload::input(int buffer_set) const {
@@ -136,15 +209,9 @@ Bounds ProductWorkload::bounds(int matrix, const std::string& name) const {
 
 Findings ProductWorkload::inspect(const VariantInfo& kernel, const DeviceComparison& comparison,
                                   cudaStream_t stream) const {
-  const bool asks_for_weights = spec().data == InputData::one_hot;
+  const bool asks_for_weights = spec_.data == InputData::one_hot;
   return inspect_product(kernel, problem(kernel.name, 0), asks_for_weights ? weights(0) : nullptr,
                          comparison, stream);
-}
-
-std::string ProductWorkload::describe(int, const reference::Comparison& found,
-                                      std::uint32_t expected, std::uint32_t actual) const {
-  return describe_outside(spec(), found, static_cast<std::uint16_t>(expected),
-                          static_cast<std::uint16_t>(actual));
 }
 
 }  // namespace reprolab::nf4_product

@@ -13,50 +13,55 @@
 
 namespace reprolab::nf4_product {
 
-class ProductWorkload : public Workload {
- public:
-  /// Copies `products`, one or several of one spec, in turn to `buffer_sets` buffer sets in device
-  /// memory: codes, scales, activations, bias and the 16-bit weights. Makes the workspace
-  /// of every registered kernel that runs the problem.
-  ProductWorkload(ProblemFacts facts, std::vector<ProductData> products, int buffer_sets);
+/// `matrix.output` is the output of the product. Without workspace and 16-bit weights.
+Problem problem_of(const ProductSpec& spec, const nf4::Problem& matrix, const void* input,
+                   const void* bias);
 
-  const ProblemFacts& facts() const override { return facts_; }
-  int buffer_sets() const override { return static_cast<int>(inputs_.size()); }
+/// The problem that a kernel would get, without the memory: enough to ask whether it supports it.
+Problem without_memory(const ProductSpec& spec);
+
+/// Whether a kernel runs a problem; `weights` are handed to one that refuses it without.
+struct Offer {
+  Support support;
+  bool given_weights = false;
+};
+Offer offer(const Kernel<Problem>& kernel, Problem problem, const void* weights);
+
+class ProductWorkload : public FamilyWorkload<Problem> {
+ public:
+  /// Fills `buffer_sets` buffer sets in device memory with codes, scales, activations, bias and the
+  /// 16-bit weights, each different matrix from its own seed. Makes the workspace of every
+  /// registered kernel that runs the problem.
+  ProductWorkload(ProblemFacts facts, const ProductSpec& spec, std::uint64_t seed, int buffer_sets);
+
+  Problem problem(const std::string& kernel, int buffer_set) const override;
   Support supports(const std::string& kernel) const override;
-  cudaError_t launch(const std::string& kernel, int buffer_set, cudaStream_t stream) const override;
-  void* output(int buffer_set) const override {
-    return outputs_[static_cast<std::size_t>(buffer_set)].as<std::uint16_t>() + offset();
-  }
   std::span<const std::byte> input(int buffer_set) const override;
   /// Behind outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override;
-  bool is_bounded() const override { return true; }
   /// Computed when it is asked for: takes 2 m n k multiplications in fp64 for each kind of weights.
   Bounds bounds(int matrix, const std::string& reading) const override;
   Findings inspect(const VariantInfo& kernel, const DeviceComparison& comparison,
                    cudaStream_t stream) const override;
-  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
-                       std::uint32_t actual) const override;
-
-  /// What a kernel is given for a buffer set.
-  Problem problem(const std::string& kernel, int buffer_set) const;
+  std::string describe(int, const reference::Comparison& found, std::uint32_t expected,
+                       std::uint32_t actual) const override {
+    return describe_outside(spec_, found, static_cast<std::uint16_t>(expected),
+                            static_cast<std::uint16_t>(actual));
+  }
 
  private:
   void fill_inputs() override;
   void fill(nf4::DeviceTensor& input, const ProductData& product);
   void make_workspaces();
-  const ProductSpec& spec() const { return products_[0].spec; }
-  int offset() const { return spec().weights.offset; }
   const nf4::DeviceTensor& inputs(int buffer_set) const {
     return inputs_[static_cast<std::size_t>(buffer_set)];
   }
   const void* weights(int buffer_set) const { return inputs(buffer_set).extra() + weights_at_; }
 
-  ProblemFacts facts_;
+  ProductSpec spec_;
   std::vector<ProductData> products_;                          ///< Indexed by matrix.
   std::uint64_t input_at_ = 0, bias_at_ = 0, weights_at_ = 0;  ///< In what is extra of an input.
   std::vector<nf4::DeviceTensor> inputs_;
-  std::vector<profiling::DeviceBuffer> outputs_;
   struct Workspace {
     profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than what the kernel is given.
     bool given_weights = false;      ///< Whether the kernel multiplies by 16-bit weights.

@@ -45,7 +45,7 @@ class TransposeFamily : public Family {
   }
 
   void configure() override {
-    load_compiled_kernels();
+    compiled_kernels.load();
     for (const auto& matrix : matrices_) {
       const Extent extent = parse_extent("--matrix", matrix);
       constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -65,7 +65,9 @@ class TransposeFamily : public Family {
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 
-  std::vector<std::string> absent() const override { return languages_not_built(); }
+  std::vector<std::string> absent() const override {
+    return compiled_kernels.languages_not_built();
+  }
 
   /// Constant: 1.0 everywhere, verified and not timed.
   std::vector<std::string> data() const override { return {"random", "constant"}; }

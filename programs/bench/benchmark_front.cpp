@@ -5,18 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <sstream>
 
-#include "common/median.hpp"
 #include "harness/errors.hpp"
+#include "harness/selection.hpp"
 
 namespace reprolab::bench {
 namespace {
-
-std::string row_name(const Group& group, const std::string& variant) {
-  return group.family + "/" + group.planned.facts.name + "/" + variant;
-}
 
 void tell(std::vector<std::string> words) {
   std::vector<char*> pointers;
@@ -68,47 +65,10 @@ std::vector<std::string> selected_rows() {
   return names;
 }
 
-/// Measures a group when its first row is requested, so that one group holds memory at a time.
-class Groups {
- public:
-  explicit Groups(const MeasureGroup& measure) : measure_(measure) {}
-
-  void select(const std::vector<std::string>& rows) { selected_ = {rows.begin(), rows.end()}; }
-
-  const Record& record(const Group& group, const std::string& variant) {
-    if (measured_ != &group) measure(group);
-    return *std::ranges::find(records_.begin() + static_cast<std::ptrdiff_t>(first_),
-                              records_.end(), variant,
-                              [](const Record& record) { return record.variant.name; });
-  }
-
-  std::vector<Record> take() { return std::move(records_); }
-
- private:
-  void measure(const Group& group) {
-    std::vector<std::string> kernels;
-    for (const auto& kernel : group.kernels) {
-      if (selected_.contains(row_name(group, kernel.name))) kernels.push_back(kernel.name);
-    }
-    first_ = records_.size();
-    const auto records = measure_(group, kernels);
-    records_.insert(records_.end(), records.begin(), records.end());
-    measured_ = &group;
-  }
-
-  const MeasureGroup& measure_;
-  std::set<std::string> selected_;
-  std::vector<Record> records_;
-  std::size_t first_ = 0;            ///< Index of the first record of the group measured last.
-  const Group* measured_ = nullptr;  ///< The group measured last.
-};
-
 void report(benchmark::State& state, const Record& record, std::size_t& repetition) {
   const Metric* time = record.metric(kernel_time);
   if (time == nullptr) {
-    const std::string why = fmt::format("{}{}{}", name(record.outcome),
-                                        record.reason.empty() ? "" : ": ", record.reason);
-    state.SkipWithError(why.c_str());
+    state.SkipWithError(describe_ending(record).c_str());
     return;
   }
   const double us = time->samples[repetition++ % time->samples.size()];
@@ -167,36 +127,20 @@ class MedianConsole : public benchmark::ConsoleReporter {
   std::string context_;
 };
 
-/// "; 103 counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
-std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
-  if (record.metrics.empty()) return "";
-  const auto missing = std::ranges::count_if(
-      record.metrics, [](const Metric& metric) { return !metric.missing.empty(); });
-  std::string text =
-      fmt::format("; {} counters", static_cast<std::ptrdiff_t>(record.metrics.size()) - missing);
-  if (missing > 0) text += fmt::format(", {} missing", missing);
-  for (const std::string& id : chosen) {
-    const Metric* metric = record.metric(id);
-    if (metric == nullptr) continue;
-    text += metric->missing.empty() ? fmt::format("; {} {:.10g}{}{}", id, median(metric->samples),
-                                                  metric->unit.empty() ? "" : " ", metric->unit)
-                                    : fmt::format("; {} is missing: {}", id, metric->missing);
-  }
-  return text;
-}
+using RecordOf = std::function<const Record&(const Group& group, const std::string& kernel)>;
 
 /// Registers a row for each kernel and ceiling of each group.
 void register_rows(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings,
-                   int samples, Groups& measured) {
+                   int samples, const RecordOf& record_of) {
   for (const Group& group : groups) {
     std::vector<VariantInfo> rows = group.kernels;
     rows.insert(rows.end(), ceilings.begin(), ceilings.end());
-    for (const auto& row : rows) {
-      benchmark::RegisterBenchmark(row_name(group, row.name).c_str(),
-                                   [&measured, &group, variant = row.name,
-                                    repetition = std::size_t{0}](benchmark::State& state) mutable {
-                                     report(state, measured.record(group, variant), repetition);
-                                   })
+    for (const auto& name : names_of(rows)) {
+      benchmark::RegisterBenchmark(
+          row_name(group, name).c_str(),
+          [&record_of, &group, name, repetition = std::size_t{0}](benchmark::State& state) mutable {
+            report(state, record_of(group, name), repetition);
+          })
           ->UseManualTime()
           ->Iterations(1)
           ->Repetitions(samples)
@@ -206,6 +150,10 @@ void register_rows(const std::vector<Group>& groups, const std::vector<VariantIn
 }
 
 }  // namespace
+
+std::string row_name(const Group& group, const std::string& kernel) {
+  return group.family->name() + "/" + group.planned.facts.name + "/" + kernel;
+}
 
 bool initialize_benchmark(const std::string& program, std::vector<std::string> words) {
   for (const auto& word : words) {
@@ -226,37 +174,36 @@ bool initialize_benchmark(const std::string& program, std::vector<std::string> w
 }
 
 void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings) {
-  const MeasureGroup nothing;
-  Groups unmeasured(nothing);
-  register_rows(groups, ceilings, 1, unmeasured);
+  register_rows(groups, ceilings, 1, {});
   for (const auto& row : selected_rows()) fmt::print("{}\n", row);
 }
 
 std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
                                    const std::vector<VariantInfo>& ceilings, int samples,
                                    const std::string& context, const MeasureGroup& measure) {
-  Groups measured(measure);
-  register_rows(groups, ceilings, samples, measured);
-  measured.select(selected_rows());
+  std::set<std::string> selected;
+  std::vector<std::vector<Record>> measured;  // by group; the rows of one follow each other
+  const Group* last = nullptr;
+  const RecordOf record_of = [&](const Group& group, const std::string& kernel) -> const Record& {
+    if (last != &group) {
+      std::vector<VariantInfo> kernels = group.kernels;
+      std::erase_if(kernels, [&](const VariantInfo& one) {
+        return !selected.contains(row_name(group, one.name));
+      });
+      measured.push_back(measure(group, kernels));
+      last = &group;
+    }
+    return *std::ranges::find(measured.back(), kernel,
+                              [](const Record& record) { return record.variant.name; });
+  };
+  register_rows(groups, ceilings, samples, record_of);
+  const auto rows = selected_rows();
+  selected = {rows.begin(), rows.end()};
   MedianConsole console(context);
   benchmark::RunSpecifiedBenchmarks(&console);
   benchmark::Shutdown();
-  return measured.take();
-}
-
-std::vector<Record> run_without_timing(const std::vector<Group>& groups,
-                                       const std::vector<std::string>& chosen,
-                                       const MeasureGroup& measure) {
   std::vector<Record> all;
-  for (const Group& group : groups) {
-    std::vector<std::string> kernels;
-    for (const auto& kernel : group.kernels) kernels.push_back(kernel.name);
-    for (const Record& record : measure(group, kernels)) {
-      fmt::print("{}: {}{}{}{}\n", row_name(group, record.variant.name), name(record.outcome),
-                 record.reason.empty() ? "" : ": ", record.reason, describe_counts(record, chosen));
-      all.push_back(record);
-    }
-  }
+  for (const auto& records : measured) std::ranges::copy(records, std::back_inserter(all));
   return all;
 }
 

@@ -10,27 +10,25 @@
 
 namespace reprolab::bench {
 
-/// Measures a problem's rows: those of the named kernels and those of the ceilings.
+/// Measures a problem's rows: those of these kernels and those of the ceilings.
 using MeasureGroup =
-    std::function<std::vector<Record>(const Group& group, const std::vector<std::string>& kernels)>;
+    std::function<std::vector<Record>(const Group& group, const std::vector<VariantInfo>& kernels)>;
+
+/// A row's name in Google Benchmark: "family/problem/kernel".
+std::string row_name(const Group& group, const std::string& kernel);
 
 /// Passes `words` to Google Benchmark. Returns whether they only ask for a list of the rows. Throws
 /// UsageError for an unknown word and for flags that conflict with our own order of samples.
 bool initialize_benchmark(const std::string& program, std::vector<std::string> words);
 
-/// Prints "family/problem/kernel" for each row of `groups` that --benchmark_filter selects.
+/// Prints the name of each row of `groups` that --benchmark_filter selects.
 void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings);
 
-/// Runs the selected rows and returns their records. `context` is printed above the table. Throws
+/// Runs the selected rows and returns their records; a group is measured when its first row is run,
+/// so that one group holds memory at a time. `context` is printed above the table. Throws
 /// UsageError if the filter selects nothing.
 std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
                                    const std::vector<VariantInfo>& ceilings, int samples,
                                    const std::string& context, const MeasureGroup& measure);
-
-/// Runs rows that are not timed, without Google Benchmark, and prints one line for each: its
-/// outcome, how many counters were read, and those of them that are named in `chosen`.
-std::vector<Record> run_without_timing(const std::vector<Group>& groups,
-                                       const std::vector<std::string>& chosen,
-                                       const MeasureGroup& measure);
 
 }  // namespace reprolab::bench

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
@@ -107,27 +109,25 @@ class Bench {
   Bench(const Options& options, const std::vector<Group>& groups)
       : options_(options),
         groups_(groups),
-        ceilings_(Measurement::ceilings(options.measure, options.pass.instrument)),
+        ceilings_(ceilings_measured_by(options.pass.instrument)),
         worker_([this](const Worker::Json& request,
                        const Watchdog& watchdog) { return serve(request, watchdog); },
                 options.pass.limit()) {}
 
-  std::vector<Record> measure(const Group& group, const std::vector<std::string>& kernels) {
-    const auto answer =
-        worker_.ask({{"name", group.planned.facts.name}, {"group", group.index}}, kernels);
-    std::vector<Record> records;
-    if (!answer.json.is_null()) {
-      records = answer.json.at("records").get<std::vector<Record>>();
-      if (answer.json.at("lost_bytes") > max_lost_bytes) worker_.stop();
-    }
-    const auto add = [&](const VariantInfo& variant, Outcome outcome, const std::string& reason) {
-      records.push_back(record_without_run(group.planned.facts, variant, outcome, reason));
-    };
-    for (const auto& [kernel, reason, outcome] : answer.crashed) {
-      add(*std::ranges::find(group.kernels, kernel, &VariantInfo::name), outcome, reason);
-    }
+  std::vector<Record> measure(const Group& group, const std::vector<VariantInfo>& kernels) {
+    const auto& facts = group.planned.facts;
+    auto [records, answer] =
+        measure_in(worker_, {{"name", facts.name}, {"group", group.index}}, kernels,
+                   [&](const auto& kernel, const auto& why) {
+                     return std::vector{record_without_run(facts, kernel, why)};
+                   });
     if (answer.json.is_null()) {
-      for (const auto& ceiling : ceilings_) add(ceiling, Outcome::not_measured, answer.why_none);
+      for (const auto& ceiling : ceilings_) {
+        records.push_back(
+            record_without_run(facts, ceiling, {Outcome::not_measured, answer.why_none}));
+      }
+    } else if (answer.json.at("lost_bytes") > max_lost_bytes) {
+      worker_.stop();
     }
     return records;
   }
@@ -146,21 +146,14 @@ class Bench {
     if (!measurement_) {
       // Made before the first CUDA call, because CUPTI only sees what comes after it.
       auto instrument = make_instrument();
-      std::string why_not;
-      const auto gpu = profiling::find_gpu(&why_not);
-      if (!gpu) throw UsageError(why_not);
-      measurement_ = std::make_unique<Measurement>(*gpu, std::move(instrument));
+      measurement_ = std::make_unique<Measurement>(require_gpu(), std::move(instrument));
     }
     const Group& group = groups_.at(request.at("group"));
-    const auto names = request.at("kernels").get<std::vector<std::string>>();
-    std::vector<VariantInfo> kernels;
-    std::ranges::copy_if(group.kernels, std::back_inserter(kernels), [&](const auto& kernel) {
-      return std::ranges::find(names, kernel.name) != names.end();
-    });
     MeasureOptions measure = options_.measure;
     measure.experiment = options_.pass.experiment;
     measure.seed = options_.pass.seed;
-    const auto records = measurement_->run(group.planned, kernels, measure, watchdog);
+    const auto records =
+        measurement_->run(group.planned, asked_kernels(request, group.kernels), measure, watchdog);
     const std::uint64_t free_bytes = free_memory().device_bytes;
     max_free_bytes_ = std::max(max_free_bytes_, free_bytes);
     return {{"records", records}, {"lost_bytes", max_free_bytes_ - free_bytes}};
@@ -174,6 +167,36 @@ class Bench {
   std::uint64_t max_free_bytes_ = 0;  ///< Of device memory, after any request.
   Worker worker_;
 };
+
+/// "; 103 counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
+std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
+  if (record.metrics.empty()) return "";
+  const auto missing = std::ranges::count_if(
+      record.metrics, [](const Metric& metric) { return !metric.missing.empty(); });
+  std::string text = fmt::format("; {} counters", std::ssize(record.metrics) - missing);
+  if (missing > 0) text += fmt::format(", {} missing", missing);
+  for (const std::string& id : chosen) {
+    const Metric* metric = record.metric(id);
+    if (metric == nullptr) continue;
+    text += metric->missing.empty() ? fmt::format("; {} {:.10g}{}{}", id, median(metric->samples),
+                                                  metric->unit.empty() ? "" : " ", metric->unit)
+                                    : fmt::format("; {} is missing: {}", id, metric->missing);
+  }
+  return text;
+}
+
+/// Runs rows that are not timed, without Google Benchmark, and prints one line for each: its
+/// outcome, how many counters were read, and those of them that are named in `chosen`.
+void run_without_timing(const std::vector<Group>& groups, const std::vector<std::string>& chosen,
+                        const MeasureGroup& measure, std::vector<Record>& all) {
+  for (const Group& group : groups) {
+    for (const Record& record : measure(group, group.kernels)) {
+      fmt::print("{}: {}{}\n", row_name(group, record.variant.name), describe_ending(record),
+                 describe_counts(record, chosen));
+      all.push_back(record);
+    }
+  }
+}
 
 std::string context(const Machine& machine, const std::vector<Group>& groups,
                     const MeasureOptions& options) {
@@ -212,7 +235,7 @@ int run(int argc, char** argv) {
   if (options.pass.dry_run) return dry_run(options);
   const bool only_lists = initialize_benchmark(argv[0], app.remaining());
   const auto kind = options.pass.instrument;
-  const auto ceilings = Measurement::ceilings(options.measure, kind);
+  const auto ceilings = ceilings_measured_by(kind);
   const Machine machine = require_machine();
   const auto groups = select(options.selection, machine.free);
   std::vector<Group> timed, untimed;
@@ -227,16 +250,13 @@ int run(int argc, char** argv) {
   }
   return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
     Bench bench(options, groups);
-    const MeasureGroup measure = [&](const Group& group, const auto& kernels) {
-      return bench.measure(group, kernels);
-    };
+    const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
     if (!timed.empty()) {
       results.records = run_benchmarks(timed, ceilings, options.measure.samples,
                                        context(machine, timed, options.measure), measure);
     }
     if (timed.empty()) fmt::print("{}", describe_absent(untimed));
-    const auto verified = run_without_timing(untimed, options.pass.metrics, measure);
-    results.records.insert(results.records.end(), verified.begin(), verified.end());
+    run_without_timing(untimed, options.pass.metrics, measure, results.records);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "harness/buffer_sets.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
+#include "harness/pass.hpp"
 #include "harness/selection.hpp"
 
 namespace reprolab::bench {
@@ -50,16 +51,6 @@ void refuse_duplicates(const std::vector<Group>& groups) {
   }
 }
 
-/// A family's kernels that are among the selected ones.
-std::vector<VariantInfo> in_common(const std::vector<VariantInfo>& family,
-                                   const std::vector<VariantInfo>& selected) {
-  std::vector<VariantInfo> common;
-  std::ranges::copy_if(family, std::back_inserter(common), [&](const VariantInfo& kernel) {
-    return std::ranges::find(selected, kernel.name, &VariantInfo::name) != selected.end();
-  });
-  return common;
-}
-
 /// The data that a family's problems are filled with; none if it has none of those asked for.
 std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
   const auto known = family.data();
@@ -69,12 +60,6 @@ std::vector<std::string> data_of(const Family& family, const std::vector<std::st
     return std::ranges::find(known, name) != known.end();
   });
   return found;
-}
-
-const Family& family_of(const Group& group) {
-  const auto all = families();
-  return **std::ranges::find(all, group.family,
-                             [](const Family* family) { return family->name(); });
 }
 
 /// The families that `selection` names and that have some of its data.
@@ -110,17 +95,17 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
       if (std::ranges::find(absent, line) == absent.end()) absent.push_back(line);
     }
   }
-  const auto kernels = select_kernels(selection.kernel, known, absent);
-  refuse_names_of_ceilings(kernels);
+  refuse_names_of_ceilings(select_kernels(selection.kernel, known, absent));
   std::vector<Group> groups;
   for (const Family* family : selected) {
-    const auto own = in_common(family->kernels(), kernels);
+    auto own = family->kernels();
+    std::erase_if(own, [&](const auto& kernel) { return !selects(selection.kernel, kernel.name); });
     if (own.empty()) continue;
     for (auto& planned : family->problems(free, data_of(*family, selection.data))) {
       if (selection.warm) planned = kept_warm(std::move(planned));
       problem_names.push_back(planned.facts.name);
       if (!selects(selection.problem, planned.facts.name)) continue;
-      groups.push_back({groups.size(), family->name(), std::move(planned), own});
+      groups.push_back({groups.size(), family, std::move(planned), own});
     }
   }
   if (groups.empty()) nothing_matches("--problem", selection.problem, problem_names);
@@ -129,10 +114,10 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
 }
 
 void print_kernels(const std::vector<Group>& groups) {
-  std::set<std::string> printed;
+  std::set<const Family*> printed;
   for (const Group& group : groups) {
     if (!printed.insert(group.family).second) continue;
-    fmt::print("{}\n", group.family);
+    fmt::print("{}\n", group.family->name());
     for (const auto& kernel : group.kernels) {
       fmt::print("  {:<24} {:<52} {}\n", kernel.name, kernel.lineage, kernel.source_file);
       if (kernel.promise.text.empty()) continue;
@@ -140,18 +125,19 @@ void print_kernels(const std::vector<Group>& groups) {
                  kernel.promise.deviates() ? "declared deviation" : "within a bound",
                  kernel.promise.text);
     }
-    for (const auto& line : family_of(group).absent()) fmt::print("  {}\n", line);
+    for (const auto& line : group.family->absent()) fmt::print("  {}\n", line);
   }
 }
 
 std::string describe_absent(const std::vector<Group>& groups) {
-  std::set<std::string> seen;
+  std::set<const Family*> seen;
   std::string text;
   for (const Group& group : groups) {
-    const Family& family = family_of(group);
-    if (!seen.insert(group.family).second || group.kernels.size() < family.kernels().size())
-      continue;
-    for (const auto& line : family.absent()) text += fmt::format("{}: {}\n", group.family, line);
+    const bool all = group.kernels.size() == group.family->kernels().size();
+    if (!seen.insert(group.family).second || !all) continue;
+    for (const auto& line : group.family->absent()) {
+      text += fmt::format("{}: {}\n", group.family->name(), line);
+    }
   }
   return text;
 }
@@ -160,12 +146,12 @@ std::string describe_selection(const std::vector<Group>& groups, const MeasureOp
   std::string text;
   double seconds = 0;
   for (std::size_t i = 0; i < groups.size();) {
-    const std::string& family = groups[i].family;
+    const Family* const family = groups[i].family;
     const std::size_t kernels = groups[i].kernels.size(), first = i;
     for (; i < groups.size() && groups[i].family == family; ++i) {
       seconds += estimated_seconds(groups[i], options);
     }
-    text += fmt::format("{}: {} kernels on {} problems; ", family, kernels, i - first);
+    text += fmt::format("{}: {} kernels on {} problems; ", family->name(), kernels, i - first);
   }
   const std::string each =
       options.counted ? "one call" : fmt::format("{:.1f} ms", 1e-3 * options.batch_us);
@@ -192,12 +178,8 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
     }
     print_refusals(group.kernels, planned.supports);
   }
-  fmt::print("{}\n{}", describe_selection(groups, options), describe_absent(groups));
-  if (gpu) {
-    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
-  } else {
-    fmt::print("none of this can run here: {}\n", why_no_gpu);
-  }
+  fmt::print("{}\n{}{}\n", describe_selection(groups, options), describe_absent(groups),
+             dry_run_place(gpu, why_no_gpu));
 }
 
 void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,

@@ -21,7 +21,7 @@ struct Selection {
 /// One problem and the kernels that will run on it.
 struct Group {
   std::size_t index = 0;  ///< Index among the groups of a run.
-  std::string family;
+  const Family* family = nullptr;
   PlannedProblem planned;
   std::vector<VariantInfo> kernels;
 };

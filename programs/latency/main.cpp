@@ -9,6 +9,7 @@
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/pass.hpp"
+#include "harness/sampling.hpp"
 #include "harness/selection.hpp"
 #include "profiling/machine.hpp"
 #include "programs/latency/walks.hpp"
@@ -59,62 +60,50 @@ int dry_run(const Options& options, const std::vector<Space>& spaces,
   }
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
-  fmt::print("{} samples per row; about {:.0f} s\n{}\n", options.samples, seconds,
-             dry_run_notes(options.pass, gpu));
-  if (gpu) {
-    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
-  } else {
-    fmt::print("none of this can run here: {}\n", why_not);
-  }
+  fmt::print("{} samples per row; about {:.0f} s\n{}\n{}\n", options.samples, seconds,
+             dry_run_notes(options.pass, gpu), dry_run_place(gpu, why_not));
   return exit_verified;
 }
 
 void print(const Record& record) {
   const Metric* cycles = record.metric(latency_metric);
-  fmt::print("{:<22} {:>10} {}{}{}\n", record.variant.name,
-             cycles ? fmt::format("{:.2f}", median(cycles->samples)) : "-", name(record.outcome),
-             record.reason.empty() ? "" : ": ", record.reason);
+  fmt::print("{:<22} {:>10} {}\n", record.variant.name,
+             cycles ? fmt::format("{:.2f}", median(cycles->samples)) : "-",
+             describe_ending(record));
 }
 
-/// Walks in a worker process, and describes the rows of those that brought it down.
+/// Walks in a worker process, which a row may bring down.
 std::vector<Record> measure(const Options& options, const std::vector<Space>& spaces,
                             const std::vector<VariantInfo>& selected) {
-  const auto variant = [&](const std::string& kernel) -> const VariantInfo& {
-    return *std::ranges::find(selected, kernel, &VariantInfo::name);
+  const auto row_of = [&](const VariantInfo& variant, const Verification& verified) {
+    return start_row(space_named(spaces, variant.name).facts(), variant, verified);
   };
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     // Made before the first CUDA call, because CUPTI only sees what comes after it.
     const auto instrument = profiling::make_instrument(options.pass.instrument);
-    std::string why_not;
-    const auto gpu = profiling::find_gpu(&why_not);
-    if (!gpu) throw UsageError(why_not);
-    AllWalks walks(*gpu, options.pass.seed, options.pass.experiment);
+    Walks walks(require_gpu(), options.pass.seed, options.pass.experiment);
     std::vector<Row> rows;
-    for (const auto& kernel : request.at("kernels").get<std::vector<std::string>>()) {
-      watchdog.begin(kernel);
-      rows.push_back(walks.verify(space_named(spaces, kernel), variant(kernel), *instrument));
-      watchdog.end();
+    for (const auto& variant : asked_kernels(request, selected)) {
+      rows.push_back(row_of(variant, watchdog.turn(variant.name, [&] {
+        return walks.verify(space_named(spaces, variant.name), variant, *instrument);
+      })));
     }
     if (instrument->kind() != profiling::InstrumentKind::none) {
-      take_samples(rows, walks, *instrument,
-                   {.samples = options.samples, .seed = options.pass.seed}, watchdog);
+      take_samples(
+          rows,
+          {.name = "latency",
+           .sample = [&](Row& row) { return walks.sample(row.record.variant, *instrument); },
+           .sm_mhz = [&] { return walks.sm_mhz(); }},
+          {.samples = options.samples, .seed = options.pass.seed}, watchdog);
     }
-    std::vector<Record> records;
-    for (Row& row : rows) records.push_back(std::move(row.record));
-    return records;
+    return {{"records", records_of(std::move(rows))}};
   };
   Worker worker(serve, options.pass.limit());
-  std::vector<std::string> kernels;
-  for (const auto& one : selected) kernels.push_back(one.name);
-  const auto answer = worker.ask({{"name", "the latencies"}}, std::move(kernels));
-  std::vector<Record> records;
-  if (!answer.json.is_null()) records = answer.json.get<std::vector<Record>>();
-  for (const auto& [kernel, reason, outcome] : answer.crashed) {
-    const Space& space = space_named(spaces, kernel);
-    records.push_back(start_row(space.chain(), variant(kernel), {outcome, reason, {}}).record);
-    records.back().problem = space.describe();
-  }
-  return records;
+  return measure_in(worker, {{"name", "the latencies"}}, selected,
+                    [&](const auto& variant, const auto& why) {
+                      return std::vector{row_of(variant, why).record};
+                    })
+      .records;
 }
 
 int run(int argc, char** argv) {

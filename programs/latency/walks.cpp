@@ -2,93 +2,164 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/buffer_sets.hpp"
 #include "profiling/ceilings.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab::latency {
+namespace {
 
-Walks::Walks(const Space& space, std::uint64_t seed)
-    : space_(space),
-      next_(space.next(seed)),
-      chain_(space.step, space.links(next_), space.bytes()),
-      random_(seed) {}
+constexpr std::uint32_t line_bytes = 128;       // of L1 and L2
+constexpr std::uint32_t page_bytes = 2u << 20;  // of the GPU's page table, as cudaMalloc fills it
+constexpr std::uint32_t lines_per_page = page_bytes / line_bytes;
 
-void Walks::enqueue(cudaStream_t stream) {
-  start_ = end_;
-  if (!space_.one_cycle) {
-    start_ = static_cast<std::uint32_t>(random_() % space_.nodes.groups) * space_.nodes.per_group;
-  }
-  end_ = node_after(next_, start_, profiling::latency::links_followed(space_.step));
-  chain_.enqueue(space_.offset(start_), stream);
+/// A gibibyte, or eight times the L2 cache where that is more; below 4 GiB, because offsets have 32
+/// bits.
+std::uint32_t dram_pages(std::uint64_t l2_bytes) {
+  const std::uint64_t wanted = std::max<std::uint64_t>(std::uint64_t{1} << 30, 8 * l2_bytes);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted / page_bytes, 2047));
 }
 
-Verification Walks::judge() const {
-  const std::uint32_t found = chain_.walked().end, expected = space_.offset(end_);
-  if (found == expected) return {.outcome = Outcome::bit_exact};
+/// One group of nodes, `spacing_bytes` apart.
+Space one_group(std::string name, std::string what, Step step, std::uint32_t nodes,
+                std::uint32_t spacing_bytes) {
+  return {.name = std::move(name),
+          .what = std::move(what),
+          .step = step,
+          .nodes = {1, nodes},
+          .spacing_bytes = spacing_bytes,
+          .group_bytes = nodes * spacing_bytes};
+}
+
+}  // namespace
+
+std::vector<profiling::latency::Link> Space::links(const Next& next) const {
+  std::vector<profiling::latency::Link> found(next.size());
+  for (std::uint32_t node = 0; node < next.size(); ++node) {
+    found[node] = {offset(node), offset(next[node])};
+  }
+  return found;
+}
+
+std::string Space::chain() const {
+  if (step == Step::empty) return "nothing";
+  const std::string groups = nodes.groups > 1 ? fmt::format("{}x", nodes.groups) : "";
+  return fmt::format("{}{}x{}B", groups, nodes.per_group, spacing_bytes);
+}
+
+ProblemFacts Space::facts() const {
+  return {.name = chain(),
+          .description = {{"name", chain()},
+                          {"family", "latency"},
+                          {"what", what},
+                          {"nodes", nodes.count()},
+                          {"memory_bytes", bytes()},
+                          {"timed_steps", profiling::latency::timed_steps}}};
+}
+
+// Numbers of nodes are odd: a walk follows 2^15 links, and so ends at another node than it began.
+std::vector<Space> spaces(std::uint64_t l2_bytes) {
+  const std::uint32_t pages = dram_pages(l2_bytes);
+  return {
+      one_group("empty_chain", "no memory: the loop and the clock alone", Step::empty, 1, 0),
+      one_group("shared_load", "ld.shared, random order", Step::shared, 511, 4),
+      one_group("shared_store", "st.shared after st.shared, which waits for nothing",
+                Step::shared_store, profiling::latency::ring_nodes, 4),
+      one_group("shared_store_to_load", "st.shared and the ld.shared that reads it back",
+                Step::shared_store_to_load, profiling::latency::ring_nodes, 4),
+      one_group("constant_load", "ld.const, random order in half a kilobyte", Step::constant, 127,
+                4),
+      one_group("global_l1", "ld.global, random order in 16 KiB", Step::global_through_l1, 127,
+                line_bytes),
+      one_group("global_l2", "ld.global.cg, random order in 2 MiB: the average over addresses",
+                Step::global_past_l1, lines_per_page - 1, line_bytes),
+      {.name = "global_l2_one_line",
+       .what = "ld.global.cg within one line, another in every sample: the spread over addresses",
+       .step = Step::global_past_l1,
+       .nodes = {lines_per_page, 15},
+       .spacing_bytes = 8,
+       .group_bytes = line_bytes,
+       .one_cycle = false},
+      one_group("global_dram", "ld.global.cg, random order: nearly every step enters another page",
+                Step::global_past_l1, pages * lines_per_page, line_bytes),
+      {.name = "global_dram_by_page",
+       .what = "ld.global.cg, random order in one 2 MiB page after another",
+       .step = Step::global_past_l1,
+       .nodes = {pages, lines_per_page},
+       .spacing_bytes = line_bytes,
+       .group_bytes = page_bytes}};
+}
+
+Walks::Walk::Walk(const Space& space, std::uint64_t seed)
+    : space(space),
+      next(space.next(seed)),
+      chain(space.step, space.links(next), space.bytes()),
+      random(seed) {}
+
+/// Each walk begins where the last one ended, or in another group if there are several cycles.
+void Walks::enqueue(Walk& walk, cudaStream_t stream) {
+  const auto& [groups, per_group] = walk.space.nodes;
+  walk.start = walk.end;
+  if (!walk.space.one_cycle) {
+    walk.start = static_cast<std::uint32_t>(walk.random() % groups) * per_group;
+  }
+  walk.end = node_after(walk.next, walk.start, profiling::latency::links_followed(walk.space.step));
+  walk.chain.enqueue(walk.space.offset(walk.start), stream);
+}
+
+/// Whether the last walk ended where the host's own does; the stream must have been synchronized.
+Verification Walks::judge(const Walk& walk) {
+  const std::uint32_t found = walk.chain.walked().end, expected = walk.space.offset(walk.end);
+  if (found == expected) return {Outcome::bit_exact};
   return {Outcome::mismatch,
           fmt::format("1 of 1 ends differ; the walk from offset {} ended at {} instead of {}",
-                      space_.offset(start_), found, expected),
+                      walk.space.offset(walk.start), found, expected),
           {1, 0}};
 }
 
-double Walks::latency() const {
-  return static_cast<double>(chain_.walked().cycles) /
-         static_cast<double>(profiling::latency::timed_steps);
-}
-
-AllWalks::AllWalks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment)
+Walks::Walks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment)
     : seed_(seed), experiment_(std::move(experiment)), other_memory_(3 * gpu.l2_bytes) {
   profiling::check(cudaMemset(other_memory_.data(), 0, other_memory_.bytes()),
                    "filling device memory");
 }
 
-Row AllWalks::verify(const Space& space, const VariantInfo& variant,
-                     profiling::Instrument& instrument) {
-  Verification verified;
+Verification Walks::verify(const Space& space, const VariantInfo& variant,
+                           profiling::Instrument& instrument) {
   // Beside the chain, the list of its links while it is made.
   const std::uint64_t needed =
       space.bytes() + space.nodes.count() * sizeof(profiling::latency::Link);
   if (const std::uint64_t free = free_memory().device_bytes; needed > free) {
-    verified = {Outcome::unsupported,
-                fmt::format("needs {:.1f} GiB of device memory, {:.1f} GiB are free; end what else "
-                            "runs on this GPU",
-                            gib(needed), gib(free)),
-                {}};
-  } else {
-    verified = run_or_fail(variant, state_,
-                           [&] { walks_[variant.name] = std::make_unique<Walks>(space, seed_); });
-    if (verified.outcome == Outcome::not_verified) {
-      verified = walk(variant, space.chain(), instrument, /*held=*/false).written;
-    }
+    return {Outcome::unsupported,
+            fmt::format("needs {:.1f} GiB of device memory, {:.1f} GiB are free; end what else "
+                        "runs on this GPU",
+                        gib(needed), gib(free))};
   }
-  Row row = start_row(space.chain(), variant, verified);
-  row.record.problem = space.describe();
-  return row;
+  const Verification made = run_or_fail(
+      variant, state_, [&] { walks_[variant.name] = std::make_unique<Walk>(space, seed_); });
+  return made.is_bad() ? made : sample(variant, instrument, /*held=*/false).written;
 }
 
-Verifier::Sampled AllWalks::sample(Row& row, profiling::Instrument& instrument) {
-  return walk(row.record.variant, row.record.problem.at("name"), instrument, /*held=*/true);
-}
-
-Verifier::Sampled AllWalks::walk(const VariantInfo& variant, const std::string& chain,
-                                 profiling::Instrument& instrument, bool held) {
-  Walks& walks = *walks_.at(variant.name);
+Sampled Walks::sample(const VariantInfo& variant, profiling::Instrument& instrument, bool held) {
+  Walk& walk = *walks_.at(variant.name);
   profiling::ceilings::read_only(other_memory_.data(), other_memory_.bytes(), stream_.get());
-  Verifier::Sampled sampled;
-  const auto enqueue = [&](cudaStream_t stream, const profiling::Call& call) {
-    const profiling::NvtxRange range(experiment_, variant.name, chain);
-    call(kernel_time, [&] { walks.enqueue(stream); });
+  Sampled sampled;
+  const auto enqueue_walk = [&](cudaStream_t stream, const profiling::Call& call) {
+    const profiling::NvtxRange range(experiment_, variant.name, walk.space.chain());
+    call(kernel_time, [&] { enqueue(walk, stream); });
   };
   sampled.written = run_or_fail(variant, state_, [&] {
     sampled.sample = instrument.measure(
-        {.name = variant.name, .calls = 1, .enqueue = enqueue, .held = held}, stream_.get());
+        {.name = variant.name, .calls = 1, .enqueue = enqueue_walk, .held = held}, stream_.get());
   });
-  if (sampled.written.outcome != Outcome::not_verified) return sampled;
-  sampled.written = with_records(walks.judge(), sampled.sample);
+  if (sampled.written.is_bad()) return sampled;
+  sampled.written = with_records(judge(walk), sampled.sample);
   const auto kind = instrument.kind();  // another may run a kernel several times over
   if (kind == profiling::InstrumentKind::events || kind == profiling::InstrumentKind::activity) {
-    sampled.sample.readings.push_back({latency_metric, "cycles", walks.latency()});
+    const auto cycles = static_cast<double>(walk.chain.walked().cycles);
+    sampled.sample.readings.push_back(
+        {latency_metric, "cycles", cycles / profiling::latency::timed_steps});
   }
   return sampled;
 }

@@ -1,4 +1,5 @@
-// Walks through all spaces, as a subject of the harness's sampling loop.
+// The rows of the program: which memory is walked through, in which order, by which instruction;
+// and the walks through all of them.
 #pragma once
 
 #include <cstdint>
@@ -8,55 +9,70 @@
 #include <string>
 #include <vector>
 
-#include "harness/sampling.hpp"
+#include "harness/verification.hpp"
+#include "profiling/latency.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
-#include "programs/latency/spaces.hpp"
+#include "programs/latency/cycle.hpp"
 
 namespace reprolab::latency {
 
+using profiling::latency::Step;
+
 inline constexpr const char* latency_metric = "latency";  ///< Cycles per step.
 
-/// A chain on the device, and where its walks go.
-class Walks {
- public:
-  Walks(const Space& space, std::uint64_t seed);
+struct Space {
+  std::string name;  ///< The record's kernel.
+  std::string what;  ///< What a sample is of, in one line.
+  Step step = Step::empty;
+  Nodes nodes{};
+  std::uint32_t spacing_bytes = 0;  ///< From a node to the next one of its group.
+  std::uint32_t group_bytes = 0;    ///< From a group to the next.
+  /// Whether one cycle goes through all groups. If not, a walk stays in the group it begins in, and
+  /// each sample begins in another.
+  bool one_cycle = true;
 
-  /// Enqueues a walk; each begins where the last one ended, or in another group if there are
-  /// several cycles.
-  void enqueue(cudaStream_t stream);
-
-  /// Whether the last walk ended where the host's own does; the stream must have been synchronized.
-  Verification judge() const;
-
-  /// Cycles per step of the last walk.
-  double latency() const;
-
- private:
-  const Space& space_;
-  Next next_;
-  profiling::latency::Chain chain_;
-  std::mt19937_64 random_;
-  std::uint32_t start_ = 0, end_ = 0;  ///< Nodes of the last walk, by the host's count.
+  std::uint32_t bytes() const { return nodes.groups * group_bytes; }
+  std::uint32_t offset(std::uint32_t node) const {
+    return node / nodes.per_group * group_bytes + node % nodes.per_group * spacing_bytes;
+  }
+  Next next(std::uint64_t seed) const { return make_cycles(nodes, one_cycle, seed); }
+  std::vector<profiling::latency::Link> links(const Next& next) const;
+  /// "127x128B": nodes and their spacing, with the number of groups in front if there are several.
+  std::string chain() const;
+  ProblemFacts facts() const;
 };
 
-/// The rows of all spaces. A sample reads more than L2 holds from other memory, and walks once.
-class AllWalks : public Subject {
+/// Every space; the chains in DRAM are so long that L2, of `l2_bytes`, holds next to nothing of
+/// them.
+std::vector<Space> spaces(std::uint64_t l2_bytes);
+
+class Walks {
  public:
-  AllWalks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment);
+  Walks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment);
 
-  /// Makes the chain of a space and verifies one walk. "unsupported" if the memory for it is not
-  /// free.
-  Row verify(const Space& space, const VariantInfo& variant, profiling::Instrument& instrument);
-
-  std::string name() const override { return "latency"; }
-  Verifier::Sampled prepare(Row&, profiling::Instrument&) override { return {}; }
-  Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override;
-  std::optional<double> sm_mhz() override { return probe_.mhz(stream_.get()); }
+  /// Makes the chain of a space, which must live on, and verifies one walk. "unsupported" if the
+  /// memory for it is not free.
+  Verification verify(const Space& space, const VariantInfo& variant,
+                      profiling::Instrument& instrument);
+  /// Reads more than L2 holds from other memory, and walks once.
+  Sampled sample(const VariantInfo& variant, profiling::Instrument& instrument, bool held = true);
+  std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
-  Verifier::Sampled walk(const VariantInfo& variant, const std::string& chain,
-                         profiling::Instrument& instrument, bool held);
+  /// A chain on the device, and where its walks go.
+  struct Walk {
+    Walk(const Space& space, std::uint64_t seed);
+
+    const Space& space;
+    Next next;
+    profiling::latency::Chain chain;
+    std::mt19937_64 random;
+    std::uint32_t start = 0, end = 0;  ///< Nodes of the last walk, by the host's count.
+  };
+
+  static void enqueue(Walk& walk, cudaStream_t stream);
+  static Verification judge(const Walk& walk);
 
   std::uint64_t seed_;
   std::string experiment_;
@@ -64,7 +80,7 @@ class AllWalks : public Subject {
   DeviceState state_{stream_.get()};
   profiling::SmClockProbe probe_;
   profiling::DeviceBuffer other_memory_;
-  std::map<std::string, std::unique_ptr<Walks>> walks_;  ///< By row.
+  std::map<std::string, std::unique_ptr<Walk>> walks_;  ///< By row.
 };
 
 }  // namespace reprolab::latency

@@ -55,10 +55,9 @@ int largest(const std::vector<int>& batches) { return *std::ranges::max_element(
 /// for the product, as seen on an H200; accurate enough for planning.
 double about_seconds(const Model& model, const Options& options, std::size_t kernels,
                      double bandwidth_gb_s) {
-  const PassFacts facts{model, options.format};
-  const double dequantize_s =
-      gb(facts.bytes_read() + facts.bytes_written()) / (0.33 * bandwidth_gb_s);
-  const double product_s = gb(facts.bytes_written()) / (0.8 * bandwidth_gb_s);
+  const ProblemFacts facts = pass_facts(model, options.format, 1);
+  const double dequantize_s = gb(facts.bytes_read + facts.bytes_written) / (0.33 * bandwidth_gb_s);
+  const double product_s = gb(facts.bytes_written) / (0.8 * bandwidth_gb_s);
   const auto passes =
       static_cast<double>((options.protocol.warmup_passes + options.protocol.profiled_passes) *
                           std::ssize(options.protocol.batches));
@@ -76,7 +75,7 @@ int dry_run(const Options& options, const std::vector<Model>& models,
              "weights resident", "working memory", "about");
   double seconds = 0;
   for (const auto& model : models) {
-    const std::uint64_t weights = PassFacts{model, options.format}.bytes_read();
+    const std::uint64_t weights = pass_facts(model, options.format, 1).bytes_read;
     const std::uint64_t working =
         working_bytes(model, options.format, largest(options.protocol.batches));
     const double about = about_seconds(model, options, kernels.size(), bandwidth);
@@ -100,38 +99,16 @@ int dry_run(const Options& options, const std::vector<Model>& models,
       "to make the data\n",
       kernels.size(), fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
       options.protocol.profiled_passes, seconds);
-  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
-  if (gpu) {
-    fmt::print("on {} (compute capability {})\n", gpu->name, gpu->compute_capability);
-  } else {
-    fmt::print("none of this can run here: {} (times above are for 1000 GB/s)\n", why_not);
-  }
+  fmt::print("{}\n{}\n", dry_run_notes(options.pass, gpu),
+             dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
   return exit_verified;
 }
 
 /// The results of one model.
 struct ModelRows {
   std::vector<Record> records;
-  std::vector<InstrumentCheck> checks;
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
 };
-
-void to_json(Worker::Json& json, const ModelRows& rows) {
-  json = {{"records", rows.records}, {"checks", rows.checks}};
-}
-
-void from_json(const Worker::Json& json, ModelRows& rows) {
-  rows = {json.at("records").get<std::vector<Record>>(),
-          json.at("checks").get<std::vector<InstrumentCheck>>()};
-}
-
-Row row_of(const PassFacts& facts, const VariantInfo& kernel, const Verification& verified,
-           std::optional<std::int64_t> layers_resident) {
-  Row row = start_row(facts.name(), kernel, verified);
-  row.record.problem = facts.describe(layers_resident);
-  row.record.bytes_read = facts.bytes_read();
-  row.record.bytes_written = facts.bytes_written();
-  return row;
-}
 
 void print_row(const Record& row) {
   const auto text = [&](const char* metric, const char* what) {
@@ -139,9 +116,8 @@ void print_row(const Record& row) {
     if (time == nullptr || time->samples.empty()) return std::string();
     return fmt::format("{:>9.2f} ms {}  ", 1e-3 * median(time->samples), what);
   };
-  fmt::print("  {:<24} {}{}{}{}{}\n", row.variant.name, text(kernel_time, "dequantize"),
-             text(product_time, "product"), name(row.outcome), row.reason.empty() ? "" : ": ",
-             row.reason);
+  fmt::print("  {:<24} {}{}{}\n", row.variant.name, text(kernel_time, "dequantize"),
+             text(product_time, "product"), describe_ending(row));
 }
 
 void print(const Model& model, const ModelRows& rows) {
@@ -163,9 +139,11 @@ void print(const Model& model, const ModelRows& rows) {
     }
   }
   for (const auto& check : rows.checks) {
-    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n", check.name,
-               check.first, check.second, check.unit, check.difference_percent(),
-               check.allowed_percent);
+    const double first = check.at("first"), second = check.at("second");
+    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n",
+               check.at("name").get<std::string>(), first, second,
+               check.at("unit").get<std::string>(), 100 * (first - second) / second,
+               check.at("allowed_percent").get<double>());
   }
 }
 
@@ -178,89 +156,85 @@ class Replays {
         models_(models),
         kernels_(kernels),
         worker_([this](const Worker::Json& request,
-                       const Watchdog& watchdog) { return Worker::Json(serve(request, watchdog)); },
+                       const Watchdog& watchdog) { return serve(request, watchdog); },
                 options.pass.limit()) {}
 
   ModelRows run(std::size_t model) {
-    std::vector<std::string> names;
-    for (const auto& kernel : kernels_) names.push_back(kernel.name);
-    const auto answer =
-        worker_.ask({{"name", models_[model].id}, {"model", model}}, std::move(names));
-    ModelRows rows;
-    if (!answer.json.is_null()) rows = answer.json.get<ModelRows>();
-    for (const auto& [kernel, reason, outcome] : answer.crashed) {
-      add_all_batches(rows, models_[model], kernel, outcome, reason);
-    }
+    auto [records, answer] = measure_in(worker_, {{"name", models_[model].id}, {"model", model}},
+                                        kernels_, [&](const auto& kernel, const auto& why) {
+                                          return all_batches(models_[model], kernel, why);
+                                        });
+    ModelRows rows{.records = std::move(records)};
+    if (!answer.json.is_null()) rows.checks = answer.json.at("checks");
     print(models_[model], rows);
     return rows;
   }
 
  private:
-  PassFacts facts(const Model& model, int batch) const { return {model, options_.format, batch}; }
-
-  const VariantInfo& variant(const std::string& kernel) const {
-    return *std::ranges::find(kernels_, kernel, &VariantInfo::name);
-  }
-
-  void add_all_batches(ModelRows& rows, const Model& model, const std::string& kernel,
-                       Outcome outcome, const std::string& reason) const {
+  std::vector<Record> all_batches(const Model& model, const VariantInfo& kernel,
+                                  const Verification& why) const {
+    std::vector<Record> rows;
     for (const int batch : options_.protocol.batches) {
-      const PassFacts of = facts(model, batch);
-      rows.records.push_back(row_of(of, variant(kernel), {outcome, reason, {}}, {}).record);
+      rows.push_back(start_row(pass_facts(model, options_.format, batch), kernel, why).record);
     }
+    return rows;
   }
 
   /// Runs in the worker.
-  ModelRows serve(const Worker::Json& request, const Watchdog& watchdog) {
+  Worker::Json serve(const Worker::Json& request, const Watchdog& watchdog) {
     // Made before the first CUDA call, because CUPTI only sees what comes after it.
     if (!instrument_) instrument_ = profiling::make_instrument(options_.pass.instrument);
     const Model& model = models_.at(request.at("model"));
-    const auto names = request.at("kernels").get<std::vector<std::string>>();
+    const auto kernels = asked_kernels(request, kernels_);
     const int largest_batch = largest(options_.protocol.batches);
     std::string why_none;
     const std::int64_t layers = layers_that_fit(model, options_.format, largest_batch,
                                                 free_memory().device_bytes, why_none);
     ModelRows rows;
-    if (layers == 0) {
-      for (const auto& name : names) {
-        add_all_batches(rows, model, name, Outcome::unsupported, why_none);
+    if (layers > 0) {
+      const profiling::Stream stream;
+      const Comparisons comparisons(stream.get());
+      Replay replay(model, options_.format, layers, largest_batch, options_.pass.seed,
+                    options_.pass.experiment, comparisons, stream.get());
+      measure(replay, model, layers, kernels, comparisons.state, watchdog, rows);
+    } else {
+      for (const auto& kernel : kernels) {
+        std::ranges::move(all_batches(model, kernel, {Outcome::unsupported, why_none}),
+                          std::back_inserter(rows.records));
       }
-      return rows;
     }
-    const profiling::Stream stream;
-    const Comparisons comparisons(stream.get());
-    Replay replay(model, options_.format, layers, largest_batch, options_.pass.seed,
-                  options_.pass.experiment, comparisons, stream.get());
-    measure(replay, model, layers, names, comparisons.state, watchdog, rows);
-    return rows;
+    return {{"records", rows.records}, {"checks", rows.checks}};
   }
 
   void measure(Replay& replay, const Model& model, std::int64_t layers,
-               const std::vector<std::string>& names, const DeviceState& state,
+               const std::vector<VariantInfo>& kernels, const DeviceState& state,
                const Watchdog& watchdog, ModelRows& rows) {
     const bool timed = instrument_->kind() == profiling::InstrumentKind::activity;
     const SamplingPlan plan{.warmups = timed ? options_.protocol.warmup_passes : 0,
                             .samples = timed ? options_.protocol.profiled_passes : 1,
                             .seed = options_.pass.seed};
     std::map<std::string, Verification> verified;
-    for (const auto& name : names) {
-      watchdog.begin(name);
-      verified[name] = replay.verify(variant(name), *instrument_);
-      watchdog.end();
+    for (const auto& kernel : kernels) {
+      verified[kernel.name] =
+          watchdog.turn(kernel.name, [&] { return replay.verify(kernel, *instrument_); });
     }
     replay.exchange_matrices();
     std::string why_not;
     const auto gpu = profiling::find_gpu(&why_not).value_or(profiling::Gpu{});
     for (const int batch : options_.protocol.batches) {
-      const PassFacts of = facts(model, batch);
+      const ProblemFacts facts = pass_facts(model, options_.format, batch, layers);
       std::vector<Row> batch_rows;
-      for (const auto& name : names) {
-        batch_rows.push_back(row_of(of, variant(name), verified[name], layers));
+      for (const auto& kernel : kernels) {
+        Row& row = batch_rows.emplace_back(start_row(facts, kernel, verified[kernel.name]));
+        row.min_us = min_pass_us(model, options_.format, gpu);
       }
-      ForwardPasses passes(replay, of, gpu);
-      take_samples(batch_rows, passes, *instrument_, plan, watchdog);
-      for (Row& row : batch_rows) {
-        Record& record = row.record;
+      take_samples(
+          batch_rows,
+          {.name = facts.name,
+           .sample = [&](Row& row) { return replay.pass(row.record.variant, batch, *instrument_); },
+           .sm_mhz = [&] { return replay.sm_mhz(); }},
+          plan, watchdog);
+      for (Record& record : records_of(std::move(batch_rows))) {
         if (record.metric(kernel_time) && !record.metric(product_time)) {
           record.metrics.push_back(
               {.name = product_time, .unit = "us", .missing = replay.why_no_products()});
@@ -273,29 +247,33 @@ class Replays {
         rows.records.push_back(std::move(record));
       }
     }
-    for (const auto& name : names) {
-      watchdog.begin(name);
-      Verification& last = verified[name];
-      if (timed && may_be_timed(last.outcome)) {
-        const Verification checked =
-            run_or_fail(variant(name), state, [&] { check_instruments(replay, name, rows); });
-        if (checked.outcome != Outcome::not_verified) last = checked;
-      }
-      // Verifies every copy once more: measurements do not count if an output has become wrong.
-      if (may_be_timed(last.outcome)) last = replay.verify_copies(variant(name));
-      for (Record& record : rows.records) {
-        if (record.variant.name != name || record.outcome == last.outcome) continue;
-        if (record.outcome == Outcome::not_measured && may_be_timed(last.outcome)) continue;
-        withdraw(record, "after the samples", last);
-      }
-      watchdog.end();
+    for (const auto& kernel : kernels) {
+      watchdog.turn(kernel.name, [&] {
+        check_again(replay, kernel, verified[kernel.name], timed, state, rows);
+      });
     }
   }
 
-  void check_instruments(Replay& replay, const std::string& kernel, ModelRows& rows) {
-    InstrumentCheck check = replay.check_instruments(variant(kernel), *instrument_);
+  /// Verifies every copy once more: measurements do not count if an output has become wrong.
+  void check_again(Replay& replay, const VariantInfo& kernel, Verification& last, bool timed,
+                   const DeviceState& state, ModelRows& rows) {
+    if (timed && may_be_timed(last.outcome)) {
+      const Verification checked =
+          run_or_fail(kernel, state, [&] { check_instruments(replay, kernel, rows); });
+      if (checked.outcome != Outcome::not_verified) last = checked;
+    }
+    if (may_be_timed(last.outcome)) last = replay.verify_copies(kernel);
+    for (Record& record : rows.records) {
+      if (record.variant.name != kernel.name || record.outcome == last.outcome) continue;
+      if (record.outcome == Outcome::not_measured && may_be_timed(last.outcome)) continue;
+      withdraw(record, "after the samples", last);
+    }
+  }
+
+  void check_instruments(Replay& replay, const VariantInfo& kernel, ModelRows& rows) {
+    auto check = replay.check_instruments(kernel, *instrument_);
     for (const Record& record : rows.records) {
-      if (record.variant.name == kernel) check.keys.push_back(record.key);
+      if (record.variant.name == kernel.name) check["keys"].push_back(record.key);
     }
     rows.checks.push_back(std::move(check));
   }
@@ -336,8 +314,8 @@ int run(int argc, char** argv) {
     Replays replays(options, models, kernels);
     for (std::size_t model = 0; model < models.size(); ++model) {
       const ModelRows rows = replays.run(model);
-      results.records.insert(results.records.end(), rows.records.begin(), rows.records.end());
-      results.checks.insert(results.checks.end(), rows.checks.begin(), rows.checks.end());
+      std::ranges::copy(rows.records, std::back_inserter(results.records));
+      std::ranges::copy(rows.checks, std::back_inserter(results.checks));
     }
   });
 }

@@ -42,44 +42,39 @@ std::uint64_t largest_output_bytes(const Model& model) {
 
 }  // namespace
 
-std::string PassFacts::name() const {
-  return fmt::format("{}/batch{}/{}", model.id, batch, format.format());
-}
-
-nlohmann::json PassFacts::describe(std::optional<std::int64_t> layers_resident) const {
-  nlohmann::json problem = {{"name", name()},
-                            {"family", "nf4"},
-                            {"model", model.id},
-                            {"batch", batch},
-                            {"layers", model.layers},
-                            {"launches", model.launches()},
-                            {"weights", model.weights()},
-                            {"block_size", format.block_size},
-                            {"nested", format.nested},
-                            {"output", reference::name(format.output)}};
+ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
+                        std::optional<std::int64_t> layers_resident) {
+  const std::string name = fmt::format("{}/batch{}/{}", model.id, batch, format.format());
+  nlohmann::json description = {{"name", name},
+                                {"family", "nf4"},
+                                {"model", model.id},
+                                {"batch", batch},
+                                {"layers", model.layers},
+                                {"launches", model.launches()},
+                                {"weights", model.weights()},
+                                {"block_size", format.block_size},
+                                {"nested", format.nested},
+                                {"output", reference::name(format.output)}};
   if (layers_resident) {
-    problem["layers_resident"] = *layers_resident;
-    problem["weights_resident"] = model.weights() / model.layers * *layers_resident;
+    description["layers_resident"] = *layers_resident;
+    description["weights_resident"] = model.weights() / model.layers * *layers_resident;
   }
-  return problem;
+  return {.name = name,
+          .description = std::move(description),
+          .elements = model.weights(),
+          .element_bytes = 2,
+          .bytes_read = layer_bytes(model, format) * static_cast<std::uint64_t>(model.layers),
+          .bytes_written = 2 * static_cast<std::uint64_t>(model.weights())};
 }
 
-std::uint64_t PassFacts::bytes_read() const {
-  return layer_bytes(model, format) * static_cast<std::uint64_t>(model.layers);
-}
-
-std::uint64_t PassFacts::bytes_written() const {
-  return 2 * static_cast<std::uint64_t>(model.weights());
-}
-
-double PassFacts::min_us(const profiling::Gpu& gpu) const {
+double min_pass_us(const Model& model, const TensorSpec& format, const profiling::Gpu& gpu) {
   if (!gpu.theoretical_bandwidth_gb_s) return 0;
-  std::uint64_t written = 0;
+  std::uint64_t bytes = layer_bytes(model, format);
   for (const auto& matrix : model.matrices) {
     const std::uint64_t output = with_shape(format, matrix).bytes_written();
-    written += output - std::min(output, gpu.l2_bytes);
+    bytes += output - std::min(output, gpu.l2_bytes);
   }
-  const std::uint64_t bytes = bytes_read() + written * static_cast<std::uint64_t>(model.layers);
+  bytes *= static_cast<std::uint64_t>(model.layers);
   return 1e-3 * static_cast<double>(bytes) / *gpu.theoretical_bandwidth_gb_s;
 }
 
@@ -133,33 +128,15 @@ Replay::Replay(const Model& model, const TensorSpec& format, std::int64_t layers
       dequantized_(largest_output_bytes(model) + guard_bytes),
       product_(largest_batch, longest_side(model), format.output, stream),
       random_(std::random_device()()) {
-  make_distinct(seed, experiment);
-  make_resident(layers);
-}
-
-void Replay::make_distinct(std::uint64_t seed, const std::string& experiment) {
   for (const auto& [weights, matrix] : distinct_sizes(model_)) {
-    const TensorSpec spec = with_shape(format_, matrix);
-    const auto facts = describe_problem(model_.id + "." + matrix.name, spec, {});
-    Distinct distinct;
-    distinct.workload = std::make_unique<Nf4Workload>(
-        facts, make_tensors(spec, seed, distinct_matrices), distinct_matrices);
-    distinct.verifier =
-        std::make_unique<Verifier>(*distinct.workload, comparisons_, stream_, experiment);
-    distinct_.emplace(weights, std::move(distinct));
+    distinct_.try_emplace(weights, model_.id + "." + matrix.name, with_shape(format_, matrix),
+                          distinct_matrices, seed, comparisons_, stream_, experiment);
   }
-}
-
-const DeviceTensor& Replay::original_of(const Resident& resident) const {
-  return distinct_.at(resident.shape.weights()).workload->tensor(resident.matrix);
-}
-
-void Replay::make_resident(std::int64_t layers) {
   std::map<std::int64_t, int> copies;  // so far, by number of weights
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     for (const auto& shape : model_.matrices) {
       const int matrix = copies[shape.weights()]++ % distinct_matrices;
-      const auto& original = distinct_.at(shape.weights()).workload->tensor(matrix);
+      const auto& original = distinct_.at(shape.weights()).workload.tensor(matrix);
       resident_.push_back({shape, matrix, DeviceTensor(original, stream_)});
     }
   }
@@ -167,9 +144,9 @@ void Replay::make_resident(std::int64_t layers) {
 }
 
 void Replay::exchange_matrices() {
-  for (Resident& resident : resident_) {
-    resident.matrix = (resident.matrix + 1) % distinct_matrices;
-    resident.weights.fill(original_of(resident), stream_);
+  for (auto& [shape, matrix, weights] : resident_) {
+    matrix = (matrix + 1) % distinct_matrices;
+    weights.fill(distinct_.at(shape.weights()).workload.tensor(matrix), stream_);
   }
   protect_memory();
 }
@@ -190,18 +167,9 @@ const Replay::Resident& Replay::resident_at(std::int64_t launch) const {
   return resident_[static_cast<std::size_t>(launch) % resident_.size()];
 }
 
-void Replay::poison(const Resident& resident) {
-  profiling::check(cudaMemsetAsync(dequantized_.data(), poison_byte,
-                                   with_shape(format_, resident.shape).bytes_written(), stream_),
-                   "poisoning an output");
-}
-
 void Replay::require_untouched(const VariantInfo& kernel) const {
-  bool changed = protected_->changed();
-  for (const auto& [weights, distinct] : distinct_) {
-    changed = changed || distinct.verifier->protected_memory_changed();
-  }
-  if (changed) throw KernelCrashed(kernel.name, "changed memory that is not its output");
+  protected_->require_unchanged(kernel.name);
+  for (const auto& [weights, distinct] : distinct_) distinct.verifier.require_untouched(kernel);
 }
 
 void Replay::dequantize(const VariantInfo& kernel, const Resident& resident) {
@@ -212,7 +180,7 @@ void Replay::dequantize(const VariantInfo& kernel, const Resident& resident) {
 Verification Replay::verify(const VariantInfo& kernel, profiling::Instrument& instrument) {
   Verification worst{Outcome::bit_exact};
   for (auto& [weights, distinct] : distinct_) {
-    const Verification one = distinct.verifier->verify(kernel, instrument);
+    const Verification one = distinct.verifier.verify(kernel, instrument);
     if (!may_be_timed(one.outcome)) return one;
     if (one.outcome == Outcome::deviation_as_declared) worst = one;
   }
@@ -224,18 +192,20 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
   bool deviates = false;
   for (const Resident& resident : resident_) {
     if (kernel.promise.deviates() && resident.matrix != 0) continue;  // declared only for matrix 0
-    poison(resident);
-    const Verification ran = run_or_fail(kernel, comparisons_.state, [&] {
+    profiling::check(cudaMemsetAsync(dequantized_.data(), poison_byte,
+                                     with_shape(format_, resident.shape).bytes_written(), stream_),
+                     "poisoning an output");
+    Verification one = run_or_fail(kernel, comparisons_.state, [&] {
       dequantize(kernel, resident);
       profiling::check(cudaDeviceSynchronize(), kernel.name);
     });
-    const Verification one =
-        ran.outcome == Outcome::not_verified
-            ? verifier_of(resident).judge(kernel, resident.matrix, dequantized_.data())
-            : ran;
-    if (!may_be_timed(one.outcome)) {
-      return {one.outcome, fmt::format("{}.{}: {}", model_.id, resident.shape.name, one.reason),
-              one.found};
+    if (!one.is_bad()) {
+      one = distinct_.at(resident.shape.weights())
+                .verifier.judge(kernel, resident.matrix, dequantized_.data());
+    }
+    if (one.is_bad()) {
+      one.reason = fmt::format("{}.{}: {}", model_.id, resident.shape.name, one.reason);
+      return one;
     }
     deviates = deviates || one.outcome == Outcome::deviation_as_declared;
   }
@@ -243,8 +213,7 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
   return {deviates ? Outcome::deviation_as_declared : Outcome::bit_exact};
 }
 
-Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
-                               profiling::Instrument& instrument) {
+Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument) {
   const profiling::NvtxRange range(experiment_, kernel.name,
                                    fmt::format("{}.batch{}", model_.id, batch));
   std::set<std::int64_t> compared;
@@ -252,7 +221,7 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
          std::ssize(compared) < std::min<std::int64_t>(spot_checks, model_.launches())) {
     compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
   }
-  Verifier::Sampled sampled;
+  Sampled sampled;
   sampled.written = run_or_fail(kernel, comparisons_.state, [&] {
     sampled.sample = instrument.measure(
         {.name = kernel.name,
@@ -264,8 +233,9 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
                  const bool compares = compared.contains(launch);
                  call(kernel_time, [&] { dequantize(kernel, resident); });
                  if (compares) {
+                   const auto& same_size = distinct_.at(resident.shape.weights());
                    call(of_the_harness, [&] {
-                     verifier_of(resident).enqueue_comparison(resident.matrix, dequantized_.data());
+                     same_size.verifier.enqueue_comparison(resident.matrix, dequantized_.data());
                    });
                  }
                  if (!product_.why_not().empty()) continue;
@@ -279,7 +249,7 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
   });
   const auto found = comparisons_.in_order.collect();
   require_untouched(kernel);
-  if (sampled.written.outcome != Outcome::not_verified) return sampled;
+  if (sampled.written.is_bad()) return sampled;
   // verify()'s verdict holds for the pass, unless an output of the pass itself is wrong.
   if (!found.equal()) {
     sampled.written = {Outcome::mismatch,
@@ -291,8 +261,8 @@ Verifier::Sampled Replay::pass(const VariantInfo& kernel, int batch,
   return sampled;
 }
 
-InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
-                                          profiling::Instrument& instrument) {
+nlohmann::ordered_json Replay::check_instruments(const VariantInfo& kernel,
+                                                 profiling::Instrument& instrument) {
   const std::int64_t launches =
       std::min<std::int64_t>(model_.launches(), profiling::max_blocked_launches);
   const auto sample = instrument.measure(
@@ -307,12 +277,12 @@ InstrumentCheck Replay::check_instruments(const VariantInfo& kernel,
        .held = true},
       stream_);
   if (!sample.lost.empty()) throw NotMeasured(sample.lost);
-  return {.name = fmt::format("{}/{}: events against activity", model_.id, kernel.name),
-          .keys = {},
-          .first = sample.held->us,
-          .second = sample.span_us,
-          .unit = "us",
-          .allowed_percent = instrument_tolerance_percent};
+  return {{"name", fmt::format("{}/{}: events against activity", model_.id, kernel.name)},
+          {"keys", nlohmann::ordered_json::array()},
+          {"first", sample.held->us},
+          {"second", sample.span_us},
+          {"unit", "us"},
+          {"allowed_percent", instrument_tolerance_percent}};
 }
 
 }  // namespace reprolab::nf4

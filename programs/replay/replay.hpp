@@ -19,22 +19,15 @@
 
 namespace reprolab::nf4 {
 
-/// What one row of a replay measures: a model's pass at one batch size.
-struct PassFacts {
-  Model model;
-  TensorSpec format;  ///< Without rows and columns.
-  int batch = 1;
+/// What one row of a replay measures: all dequantizations of a model's pass at one batch size, with
+/// the number of resident layers if that is known. The format is without rows and columns.
+ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
+                        std::optional<std::int64_t> layers_resident = {});
 
-  std::string name() const;  ///< "qwen3-32b/batch8/fp16/b64"
-  /// The record's "problem", with the number of resident layers if that is known.
-  nlohmann::json describe(std::optional<std::int64_t> layers_resident = {}) const;
-  std::uint64_t bytes_read() const;  ///< Read by all dequantizations of the pass.
-  std::uint64_t bytes_written() const;
-  /// Least time in microseconds that the dequantizations of the pass can take: the bytes that each
-  /// reads, which are in no cache, and those it writes beyond what L2 holds, over the GPU's
-  /// theoretical bandwidth. 0 if the bandwidth is not known.
-  double min_us(const profiling::Gpu& gpu) const;
-};
+/// Least time in microseconds that the dequantizations of a pass can take: the bytes that each
+/// reads, which are in no cache, and those it writes beyond what L2 holds, over the GPU's
+/// theoretical bandwidth. 0 if the bandwidth is not known.
+double min_pass_us(const Model& model, const TensorSpec& format, const profiling::Gpu& gpu);
 
 /// Bytes of device memory that the replay of a model needs in addition to its resident layers.
 std::uint64_t working_bytes(const Model& model, const TensorSpec& format, int largest_batch);
@@ -67,12 +60,14 @@ class Replay {
   /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
   /// some launches are compared with the reference. Nothing tells the kernel which: before each,
   /// the output holds what the launch before has left there.
-  Verifier::Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
+  Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
 
   /// Runs only dequantizations, as many as a blocked stream takes, and times them with two
   /// instruments: the span between two events, and CUPTI's kernels and gaps from the first start to
-  /// the last end. Only for the instrument `activity`.
-  InstrumentCheck check_instruments(const VariantInfo& kernel, profiling::Instrument& instrument);
+  /// the last end. Only for the instrument `activity`. Returns one of the result file's `checks`,
+  /// without keys.
+  nlohmann::ordered_json check_instruments(const VariantInfo& kernel,
+                                           profiling::Instrument& instrument);
 
   std::optional<double> sm_mhz() { return probe_.mhz(stream_); }
 
@@ -80,11 +75,6 @@ class Replay {
   const std::string& why_no_products() const { return product_.why_not(); }
 
  private:
-  /// One size of matrix: its data, in the buffer sets of a workload, and their verifier.
-  struct Distinct {
-    std::unique_ptr<Nf4Workload> workload;
-    std::unique_ptr<Verifier> verifier;
-  };
   /// One resident matrix: its shape, which of the size's different matrices it holds, and its copy.
   struct Resident {
     LayerMatrix shape;
@@ -92,15 +82,8 @@ class Replay {
     DeviceTensor weights;
   };
 
-  void make_distinct(std::uint64_t seed, const std::string& experiment);
-  void make_resident(std::int64_t layers);
   void protect_memory();
-  const DeviceTensor& original_of(const Resident& resident) const;
   const Resident& resident_at(std::int64_t launch) const;
-  Verifier& verifier_of(const Resident& resident) {
-    return *distinct_.at(resident.shape.weights()).verifier;
-  }
-  void poison(const Resident& resident);
   /// Throws KernelCrashed if memory that no kernel may write has changed.
   void require_untouched(const VariantInfo& kernel) const;
   void dequantize(const VariantInfo& kernel, const Resident& resident);
@@ -110,34 +93,13 @@ class Replay {
   std::string experiment_;
   const Comparisons& comparisons_;
   cudaStream_t stream_;
-  std::map<std::int64_t, Distinct> distinct_;  ///< Keyed by number of weights.
-  std::vector<Resident> resident_;             ///< Layer by layer, in the order of use.
+  std::map<std::int64_t, VerifiedMatrices> distinct_;  ///< Keyed by number of weights.
+  std::vector<Resident> resident_;                     ///< Layer by layer, in the order of use.
   std::optional<ProtectedMemory> protected_;
   profiling::DeviceBuffer dequantized_;  ///< The output of every dequantization in turn.
   Product product_;
   std::mt19937_64 random_;  ///< Chooses which launches are compared; no seed predicts it.
   profiling::SmClockProbe probe_;
-};
-
-/// The passes of one batch size, as a subject of the sampling loop.
-class ForwardPasses : public Subject {
- public:
-  ForwardPasses(Replay& replay, const PassFacts& facts, profiling::Gpu gpu)
-      : replay_(replay), facts_(facts), gpu_(std::move(gpu)) {}
-  std::string name() const override { return facts_.name(); }
-  Verifier::Sampled prepare(Row& row, profiling::Instrument&) override {
-    row.min_us = facts_.min_us(gpu_);
-    return {};
-  }
-  Verifier::Sampled sample(Row& row, profiling::Instrument& instrument) override {
-    return replay_.pass(row.record.variant, facts_.batch, instrument);
-  }
-  std::optional<double> sm_mhz() override { return replay_.sm_mhz(); }
-
- private:
-  Replay& replay_;
-  const PassFacts& facts_;
-  profiling::Gpu gpu_;
 };
 
 }  // namespace reprolab::nf4

@@ -2,7 +2,7 @@
 // of the bytes and no others.
 #include <functional>
 
-#include "experiments/ceilings/workload.hpp"
+#include "experiments/ceilings/traffic.hpp"
 #include "harness/family.hpp"
 #include "tests/kernels/on_gpu.hpp"
 #include "tests/profiling/moved_bytes.hpp"
@@ -13,63 +13,14 @@ namespace reprolab::ceilings {
 namespace {
 
 template <class Problem>
-std::vector<std::string> names() {
-  std::vector<std::string> found;
-  for (const auto& form : registered_variants<Problem>()) found.push_back(form.name);
-  return found;
-}
-
-template <class Problem>
 std::string code_of(const std::string& name) {
   return kernel_named<Problem>(name).lineage;
 }
 
-TEST(CeilingForms, AreEveryNumberOfThreadsAndElements) {
-  const auto copies = names<Copy>(), mixtures = names<Mixed>(), evens = names<Even>();
-  const auto has = [](const auto& all, const std::string& name) {
-    return std::ranges::find(all, name) != all.end();
-  };
-  for (const int threads : {64, 128, 256, 512, 1024}) {
-    for (const int elements : {1, 2, 4, 8}) {
-      const auto shape = fmt::format("{}x{}", threads, elements);
-      for (const char* reads : {"plain", "evict_last"}) {
-        EXPECT_TRUE(has(copies, fmt::format("copy_{}_{}_plain", shape, reads))) << shape;
-      }
-      EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs", shape))) << shape;
-      for (const char* requests : {"cs_cs", "evict_last_plain", "evict_last_cs"}) {
-        EXPECT_TRUE(has(evens, fmt::format("even_{}_load16_{}", shape, requests))) << shape;
-      }
-      for (const int width : {4, 8, 16}) {
-        for (const char* streams : {"", "_two_streams"}) {
-          const auto name = fmt::format("mixed_{}_load{}{}_evict_last_cs", shape, width, streams);
-          EXPECT_TRUE(has(mixtures, name)) << name;
-        }
-      }
-    }
-  }
-  for (const char* reads : {"plain", "cs", "no_allocate", "evict_first", "evict_last"}) {
-    for (const char* stores : {"plain", "cs", "evict_first"}) {
-      EXPECT_TRUE(has(copies, fmt::format("copy_128x1_{}_{}", reads, stores)));
-      EXPECT_TRUE(has(mixtures, fmt::format("mixed_512x2_load16_{}_{}", reads, stores)));
-    }
-  }
-  for (const char* shape : {"512x1", "1024x1", "512x2", "1024x2", "256x4", "128x8"}) {
-    for (const char* reads : {"cs", "evict_last"}) {
-      EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load4_{}_cs_ahead2", shape, reads)));
-    }
-  }
-  for (const char* shape : {"64x4", "64x8", "128x4", "128x8", "256x4"}) {
-    for (const char* tile : {"64of2048", "64of4096", "128of2048", "128of4096"}) {
-      EXPECT_TRUE(has(copies, fmt::format("copy_{}_cs_cs_tile{}", shape, tile)));
-      EXPECT_TRUE(has(mixtures, fmt::format("mixed_{}_load8_cs_cs_tile{}", shape, tile)));
-      EXPECT_TRUE(has(evens, fmt::format("even_{}_load16_cs_cs_tile{}", shape, tile)));
-    }
-  }
-  for (const int kib : {2, 4, 8, 16, 32}) {
-    for (const char* policies : {"plain_plain", "evict_last_evict_first"}) {
-      EXPECT_TRUE(has(copies, fmt::format("bulk_{}k_{}", kib, policies)));
-    }
-  }
+TEST(CeilingForms, AreAllThere) {
+  EXPECT_EQ(registered_variants<Copy>().size(), 172u);
+  EXPECT_EQ(registered_variants<Mixed>().size(), 312u);
+  EXPECT_EQ(registered_variants<Even>().size(), 84u);
 }
 
 TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
@@ -97,39 +48,38 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "MixedForm<128, 2, uint4, 2, 1, KeepReads, PlainAccess>");
 }
 
+/// The problem of that name.
+PlannedProblem planned(const std::string& name) {
+  std::vector<PlannedProblem> all;
+  for (const Family* family : families()) {
+    for (auto& one : family->problems({}, family->data())) all.push_back(std::move(one));
+  }
+  return *std::ranges::find(all, name, [](const auto& one) { return one.facts.name; });
+}
+
 TEST(CeilingProblems, MoveTheBytesOfACopyOfADequantizationAndOfATransposition) {
-  const auto copy = plan<Copy>(std::uint64_t{8} << 20), mixed = plan<Mixed>(448 << 20),
-             even = plan<Even>(std::uint64_t{16} << 20);
-  EXPECT_EQ(copy.facts.name, "copy/8MiB");
-  EXPECT_EQ(even.facts.name, "even/16MiB");
-  EXPECT_EQ(even.facts.bytes_read, std::uint64_t{16} << 20);
-  EXPECT_EQ(even.facts.bytes_written, std::uint64_t{16} << 20);
-  EXPECT_EQ(copy.facts.bytes_read, copy.facts.bytes_written);
-  EXPECT_EQ(copy.facts.bytes_written, std::uint64_t{8} << 20);
-  EXPECT_EQ(mixed.facts.description.at("output_mib"), 448);
+  for (const char* name : {"copy/16MiB", "even/16MiB"}) {
+    EXPECT_EQ(planned(name).facts.bytes_read, std::uint64_t{16} << 20) << name;
+    EXPECT_EQ(planned(name).facts.bytes_written, std::uint64_t{16} << 20) << name;
+  }
+  const ProblemFacts mixed = planned("mixed/448MiB").facts;
+  EXPECT_EQ(mixed.description.at("output_mib"), 448);
   // 28672 x 8192 weights, of half a byte, with a scale of 4 bytes for 64.
   constexpr std::uint64_t weights = 28672 * 8192;
-  EXPECT_EQ(mixed.facts.bytes_written, 2 * weights);
-  EXPECT_EQ(mixed.facts.bytes_read, weights / 2 + 4 * (weights / 64));
-  EXPECT_EQ(mixed.facts.output_bytes(), mixed.facts.bytes_written);
+  EXPECT_EQ(mixed.bytes_written, 2 * weights);
+  EXPECT_EQ(mixed.bytes_read, weights / 2 + 4 * (weights / 64));
+  EXPECT_EQ(mixed.output_bytes(), mixed.bytes_written);
 }
 
 class CeilingsProgram : public Programs {};
 
-TEST_F(CeilingsProgram, PlansEverySizeOfBothFamilies) {
-  const Finished found = run_without_gpu(CEILINGS, "--dry-run");
-  EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(found.err, "");
+TEST_F(CeilingsProgram, PlansEverySizeOfEachFamily) {
+  const std::string plan = output_of(CEILINGS, "--dry-run");
   for (const char* family : {"copy", "mixed", "even"}) {
     for (const std::uint64_t mib : sizes_mib) {
-      EXPECT_TRUE(contains(found.out, fmt::format("\n{}/{}MiB ", family, mib)));
+      EXPECT_TRUE(contains(plan, fmt::format("\n{}/{}MiB ", family, mib)));
     }
   }
-  EXPECT_TRUE(contains(
-      found.out, fmt::format("\ncopy: {0} kernels on {3} problems; even: {1} kernels on {3} "
-                             "problems; mixed: {2} kernels on {3} problems",
-                             names<Copy>().size(), names<Even>().size(), names<Mixed>().size(),
-                             sizes_mib.size())));
 }
 
 using profiling::DeviceBuffer;
@@ -219,7 +169,7 @@ TEST_F(OnGpuCeilingsForms, ReadEveryByteOnce) {
 template <class Problem>
 void expect_bit_exact() {
   const Proof proof;
-  const auto workload = plan<Problem>(std::uint64_t{9} << 20).prepare(3, 1);
+  const auto workload = planned(std::string(Problem::family) + "/8MiB").prepare(3, 1);
   for (const char* inputs : {"first", "exchanged"}) {
     for (const VariantInfo& form : registered_variants<Problem>()) {
       const Verification found = proof.verify(form, *workload);

@@ -3,9 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "harness/verifier.hpp"
-#include "tests/message_of.hpp"
-#include "tests/on_gpu.hpp"
-#include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
@@ -165,23 +162,6 @@ TEST(BufferSets, AreNoneWhereNotThreeFitTheDeviceOrTheDataTheHost) {
   largest.facts.element_bytes = 4;
   expect_none(buffer_sets_for(largest, {60 << 20}, {gib, plenty}),
               "needs 32768.0 GiB of device memory, 1.0 GiB are free");
-}
-
-TEST(FreeMemory, WithoutADeviceIsAnError) {
-  std::string ignored;
-  if (profiling::find_gpu(&ignored)) GTEST_SKIP() << "this machine has a GPU";
-  EXPECT_TRUE(begins(message_of<std::runtime_error>([] { free_memory(); }),
-                     "asking for free device memory: "));
-}
-
-class OnGpuFreeMemory : public OnGpuTest {};
-
-TEST_F(OnGpuFreeMemory, IsSomeOnDeviceAndHostAndNoMoreThanThereIs) {
-  const FreeMemory free = free_memory();
-  EXPECT_GT(free.device_bytes, std::uint64_t{1} << 20);
-  EXPECT_LE(free.device_bytes, gpu->memory_bytes);
-  EXPECT_GT(free.host_bytes, std::uint64_t{1} << 20);
-  EXPECT_LE(free.host_bytes, profiling::describe_host().at("memory_bytes").get<std::uint64_t>());
 }
 
 }  // namespace

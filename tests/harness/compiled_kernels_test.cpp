@@ -6,14 +6,12 @@
 namespace reprolab {
 namespace {
 
-const CompiledFamily toys{.name = "toys",
-                          .variants = {"plain", "nested"},
-                          .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}}};
-const Json sound = toy_manifest("toys", toys.variants, {{"size", 7}});
+const std::vector<std::string> variants = {"plain", "nested"};
+const Json sound = toy_manifest("toys", variants, {{"size", 7}});
 
 std::vector<CompiledKernel> read_toys(const std::filesystem::path& folder,
                                       const std::filesystem::path& root) {
-  return read_compiled_kernels(toys, folder, root);
+  return read_compiled_kernels("toys", variants, folder, root);
 }
 
 TEST(CompiledKernels, NothingBuiltIsNoKernelAndNoError) {
@@ -115,7 +113,13 @@ void register_toy(Kernel<Toy> toy) {
 }
 
 TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
-  const auto not_built = [] { return languages_not_built<Toy>(toys); };
+  const CompiledFamily<Toy, PtxKernel> toys{
+      .name = "toys",
+      .variants = variants,
+      .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}},
+      .with_facts = [](const PtxKernel& kernel, const Manifest&) { return kernel; },
+      .add = [](const PtxKernel& kernel) { register_toy(described<Toy>(kernel)); }};
+  const auto not_built = [&] { return toys.languages_not_built(); };
   Kernel<Toy> ours;
   ours.name = "mojo_ours";  // not compiled, whatever its name
   register_toy(ours);
@@ -125,13 +129,9 @@ TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   kernel.name = "mojo_toy";
   kernel.source_file = "toy.mojo";
   kernel.language = "mojo";
-  const auto add = [](const auto& kernels) {
-    add_compiled_kernels<Toy, PtxKernel>(
-        kernels, [](const PtxKernel& one) { register_toy(described<Toy>(one)); });
-  };
-  add(std::vector{kernel});
+  toys.add_all({kernel});
   EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});
-  EXPECT_EQ(message_of<UsageError>([&] { add(std::vector{kernel}); }),
+  EXPECT_EQ(message_of<UsageError>([&] { toys.add_all({kernel}); }),
             "toy.mojo: there is already a kernel named 'mojo_toy'; rename one");
 }
 

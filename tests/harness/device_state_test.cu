@@ -13,54 +13,26 @@ namespace {
 
 using Value = std::optional<std::uint64_t>;
 
-struct Device {
-  Value carve_out = 0, flags = 8, unknown = std::nullopt;
+/// What cannot be read at first is not read again: it would fail at every look, and its errors
+/// could hide others.
+TEST(DeviceState, NamesWhatChangedOrCanNoLongerBeReadWithBothValues) {
+  Value carve_out = 0, flags = 8, unknown;
   int reads = 0;
-
-  std::vector<DeviceSetting> settings() {
-    return {{"cudaLimitPersistingL2CacheSize", "bytes", [this] { return carve_out; }},
-            {"the device's flags", "", [this] { return flags; }},
-            {"of another GPU", "", [this] { return ++reads, unknown; }}};
-  }
-};
-
-TEST(DeviceState, WithoutAChangeSaysNothing) {
-  Device device;
-  const DeviceState state(device.settings());
+  const DeviceState state(std::vector<DeviceSetting>{
+      {"cudaLimitPersistingL2CacheSize", "bytes", [&] { return carve_out; }},
+      {"the device's flags", "", [&] { return flags; }},
+      {"of another GPU", "", [&] { return ++reads, unknown; }}});
+  unknown = 1;
   EXPECT_EQ(state.changes(), "");
-  device.carve_out = 5;
-  device.carve_out = 0;
-  EXPECT_EQ(state.changes(), "");
-}
-
-TEST(DeviceState, NamesWhatChangedWithBothValues) {
-  Device device;
-  const DeviceState state(device.settings());
-  device.carve_out = 62914560;
-  EXPECT_EQ(state.changes(),
-            "changed the device: cudaLimitPersistingL2CacheSize from 0 to 62914560 bytes");
-  device.flags = 12;
-  EXPECT_EQ(state.changes(),
-            "changed the device: cudaLimitPersistingL2CacheSize from 0 to 62914560 bytes, the "
-            "device's flags from 8 to 12");
-  device.carve_out = 0;
-  EXPECT_EQ(state.changes(), "changed the device: the device's flags from 8 to 12");
-}
-
-TEST(DeviceState, WhatCanNoLongerBeReadHasChanged) {
-  Device device;
-  const DeviceState state(device.settings());
-  device.flags = std::nullopt;
+  EXPECT_EQ(reads, 1);
+  carve_out = 62914560;
+  const std::string larger = "cudaLimitPersistingL2CacheSize from 0 to 62914560 bytes";
+  EXPECT_EQ(state.changes(), "changed the device: " + larger);
+  flags = 12;
+  EXPECT_EQ(state.changes(), "changed the device: " + larger + ", the device's flags from 8 to 12");
+  carve_out = 0;
+  flags = std::nullopt;
   EXPECT_EQ(state.changes(), "changed the device: the device's flags from 8 to unknown");
-}
-
-/// It would fail again at every look, and its errors could hide others.
-TEST(DeviceState, WhatCannotBeReadAtFirstIsNotReadAgain) {
-  Device device;
-  const DeviceState state(device.settings());
-  device.unknown = 1;
-  EXPECT_EQ(state.changes(), "");
-  EXPECT_EQ(device.reads, 1);
 }
 
 /// The host's settings, which need no GPU.
@@ -122,27 +94,6 @@ TEST_F(OnGpuDeviceState, EveryKindOfSettingCanBeReadOnHopper) {
   }
   EXPECT_EQ(unread, std::vector<std::string>{});
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-}
-
-TEST_F(OnGpuDeviceState, ACarveOutOfL2AndAWindowOfTheStreamAreSeen) {
-  const profiling::Stream stream;
-  const DeviceState state(stream.get());
-  std::size_t before = 0;  // not 0 on every driver
-  profiling::check(cudaDeviceGetLimit(&before, cudaLimitPersistingL2CacheSize), "the carve-out");
-  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20), "a carve-out");
-  const std::string from = "cudaLimitPersistingL2CacheSize from " + std::to_string(before) + " to ";
-  EXPECT_TRUE(begins(state.changes(), "changed the device: " + from)) << state.changes();
-  profiling::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, before), "the carve-out");
-  EXPECT_EQ(state.changes(), "");
-  cudaStreamAttrValue value{};
-  value.accessPolicyWindow.num_bytes = 4096;
-  value.accessPolicyWindow.hitRatio = 0.5f;
-  value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
-  profiling::check(
-      cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value),
-      "a window");
-  EXPECT_TRUE(begins(state.changes(),
-                     "changed the device: accessPolicyWindow.num_bytes from 0 to 4096 bytes, "));
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
-// The clocks of a pass, with a fake NVML and without a GPU: nothing here is measured.
+// The rows and the clocks of a pass, with a fake NVML and without a GPU: nothing here is measured.
 #include "harness/pass.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
+#include <cstdlib>
 
+#include "common/not_measured.hpp"
 #include "harness/errors.hpp"
+#include "harness/sampling.hpp"
 #include "tests/profiling/lock_log.hpp"
 
 namespace reprolab {
@@ -15,13 +16,36 @@ namespace {
 using Lines = std::vector<std::string>;
 using profiling::ScopedVariable;
 
-TEST(RowSources, AreOfThisCheckout) {
-  const auto sources = row_sources();
-  EXPECT_TRUE(std::ranges::count(sources, "kernels"));
-  for (const auto& source : sources) {
-    const bool leaves_out = source.starts_with(":!");
-    EXPECT_TRUE(leaves_out || std::filesystem::exists(project_root() / source)) << source;
-  }
+/// A kernel that brings the worker down has its own rows, and the others have those of the worker.
+TEST(MeasureIn, HasRowsOfEveryKernel) {
+  std::vector<VariantInfo> kernels(3);
+  kernels[0].name = "exits", kernels[1].name = "lacks memory", kernels[2].name = "last";
+  const auto row_of = [](const VariantInfo& kernel, const Verification& verified) {
+    return start_row({.name = "a problem"}, kernel, verified).record;
+  };
+  Worker worker(
+      [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
+        std::vector<Record> records;
+        for (const auto& kernel : asked_kernels(request, kernels)) {
+          watchdog.turn(kernel.name, [&] {
+            if (kernel.name == "exits") std::exit(3);
+            if (kernel.name == "lacks memory") throw NotMeasured("no memory");
+          });
+          records.push_back(row_of(kernel, {Outcome::bit_exact}));
+        }
+        return {{"records", records}};
+      },
+      std::chrono::seconds(60));
+  const auto [records, answer] =
+      measure_in(worker, {}, kernels, [&](const VariantInfo& kernel, const Verification& why) {
+        return std::vector{row_of(kernel, why)};
+      });
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0].key, "a problem/last");
+  EXPECT_EQ(describe_ending(records[0]), "bit_exact");
+  EXPECT_EQ(records[1].key, "a problem/exits");
+  EXPECT_EQ(describe_ending(records[1]), "launch_failed: ended the process: exit status 3");
+  EXPECT_EQ(describe_ending(records[2]), "not_measured: no memory");
 }
 
 class PassClocks : public testing::Test {

@@ -32,30 +32,29 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
           .elements = spec.elements,
           .element_bytes = spec.element_bytes,
           .bytes_read = spec.bytes(),
-          .bytes_written = spec.bytes()};
+          .bytes_written = spec.bytes(),
+          .bounded = spec.bound != 0};
 }
 
-/// Kernels that only compute: "right"; "wrong", which changes element `fault`;
-/// "wrong_in_buffer_set_2", wrong only there; "at_bound" and "beyond_bound", which change it by as
-/// many steps as are allowed and by one more; "silent", which writes nothing; "fails";
-/// "unsupported"; "keeps_first_input" and "keeps_first_output"; "remembers", which writes again
-/// what it wrote for an input's pointer; "right_once", wrong from its third launch on. Kernels that
-/// break the rules: "own_stream"; "forks", whose own stream waits for the given one but not the
-/// other way round; "waits_for_gpu"; "changes_input"; "writes_behind".
+/// Kernels: "right"; "wrong", which changes element `fault`; "wrong_in_buffer_set_2", wrong only
+/// there; "at_bound" and "beyond_bound", which change it by as many steps as are allowed and by one
+/// more; "silent", which writes nothing; "fails"; "unsupported"; "remembers", which writes again
+/// what it wrote for an input's pointer; "right_once", wrong from its third launch on;
+/// "changes_input" and "writes_behind".
 class ToyWorkload : public Workload {
  public:
   static constexpr int spoilt_byte = 0x5a;
   static constexpr std::uint32_t spoilt_bits = 0x5a5a5a5au;
 
-  ToyWorkload(const ToySpec& spec, int buffer_sets) : spec_(spec), facts_(facts_of(spec)) {
+  ToyWorkload(const ToySpec& spec, int buffer_sets) : Workload(facts_of(spec)), spec_(spec) {
     for (int matrix = 0; matrix < std::min(buffer_sets, distinct_matrices); ++matrix) {
       wanted_.push_back(made(matrix, 0));
       lower_.push_back(made(matrix, -spec.bound));
       upper_.push_back(made(matrix, spec.bound));
     }
     for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
-      inputs_.emplace_back(aligned(spec.bytes()));
-      outputs_.emplace_back(aligned(spec.bytes()) + guard_bytes);
+      inputs_.emplace_back((spec.bytes() + 3) / 4 * 4);
+      add_output();
       check(cudaMemset(inputs_.back().data(), 0, inputs_.back().bytes()));
     }
     fill_inputs();
@@ -67,8 +66,6 @@ class ToyWorkload : public Workload {
     return spec_.element_bytes == 2 ? bits : bits << 16 | bits;
   }
 
-  const ProblemFacts& facts() const override { return facts_; }
-  int buffer_sets() const override { return static_cast<int>(inputs_.size()); }
   Support supports(const std::string& kernel) const override {
     return kernel == "unsupported" ? Support::no("a toy of another sort") : Support::yes();
   }
@@ -77,44 +74,34 @@ class ToyWorkload : public Workload {
     ++launches_;
     if (kernel == "fails") return cudaErrorInvalidValue;
     if (kernel == "silent") return cudaSuccess;
-    if (kernel == "waits_for_gpu") check(cudaDeviceSynchronize());
     if (kernel == "changes_input")
       check(cudaMemsetAsync(input_at(buffer_set), spoilt_byte, 1, stream));
     if (kernel == "writes_behind") set(buffer_set, spec_.bytes(), spoilt_byte, 1, stream);
-    if (kernel == "forks") {
-      event_.record(stream);
-      check(cudaStreamWaitEvent(own_.get(), event_.get()));
-    }
     if (kernel == "remembers") {
       const auto [known, is_new] = remembered_.try_emplace(buffer_set, spec_.bytes());
       if (is_new) copy(known->second.data(), input_at(buffer_set), stream);
       copy(output(buffer_set), known->second.data(), stream);
       return cudaSuccess;
     }
-    const bool elsewhere = kernel == "own_stream" || kernel == "forks";
-    const cudaStream_t on = elsewhere ? own_.get() : stream;
-    copy(output(kernel == "keeps_first_output" ? 0 : buffer_set),
-         input_at(kernel == "keeps_first_input" ? 0 : buffer_set), on);
+    copy(output(buffer_set), input_at(buffer_set), stream);
     const auto fault = static_cast<std::uint64_t>(spec_.fault * spec_.element_bytes);
     if (kernel == "at_bound" || kernel == "beyond_bound") {
       const int steps = spec_.bound + (kernel == "beyond_bound");
       const auto bits = wanted_bits(spec_.fault, matrix_of(buffer_set));
-      set(buffer_set, fault, static_cast<int>(bits & 0xffu) + steps, 1, on);
+      set(buffer_set, fault, static_cast<int>(bits & 0xffu) + steps, 1, stream);
     }
     if (kernel == "wrong" || (kernel == "wrong_in_buffer_set_2" && buffer_set == 2) ||
         (kernel == "right_once" && launches_ > 2)) {
-      set(buffer_set, fault, spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), on);
+      set(buffer_set, fault, spoilt_byte, static_cast<std::size_t>(spec_.element_bytes), stream);
     }
     return cudaSuccess;
   }
-  void* output(int buffer_set) const override { return outputs_[at(buffer_set)].data(); }
   std::span<const std::byte> input(int buffer_set) const override {
     return {inputs_[at(buffer_set)].as<std::byte>(), inputs_[at(buffer_set)].bytes()};
   }
-  std::span<const std::byte> expected() const override { return on_host(lower_[0]); }
-  bool is_bounded() const override { return spec_.bound != 0; }
   Bounds bounds(int matrix, const std::string&) const override {
-    return {lower_[at(matrix)], upper_[at(matrix)]};
+    const bool known = spec_.on_host || spec_.bound != 0;
+    return known ? Bounds{lower_[at(matrix)], upper_[at(matrix)]} : Bounds{};
   }
   void write_expected(int matrix, void* to, cudaStream_t stream) const override {
     copy(to, lower_[at(matrix)].data(), stream);
@@ -147,9 +134,6 @@ class ToyWorkload : public Workload {
     }
     return array;
   }
-  std::span<const std::byte> on_host(const std::vector<std::byte>& array) const {
-    return spec_.on_host ? std::span<const std::byte>(array) : std::span<const std::byte>{};
-  }
   static void check(cudaError_t error) { profiling::check(error, "a toy"); }
   void copy(void* to, const void* from, cudaStream_t stream) const {
     check(cudaMemcpyAsync(to, from, spec_.bytes(), cudaMemcpyDefault, stream));
@@ -162,15 +146,11 @@ class ToyWorkload : public Workload {
   }
   void* input_at(int buffer_set) const { return inputs_[at(buffer_set)].data(); }
   static std::size_t at(int buffer_set) { return static_cast<std::size_t>(buffer_set); }
-  static std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
   ToySpec spec_;
-  ProblemFacts facts_;
   std::vector<std::vector<std::byte>> wanted_, lower_, upper_;  ///< Indexed by matrix.
-  std::vector<profiling::DeviceBuffer> inputs_, outputs_;
-  profiling::Stream own_{cudaStreamNonBlocking};
+  std::vector<profiling::DeviceBuffer> inputs_;
   mutable std::map<int, profiling::DeviceBuffer> remembered_;  ///< Indexed by buffer set.
-  mutable profiling::Event event_;
   mutable int launches_ = 0;
 };
 

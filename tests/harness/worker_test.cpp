@@ -16,7 +16,6 @@
 #include "common/not_measured.hpp"
 #include "harness/errors.hpp"
 #include "tests/message_of.hpp"
-#include "tests/temporary_folder.hpp"
 
 namespace reprolab {
 namespace {
@@ -45,7 +44,7 @@ void misbehave(const std::string& kernel) {
   if (kernel == "throws") throw std::runtime_error("something went wrong");
   if (kernel == "falls") throw KernelCrashed("falls", "an illegal memory access");
   if (kernel == "forges") write_to_sockets("{\"answer\":{\"did\":[\"forged\"]}}\n");
-  if (kernel == "blames") write_to_sockets("{\"turn\":\"first\"}\n");
+  if (kernel == "blames") write_to_sockets("{\"turn\":\"first\",\"secret\":\"guessed\"}\n");
   if (kernel == "garbles") write_to_sockets("no JSON\n");
   if (kernel == "hangs_up") {
     close_range(3, ~0u, 0);
@@ -83,13 +82,6 @@ TEST(Worker, AnswersFromAProcessOfItsOwnThatLivesOn) {
   EXPECT_NE(first.json.at("process"), getpid());
   EXPECT_EQ(first.json.at("process"), second.json.at("process"));
   EXPECT_TRUE(first.crashed.empty());
-}
-
-TEST(Worker, SeesTheProgramAsItIsAtTheFirstQuestion) {
-  std::string word = "before";
-  Worker worker([&](const Json&, const Watchdog&) { return Json(word); }, limit);
-  word = "after";
-  EXPECT_EQ(worker.ask({}, {}).json, "after");
 }
 
 struct Misbehaviour {
@@ -140,18 +132,9 @@ TEST(Worker, ManyCrashOneAfterTheOther) {
 }
 
 TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
-  const OwnFolder folder;
-  int asked = 0;  // how often: one file per request
-  Worker worker(
-      [&](const Json& request, const Watchdog& watchdog) {
-        folder.write(request.at("name").get<std::string>() + request.at("kernels").dump(), "");
-        return serve(request, watchdog);
-      },
-      limit);
+  Worker worker(serve, limit);
   EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).crashed.size(), 1u);
   const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
-  for (const auto& name : folder.names()) asked += name.find("sleeps") != std::string::npos;
-  EXPECT_EQ(asked, 1);
   EXPECT_EQ(answer.json.at("did"), Json({"a"}));
   EXPECT_EQ(falls(answer), (Crashes{{"sleeps", "not run: on 64x64 it did not end within 0.3 s"}}));
 }
@@ -160,12 +143,9 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   Worker worker(
       [](const Json& request, const Watchdog& watchdog) {
         for (const auto& kernel : request.at("kernels")) {
-          watchdog.begin(kernel);
-          std::this_thread::sleep_for(limit / 2);
-          watchdog.end();
-          std::this_thread::sleep_for(limit / 2);
+          watchdog.turn(kernel, [] { std::this_thread::sleep_for(limit / 2); });
         }
-        std::this_thread::sleep_for(2 * limit);
+        std::this_thread::sleep_for(limit + limit / 4);
         return Json("done");
       },
       limit);

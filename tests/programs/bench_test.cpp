@@ -175,19 +175,12 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
         fmt::format("--matrix: {} has 2^31 rows or columns, or more; give fewer of each", matrix));
   }
   plan("--matrix 2147483647x1");
-  for (const char* sizes : {"0", "1", "16", "65", "8192", "32,64,8192"}) {
-    expect_refused(fmt::format("--block-size {}", sizes),
-                   fmt::format("--block-size: expected a power of two from 32 to 4096; got {}",
-                               sizes == std::string("32,64,8192") ? "8192" : sizes));
+  for (const char* size : {"0", "16", "65", "8192"}) {
+    expect_refused(
+        fmt::format("--block-size 64,{}", size),
+        fmt::format("--block-size: expected a power of two from 32 to 4096; got {}", size));
   }
-}
-
-TEST_F(BenchProgram, RefusesBadRowsInOneLine) {
   expect_refused("--rows 0", "--rows: Value 0 not in range 1 to 1048576; see bench --help");
-  expect_refused("--rows 1,1 --family nf4_product --shape 64x64",
-                 "problem '1x64x64/fp16/b64' is selected twice");
-  expect_refused("--family nf4_product --data sorted",
-                 "--data 'sorted' selects nothing; there are: normal, one_hot, sparse");
 }
 
 TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
@@ -200,8 +193,6 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
   expect_refused("--data zeros",
                  "--data 'zeros' selects nothing; there are: constant, equal, normal, one_hot, "
                  "random, sorted, sparse, uniform");
-  expect_refused("--shape 4x4 --data normal,constant",
-                 "--data 'constant' selects nothing; there are: equal, normal, sorted, uniform");
   expect_refused("--family transpose --kernel shared_lut",
                  no_such_kernel("shared_lut", {"transpose"}));
   expect_refused("--models qwen3-32b,qwen3-32b", "model 'qwen3-32b' is named twice");
@@ -211,7 +202,8 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
            {"--shape 4x4 --block-size 64,64", "4x4/fp16/b64"},
            {"--shape 4x4 --output-type bf16,bf16", "4x4/bf16/b64"},
            {"--shape 4x4 --offset 1,0,1", "4x4/fp16/b64/offset1"},
-           {"--shape 4x4 --data equal,equal", "4x4/fp16/b64/equal"}}) {
+           {"--shape 4x4 --data equal,equal", "4x4/fp16/b64/equal"},
+           {"--rows 1,1 --family nf4_product --shape 64x64", "1x64x64/fp16/b64"}}) {
     expect_refused(arguments, "problem '" + problem + "' is selected twice");
   }
 }
@@ -231,12 +223,10 @@ TEST_F(BenchProgram, RefusesOptionsThatNobodyKnows) {
 TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkThatItsOwnOrderOverrules) {
   for (const std::string flag : {"--benchmark_enable_random_interleaving",
                                  "--benchmark_repetitions", "--benchmark_format"}) {
-    for (const char* value : {"", "=1", "=json"}) {
-      expect_refused("--shape 64x64 " + flag + value,
-                     flag +
-                         ": not supported; samples are always interleaved (--seed, --samples), and "
-                         "--benchmark_out writes files");
-    }
+    expect_refused("--shape 64x64 " + flag + "=1",
+                   flag +
+                       ": not supported; samples are always interleaved (--seed, --samples), and "
+                       "--benchmark_out writes files");
   }
 }
 

@@ -40,21 +40,13 @@ class Programs : public testing::Test {
   /// Fails the test unless the program refuses with exactly this line.
   void expect_refusal(const std::string& program, const std::string& arguments,
                       const std::string& line) const {
-    const Finished found = run_without_gpu(program, arguments);
-    EXPECT_EQ(found.status, 2) << arguments;
-    EXPECT_EQ(found.out, "") << arguments;
-    EXPECT_EQ(found.err, line + "\n") << arguments;
-    expect_no_files();
+    EXPECT_EQ(refusal(program, arguments), line + "\n") << arguments;
   }
 
   /// Fails the test unless the program refuses with one line of this form.
   void expect_refusal_like(const std::string& program, const std::string& arguments,
                            const std::string& pattern) const {
-    const Finished found = run_without_gpu(program, arguments);
-    EXPECT_EQ(found.status, 2) << arguments;
-    EXPECT_EQ(found.out, "") << arguments;
-    EXPECT_TRUE(matches(found.err, pattern + "\n")) << arguments;
-    expect_no_files();
+    EXPECT_TRUE(matches(refusal(program, arguments), pattern + "\n")) << arguments;
   }
 
   /// What the program prints, without a GPU and without an error.
@@ -71,6 +63,14 @@ class Programs : public testing::Test {
   OwnFolder folder_;
 
  private:
+  std::string refusal(const std::string& program, const std::string& arguments) const {
+    const Finished found = run_without_gpu(program, arguments);
+    EXPECT_EQ(found.status, 2) << arguments;
+    EXPECT_EQ(found.out, "") << arguments;
+    expect_no_files();
+    return found.err;
+  }
+
   Finished start(const std::string& environment, const std::string& program,
                  const std::string& arguments) const {
     const OwnFolder streams;

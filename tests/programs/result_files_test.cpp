@@ -1,4 +1,5 @@
 // The result files that programs write on a GPU, and what they print with them.
+#include <cmath>
 #include <cstdlib>
 
 #include "tests/on_gpu.hpp"
@@ -57,13 +58,6 @@ TEST_F(OnGpuResultFile, OfBenchHasEveryRow) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"results.json"});
 }
 
-TEST_F(OnGpuResultFile, OfAPassWithoutAnInstrumentHasNoSamples) {
-  const json file = written_by(BENCH, "--family nf4 --shape 64x1003 --instrument none");
-  EXPECT_TRUE(contains(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact\n"));
-  EXPECT_EQ(file["records"].size(), kernel_names("nf4").size());
-  for (const json& record : file["records"]) EXPECT_EQ(times_of(record), 0u);
-}
-
 /// Counters of this machine's GPU, or the reason why this user has none.
 TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
   const json file = written_by(BENCH,
@@ -112,20 +106,6 @@ TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunGoesOn) {
   }
 }
 
-/// Rows of 1004 elements begin at multiples of 16 bytes, rows of 1003 do not.
-TEST_F(OnGpuResultFile, OfATransposeHasEveryRowOfEveryMatrix) {
-  const json file =
-      written_by(BENCH, "--family transpose --matrix 64x1003 --matrix 64x1004" + briefly);
-  EXPECT_EQ(file["records"].size(), 2 * (kernel_names("transpose").size() + 5));
-  for (const json& record : file["records"]) {
-    EXPECT_EQ(record["problem"]["family"], "transpose");
-    EXPECT_EQ(record["problem"]["checked_on"], "host");
-    const bool timed = record["outcome"] != "unsupported";
-    EXPECT_EQ(times_of(record), timed ? 2u : 0u) << record["key"];
-    EXPECT_FALSE(!timed && record["reason"] == "") << record["key"];
-  }
-}
-
 /// Small versions of the post's experiment, and of the pass `divergence`.
 TEST_F(OnGpuResultFile, OfAProblemOnEachKindOfDataTimesThoseThatAreTimed) {
   for (const auto& [arguments, family, untimed] :
@@ -156,22 +136,10 @@ TEST_F(OnGpuResultFile, OfAMatrixThatDoesNotFitIsOfAHalvedOne) {
   EXPECT_FALSE(contains(found.out, "\n262144x262144 "));
 }
 
-/// Our own lines are above the table, not Google Benchmark's about a CPU or a debug build.
-TEST_F(OnGpuResultFile, IsAnnouncedByTheGpuAndTheSelection) {
-  const Finished found = run(BENCH, "--shape 64x64 --kernel shared_lut" + briefly);
-  ASSERT_EQ(found.status, 0) << found.err;
-  EXPECT_EQ(found.err, "");
-  EXPECT_TRUE(has_match(found.out,
-                        "^[^\n]+, driver [^\n]+, CUDA [0-9.]+\n"
-                        "nf4: 1 kernels on 1 problems; about 0 s \\(2 samples per row, "
-                        "0\\.0 ms each\\); --kernel, --problem and --family select\n"));
-}
-
-TEST_F(OnGpuResultFile, OfAnActivityPassSeesLaunches) {
+TEST_F(OnGpuResultFile, OfAnActivityPassSeesLaunchesAndNoCeilings) {
   const json file =
       written_by(BENCH, "--shape 64x64 --kernel shared_lut --instrument activity" + briefly);
-  ASSERT_EQ(file["records"].size(), 1u) << "ceilings are timed by events";
-  EXPECT_EQ(file["provenance"]["instrument"], "activity");
+  ASSERT_EQ(file["records"].size(), 1u);
   EXPECT_EQ(times_of(file["records"][0]), 2u);
   EXPECT_EQ(file["records"][0]["launch"]["kernels"][0]["block"], json::array({64, 1, 1}));
 }
@@ -242,20 +210,14 @@ TEST_F(OnGpuResultFile, IsNotWrittenWhereNothingIsMeasured) {
 TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
   const std::string hash = "0123456789abcdef0123456789abcdef01234567";
   const ScopedVariable commit("REPROLAB_COMMIT", hash.c_str());
-  unsetenv("REPROLAB_DIRTY");  // the environment of the tests may set it
-  const auto dirty = [&] {
+  for (const char* given : {"", "0", "1"}) {
+    const ScopedVariable dirty("REPROLAB_DIRTY", given);
+    if (*given == '\0') unsetenv("REPROLAB_DIRTY");
     const json provenance =
         written_by(BENCH, "--family nf4 --shape 64x64 --instrument none")["provenance"];
     EXPECT_EQ(provenance["commit"], hash);
-    return provenance["dirty"].get<bool>();
-  };
-  EXPECT_TRUE(dirty());
-  {
-    const ScopedVariable clean("REPROLAB_DIRTY", "0");
-    EXPECT_FALSE(dirty());
+    EXPECT_EQ(provenance["dirty"], given != std::string("0"));
   }
-  const ScopedVariable changed("REPROLAB_DIRTY", "1");
-  EXPECT_TRUE(dirty());
   const ScopedVariable short_one("REPROLAB_COMMIT", "0123abc");
   const Finished refused = run(BENCH, "--family nf4 --shape 64x64 --output refused.json");
   EXPECT_EQ(refused.status, 2);
@@ -300,9 +262,33 @@ TEST_F(OnGpuResultFile, OfThePuzzleHasEveryRowWithBothTimesAndNoBarInAFile) {
   }
 }
 
-TEST_F(OnGpuResultFile, OfOtherProgramsWithoutAnInstrumentHasVerdictsAlone) {
-  for (const auto& [program, kernels, count] :
-       {std::tuple{LATENCY, "'shared_*'", 3u}, {PUZZLE, "packed_store", 1u}}) {
+/// Of both halves of a pass, with the events of a pass of dequantizations beside CUPTI.
+TEST_F(OnGpuResultFile, OfAReplayHasTimesLaunchesAndAgreeingInstruments) {
+  const json file = written_by(REPLAY,
+                               "--models llama-3.1-8b --batches 2,8 --passes 2 --kernel "
+                               "'branch_tree|shared_lut'");
+  EXPECT_EQ(file["records"].size(), 4u);
+  for (const json& record : file["records"]) {
+    EXPECT_EQ(record["outcome"], "bit_exact") << record["reason"];
+    for (const json& metric : record["metrics"]) {
+      EXPECT_EQ(metric["samples"].size(), 2u) << metric["name"];
+    }
+    EXPECT_EQ(record["metrics"][0]["name"], "kernel_time");
+    EXPECT_EQ(record["metrics"][1]["name"], "product_time");
+    EXPECT_EQ(record["launch"]["kernels_per_call"], 1);
+  }
+  EXPECT_EQ(file["checks"].size(), 2u);
+  for (const json& check : file["checks"]) {
+    const double first = check["first"], second = check["second"];
+    EXPECT_LE(std::abs(100 * (first - second) / second), check["allowed_percent"].get<double>());
+    EXPECT_EQ(check["keys"].size(), 2u);
+  }
+}
+
+TEST_F(OnGpuResultFile, WithoutAnInstrumentHasVerdictsAlone) {
+  for (const auto& [program, kernels, count] : {std::tuple{LATENCY, "'shared_*'", 3u},
+                                                {PUZZLE, "packed_store", 1u},
+                                                {BENCH, "packed_store --shape 64x1003", 1u}}) {
     const json file = written_by(program, fmt::format("--kernel {} --instrument none", kernels));
     EXPECT_EQ(file["records"].size(), count);
     for (const json& record : file["records"]) {

@@ -29,12 +29,12 @@ class OnGpuPuzzle : public OnGpuTest {
   Puzzle& puzzle(NotCapturable not_capturable = {}) {
     reference::self_test_comparison();
     instrument_ = profiling::make_instrument(profiling::InstrumentKind::events);
-    puzzle_.emplace(RunFacts{2}, 1, "test", std::move(not_capturable));
+    puzzle_.emplace(2, 1, "test", std::move(not_capturable));
     return *puzzle_;
   }
 
   Row verified(const std::string& name) {
-    return start_row(puzzle_->name(), kernel(name), puzzle_->verify(kernel(name), *instrument_));
+    return start_row(facts_of(2), kernel(name), puzzle_->verify(kernel(name), *instrument_));
   }
 
   std::unique_ptr<profiling::Instrument> instrument_;
@@ -46,62 +46,12 @@ double value_of(const profiling::Sample& sample, const std::string& name) {
   return found == sample.readings.end() ? -1 : found->value;
 }
 
-void expect_both_times(const profiling::Sample& sample) {
-  ASSERT_EQ(sample.readings.size(), 8u);
-  EXPECT_TRUE(sample.missing.empty());
-  for (const char* way : {wall_time, kernel_time}) {
-    double sum = 0;
-    for (const Mlp& mlp : mlps) {
-      const double part = value_of(sample, fmt::format("{}.{}", way, mlp.name()));
-      EXPECT_GT(part, 0) << way << " of " << mlp.name();
-      sum += part;
-    }
-    EXPECT_DOUBLE_EQ(value_of(sample, way), sum);
-  }
-}
-
-TEST_F(OnGpuPuzzle, EveryKernelIsVerifiedBeforeAndInBothWays) {
-  puzzle();
-  std::vector<Row> rows;
-  for (const auto& variant : registered_variants<nf4::Problem>()) {
-    if (!variant.name.starts_with("test_")) rows.push_back(verified(variant.name));
-  }
-  puzzle_->exchange();
-  for (Row& row : rows) {
-    SCOPED_TRACE(row.kernel());
-    const auto& deviation = row.record.variant.promise.text;
-    const Outcome expected =
-        deviation.empty() ? Outcome::bit_exact : Outcome::deviation_as_declared;
-    EXPECT_EQ(name(row.record.outcome), name(expected)) << row.record.reason;
-    for (const Mlp& mlp : mlps) {
-      const auto told =
-          row.record.reason.find(fmt::format("{} {}: ", mlp.name(), name(mlp.output)));
-      EXPECT_EQ(told != std::string::npos, !deviation.empty()) << row.record.reason;
-    }
-    const auto sampled = puzzle_->sample(row, *instrument_);
-    EXPECT_EQ(name(sampled.written.outcome), name(expected)) << sampled.written.reason;
-    expect_both_times(sampled.sample);
-  }
-}
-
-TEST_F(OnGpuPuzzle, CeilingsAreTimedInBothWays) {
-  puzzle();
-  for (const auto& ceiling : ceiling_variants()) {
-    SCOPED_TRACE(ceiling.name);
-    Row row = start_row(puzzle_->name(), ceiling, {});
-    puzzle_->prepare(row, *instrument_);
-    const auto sampled = puzzle_->sample(row, *instrument_);
-    EXPECT_EQ(name(sampled.written.outcome), "not_verified") << sampled.written.reason;
-    expect_both_times(sampled.sample);
-  }
-}
-
 TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
   puzzle();
   Row row = verified("test_swapped_nibbles");
   EXPECT_EQ(row.record.outcome, Outcome::mismatch);
   EXPECT_TRUE(begins(row.record.reason, "2048x8192: ")) << row.record.reason;
-  const auto sampled = puzzle_->sample(row, *instrument_);
+  const auto sampled = puzzle_->sample(row.record.variant);
   EXPECT_EQ(sampled.written.outcome, Outcome::mismatch);
   EXPECT_TRUE(begins(sampled.written.reason, "2048x8192.up: ")) << sampled.written.reason;
   EXPECT_EQ(verified("test_too_many_threads").record.outcome, Outcome::launch_failed);
@@ -111,7 +61,7 @@ TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
 TEST_F(OnGpuPuzzle, WhatCannotBeCapturedIsTimedAsPublishedAlone) {
   puzzle({{"packed_store", "it ended the process"}});
   Row row = verified("packed_store");
-  const auto sampled = puzzle_->sample(row, *instrument_);
+  const auto sampled = puzzle_->sample(row.record.variant);
   EXPECT_EQ(sampled.written.outcome, Outcome::bit_exact) << sampled.written.reason;
   EXPECT_GT(value_of(sampled.sample, wall_time), 0);
   EXPECT_EQ(value_of(sampled.sample, kernel_time), -1);

@@ -2,14 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-
-#include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::nf4 {
 namespace {
 
 using reference::WeightType;
+
+constexpr std::array all = {CodeData::normal, CodeData::sorted, CodeData::uniform, CodeData::equal};
+
+std::vector<int> codes_of(const Tensor& tensor) {
+  std::vector<int> codes;
+  for (std::int64_t i = 0; i < tensor.quantized.n; ++i) {
+    codes.push_back(reference::code_at(tensor.quantized.codes, i));
+  }
+  return codes;
+}
+
+Tensor tensor_with(CodeData data, std::int64_t rows = 512, std::int64_t columns = 512) {
+  return make_tensor({.rows = rows, .columns = columns, .data = data}, 1);
+}
 
 TEST(Tensor, BytesAreThoseOfTheFormatAndOfTheArrays) {
   TensorSpec spec{.rows = 4096, .columns = 4096};
@@ -53,39 +66,61 @@ TEST(Tensor, HasTheShapeAskedForTheStandardTableAndDecodedScales) {
   EXPECT_FALSE(make_tensor(plain, 1).quantized.nested);
 }
 
-TEST(Tensor, FormatNamesWhatIsMeasured) {
-  TensorSpec spec{.rows = 1, .columns = 1};
-  EXPECT_EQ(spec.format(), "fp16/b64");
-  spec = {.rows = 1, .columns = 1, .block_size = 4096, .nested = true, .output = WeightType::bf16};
-  EXPECT_EQ(spec.format(), "bf16/b4096-nested");
-  spec.data = CodeData::sorted;
-  EXPECT_EQ(spec.format(), "bf16/b4096-nested/sorted");
-}
-
 /// The branch tree's divergence depends on the codes, so they must occur as in trained weights.
 TEST(Tensor, CodesOccurAsThoseOfNormalWeights) {
-  const auto quantized = make_tensor({.rows = 1024, .columns = 1024}, 1).quantized;
-  std::array<std::int64_t, 16> count{};
-  for (std::int64_t i = 0; i < quantized.n; ++i) ++count[reference::code_at(quantized.codes, i)];
+  const auto codes = codes_of(tensor_with(CodeData::normal));
+  const auto share = [&](int code) {
+    return static_cast<double>(std::ranges::count(codes, code)) / static_cast<double>(codes.size());
+  };
   for (int code = 0; code < 16; ++code) {
-    const double share = static_cast<double>(count[code]) / static_cast<double>(quantized.n);
-    EXPECT_GT(share, 0.005) << code;
-    EXPECT_LT(share, 0.2) << code;
+    EXPECT_GT(share(code), 0.005) << code;
+    EXPECT_LT(share(code), 0.2) << code;
   }
-  EXPECT_GT(count[7], 2 * count[0]);
-  EXPECT_GT(count[7], 2 * count[15]);
+  EXPECT_GT(share(7), 2 * share(0));
+  EXPECT_GT(share(7), 2 * share(15));
 }
 
-/// Rounding to the nearest table value is never off by more than the table's widest gap.
-TEST(Tensor, OutputsLieBesideTheWeightsThatWereQuantized) {
-  const TensorSpec spec{.rows = 16, .columns = 1000};
-  const auto tensor = make_tensor(spec, 3);
-  std::vector<std::uint16_t> source(tensor.expected.size());
-  reference::normal_weights(3, 0, WeightType::fp16, 0.02f, source);
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    const float gap = 0.16f * tensor.quantized.absmax[i / 64];
-    EXPECT_NEAR(reference::widen_fp16(tensor.expected[i]), reference::widen_fp16(source[i]), gap)
-        << i;
+TEST(CodeData, SortedAreTheNormalOnesInAscendingOrder) {
+  // Lengths at which codes begin in either half of a byte, and few enough that some do not occur.
+  for (const std::int64_t n : {1, 2, 3, 15, 16, 17, 64, 1000, 1001, 4099, 262144}) {
+    auto expected = codes_of(tensor_with(CodeData::normal, 1, n));
+    std::ranges::sort(expected);
+    EXPECT_EQ(codes_of(tensor_with(CodeData::sorted, 1, n)), expected) << n;
+  }
+}
+
+/// Of 262144 codes 16384 are each, give or take 124 (one standard deviation).
+TEST(CodeData, UniformOnesOccurEquallyOftenInNoOrder) {
+  const auto codes = codes_of(tensor_with(CodeData::uniform));
+  for (int code = 0; code < 16; ++code) {
+    EXPECT_NEAR(std::ranges::count(codes, code), 16384, 6 * 124);
+  }
+  std::int64_t like_the_one_before = 0;
+  for (std::size_t i = 1; i < codes.size(); ++i) like_the_one_before += codes[i] == codes[i - 1];
+  EXPECT_NEAR(like_the_one_before, 16384, 6 * 124);
+}
+
+TEST(CodeData, EqualOnesAreOneCodeWhoseWeightsDifferByTheirScale) {
+  const Tensor tensor = tensor_with(CodeData::equal);
+  EXPECT_EQ(std::ranges::count(codes_of(tensor), equal_code), tensor.quantized.n);
+  EXPECT_NE(tensor.expected.front(), 0);
+  EXPECT_NE(std::ranges::count(tensor.expected, tensor.expected.front()), tensor.quantized.n);
+}
+
+TEST(CodeData, LeavesTheScalesAndDependsOnTheSeedInItsOutput) {
+  for (const bool nested : {false, true}) {
+    const TensorSpec normal{.rows = 3, .columns = 12345, .nested = nested};
+    const auto scales = make_tensor(normal, 1).quantized.absmax;
+    for (const CodeData data : all) {
+      TensorSpec spec = normal;
+      spec.data = data;
+      const Tensor tensor = make_tensor(spec, 1);
+      EXPECT_EQ(tensor.quantized.absmax, scales) << name(data);
+      EXPECT_EQ(tensor.expected, reference::dequantize(tensor.quantized)) << name(data);
+      EXPECT_EQ(tensor.quantized.codes.back() & 15, 7) << name(data) << ": past an odd end";
+      EXPECT_EQ(make_tensor(spec, 1).expected, tensor.expected) << name(data);
+      EXPECT_NE(make_tensor(spec, 2).expected, tensor.expected) << name(data);
+    }
   }
 }
 

@@ -24,15 +24,15 @@ ProductData made(InputData data, WeightType type = WeightType::fp16, bool bias =
                       1);
 }
 
-std::int64_t outside(const ProductData& data, Reading reading,
-                     const std::vector<std::uint16_t>& output) {
+std::int64_t count_outside(const ProductData& data, const std::vector<std::uint16_t>& output,
+                           Reading reading = Reading::dequantized_weights) {
   const auto bounds = product_bounds(data.view(), reading, 1);
   return reference::compare_within(bounds.low, bounds.high, output, 1).mismatches;
 }
 
 std::int64_t outside(const ProductData& data, const Simulated& kernel,
                      Reading reading = Reading::dequantized_weights) {
-  return outside(data, reading, simulate(data.view(), kernel));
+  return count_outside(data, simulate(data.view(), kernel), reading);
 }
 
 Sum groups_of(std::size_t group) {
@@ -42,19 +42,16 @@ Sum groups_of(std::size_t group) {
 TEST(ProductFaults, EveryOrderAndRoundingOfASumIsWithinTheBound) {
   for (const InputData data : all_data) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-      for (const bool nested : {false, true}) {
-        const ProductData product = made(data, type, true, nested);
-        for (const Sum& sum : {Sum(one_by_one), Sum(in_lanes), groups_of(4), groups_of(16)}) {
-          EXPECT_EQ(outside(product, {.sum = sum}), 0) << product.spec.name();
-          EXPECT_EQ(outside(product, {.weights = Weights::rounded_entries, .sum = sum},
-                            Reading::rounded_entries),
-                    0);
-          EXPECT_EQ(
-              outside(product, {.weights = Weights::exact, .sum = sum}, Reading::fp32_weights), 0);
-          EXPECT_EQ(
-              outside(product, {.sum = sum, .rounds_products = true}, Reading::rounded_products),
-              0);
-        }
+      const ProductData product = made(data, type, true, /*nested=*/type == WeightType::bf16);
+      for (const Sum& sum : {Sum(one_by_one), Sum(in_lanes), groups_of(4), groups_of(16)}) {
+        EXPECT_EQ(outside(product, {.sum = sum}), 0) << product.spec.name();
+        EXPECT_EQ(outside(product, {.weights = Weights::rounded_entries, .sum = sum},
+                          Reading::rounded_entries),
+                  0);
+        EXPECT_EQ(outside(product, {.weights = Weights::exact, .sum = sum}, Reading::fp32_weights),
+                  0);
+        EXPECT_EQ(
+            outside(product, {.sum = sum, .rounds_products = true}, Reading::rounded_products), 0);
       }
     }
   }
@@ -79,20 +76,34 @@ Sum without(std::size_t begin, std::size_t count) {
   };
 }
 
-TEST(ProductFaults, ADroppedStepOf16InputsShowsOnSparseRows) {
+TEST(ProductFaults, FaultsOfSumsAndBiasesShowOnTheDataThatAreToShowThem) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    const ProductData product = made(InputData::sparse, type);
+    const ProductData normal = made(InputData::normal, type),
+                      sparse = made(InputData::sparse, type);
     for (const std::size_t begin : {std::size_t{0}, std::size_t{1024}, std::size_t{k - 16}}) {
-      EXPECT_GT(outside(product, {.sum = without(begin, 16)}), rows * outputs / 4);
+      EXPECT_GT(outside(sparse, {.sum = without(begin, 16)}), rows * outputs / 4)
+          << "a dropped step of 16 inputs";
+    }
+    // As of a warp that has not written its part of the sum when the others add.
+    for (const ProductData* data : {&normal, &sparse}) {
+      EXPECT_GT(outside(*data, {.sum = without(k / 2, k / 8)}), rows * outputs / 2)
+          << "a part that is lost in a race";
+    }
+    const Sum in_16 = [type](std::span<const float> products) {
+      return in_16_bits(products, type);
+    };
+    EXPECT_GT(outside(sparse, {.sum = in_16}), rows * outputs / 4) << "sums in 16 bits";
+  }
+  for (const InputData data : all_data) {
+    for (const double factor : {0.0, 2.0}) {
+      EXPECT_GT(outside(made(data, WeightType::fp16, true), {.bias_factor = factor}),
+                rows * outputs * 3 / 4)
+          << "a bias that is added twice or not";
     }
   }
-}
-
-/// As of a warp that has not written its part of the sum when the others add.
-TEST(ProductFaults, APartThatIsLostInARaceShowsOnAnyRowsWithManyInputs) {
-  for (const InputData data : {InputData::normal, InputData::sparse}) {
-    EXPECT_GT(outside(made(data), {.sum = without(k / 2, k / 8)}), rows * outputs / 2);
-  }
+  EXPECT_GT(outside(made(InputData::sparse, WeightType::bf16, true), {.rounds_before_bias = true}),
+            rows * outputs / 20)
+      << "a bias added to a rounded sum";
 }
 
 TEST(ProductFaults, OneWrongScaleShowsOnSparseRows) {
@@ -101,50 +112,24 @@ TEST(ProductFaults, OneWrongScaleShowsOnSparseRows) {
     ProductData wrong = product;
     auto& scales = wrong.matrix.quantized.absmax;
     scales[64 * 5 + 9] = scales[64 * 5 + 10];  // of output 5, the neighbour's
-    EXPECT_GT(outside(product, Reading::dequantized_weights, simulate(wrong.view(), {})), 0);
-    EXPECT_GT(outside(product, Reading::rounded_entries,
-                      simulate(wrong.view(), {.weights = Weights::rounded_entries})),
+    EXPECT_GT(count_outside(product, simulate(wrong.view(), {})), 0);
+    EXPECT_GT(count_outside(product, simulate(wrong.view(), {.weights = Weights::rounded_entries}),
+                            Reading::rounded_entries),
               0);
   }
 }
 
-TEST(ProductFaults, OneWeightThatIsOffByOneBitShowsOnOneHotRows) {
+/// One that is off by one bit, or those of another reading.
+TEST(ProductFaults, WrongWeightsShowOnOneHotRows) {
   ProductData product = made(InputData::one_hot);
   std::vector<std::uint16_t> output = simulate(product.view(), {});
-  EXPECT_EQ(outside(product, Reading::dequantized_weights, output), 0);
+  EXPECT_EQ(count_outside(product, output), 0);
   output[7] ^= 1;
-  EXPECT_EQ(outside(product, Reading::dequantized_weights, output), 1);
-}
-
-/// A kernel that takes another reading's weights is found out.
-TEST(ProductFaults, OtherWeightsThanThoseOfTheReadingShowOnOneHotRows) {
-  ProductData product = made(InputData::one_hot);
+  EXPECT_EQ(count_outside(product, output), 1);
   product.input = make_input(InputData::one_hot, 64, k, WeightType::fp16, 1);
   product.spec.m = 64;
   EXPECT_GT(outside(product, {.weights = Weights::rounded_entries}), 100);
   EXPECT_GT(outside(product, {}, Reading::rounded_entries), 100);
-}
-
-TEST(ProductFaults, SumsIn16BitsShowOnSparseRows) {
-  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    const Sum sum = [type](std::span<const float> products) { return in_16_bits(products, type); };
-    EXPECT_GT(outside(made(InputData::sparse, type), {.sum = sum}), rows * outputs / 4);
-  }
-}
-
-TEST(ProductFaults, ABiasThatIsAddedTwiceOrNotShowsOnAnyRows) {
-  for (const InputData data : all_data) {
-    for (const double factor : {0.0, 2.0}) {
-      EXPECT_GT(outside(made(data, WeightType::fp16, true), {.bias_factor = factor}),
-                rows * outputs * 3 / 4);
-    }
-  }
-}
-
-/// The bias is to be added before the one rounding.
-TEST(ProductFaults, ABiasAddedToARoundedSumShowsOnSparseRows) {
-  EXPECT_GT(outside(made(InputData::sparse, WeightType::bf16, true), {.rounds_before_bias = true}),
-            rows * outputs / 20);
 }
 
 }  // namespace

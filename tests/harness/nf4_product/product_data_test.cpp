@@ -26,24 +26,20 @@ TEST(ProductData, DependsOnItsSpecAndSeedAlone) {
   }
 }
 
-TEST(ProductData, NamesSayEverythingThatDiffers) {
+TEST(ProductData, NamesAndBytesSayEverythingThatDiffers) {
   ProductSpec spec = small();
   EXPECT_EQ(spec.name(), "5x24x130/fp16/b64/bias");
-  spec.bias = false;
-  spec.weights.nested = true;
-  spec.weights.output = WeightType::bf16;
-  spec.weights.block_size = 128;
-  EXPECT_EQ(spec.name(), "5x24x130/bf16/b128-nested");
-  spec.data = InputData::one_hot;
+  const std::uint64_t weights = 24 * 130, scales = (weights + 63) / 64;
+  EXPECT_EQ(spec.bytes_read(), weights / 2 + 4 * scales + 2u * 5 * 130 + 2u * 24);
+  EXPECT_EQ(spec.bytes_written(), 2u * 5 * 24);
+  spec = {.weights = {.rows = 24,
+                      .columns = 130,
+                      .block_size = 128,
+                      .nested = true,
+                      .output = WeightType::bf16},
+          .m = 5,
+          .data = InputData::one_hot};
   EXPECT_EQ(spec.name(), "5x24x130/bf16/b128-nested/one_hot");
-}
-
-TEST(ProductData, BytesAreCodesScalesActivationsAndBiasOnce) {
-  ProductSpec spec{.weights = {.rows = 64, .columns = 128}, .m = 3};
-  EXPECT_EQ(spec.bytes_read(), 64u * 128 / 2 + 64u * 128 / 64 * 4 + 2u * 3 * 128);
-  EXPECT_EQ(spec.bytes_written(), 2u * 3 * 64);
-  spec.bias = true;
-  EXPECT_EQ(spec.bytes_read(), 64u * 128 / 2 + 64u * 128 / 64 * 4 + 2u * 3 * 128 + 2u * 64);
 }
 
 TEST(ProductData, SparseRowsHaveOneInputInEverySixteen) {

@@ -9,36 +9,37 @@
 namespace reprolab::nf4 {
 namespace {
 
+const auto read = [](const auto& folder, const auto& root) {
+  return compiled_kernels.read(folder, root);
+};
 const Json sound = toy_manifest(
     "nf4", {"fp16", "bf16", "fp16_nested", "bf16_nested"},
     {{"weights_per_block", 2048}, {"pointer_alignment", 16}, {"weights_multiple", 16}});
 
 TEST(CompiledNf4, AKernelHasItsFacts) {
-  const auto kernels =
-      CompiledFiles().add("sm_90/toy.json", sound.dump()).read(read_compiled_kernels);
+  const auto kernels = CompiledFiles().add("sm_90/toy.json", sound.dump()).read(read);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].name, "toy");
   EXPECT_EQ(kernels[0].weights_per_block, 2048);
   EXPECT_EQ(kernels[0].pointer_alignment, 16);
   EXPECT_EQ(kernels[0].weights_multiple, 16);
   EXPECT_EQ(kernels[0].variants.at(90).size(), 4u);
-  EXPECT_EQ(CompiledFiles()
-                .add("sm_90/toy.json", with(sound, "/weights_per_block", 0))
-                .complaint(read_compiled_kernels),
-            "sm_90/toy.json: weights_per_block: expected a whole number from 1 to 1048576; make "
-            "mojo or make triton writes it anew");
+  EXPECT_EQ(
+      CompiledFiles().add("sm_90/toy.json", with(sound, "/weights_per_block", 0)).complaint(read),
+      "sm_90/toy.json: weights_per_block: expected a whole number from 1 to 1048576; make "
+      "mojo or make triton writes it anew");
 }
 
 TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
-  PtxKernel toy =
-      CompiledFiles().add("sm_10/toy.json", sound.dump()).read(read_compiled_kernels).at(0);
+  PtxKernel toy = CompiledFiles().add("sm_10/toy.json", sound.dump()).read(read).at(0);
   toy.name = "mojo_toy";
   add_ptx_kernel(toy);
   const auto& row = kernel_named<Problem>("mojo_toy");
   EXPECT_EQ(row.origin.kind, Origin::Kind::compiler);
   EXPECT_EQ(row.origin.maker, "Mojo (max-core 1.2.3)");
   EXPECT_EQ(row.source_file, "toy.mojo");
-  EXPECT_EQ(std::ranges::count(languages_not_built(), "mojo: not built; make mojo"), 0);
+  EXPECT_EQ(
+      std::ranges::count(compiled_kernels.languages_not_built(), "mojo: not built; make mojo"), 0);
 
   Problem problem;
   problem.table = reference::standard_table;
@@ -62,7 +63,7 @@ TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
 class OnGpuCompiledNf4 : public OnGpuTest {};
 
 TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
-  const auto built = read_compiled_kernels(compiled_folder(), project_root());
+  const auto built = read(compiled_folder(), project_root());
   if (built.empty()) GTEST_SKIP() << "nothing was built: make mojo; make triton";
   const Proof proof;
   load_compiled_kernels();

@@ -8,11 +8,7 @@ namespace reprolab::nf4_product {
 
 inline ProductWorkload make_workload(const ProductSpec& spec, int buffer_sets = 1,
                                      std::uint64_t seed = 1) {
-  std::vector<ProductData> products;
-  for (int matrix = 0; matrix < std::min(buffer_sets, distinct_matrices); ++matrix) {
-    products.push_back(make_product(spec, seed + static_cast<std::uint64_t>(matrix)));
-  }
-  return {plan(spec, {}).facts, std::move(products), buffer_sets};
+  return {plan(spec, {}).facts, spec, seed, buffer_sets};
 }
 
 /// Fails the test unless every one of `kernels` is within its bound on `spec`, or refuses it.

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "harness/nf4_product/problems.hpp"
 #include "harness/nf4_product/workload.hpp"
 #include "tests/kernels/testing.hpp"
 

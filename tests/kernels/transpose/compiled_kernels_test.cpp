@@ -9,11 +9,14 @@
 namespace reprolab::transpose {
 namespace {
 
+const auto read = [](const auto& folder, const auto& root) {
+  return compiled_kernels.read(folder, root);
+};
 const Json sound =
     toy_manifest("transpose", {"fp32"}, {{"swizzle_bytes", 128}, {"counterpart", "tma_batched"}});
 
 PtxKernel read_one(const std::string& manifest) {
-  return CompiledFiles().add("sm_90/toy.json", manifest).read(read_compiled_kernels).at(0);
+  return CompiledFiles().add("sm_90/toy.json", manifest).read(read).at(0);
 }
 
 TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsCounterpart) {
@@ -28,9 +31,7 @@ TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsCounterpart) {
 
 TEST(CompiledTransposes, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
   const auto says = [](const std::string& pointer, const Json& value, const std::string& why) {
-    EXPECT_EQ(CompiledFiles()
-                  .add("sm_90/toy.json", with(sound, pointer, value))
-                  .complaint(read_compiled_kernels),
+    EXPECT_EQ(CompiledFiles().add("sm_90/toy.json", with(sound, pointer, value)).complaint(read),
               "sm_90/toy.json: " + why + "; make mojo or make triton writes it anew");
   };
   says("/swizzle_bytes", 64, "swizzle_bytes: expected 0 or 128");
@@ -86,7 +87,7 @@ class OnGpuCompiledTransposes : public OnGpuTest {
     OnGpuTest::SetUp();
     if (IsSkipped()) return;
     require_compiled_kernels();
-    for (const PtxKernel& kernel : read_compiled_kernels(compiled_folder(), project_root())) {
+    for (const PtxKernel& kernel : read(compiled_folder(), project_root())) {
       const Support support = kernel_named<Problem>(kernel.name).supports(Problem{});
       if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << kernel.name << ": " << support.reason;
       const auto all = registered_variants<Problem>();

@@ -28,7 +28,7 @@ class OnGpuEachTranspose : public OnGpuEachKernel {
 
 /// Registers the kernels that `make mojo` compiled, the first time that a test needs them.
 inline void require_compiled_kernels() {
-  static const bool loaded = (load_compiled_kernels(), true);
+  static const bool loaded = (compiled_kernels.load(), true);
   ASSERT_TRUE(loaded);
 }
 

@@ -36,24 +36,23 @@ TEST(LayersThatFit, AreThoseForWhichThereIsRoom) {
 }
 
 TEST(PassFacts, LeastTimeIsOfWhatIsReadAndWhatOutgrowsTheCache) {
-  const PassFacts facts{model, plain, 8};
   profiling::Gpu gpu;
   gpu.l2_bytes = 20'000;  // the outputs are 16384, 16384 and 32768 bytes
-  EXPECT_EQ(facts.min_us(gpu), 0) << "of an unknown bandwidth";
+  EXPECT_EQ(min_pass_us(model, plain, gpu), 0) << "of an unknown bandwidth";
   gpu.theoretical_bandwidth_gb_s = 1;
   const auto read = static_cast<double>(10 * layer_bytes(model, plain));
-  EXPECT_DOUBLE_EQ(facts.min_us(gpu), 1e-3 * (read + 10 * (32'768 - 20'000)));
+  EXPECT_DOUBLE_EQ(min_pass_us(model, plain, gpu), 1e-3 * (read + 10 * (32'768 - 20'000)));
 }
 
 TEST(PassFacts, DescribeThePassAndTheLayersWhereTheyAreKnown) {
-  const PassFacts facts{model, nested, 8};
-  EXPECT_EQ(facts.describe(3), nlohmann::json::parse(R"({
+  const ProblemFacts facts = pass_facts(model, nested, 8, 3);
+  EXPECT_EQ(facts.description, nlohmann::json::parse(R"({
     "name": "small/batch8/fp16/b64-nested", "family": "nf4", "model": "small", "batch": 8,
     "layers": 10, "launches": 30, "weights": 327680, "block_size": 64, "nested": true,
     "output": "fp16", "layers_resident": 3, "weights_resident": 98304})"));
-  EXPECT_FALSE(facts.describe().contains("layers_resident"));
-  EXPECT_EQ(facts.bytes_read(), 10 * layer_bytes(model, nested));
-  EXPECT_EQ(facts.bytes_written(), 2u * 327680);
+  EXPECT_FALSE(pass_facts(model, nested, 8).description.contains("layers_resident"));
+  EXPECT_EQ(facts.bytes_read, 10 * layer_bytes(model, nested));
+  EXPECT_EQ(facts.bytes_written, 2u * 327680);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // A small replayed forward pass. Times are only checked to exist and to agree with each other.
 #include "programs/replay/replay.hpp"
 
-#include <cmath>
-
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
@@ -45,28 +43,6 @@ struct Bench {
 
 class OnGpuReplay : public OnGpuTest {};
 
-TEST_F(OnGpuReplay, EveryKernelVerifiesAsPromisedBeforeInAndAfterPasses) {
-  for (const TensorSpec& format : {TensorSpec{}, TensorSpec{.block_size = 128, .nested = true},
-                                   TensorSpec{.output = reference::WeightType::bf16}}) {
-    Bench bench(InstrumentKind::none, format);
-    for (const auto& variant : registered_kernels()) {
-      if (variant.name.starts_with("test_")) continue;
-      SCOPED_TRACE(variant.name + ", " + format.format());
-      // A fused nested scale changes too few outputs to show in matrices this small.
-      const bool deviates = variant.name == "shared_lut_algorithm1";
-      const Outcome expected = deviates ? Outcome::deviation_as_declared : Outcome::bit_exact;
-      const Verification found = bench.verify(variant.name);
-      EXPECT_EQ(name(found.outcome), name(expected)) << found.reason;
-      EXPECT_EQ(found.reason.empty(), !deviates);
-      for (const int batch : {2, 64}) {
-        const auto pass = bench.replay.pass(variant, batch, *bench.instrument);
-        EXPECT_EQ(name(pass.written.outcome), "not_verified") << pass.written.reason;
-      }
-      EXPECT_EQ(name(bench.replay.verify_copies(variant).outcome), name(expected));
-    }
-  }
-}
-
 TEST_F(OnGpuReplay, AKernelThatBreaksIsReportedWithItsMatrixOrReason) {
   Bench bench;
   const Verification swapped = bench.verify("test_swapped_nibbles");
@@ -97,73 +73,12 @@ TEST_F(OnGpuReplay, APassComparesSomeOfItsOwnOutputs) {
   EXPECT_EQ(name(right.written.outcome), "not_verified") << right.written.reason;
 }
 
-/// Measured by CUPTI, whatever a call launches.
-TEST_F(OnGpuReplay, APassHasTimesOfBothHalvesAndEveryLaunchOfTheKernel) {
-  Bench bench(InstrumentKind::activity);
-  for (const char* name : {"shared_lut", "test_launches_twice"}) {
-    ASSERT_EQ(bench.verify(name).outcome, Outcome::bit_exact);
-    const auto sample = bench.replay.pass(kernel(name), 2, *bench.instrument).sample;
-    ASSERT_EQ(sample.readings.size(), 2u);
-    EXPECT_EQ(sample.readings[0].name, "kernel_time");
-    EXPECT_EQ(sample.readings[1].name, "product_time");
-    for (const auto& reading : sample.readings) EXPECT_GT(reading.value, 0);
-    EXPECT_EQ(sample.launched.size(), 14u);
-    for (const auto& call : sample.launched) {
-      EXPECT_EQ(call.size(), name == std::string("shared_lut") ? 1u : 2u);
-    }
-  }
-}
-
-/// On a GPU whose memory is said to move a byte in a second, every pass is faster than it.
-TEST_F(OnGpuReplay, APassFasterThanTheMemoryIsAFailedRow) {
-  Bench bench(InstrumentKind::activity);
-  profiling::Gpu slow;
-  slow.theoretical_bandwidth_gb_s = 1e-9;
-  const PassFacts facts{tiny, {}, 2};
-  for (const bool is_slow : {true, false}) {
-    Row row;
-    row.record.variant = kernel("test_sound");
-    row.record.outcome = bench.verify("test_sound").outcome;
-    ForwardPasses passes(bench.replay, facts, is_slow ? slow : profiling::Gpu{});
-    std::vector<Row> rows{row};
-    take_samples(rows, passes, *bench.instrument, {.samples = 2}, Watchdog());
-    EXPECT_EQ(name(rows[0].record.outcome), is_slow ? "launch_failed" : "bit_exact");
-    EXPECT_EQ(contains(rows[0].record.reason, "this GPU's memory needs at least"), is_slow);
-  }
-}
-
 /// If fewer layers are resident than the model has, they are reused cyclically.
 TEST_F(OnGpuReplay, OneResidentLayerServesAWholePass) {
   Bench bench(InstrumentKind::activity, {}, tiny, 1);
   ASSERT_EQ(bench.verify("shared_lut").outcome, Outcome::bit_exact);
   EXPECT_EQ(bench.replay.pass(kernel("shared_lut"), 2, *bench.instrument).sample.launched.size(),
             14u);
-}
-
-/// Two clocks on the same kernels. The layers are those of an 8B model, so that the time that the
-/// events add at the ends is small compared with the span.
-TEST_F(OnGpuReplay, EventsAndActivityAgreeOnAPassOfDequantizations) {
-  const Model model{"eight-b",
-                    16,
-                    {{"q", 4096, 4096},
-                     {"k", 1024, 4096},
-                     {"v", 1024, 4096},
-                     {"o", 4096, 4096},
-                     {"gate", 14336, 4096},
-                     {"up", 14336, 4096},
-                     {"down", 4096, 14336}}};
-  Bench bench(InstrumentKind::activity, {}, model, 16);
-  for (const char* name : {"branch_tree", "shared_lut"}) {
-    ASSERT_EQ(bench.verify(name).outcome, Outcome::bit_exact);
-    bench.replay.pass(kernel(name), 2, *bench.instrument);
-    const InstrumentCheck check = bench.replay.check_instruments(kernel(name), *bench.instrument);
-    EXPECT_EQ(check.name, std::string("eight-b/") + name + ": events against activity");
-    EXPECT_EQ(check.unit, "us");
-    EXPECT_EQ(check.allowed_percent, 1.0);
-    EXPECT_GT(check.second, 0);
-    EXPECT_LE(std::abs(check.difference_percent()), check.allowed_percent)
-        << check.first << " us and " << check.second << " us";
-  }
 }
 
 }  // namespace

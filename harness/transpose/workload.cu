@@ -1,12 +1,22 @@
 #include "harness/transpose/workload.hpp"
 
-#include <stdexcept>
-
-#include "harness/transpose/device_matrix.hpp"
-#include "reference/parallel.hpp"
-
 namespace reprolab::transpose {
 namespace {
+
+constexpr int threads = 256;
+constexpr unsigned blocks = 8192;  // more than enough to fill any GPU
+
+/// Fills one array. If `transposed`, its rows are the columns of the matrix of the values.
+__global__ void fill(std::uint32_t* array, reference::MatrixShape shape, bool transposed, Data data,
+                     std::int64_t columns, std::uint64_t seed, std::int64_t elements) {
+  const std::int64_t step = std::int64_t{gridDim.x} * threads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < elements; i += step) {
+    const std::int64_t row = i / shape.stride, column = i % shape.stride;
+    array[i] = column >= shape.columns ? gap_bits
+               : transposed            ? value_bits(data, columns, column, row, seed)
+                                       : value_bits(data, columns, row, column, seed);
+  }
+}
 
 bool fits_host(const MatrixSpec& spec) { return spec.elements() <= max_on_host; }
 
@@ -43,6 +53,15 @@ Problem problem_of(const MatrixSpec& spec, const float* input, float* output) {
 
 }  // namespace
 
+void fill_matrix(std::uint32_t* array, const MatrixSpec& spec, bool transposed, std::uint64_t seed,
+                 cudaStream_t stream) {
+  const auto shape = transposed ? spec.output() : spec.input();
+  if (shape.elements() == 0) return;
+  fill<<<blocks, threads, 0, stream>>>(array, shape, transposed, spec.data, spec.columns, seed,
+                                       shape.elements());
+  profiling::check(cudaGetLastError(), "filling a matrix");
+}
+
 PlannedProblem plan(const MatrixSpec& spec) {
   return {.facts = describe_problem(spec),
           .buffer_set_device_bytes = bytes_of(spec.input()) + bytes_of(spec.output()) + guard_bytes,
@@ -58,35 +77,31 @@ PlannedProblem plan(const MatrixSpec& spec) {
 }
 
 TransposeWorkload::TransposeWorkload(const MatrixSpec& spec, std::uint64_t seed, int buffer_sets)
-    : spec_(spec), seed_(seed), facts_(describe_problem(spec)) {
+    : FamilyWorkload(describe_problem(spec)), spec_(spec), seed_(seed) {
   if (fits_host(spec)) on_host_ = make_matrix(spec, seed);
   for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
     inputs_.emplace_back(bytes_of(spec.input()));
-    outputs_.emplace_back(bytes_of(spec.output()) + guard_bytes);
+    add_output();
   }
   fill_inputs();
 }
 
 void TransposeWorkload::fill_inputs() {
   for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
-    fill_input(inputs_[static_cast<std::size_t>(buffer_set)].as<std::uint32_t>(), spec_,
-               seed_of(matrix_of(buffer_set)), nullptr);
+    fill_matrix(inputs_[static_cast<std::size_t>(buffer_set)].as<std::uint32_t>(), spec_, false,
+                seed_of(matrix_of(buffer_set)), nullptr);
   }
   profiling::check(cudaDeviceSynchronize(), "filling the matrices");
 }
 
-Problem TransposeWorkload::problem(int buffer_set) const {
+Problem TransposeWorkload::problem(const std::string&, int buffer_set) const {
   return problem_of(spec_, inputs_[static_cast<std::size_t>(buffer_set)].as<float>(),
                     static_cast<float*>(output(buffer_set)));
 }
 
-Support TransposeWorkload::supports(const std::string& kernel) const {
-  return kernel_named<Problem>(kernel).supports(problem(0));
-}
-
-cudaError_t TransposeWorkload::launch(const std::string& kernel, int buffer_set,
-                                      cudaStream_t stream) const {
-  return kernel_named<Problem>(kernel).launch(problem(buffer_set), stream);
+Problem TransposeWorkload::problem_on_host(void* output) const {
+  return problem_of(spec_, reinterpret_cast<const float*>(on_host_.value().input.data()),
+                    static_cast<float*>(output));
 }
 
 std::span<const std::byte> TransposeWorkload::input(int buffer_set) const {
@@ -94,33 +109,15 @@ std::span<const std::byte> TransposeWorkload::input(int buffer_set) const {
   return {buffer.as<std::byte>(), buffer.bytes()};
 }
 
-std::span<const std::byte> TransposeWorkload::expected() const {
-  return on_host_ ? std::as_bytes(std::span(on_host_->expected)) : std::span<const std::byte>{};
+Bounds TransposeWorkload::bounds(int matrix, const std::string&) const {
+  if (matrix > 0 || !on_host_) return {};
+  const auto bytes = std::as_bytes(std::span(on_host_->expected));
+  return {bytes, bytes};
 }
 
 void TransposeWorkload::write_expected(int matrix, void* to, cudaStream_t stream) const {
-  if (matrix > 0 || !on_host_) {
-    return fill_expected(static_cast<std::uint32_t*>(to), spec_, seed_of(matrix), stream);
-  }
-  profiling::check(cudaMemcpyAsync(to, on_host_->expected.data(), facts_.output_bytes(),
-                                   cudaMemcpyHostToDevice, stream),
-                   "copying the reference's output to the GPU");
-}
-
-void TransposeWorkload::write_declared(const std::string& kernel,
-                                       std::span<std::byte> output) const {
-  if (!on_host_) throw std::logic_error(kernel + ": no declared output to make here");
-  const auto& declared = declared_deviation<Problem>(kernel);
-  const Problem host = problem_of(spec_, reinterpret_cast<const float*>(on_host_->input.data()),
-                                  reinterpret_cast<float*>(output.data()));
-  reference::parallel_for(facts_.elements, 1 << 20, 0, [&](std::int64_t begin, std::int64_t end) {
-    declared.expected_output(host, begin, end);
-  });
-}
-
-std::string TransposeWorkload::describe(int, const reference::Comparison& found,
-                                        std::uint32_t expected, std::uint32_t actual) const {
-  return describe_mismatch(found, spec_, expected, actual);
+  if (matrix == 0 && on_host_) return Workload::write_expected(matrix, to, stream);
+  fill_matrix(static_cast<std::uint32_t*>(to), spec_, true, seed_of(matrix), stream);
 }
 
 }  // namespace reprolab::transpose

@@ -1,12 +1,14 @@
-// A planned problem: prepared with as many buffer sets as it wants, or left out with the reason.
+// What surrounds the measurement of a problem, and a whole measurement of toys: of times, only
+// their presence is checked.
+#include "harness/measure.hpp"
+
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
-#include "harness/buffer_sets.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
-#include "harness/measure.hpp"
 #include "tests/harness/toy_workload.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/message_of.hpp"
@@ -14,6 +16,101 @@
 
 namespace reprolab {
 namespace {
+
+class Toys : public Family {
+ public:
+  const FamilyFacts& facts() const override {
+    static const FamilyFacts of_toys{.name = "toys", .element = "toy", .types = {}};
+    return of_toys;
+  }
+  std::vector<VariantInfo> kernels() const override {
+    return {toy_kernel("toy"), toy_kernel("other")};
+  }
+  std::vector<std::string> data() const override { return {}; }
+  std::vector<PlannedProblem> problems(const FreeMemory&,
+                                       const std::vector<std::string>&) const override {
+    return {};
+  }
+};
+
+Toys toys;
+const RegisterFamily registered(toys);
+
+TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {
+  std::vector<Record> rows(1);
+  rows[0].variant.name = "toy";
+  rows[0].problem = {{"family", "toys"}};
+  const auto found = describe_families(&rows);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0]["element"], "toy");
+  ASSERT_EQ(found[0]["kernels"].size(), 1u);
+  EXPECT_EQ(found[0]["kernels"][0]["name"], "toy");
+  EXPECT_EQ(found[0]["kernels"][0]["contract"], "bit_exact");
+  rows.clear();
+  EXPECT_TRUE(describe_families(&rows).empty());
+  EXPECT_FALSE(describe_families().empty());
+}
+
+/// Otherwise their rows would have the same keys.
+TEST(Ceilings, HaveNamesThatNoKernelMayHave) {
+  EXPECT_EQ(ceiling_variants().size(), 5u);
+  for (const auto& ceiling : ceiling_variants()) {
+    EXPECT_TRUE(ceiling.is_ceiling());
+    EXPECT_EQ(message_of<UsageError>([&] { refuse_names_of_ceilings({ceiling}); }),
+              fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
+  }
+}
+
+TEST(Ceilings, MoveTheBytesTheirNamesSay) {
+  const auto bytes = [](const char* name, std::uint64_t read, std::uint64_t written) {
+    ProblemFacts facts;
+    facts.bytes_read = read;
+    facts.bytes_written = written;
+    const Ceiling& ceiling = ceiling_named(name);
+    return std::pair(ceiling.bytes_read(facts), ceiling.bytes_written(facts));
+  };
+  using Bytes = std::pair<std::uint64_t, std::uint64_t>;
+  EXPECT_EQ(bytes("read_only", 10, 40), Bytes(40, 0));
+  EXPECT_EQ(bytes("read_only", 90, 40), Bytes(90, 0)) << "the larger";
+  EXPECT_EQ(bytes("write_only", 10, 40), Bytes(0, 40));
+  EXPECT_EQ(bytes("same_bytes", 10, 40), Bytes(10, 40));
+  for (const char* copy : {"copy", "copy_kernel"}) {
+    EXPECT_EQ(bytes(copy, 10, 40), Bytes(25, 25)) << copy;
+    EXPECT_EQ(bytes(copy, 40, 10), Bytes(10, 10)) << copy << ": no more than an output holds";
+    EXPECT_EQ(bytes(copy, 1000, 4007), Bytes(2496, 2496)) << copy << ": eight binary digits";
+  }
+}
+
+TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
+  profiling::Gpu gpu;
+  gpu.l2_bytes = 50'000'000;
+  EXPECT_EQ(min_us(1'000'000'000, 1, gpu), 0) << "of an unknown bandwidth";
+  gpu.theoretical_bandwidth_gb_s = 1000;
+  EXPECT_DOUBLE_EQ(min_us(1'000'000'000, 1, gpu), 900);
+  EXPECT_DOUBLE_EQ(min_us(1'000'000'000, 10, gpu), 990);
+  EXPECT_EQ(min_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
+}
+
+/// A new metric is one more reading, before or behind the time.
+TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
+  const profiling::Reading time{"kernel_time", "us", 4}, bytes{"bytes", "B", 1e9};
+  EXPECT_EQ(calls_of_batch({.readings = {time, bytes}}, 998, 300), 250);
+  EXPECT_EQ(calls_of_batch({.readings = {bytes, time}}, 1000, 300), 250);
+  EXPECT_EQ(calls_of_batch({.readings = {time}}, 1000, 100), 100) << "no more than fit";
+  EXPECT_EQ(calls_of_batch({.readings = {time}}, 1, 100), 1);
+  EXPECT_EQ(calls_of_batch({.readings = {bytes}}, 1000, 300), 300) << "no time, no limit";
+}
+
+TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
+  const std::uint32_t a[3] = {1, 2, 3}, b[3] = {1, 2, 0x10003};
+  const auto compare = [&](int bytes) {
+    const auto expected = std::as_bytes(std::span(a));
+    return compare_on_host({expected, expected}, std::as_bytes(std::span(b)), bytes);
+  };
+  EXPECT_EQ(compare(4).first_mismatch, 2);
+  EXPECT_EQ(compare(2).first_mismatch, 5);
+  EXPECT_THROW(compare(8), std::invalid_argument);
+}
 
 class OnGpuPlannedProblem : public OnGpuTest {
  protected:
@@ -30,20 +127,18 @@ class OnGpuPlannedProblem : public OnGpuTest {
   }
 
   static std::vector<Record> run(const PlannedProblem& problem,
-                                 profiling::InstrumentKind instrument, bool ceilings = true,
-                                 std::uint64_t l2_bytes = 0) {
+                                 profiling::InstrumentKind instrument, std::uint64_t l2_bytes = 0) {
     profiling::Gpu gpu;
     gpu.l2_bytes = l2_bytes;
-    return run_on(gpu, problem, instrument, ceilings);
+    return run_on(gpu, problem, instrument);
   }
 
   static std::vector<Record> run_on(const profiling::Gpu& gpu, const PlannedProblem& problem,
-                                    profiling::InstrumentKind instrument, bool ceilings = true,
+                                    profiling::InstrumentKind instrument,
                                     const char* second = "wrong") {
     Measurement measurement(gpu, profiling::make_instrument(instrument));
-    return measurement.run(
-        problem, {toy_kernel("right"), toy_kernel(second)},
-        {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77, .ceilings = ceilings});
+    return measurement.run(problem, {toy_kernel("right"), toy_kernel(second)},
+                           {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77});
   }
 
   const ToySpec spec_{.elements = 1 << 18};
@@ -60,8 +155,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitIsUnsupportedInEveryRowThatIsMeasured)
   for (const auto& [records, reason, rows] :
        {std::tuple{run(on_device, events), "needs 3145728\\.0 GiB of device" + end, 7u},
         {run(on_host, events), "needs 1048576\\.0 GiB of host" + end, 7u},
-        {run(on_device, none), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u},
-        {run(on_device, events, false), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u}}) {
+        {run(on_device, none), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u}}) {
     std::set<std::string> names;
     for (const Record& record : records) {
       const std::string& kernel = record.variant.name;
@@ -80,7 +174,7 @@ TEST_F(OnGpuPlannedProblem, ThatDoesNotFitIsUnsupportedInEveryRowThatIsMeasured)
 
 TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
   const std::uint64_t l2_bytes = 3 * spec_.bytes();
-  const auto records = run(planned(), profiling::InstrumentKind::events, true, l2_bytes);
+  const auto records = run(planned(), profiling::InstrumentKind::events, l2_bytes);
   constexpr int wanted = 6;
   EXPECT_EQ(prepared_, (std::vector{std::pair{wanted, std::uint64_t{77}}}));
   EXPECT_EQ(records.size(), all_rows.size());
@@ -99,7 +193,7 @@ TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
 
 TEST_F(OnGpuPlannedProblem, IsTimedInOneCopyOfTwoWhereItIsWarm) {
   const auto records =
-      run(kept_warm(planned()), profiling::InstrumentKind::events, true, 3 * spec_.bytes());
+      run(kept_warm(planned()), profiling::InstrumentKind::events, 3 * spec_.bytes());
   EXPECT_EQ(prepared_, (std::vector{std::pair{warm_buffer_sets, std::uint64_t{77}}}));
   EXPECT_EQ(records.size(), all_rows.size());
   for (const Record& record : records) {
@@ -131,8 +225,7 @@ TEST_F(OnGpuPlannedProblem, MayBeFasterThanTheMemoryWhereItIsWarmAndNotWhereItIs
 /// Its inputs are exchanged before it is timed, like those of a cold problem.
 TEST_F(OnGpuPlannedProblem, ThatIsWarmCatchesAKernelThatRemembersAnOutput) {
   const auto records =
-      run_on({}, kept_warm(planned()), profiling::InstrumentKind::events, false, "remembers");
-  ASSERT_EQ(records.size(), 2u);
+      run_on({}, kept_warm(planned()), profiling::InstrumentKind::events, "remembers");
   EXPECT_EQ(name(records[0].outcome), "bit_exact") << records[0].reason;
   EXPECT_EQ(name(records[1].outcome), "mismatch") << records[1].reason;
 }
@@ -141,24 +234,12 @@ TEST_F(OnGpuPlannedProblem, IsVerifiedInOneCopyWhereNothingIsTimed) {
   PlannedProblem untimed = planned();
   untimed.timed = false;
   constexpr std::uint64_t l2_bytes = std::uint64_t{1} << 30;
-  for (const auto& records : {run(planned(), profiling::InstrumentKind::none, true, l2_bytes),
-                              run(untimed, profiling::InstrumentKind::events, true, l2_bytes)}) {
+  for (const auto& records : {run(planned(), profiling::InstrumentKind::none, l2_bytes),
+                              run(untimed, profiling::InstrumentKind::events, l2_bytes)}) {
     EXPECT_EQ(prepared_.back(), (std::pair{1, std::uint64_t{77}}));
     ASSERT_EQ(records.size(), 2u);
     EXPECT_EQ(name(records[0].outcome), "bit_exact");
     EXPECT_EQ(name(records[1].outcome), "mismatch");
-  }
-}
-
-/// Otherwise their rows would have the same keys.
-TEST_F(OnGpuPlannedProblem, RefusesAKernelWithTheNameOfACeiling) {
-  for (const auto& ceiling : ceiling_variants()) {
-    EXPECT_EQ(message_of<UsageError>([&] {
-                Measurement measurement(
-                    {}, profiling::make_instrument(profiling::InstrumentKind::none));
-                measurement.run(planned(), {toy_kernel(ceiling.name)}, {.experiment = "test"});
-              }),
-              fmt::format("kernel '{}' has the name of a ceiling; rename it", ceiling.name));
   }
 }
 
