@@ -104,6 +104,17 @@ class LaneTable {
     return Decode::weights(read_shared<Entry>(permuted(word, first_, row_of_byte)), scale);
   }
 
+  /// The 16 x 16 operand of weights whose codes are bytes `FirstByte` and the next of two words:
+  /// `upper` has those of this lane's output `row`, `lower` those of output `row + 8`.
+  template <int FirstByte>
+  __device__ void decode(std::uint32_t (&weights_of)[4], std::uint32_t upper, std::uint32_t lower,
+                         float upper_scale, float lower_scale) const {
+    weights_of[0] = weights<FirstByte>(upper, upper_scale);
+    weights_of[1] = weights<FirstByte>(lower, lower_scale);
+    weights_of[2] = weights<FirstByte + 1>(upper, upper_scale);
+    weights_of[3] = weights<FirstByte + 1>(lower, lower_scale);
+  }
+
  private:
   std::uint32_t first_;
 };

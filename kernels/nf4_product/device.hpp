@@ -78,6 +78,17 @@ inline bool begins_early(const Problem& problem, const Device& device) {
   return problem.weights_are_settled && device.capability >= 90;
 }
 
+/// Calls `launch` as launch.operator()<Out, Nested>(), for the problem's type and kind of scales.
+template <class Launch>
+cudaError_t with_types(const Problem& problem, const Launch& launch) {
+  if (problem.type == nf4::OutputType::fp16) {
+    return problem.is_nested() ? launch.template operator()<__half, true>()
+                               : launch.template operator()<__half, false>();
+  }
+  return problem.is_nested() ? launch.template operator()<__nv_bfloat16, true>()
+                             : launch.template operator()<__nv_bfloat16, false>();
+}
+
 struct Launch {
   std::int64_t blocks;
   int threads, shared_bytes;

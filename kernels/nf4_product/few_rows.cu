@@ -6,7 +6,7 @@
 //         Marlin (arXiv 2408.11743) has it for repacked weights.
 // Bound:  memory: codes and scales are read once.
 // Alone:  make bench KERNEL=few_rows
-#include "kernels/nf4_product/few_rows.cuh"
+#include "kernels/nf4_product/few_rows_launch.cuh"
 #include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {

@@ -6,7 +6,7 @@
 // Source: ours.
 // Bound:  memory up to 32 rows, then reads of shared memory, from 128 rows on tensor cores.
 // Alone:  make bench KERNEL=many_rows
-#include "kernels/nf4_product/many_rows.cuh"
+#include "kernels/nf4_product/many_rows_launch.cuh"
 #include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
@@ -21,15 +21,8 @@ const Register<Problem> registered{{
                     "then these sums times their scales, in fp32",
                     rounded_entries, true},
     .supports = supports_many_rows<ScaledSums>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_many_rows<ScaledSums>(problem, many_rows_cut(problem, current_device()),
-                                              stream);
-        },
-    .workspace_bytes =
-        [](const Problem& problem) {
-          return many_rows_workspace(problem, many_rows_cut(problem, current_device()));
-        },
+    .launch = launch_many_rows<ScaledSums>,
+    .workspace_bytes = many_rows_workspace,
 }};
 
 }  // namespace

@@ -58,12 +58,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-template <class Out>
-cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  return problem.is_nested() ? launch<Out, true>(problem, stream)
-                             : launch<Out, false>(problem, stream);
-}
-
 Support supports(const Problem& problem) {
   constexpr std::int64_t max_in_y = 65535;
   if (problem.m > max_in_y * rows_per_warp || blocks_over(problem.n, warps) > max_blocks) {
@@ -83,8 +77,9 @@ const Register<Problem> registered{{
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-          return problem.type == nf4::OutputType::fp16 ? launch<__half>(problem, stream)
-                                                       : launch<__nv_bfloat16>(problem, stream);
+          return with_types(problem, [&]<class Out, bool Nested>() {
+            return launch<Out, Nested>(problem, stream);
+          });
         },
 }};
 
