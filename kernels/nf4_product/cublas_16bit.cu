@@ -19,7 +19,6 @@ Support supports(const Problem& problem) {
 const Register<Problem> registered{{
     .name = "cublas_16bit",
     .lineage = "cuBLAS, cublasGemmEx on 16-bit weights: not a 4-bit kernel",
-    .source_file = "kernels/nf4_product/cublas_16bit.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; cuBLAS adds in "
                             "fp32, in an order that depends on the number of rows",
                             dequantized_weights},

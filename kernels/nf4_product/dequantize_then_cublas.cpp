@@ -30,11 +30,9 @@ Kernel<Problem> dequantize_then_cublas(const std::string& nf4_kernel, const std:
   const auto dequantize = [nf4_kernel]() -> const Kernel<nf4::Problem>& {
     return kernel_named<nf4::Problem>(nf4_kernel);
   };
-  const std::string name = nf4_kernel + "_then_cublas";
   return {
-      .name = name,
+      .name = nf4_kernel + "_then_cublas",
       .lineage = lineage,
-      .source_file = "kernels/nf4_product/" + name + ".cu",
       .contract = WithinBound{"multiplies by the weights that dequantization writes; cuBLAS "
                               "adds in fp32, in an order that depends on the number of rows",
                               dequantized_weights},

@@ -15,7 +15,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "few_rows",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/few_rows.cu",
     .contract = WithinBound{"rounds the table's entries to 16 bits; adds the products of up to 64 "
                             "inputs, then these sums times their scales, in fp32",
                             rounded_entries, true},

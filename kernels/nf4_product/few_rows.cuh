@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     if (threadIdx.x < 256) map[threadIdx.x] = __ldg(work.scales.nested.map + threadIdx.x);
   }
   // What the block owns: outputs in tiles, and steps of the inputs.
-  const int warp = from_lane(threadIdx.x / 32, 0);  // which the compiler then knows to be uniform
+  // Every lane has the same, which the compiler then knows.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
   const int lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
   const int part = blockIdx.x % cut.parts, group = blockIdx.x / cut.parts;
   const std::int64_t first_output = std::int64_t{work.groups.begin(group)} * tile;
@@ -69,9 +70,10 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       if (is_elected()) {
         arrive_expecting(&barriers.filled[at], bytes + scales_bytes);
         if (bytes != 0) {
-          copy_bulk(to, from, bytes, &barriers.filled[at]);
+          bulk_load(shared_address(to), from, bytes, shared_address(&barriers.filled[at]));
           if constexpr (copies_scales) {
-            copy_bulk(scales_to, next_scales + begin * Halves, scales_bytes, &barriers.filled[at]);
+            bulk_load(shared_address(scales_to), next_scales + begin * Halves, scales_bytes,
+                      shared_address(&barriers.filled[at]));
           }
         }
       }

@@ -14,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "few_rows_exact",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/few_rows_exact.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports_few_rows<DequantizedWeights>,

@@ -15,7 +15,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "many_rows",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/many_rows.cu",
     .contract =
         WithinBound{"rounds the table's entries to 16 bits; adds the products of 64 inputs, "
                     "then these sums times their scales, in fp32",

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   auto* const empty = full + max_activation_stages;
 
   // What the block owns: outputs in passes, and units of inputs, for a tile of rows.
-  const int warp = from_lane(threadIdx.x / 32, 0);  // which the compiler then knows to be uniform
+  // Every lane has the same, which the compiler then knows.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
   const int lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
   const int part = blockIdx.x % work.part_sums.parts,
             group = blockIdx.x / work.part_sums.parts % work.groups;
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
     if constexpr (has_bulk_copies) {
       if (is_elected()) {
         arrive_expecting(&full[load_stage], layout.stage_bytes);
-        copy_bulk(to, from, layout.stage_bytes, &full[load_stage]);
+        bulk_load(shared_address(to), from, layout.stage_bytes, shared_address(&full[load_stage]));
       }
       __syncwarp();
     } else {
@@ -179,8 +180,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
 #pragma unroll
       for (int b = 0; b < stage_blocks; ++b) {
         const unsigned char* const block_codes = codes + (lane_codes ^ (begin + b) * 32);
-        const float upper_scale = from_quad_lane(scales[0], begin + b);
-        const float lower_scale = from_quad_lane(scales[1], begin + b);
+        const float upper_scale = __shfl_sync(~0u, scales[0], begin + b, 4);
+        const float lower_scale = __shfl_sync(~0u, scales[1], begin + b, 4);
         const uint2 upper = *reinterpret_cast<const uint2*>(block_codes);
         const uint2 lower = *reinterpret_cast<const uint2*>(block_codes + 8 * code_pitch);
         const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {

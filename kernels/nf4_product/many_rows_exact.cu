@@ -12,7 +12,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "many_rows_exact",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/many_rows_exact.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports_many_rows<DequantizedWeights>,

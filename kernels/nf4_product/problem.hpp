@@ -16,6 +16,8 @@ namespace reprolab::nf4_product {
 /// quantizes the flattened matrix. Arrays are aligned to their elements; a kernel that needs more
 /// says so in its `supports`.
 struct Problem {
+  static constexpr const char* family = "nf4_product";  ///< Its folder.
+
   const std::uint8_t* codes = nullptr;  ///< [ceil(n * k / 2)], two per byte, high nibble first.
   const float* absmax = nullptr;        ///< [ceil(n * k / block_size)]; null when `nested` is used.
   nf4::NestedScales nested;             ///< `nested.codes` is null when `absmax` is used.

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(warps * 32)
   }
 #pragma unroll
   for (int r = 0; r < rows_per_warp; ++r) {
-    for (int apart = 16; apart > 0; apart /= 2) sum[r] += from_lane_xor(sum[r], apart);
+    for (int apart = 16; apart > 0; apart /= 2) sum[r] += __shfl_xor_sync(~0u, sum[r], apart);
     const std::int64_t row = first_row + r;
     if (lane == 0 && row < m) write_output<Out>(output, row * n + column, sum[r], bias, column);
   }
@@ -70,7 +70,6 @@ Support supports(const Problem& problem) {
 const Register<Problem> registered{{
     .name = "simple",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/simple.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports,
