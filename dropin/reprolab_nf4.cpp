@@ -109,8 +109,9 @@ int reprolab_nf4_use(const char* kernel) {
   const auto found = kernel == nullptr ? kernels.end() : kernels.find(kernel);
   if (kernel != nullptr && (found == kernels.end() || !is_bit_exact(found->second))) {
     const char* why = found == kernels.end() ? "there is none of that name" : "it is not bit-exact";
-    return reprolab::dropin::Call(__func__).refuse("'" + reprolab::printable(kernel) + "': " + why +
-                                                   "; choose one of " + choices(", "));
+    const std::string name = reprolab::printable(kernel);
+    return reprolab::dropin::Call(__func__).refuse("'" + name + "': " + why + "; choose one of " +
+                                                   choices(", "));
   }
   chosen_kernel = kernel == nullptr ? nullptr : &found->second;
   return succeed();

@@ -72,7 +72,7 @@ Promise promise_of(const Contract<Problem>& contract) {
 template <class Problem>
 struct Kernel {
   std::string name;           ///< The kernel's one idea, in snake_case; unique within the family.
-  std::string lineage;        ///< Where it comes from: paper section, post, release.
+  std::string lineage{};      ///< Where it comes from: paper section, post, release.
   std::string source_file{};  ///< From the root of the project; empty: kernels/<family>/<name>.cu.
   Contract<Problem> contract{};
   /// Whether `launch` may be called with a problem; a problem that it rejects is never launched.

@@ -1,6 +1,7 @@
 // Kernels in PTX: loaded once, launched as asked, and why not in one line.
 #include "kernels/ptx_kernel.hpp"
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
@@ -16,7 +17,7 @@ namespace {
 
 // A driver that loads what begins with ".version" and remembers what it launched.
 int loads = 0;
-unsigned launched[3];
+std::array<unsigned, 3> launched;  // blocks, threads, bytes of shared memory
 std::vector<std::int32_t> arguments_seen;
 ModuleDriver fake_driver() {
   ModuleDriver driver;
@@ -33,8 +34,9 @@ ModuleDriver fake_driver() {
   };
   driver.launch = [](CUfunction, unsigned x, unsigned, unsigned, unsigned threads, unsigned,
                      unsigned, unsigned shared_bytes, CUstream, void** arguments, void**) {
-    launched[0] = x, launched[1] = threads, launched[2] = shared_bytes;
+    launched = {x, threads, shared_bytes};
     arguments_seen.push_back(*static_cast<std::int32_t*>(arguments[0]));
+    EXPECT_EQ(*static_cast<void**>(arguments[1]), nullptr);
     return x == 7 ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
   };
   return driver;
@@ -43,17 +45,14 @@ ModuleDriver fake_driver() {
 TEST(PtxFunctions, AreLoadedOnceAndLaunchedAsAsked) {
   const OwnFolder folder;
   const ModuleDriver driver = fake_driver();
-  PtxFunction function(folder.write("a.ptx", ".version 8.1").string(), "nf4");
+  PtxFunction function({folder.write("a.ptx", ".version 8.1").string(), "nf4", 64, 1}, 128);
   loads = 0;
   std::int32_t value = 41;
-  void* arguments[] = {&value};
-  EXPECT_EQ(function.launch(driver, {5, 128, 64}, arguments, nullptr), cudaSuccess);
-  EXPECT_EQ(function.launch(driver, {7, 128, 64}, arguments, nullptr),
-            cudaErrorLaunchOutOfResources);
+  void* const arguments[] = {&value};
+  EXPECT_EQ(function.launch(5, arguments, nullptr, driver), cudaSuccess);
+  EXPECT_EQ(function.launch(7, arguments, nullptr, driver), cudaErrorLaunchOutOfResources);
   EXPECT_EQ(loads, 1);
-  EXPECT_EQ(launched[0], 7u);
-  EXPECT_EQ(launched[1], 128u);
-  EXPECT_EQ(launched[2], 64u);
+  EXPECT_EQ(launched, (std::array<unsigned, 3>{7, 128, 64}));
   EXPECT_EQ(arguments_seen, (std::vector<std::int32_t>{41, 41}));
 }
 
@@ -61,8 +60,8 @@ TEST(PtxFunctions, WhatCannotBeLoadedSaysWhyInOneLineAndIsNotLaunched) {
   const OwnFolder folder;
   const auto complaint = [&](const std::string& file, const std::string& entry,
                              const ModuleDriver& driver) {
-    PtxFunction function(file, entry);
-    EXPECT_EQ(function.launch(driver, {1, 32, 0}, nullptr, nullptr), cudaErrorInvalidKernelImage);
+    PtxFunction function({file, entry}, 32);
+    EXPECT_EQ(function.launch(1, {}, nullptr, driver), cudaErrorInvalidKernelImage);
     return function.load(driver);
   };
   const std::string good = folder.write("good.ptx", ".version 8.1").string();

@@ -64,13 +64,6 @@ TEST(DecodeStep, EveryCodeTimesEveryScaleIsTheReferences) {
   }
 }
 
-TEST(DecodeStep, TheTableIsTheReferences) {
-  for (int code = 0; code < 16; ++code) {
-    EXPECT_EQ(table_entry(code), reference::standard_table[static_cast<std::size_t>(code)]);
-    EXPECT_EQ(standard_table().entry[code], table_entry(code));
-  }
-}
-
 /// Every byte in every place of a word, with neighbours that have no bit or all bits.
 TEST(DecodeStep, TheCodesOfAWordAreThoseOfItsBytes) {
   for (int place = 0; place < weights_per_word / 2; ++place) {
@@ -107,13 +100,6 @@ TEST(DecodeStep, RoundingIsTheReferencesAtEveryMidpointAndBeside) {
       }
     }
   }
-}
-
-TEST(DecodeStep, SubnormalProductsAreZerosOfTheirSign) {
-  const float least = std::numeric_limits<float>::min();
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(scaled(-0.5f, least)), 0x80000000u);
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(scaled(0.5f, least)), 0u);
-  EXPECT_EQ(scaled(1.0f, least), least);
 }
 
 TEST(NestedScale, EveryMapEntryIsTheReferencesToTheBit) {

@@ -5,7 +5,7 @@
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
 #include "kernels/nf4_product/readings.hpp"
-#include "kernels/registry.hpp"
+#include "tests/kernels/register_all.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -134,37 +134,30 @@ cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream)
   return launch<Fault::none>(problem, stream);
 }
 
-Kernel<Problem> faulty(const std::string& name,
-                       cudaError_t (*launch)(const Problem&, cudaStream_t)) {
-  return {.name = "test_" + name,
-          .lineage = "a test",
-          .source_file = "tests/kernels/nf4_product/faulty_kernels.cu",
-          .contract = WithinBound{"adds in fp32, in order", dequantized_weights, true},
-          .supports =
-              [](const Problem& problem) {
-                const bool ok = problem.type == nf4::OutputType::fp16 && !problem.is_nested();
-                return ok ? Support::yes() : Support::no("a test's kernel: fp16, plain scales");
-              },
-          .launch = launch};
-}
-
-Kernel<Problem> with_sums(Kernel<Problem> kernel) {
-  kernel.workspace_bytes = sums_bytes;
+Kernel<Problem> like(bool has_sums) {
+  Kernel<Problem> kernel{
+      .source_file = "tests/kernels/nf4_product/faulty_kernels.cu",
+      .contract = WithinBound{"adds in fp32, in order", dequantized_weights, true},
+      .supports = [](const Problem& problem) {
+        const bool ok = problem.type == nf4::OutputType::fp16 && !problem.is_nested();
+        return ok ? Support::yes() : Support::no("a test's kernel: fp16, plain scales");
+      }};
+  if (has_sums) kernel.workspace_bytes = sums_bytes;
   return kernel;
 }
 
-const Register<Problem> registered[] = {
-    Register<Problem>(faulty("sound", launch<Fault::none>)),
-    Register<Problem>(faulty("dropped_step", launch<Fault::dropped_step>)),
-    Register<Problem>(faulty("wrong_scale", launch<Fault::wrong_scale>)),
-    Register<Problem>(faulty("sums_in_16_bits", launch<Fault::sums_in_16_bits>)),
-    Register<Problem>(faulty("bias_twice", launch<Fault::bias_twice>)),
-    Register<Problem>(faulty("other_weights", launch<Fault::other_weights>)),
-    Register<Problem>(faulty("depends_on_batch", launch<Fault::depends_on_batch>)),
-    Register<Problem>(with_sums(faulty("race", launch_parts<false>))),
-    Register<Problem>(with_sums(faulty("does_not_repeat", launch_parts<true>))),
-    Register<Problem>(with_sums(faulty("writes_behind_workspace", launch_and_write_behind))),
-};
+const RegisterAll<Problem> kernels(like(false),
+                                   {{"test_sound", launch<Fault::none>},
+                                    {"test_dropped_step", launch<Fault::dropped_step>},
+                                    {"test_wrong_scale", launch<Fault::wrong_scale>},
+                                    {"test_sums_in_16_bits", launch<Fault::sums_in_16_bits>},
+                                    {"test_bias_twice", launch<Fault::bias_twice>},
+                                    {"test_other_weights", launch<Fault::other_weights>},
+                                    {"test_depends_on_batch", launch<Fault::depends_on_batch>}});
+const RegisterAll<Problem> with_sums(like(true),
+                                     {{"test_race", launch_parts<false>},
+                                      {"test_does_not_repeat", launch_parts<true>},
+                                      {"test_writes_behind_workspace", launch_and_write_behind}});
 
 }  // namespace
 }  // namespace reprolab::nf4_product

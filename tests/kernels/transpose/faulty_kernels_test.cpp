@@ -107,6 +107,7 @@ TEST_F(OnGpuFaultyTranspose, EachFaultIsFoundPlaceByPlace) {
   expect("test_leaves_out_tile", 1024, 32 * 104 + 32);
   expect("test_writes_to_gap", 1, 100);
   expect("test_writes_behind", 1, 69 * 104 + 100);
+  expect("test_writes_before", 1, -1);
   // One in 128 of the 32-bit patterns is a NaN, which a kernel that computes changes.
   ASSERT_EQ(wrong_places("test_adds_zero").size(), 1u);
   EXPECT_GT(wrong_places("test_adds_zero")[0].words, 20);
