@@ -1,14 +1,14 @@
 // Kernels in PTX: loaded once, launched as asked, and why not in one line.
 #include "kernels/ptx_kernel.hpp"
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
 #include <vector>
 
-#include "profiling/cuda_check.hpp"
-#include "tests/kernels/testing.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/text.hpp"
 
@@ -85,55 +85,6 @@ TEST(LoadedPtx, SaysThatThereIsNoGpuOrWhatToCompileFor) {
   const std::string reason = ptx.supports("plain").reason;
   EXPECT_TRUE(matches(reason, "needs a GPU|is not compiled for sm_[0-9]+; make mojo ARCH=[0-9]+"));
   EXPECT_EQ(ptx.launch("plain", 1, {}, nullptr), cudaErrorNotSupported);
-}
-
-/// Written by hand: the PTX of a kernel that adds a number to each of 32 words.
-constexpr const char* adds = R"(.version 7.8
-.target sm_75
-.address_size 64
-.visible .entry adds(.param .u64 words, .param .u32 number, .param .u64 unused)
-{
-  .reg .b32 %r<4>;
-  .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [words];
-  cvta.to.global.u64 %rd1, %rd1;
-  ld.param.u32 %r1, [number];
-  mov.u32 %r2, %tid.x;
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  ld.global.u32 %r3, [%rd3];
-  add.s32 %r3, %r3, %r1;
-  st.global.u32 [%rd3], %r3;
-  ret;
-}
-)";
-
-class OnGpuLoadedPtx : public OnGpuTest {};
-
-TEST_F(OnGpuLoadedPtx, RunsAKernelWithNullForWhatTheFamilyDoesNotGive) {
-  const OwnFolder folder;
-  std::string why_not;
-  const auto gpu = profiling::find_gpu(&why_not);
-  std::string digits = gpu->compute_capability;
-  std::erase(digits, '.');
-  PtxKernel kernel;
-  kernel.threads = 32;
-  kernel.variants[std::stoi(digits)]["plain"] = {folder.write("adds.ptx", adds).string(), "adds", 0,
-                                                 1};
-  LoadedPtx ptx(kernel);
-  ASSERT_EQ(ptx.supports("plain").reason, "");
-  const profiling::DeviceBuffer words(32 * sizeof(std::uint32_t));
-  profiling::check(cudaMemset(words.data(), 0, words.bytes()), "zeroing");
-  void* memory = words.data();
-  std::uint32_t number = 41;
-  void* const arguments[] = {&memory, &number};
-  for (int launch = 0; launch < 2; ++launch) {
-    ASSERT_EQ(ptx.launch("plain", 1, arguments, nullptr), cudaSuccess);
-  }
-  std::vector<std::uint32_t> host(32);
-  profiling::check(cudaMemcpy(host.data(), memory, words.bytes(), cudaMemcpyDeviceToHost),
-                   "reading");
-  EXPECT_EQ(host, std::vector<std::uint32_t>(32, 82));
 }
 
 }  // namespace

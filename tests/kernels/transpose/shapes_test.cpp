@@ -124,13 +124,8 @@ class OnGpuTransposeLargeMatrices : public OnGpuEachTranspose {};
 
 TEST_P(OnGpuTransposeLargeMatrices, Of65536By65536AndOneOffAreTransposed) {
   constexpr std::int64_t words = std::int64_t{1} << 32;
-  std::size_t free_bytes = 0, total_bytes = 0;
-  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  const std::uint64_t needed = PlaceCheck::bytes(words, words) + (std::uint64_t{1} << 30);
-  if (free_bytes < needed) {
-    GTEST_SKIP() << "NOT TESTED, not enough device memory: 65536 x 65536 needs " << (needed >> 30)
-                 << " GiB, " << (free_bytes >> 30) << " GiB are free";
-  }
+  const std::string why = lacks_memory(PlaceCheck::bytes(words, words) + (std::uint64_t{1} << 30));
+  if (!why.empty()) GTEST_SKIP() << why;
   ManyMatrices matrices(GetParam(), words, words);
   matrices.run(tight(65536, 65536));
   matrices.run(tight(65537, 65535));  // unaligned rows, for the kernels that support them
