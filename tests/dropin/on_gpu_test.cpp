@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -111,29 +112,21 @@ class OnGpuDropin : public OnGpuTest {
   }
 };
 
-TEST_F(OnGpuDropin, WritesTheReferencesBitsAtAnyLengthBlockSizeAndPlace) {
-  for (const int block_size : nf4::block_sizes) {
-    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-      for (const bool nested : {false, true}) {
-        for (const std::int64_t n : nf4::lengths) {
-          const nf4::Tensor tensor = make_row(n, block_size, nested, type);
-          for (const int off : {0, 1, 3}) expect_right(tensor, off);
-        }
-      }
-    }
-  }
-}
-
-TEST_F(OnGpuDropin, EveryKernelThatCanBeChosenWritesTheSameBits) {
+TEST_F(OnGpuDropin, WritesTheReferencesBitsByEveryKernelThatCanBeChosenAtAnyPlace) {
+  std::vector<std::string> kernels;
   for (const VariantInfo& kernel : nf4::registered_kernels()) {
-    if (kernel.promise.deviates()) continue;
-    SCOPED_TRACE(kernel.name);
-    ASSERT_EQ(reprolab_nf4_use(kernel.name.c_str()), 0) << reprolab_nf4_error();
+    if (!kernel.promise.deviates()) kernels.push_back(kernel.name);
+  }
+  for (const int block_size : {32, 64, 4096}) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
       for (const bool nested : {false, true}) {
         for (const std::int64_t n : {1, 65, 4097, 100003}) {
-          const nf4::Tensor tensor = make_row(n, 64, nested, type);
-          for (const int off : {0, 1}) expect_right(tensor, off);
+          const nf4::Tensor tensor = make_row(n, block_size, nested, type);
+          for (const std::string& kernel : kernels) {
+            SCOPED_TRACE(kernel);
+            ASSERT_EQ(reprolab_nf4_use(kernel.c_str()), 0) << reprolab_nf4_error();
+            for (const int off : {0, 1, 3}) expect_right(tensor, off);
+          }
         }
       }
     }
@@ -240,16 +233,6 @@ class Product {
 
   void clear() const { overwrite(problem_.output, elements()); }
 
-  /// Memory that the kernel asks for; fails the test if it cannot do the product.
-  DeviceBuffer workspace(const char* kernel) const {
-    std::uint64_t bytes = 0;
-    EXPECT_EQ(reprolab_nf4_workspace(kernel, problem_.m, problem_.n, problem_.k,
-                                     problem_.block_size, &bytes),
-              0)
-        << reprolab_nf4_error();
-    return DeviceBuffer(std::max<std::uint64_t>(bytes, 1));
-  }
-
   std::uint8_t* codes() const { return const_cast<std::uint8_t*>(problem_.codes); }
   std::size_t code_bytes() const { return static_cast<std::size_t>(problem_.n * problem_.k / 2); }
 
@@ -305,15 +288,13 @@ class Product {
   DeviceBuffer offset_;
 };
 
-struct Named {
-  const char *kernel, *reading;
-  std::int64_t max_m;
-};
-constexpr Named products[] = {{"few_rows", "rounded_entries", 8},
-                              {"few_rows_exact", "dequantized_weights", 8},
-                              {"many_rows", "rounded_entries", 512},
-                              {"many_rows_exact", "dequantized_weights", 512},
-                              {"simple", "dequantized_weights", 512}};
+/// Kernels, each with the reading of a problem by which it computes.
+constexpr std::pair<const char*, const char*> products[] = {
+    {"few_rows", "rounded_entries"},
+    {"few_rows_exact", "dequantized_weights"},
+    {"many_rows", "rounded_entries"},
+    {"many_rows_exact", "dequantized_weights"},
+    {"simple", "dequantized_weights"}};
 
 ProductSpec spec_of(std::int64_t m, std::int64_t n, std::int64_t k, bool nested = false,
                     WeightType type = WeightType::fp16, bool bias = false) {
@@ -323,28 +304,32 @@ ProductSpec spec_of(std::int64_t m, std::int64_t n, std::int64_t k, bool nested 
           .data = InputData::sparse};
 }
 
-bool runs(const char* kernel, const ProductSpec& spec) {
+/// Memory that the kernel asks for; none where it cannot do the product.
+std::optional<DeviceBuffer> workspace_for(const char* kernel, const ProductSpec& spec) {
   std::uint64_t bytes = 0;
-  return reprolab_nf4_workspace(kernel, spec.m, spec.n(), spec.k(), spec.weights.block_size,
-                                &bytes) == 0;
+  if (reprolab_nf4_workspace(kernel, spec.m, spec.n(), spec.k(), spec.weights.block_size, &bytes) !=
+      0) {
+    return std::nullopt;
+  }
+  return DeviceBuffer(std::max<std::uint64_t>(bytes, 1));
 }
 
 class OnGpuDropinProducts : public OnGpuDropin {};
 
 TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds) {
-  for (const auto& [kernel, reading, max_m] : products) {
+  for (const auto& [kernel, reading] : products) {
     for (const bool nested : {false, true}) {
       for (const auto type : {WeightType::fp16, WeightType::bf16}) {
         for (const std::int64_t m : {1, 7, 33}) {
           const ProductSpec spec = spec_of(m, 272, 4096, nested, type, m == 7);
-          if (m > max_m || !runs(kernel, spec)) continue;
+          const auto workspace = workspace_for(kernel, spec);
+          if (!workspace) continue;
           const Product product(spec);
-          const DeviceBuffer workspace = product.workspace(kernel);
           for (const int content : {0xff, 0x5a, 0}) {
-            check(cudaMemset(workspace.data(), content, workspace.bytes()), "filling");
+            check(cudaMemset(workspace->data(), content, workspace->bytes()), "filling");
             for (const bool are_settled : {false, true}) {  // the second finds the first's
               product.clear();
-              ASSERT_EQ(product.multiply(kernel, workspace, are_settled, stream()), 0)
+              ASSERT_EQ(product.multiply(kernel, *workspace, are_settled, stream()), 0)
                   << reprolab_nf4_error();
               EXPECT_TRUE(product.is_right(reading, stream())) << kernel << " on " << spec.name();
             }
@@ -357,13 +342,13 @@ TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds
 
 TEST_F(OnGpuDropinProducts, WeightsThatAreNotSettledMayBeOfTheCallBefore) {
   const Product writes(spec_of(1, 512, 2048));  // as many 16-bit values as a product has codes
-  for (const auto& [kernel, reading, max_m] : products) {
+  for (const auto& [kernel, reading] : products) {
     const ProductSpec spec = spec_of(4, 512, 8192);
-    if (!runs(kernel, spec)) continue;
+    const auto workspace = workspace_for(kernel, spec);
+    if (!workspace) continue;
     const Product product(spec);
-    const DeviceBuffer workspace = product.workspace(kernel);
     const auto multiply = [&] {
-      EXPECT_EQ(product.multiply(kernel, workspace, false, stream()), 0) << reprolab_nf4_error();
+      EXPECT_EQ(product.multiply(kernel, *workspace, false, stream()), 0) << reprolab_nf4_error();
       return product.output(stream());
     };
     const auto clear_codes = [&] {
