@@ -49,7 +49,13 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   const int steps =
       min(work.parts.size(part) * part_grain, static_cast<int>(work.k / step) - first_step);
   const int first_steps = first_stage_steps(steps, cut.stages_per_tile);
-  const StageSteps stage_steps{first_steps, steps};
+  const auto stage_begin = [&](int stage) {
+    return stage == 0 ? 0 : stage == 1 ? first_steps : steps;
+  };
+  // A warp's steps of a stage; some warps have fewer, and multiply by zero.
+  const auto warp_steps = [&](int stage) {
+    return (stage_begin(stage + 1) - stage_begin(stage) + warps - 1) / warps;
+  };
 
   // By each warp: copies the codes of one output of the next unit, a tile's stage, to place `at` of
   // the ring.
@@ -59,7 +65,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       work.scales.absmax + ((first_output + warp) * (work.k / step) + first_step) * Halves;
   int next_stage = 0, next_output = warp;
   const auto copy = [&](int at) {
-    const int begin = stage_steps.begin(next_stage), end = stage_steps.begin(next_stage + 1);
+    const int begin = stage_begin(next_stage), end = stage_begin(next_stage + 1);
     const unsigned bytes = next_output < outputs ? (end - begin) * step_bytes : 0;
     unsigned char* const to = shared + layout.stage(at) + warp * layout.pitch;
     const std::uint8_t* const from = next_codes + begin * step_bytes;
@@ -70,10 +76,9 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       if (is_elected()) {
         arrive_expecting(&barriers.filled[at], bytes + scales_bytes);
         if (bytes != 0) {
-          bulk_load(shared_address(to), from, bytes, shared_address(&barriers.filled[at]));
+          copy_bulk(to, from, bytes, &barriers.filled[at]);
           if constexpr (copies_scales) {
-            bulk_load(shared_address(scales_to), next_scales + begin * Halves, scales_bytes,
-                      shared_address(&barriers.filled[at]));
+            copy_bulk(scales_to, next_scales + begin * Halves, scales_bytes, &barriers.filled[at]);
           }
         }
       }
@@ -102,8 +107,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
                                  first_output * work.k + std::int64_t{first_step} * step);
   int scales_stage = 0, scales_output = warp;
   const auto load_scales = [&](Loaded(&loaded)[lane_loads]) {
-    const int index = stage_steps.begin(scales_stage) + lane * 2,
-              end = stage_steps.begin(scales_stage + 1);
+    const int index = stage_begin(scales_stage) + lane * 2, end = stage_begin(scales_stage + 1);
     const unsigned weight = static_cast<unsigned>(scales_output) * static_cast<unsigned>(work.k) +
                             static_cast<unsigned>(index) * step;
     const bool exists = scales_output < outputs && index < end;
@@ -150,9 +154,8 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   for (int s = 0; s < tile_stages; ++s) {
 #pragma unroll
     for (int i = 0; i < max_warp_steps; ++i) {
-      const int index = stage_steps.begin(s) + warp * stage_steps.of_warp(s) + i;
-      const bool exists =
-          i < stage_steps.of_warp(s) && index < stage_steps.begin(s + 1) && row < work.m;
+      const int index = stage_begin(s) + warp * warp_steps(s) + i;
+      const bool exists = i < warp_steps(s) && index < stage_begin(s + 1) && row < work.m;
       const auto* const from = static_cast<const std::uint16_t*>(work.input) + row * work.k +
                                std::int64_t{first_step + index} * step;
 #pragma unroll
@@ -203,8 +206,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     const unsigned char* const codes = row_codes + layout.stage(at) + warp * Steps * step_bytes;
     const StepScales<Steps, Halves, copies_scales> scales(
         shared + layout.scales + at * layout.scales_bytes + warp * Steps * Halves * 4, row,
-        layout.scales_pitch,
-        stage_steps.begin(Stage + 1) - stage_steps.begin(Stage) - warp * Steps);
+        layout.scales_pitch, stage_begin(Stage + 1) - stage_begin(Stage) - warp * Steps);
 #pragma unroll
     for (int i = 0; i < Steps; ++i) {
       const Codes<Halves> upper(codes + i * step_bytes, quad);
@@ -239,7 +241,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   unsigned parity = 0;
   const auto multiply_stage = [&]<int Stage>(int t) {
     wait_for(&barriers.filled[at], parity);
-    const int count = stage_steps.of_warp(Stage);
+    const int count = warp_steps(Stage);
     if (count > 2) {
       if (count > 3) {
         multiply_steps.template operator()<Stage, 4>(at);

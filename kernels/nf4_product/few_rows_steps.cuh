@@ -26,17 +26,6 @@ struct FewRows {
   nf4::Table table;
 };
 
-/// The steps of a block, as the stages of a tile share them: one stage, or two.
-struct StageSteps {
-  int first_stage, all;
-
-  __device__ int begin(int stage) const { return stage == 0 ? 0 : stage == 1 ? first_stage : all; }
-  /// Of a warp; some warps have fewer, and multiply by zero.
-  __device__ int of_warp(int stage) const {
-    return (begin(stage + 1) - begin(stage) + warps - 1) / warps;
-  }
-};
-
 /// The barriers of a block.
 struct FewRowsBarriers {
   std::uint64_t *filled, *used;    ///< One for each stage.

@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
     if constexpr (has_bulk_copies) {
       if (is_elected()) {
         arrive_expecting(&full[load_stage], layout.stage_bytes);
-        bulk_load(shared_address(to), from, layout.stage_bytes, shared_address(&full[load_stage]));
+        copy_bulk(to, from, layout.stage_bytes, &full[load_stage]);
       }
       __syncwarp();
     } else {

@@ -138,6 +138,12 @@ __device__ inline void wait_for(std::uint64_t* barrier, unsigned parity) {
 #endif
 }
 
+/// bulk_load, by pointers.
+__device__ inline void copy_bulk(void* to, const void* from, unsigned bytes,
+                                 std::uint64_t* barrier) {
+  bulk_load(shared_address(to), from, bytes, shared_address(barrier));
+}
+
 /// Starts to copy 16 bytes, or to write 16 zeros.
 __device__ inline void copy_16(void* to, const void* from, bool exists = true) {
 #if __CUDA_ARCH__ >= 800
