@@ -20,7 +20,7 @@ struct FewRows {
   std::int64_t n, k;
   int m;
   Cut cut;
-  Shares groups, parts;  ///< Of the tiles, and of the inputs by four steps.
+  Shares groups, parts;  ///< How tiles, and inputs by four steps, are shared.
   FewRowsLayout layout;
   ScalesOf<Nested> scales;
   nf4::Table table;

@@ -17,7 +17,7 @@ inline constexpr int unit_inputs = unit_blocks * block_inputs;
 inline constexpr int warp_outputs = 16;
 inline constexpr int code_pitch = unit_inputs / 2;
 inline constexpr int code_stages = 3;
-inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< Of a warp.
+inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< A warp's.
 
 inline constexpr int max_activation_stages = 8;
 /// Blocks of inputs per stage of activations, which are multiplied together: as many as there are
@@ -54,8 +54,8 @@ inline int row_tile_of(const Problem& problem) {
 
 /// How a product is cut; nothing that decides the order of a sum depends on m.
 struct ManyRowsCut {
-  int groups = 0;  ///< Of the outputs.
-  int parts = 0;   ///< Of the inputs.
+  int groups = 0;  ///< Shares of the outputs.
+  int parts = 0;   ///< Shares of the inputs.
 };
 
 inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {

@@ -18,7 +18,7 @@ struct ManyRows {
   PartSums part_sums;
   std::int64_t m, n, k;
   int groups, units, activation_stages;
-  Shares group_shares, part_shares;  ///< Of the outputs and of the units.
+  Shares group_shares, part_shares;  ///< How outputs and units are shared.
   ScalesOf<Nested> scales;
   nf4::Table table;
 };

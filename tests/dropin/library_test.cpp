@@ -87,7 +87,7 @@ struct Call {
   void* out = address();
   int block_size = 64, nested_block_size = 256;
   std::int64_t n = 1000;
-  // Of products alone.
+  // What products alone take.
   const char* kernel = "simple";
   const void *input = address(), *bias = nullptr;
   std::int64_t m = 2, k = 128;
