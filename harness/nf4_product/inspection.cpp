@@ -4,7 +4,6 @@
 
 #include "harness/nf4_product/one_hot.hpp"
 #include "harness/verifier.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab::nf4_product {

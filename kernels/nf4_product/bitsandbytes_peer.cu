@@ -13,7 +13,6 @@
 #include "kernels/nf4/support.hpp"
 #include "kernels/nf4_product/device.hpp"
 #include "kernels/nf4_product/problem.hpp"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

@@ -6,7 +6,6 @@
 // Alone:  make bench KERNEL=cublas_16bit
 #include "common/cublas_library.hpp"
 #include "kernels/nf4_product/cublas_product.hpp"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

@@ -7,7 +7,6 @@
 // Bound:  memory: codes and scales are read once.
 // Alone:  make bench KERNEL=few_rows
 #include "kernels/nf4_product/few_rows_launch.cuh"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

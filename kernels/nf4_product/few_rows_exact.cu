@@ -6,7 +6,6 @@
 // Bound:  reads of shared memory: two 32-bit words for each byte of codes.
 // Alone:  make bench KERNEL=few_rows_exact
 #include "kernels/nf4_product/few_rows_launch.cuh"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

@@ -7,7 +7,6 @@
 // Bound:  memory up to 32 rows, then reads of shared memory, from 128 rows on tensor cores.
 // Alone:  make bench KERNEL=many_rows
 #include "kernels/nf4_product/many_rows_launch.cuh"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

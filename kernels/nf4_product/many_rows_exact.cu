@@ -4,7 +4,6 @@
 // Bound:  reads of shared memory up to 64 rows, then tensor cores.
 // Alone:  make bench KERNEL=many_rows_exact
 #include "kernels/nf4_product/many_rows_launch.cuh"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

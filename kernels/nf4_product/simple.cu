@@ -7,7 +7,6 @@
 // Alone:  make bench KERNEL=simple
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "kernels/nf4_product/sums.cuh"
 
 namespace reprolab::nf4_product {

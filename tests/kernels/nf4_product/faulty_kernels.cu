@@ -4,7 +4,6 @@
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "tests/kernels/register_all.hpp"
 
 namespace reprolab::nf4_product {

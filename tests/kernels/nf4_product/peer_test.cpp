@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "profiling/cuda_check.hpp"
 #include "tests/kernels/fake_peer.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"

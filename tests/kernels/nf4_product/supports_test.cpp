@@ -1,6 +1,5 @@
 // What this project's rows that take cuBLAS ask of a problem.
 #include "kernels/nf4_product/cublas_product.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
 
 namespace reprolab::nf4_product {
