@@ -5,6 +5,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,35 @@ inline std::optional<DynamicLibrary> open_cublas(std::string* why_not) {
   return DynamicLibrary::open(
       {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, why_not);
 }
+
+/// A handle for the device that is current when it is made. Lives as long as the process.
+struct CublasHandle {
+  cublasHandle_t handle = nullptr;
+  decltype(&cublasGetStatusString) status_string = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  std::string why_not;  ///< Empty if there is a handle and all functions that were asked for.
+
+  /// Binds `more` functions of the library.
+  explicit CublasHandle(std::initializer_list<DynamicLibrary::Symbol> more) {
+    const auto library = open_cublas(&why_not);
+    if (!library) return;
+    decltype(&cublasCreate_v2) create = nullptr;
+    std::string missing = library->bind({{create, "cublasCreate_v2"},
+                                         {status_string, "cublasGetStatusString"},
+                                         {set_stream, "cublasSetStream_v2"}});
+    if (missing.empty()) missing = library->bind(more);
+    if (!missing.empty()) {
+      why_not = "the library lacks " + missing;
+      return;
+    }
+    check(create(&handle));
+  }
+
+  /// Notes what is wrong where the handle could not be made or set up.
+  void check(cublasStatus_t status) {
+    if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
+  }
+};
 
 /// "cuBLAS 13.1"
 inline std::string cublas_maker() {

@@ -10,6 +10,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "kernels/registry.hpp"
+
 namespace reprolab::dropin {
 
 /// Of this thread's latest call; empty if nothing was wrong.
@@ -20,15 +22,31 @@ inline int succeed() {
   return cudaSuccess;
 }
 
-inline int fail(cudaError_t error, const std::string& message) {
-  std::snprintf(error_message.data(), error_message.size(), "%s", message.c_str());
-  return error;
-}
+/// A call of a function, whose name begins its error messages.
+class Call {
+ public:
+  explicit Call(const char* function) : function_(function) {}
 
-inline std::string launch_failure(const std::string& kernel, cudaError_t error) {
-  return "launching " + kernel + " failed: " + cudaGetErrorString(error) + " (CUDA error " +
-         std::to_string(error) + ")";
-}
+  int fail(cudaError_t error, const std::string& why) const {
+    std::snprintf(error_message.data(), error_message.size(), "%s: %s", function_, why.c_str());
+    return error;
+  }
+  int refuse(const std::string& why) const { return fail(cudaErrorInvalidValue, why); }
+
+  /// What a launch of the kernel returned, as the call's result.
+  int launched(const std::string& kernel, cudaError_t error) const {
+    if (error == cudaSuccess) return succeed();
+    return fail(error, "launching " + kernel + " failed: " + cudaGetErrorString(error) +
+                           " (CUDA error " + std::to_string(error) + ")");
+  }
+  template <class Problem>
+  int launch(const Kernel<Problem>& kernel, const Problem& problem, cudaStream_t stream) const {
+    return launched(kernel.name, kernel.launch(problem, stream));
+  }
+
+ private:
+  const char* function_;
+};
 
 /// A parameter, by its name in the header.
 struct Pointer {

@@ -76,53 +76,35 @@ std::uint64_t workspace_bytes(const Kernel<Problem>& kernel, const Problem& prob
   return kernel.workspace_bytes ? kernel.workspace_bytes(problem) : 0;
 }
 
-/// A call of a function, whose name begins its error messages.
-class Call {
- public:
-  explicit Call(const char* function) : function_(function) {}
-
-  int fail_with(cudaError_t error, const std::string& why) const {
-    return fail(error, function_ + ": " + why);
+/// Null if there is none of that name, which is the call's error then.
+const Kernel<Problem>* kernel_for(const Call& call, const char* name) {
+  const std::string wanted = name == nullptr ? "" : name;
+  if (std::ranges::find(kernel_names, wanted) != kernel_names.end()) {
+    return &kernel_named<Problem>(wanted);
   }
-  int refuse(const std::string& why) const { return fail_with(cudaErrorInvalidValue, why); }
+  call.refuse("there is no kernel '" + printable(wanted) + "'; give one of " + names(", "));
+  return nullptr;
+}
 
-  /// Null if there is none, which is the call's error then.
-  const Kernel<Problem>* kernel(const char* name) const {
-    if (name != nullptr && std::ranges::find(kernel_names, std::string(name)) != kernel_names.end())
-      return &kernel_named<Problem>(name);
-    refuse("there is no kernel '" + printable(name == nullptr ? "" : name) + "'; give one of " +
-           names(", "));
-    return nullptr;
-  }
-
-  /// 0 where the kernel can do it.
-  int support(const Kernel<Problem>& kernel, const Problem& problem) const {
-    const Support support = kernel.supports(problem);
-    if (support.ok) return cudaSuccess;
-    const cudaError_t error = has_code();
-    if (error != cudaSuccess) return fail_with(error, cudaGetErrorString(error));
-    return fail_with(cudaErrorNotSupported, kernel.name + ": " + support.reason);
-  }
-
-  int launch(const Kernel<Problem>& kernel, const Problem& problem, cudaStream_t stream) const {
-    const cudaError_t error = kernel.launch(problem, stream);
-    return error == cudaSuccess ? succeed() : fail_with(error, launch_failure(kernel.name, error));
-  }
-
- private:
-  std::string function_;
-};
+/// 0 where the kernel can do it.
+int support_for(const Call& call, const Kernel<Problem>& kernel, const Problem& problem) {
+  const Support support = kernel.supports(problem);
+  if (support.ok) return cudaSuccess;
+  const cudaError_t error = has_code();
+  if (error != cudaSuccess) return call.fail(error, cudaGetErrorString(error));
+  return call.fail(cudaErrorNotSupported, kernel.name + ": " + support.reason);
+}
 
 int multiply(const char* function, const char* kernel_name, Problem problem,
-             bool weights_are_settled, void* workspace, cudaStream_t stream) {
+             int weights_are_settled, void* workspace, cudaStream_t stream) {
   const Call call(function);
-  const Kernel<Problem>* const kernel = call.kernel(kernel_name);
+  const Kernel<Problem>* const kernel = kernel_for(call, kernel_name);
   if (kernel == nullptr) return cudaErrorInvalidValue;
   if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
   if (problem.m == 0 || problem.n == 0) return succeed();
   if (const auto fault = fault_of_pointers(problem); !fault.empty()) return call.refuse(fault);
-  if (const int error = call.support(*kernel, problem); error != cudaSuccess) return error;
-  problem.weights_are_settled = weights_are_settled;
+  if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
+  problem.weights_are_settled = weights_are_settled != 0;
   problem.workspace = workspace;
   if (workspace_bytes(*kernel, problem) > 0) {
     const auto fault = fault_of({{"workspace", workspace, 16}});
@@ -169,7 +151,7 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
 
   StreamMemory scales(stream), workspace(stream);
   const auto no_memory = [&](cudaError_t error) {
-    return call.fail_with(error, std::string("no workspace: ") + cudaGetErrorString(error));
+    return call.fail(error, std::string("no workspace: ") + cudaGetErrorString(error));
   };
   if (problem.is_nested() && problem.k > 0) {
     const std::int64_t blocks = blocks_over(problem.n * problem.k, problem.block_size);
@@ -183,7 +165,7 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
     if (const auto error = decode_nested_scales(nested.codes, nested.map, nested.absmax, offset,
                                                 static_cast<float*>(scales.get()), blocks, stream);
         error != cudaSuccess) {
-      return call.fail_with(error, launch_failure("nested_scales", error));
+      return call.launched("nested_scales", error);
     }
   }
 
@@ -192,7 +174,7 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
     kernel = &kernel_named<Problem>(name);
     if (kernel->supports(problem).ok) break;
   }
-  if (const int error = call.support(*kernel, problem); error != cudaSuccess) return error;
+  if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
   if (const std::uint64_t bytes = workspace_bytes(*kernel, problem); bytes > 0) {
     if (const auto error = workspace.allocate(bytes); error != cudaSuccess) return no_memory(error);
     problem.workspace = workspace.get();
@@ -212,9 +194,10 @@ int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned
                                std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
                                int blocksize2, int weights_are_settled, void* workspace,
                                cudaStream_t stream) {
-  const Problem problem = problem_of(OutputType::fp16, A, B, absmax, absmax_codes, code2, offset,
-                                     blocksize2, bias, out, m, n, k, blocksize);
-  return multiply(__func__, kernel, problem, weights_are_settled != 0, workspace, stream);
+  return multiply(__func__, kernel,
+                  problem_of(OutputType::fp16, A, B, absmax, absmax_codes, code2, offset,
+                             blocksize2, bias, out, m, n, k, blocksize),
+                  weights_are_settled, workspace, stream);
 }
 
 int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
@@ -223,21 +206,21 @@ int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned
                                std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
                                int blocksize2, int weights_are_settled, void* workspace,
                                cudaStream_t stream) {
-  const Problem problem = problem_of(OutputType::bf16, A, B, absmax, absmax_codes, code2, offset,
-                                     blocksize2, bias, out, m, n, k, blocksize);
-  return multiply(__func__, kernel, problem, weights_are_settled != 0, workspace, stream);
+  return multiply(__func__, kernel,
+                  problem_of(OutputType::bf16, A, B, absmax, absmax_codes, code2, offset,
+                             blocksize2, bias, out, m, n, k, blocksize),
+                  weights_are_settled, workspace, stream);
 }
 
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t k,
                            int blocksize, std::uint64_t* bytes) {
   const Call call(__func__);
-  const reprolab::Kernel<Problem>* const found = call.kernel(kernel);
+  const reprolab::Kernel<Problem>* const found = kernel_for(call, kernel);
   if (found == nullptr) return cudaErrorInvalidValue;
-  const Problem problem = problem_of(OutputType::fp16, nullptr, nullptr, nullptr, nullptr, nullptr,
-                                     0, 0, nullptr, nullptr, m, n, k, blocksize);
+  const Problem problem{.nested = {}, .block_size = blocksize, .m = m, .n = n, .k = k};
   if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
   if (bytes == nullptr) return call.refuse("bytes is null");
-  if (const int error = call.support(*found, problem); error != cudaSuccess) return error;
+  if (const int error = support_for(call, *found, problem); error != cudaSuccess) return error;
   *bytes = workspace_bytes(*found, problem);
   return succeed();
 }
@@ -246,18 +229,20 @@ int cgemm_4bit_fp16(const void* A, const unsigned char* B, const float* absmax,
                     const unsigned char* absmax_8bit, const float* absmax_code,
                     const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
                     int blocksize, int quant_type, cudaStream_t stream) {
-  const Problem problem = problem_of(OutputType::fp16, A, B, absmax, absmax_8bit, absmax_code, 0,
-                                     scales_per_second, bias, out, M, N, K, blocksize);
-  return bitsandbytes_multiply(__func__, problem, absmax_offset, quant_type, stream);
+  return bitsandbytes_multiply(__func__,
+                               problem_of(OutputType::fp16, A, B, absmax, absmax_8bit, absmax_code,
+                                          0, scales_per_second, bias, out, M, N, K, blocksize),
+                               absmax_offset, quant_type, stream);
 }
 
 int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
                     const unsigned char* absmax_8bit, const float* absmax_code,
                     const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
                     int blocksize, int quant_type, cudaStream_t stream) {
-  const Problem problem = problem_of(OutputType::bf16, A, B, absmax, absmax_8bit, absmax_code, 0,
-                                     scales_per_second, bias, out, M, N, K, blocksize);
-  return bitsandbytes_multiply(__func__, problem, absmax_offset, quant_type, stream);
+  return bitsandbytes_multiply(__func__,
+                               problem_of(OutputType::bf16, A, B, absmax, absmax_8bit, absmax_code,
+                                          0, scales_per_second, bias, out, M, N, K, blocksize),
+                               absmax_offset, quant_type, stream);
 }
 
 const char* reprolab_nf4_products() {

@@ -1,6 +1,9 @@
 // A kernel that another language's compiler has made, of whatever family: its PTX, a file for each
-// architecture and variant of a problem, and the launch of the one that the GPU takes.
+// architecture and variant of a problem, loaded and launched through the CUDA driver API.
 #pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <map>
@@ -8,10 +11,20 @@
 #include <string>
 #include <utility>
 
-#include "kernels/ptx_module.hpp"
 #include "kernels/registry.hpp"
 
 namespace reprolab {
+
+/// What is used of the driver, loaded on demand. Source: CUDA Driver API, modules and execution.
+struct ModuleDriver {
+  decltype(&cuModuleLoadDataEx) load = nullptr;
+  decltype(&cuModuleGetFunction) function = nullptr;
+  decltype(&cuLaunchKernel) launch = nullptr;
+  std::string why_not;  ///< Empty if all of the above could be loaded.
+
+  /// That of this machine, looked up once.
+  static const ModuleDriver& installed();
+};
 
 /// A PTX file and the kernel in it.
 struct PtxVariant {
@@ -21,6 +34,32 @@ struct PtxVariant {
 };
 
 inline constexpr int max_null_pointers = 4;
+
+/// A variant with what of it is loaded.
+class PtxFunction {
+ public:
+  /// Blocks have `threads` threads. Reads nothing yet.
+  PtxFunction(PtxVariant variant, unsigned threads)
+      : variant_(std::move(variant)), threads_(threads) {}
+
+  /// Compiles and loads the PTX into the current context, the first time that it is called; it then
+  /// stays there as long as the process lives. Returns why that failed, in one line, or "".
+  const std::string& load(const ModuleDriver& driver = ModuleDriver::installed());
+
+  /// `arguments[i]` points to argument i of the family's own. Loads first.
+  /// cudaErrorInvalidKernelImage if that failed.
+  cudaError_t launch(std::int64_t blocks, std::span<void* const> arguments, cudaStream_t stream,
+                     const ModuleDriver& driver = ModuleDriver::installed());
+
+ private:
+  std::string load_now(const ModuleDriver& driver);
+
+  PtxVariant variant_;
+  unsigned threads_;
+  std::string why_not_;
+  CUfunction function_ = nullptr;
+  bool tried_ = false;
+};
 
 struct PtxKernel {
   std::string name, lineage, source_file;
@@ -35,19 +74,19 @@ struct PtxKernel {
 /// A kernel with what of it is loaded.
 class LoadedPtx {
  public:
-  explicit LoadedPtx(PtxKernel kernel);
+  explicit LoadedPtx(const PtxKernel& kernel);
 
   /// Whether there is a GPU, the variant is compiled for it, and its driver takes the PTX, which is
   /// loaded when this is first asked.
   Support supports(const std::string& variant);
 
-  /// Launches `blocks` blocks of the variant; `arguments[i]` points to argument i of the family's
-  /// own.
+  /// Launches `blocks` blocks of the variant, as PtxFunction does. cudaErrorNotSupported if there
+  /// is none for this GPU.
   cudaError_t launch(const std::string& variant, std::int64_t blocks,
                      std::span<void* const> arguments, cudaStream_t stream);
 
  private:
-  PtxKernel kernel_;
+  std::string language_;
   std::map<std::pair<int, std::string>, PtxFunction> functions_;
 };
 

@@ -71,9 +71,9 @@ Promise promise_of(const Contract<Problem>& contract) {
 /// One kernel of a family. `Problem` is the family's plain struct of device views.
 template <class Problem>
 struct Kernel {
-  std::string name;         ///< The kernel's one idea, in snake_case; unique within the family.
-  std::string lineage;      ///< Where it comes from: paper section, post, release.
-  std::string source_file;  ///< Path from the root of the project.
+  std::string name;           ///< The kernel's one idea, in snake_case; unique within the family.
+  std::string lineage{};      ///< Where it comes from: paper section, post, release.
+  std::string source_file{};  ///< From the root of the project; empty: kernels/<family>/<name>.cu.
   Contract<Problem> contract{};
   /// Whether `launch` may be called with a problem; a problem that it rejects is never launched.
   std::function<Support(const Problem&)> supports;
@@ -112,6 +112,11 @@ class Registry {
     if (!kernel.supports || !kernel.launch) {
       std::fprintf(stderr, "reprolab: kernel '%s' needs .supports and .launch\n", name.c_str());
       std::abort();
+    }
+    if constexpr (requires { Problem::family; }) {
+      if (kernel.source_file.empty()) {
+        kernel.source_file = "kernels/" + std::string(Problem::family) + "/" + name + ".cu";
+      }
     }
     if (!kernels_.emplace(name, std::move(kernel)).second) {
       std::fprintf(stderr, "reprolab: two kernels register the name '%s'; rename one\n",

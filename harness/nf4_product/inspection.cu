@@ -4,7 +4,6 @@
 #include "harness/nf4_product/inspection.hpp"
 #include "harness/verification.hpp"
 #include "kernels/grid.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "reference/ulps.hpp"
 
 namespace reprolab::nf4_product {

@@ -68,7 +68,6 @@ struct BranchTree {
 const Register<Problem> registered{{
     .name = "branch_tree",
     .lineage = "bitsandbytes <= 0.47.0; the paper's baseline",
-    .source_file = "kernels/nf4/branch_tree.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<BranchTree>,

@@ -93,7 +93,7 @@ cudaError_t launch_bytes(const Problem& problem, cudaStream_t stream) {
 template <class Store, class Tile = ByteTile<256, 1, 1>, class NestedReader = NestedScaleReader>
 cudaError_t launch_byte_walk(const Problem& problem, cudaStream_t stream) {
   return with_problem_types<NestedReader>(
-      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
+      problem, [&]<class Index, class ScaleReader, class Out>() {
         return launch_bytes<Store, Tile, Index, ScaleReader, Out>(problem, stream);
       });
 }

@@ -13,7 +13,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "packed_1024",
     .lineage = "D. Robertson's post: 1024 threads for 512",
-    .source_file = "kernels/nf4/packed_1024.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 2>>,

@@ -15,7 +15,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "packed_1024_registers",
     .lineage = "D. Robertson's post: 1024 threads, with the registers that it assumes",
-    .source_file = "kernels/nf4/packed_1024_registers.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 2, 2, HeldTable>>,

@@ -14,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "packed_512",
     .lineage = "D. Robertson's post: its final kernel, but exact",
-    .source_file = "kernels/nf4/packed_512.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2>>,

@@ -31,7 +31,6 @@ void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) 
 const Register<Problem> registered{{
     .name = "packed_512_as_published",
     .lineage = "D. Robertson's post: its final kernel",
-    .source_file = "kernels/nf4/packed_512_as_published.cu",
     .contract =
         DeclaredDeviation<Problem>{
             "not bit-exact: fused multiply-add in nested scales (plain scales are exact)",

@@ -16,7 +16,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "packed_512_registers",
     .lineage = "D. Robertson's post: 512 threads, with the registers that it assumes",
-    .source_file = "kernels/nf4/packed_512_registers.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2, 2, HeldTable>>,

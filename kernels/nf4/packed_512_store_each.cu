@@ -14,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "packed_512_store_each",
     .lineage = "D. Robertson's post: its final kernel, each byte stored before the next is loaded",
-    .source_file = "kernels/nf4/packed_512_store_each.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2, 1>>,

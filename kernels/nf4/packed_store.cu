@@ -11,7 +11,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "packed_store",
     .lineage = "D. Robertson's post: packed 32-bit stores",
-    .source_file = "kernels/nf4/packed_store.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore>,

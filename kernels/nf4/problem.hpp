@@ -22,6 +22,8 @@ struct NestedScales {
 /// Nothing outside any array may be read or written. `n` may be 0. Arrays are aligned to their
 /// elements; a kernel that needs more says so in its `supports`.
 struct Problem {
+  static constexpr const char* family = "nf4";  ///< Its folder.
+
   const std::uint8_t* codes = nullptr;  ///< [ceil(n / 2)], two codes per byte, high nibble first.
   const float* absmax = nullptr;        ///< [ceil(n / block_size)]; null when `nested` is used.
   NestedScales nested;                  ///< `nested.codes` is null when `absmax` is used.

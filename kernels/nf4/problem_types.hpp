@@ -7,21 +7,17 @@
 
 namespace reprolab::nf4 {
 
-/// One combination of types, as a value that is passed to a generic lambda.
-template <class IndexType, class ScaleReaderType, class OutType>
-struct Types {};
-
 /// Longest problem whose weights can be counted in 32 bits, with room for a tile past the end.
 inline constexpr std::int64_t longest_for_32_bits = (std::int64_t{1} << 32) - (1 << 16);
 
-/// Calls `launch(Types<Index, ScaleReader, Out>{})` for the problem's length (32 or 64 bits), its
-/// kind of scales (plain or nested) and its output type (fp16 or bf16).
+/// Calls `launch.operator()<Index, ScaleReader, Out>()` for the problem's length (32 or 64 bits),
+/// its kind of scales (plain or nested) and its output type (fp16 or bf16).
 template <class NestedReader = NestedScaleReader, class Launch>
 cudaError_t with_problem_types(const Problem& problem, Launch launch) {
   const auto with_output = [&]<class Index, class ScaleReader>() {
     return problem.output_type == OutputType::fp16
-               ? launch(Types<Index, ScaleReader, __half>{})
-               : launch(Types<Index, ScaleReader, __nv_bfloat16>{});
+               ? launch.template operator()<Index, ScaleReader, __half>()
+               : launch.template operator()<Index, ScaleReader, __nv_bfloat16>();
   };
   const auto with_scales = [&]<class Index>() {
     return problem.is_nested() ? with_output.template operator()<Index, NestedReader>()

@@ -1,10 +1,12 @@
 #include "kernels/nf4/ptx_kernel.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <utility>
 
+#include "kernels/device_copy.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
@@ -13,21 +15,6 @@ namespace {
 std::string variant_of(const Problem& problem) {
   return std::string(problem.output_type == OutputType::fp16 ? "fp16" : "bf16") +
          (problem.is_nested() ? "_nested" : "");
-}
-
-/// The standard table in device memory, for as long as the process lives. Null if that fails.
-const float* device_table() {
-  static const float* const table = []() -> const float* {
-    constexpr Table entries = standard_table();
-    void* memory = nullptr;
-    if (cudaMalloc(&memory, sizeof entries) == cudaSuccess &&
-        cudaMemcpy(memory, &entries, sizeof entries, cudaMemcpyHostToDevice) == cudaSuccess) {
-      return static_cast<const float*>(memory);
-    }
-    cudaGetLastError();
-    return nullptr;
-  }();
-  return table;
 }
 
 /// A kernel with what of it is loaded.
@@ -45,28 +32,27 @@ class Loaded {
       return Support::no("is compiled for multiples of " +
                          std::to_string(kernel_.weights_multiple) + " weights");
     }
+    const NestedScales& nested = problem.nested;
     for (const void* pointer :
-         {static_cast<const void*>(problem.codes), static_cast<const void*>(problem.absmax),
-          static_cast<const void*>(problem.nested.codes),
-          static_cast<const void*>(problem.nested.map),
-          static_cast<const void*>(problem.nested.absmax),
-          static_cast<const void*>(problem.output)}) {
+         std::initializer_list<const void*>{problem.codes, problem.absmax, nested.codes, nested.map,
+                                            nested.absmax, problem.output}) {
       if (reinterpret_cast<std::uintptr_t>(pointer) % kernel_.pointer_alignment != 0) {
         return Support::no("is compiled for arrays aligned to " +
                            std::to_string(kernel_.pointer_alignment) + " bytes");
       }
     }
     if (const Support support = ptx_.supports(variant_of(problem)); !support.ok) return support;
-    return device_table() != nullptr ? Support::yes()
-                                     : Support::no("has no device memory for its table");
+    if (device_copy(problem.table, nullptr, table_) == cudaSuccess) return Support::yes();
+    cudaGetLastError();
+    return Support::no("has no device memory for its table");
   }
 
   cudaError_t launch(const Problem& problem, cudaStream_t stream) {
     if (problem.n == 0) return cudaSuccess;
-    if (device_table() == nullptr) return cudaErrorMemoryAllocation;
+    if (table_ == nullptr) return cudaErrorMemoryAllocation;
     const NestedScales& nested = problem.nested;
     const void* codes = problem.codes;
-    const void* table = device_table();
+    const void* table = table_;
     const void* absmax = problem.is_nested() ? nested.absmax : problem.absmax;
     const void *scale_codes = nested.codes, *map = nested.map;
     void* output = problem.output;
@@ -83,6 +69,7 @@ class Loaded {
  private:
   PtxKernel kernel_;
   LoadedPtx ptx_;
+  const float* table_ = nullptr;  ///< In device memory, when a problem is supported.
 };
 
 }  // namespace

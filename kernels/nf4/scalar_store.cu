@@ -19,7 +19,6 @@ struct ScalarStore {
 const Register<Problem> registered{{
     .name = "scalar_store",
     .lineage = "D. Robertson's post: before packed stores",
-    .source_file = "kernels/nf4/scalar_store.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_byte_walk<ScalarStore>,

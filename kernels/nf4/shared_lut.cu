@@ -14,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "shared_lut",
     .lineage = "the paper's kernel, section V-A",
-    .source_file = "kernels/nf4/shared_lut.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<SharedLut>,

@@ -35,7 +35,6 @@ void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) 
 const Register<Problem> registered{{
     .name = "shared_lut_algorithm1",
     .lineage = "paper, Algorithm 1 as printed",
-    .source_file = "kernels/nf4/shared_lut_algorithm1.cu",
     .contract = DeclaredDeviation<Problem>{"line 12 of Algorithm 1 takes one scale, "
                                            "absmax[blockIdx], for each tile of 512 weights",
                                            expected_output},

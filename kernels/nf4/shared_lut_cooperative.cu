@@ -25,7 +25,6 @@ struct SharedLutCooperative {
 const Register<Problem> registered{{
     .name = "shared_lut_cooperative",
     .lineage = "paper, section IV-F: the fill it rejects",
-    .source_file = "kernels/nf4/shared_lut_cooperative.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<SharedLutCooperative>,

@@ -29,7 +29,6 @@ struct SharedLutImmediates {
 const Register<Problem> registered{{
     .name = "shared_lut_immediates",
     .lineage = "paper, section IV-C: filled from literals",
-    .source_file = "kernels/nf4/shared_lut_immediates.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<SharedLutImmediates>,

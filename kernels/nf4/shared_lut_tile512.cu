@@ -13,7 +13,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "shared_lut_tile512",
     .lineage = "paper, section IV-F: 512 weights per block, 8 per thread",
-    .source_file = "kernels/nf4/shared_lut_tile512.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<SharedLut, TileShape<4>>,

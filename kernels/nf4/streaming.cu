@@ -46,7 +46,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "streaming",
     .lineage = "ours",
-    .source_file = "kernels/nf4/streaming.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,

@@ -163,15 +163,14 @@ cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>&
 template <class Plain, class Nested = Plain, class Unaligned = Nested>
 cudaError_t launch_streaming(const Problem& problem, cudaStream_t stream) {
   const Words<std::int64_t> cut = words_of(problem);
-  return with_problem_types(
-      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
-        using Aligned = std::conditional_t<nested, Nested, Plain>;
-        const auto enqueue = cut.are_aligned
-                                 ? enqueue_streaming<Aligned, true, Index, ScaleReader, Out>
-                                 : enqueue_streaming<Unaligned, false, Index, ScaleReader, Out>;
-        return enqueue(problem, cut, stream);
-      });
+  return with_problem_types(problem, [&]<class Index, class ScaleReader, class Out>() {
+    constexpr bool nested = std::is_same_v<ScaleReader, NestedScaleReader>;
+    using Aligned = std::conditional_t<nested, Nested, Plain>;
+    const auto enqueue = cut.are_aligned
+                             ? enqueue_streaming<Aligned, true, Index, ScaleReader, Out>
+                             : enqueue_streaming<Unaligned, false, Index, ScaleReader, Out>;
+    return enqueue(problem, cut, stream);
+  });
 }
 
 }  // namespace reprolab::nf4

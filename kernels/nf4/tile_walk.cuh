@@ -95,10 +95,9 @@ cudaError_t launch_tiles(const Problem& problem, cudaStream_t stream) {
 /// Launches the walk for a problem's length, kind of scales and output type.
 template <class Decode, class Shape = TileShape<>>
 cudaError_t launch_tile_walk(const Problem& problem, cudaStream_t stream) {
-  return with_problem_types(
-      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        return launch_tiles<Decode, Shape, Index, ScaleReader, Out>(problem, stream);
-      });
+  return with_problem_types(problem, [&]<class Index, class ScaleReader, class Out>() {
+    return launch_tiles<Decode, Shape, Index, ScaleReader, Out>(problem, stream);
+  });
 }
 
 }  // namespace reprolab::nf4

@@ -14,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "tiled_packed",
     .lineage = "D. Robertson's post: 2D tiled, packed stores",
-    .source_file = "kernels/nf4/tiled_packed.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 1>>,

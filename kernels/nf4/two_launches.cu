@@ -39,7 +39,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "two_launches",
     .lineage = "ours: nested scales as in Unsloth's two calls",
-    .source_file = "kernels/nf4/two_launches.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,

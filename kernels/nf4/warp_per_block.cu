@@ -45,19 +45,17 @@ __global__ void __launch_bounds__(threads)
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const std::int64_t tiles = blocks_over(problem.n, warps * problem.block_size);
   if (tiles == 0) return cudaSuccess;
-  return with_problem_types(
-      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        warp_per_block<<<grid_of(tiles), threads, 0, stream>>>(problem.codes, ScaleReader(problem),
-                                                               static_cast<Out*>(problem.output),
-                                                               static_cast<Index>(problem.n));
-        return cudaGetLastError();
-      });
+  return with_problem_types(problem, [&]<class Index, class ScaleReader, class Out>() {
+    warp_per_block<<<grid_of(tiles), threads, 0, stream>>>(problem.codes, ScaleReader(problem),
+                                                           static_cast<Out*>(problem.output),
+                                                           static_cast<Index>(problem.n));
+    return cudaGetLastError();
+  });
 }
 
 const Register<Problem> registered{{
     .name = "warp_per_block",
     .lineage = "D. Robertson's post: a warp per block of 64",
-    .source_file = "kernels/nf4/warp_per_block.cu",
     .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch,

@@ -32,19 +32,17 @@ __global__ void __launch_bounds__(threads)
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const std::int64_t blocks = blocks_over(problem.n, threads);
   if (blocks == 0) return cudaSuccess;
-  return with_problem_types(
-      problem, [&]<class Index, class ScaleReader, class Out>(Types<Index, ScaleReader, Out>) {
-        weight_per_thread<<<grid_of(blocks), threads, 0, stream>>>(
-            problem.codes, ScaleReader(problem), static_cast<Out*>(problem.output),
-            static_cast<Index>(problem.n));
-        return cudaGetLastError();
-      });
+  return with_problem_types(problem, [&]<class Index, class ScaleReader, class Out>() {
+    weight_per_thread<<<grid_of(blocks), threads, 0, stream>>>(problem.codes, ScaleReader(problem),
+                                                               static_cast<Out*>(problem.output),
+                                                               static_cast<Index>(problem.n));
+    return cudaGetLastError();
+  });
 }
 
 const Register<Problem> registered{{
     .name = "weight_per_thread",
     .lineage = "D. Robertson's post: one weight per thread",
-    .source_file = "kernels/nf4/weight_per_thread.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,

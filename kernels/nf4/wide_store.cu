@@ -13,7 +13,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "wide_store",
     .lineage = "ours: 16-byte stores",
-    .source_file = "kernels/nf4/wide_store.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_streaming<StreamShape<512, 1, PlainAccess, PlainAccess, 0>>,

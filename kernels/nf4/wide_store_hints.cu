@@ -11,7 +11,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "wide_store_hints",
     .lineage = "ours: 16-byte stores and cache hints",
-    .source_file = "kernels/nf4/wide_store_hints.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_streaming<StreamShape<512, 1, StreamingAccess, StreamingAccess, 0>>,

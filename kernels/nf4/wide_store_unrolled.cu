@@ -12,7 +12,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "wide_store_unrolled",
     .lineage = "ours: 16-byte stores, two per thread",
-    .source_file = "kernels/nf4/wide_store_unrolled.cu",
     .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_streaming<StreamShape<512, 2, StreamingAccess, StreamingAccess, 0>>,

@@ -9,10 +9,10 @@
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
 
 #include "kernels/bitsandbytes_library.hpp"
+#include "kernels/device_copy.hpp"
 #include "kernels/nf4/support.hpp"
-#include "kernels/nf4_product/device_copy.hpp"
+#include "kernels/nf4_product/device.hpp"
 #include "kernels/nf4_product/problem.hpp"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -40,9 +40,6 @@ struct Functions {
 
 /// What both require: the library counts in ints and loads 16 bytes at a time.
 Support supports_both(const Problem& problem, bool exported) {
-  const auto is_aligned = [](const void* pointer) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
-  };
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   if (!exported) return Support::no("the library exports no product for this type");
   if (problem.k % problem.block_size != 0) {

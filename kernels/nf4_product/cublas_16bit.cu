@@ -6,7 +6,6 @@
 // Alone:  make bench KERNEL=cublas_16bit
 #include "common/cublas_library.hpp"
 #include "kernels/nf4_product/cublas_product.hpp"
-#include "kernels/nf4_product/readings.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -19,7 +18,6 @@ Support supports(const Problem& problem) {
 const Register<Problem> registered{{
     .name = "cublas_16bit",
     .lineage = "cuBLAS, cublasGemmEx on 16-bit weights: not a 4-bit kernel",
-    .source_file = "kernels/nf4_product/cublas_16bit.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; cuBLAS adds in "
                             "fp32, in an order that depends on the number of rows",
                             dequantized_weights},

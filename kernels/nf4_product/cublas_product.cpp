@@ -8,59 +8,47 @@
 namespace reprolab::nf4_product {
 namespace {
 
-/// cuBLAS, loaded on first use, so that programs also start without it. Lives as long as the
-/// process.
-struct Functions {
-  decltype(&cublasCreate_v2) create = nullptr;
-  decltype(&cublasGetStatusString) status_string = nullptr;
-  decltype(&cublasSetMathMode) set_math_mode = nullptr;
-  decltype(&cublasSetStream_v2) set_stream = nullptr;
-  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
-  // Type written out, because the header overloads the function.
-  cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
-                         const void*, const void*, cudaDataType, int, const void*, cudaDataType,
-                         int, const void*, void*, cudaDataType, int, cublasComputeType_t,
-                         cublasGemmAlgo_t) = nullptr;
-  std::string why_not;  ///< Empty if all of the above could be loaded.
+decltype(&cublasSetMathMode) set_math_mode = nullptr;
+decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+// Type written out, because the header overloads the function.
+cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
+                       const void*, const void*, cudaDataType, int, const void*, cudaDataType, int,
+                       const void*, void*, cudaDataType, int, cublasComputeType_t,
+                       cublasGemmAlgo_t) = nullptr;
 
-  Functions() {
-    const auto library = open_cublas(&why_not);
-    if (!library) return;
-    const std::string missing = library->bind({{create, "cublasCreate_v2"},
-                                               {status_string, "cublasGetStatusString"},
-                                               {set_math_mode, "cublasSetMathMode"},
-                                               {set_stream, "cublasSetStream_v2"},
-                                               {set_workspace, "cublasSetWorkspace_v2"},
-                                               {gemm, "cublasGemmEx"}});
-    if (!missing.empty()) why_not = "the library lacks " + missing;
-  }
-};
-
-const Functions& functions() {
-  static const Functions instance;
+/// Loaded on first use, so that programs also start without it.
+const CublasHandle& cublas() {
+  static const CublasHandle instance = [] {
+    CublasHandle made({{set_math_mode, "cublasSetMathMode"},
+                       {set_workspace, "cublasSetWorkspace_v2"},
+                       {gemm, "cublasGemmEx"}});
+    if (made.why_not.empty()) {
+      // By default it may add parts of a sum in 16 bits.
+      const auto mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+      made.check(set_math_mode(made.handle, static_cast<cublasMath_t>(mode)));
+    }
+    return made;
+  }();
   return instance;
 }
 
-/// For the device that is current at first use.
-struct Handle {
-  cublasHandle_t handle = nullptr;
-  std::string why_not = functions().why_not;  ///< Empty if there is one.
+constexpr std::uint64_t alignment = 256;
 
-  Handle() {
-    if (!why_not.empty()) return;
-    cublasStatus_t status = functions().create(&handle);
-    if (status == CUBLAS_STATUS_SUCCESS) {
-      // By default it may add parts of a sum in 16 bits.
-      const auto mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-      status = functions().set_math_mode(handle, static_cast<cublasMath_t>(mode));
-    }
-    if (status != CUBLAS_STATUS_SUCCESS) why_not = functions().status_string(status);
-  }
-};
+std::uint64_t weight_bytes(const Problem& problem) {
+  const auto bytes = 2 * static_cast<std::uint64_t>(problem.n * problem.k);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
-const Handle& cublas() {
-  static const Handle instance;
-  return instance;
+/// To dequantize all weights to the start of the workspace; behind them is cuBLAS's part.
+nf4::Problem dequantization_of(const Problem& problem) {
+  return {.codes = problem.codes,
+          .absmax = problem.absmax,
+          .nested = problem.nested,
+          .table = problem.table,
+          .n = problem.n * problem.k,
+          .block_size = problem.block_size,
+          .output = problem.workspace,
+          .output_type = problem.type};
 }
 
 }  // namespace
@@ -83,23 +71,57 @@ cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void
                                     static_cast<int>(problem.k)};
   const cudaDataType type = problem.type == nf4::OutputType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
   const float one = 1, zero = 0;
-  const Functions& library = functions();
   const cublasHandle_t handle = cublas().handle;
-  cublasStatus_t status = library.set_stream(handle, stream);
+  cublasStatus_t status = cublas().set_stream(handle, stream);
   if (status == CUBLAS_STATUS_SUCCESS) {  // setting the stream takes the workspace away
-    status = library.set_workspace(handle, workspace, cublas_workspace_bytes);
+    status = set_workspace(handle, workspace, cublas_workspace_bytes);
   }
   if (status == CUBLAS_STATUS_SUCCESS) {
     // cuBLAS is column-major: it sees our row-major matrices as transposed ones.
-    status = library.gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, weights, type, k,
-                          problem.input, type, k, &zero, problem.output, type, n,
-                          CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    status = gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, weights, type, k, problem.input,
+                  type, k, &zero, problem.output, type, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
   }
   return launch_error(status);
 }
 
 std::vector<std::string> cublas_files() {
-  return {file_of(reinterpret_cast<const void*>(functions().gemm))};
+  cublas();
+  return {file_of(reinterpret_cast<const void*>(gemm))};
+}
+
+Kernel<Problem> dequantize_then_cublas(const std::string& nf4_kernel, const std::string& lineage) {
+  // Asked for when it is used: the other family may not be registered yet.
+  const auto dequantize = [nf4_kernel]() -> const Kernel<nf4::Problem>& {
+    return kernel_named<nf4::Problem>(nf4_kernel);
+  };
+  return {
+      .name = nf4_kernel + "_then_cublas",
+      .lineage = lineage,
+      .contract = WithinBound{"multiplies by the weights that dequantization writes; cuBLAS "
+                              "adds in fp32, in an order that depends on the number of rows",
+                              dequantized_weights},
+      .supports =
+          [dequantize](const Problem& problem) {
+            const Support support = supports_cublas(problem);
+            return support.ok ? dequantize().supports(dequantization_of(problem)) : support;
+          },
+      .launch =
+          [dequantize](const Problem& problem, cudaStream_t stream) {
+            const auto error = dequantize().launch(dequantization_of(problem), stream);
+            if (error != cudaSuccess) return error;
+            auto* const behind = static_cast<std::byte*>(problem.workspace) + weight_bytes(problem);
+            return multiply_by_cublas(problem, problem.workspace, behind, stream);
+          },
+      .code_files =
+          [dequantize](int capability) {
+            const auto& kernel = dequantize();
+            auto files = kernel.code_files ? kernel.code_files(capability)
+                                           : std::vector<std::string>{kernel.source_file};
+            for (const auto& file : cublas_files()) files.push_back(file);
+            return files;
+          },
+      .workspace_bytes =
+          [](const Problem& problem) { return weight_bytes(problem) + cublas_workspace_bytes; }};
 }
 
 }  // namespace reprolab::nf4_product

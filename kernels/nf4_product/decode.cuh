@@ -24,7 +24,7 @@ inline constexpr int shared_begin = 1024;
 
 /// Address 0 of shared memory. All places in layouts are addresses of shared memory.
 __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
-  const std::uint32_t begin = address_in_shared(dynamic);
+  const std::uint32_t begin = shared_address(dynamic);
   if (begin > shared_begin) __trap();
   return dynamic - begin;
 }
@@ -37,7 +37,9 @@ struct ScaledSums {
   static constexpr bool scales_sums = true;
   using Entry = std::uint32_t;
 
-  __device__ static Entry entry(float first, float second) { return pair_of<Out>(first, second); }
+  __device__ static Entry entry(float first, float second) {
+    return nf4::packed<Out>(first, second);
+  }
   __device__ static std::uint32_t weights(Entry entry, float) { return entry; }
 };
 
@@ -49,7 +51,7 @@ struct DequantizedWeights {
 
   __device__ static Entry entry(float first, float second) { return {first, second}; }
   __device__ static std::uint32_t weights(Entry entry, float scale) {
-    return pair_of<Out>(nf4::scaled(entry.x, scale), nf4::scaled(entry.y, scale));
+    return nf4::packed<Out>(nf4::scaled(entry.x, scale), nf4::scaled(entry.y, scale));
   }
 };
 
@@ -101,7 +103,18 @@ class LaneTable {
   template <int Byte>
   __device__ std::uint32_t weights(std::uint32_t word, float scale) const {
     constexpr unsigned row_of_byte = 0x7604 | Byte << 4;
-    return Decode::weights(read_shared<Entry>(permuted(word, first_, row_of_byte)), scale);
+    return Decode::weights(read_shared<Entry>(__byte_perm(word, first_, row_of_byte)), scale);
+  }
+
+  /// The 16 x 16 operand of weights whose codes are bytes `FirstByte` and the next of two words:
+  /// `upper` has those of this lane's output `row`, `lower` those of output `row + 8`.
+  template <int FirstByte>
+  __device__ void decode(std::uint32_t (&weights_of)[4], std::uint32_t upper, std::uint32_t lower,
+                         float upper_scale, float lower_scale) const {
+    weights_of[0] = weights<FirstByte>(upper, upper_scale);
+    weights_of[1] = weights<FirstByte>(lower, lower_scale);
+    weights_of[2] = weights<FirstByte + 1>(upper, upper_scale);
+    weights_of[3] = weights<FirstByte + 1>(lower, lower_scale);
   }
 
  private:

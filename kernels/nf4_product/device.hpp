@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/device.hpp"
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
@@ -20,20 +21,9 @@ struct Device {
 };
 
 inline Device current_device() {
-  Device found;
-  int device = 0, major = 0, minor = 0;
-  const auto get = [&](int& value, cudaDeviceAttr attribute) {
-    return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess;
-  };
-  if (cudaGetDevice(&device) != cudaSuccess || !get(major, cudaDevAttrComputeCapabilityMajor) ||
-      !get(minor, cudaDevAttrComputeCapabilityMinor) ||
-      !get(found.multiprocessors, cudaDevAttrMultiProcessorCount) ||
-      !get(found.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin)) {
-    cudaGetLastError();
-    return {};
-  }
-  found.capability = major * 10 + minor;
-  return found;
+  return {.capability = compute_capability(),
+          .multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount),
+          .shared_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
 }
 
 inline nf4::Table table_of(const Problem& problem) {
@@ -62,12 +52,7 @@ inline Support supports_matrix_operands(const Problem& problem, const Device& de
 /// Yes where the code that this GPU would run was compiled for 8.0 or newer: below, it is empty.
 template <class... Arguments>
 Support is_compiled(void (*kernel)(Arguments...)) {
-  cudaFuncAttributes compiled{};
-  if (cudaFuncGetAttributes(&compiled, reinterpret_cast<const void*>(kernel)) == cudaSuccess &&
-      compiled.ptxVersion >= 80) {
-    return Support::yes();
-  }
-  cudaGetLastError();
+  if (is_compiled_for(80, reinterpret_cast<const void*>(kernel))) return Support::yes();
   return Support::no("is not compiled for this GPU");
 }
 
@@ -76,6 +61,17 @@ Support is_compiled(void (*kernel)(Arguments...)) {
 /// "Programmatic Dependent Launch".
 inline bool begins_early(const Problem& problem, const Device& device) {
   return problem.weights_are_settled && device.capability >= 90;
+}
+
+/// Calls `launch` as launch.operator()<Out, Nested>(), for the problem's type and kind of scales.
+template <class Launch>
+cudaError_t with_types(const Problem& problem, const Launch& launch) {
+  if (problem.type == nf4::OutputType::fp16) {
+    return problem.is_nested() ? launch.template operator()<__half, true>()
+                               : launch.template operator()<__half, false>();
+  }
+  return problem.is_nested() ? launch.template operator()<__nv_bfloat16, true>()
+                             : launch.template operator()<__nv_bfloat16, false>();
 }
 
 struct Launch {

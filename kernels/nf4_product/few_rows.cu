@@ -6,8 +6,7 @@
 //         Marlin (arXiv 2408.11743) has it for repacked weights.
 // Bound:  memory: codes and scales are read once.
 // Alone:  make bench KERNEL=few_rows
-#include "kernels/nf4_product/few_rows.cuh"
-#include "kernels/nf4_product/readings.hpp"
+#include "kernels/nf4_product/few_rows_launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -15,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "few_rows",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/few_rows.cu",
     .contract = WithinBound{"rounds the table's entries to 16 bits; adds the products of up to 64 "
                             "inputs, then these sums times their scales, in fp32",
                             rounded_entries, true},

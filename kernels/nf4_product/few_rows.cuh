@@ -14,45 +14,9 @@
 // lanes that share an output takes 16 consecutive weights of a step of 64, in one 8-byte read.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include "kernels/nf4_product/few_rows_cut.hpp"
+#include "kernels/nf4_product/few_rows_steps.cuh"
 
 namespace reprolab::nf4_product {
-
-/// What the kernel is given.
-template <bool Nested>
-struct FewRows {
-  const std::uint8_t* codes;
-  const void* input;
-  const void* bias;
-  void* output;
-  PartSums part_sums;  ///< If there are several.
-  Arrivals arrivals;
-  std::int64_t n, k;
-  int m;
-  Cut cut;
-  Shares groups, parts;  ///< Of the tiles, and of the inputs by four steps.
-  FewRowsLayout layout;
-  ScalesOf<Nested> scales;
-  nf4::Table table;
-};
-
-/// The codes that a lane takes of a step of an output: 8 bytes, or 4 of each half.
-template <int Halves>
-struct Codes {
-  std::uint32_t word[2];
-
-  __device__ Codes(const unsigned char* step_codes, int quad) {
-    if constexpr (Halves == 1) {
-      const uint2 both = *reinterpret_cast<const uint2*>(step_codes + quad * 8);
-      word[0] = both.x, word[1] = both.y;
-    } else {
-      word[0] = *reinterpret_cast<const std::uint32_t*>(step_codes + quad * 4);
-      word[1] = *reinterpret_cast<const std::uint32_t*>(step_codes + 16 + quad * 4);
-    }
-  }
-};
 
 /// `Halves`: scales per step of 64; 2 for blocks of 32 weights, whose lanes take 8 weights of each
 /// half in place of 16 in a row. `Regular`: what a part has of a row begins at a multiple of 16
@@ -65,29 +29,17 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   unsigned char* const shared = shared_origin(dynamic);
   const Cut& cut = work.cut;
   const FewRowsLayout& layout = work.layout;
-  auto* const filled = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
-  auto* const used = filled + max_stages;
-  auto* const written = used + max_stages;  // of the buffers of sums
-  auto* const added = written + 2;
-
   constexpr bool copies_scales = Regular && !Nested;
-  if (threadIdx.x < max_stages) {
-    init_barrier(&filled[threadIdx.x],
-                 (has_bulk_copies ? warps : warps * 32) + (copies_scales ? 0 : warps));
-    init_barrier(&used[threadIdx.x], warps);
-    if (threadIdx.x < 2) {
-      init_barrier(&written[threadIdx.x], warps);
-      init_barrier(&added[threadIdx.x], 1);
-    }
-    publish_barriers();
-  }
+  const FewRowsBarriers barriers(shared + layout.barriers, (has_bulk_copies ? warps : warps * 32) +
+                                                               (copies_scales ? 0 : warps));
   fill_table<Decode>(shared + table_begin, work.table);
   auto* const map = reinterpret_cast<float*>(shared + layout.map);
   if constexpr (Nested) {
     if (threadIdx.x < 256) map[threadIdx.x] = __ldg(work.scales.nested.map + threadIdx.x);
   }
-
-  const int warp = from_lane(threadIdx.x / 32, 0);  // which the compiler then knows to be uniform
+  // What the block owns: outputs in tiles, and steps of the inputs.
+  // Every lane has the same, which the compiler then knows.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
   const int lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
   const int part = blockIdx.x % cut.parts, group = blockIdx.x / cut.parts;
   const std::int64_t first_output = std::int64_t{work.groups.begin(group)} * tile;
@@ -122,11 +74,11 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     const unsigned scales_bytes = copies_scales ? bytes / step_bytes * Halves * 4 : 0;
     if constexpr (has_bulk_copies) {
       if (is_elected()) {
-        arrive_expecting(&filled[at], bytes + scales_bytes);
+        arrive_expecting(&barriers.filled[at], bytes + scales_bytes);
         if (bytes != 0) {
-          copy_bulk(to, from, bytes, &filled[at]);
+          copy_bulk(to, from, bytes, &barriers.filled[at]);
           if constexpr (copies_scales) {
-            copy_bulk(scales_to, next_scales + begin * Halves, scales_bytes, &filled[at]);
+            copy_bulk(scales_to, next_scales + begin * Halves, scales_bytes, &barriers.filled[at]);
           }
         }
       }
@@ -136,7 +88,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       for (unsigned b = lane * 16; b < scales_bytes; b += 32 * 16) {
         copy_16(scales_to + b, next_scales + begin * Halves + b / 4);
       }
-      arrive_after_copies(&filled[at]);
+      arrive_after_copies(&barriers.filled[at]);
     }
     if (++next_stage == cut.stages_per_tile) {
       next_stage = 0;
@@ -159,13 +111,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     const unsigned weight = static_cast<unsigned>(scales_output) * static_cast<unsigned>(work.k) +
                             static_cast<unsigned>(index) * step;
     const bool exists = scales_output < outputs && index < end;
-#pragma unroll
-    for (int i = 0; i < lane_loads; ++i) {
-      loaded[i] = {};
-      if (!exists || index + i / Halves >= end) continue;
-      loaded[i] =
-          reads_pairs ? scales_of.load_pair(weight) : scales_of.load(weight + i * (step / Halves));
-    }
+    read_scales<Halves, reads_pairs>(loaded, scales_of, weight, exists, index, end);
     if (exists && scales_output + tile < outputs) {
       scales_of.prefetch(weight + tile * static_cast<unsigned>(work.k));
     }
@@ -184,7 +130,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       }
     }
     __syncwarp();
-    if (lane == 0) arrive(&filled[at]);
+    if (lane == 0) arrive(&barriers.filled[at]);
   };
 
   // The first codes and scales do not wait for the launch before, the activations do; they come
@@ -236,97 +182,48 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     load_scales(scales_ahead[0]);
   }
 
-  // A warp's sums of tile t, 16 outputs of each row: of two rows in 128 bytes, such that neither
-  // writing nor reading them uses a bank twice.
-  const auto sums_of = [&](int t, int of_warp, int of_row, int output) {
-    const int pair = (t % 2 * warps + of_warp) * (max_rows / 2) + of_row / 2;
-    return reinterpret_cast<float*>(shared + layout.partials + pair * layout.partials_pitch) +
-           ((of_row % 2 * tile + output) ^ (of_row / 2 * 8));
-  };
   // By one warp, when all have written their sums of a tile: a lane adds four outputs of a row.
   const auto add_tile = [&](int t) {
-    wait_for(&written[t % 2], t / 2 % 2);
-    float4 total = {};
-#pragma unroll
-    for (int w = 0; w < warps; ++w) {
-      const float4 sums = *reinterpret_cast<const float4*>(sums_of(t, w, row, quad * 4));
-      total.x += sums.x, total.y += sums.y, total.z += sums.z, total.w += sums.w;
-    }
+    wait_for(&barriers.written[t % 2], t / 2 % 2);
+    const float4 total = sum_over_warps(shared, layout, t, row, quad * 4);
     __syncwarp();
-    if (lane == 0) arrive(&added[t % 2]);
+    if (lane == 0) arrive(&barriers.added[t % 2]);
     const int first = t * tile + quad * 4;
     if (row >= work.m || first >= outputs) return;
     if (cut.parts > 1) {
-      *reinterpret_cast<float4*>(work.part_sums.at(part, row, first_output + first)) = total;
+      float* const to = work.part_sums.at(part, row, first_output + first);
+      *reinterpret_cast<float4*>(to) = total;
       return;
     }
     write_four<Out>(work.output, row, first_output + first, work.n, total, work.bias);
   };
 
+  // Adds the products of a warp's steps of a stage to its sums.
   const LaneTable<Decode> table(lane);
   const unsigned char* const row_codes = shared + row * layout.pitch;
-
   float sum[4];
   const auto multiply_steps = [&]<int Stage, int Steps>(int at) {
     const unsigned char* const codes = row_codes + layout.stage(at) + warp * Steps * step_bytes;
-    const unsigned char* const all_scales =
-        shared + layout.scales + at * layout.scales_bytes + warp * Steps * Halves * 4;
-    float scales[2][max_warp_steps * Halves];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const auto* const from =
-          reinterpret_cast<const float*>(all_scales + (row + half * 8) * layout.scales_pitch);
-      if constexpr (Steps * Halves % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < Steps * Halves / 4; ++i) {
-          const float4 four = reinterpret_cast<const float4*>(from)[i];
-          scales[half][i * 4 + 0] = four.x, scales[half][i * 4 + 1] = four.y;
-          scales[half][i * 4 + 2] = four.z, scales[half][i * 4 + 3] = four.w;
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < Steps * Halves; ++i) scales[half][i] = from[i];
-      }
-      if constexpr (copies_scales) {
-        // Steps that do not exist.
-        const int count = stage_begin(Stage + 1) - stage_begin(Stage) - warp * Steps;
-        if (count < Steps) {
-#pragma unroll
-          for (int i = 0; i < Steps * Halves; ++i) {
-            scales[half][i] = i / Halves < count ? scales[half][i] : 0;
-          }
-        }
-      }
-    }
+    const StepScales<Steps, Halves, copies_scales> scales(
+        shared + layout.scales + at * layout.scales_bytes + warp * Steps * Halves * 4, row,
+        layout.scales_pitch, stage_begin(Stage + 1) - stage_begin(Stage) - warp * Steps);
 #pragma unroll
     for (int i = 0; i < Steps; ++i) {
       const Codes<Halves> upper(codes + i * step_bytes, quad);
       const Codes<Halves> lower(codes + 8 * layout.pitch + i * step_bytes, quad);
 #pragma unroll
       for (int h = 0; h < Halves; ++h) {
-        const float upper_scale = scales[0][i * Halves + h];
-        const float lower_scale = scales[1][i * Halves + h];
+        const float upper_scale = scales.of[0][i * Halves + h];
+        const float lower_scale = scales.of[1][i * Halves + h];
         [[maybe_unused]] float unscaled[4];
-        const auto two_multiplications = [&]<int FirstByte>(int w, bool is_first) {
-          const std::uint32_t weights[4] = {
-              table.template weights<FirstByte>(upper.word[w], upper_scale),
-              table.template weights<FirstByte>(lower.word[w], lower_scale),
-              table.template weights<FirstByte + 1>(upper.word[w], upper_scale),
-              table.template weights<FirstByte + 1>(lower.word[w], lower_scale)};
-          const auto& x = activations[Stage][i];
-          const std::uint32_t b0 = x[w * 4 + FirstByte], b1 = x[w * 4 + FirstByte + 1];
-          if constexpr (!Decode::scales_sums) {
-            multiply_add<Out>(sum, weights, b0, b1);
-          } else if (is_first) {
-            multiply<Out>(unscaled, weights, b0, b1);
-          } else {
-            multiply_add<Out>(unscaled, weights, b0, b1);
-          }
-        };
+        float(&into)[4] = Decode::scales_sums ? unscaled : sum;
+        const auto& x = activations[Stage][i];
 #pragma unroll
         for (int w = h; w < h + 2 / Halves; ++w) {
-          two_multiplications.template operator()<0>(w, w == h);
-          two_multiplications.template operator()<2>(w, false);
+          multiply_16<Out, 0>(into, Decode::scales_sums && w == h, table, upper.word[w],
+                              lower.word[w], upper_scale, lower_scale, x[w * 4], x[w * 4 + 1]);
+          multiply_16<Out, 2>(into, false, table, upper.word[w], lower.word[w], upper_scale,
+                              lower_scale, x[w * 4 + 2], x[w * 4 + 3]);
         }
         if constexpr (Decode::scales_sums) {
           sum[0] = fmaf(upper_scale, unscaled[0], sum[0]);
@@ -338,11 +235,12 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     }
   };
 
+  // Multiplies the stage of the ring whose turn it is, and fills the one before again.
   bool is_past_first = false;
   int at = 0;  // in the ring
   unsigned parity = 0;
   const auto multiply_stage = [&]<int Stage>(int t) {
-    wait_for(&filled[at], parity);
+    wait_for(&barriers.filled[at], parity);
     const int count = warp_steps(Stage);
     if (count > 2) {
       if (count > 3) {
@@ -356,11 +254,11 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       multiply_steps.template operator()<Stage, 1>(at);
     }
     __syncwarp();
-    if (lane == 0) arrive(&used[at]);
+    if (lane == 0) arrive(&barriers.used[at]);
     // The stage before is filled again: by now the other warps have used it, too.
     if (is_past_first) {
       const int before = at == 0 ? cut.stages - 1 : at - 1;
-      wait_for(&used[before], at == 0 ? parity ^ 1 : parity);
+      wait_for(&barriers.used[before], at == 0 ? parity ^ 1 : parity);
       copy(before);
       if constexpr (!copies_scales) {
         write_scales(scales_ahead[0], before);
@@ -370,19 +268,20 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     is_past_first = true;
     if (++at == cut.stages) at = 0, parity ^= 1;
   };
+  // Tile by tile; the sums of one are added by one of the warps while all multiply the next.
   for (int t = 0; t < tiles; ++t) {
     sum[0] = sum[1] = sum[2] = sum[3] = 0;
     multiply_stage.template operator()<0>(t);
     if (cut.stages_per_tile > 1) multiply_stage.template operator()<1>(t);
 
     if (t > 0 && (t + warps / 2) % warps == warp) add_tile(t - 1);
-    wait_for(&added[t % 2], t / 2 % 2 ^ 1);
+    wait_for(&barriers.added[t % 2], t / 2 % 2 ^ 1);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      *sums_of(t, warp, quad * 2 + i % 2, row + i / 2 * 8) = sum[i];
+      *sums_of(shared, layout, t, warp, quad * 2 + i % 2, row + i / 2 * 8) = sum[i];
     }
     __syncwarp();
-    if (lane == 0) arrive(&written[t % 2]);
+    if (lane == 0) arrive(&barriers.written[t % 2]);
   }
   if (warp == 0 && tiles > 0) add_tile(tiles - 1);
   if (cut.parts == 1) return;
@@ -395,81 +294,6 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     }
   });
 #endif
-}
-
-template <class Out, class Decode, bool Nested>
-cudaError_t launch_few_rows(const Problem& problem, const Cut& cut, const Device& device,
-                            cudaStream_t stream) {
-  const FewRowsLayout layout(cut, problem.k, problem.block_size, sizeof(typename Decode::Entry),
-                             device.shared_bytes);
-  auto* const memory = static_cast<unsigned char*>(problem.workspace);
-  const FewRows<Nested> work{.codes = problem.codes,
-                             .input = problem.input,
-                             .bias = problem.bias,
-                             .output = problem.output,
-                             .part_sums = {reinterpret_cast<float*>(memory + arrivals_bytes(cut)),
-                                           cut.parts, problem.m, problem.n},
-                             .arrivals = Arrivals::of_next_launch(memory),
-                             .n = problem.n,
-                             .k = problem.k,
-                             .m = static_cast<int>(problem.m),
-                             .cut = cut,
-                             .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
-                             .parts = part_shares(problem.k, cut.parts),
-                             .layout = layout,
-                             .scales = ScalesOf<Nested>(problem),
-                             .table = table_of(problem)};
-  const auto launch = [&]<int Halves, bool Regular>() {
-    return launch_kernel(few_rows<Out, Decode, Halves, Nested, Regular>,
-                         {.blocks = std::int64_t{cut.groups} * cut.parts,
-                          .threads = warps * 32,
-                          .shared_bytes = layout.end,
-                          .stream = stream,
-                          .begins_early = begins_early(problem, device)},
-                         work);
-  };
-  const bool is_regular = problem.block_size <= step && problem.k % (part_grain * step) == 0 &&
-                          is_aligned(Nested ? static_cast<const void*>(problem.nested.codes)
-                                            : static_cast<const void*>(problem.absmax));
-  if (problem.block_size < step) {
-    // Nested ones of 32 weights each are read one by one.
-    return is_regular && !Nested ? launch.template operator()<2, !Nested>()
-                                 : launch.template operator()<2, false>();
-  }
-  return is_regular ? launch.template operator()<1, true>()
-                    : launch.template operator()<1, false>();
-}
-
-template <template <class> class Decode>
-cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
-  if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-  const Device device = current_device();
-  const auto launch = [&]<class Out>() {
-    const Cut cut = few_rows_cut(problem, device, sizeof(typename Decode<Out>::Entry));
-    return problem.is_nested()
-               ? launch_few_rows<Out, Decode<Out>, true>(problem, cut, device, stream)
-               : launch_few_rows<Out, Decode<Out>, false>(problem, cut, device, stream);
-  };
-  return problem.type == nf4::OutputType::fp16 ? launch.template operator()<__half>()
-                                               : launch.template operator()<__nv_bfloat16>();
-}
-
-template <template <class> class Decode>
-std::uint64_t few_rows_workspace(const Problem& problem) {
-  return few_rows_workspace(
-      problem, few_rows_cut(problem, current_device(), sizeof(typename Decode<__half>::Entry)));
-}
-
-template <template <class> class Decode>
-Support supports_few_rows(const Problem& problem) {
-  const Device device = current_device();
-  if (problem.m > max_rows) return Support::no("takes 8 rows at most; many_rows takes more");
-  if (const Support support = supports_matrix_operands(problem, device); !support.ok)
-    return support;
-  if (few_rows_cut(problem, device, sizeof(typename Decode<__half>::Entry)).stages == 0) {
-    return Support::no("needs 160 KiB of shared memory in a block");
-  }
-  return is_compiled(few_rows<__half, Decode<__half>, 1, false, false>);
 }
 
 }  // namespace reprolab::nf4_product

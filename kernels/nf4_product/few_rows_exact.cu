@@ -5,8 +5,7 @@
 // Source: ours.
 // Bound:  reads of shared memory: two 32-bit words for each byte of codes.
 // Alone:  make bench KERNEL=few_rows_exact
-#include "kernels/nf4_product/few_rows.cuh"
-#include "kernels/nf4_product/readings.hpp"
+#include "kernels/nf4_product/few_rows_launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -14,7 +13,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "few_rows_exact",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/few_rows_exact.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports_few_rows<DequantizedWeights>,

@@ -6,8 +6,7 @@
 // Source: ours.
 // Bound:  memory up to 32 rows, then reads of shared memory, from 128 rows on tensor cores.
 // Alone:  make bench KERNEL=many_rows
-#include "kernels/nf4_product/many_rows.cuh"
-#include "kernels/nf4_product/readings.hpp"
+#include "kernels/nf4_product/many_rows_launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -15,21 +14,13 @@ namespace {
 const Register<Problem> registered{{
     .name = "many_rows",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/many_rows.cu",
     .contract =
         WithinBound{"rounds the table's entries to 16 bits; adds the products of 64 inputs, "
                     "then these sums times their scales, in fp32",
                     rounded_entries, true},
     .supports = supports_many_rows<ScaledSums>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_many_rows<ScaledSums>(problem, many_rows_cut(problem, current_device()),
-                                              stream);
-        },
-    .workspace_bytes =
-        [](const Problem& problem) {
-          return many_rows_workspace(problem, many_rows_cut(problem, current_device()));
-        },
+    .launch = launch_many_rows<ScaledSums>,
+    .workspace_bytes = many_rows_workspace,
 }};
 
 }  // namespace

@@ -11,102 +11,10 @@
 // then one copy.
 #pragma once
 
-#include "kernels/nf4_product/decode.cuh"
-#include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/sums.cuh"
+#include "kernels/nf4_product/many_rows_steps.cuh"
 #include "kernels/nf4_product/wgmma.cuh"
 
 namespace reprolab::nf4_product {
-
-inline constexpr int block_inputs = 64;  ///< Rows of 128 bytes of activations.
-inline constexpr int unit_blocks = 4;    ///< Per stage of codes: rows of 128 bytes.
-inline constexpr int unit_inputs = unit_blocks * block_inputs;
-inline constexpr int warp_outputs = 16;
-inline constexpr int code_pitch = unit_inputs / 2;
-inline constexpr int code_stages = 3;
-inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< Of a warp.
-
-/// The codes of an output lie in parts of 16 bytes, in another order in each of four outputs, so
-/// that eight lanes read all banks.
-__device__ inline int swizzled_part(int output, int part) { return part ^ output % 4 * 2; }
-
-inline constexpr int max_activation_stages = 8;
-/// Blocks of inputs per stage of activations, which are multiplied together: as many as there are
-/// registers for.
-__host__ __device__ constexpr int stage_blocks_of(int rows) { return rows <= 32 ? 2 : 1; }
-
-template <bool Nested>
-struct ManyRows {
-  const std::uint8_t* codes;
-  const void* input;
-  const void* bias;
-  void* output;
-  unsigned char* arranged;  ///< [row tiles][blocks of 64 inputs][rows of a tile][128 bytes]
-  PartSums part_sums;
-  std::int64_t m, n, k;
-  int groups, units, activation_stages;
-  Shares group_shares, part_shares;  ///< Of the outputs and of the units.
-  ScalesOf<Nested> scales;
-  nf4::Table table;
-};
-
-/// Writes the activations as stages hold them: a block of threads per block of inputs and tile of
-/// rows. Rows and inputs that do not exist are zero.
-template <class Out, int Rows, bool Nested>
-__global__ void arrange_activations(const ManyRows<Nested> work) {
-  constexpr int parts_per_row = 8;  // of 16 bytes
-  let_next_launch_begin();
-  wait_for_launch_before();
-  const int block = blockIdx.x % (work.units * unit_blocks);
-  const std::int64_t row_tile = blockIdx.x / (work.units * unit_blocks);
-  uint4* const to =
-      reinterpret_cast<uint4*>(work.arranged) + std::int64_t{blockIdx.x} * Rows * parts_per_row;
-  const auto* const input = static_cast<const std::uint32_t*>(work.input);
-  for (int i = threadIdx.x; i < Rows * parts_per_row; i += blockDim.x) {
-    const int part = i % parts_per_row, row_in_tile = i / parts_per_row;
-    const std::int64_t row = row_tile * Rows + row_in_tile;
-    uint4 pairs = {};
-    if (row < work.m && std::int64_t{block} * block_inputs < work.k) {
-      // A pair of inputs for each lane of a quad, which has 16 in a row.
-      const std::uint32_t* const from =
-          input + (row * work.k + std::int64_t{block} * block_inputs) / 2 + part;
-      pairs = {from[0], from[8], from[16], from[24]};
-    }
-    to[i - part + (part ^ (row_in_tile % 8))] = pairs;
-  }
-}
-
-/// Where things lie in shared memory: the codes below the table, if there is room for them, and the
-/// stages of activations behind it; else the other way round.
-struct ManyRowsLayout {
-  static constexpr int barriers = shared_begin;
-  static constexpr int below = 2048;  ///< A multiple of 1024, as swizzling needs.
-  int stage_bytes, codes_bytes, codes, stages;
-
-  __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
-      : stage_bytes(stage_blocks_of(rows) * rows * 128),
-        codes_bytes(warps * code_stages * code_stage_bytes),
-        codes(below + codes_bytes <= table_begin ? below : table_end),
-        stages(codes == below ? table_end : below) {}
-  __host__ __device__ constexpr int stage(int i) const { return stages + i * stage_bytes; }
-  int max_stages(int shared_bytes) const {
-    const int end = stages == below ? table_begin : shared_bytes;
-    return std::min(max_activation_stages, (end - stages) / stage_bytes);
-  }
-  /// As many bytes are asked for.
-  int end(int stages_made) const {
-    return stages == below ? codes + codes_bytes : stage(stages_made);
-  }
-};
-
-/// A unit of inputs in a pass over the outputs.
-struct UnitOfPass {
-  int pass = 0, unit = 0;
-
-  __device__ void next(int units) {
-    if (++unit == units) unit = 0, ++pass;
-  }
-};
 
 template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
 __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<Nested> work) {
@@ -118,7 +26,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   auto* const full = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
   auto* const empty = full + max_activation_stages;
 
-  const int warp = from_lane(threadIdx.x / 32, 0);  // which the compiler then knows to be uniform
+  // What the block owns: outputs in passes, and units of inputs, for a tile of rows.
+  // Every lane has the same, which the compiler then knows.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
   const int lane = threadIdx.x % 32, row = lane / 4, quad = lane % 4;
   const int part = blockIdx.x % work.part_sums.parts,
             group = blockIdx.x / work.part_sums.parts % work.groups;
@@ -237,6 +147,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
     for (int i = 0; i < work.activation_stages - 2; ++i) load_activations();
   }
 
+  // Each turn multiplies a unit: its codes and scales are there, those of the next on their way.
   const LaneTable<Decode> table(lane);
   // Of output `row` and the first block, in a stage; the block decides bits of its address.
   unsigned lane_codes = layout.codes + warp * code_stages * code_stage_bytes + row * code_pitch +
@@ -263,20 +174,18 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
     for (int begin = 0; begin < unit_blocks; begin += stage_blocks) {
       // The stage before the last one, so that the first warp need not wait for the slowest.
       if (warp == 0) load_activations();
+      // Decode: a lane's weights of each block are four operands.
       float block_scales[stage_blocks][2];
       std::uint32_t weights[stage_blocks][4][4];
 #pragma unroll
       for (int b = 0; b < stage_blocks; ++b) {
         const unsigned char* const block_codes = codes + (lane_codes ^ (begin + b) * 32);
-        const float upper_scale = from_quad_lane(scales[0], begin + b);
-        const float lower_scale = from_quad_lane(scales[1], begin + b);
+        const float upper_scale = __shfl_sync(~0u, scales[0], begin + b, 4);
+        const float lower_scale = __shfl_sync(~0u, scales[1], begin + b, 4);
         const uint2 upper = *reinterpret_cast<const uint2*>(block_codes);
         const uint2 lower = *reinterpret_cast<const uint2*>(block_codes + 8 * code_pitch);
         const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {
-          weights[b][j][0] = table.template weights<FirstByte>(above, upper_scale);
-          weights[b][j][1] = table.template weights<FirstByte>(below, lower_scale);
-          weights[b][j][2] = table.template weights<FirstByte + 1>(above, upper_scale);
-          weights[b][j][3] = table.template weights<FirstByte + 1>(below, lower_scale);
+          table.template decode<FirstByte>(weights[b][j], above, below, upper_scale, lower_scale);
         };
         decode.template operator()<0>(0, upper.x, lower.x);
         decode.template operator()<2>(1, upper.x, lower.x);
@@ -287,6 +196,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       wait_for(&full[stage], parity);
       const unsigned char* const columns = shared + layout.stage(stage);
 
+      // Multiply: by wgmma a warpgroup's 64 outputs, else by mma a warp's 16, for 8 rows each.
       float unscaled[stage_blocks][registers];
       if constexpr (has_wgmma) {
         const std::uint64_t described =
@@ -322,8 +232,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
               const auto pair = [&](int p) {
-                return *reinterpret_cast<const std::uint32_t*>(
-                    columns + (b * Rows + t * 8 + row) * 128 + (p ^ row) * 16 + quad * 4);
+                return activation_pair(columns, b * Rows + t * 8, row, p, quad);
               };
               multiply_add<Out>(product, weights[b][j], pair(j * 2), pair(j * 2 + 1));
             }
@@ -335,6 +244,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       __syncwarp();
       if (lane == 0) arrive(&empty[stage]);
       if (++stage == work.activation_stages) stage = 0, parity ^= 1;
+      // Scale the sums of a block.
       if constexpr (Decode::scales_sums) {
 #pragma unroll
         for (int b = 0; b < stage_blocks; ++b) {
@@ -346,6 +256,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       }
     }
 
+    // After a pass's last unit its sums are written.
     if (now.unit != 0) continue;
     std::int64_t pitch = work.part_sums.parts > 1 ? PartSums::pitch(work.n) : work.n;
     keep(pitch);  // else the loop keeps addresses in registers that it has not
@@ -354,153 +265,13 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
       const std::int64_t input_row = std::int64_t{row_tile} * Rows + r / 4 * 8 + quad * 2 + r % 2;
       const int output = unit.pass * pass_outputs + warp * warp_outputs + row + r % 4 / 2 * 8;
       if (input_row >= work.m || output >= outputs) continue;
-      const std::int64_t at = input_row * pitch + first_output + output;
-      if (work.part_sums.parts > 1) {
-        work.part_sums.sums[part * work.m * pitch + at] = sum[r];
-      } else {
-        write_output<Out>(work.output, at, sum[r], work.bias, first_output + output);
-      }
+      write_sum<Out>(work, part, input_row, pitch, first_output + output, sum[r]);
     }
 #pragma unroll
     for (int r = 0; r < registers; ++r) sum[r] = 0;
   }
   wait_for_copies<0>();
 #endif
-}
-
-/// Rows that a block takes at a time.
-inline int row_tile_of(const Problem& problem) {
-  return problem.m <= 16 ? 16 : problem.m <= 32 ? 32 : problem.m <= 64 ? 64 : 128;
-}
-
-/// How a product is cut; nothing that decides the order of a sum depends on m.
-struct ManyRowsCut {
-  int groups = 0;  ///< Of the outputs.
-  int parts = 0;   ///< Of the inputs.
-};
-
-inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
-  const std::int64_t units = blocks_over(problem.k, unit_inputs);
-  constexpr int pass = 256;
-  ManyRowsCut best;
-  double least = 0;
-  for (int parts = 1; parts <= std::min<std::int64_t>(units, 16); ++parts) {
-    // Such that a group's weights can be counted in 31 bits.
-    const std::int64_t groups = std::max(
-        std::clamp<std::int64_t>(device.multiprocessors / parts, 1, blocks_over(problem.n, 64)),
-        blocks_over(problem.n * problem.k, std::int64_t{1} << 30));
-    const std::int64_t passes = blocks_over(blocks_over(problem.n, groups), pass);
-    // In the time of a pass of 256 outputs over a unit; the sum of the parts takes that of eight.
-    const double load =
-        static_cast<double>(passes * blocks_over(units, parts)) + (parts > 1 ? 8 : 0);
-    if (best.parts == 0 || load < least) {
-      best = {static_cast<int>(groups), parts};
-      least = load;
-    }
-  }
-  return best;
-}
-
-struct ManyRowsWorkspace {
-  std::int64_t arranged, part_sums;  ///< bytes of each, in this order
-
-  ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut) {
-    const int rows = row_tile_of(problem);
-    const std::int64_t row_tiles = blocks_over(problem.m, rows);
-    arranged = row_tiles * blocks_over(problem.k, unit_inputs) * unit_blocks * rows * 128;
-    part_sums = PartSums::bytes(cut.parts, problem.m, problem.n);
-  }
-};
-
-inline std::uint64_t many_rows_workspace(const Problem& problem, const ManyRowsCut& cut) {
-  const ManyRowsWorkspace workspace(problem, cut);
-  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
-}
-
-template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
-cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, const Device& device,
-                             cudaStream_t stream) {
-  const ManyRowsWorkspace workspace(problem, cut);
-  constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
-  auto* const memory = static_cast<unsigned char*>(problem.workspace);
-  const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
-  const ManyRows<Nested> work{.codes = problem.codes,
-                              .input = problem.input,
-                              .bias = problem.bias,
-                              .output = problem.output,
-                              .arranged = memory,
-                              .part_sums = {reinterpret_cast<float*>(memory + workspace.arranged),
-                                            cut.parts, problem.m, problem.n},
-                              .m = problem.m,
-                              .n = problem.n,
-                              .k = problem.k,
-                              .groups = cut.groups,
-                              .units = units,
-                              .activation_stages = layout.max_stages(device.shared_bytes),
-                              .group_shares = {static_cast<int>(problem.n), cut.groups},
-                              .part_shares = {units, cut.parts},
-                              .scales = ScalesOf<Nested>(problem),
-                              .table = table_of(problem)};
-  const std::int64_t row_tiles = blocks_over(problem.m, Rows);
-  if (const auto error =
-          launch_kernel(arrange_activations<Out, Rows, Nested>,
-                        {row_tiles * work.units * unit_blocks, std::min(Rows * 8, 256), 0, stream,
-                         begins_early(problem, device)},
-                        work);
-      error != cudaSuccess) {
-    return error;
-  }
-  // After the arrangement, which has waited, it reads nothing early but codes and scales.
-  const auto error =
-      launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
-                    {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
-                     layout.end(work.activation_stages), stream, device.capability >= 90},
-                    work);
-  return error != cudaSuccess ? error
-                              : launch_add_parts<Out>(work.part_sums, problem, device, stream);
-}
-
-template <class Out, class Decode, bool Nested>
-cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cudaStream_t stream) {
-  const Device device = current_device();
-  // With 128 rows the sums need the registers of half as many threads.
-  switch (row_tile_of(problem)) {
-    case 16:
-      return launch_many_rows<Out, Decode, 16, 4, Nested>(problem, cut, device, stream);
-    case 32:
-      return launch_many_rows<Out, Decode, 32, 4, Nested>(problem, cut, device, stream);
-    case 64:
-      return launch_many_rows<Out, Decode, 64, 4, Nested>(problem, cut, device, stream);
-    default:
-      return launch_many_rows<Out, Decode, 128, 2, Nested>(problem, cut, device, stream);
-  }
-}
-
-template <class Out, class Decode>
-cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cudaStream_t stream) {
-  return problem.is_nested() ? launch_many_rows<Out, Decode, true>(problem, cut, stream)
-                             : launch_many_rows<Out, Decode, false>(problem, cut, stream);
-}
-
-template <template <class> class Decode>
-cudaError_t launch_many_rows(const Problem& problem, const ManyRowsCut& cut, cudaStream_t stream) {
-  if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-  return problem.type == nf4::OutputType::fp16
-             ? launch_many_rows<__half, Decode<__half>>(problem, cut, stream)
-             : launch_many_rows<__nv_bfloat16, Decode<__nv_bfloat16>>(problem, cut, stream);
-}
-
-template <template <class> class Decode>
-Support supports_many_rows(const Problem& problem) {
-  const Device device = current_device();
-  if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
-  constexpr int max_warps = 16;
-  if (device.shared_bytes < ManyRowsLayout(64, max_warps).end(0)) {
-    return Support::no("needs 224 KiB of shared memory in a block");
-  }
-  if (const Support support = supports_matrix_operands(problem, device); !support.ok)
-    return support;
-  return is_compiled(many_rows<__half, Decode<__half>, 32, 4, false>);
 }
 
 }  // namespace reprolab::nf4_product

@@ -16,6 +16,8 @@ namespace reprolab::nf4_product {
 /// quantizes the flattened matrix. Arrays are aligned to their elements; a kernel that needs more
 /// says so in its `supports`.
 struct Problem {
+  static constexpr const char* family = "nf4_product";  ///< Its folder.
+
   const std::uint8_t* codes = nullptr;  ///< [ceil(n * k / 2)], two per byte, high nibble first.
   const float* absmax = nullptr;        ///< [ceil(n * k / block_size)]; null when `nested` is used.
   nf4::NestedScales nested;             ///< `nested.codes` is null when `absmax` is used.
@@ -37,5 +39,22 @@ struct Problem {
 
   bool is_nested() const { return nested.codes != nullptr; }
 };
+
+// Which weights a kernel multiplies by, and what it rounds: its WithinBound names one of these, and
+// reference/nf4_product/bounds.hpp proves the interval of each.
+
+/// The 16-bit weights that dequantization writes, bit for bit; their products and sums in fp32.
+inline constexpr const char* dequantized_weights = "dequantized_weights";
+
+/// The table's entries rounded to 16 bits, times the fp32 scale, before or after a sum; all
+/// products and sums in fp32.
+inline constexpr const char* rounded_entries = "rounded_entries";
+
+/// The fp32 entries times the fp32 scale; all products and sums in fp32.
+inline constexpr const char* fp32_weights = "fp32_weights";
+
+/// Entries, scales, their products, and the products with the activations, each rounded to 16 bits,
+/// or not; sums in fp32.
+inline constexpr const char* rounded_products = "rounded_products";
 
 }  // namespace reprolab::nf4_product

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/bulk_copy.cuh"
+
 namespace reprolab::nf4_product {
 
 #if __CUDA_ARCH__ >= 900
@@ -17,15 +19,6 @@ inline constexpr bool has_bulk_copies = true;
 #else
 inline constexpr bool has_bulk_copies = false;
 #endif
-
-__device__ inline std::uint32_t address_in_shared(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-/// Bytes `selector` (four hexadecimal digits, the lowest byte last) of {high, low}.
-__device__ inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, unsigned selector) {
-  return __byte_perm(low, high, selector);
-}
 
 /// The 4 or 8 bytes at an address in shared memory that nothing writes any more.
 template <class T>
@@ -41,14 +34,6 @@ __device__ T read_shared(std::uint32_t address) {
   return value;
 }
 
-template <class T>
-__device__ T from_quad_lane(T value, int lane) {
-  return __shfl_sync(~0u, value, lane, 4);
-}
-template <class T>
-__device__ T from_lane(T value, int lane) {
-  return __shfl_sync(~0u, value, lane);
-}
 /// Yes in one lane of a warp, which must be converged.
 __device__ inline bool is_elected() {
   unsigned elected = 0;
@@ -59,23 +44,6 @@ __device__ inline bool is_elected() {
   elected = threadIdx.x % 32 == 0;
 #endif
   return elected != 0;
-}
-__device__ inline float from_lane_xor(float value, int mask) {
-  return __shfl_xor_sync(~0u, value, mask);
-}
-
-/// Two 16-bit numbers as the register of a matrix fragment.
-template <class Out>
-__device__ std::uint32_t pair_of(float first, float second) {
-  std::uint32_t pair = 0;
-#if __CUDA_ARCH__ >= 800
-  if constexpr (std::is_same_v<Out, __half>) {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-  } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-  }
-#endif
-  return pair;
 }
 
 /// d[16 x 8] = a[16 x 16] * b[16 x 8] + c, by a warp, as mma.m16n8k16 lays the fragments out.
@@ -113,7 +81,7 @@ __device__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32
 /// A barrier in shared memory that completes a phase after `arrivals` and all bytes expected.
 __device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address_in_shared(barrier)), "r"(arrivals)
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
                : "memory");
 #endif
 }
@@ -127,9 +95,9 @@ __device__ inline void publish_barriers() {
 
 __device__ inline void arrive(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(
-                   address_in_shared(barrier))
-               : "memory");
+  asm volatile(
+      "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier))
+      : "memory");
 #endif
 }
 
@@ -137,7 +105,7 @@ __device__ inline void arrive(std::uint64_t* barrier) {
 __device__ inline void arrive_expecting(std::uint64_t* barrier, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_in_shared(barrier)),
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
       "r"(bytes)
       : "memory");
 #endif
@@ -146,7 +114,7 @@ __device__ inline void arrive_expecting(std::uint64_t* barrier, unsigned bytes) 
 /// One arrival when all 16-byte copies that this thread has started are there.
 __device__ inline void arrive_after_copies(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address_in_shared(barrier))
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
                : "memory");
 #endif
 }
@@ -157,36 +125,30 @@ __device__ inline void wait_for(std::uint64_t* barrier, unsigned parity) {
   asm volatile(
       "{ .reg .pred done;\n"
       "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again; }" ::"r"(address_in_shared(barrier)),
+      "@!done bra again; }" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
 #elif __CUDA_ARCH__ >= 800
   asm volatile(
       "{ .reg .pred done;\n"
       "again: mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
-      "@!done bra again; }" ::"r"(address_in_shared(barrier)),
+      "@!done bra again; }" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
 #endif
 }
 
-/// Starts to copy `bytes`, a multiple of 16, between places aligned to 16; `barrier` counts them.
+/// bulk_load, by pointers.
 __device__ inline void copy_bulk(void* to, const void* from, unsigned bytes,
                                  std::uint64_t* barrier) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(address_in_shared(to)),
-      "l"(from), "r"(bytes), "r"(address_in_shared(barrier))
-      : "memory");
-#endif
+  bulk_load(shared_address(to), from, bytes, shared_address(barrier));
 }
 
 /// Starts to copy 16 bytes, or to write 16 zeros.
 __device__ inline void copy_16(void* to, const void* from, bool exists = true) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address_in_shared(to)),
-               "l"(from), "r"(exists ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(exists ? 16 : 0)
                : "memory");
 #endif
 }

@@ -7,7 +7,6 @@
 // Alone:  make bench KERNEL=simple
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "kernels/nf4_product/sums.cuh"
 
 namespace reprolab::nf4_product {
@@ -41,7 +40,7 @@ __global__ void __launch_bounds__(warps * 32)
   }
 #pragma unroll
   for (int r = 0; r < rows_per_warp; ++r) {
-    for (int apart = 16; apart > 0; apart /= 2) sum[r] += from_lane_xor(sum[r], apart);
+    for (int apart = 16; apart > 0; apart /= 2) sum[r] += __shfl_xor_sync(~0u, sum[r], apart);
     const std::int64_t row = first_row + r;
     if (lane == 0 && row < m) write_output<Out>(output, row * n + column, sum[r], bias, column);
   }
@@ -58,12 +57,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-template <class Out>
-cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  return problem.is_nested() ? launch<Out, true>(problem, stream)
-                             : launch<Out, false>(problem, stream);
-}
-
 Support supports(const Problem& problem) {
   constexpr std::int64_t max_in_y = 65535;
   if (problem.m > max_in_y * rows_per_warp || blocks_over(problem.n, warps) > max_blocks) {
@@ -76,15 +69,15 @@ Support supports(const Problem& problem) {
 const Register<Problem> registered{{
     .name = "simple",
     .lineage = "ours",
-    .source_file = "kernels/nf4_product/simple.cu",
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports,
     .launch =
         [](const Problem& problem, cudaStream_t stream) {
           if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-          return problem.type == nf4::OutputType::fp16 ? launch<__half>(problem, stream)
-                                                       : launch<__nv_bfloat16>(problem, stream);
+          return with_types(problem, [&]<class Out, bool Nested>() {
+            return launch<Out, Nested>(problem, stream);
+          });
         },
 }};
 

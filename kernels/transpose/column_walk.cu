@@ -10,24 +10,13 @@
 // Bound:  memory, at nearly the speed of a copy.
 // Alone:  make bench KERNEL=column_walk
 #include "common/access.cuh"
+#include "kernels/device.hpp"
 #include "kernels/transpose/shifted_window.cuh"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 
 namespace reprolab::transpose {
 namespace {
-
-struct DeviceLimits {
-  std::int64_t l2_bytes, multiprocessors;
-};
-
-DeviceLimits device_limits() {
-  int device = 0, l2_bytes = 0, multiprocessors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device);
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  return {l2_bytes, multiprocessors};
-}
 
 /// Whether tiles divide every output row at multiples of 32 bytes, the unit of a memory write.
 bool cuts_at_32_bytes(const Problem& problem) {
@@ -36,17 +25,18 @@ bool cuts_at_32_bytes(const Problem& problem) {
 }
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  const DeviceLimits limits = device_limits();
   const std::int64_t elements = problem.rows * problem.columns;
+  const std::int64_t l2_bytes = device_attribute(cudaDevAttrL2CacheSize);
+  const std::int64_t multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   // If input and output together are below about 4 times L2, keeping anything in L2 costs time.
-  const bool small = 2 * elements * std::int64_t{sizeof(float)} < 4 * limits.l2_bytes;
+  const bool small = 2 * elements * std::int64_t{sizeof(float)} < 4 * l2_bytes;
   if (!cuts_at_32_bytes(problem)) {
     return small ? shifted::launch<DownColumns<1>, StreamingAccess>(problem, stream)
                  : shifted::launch<DownColumns<1>, KeepReads>(problem, stream);
   }
   // A multiprocessor holds 6 to 8 blocks of 256 threads. With fewer than 8 tiles per
   // multiprocessor, smaller tiles spread the work more evenly.
-  if (elements < 8 * limits.multiprocessors * 64 * 64) {
+  if (elements < 8 * multiprocessors * 64 * 64) {
     return launch_vector_tile<DownColumns<1>, StreamingAccess, 16, 128, 128>(problem, stream);
   }
   if (small) {
@@ -64,7 +54,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "column_walk",
     .lineage = "ours",
-    .source_file = "kernels/transpose/column_walk.cu",
     .contract = BitExact{},
     .supports = supports_tiles,
     .launch = launch,

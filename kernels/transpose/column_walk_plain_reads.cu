@@ -13,7 +13,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "column_walk_plain_reads",
     .lineage = "ours, for comparison with column_walk",
-    .source_file = "kernels/transpose/column_walk_plain_reads.cu",
     .contract = BitExact{},
     .supports = supports_float4s,
     .launch = launch_vector_tile<DownColumns<2>, PlainAccess, 64, 64, 256>,

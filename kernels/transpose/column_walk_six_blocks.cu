@@ -18,7 +18,6 @@ constexpr int unused_bytes = 17 << 10;
 const Register<Problem> registered{{
     .name = "column_walk_six_blocks",
     .lineage = "ours, for comparison with column_walk",
-    .source_file = "kernels/transpose/column_walk_six_blocks.cu",
     .contract = BitExact{},
     .supports = supports_float4s,
     .launch = launch_vector_tile<DownColumns<2>, PlainAccess, 64, 64, 256, unused_bytes>,

@@ -14,34 +14,11 @@
 namespace reprolab::transpose {
 namespace {
 
-/// cuBLAS, loaded on first use, so that programs also start without it, and a handle for the device
-/// that is current at that time. Lives as long as the process.
-struct Cublas {
-  decltype(&cublasCreate_v2) create = nullptr;
-  decltype(&cublasGetStatusString) status_string = nullptr;
-  decltype(&cublasSetStream_v2) set_stream = nullptr;
-  decltype(&cublasSgeam) sgeam = nullptr;
-  cublasHandle_t handle = nullptr;
-  std::string why_not;  ///< Empty if all of the above could be loaded.
+decltype(&cublasSgeam) sgeam = nullptr;
 
-  Cublas() {
-    const auto library = open_cublas(&why_not);
-    if (!library) return;
-    const std::string missing = library->bind({{create, "cublasCreate_v2"},
-                                               {status_string, "cublasGetStatusString"},
-                                               {set_stream, "cublasSetStream_v2"},
-                                               {sgeam, "cublasSgeam"}});
-    if (!missing.empty()) {
-      why_not = "the library lacks " + missing;
-      return;
-    }
-    const cublasStatus_t status = create(&handle);
-    if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
-  }
-};
-
-const Cublas& cublas() {
-  static const Cublas instance;
+/// Loaded on first use, so that programs also start without it.
+const CublasHandle& cublas() {
+  static const CublasHandle instance({{sgeam, "cublasSgeam"}});
   return instance;
 }
 
@@ -63,9 +40,8 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   // cuBLAS is column-major: it sees our row-major matrix as the transposed one.
   cublasStatus_t status = cublas().set_stream(cublas().handle, stream);
   if (status == CUBLAS_STATUS_SUCCESS) {
-    status = cublas().sgeam(cublas().handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one,
-                            problem.input, in_stride, &zero, problem.output, out_stride,
-                            problem.output, out_stride);
+    status = sgeam(cublas().handle, CUBLAS_OP_T, CUBLAS_OP_N, rows, columns, &one, problem.input,
+                   in_stride, &zero, problem.output, out_stride, problem.output, out_stride);
   }
   return launch_error(status);
 }
@@ -73,13 +49,13 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "cublas_sgeam",
     .lineage = "cuBLAS, cublasSgeam",
-    .source_file = "kernels/transpose/cublas_sgeam.cu",
     .contract = BitExact{},
     .supports = supports,
     .launch = launch,
     .origin = {Origin::Kind::peer, cublas_maker()},
     .code_files = [](int) -> std::vector<std::string> {
-      return {file_of(reinterpret_cast<const void*>(cublas().sgeam))};
+      cublas();
+      return {file_of(reinterpret_cast<const void*>(sgeam))};
     },
 }};
 

@@ -10,6 +10,8 @@ namespace reprolab::transpose {
 /// rows. The padding, and anything past the last row, may be neither read nor written. `rows` or
 /// `columns` may be 0.
 struct Problem {
+  static constexpr const char* family = "transpose";  ///< Its folder.
+
   const float* input = nullptr;  ///< [rows][in_stride], 4-byte aligned.
   float* output = nullptr;       ///< [columns][out_stride], 4-byte aligned.
   std::int64_t rows = 0;         ///< Below 2^31.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/device.hpp"
 #include "kernels/grid.hpp"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/swizzle.hpp"
@@ -45,12 +46,7 @@ CUresult describe_matrix(CUtensorMap& map, const float* matrix, std::int64_t row
 }  // namespace
 
 Support tma_support(const Problem& problem) {
-  int device = 0, major = 0;
-  const bool found =
-      cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
-  if (!found || major < 9) {
-    cudaGetLastError();
+  if (compute_capability() < 90) {
     return Support::no("needs the tensor memory accelerator (compute capability 9.0 or newer)");
   }
   if (encode() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
@@ -62,15 +58,6 @@ Support tma_support(const Problem& problem) {
     return Support::no("needs rows less than 2^40 bytes apart");
   }
   return Support::yes();
-}
-
-Support is_compiled_for_tma(const void* kernel) {
-  cudaFuncAttributes compiled{};
-  if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.ptxVersion >= 90) {
-    return Support::yes();
-  }
-  cudaGetLastError();
-  return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
 }
 
 std::int64_t tma_tiles(const Problem& problem) {

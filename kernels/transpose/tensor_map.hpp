@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/device.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 
@@ -35,19 +36,24 @@ cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle, TmaArgu
 
 using TmaKernel = void (*)(CUtensorMap in, CUtensorMap out, std::uint32_t tile_columns);
 
-/// Whether the kernel is compiled for the accelerator.
-Support is_compiled_for_tma(const void* kernel);
-
-/// All of the above for one kernel, in the form that its registration needs.
+/// Whether a kernel can run the problem, in the form that its registration needs: as tma_support,
+/// and it has to be compiled for the accelerator.
 template <TmaKernel kernel>
 Support supports_tma(const Problem& problem) {
   if (const Support support = tma_support(problem); !support.ok) return support;
-  return is_compiled_for_tma(reinterpret_cast<const void*>(kernel));
+  if (is_compiled_for(90, reinterpret_cast<const void*>(kernel))) return Support::yes();
+  return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
 }
 
 /// Launches one block of `threads` threads per tile. Returns an error of `describe`, or of the
 /// launch.
 cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,
                        const Problem& problem, cudaStream_t stream);
+
+/// The same, in the form that a registration needs.
+template <TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle>
+cudaError_t launch_tma(const Problem& problem, cudaStream_t stream) {
+  return launch_tma(kernel, threads, swizzle, problem, stream);
+}
 
 }  // namespace reprolab::transpose

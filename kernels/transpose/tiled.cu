@@ -14,7 +14,6 @@ namespace {
 const Register<Problem> registered{{
     .name = "tiled",
     .lineage = "a shared-memory tile, as NVIDIA 2009, with float4",
-    .source_file = "kernels/transpose/tiled.cu",
     .contract = BitExact{},
     .supports = supports_float4s,
     .launch = launch_vector_tile<AcrossRows, PlainAccess, 64, 64, 256>,

@@ -29,13 +29,9 @@ __global__ void __launch_bounds__(threads)
 const Register<Problem> registered{{
     .name = "tma_batched",
     .lineage = "Veitner's transpose post, batched, as in his CUDA",
-    .source_file = "kernels/transpose/tma_batched.cu",
     .contract = BitExact{},
     .supports = supports_tma<tma_batched>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_tma(tma_batched, threads, CU_TENSOR_MAP_SWIZZLE_128B, problem, stream);
-        },
+    .launch = launch_tma<tma_batched, threads, CU_TENSOR_MAP_SWIZZLE_128B>,
 }};
 
 }  // namespace

@@ -60,17 +60,12 @@ void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) 
 const Register<Problem> registered{{
     .name = "tma_batched_as_published",
     .lineage = "Veitner's transpose post, batched, as in its Mojo",
-    .source_file = "kernels/transpose/tma_batched_as_published.cu",
     .contract =
         DeclaredDeviation<Problem>{"wrong on non-constant data, as published: of each tile's 32 "
                                    "rows only the first 4 are read",
                                    expected_output},
     .supports = supports_tma<tma_batched_as_published>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_tma(tma_batched_as_published, threads, CU_TENSOR_MAP_SWIZZLE_128B, problem,
-                            stream);
-        },
+    .launch = launch_tma<tma_batched_as_published, threads, CU_TENSOR_MAP_SWIZZLE_128B>,
 }};
 
 }  // namespace

@@ -26,13 +26,9 @@ __global__ void __launch_bounds__(threads)
 const Register<Problem> registered{{
     .name = "tma_naive",
     .lineage = "Veitner's transpose post, naive approach",
-    .source_file = "kernels/transpose/tma_naive.cu",
     .contract = BitExact{},
     .supports = supports_tma<tma_naive>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_tma(tma_naive, threads, CU_TENSOR_MAP_SWIZZLE_NONE, problem, stream);
-        },
+    .launch = launch_tma<tma_naive, threads, CU_TENSOR_MAP_SWIZZLE_NONE>,
 }};
 
 }  // namespace

@@ -27,13 +27,9 @@ __global__ void __launch_bounds__(threads)
 const Register<Problem> registered{{
     .name = "tma_swizzle",
     .lineage = "Veitner's transpose post, swizzling",
-    .source_file = "kernels/transpose/tma_swizzle.cu",
     .contract = BitExact{},
     .supports = supports_tma<tma_swizzle>,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return launch_tma(tma_swizzle, threads, CU_TENSOR_MAP_SWIZZLE_128B, problem, stream);
-        },
+    .launch = launch_tma<tma_swizzle, threads, CU_TENSOR_MAP_SWIZZLE_128B>,
 }};
 
 }  // namespace

@@ -82,144 +82,186 @@ struct Call {
   std::string name;
   const unsigned char* codes = address<const unsigned char>();
   const float* absmax = address<const float>();
-  const unsigned char* scale_codes = address<const unsigned char>();
-  const float* map = address<const float>();
+  const unsigned char* scale_codes = nullptr;
+  const float *map = address<const float>(), *offset = address<const float>();
   void* out = address();
   int block_size = 64, nested_block_size = 256;
   std::int64_t n = 1000;
+  // What products alone take.
+  const char* kernel = "simple";
+  const void *input = address(), *bias = nullptr;
+  std::int64_t m = 2, k = 128;
+  int quantization = 2;
+
+  bool is_nested() const { return name.find("nested") != std::string::npos; }
+  bool is_bitsandbytes_product() const { return name.starts_with("cgemm"); }
+  bool is_product() const {
+    return is_bitsandbytes_product() || name.starts_with("reprolab_nf4_multiply");
+  }
 
   int operator()() const {
-    const int short_n = static_cast<int>(n);
-    if (name == "cdequantize_blockwise_fp16_nf4") {
-      return cdequantize_blockwise_fp16_nf4(nullptr, codes, absmax, out, block_size, short_n,
-                                            nullptr);
+    const bool fp16 = name.find("fp16") != std::string::npos;
+    const auto short_n = static_cast<int>(n);
+    if (is_bitsandbytes_product()) {
+      return (fp16 ? cgemm_4bit_fp16 : cgemm_4bit_bf16)(
+          input, codes, absmax, scale_codes, map, offset, out, bias, static_cast<int>(m), short_n,
+          static_cast<int>(k), block_size, quantization, nullptr);
     }
-    if (name == "cdequantize_blockwise_bf16_nf4") {
-      return cdequantize_blockwise_bf16_nf4(nullptr, codes, absmax, out, block_size, short_n,
-                                            nullptr);
+    if (is_product()) {
+      return (fp16 ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
+          kernel, input, codes, absmax, scale_codes, map, 0.5f, bias, out, m, n, k, block_size,
+          nested_block_size, 0, nullptr, nullptr);
     }
-    const auto nested = name == "reprolab_nf4_dequantize_nested_fp16"
-                            ? reprolab_nf4_dequantize_nested_fp16
-                            : reprolab_nf4_dequantize_nested_bf16;
-    return nested(codes, scale_codes, map, absmax, 0.5f, out, block_size, nested_block_size, n,
-                  nullptr);
+    if (is_nested()) {
+      return (fp16 ? reprolab_nf4_dequantize_nested_fp16 : reprolab_nf4_dequantize_nested_bf16)(
+          codes, scale_codes, map, absmax, 0.5f, out, block_size, nested_block_size, n, nullptr);
+    }
+    return (fp16 ? cdequantize_blockwise_fp16_nf4 : cdequantize_blockwise_bf16_nf4)(
+        nullptr, codes, absmax, out, block_size, short_n, nullptr);
   }
 };
 
 class DropinCalls : public testing::TestWithParam<const char*> {
  protected:
-  bool nested() const { return std::string(GetParam()).find("nested") != std::string::npos; }
+  static Call good() {
+    Call call{.name = GetParam()};
+    if (call.is_nested()) call.scale_codes = address<const unsigned char>();
+    return call;
+  }
 
   /// Fails the test unless the call, changed by `change`, is refused for `why`.
-  void expect_refused(const std::string& why, const std::function<void(Call&)>& change) const {
-    Call call{.name = GetParam()};
+  static void expect_refused(const std::string& why, const std::function<void(Call&)>& change) {
+    Call call = good();
     change(call);
     EXPECT_EQ(call(), cudaErrorInvalidValue) << why;
     EXPECT_EQ(reprolab_nf4_error(), GetParam() + (": " + why));
   }
 };
 
-TEST_P(DropinCalls, NullPointersAreRefused) {
-  const char* absmax = nested() ? "absmax2 is null" : "absmax is null";
-  expect_refused("A is null", [](Call& call) { call.codes = nullptr; });
-  expect_refused(absmax, [](Call& call) { call.absmax = nullptr; });
+TEST_P(DropinCalls, PointersThatAreMissingOrNoMultipleOfAnElementAreRefused) {
+  const Call call = good();
+  const std::string absmax = call.is_nested() ? "absmax2" : "absmax";
+  expect_refused(call.is_product() ? "B is null" : "A is null",
+                 [](Call& call) { call.codes = nullptr; });
+  expect_refused(absmax + " is null", [](Call& call) { call.absmax = nullptr; });
+  expect_refused(absmax + " is no multiple of 4 bytes",
+                 [](Call& call) { call.absmax = address<const float>(2); });
   expect_refused("out is null", [](Call& call) { call.out = nullptr; });
-  if (!nested()) return;
-  expect_refused("absmax_codes is null", [](Call& call) { call.scale_codes = nullptr; });
-  expect_refused("code2 is null", [](Call& call) { call.map = nullptr; });
-}
-
-TEST_P(DropinCalls, PointersThatAreNoMultipleOfAnElementAreRefused) {
-  const char* absmax = nested() ? "absmax2" : "absmax";
-  for (const int off : {1, 2, 3}) {
-    expect_refused(fmt::format("{} is no multiple of 4 bytes", absmax),
-                   [&](Call& call) { call.absmax = address<const float>(off); });
-    if (nested()) {
-      expect_refused("code2 is no multiple of 4 bytes",
-                     [&](Call& call) { call.map = address<const float>(off); });
+  expect_refused("out is no multiple of 2 bytes", [](Call& call) { call.out = address(1); });
+  if (call.is_nested()) {
+    expect_refused("absmax_codes is null", [](Call& call) { call.scale_codes = nullptr; });
+  }
+  if (call.is_nested() || call.is_product()) {
+    for (const float* map : {static_cast<const float*>(nullptr), address<const float>(3)}) {
+      expect_refused(map == nullptr ? "code2 is null" : "code2 is no multiple of 4 bytes",
+                     [&](Call& call) {
+                       call.scale_codes = address<const unsigned char>();
+                       call.map = map;
+                     });
     }
   }
-  expect_refused("out is no multiple of 2 bytes", [](Call& call) { call.out = address(1); });
+  if (!call.is_product()) return;
+  expect_refused("A is null", [](Call& call) { call.input = nullptr; });
+  expect_refused("A is no multiple of 2 bytes", [](Call& call) { call.input = address(1); });
+  expect_refused("bias is no multiple of 2 bytes", [](Call& call) { call.bias = address(1); });
+  if (!call.is_bitsandbytes_product()) return;
+  expect_refused("absmax_offset is null", [](Call& call) {
+    call.scale_codes = address<const unsigned char>();
+    call.offset = nullptr;
+  });
+  expect_refused("quant_type is 1; give 2, which is NF4",
+                 [](Call& call) { call.quantization = 1; });
 }
 
-TEST_P(DropinCalls, BlockSizesThatAreNoPowerOfTwoFrom32To4096AreRefused) {
-  for (const int size : {INT32_MIN, -64, 0, 1, 16, 33, 63, 65, 4095, 8192, INT32_MAX}) {
+TEST_P(DropinCalls, WrongSizesAreRefused) {
+  for (const int size : {INT32_MIN, 0, 1, 16, 33, 4095, 8192, INT32_MAX}) {
     const std::string why = fmt::format("is {}; give a power of two from 32 to 4096", size);
     expect_refused("blocksize " + why, [&](Call& call) { call.block_size = size; });
-    if (!nested()) continue;
+    if (!good().is_nested()) continue;
     expect_refused("blocksize2 " + why, [&](Call& call) { call.nested_block_size = size; });
   }
-}
-
-TEST_P(DropinCalls, NegativeLengthsAreRefused) {
   for (const int n : {-1, INT32_MIN}) {
     expect_refused(fmt::format("n is {}; give 0 or more", n), [&](Call& call) { call.n = n; });
   }
+  if (!good().is_product()) return;
+  expect_refused("m is -1; give 0 or more", [](Call& call) { call.m = -1; });
+  expect_refused("k is -1; give 0 or more", [](Call& call) { call.k = -1; });
 }
 
 TEST_P(DropinCalls, MoreWeightsThanAGridCoversAreRefused) {
-  if (!nested()) return;  // an int counts fewer
+  if (!good().is_nested()) return;  // an int counts fewer
   for (const std::int64_t n : {std::int64_t{1} << 39, std::int64_t{1} << 62, INT64_MAX}) {
-    EXPECT_EQ((Call{.name = GetParam(), .n = n}()), cudaErrorNotSupported);
+    Call call = good();
+    call.n = n;
+    EXPECT_EQ(call(), cudaErrorNotSupported);
     EXPECT_EQ(
         reprolab_nf4_error(),
         GetParam() + std::string(": streaming: a grid has blocks for 2^39 - 256 weights at most"));
   }
 }
 
-TEST_P(DropinCalls, NoWeightsAreNoErrorWhateverThePointers) {
-  Call{.name = GetParam(), .out = nullptr}();
+TEST_P(DropinCalls, NothingToWriteIsNoErrorWhateverThePointers) {
+  Call nothing{.name = GetParam()};
+  nothing.out = nullptr;
+  nothing();
   EXPECT_STRNE(reprolab_nf4_error(), "");
-  const Call nothing{.name = GetParam(),
-                     .codes = nullptr,
-                     .absmax = nullptr,
-                     .scale_codes = nullptr,
-                     .map = nullptr,
-                     .out = address(1),
-                     .n = 0};
+  nothing.codes = nullptr, nothing.absmax = nullptr, nothing.map = nullptr;
+  nothing.input = nullptr;
+  nothing.n = 0;
   EXPECT_EQ(nothing(), cudaSuccess);
   EXPECT_STREQ(reprolab_nf4_error(), "");
+  if (!nothing.is_product()) return;
+  nothing.n = 64, nothing.m = 0;
+  EXPECT_EQ(nothing(), cudaSuccess);
 }
 
-/// What the call's error is on a machine whose GPUs cannot be seen; ends the process.
-void call_without_gpu(const Call& call, const char* kernel) {
+/// What the call's error is on a machine whose GPUs cannot be seen; ends the process. `kernel`
+/// answers dequantizations.
+void call_without_gpu(const Call& call, const char* kernel = nullptr) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   if (reprolab_nf4_use(kernel) != 0) std::exit(2);
   std::exit(call() != 0 && std::fputs(reprolab_nf4_error(), stderr) >= 0 ? 1 : 0);
 }
 
 /// In a process of its own, because CUDA looks for GPUs once.
-void expect_launch_failure(const Call& call, const char* kernel, const std::string& answering) {
-  EXPECT_EXIT(
-      call_without_gpu(call, kernel), testing::ExitedWithCode(1),
-      fmt::format("^{}: launching {} failed: .+ \\(CUDA error [0-9]+\\)$", call.name, answering));
+void expect_error(const Call& call, const std::string& error, const char* kernel = nullptr) {
+  EXPECT_EXIT(call_without_gpu(call, kernel), testing::ExitedWithCode(1),
+              fmt::format("^{}: {}$", call.name, error));
+}
+
+std::string failure_of(const std::string& kernel) {
+  return fmt::format("launching {} failed: .+ \\(CUDA error [0-9]+\\)", kernel);
 }
 
 TEST_P(DropinCalls, WithoutAGpuALaunchIsAnErrorAndNoFault) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  expect_launch_failure({.name = GetParam()}, nullptr, "streaming");
+  Call call = good();
+  expect_error(call, failure_of(call.is_product() ? "simple" : "streaming"));
+  if (!call.is_product()) return;
+  call.kernel = "few_rows";
+  if (!call.is_bitsandbytes_product()) expect_error(call, ".*(driver|device|GPU).*");
+  call.kernel = "simple", call.scale_codes = address<const unsigned char>();
+  expect_error(call, "(launching simple failed|no workspace): .+");
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, DropinCalls,
                          testing::Values("cdequantize_blockwise_fp16_nf4",
                                          "cdequantize_blockwise_bf16_nf4",
                                          "reprolab_nf4_dequantize_nested_fp16",
-                                         "reprolab_nf4_dequantize_nested_bf16"),
+                                         "reprolab_nf4_dequantize_nested_bf16",
+                                         "reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16",
+                                         "cgemm_4bit_fp16", "cgemm_4bit_bf16"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(DropinKernels, AreTheBitExactOnes) {
+TEST(DropinKernels, AreTheBitExactOnesWhichAnswerWhereTheySupportTheCall) {
   EXPECT_EQ(reprolab_nf4_kernels(), fmt::format("{}", fmt::join(exact_kernels(), "\n")));
-}
-
-TEST(DropinKernels, AnswerWhenTheyAreChosenAndWhereTheySupportTheCall) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const Call aligned{.name = "cdequantize_blockwise_fp16_nf4"};
-  Call shifted = aligned;
+  Call shifted{.name = "cdequantize_blockwise_fp16_nf4"};
   shifted.codes = address<const unsigned char>(1);
   shifted.absmax = address<const float>(4);
   shifted.out = address(2);
   for (const std::string& kernel : exact_kernels()) {
-    expect_launch_failure(aligned, kernel.c_str(), kernel);
+    expect_error({.name = shifted.name}, failure_of(kernel), kernel.c_str());
     const Problem problem{.codes = shifted.codes,
                           .absmax = shifted.absmax,
                           .nested = {},
@@ -227,7 +269,7 @@ TEST(DropinKernels, AnswerWhenTheyAreChosenAndWhereTheySupportTheCall) {
                           .n = shifted.n,
                           .output = shifted.out};
     const bool supported = kernel_named<Problem>(kernel).supports(problem).ok;
-    expect_launch_failure(shifted, kernel.c_str(), supported ? kernel : "streaming");
+    expect_error(shifted, failure_of(supported ? kernel : "streaming"), kernel.c_str());
   }
 }
 
@@ -248,7 +290,6 @@ TEST(DropinKernels, ThatCannotBeChosenLeaveTheChoiceAsItWas) {
               fmt::format("reprolab_nf4_use: {}; choose one of {}", why, choices));
   };
   expect_refused("", "'': there is none of that name");
-  expect_refused("Streaming", "'Streaming': there is none of that name");
   expect_refused("a\nb", "'a\\x0ab': there is none of that name");
   expect_refused("packed_512_as_published", "'packed_512_as_published': it is not bit-exact");
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -258,14 +299,34 @@ TEST(DropinKernels, ThatCannotBeChosenLeaveTheChoiceAsItWas) {
               "launching streaming failed");
 }
 
+TEST(DropinProducts, AreListedAndOthersAreRefused) {
+  EXPECT_STREQ(reprolab_nf4_products(),
+               "few_rows\nmany_rows\nsimple\nfew_rows_exact\nmany_rows_exact");
+  std::uint64_t bytes = 7;
+  for (const char* name : {"streaming_then_cublas", "", static_cast<const char*>(nullptr)}) {
+    const std::string why = fmt::format(
+        "there is no kernel '{}'; give one of few_rows, many_rows, simple, few_rows_exact, "
+        "many_rows_exact",
+        name == nullptr ? "" : name);
+    EXPECT_EQ(reprolab_nf4_workspace(name, 1, 64, 128, 64, &bytes), cudaErrorInvalidValue);
+    EXPECT_EQ(reprolab_nf4_error(), "reprolab_nf4_workspace: " + why);
+    EXPECT_NE((Call{.name = "reprolab_nf4_multiply_fp16", .kernel = name}()), 0);
+    EXPECT_EQ(reprolab_nf4_error(), "reprolab_nf4_multiply_fp16: " + why);
+  }
+  EXPECT_EQ(bytes, 7u);
+  EXPECT_EQ(reprolab_nf4_workspace("simple", 3, 5, 7, 64, &bytes), cudaSuccess);
+  EXPECT_EQ(bytes, 0u);
+  EXPECT_EQ(reprolab_nf4_workspace("simple", -3, 5, 7, 64, &bytes), cudaErrorInvalidValue);
+  EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_workspace: m is -3; give 0 or more");
+  EXPECT_EQ(reprolab_nf4_workspace("simple", 3, 5, 7, 64, nullptr), cudaErrorInvalidValue);
+}
+
 TEST(DropinErrors, AreOfTheThreadThatMadeThem) {
-  const Call good{.name = "cdequantize_blockwise_fp16_nf4", .n = 0};
   const Call bad{.name = "cdequantize_blockwise_fp16_nf4", .n = -1};
   EXPECT_NE(bad(), 0);
   const std::string here = reprolab_nf4_error();
   std::thread([&] {
     EXPECT_STREQ(reprolab_nf4_error(), "");
-    EXPECT_EQ(good(), 0);
     EXPECT_NE(reprolab_nf4_use("nothing"), 0);
     EXPECT_TRUE(begins(reprolab_nf4_error(), "reprolab_nf4_use: "));
   }).join();

@@ -1,108 +1,84 @@
-// The drop-in library on a GPU: its bits, on which stream and device it runs, graphs, threads.
+// The drop-in library on a GPU: its bits and bounds, on which stream and device it runs, graphs,
+// threads.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "dropin/reprolab_nf4.h"
 #include "profiling/graph.hpp"
-#include "tests/kernels/nf4/testing.hpp"
+#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4_product/on_gpu.hpp"
 
-namespace reprolab::nf4 {
+namespace reprolab {
 namespace {
 
+using nf4::make_row;
+using nf4_product::InputData;
+using nf4_product::ProductSpec;
 using profiling::check;
 using profiling::DeviceBuffer;
 using profiling::Stream;
 using reference::WeightType;
 
-/// An array in device memory that starts `off` elements behind a multiple of 256 bytes.
-template <class T>
-class Placed {
+/// Calls at once, from threads of their own.
+void run_at_once(const std::vector<std::function<void()>>& calls) {
+  std::vector<std::thread> threads;
+  for (const auto& call : calls) threads.emplace_back(call);
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<std::uint16_t> read(const void* output, std::size_t count, cudaStream_t stream) {
+  std::vector<std::uint16_t> found(count);
+  check(cudaMemcpyAsync(found.data(), output, 2 * count, cudaMemcpyDeviceToHost, stream),
+        "reading");
+  check(cudaStreamSynchronize(stream), "reading");
+  return found;
+}
+
+void overwrite(void* output, std::size_t count) {
+  check(cudaMemset(output, 0xff, 2 * count), "overwriting");
+  check(cudaDeviceSynchronize(), "overwriting");
+}
+
+/// A tensor whose arrays all start `off` elements behind an aligned place, and its output.
+class Dequantization {
  public:
-  Placed(const T* values, std::size_t count, int off)
-      : memory_((count + off) * sizeof(T)), data_(memory_.template as<T>() + off) {
-    check(cudaMemcpy(data_, values, count * sizeof(T), cudaMemcpyHostToDevice), "placing");
-  }
-  T* data() const { return data_; }
+  explicit Dequantization(const nf4::Tensor& tensor, int off = 0)
+      : expected_(tensor.expected),
+        input_(tensor.quantized, off),
+        output_(2 * expected_.size(), 2 * static_cast<std::uint64_t>(off)),
+        problem_(input_.problem(output_.data())) {}
 
- private:
-  DeviceBuffer memory_;
-  T* data_;
-};
-
-/// A tensor whose arrays all start `off` elements behind a multiple of 256 bytes, and its output
-/// between guards.
-class OnDevice {
- public:
-  explicit OnDevice(const Tensor& tensor, int off = 0)
-      : tensor_(tensor.quantized),
-        expected_(guard + off, pattern),
-        codes_(tensor_.codes.data(), tensor_.codes.size(), off),
-        absmax_(scales().data(), scales().size(), off),
-        scale_codes_(nested().codes.data(), nested().codes.size(), off),
-        map_(nested().map.data(), nested().map.size(), off),
-        output_(2 * (expected_.size() + tensor.expected.size() + guard)),
-        first_(expected_.size()) {
-    expected_.insert(expected_.end(), tensor.expected.begin(), tensor.expected.end());
-    expected_.resize(expected_.size() + guard, pattern);
-    clear();
-  }
-
-  void clear() const {
-    check(cudaMemset(output_.data(), pattern & 0xff, output_.bytes()), "clearing");
-    check(cudaDeviceSynchronize(), "clearing");
-  }
+  void clear() const { overwrite(problem_.output, expected_.size()); }
 
   int call(cudaStream_t stream) const {
-    void* out = output_.as<std::uint16_t>() + first_;
-    const bool fp16 = tensor_.type == WeightType::fp16;
-    if (tensor_.nested) {
+    const nf4::Problem& p = problem_;
+    const bool fp16 = p.output_type == nf4::OutputType::fp16;
+    if (p.is_nested()) {
       return (fp16 ? reprolab_nf4_dequantize_nested_fp16 : reprolab_nf4_dequantize_nested_bf16)(
-          codes_.data(), scale_codes_.data(), map_.data(), absmax_.data(), nested().offset, out,
-          tensor_.block_size, nested().block_size, tensor_.n, stream);
+          p.codes, p.nested.codes, p.nested.map, p.nested.absmax, p.nested.offset, p.output,
+          p.block_size, p.nested.block_size, p.n, stream);
     }
     return (fp16 ? cdequantize_blockwise_fp16_nf4 : cdequantize_blockwise_bf16_nf4)(
-        nullptr, codes_.data(), absmax_.data(), out, tensor_.block_size,
-        static_cast<int>(tensor_.n), stream);
+        nullptr, p.codes, p.absmax, p.output, p.block_size, static_cast<int>(p.n), stream);
   }
 
-  /// Whether the output has the reference's bits and its guards are whole. Waits for `stream`.
-  testing::AssertionResult is_right(cudaStream_t stream) const {
-    std::vector<std::uint16_t> found(expected_.size());
-    check(cudaMemcpyAsync(found.data(), output_.data(), output_.bytes(), cudaMemcpyDeviceToHost,
-                          stream),
-          "reading");
-    check(cudaStreamSynchronize(stream), "reading");
-    const auto [wrong, right] = std::ranges::mismatch(found, expected_);
-    if (wrong == found.end()) return testing::AssertionSuccess();
-    return testing::AssertionFailure()
-           << tensor_.name << ", " << tensor_.n << " weights: element "
-           << wrong - found.begin() - static_cast<std::ptrdiff_t>(first_) << " is " << *wrong
-           << ", not " << *right;
+  /// Whether the output has the reference's bits, and nothing beside it was written. Waits for
+  /// `stream`.
+  bool is_right(cudaStream_t stream) const {
+    return read(problem_.output, expected_.size(), stream) == expected_ &&
+           output_.touched().empty();
   }
 
  private:
-  static constexpr std::size_t guard = 128;
-  static constexpr std::uint16_t pattern = 0xa5a5;
-
-  const reference::NestedScales& nested() const {
-    static const reference::NestedScales none;
-    return tensor_.nested ? *tensor_.nested : none;
-  }
-  const std::vector<float>& scales() const {
-    return tensor_.nested ? nested().absmax : tensor_.absmax;
-  }
-
-  reference::QuantizedTensor tensor_;
   std::vector<std::uint16_t> expected_;
-  Placed<std::uint8_t> codes_;
-  Placed<float> absmax_;
-  Placed<std::uint8_t> scale_codes_;
-  Placed<float> map_;
-  DeviceBuffer output_;
-  std::size_t first_;
+  nf4::DeviceTensor input_;
+  GuardedOutput output_;
+  nf4::Problem problem_;
 };
 
 /// The library's choice is the process's; it ends with the test.
@@ -110,10 +86,24 @@ class OnGpuDropin : public OnGpuTest {
  protected:
   void TearDown() override { reprolab_nf4_use(nullptr); }
 
-  void expect_right(const Tensor& tensor, int off = 0) const {
-    const OnDevice on_device(tensor, off);
+  void expect_right(const nf4::Tensor& tensor, int off = 0) const {
+    const Dequantization on_device(tensor, off);
     ASSERT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error();
-    EXPECT_TRUE(on_device.is_right(stream())) << "placed " << off << " elements off";
+    EXPECT_TRUE(on_device.is_right(stream())) << tensor.quantized.name << ", " << tensor.quantized.n
+                                              << " weights, placed " << off << " elements off";
+  }
+
+  /// Runs `test` with each device as the current one, the first one last.
+  void on_each_device(const std::function<void(cudaStream_t)>& test) const {
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices), "counting");
+    if (devices < 2) GTEST_SKIP() << "NOT TESTED, one device";
+    for (const int device : {1, 0}) {
+      SCOPED_TRACE(device);
+      check(cudaSetDevice(device), "changing");
+      const Stream stream;
+      test(stream.get());
+    }
   }
 
   cudaStream_t stream() const {
@@ -122,84 +112,61 @@ class OnGpuDropin : public OnGpuTest {
   }
 };
 
-TEST_F(OnGpuDropin, WritesTheReferencesBitsAtAnyLengthBlockSizeAndPlace) {
-  for (const int block_size : block_sizes) {
-    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-      for (const bool nested : {false, true}) {
-        for (const std::int64_t n : lengths) {
-          const Tensor tensor = make_row(n, block_size, nested, type);
-          for (const int off : {0, 1, 3}) expect_right(tensor, off);
-        }
-      }
-    }
+TEST_F(OnGpuDropin, WritesTheReferencesBitsByEveryKernelThatCanBeChosenAtAnyPlace) {
+  std::vector<std::string> kernels;
+  for (const VariantInfo& kernel : nf4::registered_kernels()) {
+    if (!kernel.promise.deviates()) kernels.push_back(kernel.name);
   }
-}
-
-TEST_F(OnGpuDropin, EveryKernelThatCanBeChosenWritesTheSameBits) {
-  for (const VariantInfo& kernel : registered_kernels()) {
-    if (kernel.promise.deviates()) continue;
-    SCOPED_TRACE(kernel.name);
-    ASSERT_EQ(reprolab_nf4_use(kernel.name.c_str()), 0) << reprolab_nf4_error();
+  for (const int block_size : {32, 64, 4096}) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
       for (const bool nested : {false, true}) {
         for (const std::int64_t n : {1, 65, 4097, 100003}) {
-          const Tensor tensor = make_row(n, 64, nested, type);
-          for (const int off : {0, 1}) expect_right(tensor, off);
+          const nf4::Tensor tensor = make_row(n, block_size, nested, type);
+          for (const std::string& kernel : kernels) {
+            SCOPED_TRACE(kernel);
+            ASSERT_EQ(reprolab_nf4_use(kernel.c_str()), 0) << reprolab_nf4_error();
+            for (const int off : {0, 1, 3}) expect_right(tensor, off);
+          }
         }
       }
     }
   }
 }
 
-TEST_F(OnGpuDropin, RunsOnTheDefaultStreamWhereNoneIsGiven) {
-  const OnDevice on_device(make_row(100003));
-  ASSERT_EQ(on_device.call(nullptr), 0) << reprolab_nf4_error();
-  EXPECT_TRUE(on_device.is_right(nullptr));
-}
-
 /// A capture records what comes to its stream, and fails if the host waits or allocates.
-TEST_F(OnGpuDropin, ACallIsOneKernelOnTheStreamGiven) {
+TEST_F(OnGpuDropin, ACallIsOneKernelOnTheStreamGivenAndAGraphRepeatsIt) {
   for (const bool nested : {false, true}) {
-    const OnDevice on_device(make_row(100003, 64, nested));
-    ASSERT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error();
+    const Dequantization on_device(make_row(100003, 64, nested));
+    ASSERT_EQ(on_device.call(nullptr), 0) << reprolab_nf4_error();
+    EXPECT_TRUE(on_device.is_right(nullptr)) << "on the default stream, where none is given";
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal), "capturing");
     EXPECT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error();
-    cudaGraph_t graph = nullptr;
-    ASSERT_EQ(cudaStreamEndCapture(stream(), &graph), cudaSuccess);
+    cudaGraph_t captured = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(stream(), &captured), cudaSuccess);
     std::size_t nodes = 0;
-    check(cudaGraphGetNodes(graph, nullptr, &nodes), "counting");
+    check(cudaGraphGetNodes(captured, nullptr, &nodes), "counting");
     ASSERT_EQ(nodes, 1u);
     cudaGraphNode_t node = nullptr;
-    check(cudaGraphGetNodes(graph, &node, &nodes), "reading");
+    check(cudaGraphGetNodes(captured, &node, &nodes), "reading");
     cudaGraphNodeType type{};
     check(cudaGraphNodeGetType(node, &type), "reading");
     EXPECT_EQ(type, cudaGraphNodeTypeKernel);
-    check(cudaGraphDestroy(graph), "destroying");
-  }
-}
+    check(cudaGraphDestroy(captured), "destroying");
 
-TEST_F(OnGpuDropin, AGraphRepeatsIt) {
-  const OnDevice plain(make_row(100003)), nested(make_row(100003, 64, true));
-  for (const OnDevice* tensor : {&plain, &nested}) {
-    ASSERT_EQ(tensor->call(stream()), 0) << reprolab_nf4_error();
-  }
-  const profiling::Graph graph(stream(), [&] {
-    EXPECT_EQ(plain.call(stream()), 0) << reprolab_nf4_error();
-    EXPECT_EQ(nested.call(stream()), 0) << reprolab_nf4_error();
-  });
-  for (int i = 0; i < 2; ++i) {
-    plain.clear();
-    nested.clear();
-    EXPECT_FALSE(plain.is_right(stream()));
-    graph.launch(stream());
-    EXPECT_TRUE(plain.is_right(stream()));
-    EXPECT_TRUE(nested.is_right(stream()));
+    const profiling::Graph graph(
+        stream(), [&] { EXPECT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error(); });
+    for (int i = 0; i < 2; ++i) {
+      on_device.clear();
+      EXPECT_FALSE(on_device.is_right(stream()));
+      graph.launch(stream());
+      EXPECT_TRUE(on_device.is_right(stream()));
+    }
   }
 }
 
 /// While a stream is captured, nothing can be launched on the default stream.
 TEST_F(OnGpuDropin, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
-  const OnDevice on_device(make_row(1000));
+  const Dequantization on_device(make_row(1000));
   ASSERT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error();
   const Stream captured;
   check(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal), "capturing");
@@ -217,44 +184,246 @@ TEST_F(OnGpuDropin, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
 }
 
 TEST_F(OnGpuDropin, ThreadsCallItAtOnceWhileTheKernelChanges) {
-  const auto call_often = [](std::uint64_t seed) {
-    const OnDevice on_device(make_row(100003, 64, seed % 2 == 0, WeightType::fp16, seed));
-    const Stream stream(cudaStreamNonBlocking);
-    for (int i = 0; i < 200; ++i) {
-      if (i % 20 == 0) on_device.clear();
-      EXPECT_EQ(on_device.call(stream.get()), 0) << reprolab_nf4_error();
-      if (i % 20 == 0) {
-        EXPECT_TRUE(on_device.is_right(stream.get()));
+  std::vector<std::function<void()>> calls;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    calls.emplace_back([seed] {
+      const Dequantization on_device(make_row(100003, 64, seed % 2 == 0, WeightType::fp16, seed));
+      const Stream stream(cudaStreamNonBlocking);
+      for (int i = 0; i < 200; ++i) {
+        if (i % 20 == 0) on_device.clear();
+        EXPECT_EQ(on_device.call(stream.get()), 0) << reprolab_nf4_error();
+        if (i % 20 == 0) {
+          EXPECT_TRUE(on_device.is_right(stream.get()));
+        }
+      }
+    });
+  }
+  calls.emplace_back([] {
+    for (int i = 0; i < 1000; ++i) {
+      for (const char* kernel : {"shared_lut", "branch_tree", "streaming"}) {
+        EXPECT_EQ(reprolab_nf4_use(kernel), 0) << reprolab_nf4_error();
       }
     }
-  };
-  std::vector<std::thread> threads;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) threads.emplace_back(call_often, seed);
-  for (int i = 0; i < 1000; ++i) {
-    for (const char* kernel : {"shared_lut", "branch_tree", "streaming"}) {
-      EXPECT_EQ(reprolab_nf4_use(kernel), 0) << reprolab_nf4_error();
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
+  });
+  run_at_once(calls);
 }
 
 /// The library has a CUDA runtime of its own; the device is the thread's all the same.
 TEST_F(OnGpuDropin, RunsOnTheCallersDevice) {
-  int devices = 0;
-  check(cudaGetDeviceCount(&devices), "counting");
-  if (devices < 2) GTEST_SKIP() << "NOT TESTED, one device";
   for (const char* kernel : {"streaming", "two_launches"}) {  // the second has memory of its own
     ASSERT_EQ(reprolab_nf4_use(kernel), 0) << reprolab_nf4_error();
-    for (const int device : {1, 0}) {
-      SCOPED_TRACE(testing::Message() << kernel << " on device " << device);
-      check(cudaSetDevice(device), "changing");
-      const Stream stream;
-      const OnDevice on_device(make_row(100003, 64, true));
-      EXPECT_EQ(on_device.call(stream.get()), 0) << reprolab_nf4_error();
-      EXPECT_TRUE(on_device.is_right(stream.get()));
+    on_each_device([](cudaStream_t stream) {
+      const Dequantization on_device(make_row(100003, 64, true));
+      EXPECT_EQ(on_device.call(stream), 0) << reprolab_nf4_error();
+      EXPECT_TRUE(on_device.is_right(stream));
+    });
+  }
+}
+
+/// A product with its arrays on the device, and the output that calls write.
+class Product {
+ public:
+  explicit Product(const ProductSpec& spec, std::uint64_t seed = 1)
+      : workload_(nf4_product::make_workload(spec, 1, seed)),
+        problem_(workload_.problem("", 0)),
+        offset_(sizeof(float)) {
+    check(cudaMemcpy(offset_.data(), &problem_.nested.offset, sizeof(float), cudaMemcpyDefault),
+          "placing");
+  }
+
+  void clear() const { overwrite(problem_.output, elements()); }
+
+  std::uint8_t* codes() const { return const_cast<std::uint8_t*>(problem_.codes); }
+  std::size_t code_bytes() const { return static_cast<std::size_t>(problem_.n * problem_.k / 2); }
+
+  /// Lets dequantization write `to`, whose bits are as good as any.
+  void dequantize(void* to, cudaStream_t stream) const {
+    EXPECT_EQ(cdequantize_blockwise_fp16_nf4(nullptr, problem_.codes, problem_.absmax, to,
+                                             problem_.block_size,
+                                             static_cast<int>(problem_.n * problem_.k), stream),
+              0)
+        << reprolab_nf4_error();
+  }
+
+  int multiply(const char* kernel, const DeviceBuffer& workspace, bool weights_are_settled,
+               cudaStream_t stream) const {
+    const auto& p = problem_;
+    return (is_fp16() ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
+        kernel, p.input, p.codes, absmax(), p.nested.codes, p.nested.map, p.nested.offset, p.bias,
+        p.output, p.m, p.n, p.k, p.block_size, p.nested.block_size, weights_are_settled ? 1 : 0,
+        workspace.data(), stream);
+  }
+
+  int bitsandbytes_multiply(cudaStream_t stream) const {
+    const auto& p = problem_;
+    return (is_fp16() ? cgemm_4bit_fp16 : cgemm_4bit_bf16)(
+        p.input, p.codes, absmax(), p.nested.codes, p.nested.map, offset_.as<float>(), p.output,
+        p.bias, static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.block_size,
+        2, stream);
+  }
+
+  /// Waits for `stream`.
+  std::vector<std::uint16_t> output(cudaStream_t stream) const {
+    return read(problem_.output, elements(), stream);
+  }
+
+  bool is_right(const char* reading, cudaStream_t stream) const {
+    const Bounds bounds = workload_.bounds(0, reading);
+    const auto numbers = [](std::span<const std::byte> bytes) {
+      return std::span(reinterpret_cast<const std::uint16_t*>(bytes.data()), bytes.size() / 2);
+    };
+    return reference::compare_within(numbers(bounds.low), numbers(bounds.high), output(stream))
+        .equal();
+  }
+
+ private:
+  bool is_fp16() const { return problem_.type == nf4::OutputType::fp16; }
+  const float* absmax() const {
+    return problem_.is_nested() ? problem_.nested.absmax : problem_.absmax;
+  }
+  std::size_t elements() const { return static_cast<std::size_t>(problem_.m * problem_.n); }
+
+  nf4_product::ProductWorkload workload_;
+  nf4_product::Problem problem_;
+  DeviceBuffer offset_;
+};
+
+/// Kernels, each with the reading of a problem by which it computes.
+constexpr std::pair<const char*, const char*> products[] = {
+    {"few_rows", "rounded_entries"},
+    {"few_rows_exact", "dequantized_weights"},
+    {"many_rows", "rounded_entries"},
+    {"many_rows_exact", "dequantized_weights"},
+    {"simple", "dequantized_weights"}};
+
+ProductSpec spec_of(std::int64_t m, std::int64_t n, std::int64_t k, bool nested = false,
+                    WeightType type = WeightType::fp16, bool bias = false) {
+  return {.weights = {.rows = n, .columns = k, .nested = nested, .output = type},
+          .m = m,
+          .bias = bias,
+          .data = InputData::sparse};
+}
+
+/// Memory that the kernel asks for; none where it cannot do the product.
+std::optional<DeviceBuffer> workspace_for(const char* kernel, const ProductSpec& spec) {
+  std::uint64_t bytes = 0;
+  if (reprolab_nf4_workspace(kernel, spec.m, spec.n(), spec.k(), spec.weights.block_size, &bytes) !=
+      0) {
+    return std::nullopt;
+  }
+  return DeviceBuffer(std::max<std::uint64_t>(bytes, 1));
+}
+
+class OnGpuDropinProducts : public OnGpuDropin {};
+
+TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds) {
+  for (const auto& [kernel, reading] : products) {
+    for (const bool nested : {false, true}) {
+      for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+        for (const std::int64_t m : {1, 7, 33}) {
+          const ProductSpec spec = spec_of(m, 272, 4096, nested, type, m == 7);
+          const auto workspace = workspace_for(kernel, spec);
+          if (!workspace) continue;
+          const Product product(spec);
+          for (const int content : {0xff, 0x5a, 0}) {
+            check(cudaMemset(workspace->data(), content, workspace->bytes()), "filling");
+            for (const bool are_settled : {false, true}) {  // the second finds the first's
+              product.clear();
+              ASSERT_EQ(product.multiply(kernel, *workspace, are_settled, stream()), 0)
+                  << reprolab_nf4_error();
+              EXPECT_TRUE(product.is_right(reading, stream())) << kernel << " on " << spec.name();
+            }
+          }
+        }
+      }
     }
   }
 }
 
+TEST_F(OnGpuDropinProducts, WeightsThatAreNotSettledMayBeOfTheCallBefore) {
+  const Product writes(spec_of(1, 512, 2048));  // as many 16-bit values as a product has codes
+  for (const auto& [kernel, reading] : products) {
+    const ProductSpec spec = spec_of(4, 512, 8192);
+    const auto workspace = workspace_for(kernel, spec);
+    if (!workspace) continue;
+    const Product product(spec);
+    const auto multiply = [&] {
+      EXPECT_EQ(product.multiply(kernel, *workspace, false, stream()), 0) << reprolab_nf4_error();
+      return product.output(stream());
+    };
+    const auto clear_codes = [&] {
+      check(cudaMemset(product.codes(), 0, product.code_bytes()), "clearing");
+      check(cudaDeviceSynchronize(), "clearing");
+    };
+    writes.dequantize(product.codes(), stream());
+    check(cudaStreamSynchronize(stream()), "writing codes");
+    const auto expected = multiply();
+    clear_codes();
+    EXPECT_NE(multiply(), expected);
+    for (int i = 0; i < 20; ++i) {
+      clear_codes();
+      writes.dequantize(product.codes(), stream());
+      EXPECT_EQ(multiply(), expected) << kernel;
+    }
+  }
+}
+
+/// Whichever kernel answers: the wider of the two bounds. Of a captured call memory is allocated
+/// and freed in every replay.
+TEST_F(OnGpuDropinProducts, BitsandbytesNamesNeedNoWorkspaceAndAGraphRepeatsThem) {
+  for (const bool nested : {false, true}) {
+    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+      for (const std::int64_t m : {1, 8, 9, 100}) {
+        for (const std::int64_t k : {4096, 96}) {  // simple answers the second
+          const Product product(spec_of(m, 272, k, nested, type, true));
+          product.clear();
+          ASSERT_EQ(product.bitsandbytes_multiply(stream()), 0) << reprolab_nf4_error();
+          EXPECT_TRUE(product.is_right("rounded_entries", stream()) ||
+                      product.is_right("dequantized_weights", stream()))
+              << "m " << m << ", k " << k;
+          const auto expected = product.output(stream());
+          const profiling::Graph graph(stream(), [&] {
+            EXPECT_EQ(product.bitsandbytes_multiply(stream()), 0) << reprolab_nf4_error();
+          });
+          for (int i = 0; i < 3; ++i) {
+            product.clear();
+            graph.launch(stream());
+            EXPECT_EQ(product.output(stream()), expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnStreamsOfTheirOwn) {
+  std::vector<std::function<void()>> calls;
+  for (const std::int64_t m : {1, 2, 17, 64}) {
+    calls.emplace_back([m] {
+      const Product product(spec_of(m, 512, 8192, m % 2 == 0), static_cast<std::uint64_t>(m));
+      const Stream stream(cudaStreamNonBlocking);
+      std::vector<std::uint16_t> first;
+      for (int i = 0; i < 50; ++i) {
+        product.clear();
+        for (int j = 0; j < 4; ++j) {
+          EXPECT_EQ(product.bitsandbytes_multiply(stream.get()), 0) << reprolab_nf4_error();
+        }
+        const auto found = product.output(stream.get());
+        if (i == 0) first = found;
+        EXPECT_EQ(found, first);
+      }
+    });
+  }
+  run_at_once(calls);
+}
+
+TEST_F(OnGpuDropinProducts, RunOnTheCallersDevice) {
+  on_each_device([](cudaStream_t stream) {
+    const Product product(spec_of(4, 512, 8192, true));
+    EXPECT_EQ(product.bitsandbytes_multiply(stream), 0) << reprolab_nf4_error();
+    EXPECT_TRUE(product.is_right("rounded_entries", stream));
+  });
+}
+
 }  // namespace
-}  // namespace reprolab::nf4
+}  // namespace reprolab

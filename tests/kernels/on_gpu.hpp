@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "harness/verifier.hpp"
@@ -31,6 +32,15 @@ class Proof {
   std::unique_ptr<profiling::Instrument> instrument_ =
       profiling::make_instrument(profiling::InstrumentKind::events);
 };
+
+/// Why a test that needs so much device memory is not run, or "".
+inline std::string lacks_memory(std::uint64_t needed_bytes) {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  if (free_bytes >= needed_bytes) return "";
+  return "NOT TESTED, not enough device memory: needs " + std::to_string(needed_bytes >> 30) +
+         " GiB, " + std::to_string(free_bytes >> 30) + " GiB are free";
+}
 
 /// An output on the device with `guard` bytes of a pattern before and after it, and `offset_bytes`
 /// more before it; the output is filled with the same pattern.

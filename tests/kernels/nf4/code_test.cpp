@@ -12,48 +12,28 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// Some architecture that this program was built for: 90.
-int built_for() {
-  static const auto found = profiling::machine_code_in("/proc/self/exe");
-  return found.empty() ? 0 : found.front().capability;
-}
-
-std::map<std::string, Code> codes() {
-  set_code_target(fmt::format("{}.{}", built_for() / 10, built_for() % 10));
-  std::map<std::string, Code> found;
+TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
+  // Some architecture that this program was built for.
+  const auto built = profiling::machine_code_in("/proc/self/exe");
+  ASSERT_FALSE(built.empty());
+  const int capability = built.front().capability;
+  set_code_target(fmt::format("{}.{}", capability / 10, capability % 10));
+  std::map<std::string, Code> codes;
+  std::set<std::string> digests;
   for (const auto& kernel : registered_kernels()) {
     const auto code = code_of(kernel);
-    EXPECT_TRUE(code) << kernel.name;
-    if (code) found[kernel.name] = *code;
+    ASSERT_TRUE(code) << kernel.name;
+    EXPECT_EQ(code->target, fmt::format("sm_{}", capability)) << kernel.name;
+    digests.insert(code->sha256.at(kernel.source_file));
+    codes[kernel.name] = *code;
   }
-  return found;
-}
-
-TEST(KernelCode, IsOfTheKernelsOwnFile) {
-  for (const auto& [name, code] : codes()) {
-    EXPECT_EQ(code.target, fmt::format("sm_{}", built_for())) << name;
-    EXPECT_TRUE(code.sha256.contains("kernels/nf4/" + name + ".cu")) << name;
-  }
-}
-
-TEST(KernelCode, OfAKernelThatLaunchesAnotherIsOfBoth) {
-  const auto all = codes();
-  const std::string file = "kernels/nf4/streaming.cu";
-  EXPECT_EQ(all.at("two_launches").sha256.at(file), all.at("streaming").sha256.at(file));
-  EXPECT_EQ(all.at("two_launches").sha256.size(), 2u);
-}
-
-TEST(KernelCode, TellsKernelsApart) {
-  std::set<std::string> digests;
-  for (const auto& [name, code] : codes()) {
-    digests.insert(code.sha256.at("kernels/nf4/" + name + ".cu"));
-  }
-  EXPECT_EQ(digests.size(), codes().size());
-}
-
-TEST(KernelCode, IsNotKnownWhereOnlyTheDriverCompilesIt) {
+  EXPECT_EQ(digests.size(), codes.size()) << "no two kernels are the same";
+  const std::string streaming = "kernels/nf4/streaming.cu";
+  EXPECT_EQ(codes.at("two_launches").sha256.at(streaming),
+            codes.at("streaming").sha256.at(streaming));
+  EXPECT_EQ(codes.at("two_launches").sha256.size(), 2u);
   set_code_target("1.0");
-  EXPECT_FALSE(code_of(registered_kernels().front()));
+  EXPECT_FALSE(code_of(registered_kernels().front())) << "only the driver compiles it";
 }
 
 TEST(KernelCode, OfALibraryIsOfItsFile) {

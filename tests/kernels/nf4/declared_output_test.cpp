@@ -17,7 +17,9 @@ std::vector<std::uint16_t> declared(const char* kernel, const Tensor& tensor,
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xcdcd);
   const Problem host = host_problem(tensor.quantized, output.data());
   for (std::int64_t at = 0; at < host.n; at += piece) {
-    declared_deviation<Problem>(kernel).expected_output(host, at, std::min(host.n, at + piece));
+    const std::int64_t end = std::min(host.n, at + piece);
+    declared_deviation<Problem>(kernel).expected_output(host, at, end);
+    EXPECT_TRUE(end == host.n || output[static_cast<std::size_t>(end)] == 0xcdcd) << "too many";
   }
   return output;
 }
@@ -35,7 +37,7 @@ std::vector<std::uint16_t> with_scales(const reference::QuantizedTensor& tensor,
 
 /// What Algorithm 1 as printed computes: the weights of each tile of 512 take the scale whose index
 /// is the tile's. For block sizes up to 512.
-TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATile) {
+TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATileInWhateverPieces) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const bool nested : {false, true}) {
       for (const int block_size : {32, 64, 128, 256, 512}) {
@@ -48,6 +50,9 @@ TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATile) {
                     with_scales(tensor.quantized,
                                 [&](std::size_t block) { return absmax[block / blocks_a_tile]; }))
               << name(type) << ", block size " << block_size << ", " << n << " weights";
+          if (n == 1025) {
+            EXPECT_EQ(declared(algorithm1, tensor, 7), output);
+          }
           if (n == 65537) {
             EXPECT_EQ(output == tensor.expected, block_size == 512);
           }
@@ -57,55 +62,37 @@ TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATile) {
   }
 }
 
-TEST(Algorithm1Declared, WritesOnlyTheElementsAskedFor) {
-  const Tensor tensor = make_row(5000);
-  EXPECT_EQ(declared(algorithm1, tensor, 7), declared(algorithm1, tensor));
-  std::vector<std::uint16_t> output(5000, 0xcdcd);
-  declared_deviation<Problem>(algorithm1)
-      .expected_output(host_problem(tensor.quantized, output.data()), 100, 101);
-  EXPECT_EQ(std::ranges::count(output, 0xcdcd), 4999);
-}
-
-/// The post's final kernel computes nested scales by a fused multiply-add.
+/// The post's final kernel computes nested scales by a fused multiply-add. It differs by one unit
+/// in a few fp16 outputs of a million: how many depends on the data, here scales that all differ.
 TEST(FusedScalesDeclared, IsTheReferenceWithNestedScalesRoundedOnce) {
+  std::int64_t different = 0;
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const int block_size : block_sizes) {
-      for (const std::int64_t n : lengths) {
-        const Tensor tensor = make_row(n, block_size, true, type);
-        const auto& nested = *tensor.quantized.nested;
-        EXPECT_EQ(declared(as_published, tensor),
-                  with_scales(tensor.quantized,
-                              [&](std::size_t block) {
-                                return std::fma(nested.map[nested.codes[block]],
-                                                nested.absmax[block / 256], nested.offset);
-                              }))
+      for (const std::int64_t n : {1, 65, 4097, 65537, 1000003}) {
+        Tensor tensor = make_row(n, block_size, true, type);
+        auto& nested = *tensor.quantized.nested;
+        for (std::size_t group = 0; group < nested.absmax.size(); ++group) {
+          nested.absmax[group] *= 1 + 1e-5f * static_cast<float>(group);
+        }
+        reference::dequantize_scales(nested, tensor.quantized.absmax);
+        tensor.expected = reference::dequantize(tensor.quantized);
+        const auto output = declared(as_published, tensor);
+        EXPECT_EQ(output, with_scales(tensor.quantized,
+                                      [&](std::size_t block) {
+                                        return std::fma(nested.map[nested.codes[block]],
+                                                        nested.absmax[block / 256], nested.offset);
+                                      }))
             << name(type) << ", block size " << block_size << ", " << n << " weights";
+        const auto found = reference::compare_bits(tensor.expected, output);
+        different += found.mismatches;
+        EXPECT_LE(found.max_ulps, 1u);
       }
-      const Tensor plain = make_row(65537, block_size, false, type);
-      EXPECT_EQ(declared(as_published, plain), plain.expected) << name(type) << ", " << block_size;
     }
+    const Tensor plain = make_row(65537, 64, false, type);
+    EXPECT_EQ(declared(as_published, plain), plain.expected) << name(type);
   }
-}
-
-/// One unit in the last place, in about 5 of a million fp16 outputs and fewer bf16 ones: how many
-/// depends on the data. In bf16 it is none where many scales are equal, as those of 16-bit weights
-/// are.
-TEST(FusedScalesDeclared, IsWrongByOneUnitInAFewWeightsForNestedScales) {
-  Tensor tensor = make_tensor({.rows = 4096, .columns = 4096, .nested = true}, 3);
-  auto& nested = *tensor.quantized.nested;
-  for (std::size_t group = 0; group < nested.absmax.size(); ++group) {
-    nested.absmax[group] *= 1 + 1e-5f * static_cast<float>(group);
-  }
-  reference::dequantize_scales(nested, tensor.quantized.absmax);
-  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    tensor.quantized.type = type;
-    tensor.expected = reference::dequantize(tensor.quantized);
-    const auto found = reference::compare_bits(tensor.expected, declared(as_published, tensor));
-    EXPECT_EQ(found.max_ulps, 1u) << name(type);
-    const double share = static_cast<double>(found.mismatches) / static_cast<double>(1 << 24);
-    EXPECT_GT(share, 2e-7) << name(type);
-    EXPECT_LT(share, 2e-5) << name(type);
-  }
+  EXPECT_GT(different, 0);
+  EXPECT_LT(different, 400);
 }
 
 }  // namespace

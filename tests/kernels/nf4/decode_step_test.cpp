@@ -64,33 +64,6 @@ TEST(DecodeStep, EveryCodeTimesEveryScaleIsTheReferences) {
   }
 }
 
-TEST(DecodeStep, TheTableIsTheReferences) {
-  for (int code = 0; code < 16; ++code) {
-    EXPECT_EQ(table_entry(code), reference::standard_table[static_cast<std::size_t>(code)]);
-    EXPECT_EQ(standard_table().entry[code], table_entry(code));
-  }
-}
-
-/// Every byte in every place of a word, with neighbours that have no bit or all bits.
-TEST(DecodeStep, TheCodesOfAWordAreThoseOfItsBytes) {
-  for (int place = 0; place < weights_per_word / 2; ++place) {
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      for (const unsigned around : {0x00u, 0xffu}) {
-        std::array<std::uint8_t, 4> bytes;
-        bytes.fill(static_cast<std::uint8_t>(around));
-        bytes[static_cast<std::size_t>(place)] = static_cast<std::uint8_t>(byte);
-        const auto word = std::bit_cast<std::uint32_t>(bytes);  // as a thread loads them
-        for (int weight = 0; weight < weights_per_word; ++weight) {
-          const std::uint8_t holding = bytes[static_cast<std::size_t>(weight / 2)];
-          const unsigned code = weight % 2 == 0 ? holding >> 4 : holding & 15u;
-          EXPECT_EQ(entry_offsets(word).of(weight) / sizeof(float), code);
-          EXPECT_EQ(weight % 2 == 0 ? first_code(holding) : second_code(holding), code);
-        }
-      }
-    }
-  }
-}
-
 TEST(DecodeStep, RoundingIsTheReferencesAtEveryMidpointAndBeside) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (unsigned bits = 0; bits < 0x7fffu; ++bits) {
@@ -107,13 +80,6 @@ TEST(DecodeStep, RoundingIsTheReferencesAtEveryMidpointAndBeside) {
       }
     }
   }
-}
-
-TEST(DecodeStep, SubnormalProductsAreZerosOfTheirSign) {
-  const float least = std::numeric_limits<float>::min();
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(scaled(-0.5f, least)), 0x80000000u);
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(scaled(0.5f, least)), 0u);
-  EXPECT_EQ(scaled(1.0f, least), least);
 }
 
 TEST(NestedScale, EveryMapEntryIsTheReferencesToTheBit) {

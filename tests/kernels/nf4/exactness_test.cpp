@@ -1,5 +1,8 @@
-// Every kernel against the reference: all block sizes, output types, kinds of scales and lengths;
-// and nothing is written outside of its output.
+// Every kernel against the reference, on problems of every kind and at every place: its output is
+// as promised or it refuses, and nothing is written outside of its output.
+#include <limits>
+#include <map>
+
 #include "tests/kernels/nf4/on_gpu.hpp"
 
 namespace reprolab::nf4 {
@@ -7,53 +10,121 @@ namespace {
 
 using reference::WeightType;
 
-class OnGpuExactness : public OnGpuEachKernel {};
+class OnGpuExactness : public OnGpuEachKernel {
+ protected:
+  void expect_promised(const Tensor& tensor, const std::string& what) const {
+    proof_->expect_promised(
+        GetParam(), tensor,
+        tensor.quantized.name + ", " + std::to_string(tensor.quantized.n) + " weights, " + what);
+  }
+  void SetUp() override {
+    OnGpuEachKernel::SetUp();
+    if (!IsSkipped()) proof_ = std::make_unique<Proof>();
+  }
 
-TEST_P(OnGpuExactness, IsAsPromisedAtEveryBlockSizeTypeKindOfScalesAndLength) {
-  const Proof proof;
+  std::unique_ptr<Proof> proof_;
+};
+
+TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
   for (const int block_size : block_sizes) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
       for (const bool nested : {false, true}) {
         for (const std::int64_t n : lengths) {
           const Tensor tensor = make_row(n, block_size, nested, type);
-          proof.expect_promised(GetParam(), tensor,
-                                tensor.quantized.name + ", " + std::to_string(n) + " weights");
+          expect_promised(tensor, "at aligned places");
           if (block_size != 64) continue;
-          EXPECT_TRUE(writes_outside(GetParam().name, tensor).empty())
-              << tensor.quantized.name << ", " << n << " weights";
+          EXPECT_TRUE(writes_outside(GetParam().name, tensor).empty()) << n << " weights";
         }
       }
     }
   }
 }
 
+/// Every place of a 16-byte store's eight weights, and of a word's four bytes; lengths from none to
+/// several tiles.
+TEST_P(OnGpuExactness, WhereverTheArraysBegin) {
+  const std::string& kernel = GetParam().name;
+  for (const bool nested : {false, true}) {
+    for (const std::int64_t n : {1, 7, 8, 9, 23, 24, 47, 48, 49, 127, 1025, 40001}) {
+      const Tensor tensor = make_row(n, nested ? 64 : 32, nested, WeightType::bf16);
+      for (int offset = 1; offset < 10; ++offset) {
+        SCOPED_TRACE(tensor.quantized.name + ", " + std::to_string(n) + " weights, offset " +
+                     std::to_string(offset));
+        const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
+        const Outcome expected =
+            workload.supports(kernel).ok ? promised(GetParam(), tensor) : Outcome::unsupported;
+        const Verification found = proof_->verify(GetParam(), workload);
+        EXPECT_EQ(name(found.outcome), name(expected)) << found.reason;
+        EXPECT_TRUE(writes_outside(kernel, tensor, offset).empty());
+      }
+    }
+  }
+}
+
 /// Every launch of many gives the same bits, and leaves its inputs alone.
-TEST_P(OnGpuExactness, EveryCopyIsAsPromised) {
-  const Proof proof;
+TEST_P(OnGpuExactness, OfEveryCopy) {
   for (const bool nested : {false, true}) {
     const Tensor tensor = make_row(1000003, 64, nested);
-    const Verification found = proof.verify(GetParam(), tensor, 21);
+    const Verification found = proof_->verify(GetParam(), tensor, 21);
     EXPECT_EQ(name(found.outcome), name(promised(GetParam(), tensor))) << found.reason;
   }
 }
 
 /// Large enough that a fused multiply-add in the scales would be detected.
-TEST_P(OnGpuExactness, SixteenMillionNestedWeightsAreAsPromised) {
-  const Proof proof;
+TEST_P(OnGpuExactness, OfSixteenMillionNestedWeights) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    const Tensor tensor = make_tensor(
-        {.rows = 4096, .columns = 4096, .block_size = 64, .nested = true, .output = type}, 3);
-    proof.expect_promised(GetParam(), tensor, tensor.quantized.name + ", 4096x4096");
+    expect_promised(make_tensor({.rows = 4096, .columns = 4096, .nested = true, .output = type}, 3),
+                    "4096^2");
+  }
+}
+
+/// Infinities, NaN, zeros of both signs, subnormals: every code under scales of every kind.
+TEST_P(OnGpuExactness, OfEveryCodeUnderScalesOfEveryKind) {
+  std::vector<float> every_fp16, every_bf16, all_over;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519) {
+    const auto narrow = static_cast<std::uint16_t>(every_fp16.size());
+    every_fp16.push_back(reference::widen_fp16(narrow));
+    every_bf16.push_back(reference::widen_bf16(narrow));
+    all_over.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  for (const auto& [what, scales] : std::map<std::string, std::vector<float>>{
+           {"fp16 scales", every_fp16}, {"bf16 scales", every_bf16}, {"all bits", all_over}}) {
+    Tensor tensor = make_row(std::ssize(scales) * 32, 32);
+    tensor.quantized.absmax = scales;
+    for (std::size_t byte = 0; byte < tensor.quantized.codes.size(); ++byte) {
+      const auto code = static_cast<unsigned>(2 * byte % 16);
+      tensor.quantized.codes[byte] = static_cast<std::uint8_t>(code << 4 | (code + 1));
+    }
+    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+      tensor.quantized.type = type;
+      tensor.expected = reference::dequantize(tensor.quantized);
+      expect_promised(tensor, what + " to " + std::string(name(type)));
+    }
+  }
+}
+
+TEST_P(OnGpuExactness, OfNestedScalesOfTinyHugeAndNegativeOffsets) {
+  for (const float offset : {0.0f, -0.25f, 1e-39f, 3e38f}) {
+    for (const float second :
+         {0.0f, 1e-40f, 2e-38f, 0.1f, 3e38f, std::numeric_limits<float>::infinity()}) {
+      Tensor tensor = make_row(64 * 600 + 5, 64, true);
+      auto& nested = *tensor.quantized.nested;
+      nested.offset = offset;
+      nested.absmax[1] = second;
+      reference::dequantize_scales(nested, tensor.quantized.absmax);
+      tensor.expected = reference::dequantize(tensor.quantized);
+      expect_promised(tensor,
+                      "absmax2 " + std::to_string(second) + ", offset " + std::to_string(offset));
+    }
   }
 }
 
 /// A checkpoint's own table is refused, or used as promised.
-TEST_P(OnGpuExactness, AnotherTableIsRefusedOrTakenAsPromised) {
-  const Proof proof;
+TEST_P(OnGpuExactness, OfAnotherTable) {
   Tensor tensor = make_row(4097);
   for (float& entry : tensor.quantized.table) entry *= 0.75f;
   tensor.expected = reference::dequantize(tensor.quantized);
-  proof.expect_promised(GetParam(), tensor, "another table");
+  expect_promised(tensor, "another table");
 }
 
 TEST_P(OnGpuExactness, NoWeightsAreNoError) {
@@ -68,6 +139,56 @@ TEST_P(OnGpuExactness, NoWeightsAreNoError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuExactness, testing::ValuesIn(registered_kernels()), name_of);
+
+class OnGpuStreaming : public OnGpuTest {
+ protected:
+  /// Launches it on `problem` and looks at every weight, and at what lies around the output.
+  static void expect_right(const Problem& problem, const Tensor& tensor,
+                           const GuardedOutput& output) {
+    ASSERT_EQ(kernel_named<Problem>("streaming").launch(problem, nullptr), cudaSuccess);
+    std::vector<std::uint16_t> written(tensor.expected.size());
+    ASSERT_EQ(cudaMemcpy(written.data(), output.data(), 2 * written.size(), cudaMemcpyDefault),
+              cudaSuccess);
+    EXPECT_EQ(written, tensor.expected);
+    EXPECT_TRUE(output.touched().empty());
+  }
+};
+
+/// Codes and output moved on their own: a view may begin at any pair of places.
+TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
+  for (const int block_size : {32, 64, 256}) {
+    for (const bool nested : {false, true}) {
+      const Tensor tensor = make_row(20011, block_size, nested);
+      for (const int codes_at : {0, 1, 2, 3, 4}) {
+        const DeviceTensor input(tensor.quantized, codes_at);
+        for (const int output_at : {0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 56}) {
+          SCOPED_TRACE(tensor.quantized.name + ", codes at " + std::to_string(codes_at) +
+                       ", output at " + std::to_string(output_at));
+          const GuardedOutput output(2 * tensor.expected.size(),
+                                     2 * static_cast<std::uint64_t>(output_at));
+          expect_right(input.problem(output.data()), tensor, output);
+        }
+      }
+    }
+  }
+}
+
+/// The map of nested scales moved on its own: it is copied in bulk where it begins a cache line.
+TEST_F(OnGpuStreaming, TakesAMapOfNestedScalesAtAnyPlace) {
+  const Tensor tensor = make_row(20011, 64, true);
+  const DeviceTensor input(tensor.quantized);
+  const profiling::DeviceBuffer moved(sizeof(float) * (256 + 32));
+  for (const std::size_t map_at : {0, 1, 2, 3, 4, 8, 31, 32}) {
+    SCOPED_TRACE(map_at);
+    const GuardedOutput output(2 * tensor.expected.size());
+    Problem problem = input.problem(output.data());
+    float* const map = moved.as<float>() + map_at;
+    ASSERT_EQ(cudaMemcpy(map, problem.nested.map, 256 * sizeof(float), cudaMemcpyDefault),
+              cudaSuccess);
+    problem.nested.map = map;
+    expect_right(problem, tensor, output);
+  }
+}
 
 }  // namespace
 }  // namespace reprolab::nf4

@@ -1,27 +1,14 @@
-// Kernels with one planted fault each, to test that wrong kernels are caught. One weight per
-// thread, fp16 only. Their names begin with "test_".
-#include "kernels/nf4/support.hpp"
+// Kernels with one planted fault each, to test that wrong kernels are caught. fp16 only. Their
+// names begin with "test_".
+#include "kernels/nf4/expected_output.hpp"
+#include "tests/kernels/nf4/right_launch.cuh"
 
 namespace reprolab::nf4 {
 namespace {
 
-constexpr int threads = 256;
-
-/// No fault; the others differ from it in one member.
-struct Sound {
-  __device__ static bool skips(std::int64_t, std::int64_t) { return false; }
-  __device__ static unsigned code(std::uint8_t byte, std::int64_t i) {
-    return i % 2 == 0 ? first_code(byte) : second_code(byte);
-  }
-  __device__ static float entry(unsigned code) { return table_entry(static_cast<int>(code)); }
-  __device__ static float nested(float entry, float absmax, float offset) {
-    return nested_scale(entry, absmax, offset);
-  }
-};
-
 struct SwappedNibbles : Sound {
   __device__ static unsigned code(std::uint8_t byte, std::int64_t i) {
-    return i % 2 == 0 ? second_code(byte) : first_code(byte);
+    return Sound::code(byte, i + 1);
   }
 };
 
@@ -42,49 +29,13 @@ struct MissingTail : Sound {
   __device__ static bool skips(std::int64_t i, std::int64_t n) { return i >= n / 1024 * 1024; }
 };
 
-template <class Fault>
-__global__ void dequantize(const Problem problem) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
-  if (i >= problem.n || Fault::skips(i, problem.n)) return;
-  const std::int64_t block = i / problem.block_size;
-  const NestedScales& nested = problem.nested;
-  const float scale = nested.codes == nullptr
-                          ? problem.absmax[block]
-                          : Fault::nested(nested.map[nested.codes[block]],
-                                          nested.absmax[block / nested.block_size], nested.offset);
-  const float entry = Fault::entry(Fault::code(problem.codes[i / 2], i));
-  static_cast<__half*>(problem.output)[i] = round_to<__half>(scaled(entry, scale));
-}
-
-template <class Fault>
-cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((problem.n + threads - 1) / threads);
-  dequantize<Fault><<<blocks, threads, 0, stream>>>(problem);
-  return cudaGetLastError();
-}
-
-__global__ void write_behind(__half* end) { end[0] = round_to<__half>(0.0f); }
-
-cudaError_t launch_with_write_behind(const Problem& problem, cudaStream_t stream) {
-  const cudaError_t status = launch<Sound>(problem, stream);
-  write_behind<<<1, 1, 0, stream>>>(static_cast<__half*>(problem.output) + problem.n);
-  return status;
-}
-
 cudaError_t launch_twice(const Problem& problem, cudaStream_t stream) {
-  const cudaError_t status = launch<Sound>(problem, stream);
-  return status == cudaSuccess ? launch<Sound>(problem, stream) : status;
+  const cudaError_t status = launch_right(problem, stream);
+  return status == cudaSuccess ? launch_right(problem, stream) : status;
 }
 
 cudaError_t launch_with_too_many_threads(const Problem& problem, cudaStream_t stream) {
   dequantize<Sound><<<1, 2048, 0, stream>>>(problem);
-  return cudaGetLastError();
-}
-
-__global__ void trap() { asm("trap;"); }
-
-cudaError_t launch_trap(const Problem&, cudaStream_t stream) {
-  trap<<<1, 1, 0, stream>>>();
   return cudaGetLastError();
 }
 
@@ -96,51 +47,44 @@ struct SkipsFirst : Sound {
 void without_first(const Problem& host, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     if (i % 64 == 0) continue;
-    const std::uint8_t byte = host.codes[i / 2];
-    const unsigned code = i % 2 == 0 ? first_code(byte) : second_code(byte);
-    static_cast<__half*>(host.output)[i] =
-        round_to<__half>(scaled(table_entry(static_cast<int>(code)), host.absmax[i / 64]));
+    write_expected(host, i, i + 1, [&](std::int64_t) { return host.absmax[i / 64]; });
   }
 }
 
-Support fp16_only(const Problem& problem) {
-  if (problem.output_type != OutputType::fp16) return Support::no("a test's kernel: fp16 only");
-  return Support::yes();
-}
-
-Support never(const Problem&) { return Support::no("a test's kernel: runs nothing"); }
-
-using Launch = cudaError_t (*)(const Problem&, cudaStream_t);
-
-Kernel<Problem> faulty(const char* name, Launch launch, const Contract<Problem>& contract = {},
-                       Support (*supports)(const Problem&) = fp16_only) {
-  return {.name = name,
-          .lineage = "a test",
-          .source_file = "tests/kernels/nf4/faulty_kernels.cu",
+Kernel<Problem> like(const Contract<Problem>& contract = {}) {
+  return {.source_file = "tests/kernels/nf4/faulty_kernels.cu",
           .contract = contract,
-          .supports = supports,
-          .launch = launch};
+          .supports = [](const Problem& problem) {
+            if (problem.output_type == OutputType::fp16) return Support::yes();
+            return Support::no("a test's kernel: fp16 only");
+          }};
 }
 
-const Contract<Problem> declares_skipping = DeclaredDeviation<Problem>{
-    "the first weight of each block of 64 stays unwritten", without_first};
+Kernel<Problem> that_runs_nothing() {
+  Kernel<Problem> kernel = like();
+  kernel.supports = [](const Problem&) { return Support::no("a test's kernel: runs nothing"); };
+  return kernel;
+}
 
-const Register<Problem> kernels[] = {
-    Register<Problem>(faulty("test_sound", launch<Sound>)),
-    Register<Problem>(faulty("test_launches_twice", launch_twice)),
-    Register<Problem>(faulty("test_swapped_nibbles", launch<SwappedNibbles>)),
-    Register<Problem>(faulty("test_fused_multiply_add", launch<FusedMultiplyAdd>)),
-    Register<Problem>(faulty("test_wrong_entry", launch<WrongEntry>)),
-    Register<Problem>(faulty("test_missing_tail", launch<MissingTail>)),
-    Register<Problem>(faulty("test_writes_behind", launch_with_write_behind)),
-    Register<Problem>(faulty("test_too_many_threads", launch_with_too_many_threads)),
-    Register<Problem>(faulty("test_trap", launch_trap)),
-    Register<Problem>(faulty("test_deviates", launch<SkipsFirst>, declares_skipping)),
-    Register<Problem>(faulty("test_deviates_not", launch<Sound>, declares_skipping)),
-    Register<Problem>(faulty("test_deviates_otherwise", launch<SwappedNibbles>, declares_skipping)),
-    Register<Problem>(faulty("test_undeclared_deviation", launch<SkipsFirst>)),
-    Register<Problem>(faulty("test_supports_nothing", launch<Sound>, {}, never)),
-};
+const RegisterAll<Problem> kernels(like(),
+                                   {{"test_sound", launch_right},
+                                    {"test_launches_twice", launch_twice},
+                                    {"test_swapped_nibbles", launch_with<SwappedNibbles>},
+                                    {"test_fused_multiply_add", launch_with<FusedMultiplyAdd>},
+                                    {"test_wrong_entry", launch_with<WrongEntry>},
+                                    {"test_missing_tail", launch_with<MissingTail>},
+                                    {"test_writes_behind", launch_and_write_behind},
+                                    {"test_too_many_threads", launch_with_too_many_threads},
+                                    {"test_trap", launch_trap},
+                                    {"test_undeclared_deviation", launch_with<SkipsFirst>}});
+const RegisterAll<Problem> deviating(like(DeclaredDeviation<Problem>{
+                                         "the first weight of each block of 64 stays unwritten",
+                                         without_first}),
+                                     {{"test_deviates", launch_with<SkipsFirst>},
+                                      {"test_deviates_not", launch_right},
+                                      {"test_deviates_otherwise", launch_with<SwappedNibbles>}});
+const RegisterAll<Problem> unsupporting(that_runs_nothing(),
+                                        {{"test_supports_nothing", launch_right}});
 
 }  // namespace
 }  // namespace reprolab::nf4

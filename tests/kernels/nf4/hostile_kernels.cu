@@ -100,7 +100,6 @@ cudaError_t launch_hogging(const Problem& problem, cudaStream_t stream) {
 }
 
 __global__ void write_nowhere(int* nowhere) { *nowhere = 1; }
-__global__ void trap() { asm("trap;"); }
 __global__ void fail_assertion() { assert(blockDim.x == 2); }
 __global__ void spin(volatile int* forever) {
   while (*forever == 0) {
@@ -109,11 +108,6 @@ __global__ void spin(volatile int* forever) {
 
 cudaError_t launch_illegal_address(const Problem&, cudaStream_t stream) {
   write_nowhere<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(0x10));
-  return cudaGetLastError();
-}
-
-cudaError_t launch_trap(const Problem&, cudaStream_t stream) {
-  trap<<<1, 1, 0, stream>>>();
   return cudaGetLastError();
 }
 
@@ -178,14 +172,6 @@ cudaError_t launch_and_scribble(const Problem& problem, cudaStream_t stream) {
   return status;
 }
 
-__global__ void write_weight(__half* to) { *to = round_to<__half>(0.0f); }
-
-cudaError_t launch_and_write_past_end(const Problem& problem, cudaStream_t stream) {
-  const cudaError_t status = launch_right(problem, stream);
-  write_weight<<<1, 1, 0, stream>>>(static_cast<__half*>(problem.output) + problem.n);
-  return status;
-}
-
 Support plain_fp16_only(const Problem& problem) {
   if (problem.output_type != OutputType::fp16 || problem.is_nested()) {
     return Support::no("a test's kernel: plain scales and fp16 only");
@@ -193,43 +179,30 @@ Support plain_fp16_only(const Problem& problem) {
   return Support::yes();
 }
 
-using Launch = cudaError_t (*)(const Problem&, cudaStream_t);
-
-Kernel<Problem> hostile(const char* name, Launch launch) {
-  return {.name = name,
-          .lineage = "a test",
-          .source_file = "tests/kernels/nf4/hostile_kernels.cu",
-          .contract = BitExact{},
-          .supports = plain_fp16_only,
-          .launch = launch};
-}
-
-const Register<Problem> kernels[] = {
-    Register<Problem>(hostile("hostile_afterthought", launch_with_afterthought)),
-    Register<Problem>(hostile("hostile_assertion", launch_assertion)),
-    Register<Problem>(hostile("hostile_crash", launch_crash)),
-    Register<Problem>(hostile("hostile_exit", launch_exit)),
-    Register<Problem>(
-        hostile("hostile_faults_later", launch_right_at_first<launch_illegal_address>)),
-    Register<Problem>(hostile("hostile_first_input", launch_on_first_input)),
-    Register<Problem>(hostile("hostile_first_output", launch_into_first_output)),
-    Register<Problem>(hostile("hostile_illegal_address", launch_illegal_address)),
-    Register<Problem>(hostile("hostile_never_ends", launch_forever)),
-    Register<Problem>(hostile("hostile_own_stream", launch_on_own_stream)),
-    Register<Problem>(
-        hostile("hostile_own_stream_later", launch_right_at_first<launch_on_own_stream>)),
-    Register<Problem>(hostile("hostile_scribbles", launch_and_scribble)),
-    Register<Problem>(hostile("hostile_trap", launch_trap)),
-    Register<Problem>(hostile("hostile_unjoined", launch_unjoined)),
-    Register<Problem>(hostile("hostile_waits", launch_and_wait)),
-    Register<Problem>(hostile("hostile_waits_later", launch_right_at_first<launch_and_wait>)),
-    Register<Problem>(hostile("hostile_writes_past_end", launch_and_write_past_end)),
-    Register<Problem>(hostile("hostile_wrong_later", launch_right_at_first<launch_wrong>)),
-    Register<Problem>(hostile("sly_half_in_thread", launch_half_in_thread)),
-    Register<Problem>(hostile("sly_hogs", launch_hogging)),
-    Register<Problem>(hostile("sly_in_thread", launch_in_thread)),
-    Register<Problem>(hostile("sly_remembers", launch_remembered)),
-};
+const RegisterAll<Problem> kernels(
+    {.source_file = "tests/kernels/nf4/hostile_kernels.cu", .supports = plain_fp16_only},
+    {{"hostile_afterthought", launch_with_afterthought},
+     {"hostile_assertion", launch_assertion},
+     {"hostile_crash", launch_crash},
+     {"hostile_exit", launch_exit},
+     {"hostile_faults_later", launch_right_at_first<launch_illegal_address>},
+     {"hostile_first_input", launch_on_first_input},
+     {"hostile_first_output", launch_into_first_output},
+     {"hostile_illegal_address", launch_illegal_address},
+     {"hostile_never_ends", launch_forever},
+     {"hostile_own_stream", launch_on_own_stream},
+     {"hostile_own_stream_later", launch_right_at_first<launch_on_own_stream>},
+     {"hostile_scribbles", launch_and_scribble},
+     {"hostile_trap", launch_trap},
+     {"hostile_unjoined", launch_unjoined},
+     {"hostile_waits", launch_and_wait},
+     {"hostile_waits_later", launch_right_at_first<launch_and_wait>},
+     {"hostile_writes_past_end", launch_and_write_behind},
+     {"hostile_wrong_later", launch_right_at_first<launch_wrong>},
+     {"sly_half_in_thread", launch_half_in_thread},
+     {"sly_hogs", launch_hogging},
+     {"sly_in_thread", launch_in_thread},
+     {"sly_remembers", launch_remembered}});
 
 }  // namespace
 }  // namespace reprolab::nf4

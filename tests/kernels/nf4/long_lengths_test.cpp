@@ -56,13 +56,9 @@ void expect_repeated(const VariantInfo& kernel, const Tensor& tile, std::int64_t
 
 void expect_long(const VariantInfo& kernel, std::int64_t n, int output_at = 0) {
   const Proof proof;
-  std::size_t free_bytes = 0, total_bytes = 0;
-  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  const auto needed = static_cast<std::size_t>(2.5625 * static_cast<double>(n)) + (1u << 30);
-  if (free_bytes < needed) {
-    GTEST_SKIP() << "NOT TESTED, not enough device memory: " << n << " weights need "
-                 << (needed >> 30) << " GiB, " << (free_bytes >> 30) << " GiB are free";
-  }
+  const std::string why =
+      lacks_memory(static_cast<std::uint64_t>(2.5625 * static_cast<double>(n)) + (1u << 30));
+  if (!why.empty()) GTEST_SKIP() << why;
   for (const bool nested : {false, true}) {
     const Tensor tile = make_tensor({.rows = 4096, .columns = 4096, .nested = nested}, 1);
     ASSERT_EQ(tile.quantized.n, tile_weights);

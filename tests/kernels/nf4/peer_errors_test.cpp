@@ -100,34 +100,25 @@ TEST(PeerNames, AreThoseOfTheUserOrOfTheWheelOrOfTheFile) {
   add(peer_in_wheel(other_site, "another-1.0.dist-info"), "bitsandbytes_cuda999");
 }
 
-TEST(PeerSupports, WhatTheLibraryExportsAndNothingElse) {
-  const auto peer = add("peer_without_nested=" CRASHING_PEER, "peer_without_nested");
+TEST(PeerSupports, WhatTheLibraryExportsAndAnIntCanCountWithATileToSpare) {
+  const auto& peer = add("peer_without_nested=" CRASHING_PEER, "peer_without_nested");
+  constexpr std::int64_t longest = (std::int64_t{1} << 31) - 2048;
   Problem problem;
   problem.table = reference::standard_table;
-  problem.n = 64;
+  problem.n = longest;
   EXPECT_TRUE(peer.supports(problem).ok);
   problem.output_type = OutputType::bf16;
   EXPECT_TRUE(peer.supports(problem).ok);
-  const std::uint8_t code = 0;
-  problem.nested.codes = &code;
-  EXPECT_EQ(peer.supports(problem).reason, "the library exports no cdequantize_blockwise_fp32");
-}
-
-TEST(PeerSupports, LengthsThatAnIntCanCountWithATileToSpare) {
-  const auto peer = add("peer_lengths=" FAKE_PEER, "peer_lengths");
-  Problem problem;
-  problem.table = reference::standard_table;
-  constexpr std::int64_t longest = (std::int64_t{1} << 31) - 2048;
-  problem.n = longest;
-  EXPECT_TRUE(peer.supports(problem).ok);
   problem.n = longest + 1;
-  EXPECT_FALSE(peer.supports(problem).ok);
   EXPECT_EQ(peer.supports(problem).reason,
             "bitsandbytes counts weights in an int: 2^31 - 2048 at most");
   problem.n = 1;
   problem.table[3] = 0.5f;
   EXPECT_EQ(peer.supports(problem).reason,
             "the checkpoint's quant_map is not the NF4 table built into the kernel");
+  const std::uint8_t code = 0;
+  problem.nested.codes = &code;
+  EXPECT_EQ(peer.supports(problem).reason, "the library exports no cdequantize_blockwise_fp32");
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
-#include "kernels/nf4_product/readings.hpp"
-#include "kernels/registry.hpp"
+#include "tests/kernels/register_all.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -22,87 +21,69 @@ enum class Fault {
   depends_on_batch  ///< Sums the other way round if there are several rows.
 };
 
-struct Product {
-  const std::uint8_t* codes;
-  const float* absmax;
-  const __half *input, *bias;
-  __half* output;
-  float* sums;
-  std::int64_t m, n, k;
-  int block_size;
-};
+__host__ __device__ float* sums_of(const Problem& problem) {
+  return static_cast<float*>(problem.workspace);
+}
 
 template <Fault fault>
-__device__ float term(const Product& product, std::int64_t i, std::int64_t j, std::int64_t l) {
-  const std::int64_t at = j * product.k + l;
-  std::int64_t block = at / product.block_size;
-  if (fault == Fault::wrong_scale && j == 2 && l / product.block_size == 1) --block;
-  const std::uint8_t byte = product.codes[at / 2];
+__device__ float term(const Problem& problem, std::int64_t i, std::int64_t j, std::int64_t l) {
+  const std::int64_t at = j * problem.k + l;
+  std::int64_t block = at / problem.block_size;
+  if (fault == Fault::wrong_scale && j == 2 && l / problem.block_size == 1) --block;
+  const std::uint8_t byte = problem.codes[at / 2];
   const float entry = nf4::table_entry(at % 2 == 0 ? byte >> 4 : byte & 15);
-  const float scale = product.absmax[block], input = __half2float(product.input[i * product.k + l]);
+  const float scale = problem.absmax[block];
+  const float input = __half2float(static_cast<const __half*>(problem.input)[i * problem.k + l]);
   if (fault == Fault::other_weights) return __half2float(__float2half_rn(entry)) * scale * input;
   return __half2float(__float2half_rn(nf4::scaled(entry, scale))) * input;
 }
 
 template <Fault fault>
-__global__ void multiply(const Product product) {
+__global__ void multiply(const Problem problem) {
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (at >= product.m * product.n) return;
-  const std::int64_t i = at / product.n, j = at % product.n;
-  const std::int64_t k = fault == Fault::dropped_step ? product.k - 16 : product.k;
+  if (at >= problem.m * problem.n) return;
+  const std::int64_t i = at / problem.n, j = at % problem.n;
+  const std::int64_t k = fault == Fault::dropped_step ? problem.k - 16 : problem.k;
   float sum = 0;
   for (std::int64_t l = 0; l < k; ++l) {
-    const bool reversed = fault == Fault::depends_on_batch && product.m > 1;
-    sum += term<fault>(product, i, j, reversed ? k - 1 - l : l);
+    const bool reversed = fault == Fault::depends_on_batch && problem.m > 1;
+    sum += term<fault>(problem, i, j, reversed ? k - 1 - l : l);
     if (fault == Fault::sums_in_16_bits) sum = __half2float(__float2half_rn(sum));
   }
-  if (product.bias != nullptr) {
-    const float bias = __half2float(product.bias[j]);
+  if (problem.bias != nullptr) {
+    const float bias = __half2float(static_cast<const __half*>(problem.bias)[j]);
     sum += fault == Fault::bias_twice ? 2 * bias : bias;
   }
-  product.output[at] = __float2half_rn(sum);
+  static_cast<__half*>(problem.output)[at] = __float2half_rn(sum);
 }
 
 /// One block in y per part of the inputs, which are added in memory: one after the other, or as it
 /// happens, with or without atomic additions.
 template <bool atomic>
-__global__ void add_parts(const Product product) {
+__global__ void add_parts(const Problem problem) {
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (at >= product.m * product.n) return;
-  const std::int64_t begin = product.k * blockIdx.y / parts,
-                     end = product.k * (blockIdx.y + 1) / parts;
+  if (at >= problem.m * problem.n) return;
+  const std::int64_t begin = problem.k * blockIdx.y / parts,
+                     end = problem.k * (blockIdx.y + 1) / parts;
   float sum = 0;
   for (std::int64_t l = begin; l < end; ++l) {
-    sum += term<Fault::none>(product, at / product.n, at % product.n, l);
+    sum += term<Fault::none>(problem, at / problem.n, at % problem.n, l);
   }
   if (atomic) {
-    atomicAdd(product.sums + at, sum);
+    atomicAdd(sums_of(problem) + at, sum);
   } else {
-    volatile float* const place = product.sums + at;
+    volatile float* const place = sums_of(problem) + at;
     *place = *place + sum;
   }
 }
 
-__global__ void write_sums(const Product product) {
+__global__ void write_sums(const Problem problem) {
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (at >= product.m * product.n) return;
-  product.output[at] = __float2half_rn(product.sums[at]);
+  if (at >= problem.m * problem.n) return;
+  static_cast<__half*>(problem.output)[at] = __float2half_rn(sums_of(problem)[at]);
 }
 
 __global__ void write_behind(unsigned char* end) { *end = 0x5a; }
-
-Product product_of(const Problem& problem) {
-  return {problem.codes,
-          problem.absmax,
-          static_cast<const __half*>(problem.input),
-          static_cast<const __half*>(problem.bias),
-          static_cast<__half*>(problem.output),
-          static_cast<float*>(problem.workspace),
-          problem.m,
-          problem.n,
-          problem.k,
-          problem.block_size};
-}
 
 unsigned blocks_for(const Problem& problem) {
   return grid_of(blocks_over(problem.m * problem.n, threads));
@@ -110,7 +91,7 @@ unsigned blocks_for(const Problem& problem) {
 
 template <Fault fault>
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
-  multiply<fault><<<blocks_for(problem), threads, 0, stream>>>(product_of(problem));
+  multiply<fault><<<blocks_for(problem), threads, 0, stream>>>(problem);
   return cudaGetLastError();
 }
 
@@ -120,11 +101,10 @@ std::uint64_t sums_bytes(const Problem& problem) {
 
 template <bool atomic>
 cudaError_t launch_parts(const Problem& problem, cudaStream_t stream) {
-  const Product product = product_of(problem);
-  if (const auto error = cudaMemsetAsync(product.sums, 0, sums_bytes(problem), stream))
+  if (const auto error = cudaMemsetAsync(sums_of(problem), 0, sums_bytes(problem), stream))
     return error;
-  add_parts<atomic><<<dim3(blocks_for(problem), parts), threads, 0, stream>>>(product);
-  write_sums<<<blocks_for(problem), threads, 0, stream>>>(product);
+  add_parts<atomic><<<dim3(blocks_for(problem), parts), threads, 0, stream>>>(problem);
+  write_sums<<<blocks_for(problem), threads, 0, stream>>>(problem);
   return cudaGetLastError();
 }
 
@@ -134,37 +114,30 @@ cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream)
   return launch<Fault::none>(problem, stream);
 }
 
-Kernel<Problem> faulty(const std::string& name,
-                       cudaError_t (*launch)(const Problem&, cudaStream_t)) {
-  return {.name = "test_" + name,
-          .lineage = "a test",
-          .source_file = "tests/kernels/nf4_product/faulty_kernels.cu",
-          .contract = WithinBound{"adds in fp32, in order", dequantized_weights, true},
-          .supports =
-              [](const Problem& problem) {
-                const bool ok = problem.type == nf4::OutputType::fp16 && !problem.is_nested();
-                return ok ? Support::yes() : Support::no("a test's kernel: fp16, plain scales");
-              },
-          .launch = launch};
-}
-
-Kernel<Problem> with_sums(Kernel<Problem> kernel) {
-  kernel.workspace_bytes = sums_bytes;
+Kernel<Problem> like(bool has_sums) {
+  Kernel<Problem> kernel{
+      .source_file = "tests/kernels/nf4_product/faulty_kernels.cu",
+      .contract = WithinBound{"adds in fp32, in order", dequantized_weights, true},
+      .supports = [](const Problem& problem) {
+        const bool ok = problem.type == nf4::OutputType::fp16 && !problem.is_nested();
+        return ok ? Support::yes() : Support::no("a test's kernel: fp16, plain scales");
+      }};
+  if (has_sums) kernel.workspace_bytes = sums_bytes;
   return kernel;
 }
 
-const Register<Problem> registered[] = {
-    Register<Problem>(faulty("sound", launch<Fault::none>)),
-    Register<Problem>(faulty("dropped_step", launch<Fault::dropped_step>)),
-    Register<Problem>(faulty("wrong_scale", launch<Fault::wrong_scale>)),
-    Register<Problem>(faulty("sums_in_16_bits", launch<Fault::sums_in_16_bits>)),
-    Register<Problem>(faulty("bias_twice", launch<Fault::bias_twice>)),
-    Register<Problem>(faulty("other_weights", launch<Fault::other_weights>)),
-    Register<Problem>(faulty("depends_on_batch", launch<Fault::depends_on_batch>)),
-    Register<Problem>(with_sums(faulty("race", launch_parts<false>))),
-    Register<Problem>(with_sums(faulty("does_not_repeat", launch_parts<true>))),
-    Register<Problem>(with_sums(faulty("writes_behind_workspace", launch_and_write_behind))),
-};
+const RegisterAll<Problem> kernels(like(false),
+                                   {{"test_sound", launch<Fault::none>},
+                                    {"test_dropped_step", launch<Fault::dropped_step>},
+                                    {"test_wrong_scale", launch<Fault::wrong_scale>},
+                                    {"test_sums_in_16_bits", launch<Fault::sums_in_16_bits>},
+                                    {"test_bias_twice", launch<Fault::bias_twice>},
+                                    {"test_other_weights", launch<Fault::other_weights>},
+                                    {"test_depends_on_batch", launch<Fault::depends_on_batch>}});
+const RegisterAll<Problem> with_sums(like(true),
+                                     {{"test_race", launch_parts<false>},
+                                      {"test_does_not_repeat", launch_parts<true>},
+                                      {"test_writes_behind_workspace", launch_and_write_behind}});
 
 }  // namespace
 }  // namespace reprolab::nf4_product

@@ -61,12 +61,8 @@ bool expect_within_bounds(const VariantInfo& variant, std::int64_t m, bool neste
 }
 
 TEST_P(OnGpuLongProducts, AreWithinTheBoundsOfTheTileThatIsRepeated) {
-  std::size_t free_bytes = 0, total_bytes = 0;
-  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  if (free_bytes < (std::size_t{12} << 30)) {
-    GTEST_SKIP() << "NOT TESTED, not enough device memory: needs 12 GiB, " << (free_bytes >> 30)
-                 << " GiB are free";
-  }
+  const std::string why = lacks_memory(std::uint64_t{12} << 30);
+  if (!why.empty()) GTEST_SKIP() << why;
   bool runs = false;
   for (const std::int64_t m : {3, 33}) {
     for (const bool nested : {false, true}) {

@@ -1,6 +1,5 @@
 // What this project's rows that take cuBLAS ask of a problem.
 #include "kernels/nf4_product/cublas_product.hpp"
-#include "kernels/nf4_product/readings.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
 
 namespace reprolab::nf4_product {
@@ -22,17 +21,24 @@ TEST(ProductSupports, TheDetourRefusesWhatItsDequantizationOrCublasRefuses) {
   problem.n = std::int64_t{1} << 31;
   EXPECT_EQ(kernel.supports(problem).reason, "cuBLAS counts rows and columns in 32 bits");
   problem = a_problem();
+  problem.bias = problem.input;
+  EXPECT_EQ(kernel.supports(problem).reason, "cuBLAS may round a sum before it adds a bias");
+  problem = a_problem();
   problem.table[3] = 0.5f;
   if (!supports_cublas(problem).ok) GTEST_SKIP() << "NOT TESTED, no cuBLAS here";
   EXPECT_EQ(kernel.supports(problem).reason,
             "the checkpoint's quant_map is not the NF4 table built into the kernel");
 }
 
+/// cuBLAS's part begins at a multiple of 256 bytes.
 TEST(ProductSupports, WorkspacesHoldTheWeightsAndWhatCublasMayUse) {
-  const Problem problem = a_problem();
+  Problem problem = a_problem();
   EXPECT_EQ(kernel_named<Problem>("cublas_16bit").workspace_bytes(problem), cublas_workspace_bytes);
   EXPECT_EQ(kernel_named<Problem>("streaming_then_cublas").workspace_bytes(problem),
             cublas_workspace_bytes + 2 * 64 * 128);
+  problem.k = 129;
+  EXPECT_EQ(kernel_named<Problem>("streaming_then_cublas").workspace_bytes(problem),
+            cublas_workspace_bytes + 2 * 64 * 130);
 }
 
 TEST(ProductSupports, EveryKernelNamesAReadingThatTheReferenceHas) {

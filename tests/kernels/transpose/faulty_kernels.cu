@@ -1,6 +1,7 @@
 // Transpose kernels with one planted fault each, to test that wrong kernels are caught. One element
 // per thread, any matrix. Their names begin with "test_".
 #include "kernels/transpose/support.hpp"
+#include "tests/kernels/register_all.hpp"
 
 namespace reprolab::transpose {
 namespace {
@@ -59,44 +60,30 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 
 __global__ void write(float* to) { *to = 1.0f; }
 
-/// Writes the transpose, and then one element, `at` elements from the output's start.
-cudaError_t launch_and_write(const Problem& problem, std::int64_t at, cudaStream_t stream) {
+/// Writes the transpose, and then one element, `at(problem)` elements from the output's start.
+template <std::int64_t at(const Problem&)>
+cudaError_t launch_and_write(const Problem& problem, cudaStream_t stream) {
   const cudaError_t status = launch<Sound>(problem, stream);
-  write<<<1, 1, 0, stream>>>(problem.output + at);
+  write<<<1, 1, 0, stream>>>(problem.output + at(problem));
   return status;
 }
 
-/// Writes after the output's first row.
-cudaError_t launch_with_write_to_gap(const Problem& problem, cudaStream_t stream) {
-  return launch_and_write(problem, problem.rows, stream);
+std::int64_t before(const Problem&) { return -1; }
+std::int64_t after_first_row(const Problem& problem) { return problem.rows; }
+std::int64_t behind(const Problem& problem) {
+  return (problem.columns - 1) * problem.out_stride + problem.rows;
 }
 
-/// Writes after the output's last row.
-cudaError_t launch_with_write_behind(const Problem& problem, cudaStream_t stream) {
-  return launch_and_write(problem, (problem.columns - 1) * problem.out_stride + problem.rows,
-                          stream);
-}
-
-using Launch = cudaError_t (*)(const Problem&, cudaStream_t);
-
-Kernel<Problem> faulty(const char* name, Launch launch) {
-  return {.name = name,
-          .lineage = "a test",
-          .source_file = "tests/kernels/transpose/faulty_kernels.cu",
-          .contract = BitExact{},
-          .supports = supports_tiles,
-          .launch = launch};
-}
-
-const Register<Problem> kernels[] = {
-    Register<Problem>(faulty("test_sound", launch<Sound>)),
-    Register<Problem>(faulty("test_swaps_two", launch<SwapsTwo>)),
-    Register<Problem>(faulty("test_skips_last_column", launch<SkipsLastColumn>)),
-    Register<Problem>(faulty("test_leaves_out_tile", launch<LeavesOutTile>)),
-    Register<Problem>(faulty("test_adds_zero", launch<AddsZero>)),
-    Register<Problem>(faulty("test_writes_to_gap", launch_with_write_to_gap)),
-    Register<Problem>(faulty("test_writes_behind", launch_with_write_behind)),
-};
+const RegisterAll<Problem> kernels({.source_file = "tests/kernels/transpose/faulty_kernels.cu",
+                                    .supports = supports_tiles},
+                                   {{"test_sound", launch<Sound>},
+                                    {"test_swaps_two", launch<SwapsTwo>},
+                                    {"test_skips_last_column", launch<SkipsLastColumn>},
+                                    {"test_leaves_out_tile", launch<LeavesOutTile>},
+                                    {"test_adds_zero", launch<AddsZero>},
+                                    {"test_writes_to_gap", launch_and_write<after_first_row>},
+                                    {"test_writes_behind", launch_and_write<behind>},
+                                    {"test_writes_before", launch_and_write<before>}});
 
 }  // namespace
 }  // namespace reprolab::transpose

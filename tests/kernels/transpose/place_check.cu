@@ -1,7 +1,4 @@
-#include <algorithm>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 #include "tests/kernels/transpose/place_check.hpp"
 
@@ -58,7 +55,6 @@ PlaceCheck::PlaceCheck(Words words, std::int64_t input_words, std::int64_t outpu
   profiling::check(cudaGetLastError(), "filling an input");
   profiling::check(cudaMemsetAsync(counted_.data(), 0, counted_.bytes(), stream_),
                    "clearing counts");
-  self_test();
 }
 
 std::uint64_t PlaceCheck::bytes(std::int64_t input_words, std::int64_t output_words) {
@@ -91,12 +87,16 @@ void PlaceCheck::poison(const Placement& matrix) {
 }
 
 void PlaceCheck::check(const Placement& matrix) {
+  compare_words(output(matrix), matrix, -guard, matrix.output_words() + guard);
+}
+
+void PlaceCheck::compare_words(const std::uint32_t* words, const Placement& matrix,
+                               std::int64_t begin, std::int64_t end) {
   if (ends_.size() == max_checks) throw std::logic_error("more checks than are counted");
   Counted* const counted = counted_.as<Counted>() + ends_.size();
-  const std::int64_t end = matrix.output_words() + guard;
-  compare<<<blocks_for(end + guard), threads, 0, stream_>>>(
-      output(matrix), matrix, words_, -guard, end, &counted->words, &counted->farthest_from_end);
-  profiling::check(cudaGetLastError(), "checking an output");
+  compare<<<blocks_for(end - begin), threads, 0, stream_>>>(
+      words, matrix, words_, begin, end, &counted->words, &counted->farthest_from_end);
+  profiling::check(cudaGetLastError(), "comparing words");
   ends_.push_back(end);
 }
 
@@ -117,61 +117,12 @@ std::vector<Wrong> PlaceCheck::found() {
   return found;
 }
 
-std::int64_t PlaceCheck::changed_input_words() const {
+std::int64_t PlaceCheck::changed_input_words() {
   // The words of the input are those of the transpose of one long column.
-  const Placement whole = {
-      .rows = input_words_, .columns = 1, .in_stride = 1, .out_stride = input_words_};
-  const profiling::DeviceBuffer counts(sizeof(Counted));
-  Counted counted{};
-  profiling::check(cudaMemsetAsync(counts.data(), 0, sizeof(Counted), stream_), "clearing counts");
-  compare<<<blocks_for(input_words_), threads, 0, stream_>>>(
-      input_.as<std::uint32_t>(), whole, words_, 0, input_words_, &counts.as<Counted>()->words,
-      &counts.as<Counted>()->farthest_from_end);
-  profiling::check(
-      cudaMemcpyAsync(&counted, counts.data(), sizeof(Counted), cudaMemcpyDeviceToHost, stream_),
-      "reading counts");
-  profiling::check(cudaStreamSynchronize(stream_), "checking an input");
-  return static_cast<std::int64_t>(counted.words);
-}
-
-void PlaceCheck::self_test() {
-  constexpr Placement matrix = {
-      .rows = 7, .columns = 5, .in_stride = 6, .out_stride = 9, .in_offset = 3, .out_offset = 1};
-  const std::int64_t words = matrix.output_words();
-  std::vector<std::uint32_t> input, sound(static_cast<std::size_t>(words), untouched);
-  for (std::int64_t i = 0; i < matrix.input_words(); ++i) {
-    input.push_back(word_at(words_, static_cast<std::uint64_t>(matrix.in_offset + i)));
-  }
-  reference::transpose(input, {matrix.rows, matrix.columns, matrix.in_stride}, sound,
-                       matrix.out_stride, 1);
-  const auto at = [&](std::int64_t place) { return static_cast<std::size_t>(place + guard); };
-  const auto expect = [&](const char* fault, std::int64_t wrong_words, std::int64_t first,
-                          auto&& plant) {
-    std::vector<std::uint32_t> guarded(at(words + guard), untouched);
-    std::copy(sound.begin(), sound.end(), guarded.begin() + guard);
-    plant(guarded);
-    profiling::check(cudaMemcpyAsync(output(matrix) - guard, guarded.data(),
-                                     bytes_of(words + 2 * guard), cudaMemcpyHostToDevice, stream_),
-                     "planting a fault");
-    check(matrix);
-    const Wrong wrong = found().front();
-    if (wrong.words != wrong_words || (wrong_words > 0 && wrong.first != first)) {
-      throw std::logic_error(std::string("the check of places misses ") + fault);
-    }
-  };
-  using Guarded = std::vector<std::uint32_t>;
-  expect("a sound output", 0, 0, [](Guarded&) {});
-  for (const std::int64_t element : {std::int64_t{0}, std::int64_t{9 * 2 + 3}, words - 1}) {
-    for (const int bit : {0, 13, 31}) {
-      expect("a flipped bit", 1, element, [&](Guarded& all) { all[at(element)] ^= 1u << bit; });
-    }
-    expect("an unwritten element", 1, element, [&](Guarded& all) { all[at(element)] = untouched; });
-  }
-  expect("two swapped elements", 2, 1, [&](Guarded& all) { std::swap(all[at(1)], all[at(9)]); });
-  expect("a touched gap", 1, 7, [&](Guarded& all) { all[at(7)] = 0; });
-  for (const std::int64_t place : {-guard, std::int64_t{-1}, words, words + guard - 1}) {
-    expect("a touched guard", 1, place, [&](Guarded& all) { all[at(place)] = 0; });
-  }
+  compare_words(input_.as<std::uint32_t>(),
+                {.rows = input_words_, .columns = 1, .in_stride = 1, .out_stride = input_words_}, 0,
+                input_words_);
+  return found().back().words;
 }
 
 }  // namespace reprolab::transpose

@@ -69,7 +69,7 @@ class OnGpuPlaceCheck : public OnGpuTest {};
 
 TEST_F(OnGpuPlaceCheck, SeesAWriteToTheInput) {
   const profiling::Stream stream;
-  const PlaceCheck check(Words::any, 1000, 1000, stream.get());
+  PlaceCheck check(Words::any, 1000, 1000, stream.get());
   float* const input = const_cast<float*>(check.problem(tight(10, 10)).input);
   profiling::check(cudaMemset(input + 77, 0, sizeof(float)), "planting a fault");
   EXPECT_EQ(check.changed_input_words(), 1);

@@ -13,30 +13,6 @@ class OnGpuTransposeShapes : public OnGpuEachTranspose {};
 
 constexpr std::int64_t next_multiple_of_4(std::int64_t length) { return (length + 3) / 4 * 4; }
 
-TEST_P(OnGpuTransposeShapes, EveryTightMatrixUpTo130) {
-  ManyMatrices matrices(GetParam(), small_words, small_words);
-  for (std::int64_t rows = 1; rows <= longest; ++rows) {
-    for (std::int64_t columns = 1; columns <= longest; ++columns) {
-      matrices.run(tight(rows, columns));
-    }
-  }
-  EXPECT_GE(matrices.expect_transposed(), 32 * 32) << "multiples of 4, which every kernel runs";
-}
-
-/// Rows that begin at multiples of 16 bytes, as the tensor memory accelerator requires.
-TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAlignedRoomBetweenItsRows) {
-  ManyMatrices matrices(GetParam(), small_words, small_words);
-  for (std::int64_t rows = 1; rows <= longest; ++rows) {
-    for (std::int64_t columns = 1; columns <= longest; ++columns) {
-      matrices.run({.rows = rows,
-                    .columns = columns,
-                    .in_stride = next_multiple_of_4(columns) + 4,
-                    .out_stride = next_multiple_of_4(rows) + 8});
-    }
-  }
-  EXPECT_GE(matrices.expect_transposed(), 32 * 32);
-}
-
 /// Whether the kernel says that it supports rows of any alignment.
 bool runs_any_matrix(const VariantInfo& kernel) {
   const Problem problem{.rows = 3, .columns = 5, .in_stride = 7, .out_stride = 9};
@@ -53,17 +29,27 @@ TEST(TransposeKernels, OneOfOursRunsRowsThatBeginAnywhere) {
   EXPECT_EQ(names, std::vector<std::string>{"column_walk"}) << "beside the libraries'";
 }
 
-/// Every row of the output begins at another offset within 32 bytes.
-TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithOddRoomBetweenItsRows) {
-  ManyMatrices matrices(GetParam(), small_words, small_words);
+/// Tight, with room such that rows begin at multiples of 16 bytes, as the tensor memory accelerator
+/// requires, and with odd room, so that every row of the output begins elsewhere within 32 bytes.
+TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAndWithoutRoomBetweenItsRows) {
+  ManyMatrices tight_ones(GetParam(), small_words, small_words);
+  ManyMatrices aligned_ones(GetParam(), small_words, small_words);
+  ManyMatrices odd_ones(GetParam(), small_words, small_words);
   for (std::int64_t rows = 1; rows <= longest; ++rows) {
     for (std::int64_t columns = 1; columns <= longest; ++columns) {
-      matrices.run(
+      tight_ones.run(tight(rows, columns));
+      aligned_ones.run({.rows = rows,
+                        .columns = columns,
+                        .in_stride = next_multiple_of_4(columns) + 4,
+                        .out_stride = next_multiple_of_4(rows) + 8});
+      odd_ones.run(
           {.rows = rows, .columns = columns, .in_stride = columns + 3, .out_stride = rows + 5});
     }
   }
+  EXPECT_GE(tight_ones.expect_transposed(), 32 * 32) << "multiples of 4, which every kernel runs";
+  EXPECT_GE(aligned_ones.expect_transposed(), 32 * 32);
   // columns and columns + 3 are never both multiples of 4: other kernels refuse every one of these.
-  EXPECT_EQ(matrices.expect_transposed(), runs_any_matrix(GetParam()) ? longest * longest : 0);
+  EXPECT_EQ(odd_ones.expect_transposed(), runs_any_matrix(GetParam()) ? longest * longest : 0);
 }
 
 /// Ends of every unit that a kernel counts in, and their neighbours.
@@ -138,13 +124,8 @@ class OnGpuTransposeLargeMatrices : public OnGpuEachTranspose {};
 
 TEST_P(OnGpuTransposeLargeMatrices, Of65536By65536AndOneOffAreTransposed) {
   constexpr std::int64_t words = std::int64_t{1} << 32;
-  std::size_t free_bytes = 0, total_bytes = 0;
-  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  const std::uint64_t needed = PlaceCheck::bytes(words, words) + (std::uint64_t{1} << 30);
-  if (free_bytes < needed) {
-    GTEST_SKIP() << "NOT TESTED, not enough device memory: 65536 x 65536 needs " << (needed >> 30)
-                 << " GiB, " << (free_bytes >> 30) << " GiB are free";
-  }
+  const std::string why = lacks_memory(PlaceCheck::bytes(words, words) + (std::uint64_t{1} << 30));
+  if (!why.empty()) GTEST_SKIP() << why;
   ManyMatrices matrices(GetParam(), words, words);
   matrices.run(tight(65536, 65536));
   matrices.run(tight(65537, 65535));  // unaligned rows, for the kernels that support them

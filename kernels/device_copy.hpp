@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace reprolab::nf4_product {
+namespace reprolab {
 
 /// Sets `copy` to device memory that holds `numbers`, for as long as the process lives. The first
 /// call with these numbers allocates it and waits for the copy; no later one does, so a timed
@@ -36,7 +36,7 @@ inline cudaError_t device_copy(std::span<const float> numbers, cudaStream_t stre
   if (const auto error = cudaStreamIsCapturing(stream, &capture); error != cudaSuccess)
     return error;
   if (capture != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
-  float* memory = nullptr;
+  void* memory = nullptr;
   cudaStream_t own = nullptr;  // that waits for no other
   auto error = cudaMalloc(&memory, numbers.size_bytes());
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
@@ -46,9 +46,8 @@ inline cudaError_t device_copy(std::span<const float> numbers, cudaStream_t stre
   if (error == cudaSuccess) error = cudaStreamSynchronize(own);
   cudaStreamDestroy(own);
   if (error != cudaSuccess) return error;
-  copies[{device, bits}] = memory;
-  copy = memory;
+  copy = copies[{device, bits}] = static_cast<float*>(memory);
   return cudaSuccess;
 }
 
-}  // namespace reprolab::nf4_product
+}  // namespace reprolab

@@ -1,0 +1,37 @@
+// What launches ask of the current device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/registry.hpp"
+
+namespace reprolab {
+
+/// An attribute of the current device; 0 where there is none.
+inline int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess) {
+    return value;
+  }
+  cudaGetLastError();
+  return 0;
+}
+
+/// 90 for compute capability 9.0; 0 where there is no GPU.
+inline int compute_capability() {
+  return 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
+         device_attribute(cudaDevAttrComputeCapabilityMinor);
+}
+
+/// Whether the code of a kernel that this GPU would run was compiled for that capability or newer.
+inline bool is_compiled_for(int capability, const void* kernel) {
+  cudaFuncAttributes compiled{};
+  if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess) {
+    return compiled.ptxVersion >= capability;
+  }
+  cudaGetLastError();
+  return false;
+}
+
+}  // namespace reprolab
