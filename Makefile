@@ -179,7 +179,7 @@ advise: deps ## What the drop-in library gains for a model of yours: make advise
 ifneq ($(GPU_HALF),)
 	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
+	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 else
 	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
 endif
@@ -187,7 +187,7 @@ endif
 tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
 ifneq ($(GPU_HALF),)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.tune $${MODEL:+--model="$$MODEL"} \
+	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products tune $${MODEL:+--model="$$MODEL"} \
 	  --output="$$RESULTS/products.json"
 else
 	@echo "tune: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2

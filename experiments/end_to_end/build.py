@@ -10,7 +10,7 @@ import torch
 import transformers
 from torch import nn
 
-from experiments.end_to_end import checkpoint
+from experiments.end_to_end import SEED, checkpoint
 from experiments.end_to_end.sizes import BLOCK_SIZE, Model
 from records.errors import InputError
 
@@ -26,11 +26,11 @@ def quiet() -> None:
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
-def from_sizes(model: Model, device: torch.device, seed: int) -> nn.Module:
+def from_sizes(model: Model, device: torch.device) -> nn.Module:
     """Random weights, quantized layer by layer; the embedding and the head are in fp16."""
     found, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
-    torch.manual_seed(seed)
+    torch.manual_seed(SEED)
     nn.Linear = hollow_class(model.vocab)
     try:
         with torch.device(device):

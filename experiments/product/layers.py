@@ -13,9 +13,8 @@ from typing import Any
 import bitsandbytes
 import torch
 
-from experiments.end_to_end import build, reference, rows
-from experiments.end_to_end.code import code_of
-from experiments.end_to_end.plan import Row
+from experiments.end_to_end import SEED, build, reference
+from experiments.end_to_end.rows import Row
 from experiments.product.bounds import Interval, Wrong, activations, interval
 from reprolab_nf4 import measuring
 from reprolab_nf4.advice import Shape
@@ -46,11 +45,10 @@ class Layer:
     n: int
     k: int
     most_rows: int
-    seed: int
 
     @cached_property
     def x(self) -> torch.Tensor:
-        return activations(self.most_rows, self.k, self.gpu.device, self.seed)
+        return activations(self.most_rows, self.k, self.gpu.device)
 
     @property
     def copies(self) -> int:
@@ -59,7 +57,7 @@ class Layer:
 
     @cached_property
     def weight(self) -> torch.Tensor:
-        chance = torch.Generator(self.gpu.device).manual_seed(self.seed)
+        chance = torch.Generator(self.gpu.device).manual_seed(SEED)
         empty = torch.empty((self.n, self.k), dtype=torch.float16, device=self.gpu.device)
         return empty.normal_(0, build.SCALE, generator=chance)
 
@@ -172,10 +170,10 @@ def ways(compute_capability: str) -> list[Way]:
     exact = {"bound": f"{JUDGED}the exact NF4 weights"}
     found = [
         Way(
-            rows.described(row) | exact | {"code": code_of(row, compute_capability)},
+            row.described(compute_capability) | exact,
             lambda layer: layer.nf4,
-            partial(rows.in_place, row),
-            rows.why_not(row, compute_capability),
+            row.in_place,
+            row.why_not(compute_capability),
         )
         for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
     ]

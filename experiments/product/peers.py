@@ -28,7 +28,6 @@ from records.progress import Line
 from records.provenance import checkout
 from reprolab_nf4 import measuring
 
-SEED = 1  # of weights and activations
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
 RIGHT = "within_bound"
 LEFT = "out of memory: free some of this GPU's"
@@ -61,7 +60,7 @@ def reproduce(args: argparse.Namespace) -> int:
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
     versions = {name: found for name in layers.PEERS if (found := layers.installed(name))}
-    origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, SEED, versions)
+    origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, versions)
     result_file.write(args.output, result_file.content("product", "peers", origin, records))
     return parts.status_of({record["outcome"] for record in records})
 
@@ -90,7 +89,7 @@ def measured(
     compared = layers.ways(gpu.facts()["compute_capability"])
     for i, (n, k) in enumerate(shapes):
         begin(i * len(batches), f"{n}x{k}")
-        bench = Bench(Layer(gpu, n, k, max(batches), SEED), compared)
+        bench = Bench(Layer(gpu, n, k, max(batches)), compared)
         for j, batch in enumerate(batches):
             begin(i * len(batches) + j, f"{batch}x{n}x{k}")
             records += bench.measure(batch)
@@ -165,10 +164,8 @@ class Bench:
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
         read = 2 * batch * k + (held.bytes if held else 0)
-        measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
-        measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
-        measured |= {"bytes": {"read": read, "written": 2 * batch * n}}
-        return result_file.record(way.described, problem, **measured)
+        moved = {"read": read, "written": 2 * batch * n}
+        return result_file.record(way.described, problem, **found.told(), bytes=moved)
 
 
 def all_products(held: Held, x: torch.Tensor, outputs: list[torch.Tensor]) -> Callable[[], None]:

@@ -2,14 +2,15 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from experiments.end_to_end import checkpoint
-from experiments.end_to_end.checkpoint import Layer
 from records.errors import InputError
 from records.json_files import ROOT
+from reprolab_nf4.advice import Shape
 
 CONFIG = {
     "model_type": "llama",
@@ -19,6 +20,7 @@ CONFIG = {
         "bnb_4bit_quant_type": "nf4",
     },
 }
+PLAIN = Shape(3, 67, 64, False, "bfloat16")
 BASES = json.loads((ROOT / "tests/golden/damaged_checkpoints.json").read_text())["bases"]
 
 
@@ -66,7 +68,7 @@ def needs_verify():
 
 def test_layers(folder):
     needs_verify()
-    assert checkpoint.read(folder) == [Layer("layer.weight", 3, 67, 64, False, "bfloat16")]
+    assert checkpoint.read(folder) == [PLAIN]
     # transformers reads model.safetensors alone, and where there is none what the index names.
     (folder / "consolidated.safetensors").write_text("version https://git-lfs.github.com")
     index = folder / "model.safetensors.index.json"
@@ -77,10 +79,7 @@ def test_layers(folder):
     (folder / "b.safetensors").write_bytes(safetensors(nested))
     places = {"layer.weight": "a.safetensors", "b.weight": "b.safetensors"}
     index.write_text(json.dumps({"weight_map": places}))
-    assert checkpoint.read(folder) == [
-        Layer("b.weight", 3, 67, 64, True, "bfloat16"),
-        Layer("layer.weight", 3, 67, 64, False, "bfloat16"),
-    ]
+    assert checkpoint.read(folder) == [replace(PLAIN, nested=True), PLAIN]
 
 
 def test_damaged_files(folder, monkeypatch):

@@ -4,7 +4,6 @@ is no torch.
 """
 
 import sys
-import types
 
 import pytest
 
@@ -31,10 +30,7 @@ NAMES = [*OURS, *OTHERS, "torch_16bit"]
 def quick(monkeypatch):
     for name, value in {"CACHES": 0, "SHORTEST_US": 1, "SAMPLES": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
-    monkeypatch.setattr(layers, "code_of", lambda row, capability: code)
-    gpu = types.SimpleNamespace(Gpu=on_cpu.Cpu)
-    monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", gpu)
+    on_cpu.put_gpu(monkeypatch)
 
 
 @pytest.fixture
@@ -235,15 +231,15 @@ def test_a_wrong_shape_is_one_line(shape, run, capsys):
 
 def test_every_column_is_asked_in_a_row_with_few():
     for most, k in ((4, K), (64, K), (4, 5120)):
-        x = activations(most, k, CPU, seed=1)
+        x = activations(most, k, CPU)
         few = x[most:]
         assert torch.all((x[:most] != 0).sum(1) > k / 2) and len(few) >= most
         assert torch.all((few != 0).sum(1) == 16) and torch.all((few != 0).any(0))
-        assert torch.equal(x, activations(most, k, CPU, seed=1))
+        assert torch.equal(x, activations(most, k, CPU))
 
 
 def test_sums_are_right_in_any_order_and_not_without_a_part():
-    x = activations(4, 8192, CPU, seed=1)
+    x = activations(4, 8192, CPU)
     weights = 0.02 * torch.randn(64, 8192).half().float()
     allowed = interval(x, weights, weights.abs())
     allowed.check((x.double() @ weights.double().T).half(), 0)
