@@ -14,8 +14,8 @@ from sass.facts import (
     SHARED_STORES,
     Facts,
     Ways,
+    is_uniform,
     of,
-    widest,
 )
 
 WAYS = ("least", "most", "all")  # profiling/sass/facts.py says what they are
@@ -52,19 +52,22 @@ def measures(facts: Facts) -> Iterator[Measure]:
     text = f"of {trip}"
     yield from per_way(f"instructions_{per}", "instructions", text, facts.ways(), elements, none)
     if facts.code.kernel.family.name == "nf4":
-        if not facts.decoding.all_of_it:
+        if not facts.decoding:
             none = none or "no two products of an entry and a common scale"
         text = "that make an address in the table, or a choice, of a code"
-        yield from per_way(f"index_{per}", "instructions", text, facts.index, elements, none)
-        text = "that read the table"
-        yield from per_way(f"look_ups_{per}", "instructions", text, facts.look_ups, elements, none)
+        ways = facts.ways(facts.is_index)
+        yield from per_way(f"index_{per}", "instructions", text, ways, elements, none)
+        text, ways = "that read the table", facts.ways(facts.is_look_up)
+        yield from per_way(f"look_ups_{per}", "instructions", text, ways, elements, none)
 
     within = f"within {trip}"
     yield Measure("branches", "instructions", f"conditional, {within}", len(facts.branches))
+    diverging = sum(not is_uniform(block) for block in facts.branches)
     text = "of these, not seen to be uniform"
-    yield Measure("branches_may_diverge", "instructions", text, len(facts.may_diverge))
+    yield Measure("branches_may_diverge", "instructions", text, diverging)
+    elsewhere = len(facts.conditional(facts.code.flow.blocks)) - len(facts.branches)
     text = "conditional, that end or repeat the loop, or outside of it"
-    yield Measure("branches_elsewhere", "instructions", text, len(facts.other_branches))
+    yield Measure("branches_elsewhere", "instructions", text, elsewhere)
     barriers = len(of(inside, ("BSSY",)))
     text = f"where threads that parted meet again (BSSY), {within}"
     yield Measure("convergence_barriers", "instructions", text, barriers)
@@ -80,7 +83,8 @@ def measures(facts: Facts) -> Iterator[Measure]:
         yield Measure(name, "instructions", within, len(found))
         if names in (GLOBAL_LOADS, GLOBAL_STORES):
             text = "by one thread with the widest of them"
-            yield Measure(f"widest_{name[:-1]}_bytes", "bytes", text, widest(found))
+            widest = max((i.width_bytes for i in found), default=0)
+            yield Measure(f"widest_{name[:-1]}_bytes", "bytes", text, widest)
     wide = sum(found.width_bytes >= 16 for found in of(inside, GLOBAL_STORES))
     yield Measure("wide_global_stores", "instructions", "of 16 bytes or more", wide)
 
