@@ -10,7 +10,6 @@ from pathlib import Path
 from records.errors import InputError
 from records.json_files import ROOT
 
-
 WHERE_FROM = {
     "nvcc": "install the CUDA toolkit, 12.4 or newer; no GPU is needed",
     "nvdisasm": "run make deps",

@@ -150,7 +150,7 @@ def test_the_tree_branches_on_every_code_and_reads_no_table(each):
 
 
 def test_the_tile_walk_stores_one_weight_at_a_time_and_keeps_its_registers(each):
-    """CUB stores through shared memory, and so coalesced, but 2 bytes per thread and instruction."""
+    """Through shared memory, and so coalesced, but 2 bytes per thread and instruction."""
     for arch, facts, found in each(*TILE_WALKS):
         stores = of(facts.inside, GLOBAL_STORES)
         assert [store.width_bytes for store in stores] == [2] * facts.elements
