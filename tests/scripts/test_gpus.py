@@ -6,7 +6,6 @@ import pytest
 
 from experiments import gpus
 from experiments.gpus import divided
-from records.errors import InputError
 
 
 def cores(*pairs):
@@ -69,10 +68,3 @@ def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypat
     assert gpus.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
 
 
-def test_gpus_are_those_that_are_left_to_us(monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert gpus.visible([0, 3]) == ["0", "3"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
-    assert gpus.visible([1, 0]) == ["GPU-ab", "5"]
-    with pytest.raises(InputError, match="GPUS: there are 2, from 0, but 2 is given"):
-        gpus.visible([2])

@@ -339,10 +339,3 @@ def test_lines_change_no_instruction(compiled, tmp_path):
     assert {str(ROOT / "kernels/nf4" / name) for name in ("byte_walk.cuh", "format.hpp")} <= files
 
 
-def test_a_cubin_is_compiled_once(compiled):
-    source = kernels.named("shared_lut").source
-    file = cubin.compiled(source, "sm_80")
-    before = file.stat().st_mtime_ns
-    assert cubin.compiled(source, "sm_80") == file
-    assert file.stat().st_mtime_ns == before
-    assert [file] == list(file.parent.glob("nf4-shared_lut-*"))
