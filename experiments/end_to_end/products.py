@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import bitsandbytes
 import torch
 
 import reprolab_nf4
@@ -116,9 +115,8 @@ def copies(gpu: Any, shape: Shape) -> measuring.Weights:
     dtype = getattr(torch, shape.output, torch.float16)
     size = (shape.rows, shape.columns)
     weight = torch.empty(size, dtype=dtype, device=gpu.device).normal_(0, build.SCALE)
-    how = {"blocksize": shape.block_size, "quant_type": "nf4", "compress_statistics": shape.nested}
     count = measuring.copies_needed(gpu, shape)
-    return [bitsandbytes.functional.quantize_4bit(weight, **how) for _ in range(count)]
+    return [build.nf4(weight, shape.block_size, shape.nested) for _ in range(count)]
 
 
 if __name__ == "__main__":

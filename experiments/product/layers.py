@@ -15,11 +15,11 @@ import torch
 
 from experiments.end_to_end import SEED, build, reference
 from experiments.end_to_end.rows import Row
+from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.bounds import Interval, Wrong, activations, interval
 from reprolab_nf4 import measuring
 from reprolab_nf4.advice import Shape
 
-BLOCK_SIZE = 64
 PEERS = ("humming-kernels", "gemlite")  # packages
 INSTALL = '"$(cat build/end_to_end/python)" -m pip install'
 JUDGED = "rounds to 16 bits up to four times, adds in fp32; judged by the fp64 product of "
@@ -63,10 +63,7 @@ class Layer:
 
     @cached_property
     def nf4(self) -> Held:
-        how = {"blocksize": BLOCK_SIZE, "quant_type": "nf4", "compress_statistics": False}
-        made = [
-            bitsandbytes.functional.quantize_4bit(self.weight, **how) for _ in range(self.copies)
-        ]
+        made = [build.nf4(self.weight) for _ in range(self.copies)]
         weights = torch.cat([*reference.in_fp32(*made[0])]).view(self.n, self.k)
         size = self.n * self.k // 2 + 4 * self.n * self.k // BLOCK_SIZE
         products = [partial(multiply_4bit, *copy) for copy in made]

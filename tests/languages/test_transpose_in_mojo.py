@@ -119,5 +119,3 @@ def test_what_was_built_needs_no_stack_and_its_tiles_of_shared_memory(tmp_path):
             # Two tiles and a barrier; a struct in CUDA rounds that up to a multiple of 1024.
             assert f"{2 * 4 * ELEMENTS + 8} bytes smem" in said
             assert "0 bytes stack frame" in said or arch not in WITHOUT_STACK
-
-

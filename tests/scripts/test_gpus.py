@@ -66,5 +66,3 @@ def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypat
         (tmp_path / f"bus/pci/devices/{bus}/local_cpulist").write_text(f"{cpus}\n")
     smi("echo '0, GPU-a, 00000000:1A:00.0'; echo '1, GPU-b, 00000000:9B:00.0'")
     assert gpus.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
-
-

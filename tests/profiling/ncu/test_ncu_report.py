@@ -62,5 +62,3 @@ def test_the_second_name_of_a_metric_is_read_too():
 def test_another_text_is_refused(page, message):
     with pytest.raises(InputError, match=message):
         launches(page)
-
-

@@ -337,5 +337,3 @@ def test_lines_change_no_instruction(compiled, tmp_path):
     assert all(i.frames for i in ours[:10]) and not any(i.frames for i in theirs)
     files = {frame.file for i in ours for frame in i.frames}
     assert {str(ROOT / "kernels/nf4" / name) for name in ("byte_walk.cuh", "format.hpp")} <= files
-
-
