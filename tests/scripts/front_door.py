@@ -24,7 +24,7 @@ NASTY = (
     'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
     "it's #1: 50 % of $HOME; $$ $| \\ *"
 )
-HOSTILE = ["--help", "=", NASTY]  # and an option parser
+HOSTILE = ["--help", NASTY]  # and an option parser
 
 
 def program(path, text):
