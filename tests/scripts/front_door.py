@@ -19,12 +19,12 @@ MEASURED = f"""#!/bin/sh
 exec {sys.executable} {Path(__file__).with_name("measured.py")} "$0" "$@"
 """
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-# What a shell or make would act on.
+# What a shell or make would act on, and an option parser.
 NASTY = (
     'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
     "it's #1: 50 % of $HOME; $$ $| \\ *"
 )
-HOSTILE = ["--help", NASTY]  # and an option parser
+HOSTILE = (NASTY, "--help")
 
 
 def program(path, text):

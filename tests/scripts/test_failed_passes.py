@@ -32,18 +32,19 @@ def older(checkout):
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "goes_on"),
+    ("line", "text", "status", "goes_on"),
     [
-        (f"{WRITES}exit 1\n", 1, True),
-        (f"{WRITES}exit 3\n", 3, True),
-        (f"{WRITES}exit 2\n", 2, False),
-        ("#!/bin/sh\nexit 1\n", 3, False),
-        ("#!/bin/sh\nexit 3\n", 3, False),
-        ("#!/bin/sh\nexit 2\n", 2, False),
-        ("#!/bin/sh\nkill -KILL $$\n", 137, False),
+        ("bench --x", f"{WRITES}exit 1\n", 1, True),
+        ("bench --x", f"{WRITES}exit 3\n", 3, True),
+        ("bench --x", f"{WRITES}exit 2\n", 2, False),
+        ("bench --x", "#!/bin/sh\nexit 1\n", 3, False),
+        ("bench --x", "#!/bin/sh\nexit 3\n", 3, False),
+        ("bench --x", "#!/bin/sh\nexit 2\n", 2, False),
+        ("bench --x", "#!/bin/sh\nkill -KILL $$\n", 137, False),
+        ("python -m module", f"{WRITES}exit 1\n", 1, True),
+        ("python -m module", "#!/bin/sh\nexit 1\n", 3, False),
     ],
 )
-@pytest.mark.parametrize("line", ["bench --x", "python -m module"])
 def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
     older, line, text, status, goes_on
 ):

@@ -1,9 +1,11 @@
 """What users hand to `make`: nothing of it is shell text, and faults are one line."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -26,37 +28,35 @@ from front_door import (
 from experiments import declared
 from records.errors import InputError
 
-NCU = "--experiment={} --kernel={} --problem={} --peer {} --programs=build/gpu/bin "
-NCU += "--results=results/profile"
+RESULT = "--output results/{0}.json -m plots bench --results results/{0}.json"
+NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} --peer {PEER} "
+NCU += "--programs=build/gpu/bin --results=results/profile"
 PRODUCTS = "-m experiments.end_to_end.products"
+HANDED_ON = {
+    "verify": "--kernel {KERNEL} -- {FILE}",
+    "bench with counters": "--instrument counters --metrics {METRICS} "
+    + RESULT.format("bench_counters"),
+    "bench": "--kernel {KERNEL} " + RESULT.format("bench"),
+    "metrics": "--chip {CHIP} --metrics {METRICS}",
+    "sass": "-m sass show --kernel={KERNEL} --arch={ARCH} --function={FUNCTION}",
+    "profile": f"-m ncu profile {NCU}",
+    "profile-check": f"-m ncu check {NCU}",
+    "compare": "-m plots compare --a={A} --b={B} --output={OUT} --threshold={THRESHOLD}",
+    "record": "-m plots record --results=results --gpu={GPU}",
+    "advise": PRODUCTS + " advise --batch={BATCH} -- {MODEL}",
+    "tune": PRODUCTS + " tune --model={MODEL} --output=results/products.json",
+}
 
 
-@pytest.mark.parametrize("value", HOSTILE)
-@pytest.mark.parametrize(
-    ("target", "given", "words"),
-    [
-        ("verify", "FILE KERNEL", "--kernel {} -- {}"),
-        ("bench", "KERNEL", "--kernel {} --output results/bench.json -m plots bench --results "
-         "results/bench.json"),
-        ("bench", "METRICS", "--instrument counters --metrics {} --output "
-         "results/bench_counters.json -m plots bench --results results/bench_counters.json"),
-        ("metrics", "CHIP METRICS", "--chip {} --metrics {}"),
-        ("sass", "KERNEL ARCH FUNCTION", "-m sass show --kernel={} --arch={} --function={}"),
-        ("profile", "EXPERIMENT KERNEL PROBLEM PEER", f"-m ncu profile {NCU}"),
-        ("profile-check", "EXPERIMENT KERNEL PROBLEM PEER", f"-m ncu check {NCU}"),
-        ("compare", "A B THRESHOLD OUT",
-         "-m plots compare --a={} --b={} --output={} --threshold={}"),
-        ("record", "GPU", "-m plots record --results=results --gpu={}"),
-        ("advise", "MODEL BATCH", f"{PRODUCTS} advise --batch={{}} -- {{}}"),
-        ("tune", "MODEL", f"{PRODUCTS} tune --model={{}} --output=results/products.json"),
-    ],
-)  # fmt: skip
-def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target, given, words, value):
-    (checkout / value).touch()  # a peer is one path, whatever is in it
-    done = run(
-        checkout, "make", target, "PRESET=gpu", *(f"{name}={value}" for name in given.split())
-    )
-    wanted = printed(word.replace("{}", value) for word in words.split())
+@pytest.mark.parametrize("target", HANDED_ON)
+def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
+    given = re.findall(r"\{(\w+)\}", HANDED_ON[target])
+    values = dict(zip(given, cycle(HOSTILE), strict=False))
+    for value in HOSTILE:
+        (checkout / value).touch()  # a peer is one path, whatever is in it
+    words = [f"{name}={value}" for name, value in values.items()]
+    done = run(checkout, "make", target.split()[0], "PRESET=gpu", *words)
+    wanted = printed(word.format(**values) for word in HANDED_ON[target].split())
     built = "built\n" * (target in ("advise", "tune"))
     assert (done.returncode, done.stderr, done.stdout) == (0, "", built + wanted)
     assert not list(checkout.rglob("injected"))
