@@ -23,7 +23,6 @@ from pathlib import Path
 
 from experiments import declared, gpus
 from experiments.declared import Experiment, Step
-from records import parts
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
 from records.printable import printable
@@ -150,9 +149,10 @@ def measure_step(
     if step.name and step.program:
         command += ["--experiment", experiment.name, "--pass", step.name]
     command += ["--output", file] * bool(step.name)
-    if step.name and given("RESUME") and (outcomes := measured_before(file, command, gpu)):
+    before = measured_before(file, command, gpu) if step.name and given("RESUME") else None
+    if before is not None:
         print(f"{said}{step.name}: was measured before: {quoted(file)}", flush=True)
-        return parts.status_of(outcomes)
+        return before
     older = inode(file)
     status = status_of(command, gpu, said)
     if status in (WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
@@ -164,15 +164,17 @@ def measure_step(
     return status
 
 
-def measured_before(file: str, command: Sequence[str], gpu: str) -> set[str]:
-    """The outcomes in a result of the same command and sources, and the same kind of GPU; none
-    where there is no such, or not all of it was measured.
+def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
+    """The status of a result of the same command and sources, and the same kind of GPU; None where
+    there is no such, or not all of it was measured.
     """
+    from records import parts  # which imports numpy
+
     found = parts.read(Path(file))
     if found is None or found["provenance"]["argv"] != command:
-        return set()
+        return None
     done = parts.is_done(found, checkout(), gpus.gpu_name(gpu or gpus.chosen("")[0]))
-    return {record["outcome"] for record in found["records"]} if done else set()
+    return parts.status_of({record["outcome"] for record in found["records"]}) if done else None
 
 
 def plan(experiment: Experiment, peers: Sequence[str]) -> int:
