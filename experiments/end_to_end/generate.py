@@ -72,21 +72,23 @@ class Steps(transformers.StoppingCriteria):
 
 
 class Mode:
-    """What both have. `starts_with_prompt`: where launches are recorded."""
+    """What both have. `is_captured`: its step is warm, and recorded without the prompt."""
 
     name: str
-    starts_with_prompt: bool
-    warms_up: bool
+    is_captured: bool
 
     def __init__(self, model: Any, batch: Batch, gpu: Any):
         self.model, self.batch, self.gpu = model, batch, gpu
+
+    def prepare(self, row: Row) -> None:
+        """InputError where the row cannot be run in this mode."""
 
     @torch.no_grad()
     def learn(self, row: Row) -> Learned:
         """What the products of each shape of layer launch when they run alone."""
         every = build.layers(self.model)
         layers = {tuple(x.weight.quant_state.shape): x for x in every}
-        sizes = [len(self.batch.ids)] + [self.batch.ids.numel()] * self.starts_with_prompt
+        sizes = [len(self.batch.ids)] + [self.batch.ids.numel()] * (not self.is_captured)
 
         def alone() -> None:
             for layer in layers.values():
@@ -118,9 +120,7 @@ class Mode:
         prompt is recorded, and of a step.
         """
         generated, launches = self.recorded(row, tokens)
-        passes, whole = tokens - 1, 0
-        if self.starts_with_prompt:
-            passes, whole = tokens, self.batch.tokens
+        passes, whole = (tokens - 1, 0) if self.is_captured else (tokens, self.batch.tokens)
         return generated, profile(launches, self.gpu.mark_name(), learned, passes, whole)
 
 
@@ -128,12 +128,7 @@ class Eager(Mode):
     """transformers' own generate, with the cache that it takes by default."""
 
     name = EAGER
-    starts_with_prompt = True
-    warms_up = True
-
-    def prepare(self, row: Row) -> str:
-        """Empty, or why the row cannot be run in this mode."""
-        return ""
+    is_captured = False
 
     def run(self, row: Row, tokens: int) -> Generated:
         with row.in_place():
@@ -178,8 +173,7 @@ class Graph(Mode):
     """
 
     name = GRAPH
-    starts_with_prompt = False
-    warms_up = False  # the capture has run the prompt and the step
+    is_captured = True
 
     def __init__(self, model: Any, batch: Batch, gpu: Any):
         super().__init__(model, batch, gpu)
@@ -237,15 +231,15 @@ class Graph(Mode):
         self.position.add_(1)
         self.column.add_(1)
 
-    def prepare(self, row: Row) -> str:
+    def prepare(self, row: Row) -> None:
         try:
             with row.in_place():
                 self.replays[row] = self.gpu.capture(self.step, self.pool, before=self.prefill)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            return f"cannot be captured in a CUDA graph: {build.first_line(error)}"
-        return ""
+            why = f"cannot be captured in a CUDA graph: {build.first_line(error)}"
+            raise InputError(why) from None
 
     def run(self, row: Row, tokens: int) -> Generated:
         """So many new tokens, and the time of a whole generation: every replay is of the same

@@ -75,7 +75,7 @@ class Rounds:
     def run(self) -> dict[Row, Measured]:
         rng = random.Random(f"{SEED}/{self.cell.name}/{self.mode.name}")
         steps = [(row, self.prepare) for row in self.rows]
-        warmed_up = self.rows if self.mode.warms_up else [self.baseline]
+        warmed_up = [self.baseline] if self.mode.is_captured else self.rows
         steps += [(row, self.warm_up) for _ in range(WARM_UP) for row in warmed_up]
         for _ in range(self.cell.samples):
             steps += [(row, self.measure) for row in rng.sample(self.rows, len(self.rows))]
@@ -128,16 +128,15 @@ class Rounds:
             self.bench.gpu.forget()
 
     def prepare(self, row: Row) -> None:
-        gpu = self.bench.gpu.facts()["compute_capability"]
         if row.kernel in self.failed:
             self.found[row].end("launch_failed", self.failed[row.kernel])
-        elif why := row.why_not(gpu):
-            self.found[row].end("unsupported", why)
-        elif wrong := self.bench.wrong_weights(row):
+            return
+        row.require(self.bench.gpu.facts()["compute_capability"])
+        if wrong := self.bench.wrong_weights(row):
             self.found[row].end("mismatch", *wrong)
-        elif why := self.mode.prepare(row):
-            self.found[row].end("unsupported", why)
-        elif self.profiles:
+            return
+        self.mode.prepare(row)
+        if self.profiles:
             self.learned[row] = self.mode.learn(row)
 
     def warm_up(self, row: Row) -> None:

@@ -70,11 +70,11 @@ class Row:
 
         return self.kind == "fused" or (self.kind == "installed" and measuring.can_fuse())
 
-    def why_not(self, compute_capability: str) -> str:
-        """Empty where the row can be run on such a GPU."""
-        if self.kind != "fused" or choices.recorded(compute_capability):
-            return ""
-        return f"no times of products are recorded for compute capability {compute_capability}"
+    def require(self, compute_capability: str) -> None:
+        """InputError where the row cannot be run on such a GPU."""
+        if self.kind == "fused" and not choices.recorded(compute_capability):
+            what = f"compute capability {compute_capability}"
+            raise InputError(f"no times of products are recorded for {what}")
 
     def described(self, compute_capability: str) -> dict[str, Any]:
         """What a result file says of the row, whatever came of it."""

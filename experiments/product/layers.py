@@ -75,6 +75,11 @@ def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Ten
     return bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
 
 
+def in_nf4(row: Row, compute_capability: str, layer: Layer) -> Held:
+    row.require(compute_capability)
+    return layer.nf4
+
+
 def in_16_bits(layer: Layer) -> Held:
     made = [layer.weight.clone() for _ in range(layer.copies)]
     products = [partial(torch.nn.functional.linear, weight=weight) for weight in made]
@@ -154,7 +159,6 @@ class Way:
     described: dict[str, Any]
     hold: Callable[[Layer], Held]
     in_place: Callable[[], AbstractContextManager] = nullcontext
-    why_not: str = ""  # on this GPU
     package: str = ""
 
     @property
@@ -168,9 +172,8 @@ def ways(compute_capability: str) -> list[Way]:
     found = [
         Way(
             row.described(compute_capability) | exact,
-            lambda layer: layer.nf4,
+            partial(in_nf4, row, compute_capability),
             row.in_place,
-            row.why_not(compute_capability),
         )
         for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
     ]

@@ -104,18 +104,15 @@ class Bench:
     def __init__(self, layer: Layer, compared: list[Way]):
         self.layer, self.gpu, self.ways = layer, layer.gpu, compared
         self.held: dict[str, Held] = {}
-        self.failed: dict[str, Measured] = {}
+        self.failed = {way.name: Measured(RIGHT) for way in compared}  # those that hold nothing
         for way in compared:
-            found = Measured("unsupported", way.why_not) if way.why_not else Measured(RIGHT)
-            with attempt(way, found):
-                if not way.why_not:
-                    self.held[way.name] = way.hold(layer)
-            if found.failed:
-                self.failed[way.name] = found
+            with attempt(way, self.failed[way.name]):
+                self.held[way.name] = way.hold(layer)
+                del self.failed[way.name]
 
     def measure(self, batch: int) -> list[dict[str, Any]]:
         """The records with so many rows of activations, a divisor of the layer's most."""
-        found = {way.name: self.failed.get(way.name) or Measured(RIGHT) for way in self.ways}
+        found = {way.name: Measured(RIGHT) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
         outputs: dict[str, list[torch.Tensor]] = {name: [] for name in found}
@@ -184,6 +181,8 @@ def attempt(way: Way, found: Measured) -> Iterator[None]:
         found.end("mismatch", str(wrong), wrong.count)
     except torch.OutOfMemoryError:
         found.end("not_measured", LEFT)
+    except InputError as why:  # on this GPU
+        found.end("unsupported", str(why))
     except Exception as error:
         missing = isinstance(error, ImportError) and way.package
         reason = build.first_line(error) + f": {layers.INSTALL} {way.package}" * bool(missing)

@@ -381,7 +381,7 @@ def test_the_static_step_gives_the_tokens_that_transformers_generates(name):
     gpu, model = on_cpu.Cpu(), build.from_sizes(SMALL[name], CPU)
     batch = generate.batch_of([[5, 6, 7], [8] * 11, [9, 10]], TOKENS, CPU)
     row, graph = Row("streaming"), generate.Graph(model, batch, gpu)
-    assert graph.prepare(row) == ""
+    graph.prepare(row)
     eager = generate.Eager(model, batch, gpu).run(row, TOKENS)
     assert graph.run(row, TOKENS).tokens == eager.tokens
     # Nothing is left of the first time.
