@@ -179,7 +179,9 @@ def test_what_is_of_other_sources_is_measured_again(measure, jobs, output, monke
     monkeypatch.setenv("REPROLAB_DIRTY", "1")  # nothing is known of older ones
     for _ in range(2):
         measure(*QWEN, "--batches", "2")
-    assert [job.batch for job in jobs()] == [2, 64, 2, 2, 2]
+    measure(*QWEN, "--batches", "64")
+    assert {r.problem["batch"] for r in load(output).records} == {64}
+    assert [job.batch for job in jobs()] == [2, 64, 2, 2, 2, 64]
 
 
 def test_a_kernel_that_ends_the_process_costs_its_own_row(tell, measure, jobs, output):
