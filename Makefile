@@ -17,10 +17,7 @@ ifneq ($(UNKNOWN),)
     '$(UNKNOWN)' $(GIVEN) 2>/dev/null)
   $(error $(UNKNOWN): no such variable$(if $(NEAREST),; did you mean $(NEAREST)?,) (make help lists them))
 endif
-override DRY_RUN := $(filter-out 0 no off false,$(DRY_RUN))
-override QUICK := $(filter-out 0 no off false,$(QUICK))
-override RESUME := $(filter-out 0 no off false,$(RESUME))
-override VERBOSE := $(filter-out 0 no off false,$(VERBOSE))
+$(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter-out 0 no off false,$$($(flag)))))
 # A folder whose name begins with a hyphen is no option.
 folder = $(if $(filter -%,$(firstword $1)),./)$1
 override RESULTS := $(call folder,$(or $(RESULTS),results))
@@ -41,6 +38,9 @@ GPU_HALF := $(filter-out cpu asan,$(PRESET))
 export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),this machine has no GPU)
 # Empty where nothing can be measured.
 export MEASURE := $(GPU_HALF)
+# What a recipe begins with that needs a GPU, or something that was given: its words to say, and which variable.
+needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
+needs = @[ -n "$$$1" ] || { echo "$@: say $2" >&2; exit 2; }
 # Of the user's shell, and not for ours.
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
@@ -50,6 +50,7 @@ JOBS := $(shell nproc)
 EXPERIMENTS := $(patsubst experiments/%/experiment.toml,%,$(wildcard experiments/*/experiment.toml))
 REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 
+comma := ,
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
   $(REPRODUCE) reproduce-table1 reproduce-figure4 advise tune peer render render-recorded report claims compare record \
@@ -108,7 +109,7 @@ test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
 verify: build/deps.stamp ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
-	@[ -n "$$FILE" ] || { echo "verify: say which: make verify FILE=model.safetensors, or its folder" >&2; exit 2; }
+	$(call needs,FILE,which: make verify FILE=model.safetensors$(comma) or its folder)
 	@scripts/build verify
 	@scripts/beside scripts/run verify -- "$$FILE"
 
@@ -127,15 +128,12 @@ describe: build/deps.stamp build/python ## Write what families and kernels are t
 	@scripts/python -m records.families "$$BIN"
 
 bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
-ifneq ($(GPU_HALF),)
+	$(call needs_gpu,measure)
 	@scripts/build bench
 	@scripts/beside scripts/run bench $${METRICS:+--instrument counters --metrics "$$METRICS"} \
 	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
 	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench \
 	  --results "$$RESULTS/bench$${METRICS:+_counters}.json"
-else
-	@echo "bench: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
-endif
 
 metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: make metrics CHIP=GA100 [METRICS='dram*']
 	@scripts/build metrics
@@ -144,16 +142,13 @@ metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: mak
 profile: deps ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
 profile profile-check:
-ifneq ($(GPU_HALF),)
+	$(call needs_gpu,profile)
 	@[ $@ = profile-check ] || { [ -n "$$EXPERIMENT" ] && [ -n "$$KERNEL" ]; } || { \
 	  echo "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut" >&2; exit 2; }
 	@scripts/build bench
 	@source scripts/given && scripts/beside scripts/python -m ncu $(if $(filter profile,$@),profile,check) \
 	  $${EXPERIMENT:+"--experiment=$$EXPERIMENT"} $${KERNEL:+"--kernel=$$KERNEL"} \
 	  $${PROBLEM:+"--problem=$$PROBLEM"} "$${peers[@]}" "--programs=$$BIN" "--results=$$RESULTS/profile"
-else
-	@echo "$@: nothing to profile: $(NO_GPU_WHY)" >&2; exit 2
-endif
 
 $(REPRODUCE): reproduce-%: deps
 	@programs=$$(scripts/python -m experiments programs $*) && { [ -z "$$programs" ] || scripts/build $$programs; }
@@ -176,22 +171,16 @@ $(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) $(if $(MODEL),advise) tune:
 endif
 
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
-ifneq ($(GPU_HALF),)
-	@[ -n "$$MODEL" ] || { echo "advise: say which: make advise MODEL=folder of a 4-bit checkpoint" >&2; exit 2; }
+	$(call needs_gpu,measure)
+	$(call needs,MODEL,which: make advise MODEL=folder of a 4-bit checkpoint)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
-else
-	@echo "advise: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
-endif
+	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
 tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
-ifneq ($(GPU_HALF),)
+	$(call needs_gpu,measure)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.tune $${MODEL:+--model="$$MODEL"} \
+	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products tune $${MODEL:+--model="$$MODEL"} \
 	  --output="$$RESULTS/products.json"
-else
-	@echo "tune: nothing to measure: $(NO_GPU_WHY)" >&2; exit 2
-endif
 
 peer: build/python ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0
 	@scripts/peer
@@ -216,7 +205,7 @@ compare: build/python ## Compare two runs' times: make compare A=results B=data/
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${VERBOSE:+--verbose}
 
 record: build/python ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb
-	@[ -n "$$GPU" ] || { echo "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]" >&2; exit 2; }
+	$(call needs,GPU,which: make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU"
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80

@@ -2,7 +2,6 @@
 
 import subprocess
 import sysconfig
-from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -11,7 +10,7 @@ class Library(BuildHookInterface):
     def initialize(self, version: str, build_data: dict) -> None:
         if version == "editable":  # which takes the one that make dropin built
             return
-        done = subprocess.run([Path(self.root, "scripts/dropin")])
+        done = subprocess.run("scripts/dropin", cwd=self.root)
         if done.returncode:  # it has said why
             raise SystemExit(done.returncode)
         name = "libreprolab_nf4.so"

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from experiments import declared, gpus
 from experiments.declared import Experiment, Step
-from records import parts
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
 from records.printable import printable
@@ -55,13 +54,6 @@ def steps(experiment: Experiment) -> list[Step]:
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
-def say_what_is_left_out(experiment: Experiment) -> None:
-    for step in experiment.passes.values():
-        if step.torch and not TORCH.exists():
-            needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
-            print(f"{step.name}: left out: {needs}", flush=True)
-
-
 def programs(args: argparse.Namespace) -> int:
     """What has to be built."""
     found = steps(declared.experiment(args.name))
@@ -74,12 +66,14 @@ def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
     if not given("MEASURE"):
         return show_recorded(experiment)
-    say_what_is_left_out(experiment)
+    for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
+        needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
+        print(f"{name}: left out: {needs}", flush=True)
     if given("DRY_RUN"):
         return plan(experiment, args.peers)
     own = f"{given('RESULTS')}/{args.name}"
-    worst, ended = measure(experiment, own, args.peers)
-    return ended or render(args.name, own, own) or worst
+    worst = measure(experiment, own, args.peers)
+    return render(args.name, own, own) or worst
 
 
 def show_recorded(experiment: Experiment) -> int:
@@ -102,52 +96,49 @@ def show_recorded(experiment: Experiment) -> int:
     if experiment.checks or is_there:
         what = "The CPU check, and a" if experiment.checks else "A"
         print(f"Nothing is measured here: {why}.{unused} {what} recorded run:", flush=True)
-    worst, ended = measure(experiment, shown, ())
-    if ended or worst:
-        return ended or worst
+    if worst := measure(experiment, shown, ()):
+        return worst
     if not is_there:
         print(f"reproduce-{name}: {missing}", file=sys.stderr)
         return USAGE
     return render(name, recorded, shown, "--recorded")
 
 
-def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> tuple[int, int]:
-    """The worst status of what ran, and that of what could not, after which nothing is begun."""
+def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:
+    """The worst status of what ran. SystemExit where something could not: nothing more is begun."""
     todo, found = steps(experiment), []
-    dealt = dealt_to(todo)
+    gpus_given = gpus_for(todo)
 
     def work(waiting: Iterator[Step], gpu: str) -> None:
         for step in waiting:  # of a list, from which every GPU takes the next
-            said = f"{step.name} on GPU {gpu}: " if gpu and len(dealt) > 1 else ""
-            found.append(measure_step(experiment, step, own, peers, gpu, said))
-            if any(ended for _, ended in found):
-                return
+            said = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
+            try:
+                found.append(measure_step(experiment, step, own, peers, gpu, said))
+            except SystemExit:
+                list(waiting)  # leaves none to the other GPUs
+                raise
 
-    for beside, group in groupby(todo, lambda step: bool(dealt) and may_be_dealt(step)):
-        if any(ended for _, ended in found):
-            break
+    for beside, group in groupby(todo, lambda step: bool(gpus_given) and is_of_one_gpu(step)):
         share = partial(work, iter(list(group)))
-        gpus.on_each(dealt, share) if beside else share("")
-    rank = (0, NOT_MEASURED, WRONG_OUTPUT).index
-    worst = max((status for status, _ in found), key=rank, default=0)
-    return worst, next((ended for _, ended in found if ended), 0)
+        gpus.on_each(gpus_given, share) if beside else share("")
+    return max(found, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
 
 
-def dealt_to(todo: Sequence[Step]) -> list[str]:
+def gpus_for(todo: Sequence[Step]) -> list[str]:
     """The GPUs of GPUS; none where it was not given, or passes alone read it."""
-    return gpus.chosen(given("GPUS")) if given("GPUS") and any(map(may_be_dealt, todo)) else []
+    return gpus.chosen(given("GPUS")) if given("GPUS") and any(map(is_of_one_gpu, todo)) else []
 
 
-def may_be_dealt(step: Step) -> bool:
+def is_of_one_gpu(step: Step) -> bool:
     """Whether one process measures all of it on one GPU."""
     return bool(step.name) and "GPUS" not in step.takes
 
 
 def measure_step(
     experiment: Experiment, step: Step, own: str, peers: Sequence[str], gpu: str, said: str
-) -> tuple[int, int]:
-    """Its status, if something ran, and that for which nothing may follow; `said` is before each of
-    its lines.
+) -> int:
+    """Its status; SystemExit with one after which nothing may follow. `said` is before each of its
+    lines.
 
     A wrong output (status 1) has its row and no time, and so has one that was not measured (3):
     what comes after it still runs. An older result stays until a new one is complete, and is not
@@ -158,49 +149,51 @@ def measure_step(
     if step.name and step.program:
         command += ["--experiment", experiment.name, "--pass", step.name]
     command += ["--output", file] * bool(step.name)
-    if step.name and given("RESUME") and (outcomes := measured_before(file, command, gpu)):
+    before = measured_before(file, command, gpu) if step.name and given("RESUME") else None
+    if before is not None:
         print(f"{said}{step.name}: was measured before: {quoted(file)}", flush=True)
-        return parts.status_of(outcomes), 0
+        return before
     older = inode(file)
     status = status_of(command, gpu, said)
-    if status not in (0, WRONG_OUTPUT, NOT_MEASURED):
-        return 0, status
-    if status and step.name and inode(file) == older:
+    if status in (WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
         print(failed, file=sys.stderr, flush=True)
-        return 0, NOT_MEASURED
-    if status == NOT_MEASURED and not step.name:
-        return 0, status
-    return status, 0
+        sys.exit(NOT_MEASURED)
+    if status not in (0, WRONG_OUTPUT, NOT_MEASURED) or (status == NOT_MEASURED and not step.name):
+        sys.exit(status)
+    return status
 
 
-def measured_before(file: str, command: Sequence[str], gpu: str) -> set[str]:
-    """The outcomes in a result of the same command and sources, and the same kind of GPU; none
-    where there is no such, or not all of it was measured.
+def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
+    """The status of a result of the same command and sources, and the same kind of GPU; None where
+    there is no such, or not all of it was measured.
     """
+    from records import parts  # which imports numpy
+
     found = parts.read(Path(file))
     if found is None or found["provenance"]["argv"] != command:
-        return set()
+        return None
     done = parts.is_done(found, checkout(), gpus.gpu_name(gpu or gpus.chosen("")[0]))
-    return {record["outcome"] for record in found["records"]} if done else set()
+    return parts.status_of({record["outcome"] for record in found["records"]}) if done else None
 
 
 def plan(experiment: Experiment, peers: Sequence[str]) -> int:
     """In the words of the programs that have a dry run."""
     for step in steps(experiment):
-        command, status = words(step, peers), 0
-        if step.module and "DRY_RUN" in step.takes:
-            status = status_of(command)
-        elif step.module or not step.name:
+        command = words(step, peers)
+        if "DRY_RUN" not in taken(step):
             shown = [step.program or "python", *command[1:]]
             print(f"{step.name or 'check'}: {shlex.join(shown)}")
-        else:
-            status = status_of([*command, "--dry-run"])
-        if status:
+        elif status := status_of(command):
             return status
-    if len(dealt := dealt_to(steps(experiment))) > 1:
-        print(f"Each pass on one of the GPUs {', '.join(dealt)}: whichever is free takes the next.")
+    if len(found := gpus_for(steps(experiment))) > 1:
+        print(f"Each pass on one of the GPUs {', '.join(found)}: whichever is free takes the next.")
     return 0
+
+
+def taken(step: Step) -> tuple[str, ...]:
+    """The variables that become options; what measures in C++ takes two without saying so."""
+    return step.takes + ("CLOCKS", "DRY_RUN") * bool(step.name and step.program)
 
 
 def words(step: Step, peers: Sequence[str]) -> list[str]:
@@ -214,8 +207,7 @@ def words(step: Step, peers: Sequence[str]) -> list[str]:
         names = [*step.kernels, *names_of(peers if "PEER" in step.takes else ())]
         pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
         command += ["--kernel", pattern]
-    clocks = ["CLOCKS"] * bool(step.name and step.program)
-    for name in [*step.takes, *clocks]:
+    for name in taken(step):
         option = f"--{name.lower().replace('_', '-')}"
         if name == "PEER":
             command += peers

@@ -18,16 +18,16 @@ class Step:
     """A pass, or (without a name) a check on the CPU."""
 
     name: str
-    program: str  # of the build; '' where a Python module is run
-    module: str
     arguments: tuple[str, ...]  # with the options
-    kernels: tuple[str, ...]
-    all_but: tuple[str, ...]
-    takes: tuple[str, ...]
-    families: tuple[str, ...]  # that its problems must be of; empty: any
     warm: bool  # whether its rows are; those of all others are cold
-    compiled: bool
-    torch: bool  # whether it needs PyTorch, without which it is left out
+    program: str = ""  # of the build; '' where a Python module is run
+    module: str = ""
+    kernels: tuple[str, ...] = ()
+    all_but: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()  # that its problems must be of; empty: any
+    compiled: bool = False
+    torch: bool = False  # whether it needs PyTorch, without which it is left out
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,10 @@ def merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
 
 def step(name: str, said: dict[str, Any]) -> Step:
     options = said.get("options", {})
-    lists = {f: tuple(said.get(f, ())) for f in ("kernels", "all_but", "takes", "families")}
-    return Step(
-        name=name,
-        program=said.get("program", ""),
-        module=said.get("module", ""),
-        arguments=(*said.get("arguments", ()), *words(options)),
-        warm=bool(options.get("warm")),
-        compiled=said.get("compiled", False),
-        torch=said.get("torch", False),
-        **lists,
-    )
+    arguments = (*said.get("arguments", ()), *words(options))
+    rest = {k: v for k, v in said.items() if k not in ("like", "arguments", "options")}
+    rest = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
+    return Step(name, arguments, bool(options.get("warm")), **rest)
 
 
 def words(options: dict[str, Any]) -> list[str]:

@@ -117,15 +117,19 @@ class Library:
     def _check(self, error, function, arguments):
         if error != 0:
             kind = NoCodeError if error == NO_CODE else DropinError
-            raise kind(self._library.reprolab_nf4_error().decode())
+            raise kind(self._text("error"))
+
+    def _text(self, name: str) -> str:
+        """Empty for another library."""
+        return self._named(f"reprolab_nf4_{name}")().decode() if self._is_ours else ""
 
     def kernels(self) -> list[str]:
         """The names that use() takes; none for a library without a choice."""
-        return self._library.reprolab_nf4_kernels().decode().split() if self._is_ours else []
+        return self._text("kernels").split()
 
     def products(self) -> list[str]:
         """The kernels that multiply by 4-bit weights; none for another library."""
-        return self._library.reprolab_nf4_products().decode().split() if self._is_ours else []
+        return self._text("products").split()
 
     def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
         """Bytes of workspace of that product on the current GPU; an error if it cannot be done."""
@@ -135,9 +139,7 @@ class Library:
 
     def built(self) -> tuple[str, str]:
         """nvcc's version and the architectures, such as "90"; empty for another library."""
-        if not self._is_ours:
-            return "", ""
-        nvcc, architectures = self._library.reprolab_nf4_build().decode().split("\n")
+        nvcc, _, architectures = self._text("build").partition("\n")
         return nvcc, architectures
 
     def use(self, kernel: str | None) -> None:
@@ -156,24 +158,16 @@ ABSENT = object()  # in the place of an attribute that was not there
 
 class Installed:
     """A library under bitsandbytes, until undo(), the end of a `with` block, or the first call on a
-    GPU that the library has no code for.
+    GPU that the library has no code for. use() and kernels() are the library's.
     """
 
     def __init__(self, library: Library, replacements: list):
-        self.library = library
+        self.library, self.use, self.kernels = library, library.use, library.kernels
         self._before = [
             (owner, name, vars(owner).get(name, ABSENT)) for owner, name, _ in replacements
         ]
         for owner, name, replacement in replacements:
             vars(owner)[name] = replacement
-
-    def use(self, kernel: str | None) -> None:
-        """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
-        self.library.use(kernel)
-
-    def kernels(self) -> list[str]:
-        """The names that use() takes; none for a library without a choice."""
-        return self.library.kernels()
 
     def undo(self) -> bool:
         """Gives bitsandbytes its own functions back. Does nothing the second time, and says so."""

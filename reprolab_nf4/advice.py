@@ -107,30 +107,24 @@ def text(
     lines = [f"{name}: {layers} layers in NF4, {weights / 1e9:.2f} billion weights", ""]
     lines += [f"  {kernel}: left out: {why}" for kernel, why in refused.items()]
     if not kernels:
-        return "\n".join(
-            [*lines, "No kernel gives bitsandbytes' own output here: keep what you have."]
-        )
+        lines += ["No kernel gives bitsandbytes' own output here: keep what you have."]
+        return "\n".join(lines)
     # Where a step gains nothing, the prompt still may.
     best = step.fastest(kernels)
     variant = best if step.gains(best) else prompt.fastest(kernels)
-    lines += [
-        f"All quantized products of a forward pass, {own} -> with {variant.kernel}, "
-        "on the GPU alone:"
-    ]
+    every = "All quantized products of a forward pass"
+    lines += [f"{every}, {own} -> with {variant.kernel}, on the GPU alone:"]
     lines += [phase.line(variant) for phase in phases]
     if fuses and not step.gains(variant):
-        lines += [
-            f"  {own} multiplies a few rows right from the codes, which no kernel here speeds up."
-        ]
+        right = "multiplies a few rows right from the codes, which no kernel here speeds up."
+        lines += [f"  {own} {right}"]
     installs = []
     if any(phase.gains(variant) for phase in phases):
         kernel = "" if variant == Variant(FASTEST) else f'kernel="{variant.kernel}", '
         installs += [f'reprolab_nf4.install({kernel}products="bitsandbytes")']
     for other in step.gained_by_table(kernels):
-        lines += [
-            f"With {BY_TABLE[other]},",
-            "which sums in another order, so that tokens may differ:",
-        ]
+        lines += [f"With {BY_TABLE[other]},"]
+        lines += ["which sums in another order, so that tokens may differ:"]
         lines += [phase.line(other) for phase in phases]
         products = "" if other.products == "fastest" else f'products="{other.products}"'
         installs += [f"reprolab_nf4.install({products})"]

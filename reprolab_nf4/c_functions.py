@@ -6,12 +6,7 @@ import operator
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
-TEXTS = (
-    "reprolab_nf4_kernels",
-    "reprolab_nf4_products",
-    "reprolab_nf4_build",
-    "reprolab_nf4_error",
-)
+TEXTS = tuple(f"reprolab_nf4_{name}" for name in ("kernels", "products", "build", "error"))
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
 GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
@@ -68,25 +63,15 @@ def whole(kind: type, bits: int) -> Parameter:
 ADDRESS = Parameter(ctypes.c_void_p, 0, 2**64 - 1, "an address, such as tensor.data_ptr()")
 INT, INT64 = whole(ctypes.c_int, 32), whole(ctypes.c_int64, 64)
 PLAIN_PARAMETERS = {
-    "code": ADDRESS,
-    "A": ADDRESS,
-    "absmax": ADDRESS,
-    "out": ADDRESS,
-    "blocksize": INT,
-    "n": INT,
+    **dict.fromkeys(("code", "A", "absmax", "out"), ADDRESS),
+    **dict.fromkeys(("blocksize", "n"), INT),
     "stream": ADDRESS,
 }
 NESTED_PARAMETERS = {
-    "A": ADDRESS,
-    "absmax_codes": ADDRESS,
-    "code2": ADDRESS,
-    "absmax2": ADDRESS,
-    "offset": ctypes.c_float,
-    "out": ADDRESS,
-    "blocksize": INT,
-    "blocksize2": INT,
-    "n": INT64,
-    "stream": ADDRESS,
+    **dict.fromkeys(("A", "absmax_codes", "code2", "absmax2"), ADDRESS),
+    **{"offset": ctypes.c_float, "out": ADDRESS},
+    **dict.fromkeys(("blocksize", "blocksize2"), INT),
+    **{"n": INT64, "stream": ADDRESS},
 }
 MULTIPLY_PARAMETERS = {
     "kernel": Text,
@@ -100,8 +85,7 @@ MULTIPLY_PARAMETERS = {
 WORKSPACE_PARAMETERS = {
     "kernel": Text,
     **dict.fromkeys(("m", "n", "k"), INT64),
-    "blocksize": INT,
-    "bytes": ADDRESS,
+    **{"blocksize": INT, "bytes": ADDRESS},
 }
 GEMM_PARAMETERS = {
     **dict.fromkeys(("A", "B", "absmax", "absmax_8bit", "absmax_code", "absmax_offset"), ADDRESS),

@@ -184,8 +184,7 @@ def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Va
     pool = gpu.new_pool()
     for variant in (OWN, *compared):
         given = {"kernel": variant.kernel, "products": variant.products}
-        in_place = nullcontext() if variant == OWN else reprolab_nf4.install(**given)
-        with in_place:
+        with nullcontext() if variant == OWN else reprolab_nf4.install(**given):
             products = all_products(shape, weights, size, bitsandbytes.matmul_4bit)
             replays[variant] = gpu.capture(products, pool)
     found = in_turn(gpu, replays, len(weights))
@@ -261,9 +260,8 @@ def ways(
     kernels = [k for k in kernels if multiplying.runs(library, device, k, rows, *sizes)]
     pool, replays = gpu.new_pool(), {}
     for way in (choices.OWN, choices.DEQUANTIZE, *kernels):
-        multiply = multiplying.replacement(
-            bitsandbytes.matmul_4bit, multiplying.Always(library, way)
-        )
+        always = multiplying.Always(library, way)
+        multiply = multiplying.replacement(bitsandbytes.matmul_4bit, always)
         replays[way] = gpu.capture(all_products(shape, weights, rows, multiply), pool)
     found = in_turn(gpu, replays, len(weights))
     return {way: round(median(samples), 3) for way, samples in found.items()}

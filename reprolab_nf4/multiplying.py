@@ -41,24 +41,14 @@ def multiply(
     m = A.numel() // k
     out = A.new_empty((*A.shape[:-1], n))
     call = getattr(_library, f"reprolab_nf4_multiply_{TYPES[A.dtype]}")
+    arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with torch.cuda.device_of(A):
         size = workspace_bytes(_library, A.device, kernel, m, n, k, blocksize)
         workspace = A.new_empty(size, dtype=torch.uint8) if size else None
         stream = torch.cuda.current_stream().cuda_stream
-        scales = map(address, (absmax, absmax_codes, code2))
         sizes = (m, n, k, blocksize, blocksize2, settled)
-        call(
-            *(
-                kernel,
-                A.data_ptr(),
-                codes.data_ptr(),
-                *scales,
-                offset,
-                address(bias),
-                out.data_ptr(),
-            ),
-            *(*sizes, address(workspace), stream),
-        )
+        last = (address(workspace), stream)
+        call(kernel, *arrays, offset, address(bias), address(out), *sizes, *last)
     return out
 
 
@@ -152,9 +142,8 @@ class Ways:
         def can(way: str, rows: int) -> bool:
             if self._products == "exact" and way not in EXACT:
                 return False
-            return way in (OWN, DEQUANTIZE) or runs(
-                self.library, device, way, rows, n, k, blocksize
-            )
+            product = (way, rows, n, k, blocksize)
+            return way in (OWN, DEQUANTIZE) or runs(self.library, device, *product)
 
         return table.ways(n, k, type, nested, can, self.usual)
 

@@ -2,8 +2,6 @@
 # Formatting of C++ (clang-format) and Python (ruff), by the versions in requirements.lock.
 # --fix writes; without it, anything unformatted is named and the exit status is 1.
 set -euo pipefail
-unset CDPATH GLOBIGNORE # they would change where cd goes, and what a pattern finds
-cd "$(dirname "$0")/.."
 
 # In an environment of its own: versions format differently, and a system's may be any.
 tools=build/format-tools

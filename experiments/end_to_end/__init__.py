@@ -1,4 +1,7 @@
 """Table I and Figure 4 of arXiv 2604.02556 on transformers and bitsandbytes.
 
-torch and transformers are imported by build, generate, gpu, measure, rows and advise alone.
+torch and transformers are imported by build, generate, gpu, measure, products, reference and rounds
+alone.
 """
+
+SEED = 1  # of all that is drawn: prompts, weights, the order of rows

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import reprolab_nf4
 from claims.end_to_end import EAGER, GRAPH
-from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule
+from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule, sizes
 from experiments.end_to_end.plan import Cell, Choices, Job
 from experiments.gpus import chosen, free_bytes, gpu_name
 from records import interruption, parts, result_file
@@ -63,22 +63,23 @@ def measure(args: argparse.Namespace) -> int:
     gpus = chosen(args.gpus)
     output = args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
     commit, gpu = checkout(), gpu_name(gpus[0])
-    every = plan.cells(choices, args.pass_name)
     run_name = partial_results.run_of(choices, installed())
-    files = {cell: partial_results.file_of(output, cell, run_name) for cell in every}
-    found = {cell: parts.read(files[cell]) for cell in every}
-    todo = [cell for cell in every if not parts.is_done(found[cell], commit, gpu)]
-    print(describe(choices, args.pass_name, every, todo, len(gpus)))
+    argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
+    every = [
+        Job(cell, partial_results.file_of(output, cell, run_name).resolve(), argv, commit)
+        for cell in plan.cells(choices, args.pass_name)
+    ]
+    todo = [job for job in every if not parts.is_done(parts.read(job.file), commit, gpu)]
+    cells = [job.cell for job in todo]
+    print(describe([job.cell for job in every], cells, len(gpus)))
     free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
-    if free and (what := too_large(choices, todo, min(free))):
+    if free and (what := too_large(cells, min(free))):
         print(f"  may not fit on this GPU: {what}")
     if args.dry_run:
         return 0
-    argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
-    faults, status = [], 0
-    if todo:
-        faults, status = measure_cells(choices, todo, files, gpus, argv, commit, output)
-    found = list(partial_results.belonging(output, files.values(), run_name, commit))
+    faults, status = measure_cells(todo, gpus, output) if todo else ([], 0)
+    files = [job.file for job in every]
+    found = partial_results.belonging(output.resolve(), files, run_name, commit)
     if found:
         result_file.write(output, parts.join(found))
     outcomes = {r["outcome"] for partial in found for r in partial["records"]}
@@ -90,28 +91,15 @@ def measure(args: argparse.Namespace) -> int:
     return status
 
 
-def measure_cells(
-    choices: Choices,
-    todo: Sequence[Cell],
-    files: dict[Cell, Path],
-    gpus: Sequence[str],
-    argv: Sequence[str],
-    commit: tuple[str, bool],
-    output: Path,
-) -> tuple[list[str], int]:
+def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tuple[list[str], int]:
     """What went wrong beside the rows, and the exit status for that."""
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
     command = [python, "-m", "experiments.end_to_end.measure"]
     log = output.parent / f"{output.stem}.log"
-    scheduler = schedule.Scheduler(
-        choices,
-        todo,
-        start=lambda gpu: schedule.Process(command, gpu, log),
-        job_of=lambda cell: Job(cell, choices, files[cell].resolve(), argv, commit),
-        line=Line(plan.total_seconds(choices, todo, len(gpus))),
-    )
+    line = Line(plan.total_seconds([job.cell for job in todo], len(gpus)))
+    scheduler = schedule.Scheduler(todo, lambda gpu: schedule.Process(command, gpu, log), line)
     scheduler.run(gpus)
     faults = [f"{fault} (log: {log})" for fault in scheduler.said()]
     return faults, (NOT_MEASURED if scheduler.broke else USAGE) if faults else 0
@@ -120,8 +108,8 @@ def measure_cells(
 def check(choices: Choices) -> None:
     """InputError where something chosen cannot be measured, as far as that shows without torch."""
     for model in choices.models:
-        if known := plan.size_of(model):
-            prompts.tokens_of(choices.prompts, max(choices.batches), known.vocab, choices.seed)
+        if known := sizes.known().get(model):
+            prompts.tokens_of(choices.prompts, max(choices.batches), known.vocab)
         elif Path(model).is_dir():
             checkpoint.read(Path(model))
     try:
@@ -135,31 +123,29 @@ def check(choices: Choices) -> None:
             )
 
 
-def describe(
-    choices: Choices, pass_name: str, every: Sequence[Cell], todo: Sequence[Cell], gpus: int
-) -> str:
+def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
     """What will be run; the memory of the cell that needs most."""
+    first, choices = every[0], every[0].choices
     rows = ", ".join(row.kernel for row in choices.rows)
-    minutes = round(plan.total_seconds(choices, todo, gpus) / 60) or 1
-    needs = [n for cell in todo if (n := plan.bytes_needed(choices, cell))]
+    minutes = round(plan.total_seconds(todo, gpus) / 60) or 1
+    needs = [n for cell in todo if (n := cell.bytes_needed)]
     memory = f", up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
-    eager, graph = (choices.generated(pass_name, mode) for mode in (EAGER, GRAPH))
     where = "an H200" if gpus == 1 else f"{gpus} H200s"
     lines = [
-        f"{pass_name}: {', '.join(map(plan.plain, choices.models))} at batch "
+        f"{first.pass_name}: {', '.join(map(plan.plain, choices.models))} at batch "
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
-        f"{eager} are generated eager and {graph} in a graph",
+        f"{first.generated(EAGER)} are generated eager and {first.generated(GRAPH)} in a graph",
         f"  rows: {rows}; {plan.WARM_UP} generation of each to warm up, "
-        f"{choices.samples(pass_name)} measured; prompts: {choices.prompts.text}",
+        f"{first.samples} measured; prompts: {choices.prompts.text}",
         f"  {len(every) - len(todo)} of {len(every)} cells are there; "
         + (f"the others: about {minutes} min on {where}{memory}" if todo else "nothing to measure"),
     ]
     return "\n".join(lines)
 
 
-def too_large(choices: Choices, todo: Sequence[Cell], free: int) -> str:
+def too_large(todo: Sequence[Cell], free: int) -> str:
     """The cells that need more than the GPU has free, as far as that is known; empty for none."""
-    needs = {cell.text: plan.bytes_needed(choices, cell) or 0 for cell in todo}
+    needs = {cell.text: cell.bytes_needed or 0 for cell in todo}
     found = [f"{text} (about {n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
     return f"{', '.join(found)}; {free / 1e9:.0f} GB are free now" if found else ""
 

@@ -10,7 +10,7 @@ import torch
 import transformers
 from torch import nn
 
-from experiments.end_to_end import checkpoint
+from experiments.end_to_end import SEED, checkpoint
 from experiments.end_to_end.sizes import BLOCK_SIZE, Model
 from records.errors import InputError
 
@@ -26,11 +26,11 @@ def quiet() -> None:
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
-def from_sizes(model: Model, device: torch.device, seed: int) -> nn.Module:
+def from_sizes(model: Model, device: torch.device) -> nn.Module:
     """Random weights, quantized layer by layer; the embedding and the head are in fp16."""
     found, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
-    torch.manual_seed(seed)
+    torch.manual_seed(SEED)
     nn.Linear = hollow_class(model.vocab)
     try:
         with torch.device(device):
@@ -58,9 +58,8 @@ def hollow_class(vocab: int) -> type[nn.Linear]:
 def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
     """bitsandbytes' own layer with random weights; the fp16 ones are gone when it is there."""
     shape = layer.weight.shape
-    weight = torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)
+    codes, state = nf4(torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE))
     how = {"blocksize": BLOCK_SIZE, "compress_statistics": False, "quant_type": "nf4"}
-    codes, state = bitsandbytes.functional.quantize_4bit(weight, **how)
     found = bitsandbytes.nn.Linear4bit(
         shape[1], shape[0], bias=False, compute_dtype=torch.float16, quant_type="nf4", device="meta"
     )
@@ -69,6 +68,14 @@ def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
     )
     found.quant_state = state
     return found
+
+
+def nf4(
+    weight: torch.Tensor, block_size: int = BLOCK_SIZE, nested: bool = False
+) -> tuple[torch.Tensor, Any]:
+    """Codes and bitsandbytes' quantization state."""
+    how = {"blocksize": block_size, "compress_statistics": nested, "quant_type": "nf4"}
+    return bitsandbytes.functional.quantize_4bit(weight, **how)
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:

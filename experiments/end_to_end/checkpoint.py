@@ -3,30 +3,18 @@
 import json
 import os
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from records.errors import InputError
 from records.json_files import ROOT, read_json
+from reprolab_nf4.advice import Shape
 
 VERIFY = ROOT / os.environ.get("BIN", "build/cpu/bin") / "verify"
 OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of result files
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One quantized matrix; `output`: of torch's types, what it was quantized from."""
-
-    name: str
-    rows: int
-    columns: int
-    block_size: int
-    nested: bool
-    output: str
-
-
-def read(folder: Path) -> list[Layer]:
-    """Every quantized layer, as the program `verify` reads them; InputError naming file and fault.
+def read(folder: Path) -> list[Shape]:
+    """Of every quantized layer, as the program `verify` reads them; InputError says file and fault.
 
     Neither codes nor scales are read: with wrong ones the model computes no numbers.
     """
@@ -53,7 +41,8 @@ def read(folder: Path) -> list[Layer]:
         raise InputError(done.stderr.strip().removeprefix("verify: "))
     layers = []
     for found in json.loads(done.stdout):
-        if len(shape := found.pop("shape")) != 2:
-            raise InputError(f"{given}: {found['name']}: is no matrix, and no layer of a model")
-        layers.append(Layer(rows=shape[0], columns=shape[1], **found))
+        name, shape = found.pop("name"), found.pop("shape")
+        if len(shape) != 2:
+            raise InputError(f"{given}: {name}: is no matrix, and no layer of a model")
+        layers.append(Shape(*shape, **found))
     return layers

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import bitsandbytes
 import torch
 import transformers
 
 from claims.end_to_end import EAGER, GRAPH
-from experiments.end_to_end import build, rows
-from experiments.end_to_end.plan import Row
-from experiments.end_to_end.protocol import Launch, Tokens
+from experiments.end_to_end import build
+from experiments.end_to_end.protocol import Launch, Learned, RecordsLost, Tokens, profile, split
+from experiments.end_to_end.rows import Row
 from records.errors import InputError
 
 ALIGNED = 8  # tokens: attention kernels want a mask's rows aligned
@@ -70,27 +71,72 @@ class Steps(transformers.StoppingCriteria):
         return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
 
 
-class Eager:
-    """transformers' own generate, with the cache that it takes by default."""
+class Mode:
+    """What both have. `is_captured`: its step is warm, and recorded without the prompt."""
 
-    name = EAGER
-    starts_with_prompt = True
-    warms_up = True
+    name: str
+    is_captured: bool
 
     def __init__(self, model: Any, batch: Batch, gpu: Any):
         self.model, self.batch, self.gpu = model, batch, gpu
 
-    def prepare(self, row: Row) -> str:
-        """Empty, or why the row cannot be run in this mode."""
-        return ""
+    def prepare(self, row: Row) -> None:
+        """InputError where the row cannot be run in this mode."""
+
+    @torch.no_grad()
+    def learn(self, row: Row) -> Learned:
+        """What the products of each shape of layer launch when they run alone."""
+        every = build.layers(self.model)
+        layers = {tuple(x.weight.quant_state.shape): x for x in every}
+        sizes = [len(self.batch.ids)] + [self.batch.ids.numel()] * (not self.is_captured)
+
+        def alone() -> None:
+            for layer in layers.values():
+                bitsandbytes.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+                self.gpu.mark()
+            for shape, layer in layers.items():
+                for size in sizes:
+                    x = torch.ones((size, shape[1]), dtype=self.model.dtype, device=self.gpu.device)
+                    layer(x)
+                self.gpu.mark()
+
+        with row.in_place():
+            _, launches = self.gpu.records(alone)
+        found = [[x.name for x in product] for product in split(launches, self.gpu.mark_name())]
+        if len(found) != 2 * len(layers):
+            raise RecordsLost(f"CUPTI recorded {len(found)} of {2 * len(layers)} products alone")
+        # PyTorch's own kernels in between, such as an addition, are in the rest of the model too.
+        own = {
+            shape: [name for name in names if "at::native" not in name]
+            for shape, names in zip(layers, found[: len(layers)], strict=True)
+        }
+        dequantize = frozenset(name for names in own.values() for name in names)
+        product = frozenset(name for names in found[len(layers) :] for name in names) - dequantize
+        count = sum(len(own[tuple(x.weight.quant_state.shape)]) for x in every)
+        return Learned(dequantize, product, None if row.may_fuse() else count)
+
+    def profiled(self, row: Row, tokens: int, learned: Learned) -> tuple[Tokens, dict[str, float]]:
+        """So many new tokens under the profiler, and times in us: of a whole generation where the
+        prompt is recorded, and of a step.
+        """
+        generated, launches = self.recorded(row, tokens)
+        passes, whole = (tokens - 1, 0) if self.is_captured else (tokens, self.batch.tokens)
+        return generated, profile(launches, self.gpu.mark_name(), learned, passes, whole)
+
+
+class Eager(Mode):
+    """transformers' own generate, with the cache that it takes by default."""
+
+    name = EAGER
+    is_captured = False
 
     def run(self, row: Row, tokens: int) -> Generated:
-        with rows.in_place(row):
+        with row.in_place():
             return self.generate(tokens)
 
     def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
         """The tokens, and what their forward passes launched."""
-        with rows.in_place(row):
+        with row.in_place():
             found, launches = self.gpu.records(lambda: self.generate(tokens, marks=True))
         return found.tokens, launches
 
@@ -121,17 +167,16 @@ class Eager:
         return Generated(new, wall * 1e6, step * 1e6)
 
 
-class Graph:
+class Graph(Mode):
     """The decoding step of each row in a CUDA graph, with a cache of fixed size and every buffer in
     its place; the prompt is computed as ever.
     """
 
     name = GRAPH
-    starts_with_prompt = False  # where launches are recorded
-    warms_up = False  # the capture has run the prompt and the step
+    is_captured = True
 
     def __init__(self, model: Any, batch: Batch, gpu: Any):
-        self.model, self.batch, self.gpu = model, batch, gpu
+        super().__init__(model, batch, gpu)
         device, (count, longest) = batch.ids.device, batch.ids.shape
         length = -(-(longest + batch.tokens) // ALIGNED) * ALIGNED
         window = getattr(model.config.get_text_config(), "sliding_window", None)
@@ -186,22 +231,22 @@ class Graph:
         self.position.add_(1)
         self.column.add_(1)
 
-    def prepare(self, row: Row) -> str:
+    def prepare(self, row: Row) -> None:
         try:
-            with rows.in_place(row):
+            with row.in_place():
                 self.replays[row] = self.gpu.capture(self.step, self.pool, before=self.prefill)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            return f"cannot be captured in a CUDA graph: {build.first_line(error)}"
-        return ""
+            why = f"cannot be captured in a CUDA graph: {build.first_line(error)}"
+            raise InputError(why) from None
 
     def run(self, row: Row, tokens: int) -> Generated:
         """So many new tokens, and the time of a whole generation: every replay is of the same
         work, attention over all of the cache.
         """
         steps = tokens - 1
-        with rows.in_place(row):
+        with row.in_place():
             self.gpu.synchronize()
             started = time.perf_counter()
             self.prefill()
@@ -219,7 +264,7 @@ class Graph:
                 self.replays[row]()
                 self.gpu.mark()
 
-        with rows.in_place(row):
+        with row.in_place():
             self.prefill()
             _, launches = self.gpu.records(steps)
         return self.tokens[:, :tokens].tolist(), launches
@@ -237,5 +282,4 @@ class Graph:
                 )
 
 
-Mode = Eager | Graph
 MODES = {mode.name: mode for mode in (Eager, Graph)}

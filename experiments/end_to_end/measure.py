@@ -14,13 +14,22 @@ from typing import Any
 
 import torch
 
+import reprolab_nf4
 from claims.end_to_end import PROFILE, TIMING
-from experiments.end_to_end import build, generate, partial_results, prompts, reference, rows
-from experiments.end_to_end.code import code_of
+from experiments.end_to_end import (
+    SEED,
+    build,
+    generate,
+    partial_results,
+    prompts,
+    reference,
+    rows,
+)
 from experiments.end_to_end.generate import MODES
 from experiments.end_to_end.host import Host
-from experiments.end_to_end.plan import Cell, Choices, Job, Row, bytes_needed, plain, size_of
+from experiments.end_to_end.plan import Cell, Job, plain
 from experiments.end_to_end.rounds import Measured, Report, Rounds
+from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from records import provenance, result_file
 from records.errors import InputError
@@ -37,16 +46,15 @@ class Bench:
         self.facts: dict[str, Any] = {}
         self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and what is expected
 
-    def load(self, cell: Cell, choices: Choices) -> None:
+    def load(self, cell: Cell) -> None:
         if self.name == cell.model:
             return
         self.name, self.model, self.kinds = "", None, []
         self.gpu.forget()
-        known = size_of(cell.model)
-        if known and bytes_needed(choices, cell) > self.gpu.free_bytes():
+        if cell.size and cell.bytes_needed > self.gpu.free_bytes():
             raise torch.OutOfMemoryError
-        if known:
-            self.model = build.from_sizes(known, self.gpu.device, choices.seed)
+        if cell.size:
+            self.model = build.from_sizes(cell.size, self.gpu.device)
         else:
             self.model, self.tokenizer = build.from_checkpoint(cell.model, self.gpu.device)
         build.check(self.model, plain(cell.model))
@@ -57,61 +65,58 @@ class Bench:
         ]
         self.name = cell.model
 
-    def measure(
-        self, cell: Cell, choices: Choices, failed: dict[str, str], report: Report
-    ) -> list[dict[str, Any]]:
-        """The records of a cell. `failed`: rows that brought an earlier process down, and how."""
+    def measure(self, job: Job, report: Report) -> list[dict[str, Any]]:
+        """The records of a cell."""
+        cell, chosen = job.cell, job.cell.choices.rows
         found: dict[str, dict[Row, Measured]] = {}
         try:
-            self.load(cell, choices)
-            batch = self.batch(cell, choices)
+            self.load(cell)
+            batch = self.batch(cell)
             for name, mode_class in MODES.items():
                 try:
                     mode = mode_class(self.model, batch, self.gpu)
                 except InputError as why:  # the other mode may do
-                    found[name] = dict.fromkeys(choices.rows, Measured("unsupported", str(why)))
+                    found[name] = dict.fromkeys(chosen, Measured("unsupported", str(why)))
                     continue
-                found[name] = Rounds(self, mode, cell, choices, failed, report).run()
+                found[name] = Rounds(self, mode, job, report).run()
                 del mode
                 self.gpu.forget()
         except torch.OutOfMemoryError:
-            why = self.too_little(cell, choices)
-            if self.name != cell.model and size_of(cell.model) is None:
+            why = self.too_little(cell)
+            if self.name != cell.model and cell.size is None:
                 raise InputError(f"not testable on this GPU: {why}") from None
             for name in MODES:
-                found.setdefault(name, dict.fromkeys(choices.rows, Measured("unsupported", why)))
+                found.setdefault(name, dict.fromkeys(chosen, Measured("unsupported", why)))
         every = ((name, row, m) for name, by_row in found.items() for row, m in by_row.items())
-        return [self.record(cell, choices, *measured) for measured in every]
+        return [self.record(cell, *measured) for measured in every]
 
-    def batch(self, cell: Cell, choices: Choices) -> generate.Batch:
-        vocab = self.model.get_input_embeddings().weight.shape[0]
-        tokenizer = self.tokenizer
+    def batch(self, cell: Cell) -> generate.Batch:
+        vocab, tokenizer = self.model.get_input_embeddings().weight.shape[0], self.tokenizer
         tokenize = (lambda text: tokenizer(text)["input_ids"]) if tokenizer else None
-        chosen = prompts.tokens_of(choices.prompts, cell.batch, vocab, choices.seed, tokenize)
-        return generate.batch_of(chosen, choices.tokens, self.gpu.device)
+        chosen = prompts.tokens_of(cell.choices.prompts, cell.batch, vocab, tokenize)
+        return generate.batch_of(chosen, cell.choices.tokens, self.gpu.device)
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
         """What is wrong, and how many weights, in one matrix of each kind that the model has."""
         for weight, expected in self.kinds:
             state = weight.quant_state
-            count = rows.count_wrong(rows.in_place(row), weight.data, state, expected)
+            with row.in_place():
+                count = reference.count_wrong(weight.data, state, expected)
             if count:
                 shape = " x ".join(map(str, state.shape))
                 return f"{count} weights of {shape} are not the reference's", count
         return None
 
-    def too_little(self, cell: Cell, choices: Choices) -> str:
-        needed, there = bytes_needed(choices, cell), self.gpu.facts()["memory_bytes"]
+    def too_little(self, cell: Cell) -> str:
+        needed, there = cell.bytes_needed, self.gpu.facts()["memory_bytes"]
         needs = f"about {needed / 1e9:.0f} GB are needed" if needed else "more is needed"
         files = list(Path(cell.model).glob("*.safetensors")) if not needed else []
         if files:
             needs = f"its weights alone take {sum(f.stat().st_size for f in files) / 1e9:.1f} GB"
         return f"out of memory: {needs}, the GPU has {there / 1e9:.0f} GB"
 
-    def record(
-        self, cell: Cell, choices: Choices, mode: str, row: Row, found: Measured
-    ) -> dict[str, Any]:
-        known = size_of(cell.model)
+    def record(self, cell: Cell, mode: str, row: Row, found: Measured) -> dict[str, Any]:
+        known, choices = cell.size, cell.choices
         facts = dict(self.facts) if self.name == cell.model else {"model": plain(cell.model)}
         if known:  # of a model that did not fit, too
             sizes = {"layers": known.layers, "launches": known.launches}
@@ -120,20 +125,15 @@ class Bench:
         family = partial_results.FAMILY
         problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": family}
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
-        problem |= {"generated": choices.generated(cell.pass_name, mode)}
-        problem |= {"prompts": choices.prompts.text}
-        measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
-        measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
-        if cell.pass_name == TIMING:
-            measured["disturbed"] = asdict(found.disturbed)
+        problem |= {"generated": cell.generated(mode), "prompts": choices.prompts.text}
+        more = {"disturbed": asdict(found.disturbed)} if cell.pass_name == TIMING else {}
         # Where bitsandbytes chooses, nothing says how often it dequantized.
-        if "kernel_time" in found.samples and not found.failed and not rows.may_fuse(row):
+        if "kernel_time" in found.samples and not found.failed and not row.may_fuse():
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
-            moved = {"read": choices.tokens * read, "written": choices.tokens * written}
-            measured["bytes"] = moved
-        described = rows.described(row) | {"deviation": found.deviation}
-        described["code"] = code_of(row, self.gpu.facts()["compute_capability"])
-        return result_file.record(described, problem, **measured)
+            more["bytes"] = {"read": choices.tokens * read, "written": choices.tokens * written}
+        described = row.described(self.gpu.facts()["compute_capability"])
+        described |= {"deviation": found.deviation}
+        return result_file.record(described, problem, **found.told(), **more)
 
 
 def origin(
@@ -142,25 +142,14 @@ def origin(
     argv: Sequence[str],
     instrument: str,
     commit: tuple[str, bool],
-    seed: int,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A result file's provenance. `more`: versions beside those of partial_results.installed()."""
-    import reprolab_nf4
-
     nvcc, architectures = reprolab_nf4.Library().built()
     build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
     build |= {"architectures": architectures, "versions": partial_results.installed() | more}
-    return provenance.of_run(
-        started,
-        argv,
-        instrument,
-        build,
-        sources=commit,
-        seed=seed,
-        gpu=gpu.facts(),
-        clocks=gpu.sensors.clocks(),
-    )
+    machine = {"gpu": gpu.facts(), "clocks": gpu.sensors.clocks()}
+    return provenance.of_run(started, argv, instrument, build, sources=commit, seed=SEED, **machine)
 
 
 def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
@@ -169,10 +158,10 @@ def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
     for job in jobs:
         started = time.time()
         try:
-            rows.check(job.choices.rows)
-            name, seed = job.cell.pass_name, job.choices.seed
-            records = bench.measure(job.cell, job.choices, job.failed, report)
-            made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.commit, seed)
+            rows.check(job.cell.choices.rows)
+            name = job.cell.pass_name
+            records = bench.measure(job, report)
+            made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.commit)
             found = result_file.content(partial_results.EXPERIMENT, name, made, records)
             result_file.write(job.file, found)
         except InputError as error:

@@ -9,6 +9,7 @@ from claims.end_to_end import EAGER, INSTALLED, PROFILE, TIMING
 from claims.published import FOLDER, load_source
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
+from experiments.end_to_end.rows import FUSED, Row, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
@@ -17,9 +18,6 @@ PAPER = load_source(FOLDER / "paper.json")
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = (BASELINE, "shared_lut", "streaming")
-# Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
-# are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
-FUSED = {"fused": "fastest", "fused_exact": "exact"}
 TOKENS, QUICK_TOKENS = 32, 4
 SAMPLES = PAPER.fact("profiled_passes")  # generations per row, timed and profiled
 QUICK_PROFILED = 1
@@ -32,23 +30,8 @@ RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading
 
 
 @dataclass(frozen=True)
-class Row:
-    """One way of having the products computed. `library`: of a peer, another bitsandbytes' own."""
-
-    kernel: str
-    kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
-    library: str = ""
-
-    @property
-    def lineage(self) -> str:
-        texts = {"kernel": "under bitsandbytes", "peer": Path(self.library).name}
-        texts["fused"] = "products in the fastest way by measured times"
-        return texts.get(self.kind, INSTALLED)
-
-
-@dataclass(frozen=True)
 class Choices:
-    """What a user chose; `model`: a checkpoint, instead of models with random weights."""
+    """What a user chose; `models`: built from their sizes, or one checkpoint."""
 
     models: tuple[str, ...]
     batches: tuple[int, ...]
@@ -57,25 +40,13 @@ class Choices:
     tokens: int = TOKENS
     timed: int = SAMPLES
     profiled: int = SAMPLES
-    seed: int = 1
-
-    def samples(self, pass_name: str) -> int:
-        return self.timed if pass_name == TIMING else self.profiled
-
-    def short(self, pass_name: str) -> int:
-        """New tokens of a generation that is not made as a whole."""
-        return min(SHORT[pass_name], self.tokens)
-
-    def generated(self, pass_name: str, mode: str) -> int:
-        """New tokens of each measured generation: all, where the host's time is in every step."""
-        whole = pass_name == TIMING and mode == EAGER
-        return self.tokens if whole else self.short(pass_name)
 
 
 @dataclass(frozen=True)
 class Cell:
     """What is measured at a time, all its rows interleaved; one result file."""
 
+    choices: Choices
     pass_name: str
     model: str
     batch: int
@@ -88,6 +59,51 @@ class Cell:
     def text(self) -> str:
         return f"{plain(self.model)}, batch {self.batch}"
 
+    @property
+    def size(self) -> Model | None:
+        """None for a checkpoint, which says its own when it is loaded."""
+        return sizes.known().get(self.model)
+
+    @property
+    def samples(self) -> int:
+        return self.choices.timed if self.pass_name == TIMING else self.choices.profiled
+
+    @property
+    def short(self) -> int:
+        """New tokens of a generation that is not made as a whole."""
+        return min(SHORT[self.pass_name], self.choices.tokens)
+
+    def generated(self, mode: str) -> int:
+        """New tokens of each measured generation: all, where the host's time is in every step."""
+        whole = self.pass_name == TIMING and mode == EAGER
+        return self.choices.tokens if whole else self.short
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes on an H200, without its process's start and without samples that
+        are repeated.
+        """
+        model, rows, samples = self.size, len(self.choices.rows), self.samples
+        step, prompt = 0.1, 0.3
+        if model:
+            step, prompt = model.step_s(self.batch), model.prompt_s(self.batch)
+        short, eager = self.short - 1, self.generated(EAGER) - 1  # steps
+        # The baseline warms up with a whole generation; a graph when it is captured.
+        steps = eager + short * (rows - 1) + samples * rows * eager
+        steps += OF_EAGER * rows * (2 + samples * short)
+        found = prompt * rows * (WARM_UP + samples + 2 + samples) + step * steps
+        if self.pass_name == PROFILE:
+            recorded = rows * samples * (1 + 2 * short)
+            found += recorded * RECORDING_S * (model.layers if model else 64)
+        return found
+
+    @property
+    def bytes_needed(self) -> int | None:
+        """About the memory; None for a checkpoint."""
+        longest = max(prompts.lengths(self.choices.prompts)[: self.batch])
+        tokens = self.choices.tokens
+        return self.size.bytes_needed(self.batch, longest, tokens) if self.size else None
+
 
 @dataclass(frozen=True)
 class Job:
@@ -96,7 +112,6 @@ class Job:
     """
 
     cell: Cell
-    choices: Choices
     file: Path
     argv: Sequence[str]
     commit: tuple[str, bool]
@@ -120,27 +135,24 @@ def choose(
     tokens: str = "",
     prompts_file: str = "",
     quick: bool = False,
-    seed: int = 1,
 ) -> Choices:
     """From what the user gave to make; InputError where something of it cannot be."""
     ours = PAPER.models.values()
-    models = [name for found in ours for name in (found[:1] if quick else found)]
-    models = [model] if model else models
-    for name in models:
-        is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", name)
-        if name not in sizes.known() and not Path(name).is_dir() and not is_hub:
-            listed = ", ".join(sizes.known())
-            raise InputError(
-                f"MODEL: there is no folder '{name}'; give a checkpoint's, owner/name or "
-                f"owner/name@revision of one on the hub, or one of {listed}"
-            )
+    models = [model] if model else [m for found in ours for m in (found[:1] if quick else found)]
+    is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", model)
+    is_checkpoint = bool(model) and model not in sizes.known()
+    if is_checkpoint and not Path(model).is_dir() and not is_hub:
+        listed = ", ".join(sizes.known())
+        raise InputError(
+            f"MODEL: there is no folder '{model}'; give a checkpoint's, owner/name or "
+            f"owner/name@revision of one on the hub, or one of {listed}"
+        )
     every = PAPER.setup["batches"]
     found = Choices(
         models=tuple(models),
         batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
-        rows=rows_of(kernels, peers, is_checkpoint=bool(model) and model not in sizes.known()),
-        prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.drawn(seed),
-        seed=seed,
+        rows=rows_of(kernels, peers, is_checkpoint),
+        prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.drawn(),
     )
     if quick:
         found = replace(found, tokens=QUICK_TOKENS, profiled=QUICK_PROFILED)
@@ -188,46 +200,11 @@ def peer_row(argument: str) -> Row:
     return Row(name or f"bitsandbytes_{own}", "peer", str(file.resolve()))
 
 
-def version_of(library: Path) -> str:
-    """Of the wheel that the library lies in, unpacked or installed; empty where it lies in none."""
-    found = sorted(library.resolve().parent.parent.glob("bitsandbytes-*.dist-info"))
-    return found[0].name.removeprefix("bitsandbytes-").removesuffix(".dist-info") if found else ""
-
-
 def cells(choices: Choices, pass_name: str) -> list[Cell]:
-    return [Cell(pass_name, model, batch) for model in choices.models for batch in choices.batches]
+    each = ((model, batch) for model in choices.models for batch in choices.batches)
+    return [Cell(choices, pass_name, model, batch) for model, batch in each]
 
 
-def size_of(model: str) -> Model | None:
-    """None for a checkpoint, which says its own when it is loaded."""
-    return sizes.known().get(model)
-
-
-def seconds(choices: Choices, cell: Cell) -> float:
-    """About how long a cell takes on an H200, without its process's start and without samples that
-    are repeated.
-    """
-    model = size_of(cell.model)
-    step, prompt = (model.step_s(cell.batch), model.prompt_s(cell.batch)) if model else (0.1, 0.3)
-    rows, samples = len(choices.rows), choices.samples(cell.pass_name)
-    short = choices.short(cell.pass_name) - 1  # steps
-    eager = choices.generated(cell.pass_name, EAGER) - 1
-    # The baseline warms up with a whole generation; a graph when it is captured.
-    steps = eager + short * (rows - 1) + samples * rows * eager
-    steps += OF_EAGER * rows * (2 + samples * short)
-    found = prompt * rows * (WARM_UP + samples + 2 + samples) + step * steps
-    if cell.pass_name == PROFILE:
-        recorded = rows * samples * (1 + 2 * short)
-        found += recorded * RECORDING_S * (model.layers if model else 64)
-    return found
-
-
-def total_seconds(choices: Choices, todo: Sequence[Cell], gpus: int = 1) -> float:
+def total_seconds(todo: Sequence[Cell], gpus: int = 1) -> float:
     starts = len({cell.model for cell in todo}) * START_S
-    return (sum(seconds(choices, cell) for cell in todo) + starts) / max(1, min(gpus, len(todo)))
-
-
-def bytes_needed(choices: Choices, cell: Cell) -> int | None:
-    model = size_of(cell.model)
-    longest = max(prompts.lengths(choices.prompts)[: cell.batch])
-    return model.bytes_needed(cell.batch, longest, choices.tokens) if model else None
+    return (sum(cell.seconds for cell in todo) + starts) / max(1, min(gpus, len(todo)))

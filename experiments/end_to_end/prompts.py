@@ -14,6 +14,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+from experiments.end_to_end import SEED
 from records.errors import InputError
 from records.json_files import read_text
 
@@ -33,11 +34,11 @@ class Prompts:
     text: str  # what they are, in a few words
 
 
-def drawn(seed: int, count: int = 64) -> Prompts:
-    rng = random.Random(seed)
+def drawn(count: int = 64) -> Prompts:
+    rng = random.Random(SEED)
     lengths = (round(rng.lognormvariate(log(MEDIAN), SIGMA)) for _ in range(count))
     items = tuple(min(max(n, SHORTEST), LONGEST) for n in lengths)
-    return Prompts(items, f"lengths as GSM8K's, seed {seed}")
+    return Prompts(items, f"lengths as GSM8K's, seed {SEED}")
 
 
 def read(file: Path) -> Prompts:
@@ -89,7 +90,6 @@ def tokens_of(
     prompts: Prompts,
     batch: int,
     vocab: int,
-    seed: int,
     tokenize: Callable[[str], Sequence[int]] | None = None,
 ) -> list[list[int]]:
     """The tokens of the first `batch` prompts, from the first again where there are fewer.
@@ -105,7 +105,7 @@ def tokens_of(
         elif isinstance(item, tuple):
             row = list(item)
         else:
-            rng = random.Random(f"{seed}/{i}")
+            rng = random.Random(f"{SEED}/{i}")
             size = item if isinstance(item, int) else count_words(item)
             row = [rng.randrange(FIRST_TOKEN, vocab) for _ in range(size)]
         which = f"PROMPTS: prompt {i + 1}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.end_to_end.plan import Row
+from experiments.end_to_end.rows import Row
 
 Tokens = Sequence[Sequence[int]]  # one sequence per prompt
 
@@ -18,11 +18,15 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Names:
-    """What one quantized product launches by itself, by the names of the records."""
+class Learned:
+    """What a row's quantized products launch by themselves, by the names of the records, and how
+    many of them dequantize in one forward pass. None: it may multiply right from the codes, and
+    nothing says how many there are to be, nor which product is whose.
+    """
 
     dequantize: frozenset[str]
     product: frozenset[str]
+    per_pass: int | None
 
 
 class RecordsLost(Exception):
@@ -49,46 +53,34 @@ def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
     return found[:-1]
 
 
-def products(launches: Sequence[Launch], names: Names) -> list[Launch]:
+def products(launches: Sequence[Launch], learned: Learned) -> list[Launch]:
     """The records right behind a dequantization that are of its product."""
     found, follows = [], False
     for x in launches:
-        is_dequantization = x.name in names.dequantize
-        follows = is_dequantization or (follows and x.name in names.product)
+        is_dequantization = x.name in learned.dequantize
+        follows = is_dequantization or (follows and x.name in learned.product)
         if follows and not is_dequantization:
             found.append(x)
     return found
 
 
-def microseconds(forward: Sequence[Launch], names: Names) -> dict[str, float]:
+def microseconds(forward: Sequence[Launch], learned: Learned) -> dict[str, float]:
     """kernel_time: of dequantizations; product_time: of the products of their outputs; busy_time:
-    of everything on the GPU.
+    of everything on the GPU. RecordsLost where dequantizations are missing.
     """
-    dequantized = [x for x in forward if x.name in names.dequantize]
-    found = {"kernel_time": dequantized, "product_time": products(forward, names)}
+    dequantized = [x for x in forward if x.name in learned.dequantize]
+    found, of = {"kernel_time": dequantized}, learned.per_pass
+    if of is not None:
+        found["product_time"] = products(forward, learned)
+        if len(dequantized) != of:
+            lost = f"CUPTI recorded {len(dequantized)} of {of} dequantizations of a pass"
+            raise RecordsLost(lost)
     times = {name: sum(x.end_ns - x.start_ns for x in xs) / 1e3 for name, xs in found.items()}
     return times | {"busy_time": busy_ns(forward) / 1e3}
 
 
-def require_all(
-    passes: Sequence[Sequence[Launch]], count: int, per_pass: int | None, names: Names
-) -> None:
-    """RecordsLost unless there are so many passes, with so many dequantizations in each."""
-    if len(passes) != count:
-        raise RecordsLost(f"CUPTI recorded {len(passes)} of {count} forward passes")
-    for forward in passes if per_pass is not None else ():
-        found = sum(x.name in names.dequantize for x in forward)
-        if found != per_pass:
-            raise RecordsLost(f"CUPTI recorded {found} of {per_pass} dequantizations of a pass")
-
-
 def profile(
-    launches: Sequence[Launch],
-    mark: str,
-    names: Names,
-    count: int,
-    per_pass: int | None,
-    tokens: int = 0,
+    launches: Sequence[Launch], mark: str, learned: Learned, count: int, tokens: int = 0
 ) -> dict[str, float]:
     """One sample of each metric, in us, from so many forward passes; those that end in .step are
     means over decoding steps.
@@ -97,8 +89,9 @@ def profile(
     are there as well: a step is like the other, so that they follow from a few.
     """
     passes = split(launches, mark)
-    require_all(passes, count, per_pass, names)
-    times = [microseconds(forward, names) for forward in passes]
+    if len(passes) != count:
+        raise RecordsLost(f"CUPTI recorded {len(passes)} of {count} forward passes")
+    times = [microseconds(forward, learned) for forward in passes]
     prompt, steps = (times[0], times[1:]) if tokens else ({}, times)
     means = {name: sum(t[name] for t in steps) / len(steps) for name in times[0]}
     found = {name: us + (tokens - 1) * means[name] for name, us in prompt.items()}
@@ -122,13 +115,7 @@ def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
     ]
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Whether the tokens of a row's generations are those of the baseline's first."""
-
-    outcome: str
-    reason: str
-    mismatches: int | None = None
+Judged = tuple[str, str, int | None]  # outcome, reason and mismatches
 
 
 def judge(
@@ -137,7 +124,8 @@ def judge(
     may_differ: Callable[[Row], bool],
     again: Callable[[], Tokens],
 ) -> dict[Row, Judged]:
-    """Of each row in `outputs`. Other tokens are wrong, but where bitsandbytes sums in its own way.
+    """Of each row in `outputs`, whether the tokens of its generations are those of the baseline's
+    first. Other tokens are wrong, but where bitsandbytes sums in its own way.
 
     cuBLAS may choose another kernel for the same product, which sums in another order. So where
     tokens differ, the baseline runs `again`, against itself: if its own vary, nothing says what
@@ -163,7 +151,7 @@ def verdict(
     if other is None:
         tokens = [token for row in outputs[-1] for token in row]
         same = f"{len(tokens)} tokens compared each time, {len(set(tokens))} distinct"
-        return Judged("bit_exact", same + f"; {VARIES}" * varies)
+        return "bit_exact", same + f"; {VARIES}" * varies, None
     (i, j), *more = different(other, first)
     count = 1 + len(more)
     why = (
@@ -171,7 +159,7 @@ def verdict(
         f"expected {first[i][j]}, actual {other[i][j]}"
     )
     if may_differ:
-        return Judged("deviation_as_declared", why, count)
+        return "deviation_as_declared", why, count
     if varies:
-        return Judged("not_verified", f"{why}; {VARIES}", count)
-    return Judged("mismatch", f"{why}; {REPEATS}", count)
+        return "not_verified", f"{why}; {VARIES}", count
+    return "mismatch", f"{why}; {REPEATS}", count

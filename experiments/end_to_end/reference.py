@@ -1,13 +1,14 @@
 """What the weights of a quantized matrix are: the CPU's answer, from the format's definition.
 
 As reference/nf4/nf4.hpp has it: one fp32 product per weight, rounded once, subnormal factors and
-products zero of the same sign, every NaN 0x7fff. No code of bitsandbytes or of a kernel is in it.
+products zero of the same sign, every NaN 0x7fff. No code of bitsandbytes or of a kernel is in that.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+from bitsandbytes import functional
 
 CHUNK = 1 << 24  # codes; bounds the memory for what is in between
 NAN = 0x7FFF
@@ -21,6 +22,12 @@ def dequantized(codes: torch.Tensor, state: Any) -> torch.Tensor:
         bits = weights.to(state.dtype).view(torch.int16)
         parts.append(torch.where(weights.isnan(), NAN, bits))
     return torch.cat(parts)
+
+
+def count_wrong(codes: torch.Tensor, state: Any, expected: torch.Tensor) -> int:
+    """How many weights that bitsandbytes gives now differ in some bit from `dequantized` ones."""
+    found = functional.dequantize_4bit(codes, state).view(torch.int16).flatten()
+    return int((found != expected.to(found.device)).sum())
 
 
 def in_fp32(codes: torch.Tensor, state: Any) -> Iterator[torch.Tensor]:

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from claims.end_to_end import NOTHING, PROFILE, WALL_TIME
-from experiments.end_to_end import rows
+from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import MODES, Mode
 from experiments.end_to_end.host import Disturbed
-from experiments.end_to_end.launches import learn, profiled
-from experiments.end_to_end.plan import WARM_UP, Cell, Choices, Row
-from experiments.end_to_end.protocol import RecordsLost, Tokens, judge
+from experiments.end_to_end.plan import WARM_UP, Job
+from experiments.end_to_end.protocol import Learned, RecordsLost, Tokens, judge
+from experiments.end_to_end.rows import DEVIATIONS, Row
 from records.errors import InputError
 from records.results import RIGHT
 
@@ -42,19 +42,18 @@ class Measured:
     def end(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
 
-    def metrics(self) -> list[dict[str, Any]]:
-        found = []
+    def told(self) -> dict[str, Any]:
+        """As a result file has it."""
+        metrics = []
         for name, values in {} if self.failed else self.samples.items():
-            told = {"samples": [round(value, 3) for value in values]}
-            if not all(values):
-                told = {"missing": NOTHING}
-            found.append({"name": name, "unit": "us", **told})
-        return found
-
-    def clocks(self) -> dict[str, float | None]:
+            samples = {"samples": [round(value, 3) for value in values]}
+            told = samples if all(values) else {"missing": NOTHING}
+            metrics.append({"name": name, "unit": "us", **told})
         mhz = self.sm_mhz
         ends = (mhz[0], sorted(mhz)[len(mhz) // 2], mhz[-1]) if mhz else (None, None, None)
-        return dict(zip(("sm_mhz_before", "sm_mhz_during", "sm_mhz_after"), ends, strict=True))
+        names = ("sm_mhz_before", "sm_mhz_during", "sm_mhz_after")
+        found = {"outcome": self.outcome, "reason": self.reason, "mismatches": self.mismatches}
+        return found | {"metrics": metrics, "clocks": dict(zip(names, ends, strict=True))}
 
 
 class Rounds:
@@ -63,33 +62,25 @@ class Rounds:
     `bench`: measure.Bench, with the model, the GPU and the host.
     """
 
-    def __init__(
-        self,
-        bench: Any,
-        mode: Mode,
-        cell: Cell,
-        choices: Choices,
-        failed: dict[str, str],
-        report: Report,
-    ):
-        self.bench, self.mode, self.cell, self.choices = bench, mode, cell, choices
-        self.failed, self.report, self.baseline = failed, report, choices.rows[0]
-        self.profiles = cell.pass_name == PROFILE
-        self.tokens = choices.generated(cell.pass_name, mode.name)
-        self.found = {row: Measured() for row in choices.rows}
-        self.learned: dict[Row, Any] = {}
-        self.outputs: dict[Row, list[Tokens]] = {row: [] for row in choices.rows}
+    def __init__(self, bench: Any, mode: Mode, job: Job, report: Report):
+        self.bench, self.mode, self.cell, self.report = bench, mode, job.cell, report
+        self.rows, self.failed = job.cell.choices.rows, job.failed
+        self.baseline = self.rows[0]
+        self.profiles = self.cell.pass_name == PROFILE
+        self.tokens = self.cell.generated(mode.name)
+        self.found = {row: Measured() for row in self.rows}
+        self.learned: dict[Row, Learned] = {}
+        self.outputs: dict[Row, list[Tokens]] = {row: [] for row in self.rows}
 
     def run(self) -> dict[Row, Measured]:
-        choices = self.choices
-        rng = random.Random(f"{choices.seed}/{self.cell.name}/{self.mode.name}")
-        steps = [(row, self.prepare) for row in choices.rows]
-        warmed_up = choices.rows if self.mode.warms_up else [self.baseline]
+        rng = random.Random(f"{SEED}/{self.cell.name}/{self.mode.name}")
+        steps = [(row, self.prepare) for row in self.rows]
+        warmed_up = [self.baseline] if self.mode.is_captured else self.rows
         steps += [(row, self.warm_up) for _ in range(WARM_UP) for row in warmed_up]
-        for _ in range(choices.samples(self.cell.pass_name)):
-            steps += [(row, self.measure) for row in rng.sample(choices.rows, len(choices.rows))]
+        for _ in range(self.cell.samples):
+            steps += [(row, self.measure) for row in rng.sample(self.rows, len(self.rows))]
         # As many repeated samples as one more round has.
-        self.bench.host.allow(len(choices.rows), WAIT_S)
+        self.bench.host.allow(len(self.rows), WAIT_S)
         for done, (row, step) in enumerate(steps):
             self.say(row.kernel, done / len(steps))
             self.attempt(row, step)
@@ -103,12 +94,12 @@ class Rounds:
             return
         outputs = {row: found for row, found in self.outputs.items() if found}
         again = lambda: self.mode.run(self.baseline, self.tokens).tokens  # noqa: E731
-        for row, judged in judge(outputs, self.baseline, rows.may_fuse, again).items():
+        for row, judged in judge(outputs, self.baseline, Row.may_fuse, again).items():
             found = self.found[row]
-            if not found.failed or judged.outcome == "mismatch":
-                found.end(judged.outcome, judged.reason, judged.mismatches)
+            if not found.failed or judged[0] == "mismatch":
+                found.end(*judged)
                 differs = found.outcome == "deviation_as_declared"
-                found.deviation = rows.DEVIATIONS[row.kind] if differs else None
+                found.deviation = DEVIATIONS[row.kind] if differs else None
 
     def say(self, kernel: str, done: float) -> None:
         share = (list(MODES).index(self.mode.name) + min(done, 0.99)) / len(MODES)
@@ -133,26 +124,24 @@ class Rounds:
         except torch.OutOfMemoryError:
             if row == self.baseline and not self.outputs[row]:  # nothing fits at all
                 raise
-            found.end("not_measured", self.bench.too_little(self.cell, self.choices))
+            found.end("not_measured", self.bench.too_little(self.cell))
             self.bench.gpu.forget()
 
     def prepare(self, row: Row) -> None:
-        gpu = self.bench.gpu.facts()["compute_capability"]
         if row.kernel in self.failed:
             self.found[row].end("launch_failed", self.failed[row.kernel])
-        elif why := rows.why_not(row, gpu):
-            self.found[row].end("unsupported", why)
-        elif wrong := self.bench.wrong_weights(row):
+            return
+        row.require(self.bench.gpu.facts()["compute_capability"])
+        if wrong := self.bench.wrong_weights(row):
             self.found[row].end("mismatch", *wrong)
-        elif why := self.mode.prepare(row):
-            self.found[row].end("unsupported", why)
-        elif self.profiles:
-            self.learned[row] = learn(self.mode, row)
+            return
+        self.mode.prepare(row)
+        if self.profiles:
+            self.learned[row] = self.mode.learn(row)
 
     def warm_up(self, row: Row) -> None:
         """The baseline's first tokens are what all others are compared with."""
-        short = self.choices.short(self.cell.pass_name)
-        tokens = self.tokens if row == self.baseline else short
+        tokens = self.tokens if row == self.baseline else self.cell.short
         self.outputs[row].append(self.mode.run(row, tokens).tokens)
 
     def measure(self, row: Row) -> None:
@@ -173,6 +162,6 @@ class Rounds:
         return {WALL_TIME: generated.wall_us, f"{WALL_TIME}.step": generated.step_us}
 
     def profile(self, row: Row) -> dict[str, float]:
-        tokens, times = profiled(self.mode, row, self.tokens, *self.learned[row])
+        tokens, times = self.mode.profiled(row, self.tokens, self.learned[row])
         self.outputs[row].append(tokens)
         return times

@@ -1,94 +1,153 @@
-"""Puts the kernel of a row under bitsandbytes, and takes it away again."""
+"""The rows of a cell: what lies under bitsandbytes in each, and what a result file says of it.
 
-import importlib.metadata
+torch is imported where a row is put in place, and not before.
+"""
+
+import hashlib
+import subprocess
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-from bitsandbytes import functional
-
-from experiments.end_to_end.plan import FUSED, Row, version_of
+import reprolab_nf4
+from claims.end_to_end import INSTALLED
 from records.errors import InputError
-from reprolab_nf4 import choices
-from reprolab_nf4.measuring import can_fuse
+from reprolab_nf4 import BUILT, choices
 
+# Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
+# are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
+FUSED = {"fused": "fastest", "fused_exact": "exact"}
 OTHER_SUMS = "multiply right from the codes, which sums in another order: tokens may differ"
 DEVIATIONS = {
     "installed": "bitsandbytes itself chooses for each product whether to dequantize or to "
     + OTHER_SUMS,
     "fused": f"products that are faster so {OTHER_SUMS}",
 }
+DIGESTS = BUILT.parent / "bin/code_digest"
 
 
-def in_place(row: Row) -> AbstractContextManager[Any]:
-    """While it lasts, bitsandbytes computes as the row says."""
-    if row.kind == "installed":
-        return nullcontext()
-    if row.kind == "fused":
-        return under(products=FUSED[row.kernel])
-    given = {"kernel": row.kernel} if row.kind == "kernel" else {"library": row.library}
-    return under(**given, products="dequantize")  # as the paper's bitsandbytes
+@dataclass(frozen=True)
+class Row:
+    """One way of having the products computed. `library`: of a peer, another bitsandbytes' own."""
+
+    kernel: str
+    kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
+    library: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kernel's in result files."""
+        return f"bitsandbytes_{self.version}" if self.kind == "installed" else self.kernel
+
+    @property
+    def version(self) -> str:
+        """Of the bitsandbytes whose kernels run; empty for ours."""
+        if self.kind == "installed":
+            return version("bitsandbytes")
+        return version_of(Path(self.library)) or "(version unknown)" if self.library else ""
+
+    @property
+    def lineage(self) -> str:
+        texts = {"kernel": "under bitsandbytes", "peer": Path(self.library).name}
+        texts["fused"] = "products in the fastest way by measured times"
+        return texts.get(self.kind, INSTALLED)
+
+    def in_place(self) -> AbstractContextManager[Any]:
+        """While it lasts, bitsandbytes computes as the row says."""
+        if self.kind == "installed":
+            return nullcontext()
+        if self.kind == "fused":
+            return reprolab_nf4.install(products=FUSED[self.kernel])
+        given = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
+        return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
+
+    def may_fuse(self) -> bool:
+        from reprolab_nf4 import measuring
+
+        return self.kind == "fused" or (self.kind == "installed" and measuring.can_fuse())
+
+    def require(self, compute_capability: str) -> None:
+        """InputError where the row cannot be run on such a GPU."""
+        if self.kind == "fused" and not choices.recorded(compute_capability):
+            what = f"compute capability {compute_capability}"
+            raise InputError(f"no times of products are recorded for {what}")
+
+    def described(self, compute_capability: str) -> dict[str, Any]:
+        """What a result file says of the row, whatever came of it."""
+        source = f"kernels/nf4/{self.kernel}.cu"
+        if self.kind != "kernel":
+            source = "reprolab_nf4/multiplying.py" if self.kind == "fused" else ""
+        maker = f"bitsandbytes {self.version}" if self.version else ""
+        return {
+            "kernel": self.name,
+            "origin": {"kind": "peer" if maker else "project", "maker": maker},
+            "lineage": self.lineage,
+            "source_file": source,
+            "deviation": None,
+            "code": code_of(self, compute_capability),
+        }
 
 
-def under(**given: Any) -> AbstractContextManager[Any]:
-    """While it lasts, a kernel or a library lies under bitsandbytes: install()'s."""
-    import reprolab_nf4  # looks for bitsandbytes' CUDA back end
-
-    return reprolab_nf4.install(**given)
-
-
-def count_wrong(
-    in_place: AbstractContextManager[Any], codes: torch.Tensor, state: Any, expected: torch.Tensor
-) -> int:
-    """How many weights differ in some bit from those that are expected: reference.dequantized."""
-    with in_place:
-        found = functional.dequantize_4bit(codes, state)
-    return int((found.view(torch.int16).flatten() != expected.to(found.device)).sum())
+def version_of(library: Path) -> str:
+    """Of the wheel that the library lies in, unpacked or installed; empty where it lies in none."""
+    found = sorted(library.resolve().parent.parent.glob("bitsandbytes-*.dist-info"))
+    return found[0].name.removeprefix("bitsandbytes-").removesuffix(".dist-info") if found else ""
 
 
 def check(chosen: Sequence[Row]) -> None:
     """InputError where one of them cannot be put in place."""
     for row in chosen:
         try:
-            with in_place(row):
+            with row.in_place():
                 pass
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(f"{row.kernel}: {error}") from None
-    names = [described(row)["kernel"] for row in chosen]
+    names = [row.name for row in chosen]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
 
 
-def may_fuse(row: Row) -> bool:
-    return row.kind == "fused" or (row.kind == "installed" and can_fuse())
-
-
-def why_not(row: Row, compute_capability: str) -> str:
-    """Empty where the row can be run on such a GPU."""
-    if row.kind != "fused" or choices.recorded(compute_capability):
-        return ""
-    return f"no times of products are recorded for compute capability {compute_capability}"
-
-
-def described(row: Row) -> dict[str, Any]:
-    """What a result file says of the row, whatever came of it."""
-    version = ""
-    if row.kind == "installed":
-        version = importlib.metadata.version("bitsandbytes")
+def code_of(row: Row, compute_capability: str) -> dict[str, Any] | None:
+    """The code under a row, as data/results.schema.json describes it; None where only the driver
+    compiles it for this GPU.
+    """
+    gpu = int(compute_capability.replace(".", ""))
+    if row.kind == "kernel":
+        return chosen_code(machine_code(BUILT), f"kernels/nf4/{row.kernel}.cu", gpu)
+    if row.kind == "fused":  # all that may be chosen, and what chooses
+        files = [BUILT, *choices.files(compute_capability)]
     elif row.kind == "peer":
-        version = version_of(Path(row.library)) or "(version unknown)"
-    maker = f"bitsandbytes {version}" if version else ""
-    return {
-        "kernel": maker.replace(" ", "_") if row.kind == "installed" else row.kernel,
-        "origin": {"kind": "peer" if maker else "project", "maker": maker},
-        "lineage": row.lineage,
-        "source_file": "" if maker else source_of(row),
-        "deviation": None,
-    }
+        files = [Path(row.library)]
+    else:
+        native = reprolab_nf4.native_library()
+        files = [Path(vars(native).get("_lib", native)._name)]
+    return {"target": f"sm_{gpu}", "sha256": {f.name: sha256(f) for f in files}}
 
 
-def source_of(row: Row) -> str:
-    return "reprolab_nf4/multiplying.py" if row.kind == "fused" else f"kernels/nf4/{row.kernel}.cu"
+@cache
+def machine_code(library: Path) -> dict[tuple[str, int], str]:
+    """By source file and compute capability (90), the digest of the code in a library of ours."""
+    try:
+        done = subprocess.run([DIGESTS, library], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InputError(f"{DIGESTS}: {error}; run make dropin") from None
+    lines = (line.split(" ", 2) for line in done.stdout.splitlines())
+    return {(source, int(capability)): digest for capability, digest, source in lines}
+
+
+def chosen_code(found: dict[tuple[str, int], str], source: str, gpu: int) -> dict[str, Any] | None:
+    """What the driver takes: of the GPU's major version, the newest that is not newer."""
+    fitting = [arch for s, arch in found if s == source and arch // 10 == gpu // 10 and arch <= gpu]
+    if not fitting:
+        return None
+    return {"target": f"sm_{max(fitting)}", "sha256": {source: found[source, max(fitting)]}}
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

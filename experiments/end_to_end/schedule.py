@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.end_to_end.plan import Cell, Choices, Job, seconds
+from experiments.end_to_end.plan import Cell, Job
 from experiments.gpus import environment, on_each
 from records.json_files import ROOT
 from records.progress import Line
@@ -81,26 +81,19 @@ class Scheduler:
     `broke`: one of them is of the run, not of what was given to it.
     """
 
-    def __init__(
-        self,
-        choices: Choices,
-        todo: Sequence[Cell],
-        start: Callable[[str], Process],
-        job_of: Callable[[Cell], Job],
-        line: Line,
-    ):
-        self.todo, self.start, self.job_of = list(todo), start, job_of
+    def __init__(self, todo: Sequence[Job], start: Callable[[str], Process], line: Line):
+        self.todo, self.start = list(todo), start
         self.line, self.lock = line, threading.RLock()
-        self.expected_s = {cell: seconds(choices, cell) for cell in todo}
-        self.done = dict.fromkeys(todo, 0.0)  # how much of a cell, 0 to 1
+        self.expected_s = {job.cell: job.cell.seconds for job in todo}
+        self.done = {job.cell: 0.0 for job in todo}  # how much of a cell, 0 to 1
         self.loaded: dict[str, str] = {}  # by GPU, the model
         self.faults: dict[str, list[str]] = {}
         self.broke = False
 
     def run(self, gpus: Sequence[str]) -> None:
         on_each(gpus, self.work)
-        for cell in self.todo:
-            self.close(cell, "no GPU is left", broke=True)
+        for job in self.todo:
+            self.close(job.cell, "no GPU is left", broke=True)
 
     def said(self) -> list[str]:
         """Each fault once, with the first of the cells that have it."""
@@ -110,22 +103,23 @@ class Scheduler:
             found.append(f"{first}{more}: {fault}")
         return found
 
-    def take(self, gpu: str) -> Cell | None:
+    def take(self, gpu: str) -> Job | None:
         """A cell of the model that the GPU has, or of that of which most is left to do: one that no
         other GPU has, as long as there is one.
         """
         with self.lock:
             left: dict[str, float] = {}
-            for cell in self.todo:
-                left[cell.model] = left.get(cell.model, 0) + self.expected_s[cell]
+            for job in self.todo:
+                model = job.cell.model
+                left[model] = left.get(model, 0) + self.expected_s[job.cell]
             if not left:
                 return None
             own, taken = self.loaded.get(gpu), self.loaded.values()
             best = max(left, key=lambda m: (m == own, m not in taken, left[m]))
-            cell = next(cell for cell in self.todo if cell.model == best)
-            self.todo.remove(cell)
+            job = next(job for job in self.todo if job.cell.model == best)
+            self.todo.remove(job)
             self.loaded[gpu] = best
-            return cell
+            return job
 
     def work(self, gpu: str) -> None:
         try:
@@ -136,19 +130,19 @@ class Scheduler:
                 fault = f"{why} without a word; is there such a GPU?"
                 self.faults.setdefault(fault, []).append(f"GPU {gpu}")
             return
-        while cell := self.take(gpu):
-            process = self.measure(cell, gpu, process)
+        while job := self.take(gpu):
+            process = self.measure(job, gpu, process)
         if process:
             process.end()
 
-    def measure(self, cell: Cell, gpu: str, process: Process | None) -> Process | None:
+    def measure(self, job: Job, gpu: str, process: Process | None) -> Process | None:
         """Returns the process that is there at the end. A row at which one dies is left out."""
-        failed: dict[str, str] = {}
+        cell, failed = job.cell, {}
         while True:
             at = ""
             try:
                 process = process or self.start(gpu)
-                for said in process.do(replace(self.job_of(cell), failed=failed)):
+                for said in process.do(replace(job, failed=failed)):
                     if "row" in said:
                         at = said["row"]
                         doing = ", ".join(filter(None, (said["mode"], at)))

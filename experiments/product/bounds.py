@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from experiments.end_to_end import SEED
+
 UNIT = 2.0**-23  # of an addition in fp32, on tensor cores
 ROUNDED = (1 + 2.0**-11) ** 4  # to fp16
 SMALLEST = 2.0**-24  # of fp16
@@ -62,11 +64,11 @@ def interval(x: torch.Tensor, weights: torch.Tensor, magnitudes: torch.Tensor) -
     return Interval(low, high)
 
 
-def activations(m: int, k: int, device: torch.device, seed: int) -> torch.Tensor:
+def activations(m: int, k: int, device: torch.device) -> torch.Tensor:
     """m rows of normal values, then rows with few: m at least, and so many that every column is in
     one.
     """
-    chance = torch.Generator(device).manual_seed(seed)
+    chance = torch.Generator(device).manual_seed(SEED)
     full = torch.randn((m, k), generator=chance, device=device)
     count = max(m, -(-k // INPUTS))
     columns = torch.randperm(k, generator=chance, device=device).repeat(-(-count * INPUTS // k))

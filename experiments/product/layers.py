@@ -13,14 +13,13 @@ from typing import Any
 import bitsandbytes
 import torch
 
-from experiments.end_to_end import build, reference, rows
-from experiments.end_to_end.code import code_of
-from experiments.end_to_end.plan import Row
+from experiments.end_to_end import SEED, build, reference
+from experiments.end_to_end.rows import Row
+from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.bounds import Interval, Wrong, activations, interval
 from reprolab_nf4 import measuring
 from reprolab_nf4.advice import Shape
 
-BLOCK_SIZE = 64
 PEERS = ("humming-kernels", "gemlite")  # packages
 INSTALL = '"$(cat build/end_to_end/python)" -m pip install'
 JUDGED = "rounds to 16 bits up to four times, adds in fp32; judged by the fp64 product of "
@@ -46,11 +45,10 @@ class Layer:
     n: int
     k: int
     most_rows: int
-    seed: int
 
     @cached_property
     def x(self) -> torch.Tensor:
-        return activations(self.most_rows, self.k, self.gpu.device, self.seed)
+        return activations(self.most_rows, self.k, self.gpu.device)
 
     @property
     def copies(self) -> int:
@@ -59,16 +57,13 @@ class Layer:
 
     @cached_property
     def weight(self) -> torch.Tensor:
-        chance = torch.Generator(self.gpu.device).manual_seed(self.seed)
+        chance = torch.Generator(self.gpu.device).manual_seed(SEED)
         empty = torch.empty((self.n, self.k), dtype=torch.float16, device=self.gpu.device)
         return empty.normal_(0, build.SCALE, generator=chance)
 
     @cached_property
     def nf4(self) -> Held:
-        how = {"blocksize": BLOCK_SIZE, "quant_type": "nf4", "compress_statistics": False}
-        made = [
-            bitsandbytes.functional.quantize_4bit(self.weight, **how) for _ in range(self.copies)
-        ]
+        made = [build.nf4(self.weight) for _ in range(self.copies)]
         weights = torch.cat([*reference.in_fp32(*made[0])]).view(self.n, self.k)
         size = self.n * self.k // 2 + 4 * self.n * self.k // BLOCK_SIZE
         products = [partial(multiply_4bit, *copy) for copy in made]
@@ -78,6 +73,11 @@ class Layer:
 def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Tensor:
     """By what is bitsandbytes' product when it is called."""
     return bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
+
+
+def in_nf4(row: Row, compute_capability: str, layer: Layer) -> Held:
+    row.require(compute_capability)
+    return layer.nf4
 
 
 def in_16_bits(layer: Layer) -> Held:
@@ -159,7 +159,6 @@ class Way:
     described: dict[str, Any]
     hold: Callable[[Layer], Held]
     in_place: Callable[[], AbstractContextManager] = nullcontext
-    why_not: str = ""  # on this GPU
     package: str = ""
 
     @property
@@ -172,10 +171,9 @@ def ways(compute_capability: str) -> list[Way]:
     exact = {"bound": f"{JUDGED}the exact NF4 weights"}
     found = [
         Way(
-            rows.described(row) | exact | {"code": code_of(row, compute_capability)},
-            lambda layer: layer.nf4,
-            partial(rows.in_place, row),
-            rows.why_not(row, compute_capability),
+            row.described(compute_capability) | exact,
+            partial(in_nf4, row, compute_capability),
+            row.in_place,
         )
         for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
     ]

@@ -28,7 +28,6 @@ from records.progress import Line
 from records.provenance import checkout
 from reprolab_nf4 import measuring
 
-SEED = 1  # of weights and activations
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
 RIGHT = "within_bound"
 LEFT = "out of memory: free some of this GPU's"
@@ -61,7 +60,7 @@ def reproduce(args: argparse.Namespace) -> int:
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
     versions = {name: found for name in layers.PEERS if (found := layers.installed(name))}
-    origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, SEED, versions)
+    origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, versions)
     result_file.write(args.output, result_file.content("product", "peers", origin, records))
     return parts.status_of({record["outcome"] for record in records})
 
@@ -90,7 +89,7 @@ def measured(
     compared = layers.ways(gpu.facts()["compute_capability"])
     for i, (n, k) in enumerate(shapes):
         begin(i * len(batches), f"{n}x{k}")
-        bench = Bench(Layer(gpu, n, k, max(batches), SEED), compared)
+        bench = Bench(Layer(gpu, n, k, max(batches)), compared)
         for j, batch in enumerate(batches):
             begin(i * len(batches) + j, f"{batch}x{n}x{k}")
             records += bench.measure(batch)
@@ -105,18 +104,15 @@ class Bench:
     def __init__(self, layer: Layer, compared: list[Way]):
         self.layer, self.gpu, self.ways = layer, layer.gpu, compared
         self.held: dict[str, Held] = {}
-        self.failed: dict[str, Measured] = {}
+        self.failed = {way.name: Measured(RIGHT) for way in compared}  # those that hold nothing
         for way in compared:
-            found = Measured("unsupported", way.why_not) if way.why_not else Measured(RIGHT)
-            with attempt(way, found):
-                if not way.why_not:
-                    self.held[way.name] = way.hold(layer)
-            if found.failed:
-                self.failed[way.name] = found
+            with attempt(way, self.failed[way.name]):
+                self.held[way.name] = way.hold(layer)
+                del self.failed[way.name]
 
     def measure(self, batch: int) -> list[dict[str, Any]]:
         """The records with so many rows of activations, a divisor of the layer's most."""
-        found = {way.name: self.failed.get(way.name) or Measured(RIGHT) for way in self.ways}
+        found = {way.name: Measured(RIGHT) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
         outputs: dict[str, list[torch.Tensor]] = {name: [] for name in found}
@@ -165,10 +161,8 @@ class Bench:
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
         read = 2 * batch * k + (held.bytes if held else 0)
-        measured = {"outcome": found.outcome, "reason": found.reason, "clocks": found.clocks()}
-        measured |= {"mismatches": found.mismatches, "metrics": found.metrics()}
-        measured |= {"bytes": {"read": read, "written": 2 * batch * n}}
-        return result_file.record(way.described, problem, **measured)
+        moved = {"read": read, "written": 2 * batch * n}
+        return result_file.record(way.described, problem, **found.told(), bytes=moved)
 
 
 def all_products(held: Held, x: torch.Tensor, outputs: list[torch.Tensor]) -> Callable[[], None]:
@@ -187,6 +181,8 @@ def attempt(way: Way, found: Measured) -> Iterator[None]:
         found.end("mismatch", str(wrong), wrong.count)
     except torch.OutOfMemoryError:
         found.end("not_measured", LEFT)
+    except InputError as why:  # on this GPU
+        found.end("unsupported", str(why))
     except Exception as error:
         missing = isinstance(error, ImportError) and way.package
         reason = build.first_line(error) + f": {layers.INSTALL} {way.package}" * bool(missing)

@@ -1,7 +1,8 @@
-"""Whether ncu and our own counters agree, counter by counter."""
+"""Whether ncu and our own counters agree, counter by counter: rows as data/ncu.schema.json has
+them.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,36 +29,7 @@ RULE = (
     f"samples, percentages below 10 within {POINTS:g} points. Stalls, conflicts and cycles differ "
     "from run to run, and are shown alone."
 )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    counter: Counter
-    ours: tuple[float, ...]
-    ncu: Value
-    verdict: str
-
-    @property
-    def nearest(self) -> float:
-        """The one of our samples that is nearest to ncu's value."""
-        return min(self.ours, key=lambda sample: abs(sample - self.ncu.value))
-
-    @property
-    def difference_percent(self) -> float | None:
-        """None where ours is 0."""
-        return 100 * (self.ncu.value / self.nearest - 1) if self.nearest else None
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """What both say of one kernel on one problem."""
-
-    record: Record
-    rows: tuple[Comparison, ...]
-
-    @property
-    def holds(self) -> bool:
-        return not any(row.verdict == DIFFERS for row in self.rows)
+Row = dict[str, Any]
 
 
 def judge(counter: Counter, ours: Sequence[float], ncu: Value) -> str:
@@ -69,21 +41,16 @@ def judge(counter: Counter, ours: Sequence[float], ncu: Value) -> str:
         return NOT_HELD
     if counts and (len(ours) == 1 or len(set(ours)) < len(ours)):
         return DIFFERS
-    low, high = min(ours), max(ours)
     least = POINTS if counter.unit == "%" else 0.0
-    return (
-        WITHIN
-        if low - slack(low, least, ncu) <= ncu.value <= high + slack(high, least, ncu)
-        else DIFFERS
+    low, high = (
+        end + sign * (max(PERCENT / 100 * abs(end), least) + ncu.rounding)
+        for sign, end in ((-1, min(ours)), (1, max(ours)))
     )
+    return WITHIN if low <= ncu.value <= high else DIFFERS
 
 
-def slack(sample: float, least: float, ncu: Value) -> float:
-    return max(PERCENT / 100 * abs(sample), least) + ncu.rounding
-
-
-def compare(record: Record, found: Sequence[Launch]) -> Agreement:
-    """InputError if there is nothing to compare."""
+def compare(record: Record, found: Sequence[Launch]) -> list[Row]:
+    """A row for each counter that both have. InputError if there is nothing to compare."""
     if len(found) != 1:
         raise InputError(
             f"{record.place}: a call launches {len(found)} kernels, which ncu counts one by one "
@@ -91,41 +58,39 @@ def compare(record: Record, found: Sequence[Launch]) -> Agreement:
         )
     rows, missing = [], ""
     for counter in known().values():
-        metric, value = record.metric(counter.id), found[0].values.get(counter.id)
-        if metric is None or value is None:
+        metric, ncu = record.metric(counter.id), found[0].values.get(counter.id)
+        if metric is None or ncu is None:
             continue
         missing = missing or metric.missing
-        if metric.samples:
-            ours = metric.samples
-            rows.append(Comparison(counter, ours, value, judge(counter, ours, value)))
-    if all(row.verdict == NOT_HELD for row in rows):
+        if ours := metric.samples:
+            nearest = min(ours, key=lambda sample: abs(sample - ncu.value))
+            row = {"kernel": record.kernel, "problem": record.problem["name"]}
+            row |= {"counter": counter.id, "unit": counter.unit, "ours": list(ours)}
+            percent = 100 * (ncu.value / nearest - 1) if nearest else None
+            row |= {"ncu": ncu.value, "difference_percent": percent}
+            rows.append(row | {"verdict": judge(counter, ours, ncu)})
+    if all(row["verdict"] == NOT_HELD for row in rows):
         raise InputError(f"{record.place}: {missing or 'ncu counted none of our counters'}")
-    return Agreement(record, tuple(rows))
+    return rows
 
 
-def table(found: Sequence[Agreement], provenance: str) -> Table:
+def table(rows: Sequence[Row], provenance: str) -> Table:
     columns = [
         Column("counter", "counter", **WORDS),
         Column("ours", "ours", lambda values: "-".join(dict.fromkeys(map(shown, values)))),
         Column("ncu", "ncu", shown),
-        Column("difference", "difference", "{:+.2f} %".format),
+        Column("difference", "difference_percent", "{:+.2f} %".format),
         Column("verdict", "verdict", **WORDS),
     ]
-    rows = [
-        {
-            "_under": agreement.record.place,
-            "counter": f"{row.counter.title} ({row.counter.unit})",
-            "ours": (min(row.ours), max(row.ours)),
-            "ncu": row.ncu.value,
-            "difference": row.difference_percent,
-            "verdict": row.verdict,
-        }
-        for agreement in found
-        for row in agreement.rows
-    ]
+    shown_rows = []
+    for row in rows:
+        title = f"{known()[row['counter']].title} ({row['unit']})"
+        ends = (min(row["ours"]), max(row["ours"]))
+        place = f"{row['kernel']} on {row['problem']}"
+        shown_rows.append(row | {"_under": place, "counter": title, "ours": ends})
     title = "Nsight Compute against our own counters"
     notes = ["Difference: of ncu from our nearest sample.", RULE]
-    return Table("ncu", title, columns, rows, notes, [Origin(provenance)])
+    return Table("ncu", title, columns, shown_rows, notes, [Origin(provenance)])
 
 
 def origin(ours: Results, version: str) -> str:
@@ -137,27 +102,14 @@ def origin(ours: Results, version: str) -> str:
     )
 
 
-def content(found: Sequence[Agreement], ours: Results, version: str) -> dict[str, Any]:
+def content(rows: Sequence[Row], ours: Results, version: str) -> dict[str, Any]:
     kept = ("started", "commit", "dirty", "gpu", "build")
     return {
         "schema": SCHEMA.definition["properties"]["schema"]["const"],
         "ncu": version,
         "provenance": {key: ours.provenance[key] for key in kept},
         "bounds": {"percent": PERCENT, "points": POINTS, "rule": RULE},
-        "rows": [
-            {
-                "kernel": agreement.record.kernel,
-                "problem": agreement.record.problem["name"],
-                "counter": row.counter.id,
-                "unit": row.counter.unit,
-                "ours": list(row.ours),
-                "ncu": row.ncu.value,
-                "difference_percent": row.difference_percent,
-                "verdict": row.verdict,
-            }
-            for agreement in found
-            for row in agreement.rows
-        ],
+        "rows": list(rows),
     }
 
 

@@ -5,8 +5,8 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from ncu import section
 from ncu.subject import DOMAIN
@@ -52,25 +52,11 @@ def command(report: Path, nvtx_range: str, program: Sequence[str]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Finished:
-    status: int
-    text: str
-
-
-def run(words: Sequence[str]) -> Finished:
-    """What the command says, on stdout and stderr, and how it ends."""
-    done = subprocess.run(
-        words,
-        cwd=ROOT,
-        env=os.environ | {"LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    return Finished(done.returncode, done.stdout)
+def run(words: Sequence[str]) -> CompletedProcess[str]:
+    """What the command says, on stdout and stderr, is its stdout."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    in_english = os.environ | {"LC_ALL": "C"}
+    return subprocess.run(words, cwd=ROOT, env=in_english, **pipes, text=True, errors="replace")
 
 
 def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
@@ -83,10 +69,10 @@ def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
     make_room(report)
     print(shlex.join(words), flush=True)
     done = run(words)
-    if WRONG_OUTPUT in done.text and not errors(done):
-        print(done.text, end="")
+    if WRONG_OUTPUT in done.stdout and not errors(done.stdout):
+        print(done.stdout, end="")
         return 1
-    if done.status == 0 and report.is_file():
+    if done.returncode == 0 and report.is_file():
         return 0
     raise InputError(why_not(done, nvtx_range))
 
@@ -100,38 +86,38 @@ def make_room(report: Path) -> None:
         raise InputError(f"{report}: cannot be written: {error.strerror}") from None
 
 
-def errors(done: Finished) -> list[str]:
+def errors(text: str) -> list[str]:
     """What ncu complains of, but for how the program ended."""
-    found = [line for line in done.text.splitlines() if line.startswith("==ERROR== ")]
+    found = [line for line in text.splitlines() if line.startswith("==ERROR== ")]
     return [line.removeprefix("==ERROR== ").strip() for line in found if RETURNED not in line]
 
 
-def why_not(done: Finished, nvtx_range: str) -> str:
-    if NO_PERMISSION in done.text:
+def why_not(done: CompletedProcess[str], nvtx_range: str) -> str:
+    if NO_PERMISSION in done.stdout:
         return (
             f"ncu: no permission to read counters ({NO_PERMISSION}): run as root, or load the "
             "driver with NVreg_RestrictProfilingToAdminUsers=0"
         )
-    if complaints := errors(done):
+    if complaints := errors(done.stdout):
         return f"ncu: {complaints[0]}"
-    said = [line.strip() for line in done.text.splitlines() if line.strip()]
+    said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     of_program = [line for line in said if not line.startswith("==")]
-    if RETURNED in done.text and of_program:
+    if RETURNED in done.stdout and of_program:
         return f"ncu: the program failed: {of_program[-1]}"
-    if done.status == 0 or NOTHING_PROFILED in done.text:
+    if done.returncode == 0 or NOTHING_PROFILED in done.stdout:
         return f"ncu: the range {nvtx_range} matched no kernel"
-    return f"ncu: ended with status {done.status}: {[*said, 'it said nothing'][-1]}"
+    return f"ncu: ended with status {done.returncode}: {[*said, 'it said nothing'][-1]}"
 
 
 def raw_page(report: Path) -> str:
     """Every metric of the report as CSV: a line of names, one of units, one per kernel."""
     done = run([ncu(), "--config-file=off", f"--import={report}", "--page=raw", "--csv"])
-    if done.status != 0:
+    if done.returncode != 0:
         raise InputError(why_not(done, str(report)))
-    return done.text
+    return done.stdout
 
 
 def version() -> str:
     """'2025.3.1.0 (build 36398880)'"""
-    _, found, rest = run([ncu(), "--version"]).text.partition("Version ")
+    _, found, rest = run([ncu(), "--version"]).stdout.partition("Version ")
     return rest.splitlines()[0].removesuffix(" (public-release)").strip() if found else "not known"

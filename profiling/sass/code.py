@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from records.errors import InputError
-from sass import cubin, digests, tools
+from sass import cubin, tools
 from sass.flow import Flow, flow_of
 from sass.kernels import Kernel
 from sass.parse import SECTION, Function, parse
@@ -19,13 +20,11 @@ SYSTEM_SHARED, SYSTEM_SHARED_BYTES = b".nv.shared.reserved.0", 1024
 NAMESPACES = re.compile(r"reprolab::(?:\w+::|\(anonymous namespace\)::)*")
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(NamedTuple):
     """Per thread, but for the shared memory, which is per block."""
 
     registers: int
     stack_bytes: int
-    local_bytes: int
     static_shared_bytes: int
 
 
@@ -53,31 +52,45 @@ def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
         return None
     compile_it = cubin.assembled if kernel.maker else cubin.compiled
     file = compile_it(kernel.ptx.get(arch, kernel.source), arch)
-    usage = resources_of(file)
-    if not usage:
+    found = contents_of(file)
+    if not found:
         return None
-    names = dict(zip(usage, demangled(list(usage)), strict=True))
-    symbol = choose(kernel, names, wanted)
-    function = parse(listings_of(file)[symbol], symbol)
+    symbol = choose(kernel, {symbol: content.name for symbol, content in found.items()}, wanted)
+    name, usage, listing = found[symbol]
     # PTX has its own digest: the driver makes the code that runs.
-    digest = digests.of(kernel.ptx[arch] if kernel.maker else file)
+    digest = cubin.digest(kernel.ptx[arch] if kernel.maker else file)
     part = kernel.ptx[arch].name if kernel.maker else kernel.source_file
-    return Code(kernel, arch, names[symbol], function, usage[symbol], {part: digest})
+    return Code(kernel, arch, name, parse(listing, symbol), usage, {part: digest})
+
+
+class Content(NamedTuple):
+    """Of one function in a file; `listing`: what nvdisasm prints of it."""
+
+    name: str
+    resources: Resources
+    listing: str
 
 
 @lru_cache(maxsize=8)  # as many architectures of one file
-def listings_of(file: Path) -> dict[str, str]:
-    """What nvdisasm prints of a file, by the mangled name of each kernel."""
-    text = tools.output_of([tools.nvdisasm(), "--print-code", "--print-line-info-inline", file])
+def contents_of(file: Path) -> dict[str, Content]:
+    """By the mangled name of each kernel."""
+    usage = resources_of(file)
+    if not usage:
+        return {}
+    disassemble = [tools.program("nvdisasm"), "--print-code", "--print-line-info-inline", file]
+    text = tools.output_of(disassemble)
     found = list(re.finditer(SECTION, text))
     ends = [*(section.start() for section in found[1:]), len(text)]
-    return {s[1]: text[s.start() : end] for s, end in zip(found, ends, strict=True)}
+    listings = {s[1]: text[s.start() : end] for s, end in zip(found, ends, strict=True)}
+    names = map(plain, tools.output_of(["c++filt", *usage]).splitlines())
+    of_each = zip(usage.items(), names, strict=True)
+    return {symbol: Content(name, has, listings[symbol]) for (symbol, has), name in of_each}
 
 
 def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:
     """The digests of each kernel that has code of its own, for each architecture; on all cores."""
     wanted = [(kernel, arch) for arch in archs for kernel in kernels]
-    cubin.build_commands(), digests.program()  # once, before there are threads
+    cubin.prepare()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(lambda one: measured_code(*one), wanted)
         return [code for code in found if code is not None]
@@ -98,11 +111,6 @@ def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
     return chosen[0]
 
 
-def demangled(names: list[str]) -> list[str]:
-    lines = tools.output_of(["c++filt", *names]).splitlines() if names else []
-    return [plain(line) for line in lines]
-
-
 def plain(name: str) -> str:
     """'tile_walk<SharedLut, ...>' of what c++filt prints."""
     short = NAMESPACES.sub("", name).removeprefix("void ")
@@ -118,9 +126,9 @@ def resources_of(file: Path) -> dict[str, Resources]:
     """By the mangled name. What a block's shared memory holds for the system is not counted."""
     reserved = SYSTEM_SHARED_BYTES if SYSTEM_SHARED in file.read_bytes() else 0
     found = {}
-    text = tools.output_of([tools.cuobjdump(), "-res-usage", file])
+    text = tools.output_of([tools.program("cuobjdump"), "-res-usage", file])
     for name, usage in re.findall(r"Function (\S+):\n(.*)", text):
         value = {key: int(number) for key, number in re.findall(r"(\w+):(\d+)", usage)}
         shared = max(0, value["SHARED"] - reserved)
-        found[name] = Resources(value["REG"], value["STACK"], value["LOCAL"], shared)
+        found[name] = Resources(value["REG"], value["STACK"], shared)
     return found

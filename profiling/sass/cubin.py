@@ -1,5 +1,7 @@
 """A kernel's file, compiled by the build's own command for one architecture, with source lines; or
-assembled, where another language's compiler made PTX of it."""
+assembled, where another language's compiler made PTX of it. And digests of its code, by the reader
+that the measuring programs have: profiling/machine_code.hpp.
+"""
 
 import fcntl
 import hashlib
@@ -22,7 +24,7 @@ FOLDER = ROOT / "build/sass"
 
 
 def known_architectures() -> list[str]:
-    return tools.output_of([tools.nvcc(), "--list-gpu-code"]).split()
+    return tools.output_of([tools.program("nvcc"), "--list-gpu-code"]).split()
 
 
 def architecture(text: str) -> str:
@@ -65,6 +67,23 @@ def build(*targets: str) -> None:
         raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
 
 
+def prepare() -> None:
+    """What is done once, before there are threads."""
+    build_commands(), digest_program()
+
+
+@cache
+def digest_program() -> Path:
+    build("code_digest")
+    return ROOT / f"build/{PRESET}/bin/code_digest"
+
+
+@cache
+def digest(file: Path) -> str:
+    """Of a cubin, or of PTX."""
+    return tools.output_of([digest_program(), file]).split()[1]
+
+
 def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
     """The build's command, but for one architecture, to a cubin, with lines; without output."""
     if source not in build_commands():
@@ -101,7 +120,7 @@ def assembled(ptx: Path, arch: str) -> Path:
     target = re.search(r"^\.target\s+(sm_\w+)", read_text(ptx), re.MULTILINE)
     if not target:
         raise InputError(f"{ptx}: names no .target")
-    command = [str(tools.ptxas()), f"-arch={target[1]}", "-lineinfo", str(ptx)]
+    command = [str(tools.program("ptxas")), f"-arch={target[1]}", "-lineinfo", str(ptx)]
     return made_by(command, ROOT, FOLDER / arch, f"ptx-{ptx.stem}", [ptx])
 
 

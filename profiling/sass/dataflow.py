@@ -32,14 +32,12 @@ def registers(text: str, count: int = 1) -> list[str]:
 
 def uses_and_results(found: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The registers and predicates that an instruction reads, and those that it writes."""
-    return uses_and_results_of(found.name, found.modifiers, found.operands, found.guard)
+    return of_text(found.opcode, found.operands, found.guard)
 
 
 @cache
-def uses_and_results_of(
-    name: str, modifiers: frozenset[str], text: str, guard: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    operands = text.split(", ") if text else []
+def of_text(opcode: str, text: str, guard: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    (name, *modifiers), operands = opcode.split("."), text.split(", ") if text else []
     wide = "WIDE" in modifiers
     results: list[str] = []
     at = 0

@@ -9,8 +9,6 @@ register. All others are the index computation.
 """
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
 
 from sass.dataflow import Dataflow
 from sass.flow import Flow, Region, is_jump
@@ -21,53 +19,35 @@ CONVERGENCE = ("BSSY", "BSYNC", "BMOV")  # around a branch whose threads may par
 PRODUCTS = ("FMUL", "FMUL2")
 
 
-@dataclass(frozen=True)
-class Decoding:
-    flow: Flow
-    region: Region
+def decoding_of(flow: Flow, region: Region) -> frozenset[int]:
+    """By address; none where no two products share a scale."""
+    dataflow, code = Dataflow(flow, region), list(flow.instructions(region.blocks))
+    multiplications = {i.address for i in code if i.name in PRODUCTS}
+    products = multiplications - dataflow.leading_to(multiplications)
+    if not products:
+        return frozenset()
+    shared = frozenset.intersection(*(dataflow.sources[p] for p in products))
+    loads = {i.address for i in code if is_load(i)}
+    entries = {source for p in products for source in dataflow.sources[p] - shared}
+    decoding = (entries | dataflow.leading_to(entries)) & dataflow.following_from(loads)
+    return frozenset(decoding | jumps_of(dataflow, decoding))
 
-    @cached_property
-    def look_ups(self) -> frozenset[int]:
-        """By address."""
-        return frozenset(i.address for i in self.all_of_it if i.name in LOOK_UPS)
 
-    @cached_property
-    def index(self) -> frozenset[int]:
-        return frozenset(i.address for i in self.all_of_it if i.name not in LOOK_UPS)
-
-    @cached_property
-    def all_of_it(self) -> list[Instruction]:
-        dataflow = Dataflow(self.flow, self.region)
-        code = {i.address: i for i in self.flow.instructions(self.region.blocks)}
-        multiplications = {address for address, i in code.items() if i.name in PRODUCTS}
-        products = multiplications - dataflow.leading_to(multiplications)
-        if not products:
-            return []
-        shared = frozenset.intersection(*(dataflow.sources[p] for p in products))
-        loads = {address for address, i in code.items() if is_load(i)}
-        entries = {source for p in products for source in dataflow.sources[p] - shared}
-        decoding = (entries | dataflow.leading_to(entries)) & dataflow.following_from(loads)
-        decoding |= self.jumps_of(dataflow, decoding)
-        return [code[address] for address in sorted(decoding)]
-
-    def jumps_of(self, dataflow: Dataflow, decoding: set[int]) -> set[int]:
-        """The rest of a tree: jumps from its leaves, and barriers where its branches meet again."""
-        found = set()
-        branches = {b.number for b in dataflow.blocks if b.last.address in decoding}
-        for block in dataflow.blocks:
-            within = bool(dataflow.deciders[block.number] & branches)
-            if within and is_jump(block.last):
-                found.add(block.last.address)
-            before = self.flow.predecessors[block.number]
-            met = any(dataflow.deciders.get(p, frozenset()) & branches for p in before)
-            for instruction in block.instructions:
-                if instruction.name in CONVERGENCE and (
-                    within
-                    or (instruction.name == "BSYNC" and met)
-                    or (instruction.name != "BSYNC" and block.number in branches)
-                ):
-                    found.add(instruction.address)
-        return found
+def jumps_of(dataflow: Dataflow, decoding: set[int]) -> set[int]:
+    """The rest of a tree: jumps from its leaves, and barriers where its branches meet again."""
+    found = set()
+    branches = {b.number for b in dataflow.blocks if b.last.address in decoding}
+    for block in dataflow.blocks:
+        within = bool(dataflow.deciders[block.number] & branches)
+        if within and is_jump(block.last):
+            found.add(block.last.address)
+        before = dataflow.flow.predecessors[block.number]
+        met = any(dataflow.deciders.get(p, frozenset()) & branches for p in before)
+        for instruction in block.instructions:
+            parts = met if instruction.name == "BSYNC" else block.number in branches
+            if instruction.name in CONVERGENCE and (within or parts):
+                found.add(instruction.address)
+    return found
 
 
 def is_load(found: Instruction) -> bool:

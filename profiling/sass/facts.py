@@ -17,7 +17,7 @@ from functools import cached_property
 
 from sass.code import Code
 from sass.dataflow import uses_and_results
-from sass.decoding import Decoding
+from sass.decoding import LOOK_UPS, decoding_of
 from sass.flow import ENDS, Block, Region, is_jump
 from sass.parse import INSTRUCTION_BYTES, Instruction
 
@@ -111,32 +111,21 @@ class Facts:
         return Ways(least, most, sum(map(counts, self.inside)))
 
     @cached_property
-    def decoding(self) -> Decoding:
-        return Decoding(self.code.flow, self.region)
+    def decoding(self) -> frozenset[int]:
+        """Addresses; what else decodes than the look-ups is the index computation."""
+        return decoding_of(self.code.flow, self.region)
 
-    @property
-    def index(self) -> Ways:
-        return self.ways(lambda found: found.address in self.decoding.index)
+    def is_index(self, found: Instruction) -> bool:
+        return found.address in self.decoding and found.name not in LOOK_UPS
 
-    @property
-    def look_ups(self) -> Ways:
-        return self.ways(lambda found: found.address in self.decoding.look_ups)
+    def is_look_up(self, found: Instruction) -> bool:
+        return found.address in self.decoding and found.name in LOOK_UPS
 
     @cached_property
     def branches(self) -> list[Block]:
         """That end in a jump with two ways, both of which go on in the same trip."""
         onward = self.region.blocks - ({self.region.header} if self.region.is_loop else set())
         return [b for b in self.conditional(self.region.blocks) if set(b.successors) <= onward]
-
-    @cached_property
-    def may_diverge(self) -> list[Block]:
-        """Those of the branches that are not seen to be the same for all threads of a warp."""
-        return [block for block in self.branches if not is_uniform(block)]
-
-    @cached_property
-    def other_branches(self) -> list[Block]:
-        """The loop's own, which end or repeat it, and those outside of it."""
-        return [b for b in self.conditional(self.code.flow.blocks) if b not in self.branches]
 
     def conditional(self, blocks: Iterable[int]) -> list[Block]:
         found = (self.code.flow.blocks[number] for number in sorted(blocks))
@@ -154,11 +143,6 @@ def opposite(guard: str) -> str:
 
 def of(instructions: Iterable[Instruction], names: tuple[str, ...]) -> list[Instruction]:
     return [found for found in instructions if found.name in names]
-
-
-def widest(instructions: Iterable[Instruction]) -> int:
-    """Bytes that one of them moves for a thread; 0 where there is none."""
-    return max((found.width_bytes for found in instructions), default=0)
 
 
 def is_uniform(block: Block) -> bool:

@@ -71,18 +71,14 @@ class Flow:
         return found
 
     @cached_property
-    def dominators(self) -> dict[int, frozenset[int]]:
-        """Each block's dominators, through which every path from the entry leads; itself too."""
-        return dominators(self.order, self.predecessors)
-
-    @cached_property
     def back_edges(self) -> frozenset[tuple[int, int]]:
         """From a block to one that dominates it. InputError where the code jumps back elsewhere."""
         place = {number: i for i, number in enumerate(self.order)}
         edges = [(b.number, s) for b in self.blocks.values() for s in b.successors]
         back = [(a, b) for a, b in edges if place[b] <= place[a]]
+        found = dominators(self.order, self.predecessors)
         for a, b in back:
-            if b not in self.dominators[a]:
+            if b not in found[a]:
                 where = f"{self.blocks[b].instructions[0].address:#06x}"
                 raise InputError(f"sass: the loop at {where} is entered at several places")
         return frozenset(back)
@@ -180,7 +176,11 @@ def flow_of(function: Function) -> Flow:
     blocks = {}
     for number, start in enumerate(bounds):
         end = bounds[number + 1] if number + 1 < len(bounds) else len(code)
-        found = successors(function, code[end - 1], end)
+        last, found = code[end - 1], []  # where the code may go on
+        if is_jump(last):
+            found = [target(function, label) for label in last.targets]
+        if not (is_jump(last) or last.name in ENDS) or is_conditional(last):
+            found.append(end)
         known = tuple(numbers[i] for i in dict.fromkeys(found) if i in numbers)
         blocks[number] = Block(number, tuple(code[start:end]), known)
     # Without what the code never comes to, such as the padding behind its end.
@@ -202,16 +202,6 @@ def ends_block(function: Function, found: Instruction) -> bool:
         place = f"{function.name}, {found.address:#06x}"
         raise InputError(f"sass: {place}: {found.opcode} leads where this cannot follow")
     return is_jump(found) or found.name in ENDS
-
-
-def successors(function: Function, last: Instruction, following: int) -> list[int]:
-    """The indices at which the code may go on after the last instruction of a block."""
-    if last.name in ENDS:
-        return [following] if is_conditional(last) else []
-    if is_jump(last):
-        taken = [target(function, label) for label in last.targets]
-        return taken + [following] * is_conditional(last)
-    return [following]
 
 
 def target(function: Function, label: str) -> int:

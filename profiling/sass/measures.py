@@ -14,8 +14,8 @@ from sass.facts import (
     SHARED_STORES,
     Facts,
     Ways,
+    is_uniform,
     of,
-    widest,
 )
 
 WAYS = ("least", "most", "all")  # profiling/sass/facts.py says what they are
@@ -33,41 +33,42 @@ class Measure:
 def measures(facts: Facts) -> Iterator[Measure]:
     """All that is counted of one kernel for one architecture."""
     has, inside, everywhere = facts.code.resources, facts.inside, facts.everywhere
-    element = facts.code.kernel.family.element
+    element, elements = facts.code.kernel.family.element, facts.elements
     trip = "a trip of the loop" if facts.region.is_loop else "one run of the kernel"
-    elements = facts.elements
+
+    def instructions(name: str, text: str, count: int) -> Measure:
+        return Measure(name, "instructions", text, count)
 
     yield Measure("registers", "registers", "per thread", has.registers)
     yield Measure("stack_bytes", "bytes", "per thread", has.stack_bytes)
-    spills = len(of(everywhere, LOCAL_LOADS)), len(of(everywhere, LOCAL_STORES))
-    yield Measure("local_loads", "instructions", "of spilled registers or a stack", spills[0])
-    yield Measure("local_stores", "instructions", "of spilled registers or a stack", spills[1])
+    spilled = "of spilled registers or a stack"
+    yield instructions("local_loads", spilled, len(of(everywhere, LOCAL_LOADS)))
+    yield instructions("local_stores", spilled, len(of(everywhere, LOCAL_STORES)))
     yield Measure("static_shared_bytes", "bytes", "per block", has.static_shared_bytes)
     yield Measure("code_bytes", "bytes", "that can be reached", facts.code_bytes)
 
     yield Measure(f"{element}s_per_trip", f"{element}s", f"by one thread in {trip}", elements)
-    yield from per_way("trip_instructions", "instructions", f"of {trip}", facts.ways())
+    yield from per_way("trip_instructions", f"of {trip}", facts.ways())
     none = "" if elements else f"the kernel stores nothing on {facts.code.arch}"
     per = f"per_{element}"
-    text = f"of {trip}"
-    yield from per_way(f"instructions_{per}", "instructions", text, facts.ways(), elements, none)
+    yield from per_way(f"instructions_{per}", f"of {trip}", facts.ways(), elements, none)
     if facts.code.kernel.family.name == "nf4":
-        if not facts.decoding.all_of_it:
+        if not facts.decoding:
             none = none or "no two products of an entry and a common scale"
         text = "that make an address in the table, or a choice, of a code"
-        yield from per_way(f"index_{per}", "instructions", text, facts.index, elements, none)
-        text = "that read the table"
-        yield from per_way(f"look_ups_{per}", "instructions", text, facts.look_ups, elements, none)
+        yield from per_way(f"index_{per}", text, facts.ways(facts.is_index), elements, none)
+        ways = facts.ways(facts.is_look_up)
+        yield from per_way(f"look_ups_{per}", "that read the table", ways, elements, none)
 
-    within = f"within {trip}"
-    yield Measure("branches", "instructions", f"conditional, {within}", len(facts.branches))
-    text = "of these, not seen to be uniform"
-    yield Measure("branches_may_diverge", "instructions", text, len(facts.may_diverge))
+    within, branches = f"within {trip}", facts.branches
+    yield instructions("branches", f"conditional, {within}", len(branches))
+    diverging = sum(not is_uniform(block) for block in branches)
+    yield instructions("branches_may_diverge", "of these, not seen to be uniform", diverging)
+    elsewhere = len(facts.conditional(facts.code.flow.blocks)) - len(branches)
     text = "conditional, that end or repeat the loop, or outside of it"
-    yield Measure("branches_elsewhere", "instructions", text, len(facts.other_branches))
-    barriers = len(of(inside, ("BSSY",)))
+    yield instructions("branches_elsewhere", text, elsewhere)
     text = f"where threads that parted meet again (BSSY), {within}"
-    yield Measure("convergence_barriers", "instructions", text, barriers)
+    yield instructions("convergence_barriers", text, len(of(inside, ("BSSY",))))
 
     for name, names in (
         ("global_loads", GLOBAL_LOADS),
@@ -77,17 +78,18 @@ def measures(facts: Facts) -> Iterator[Measure]:
         ("constant_loads", CONSTANT_LOADS),
     ):
         found = of(inside, names)
-        yield Measure(name, "instructions", within, len(found))
+        yield instructions(name, within, len(found))
         if names in (GLOBAL_LOADS, GLOBAL_STORES):
             text = "by one thread with the widest of them"
-            yield Measure(f"widest_{name[:-1]}_bytes", "bytes", text, widest(found))
+            widest = max((i.width_bytes for i in found), default=0)
+            yield Measure(f"widest_{name[:-1]}_bytes", "bytes", text, widest)
     wide = sum(found.width_bytes >= 16 for found in of(inside, GLOBAL_STORES))
-    yield Measure("wide_global_stores", "instructions", "of 16 bytes or more", wide)
+    yield instructions("wide_global_stores", "of 16 bytes or more", wide)
 
 
 def per_way(
-    name: str, unit: str, text: str, ways: Ways, elements: int = 1, missing: str = ""
+    name: str, text: str, ways: Ways, elements: int = 1, missing: str = ""
 ) -> Iterator[Measure]:
     for way in WAYS:
         value = None if missing else getattr(ways, way) / elements
-        yield Measure(f"{name}.{way}", unit, text, value, missing)
+        yield Measure(f"{name}.{way}", "instructions", text, value, missing)

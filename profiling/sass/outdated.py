@@ -12,7 +12,7 @@ from records.code import BEFORE
 from records.errors import InputError
 from records.json_files import ROOT
 from records.results import Results
-from sass import cubin, digests, tools
+from sass import cubin, tools
 from sass.kernels import OTHER_LANGUAGES
 
 SECONDS = 240  # after which nothing more is compiled: what is done is kept for the next time
@@ -31,18 +31,15 @@ def report(files: Sequence[Results]) -> list[str]:
     """In lines: each kernel of each file that is not of this code, then what is not known."""
     rows = sum(len(results.records) for results in files)
     try:
-        tools.nvcc()
+        nvcc = tools.nvcc_version()
     except InputError as why:
         return [f"recorded rows are not compared with this checkout's kernels: {why}"]
-    found = compare(files, tools.nvcc_version(), compiled(wanted(files, tools.nvcc_version())))
-    silent = sum(found.not_compared.values())
+    found = compare(files, nvcc, compiled(wanted(files, nvcc)))
+    silent, old = sum(found.not_compared.values()), len(found.outdated)
     lines = [f"{n} recorded rows not compared: {why}" for why, n in found.not_compared.items()]
-    old = len(found.outdated)
     head = f"{rows - silent} of {rows} recorded rows compared with this checkout's kernels: "
-    head += (
-        f"in {old} places the code is another now (measure them again)" if old else "none is old"
-    )
-    return [*found.outdated, *[head] * (rows > silent), *lines]
+    many = f"in {old} places the code is another now (measure them again)"
+    return [*found.outdated, *[head + (many if old else "none is old")] * (rows > silent), *lines]
 
 
 def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
@@ -58,14 +55,14 @@ def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
 def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
     """What gives the digest of a file for an architecture; '' where there is none."""
     if parts:
-        cubin.build_commands(), digests.program()  # once, before there are threads
+        cubin.prepare()
     deadline = time.monotonic() + SECONDS
 
     def digest(part: Part) -> str:
         source, arch = ROOT / part[0], part[1]
         if time.monotonic() > deadline or source not in cubin.build_commands():
             return ""
-        return digests.of(cubin.compiled(source, arch))
+        return cubin.digest(cubin.compiled(source, arch))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         known = dict(zip(parts, pool.map(digest, parts), strict=True))
@@ -73,7 +70,7 @@ def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
     def digest_now(part: str, arch: str) -> str:
         ptx = OTHER_LANGUAGES / arch / part
         if part.endswith(".ptx") and ptx.is_file():
-            return digests.of(ptx)
+            return cubin.digest(ptx)
         return known.get((part, arch), "")
 
     return digest_now

@@ -10,33 +10,26 @@ from pathlib import Path
 from records.errors import InputError
 from records.json_files import ROOT
 
-
-def nvcc() -> Path:
-    return required("nvcc", "install the CUDA toolkit, 12.4 or newer; no GPU is needed")
-
-
-def nvdisasm() -> Path:
-    return required("nvdisasm", "run make deps")
-
-
-def cuobjdump() -> Path:
-    return required("cuobjdump", "run make deps")
+WHERE_FROM = {
+    "nvcc": "install the CUDA toolkit, 12.4 or newer; no GPU is needed",
+    "nvdisasm": "run make deps",
+    "cuobjdump": "run make deps",
+    "ptxas": "install the CUDA toolkit, of which nvcc needs it too",
+}
 
 
-def ptxas() -> Path:
-    return required("ptxas", "install the CUDA toolkit, of which nvcc needs it too")
+def program(name: str) -> Path:
+    """InputError where it is missing."""
+    found = shutil.which(name) or packaged(name)
+    if not found:
+        raise InputError(f"sass: there is no {name} on this machine: {WHERE_FROM[name]}")
+    return Path(found)
 
 
 def require_all() -> None:
-    """InputError for the first that is missing."""
-    nvcc(), nvdisasm(), cuobjdump()
-
-
-def required(name: str, what_to_do: str) -> Path:
-    found = shutil.which(name) or packaged(name)
-    if not found:
-        raise InputError(f"sass: there is no {name} on this machine: {what_to_do}")
-    return Path(found)
+    """InputError for the first that is missing of those that every command needs."""
+    for name in ("nvcc", "nvdisasm", "cuobjdump"):
+        program(name)
 
 
 def packaged(name: str) -> str:
@@ -61,5 +54,5 @@ def output_of(command: Sequence[str | Path], folder: Path = ROOT) -> str:
 @cache
 def nvcc_version() -> str:
     """'13.0.88'"""
-    text = output_of([nvcc(), "--version"])
+    text = output_of([program("nvcc"), "--version"])
     return text.rpartition("release ")[2].partition(", V")[2].split()[0]

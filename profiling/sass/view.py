@@ -1,7 +1,7 @@
 """What `make sass` shows of one kernel: its facts, its source lines, and the hot region's code."""
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -22,10 +22,10 @@ def tables(facts: Facts) -> list[Table]:
     code = facts.code
     title = f"{code.kernel.name} on {code.arch}: {code.name}"
     rows = []
-    for base, found in groupby(measures(facts), lambda m: m.name.partition(".")[0]):
-        ways = list(found)
-        meaning = ways[0].meaning
-        rows.append({"fact": base.replace("_", " "), "value": values_text(ways), "of": meaning})
+    for base, ways in groupby(measures(facts), lambda m: m.name.partition(".")[0]):
+        first, *others = ways
+        value = values_text([first, *others])
+        rows.append({"fact": base.replace("_", " "), "value": value, "of": first.meaning})
     columns = [Column("fact", "fact", **WORDS), Column("value", "value")]
     columns.append(Column("of what", "of", **WORDS))
     note = (
@@ -40,14 +40,10 @@ def values_text(ways: list[Measure]) -> str:
     """'34.31-36.31 (57.31)' of least, most and all; one value where they are the same."""
     if ways[0].missing:
         return f"{NONE}: {ways[0].missing}"
-    texts = [value_text(m) for m in ways]
+    texts = [f"{m.value:.2f}".rstrip("0").rstrip(".") for m in ways]
     if len(set(texts)) == 1:
         return texts[0]
     return f"{'-'.join(dict.fromkeys(texts[:2]))} ({texts[2]})"
-
-
-def value_text(measure: Measure) -> str:
-    return NONE if measure.value is None else f"{measure.value:.2f}".rstrip("0").rstrip(".")
 
 
 def region_name(facts: Facts) -> str:
@@ -56,15 +52,16 @@ def region_name(facts: Facts) -> str:
 
 def lines_table(facts: Facts) -> Table:
     """One row per line of the kernel itself, calls that were inlined there included."""
-    frames = {i.address: i.frames[-1] for i in facts.inside if i.frames}
-    counts = Counter(frames.values())
+    of_line = defaultdict(list)
+    for found in facts.inside:
+        if found.frames:
+            of_line[found.frames[-1]].append(found)
     rows = []
-    for frame, count in sorted(counts.items(), key=lambda found: (found[0].file, found[0].line)):
-        here = [address for address, found in frames.items() if found == frame]
-        index = sum(address in facts.decoding.index for address in here)
-        look_ups = sum(address in facts.decoding.look_ups for address in here)
-        row = {"line": place(frame), "count": count, "index": index or None}
-        rows.append(row | {"look_ups": look_ups or None, "source": shortened(source_line(frame))})
+    for frame, here in sorted(of_line.items(), key=lambda each: (each[0].file, each[0].line)):
+        row = {"line": place(frame), "count": len(here)}
+        row |= {"index": sum(map(facts.is_index, here)) or None}
+        row |= {"look_ups": sum(map(facts.is_look_up, here)) or None}
+        rows.append(row | {"source": shortened(source_line(frame))})
     columns = [
         Column("line", "line", align="l"),
         Column("instructions", "count", wrap=5),
@@ -87,24 +84,18 @@ def listing(facts: Facts) -> Iterator[str]:
     for block in blocks:
         yield heading(facts, block)
         for found in block.instructions:
-            text = f"  {found.address:04x} {mark(facts, found)} {spelled(facts, found)}"
+            mark = "i" if facts.is_index(found) else "t" if facts.is_look_up(found) else " "
+            text = f"  {found.address:04x} {mark} {spelled(facts, found)}"
             lines = source_text(found.frames) if found.frames != before else ""
             yield printable(f"{text:<{INSTRUCTION_WIDTH}}  {lines}".rstrip())
             before = found.frames
 
 
 def heading(facts: Facts, block: Block) -> str:
-    flow = facts.code.flow
-    start = f"{block.instructions[0].address:04x}"
-    onward = ", ".join(f"{flow.blocks[s].instructions[0].address:04x}" for s in block.successors)
-    return f"{start}:  goes on to {onward}" if onward else f"{start}:  ends the kernel"
-
-
-def mark(facts: Facts, found: Instruction) -> str:
-    """i: index computation; t: look-up in the table."""
-    if found.address in facts.decoding.index:
-        return "i"
-    return "t" if found.address in facts.decoding.look_ups else " "
+    following = (facts.code.flow.blocks[number] for number in block.successors)
+    onward = ", ".join(f"{b.instructions[0].address:04x}" for b in following)
+    does = f"goes on to {onward}" if onward else "ends the kernel"
+    return f"{block.instructions[0].address:04x}:  {does}"
 
 
 def spelled(facts: Facts, found: Instruction) -> str:

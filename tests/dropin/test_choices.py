@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-import reprolab_nf4
-from reprolab_nf4 import choices
+from reprolab_nf4 import DropinError, choices
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 SMALL = {1: {"few_rows": 5.0, OWN: 12.0}, 64: {"many_rows": 13.0, DEQUANTIZE: 18.0, OWN: 19.0}}
@@ -15,88 +14,78 @@ LARGE = {
     16: {"many_rows": 50.0, "many_rows_exact": 55.0, OWN: 370.0, DEQUANTIZE: 367.0},
     512: {"many_rows": 800.0, "many_rows_exact": 810.0, OWN: 760.0, DEQUANTIZE: 750.0},
 }
-TABLE = Table(
-    "NVIDIA H200",
-    "9.0",
-    "made up",
-    (
-        Layer(1024, 8192, "fp16", False, SMALL),
-        Layer(28672, 8192, "fp16", False, LARGE),
-        Layer(28672, 8192, "bf16", True, {8: {OWN: 1.0, "few_rows": 2.0}}),
-    ),
+LAYERS = (
+    Layer(1024, 8192, "fp16", False, SMALL),
+    Layer(28672, 8192, "fp16", False, LARGE),
+    Layer(28672, 8192, "bf16", True, {8: {OWN: 1.0, "few_rows": 2.0}}),
 )
-
-
-def ways(*layer, can=lambda way, rows: True):
-    return TABLE.ways(*layer, can, OWN)
+TABLE = Table("NVIDIA H200", "9.0", "made up", LAYERS)
+OF_SMALL = [(1, "few_rows"), (64, "many_rows")]
+OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
 
 
 @pytest.mark.parametrize(
     ("layer", "expected"),
     [
-        (
-            (28672, 8192, "fp16", False),
-            [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)],
-        ),
-        ((1024, 8192, "fp16", False), [(1, "few_rows"), (64, "many_rows")]),
+        ((28672, 8192, "fp16", False), OF_LARGE),
+        ((1024, 8192, "fp16", False), OF_SMALL),
         # The nearest by the ratio of its sizes, and of the same type and scales if there is one.
-        ((6000, 8192, "fp16", False), [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]),
-        ((5000, 8192, "fp16", False), [(1, "few_rows"), (64, "many_rows")]),
+        ((6000, 8192, "fp16", False), OF_LARGE),
+        ((5000, 8192, "fp16", False), OF_SMALL),
         ((1024, 64, "bf16", True), [(8, OWN)]),
-        ((1024, 8192, "fp16", True), [(1, "few_rows"), (64, "many_rows")]),
+        ((1024, 8192, "fp16", True), OF_SMALL),
     ],
 )
 def test_the_fastest_way_of_the_nearest_layer_is_taken(layer, expected):
-    assert ways(*layer) == expected
+    assert TABLE.ways(*layer, lambda way, rows: True, OWN) == expected
 
 
-def test_of_the_ways_that_can_be_taken_it_is_the_fastest():
-    exact = lambda way, rows: way in choices.EXACT  # noqa: E731
-    assert ways(28672, 8192, "fp16", False, can=exact) == [
-        (8, "few_rows_exact"),
-        (16, "many_rows_exact"),
-        (512, DEQUANTIZE),
-    ]
-    few = lambda way, rows: way == "few_rows" and rows <= 1  # noqa: E731
-    assert ways(28672, 8192, "fp16", False, can=few) == [(1, "few_rows"), (512, OWN)]
+@pytest.mark.parametrize(
+    ("can", "expected"),
+    [
+        (
+            lambda way, rows: way in choices.EXACT,
+            [(8, "few_rows_exact"), (16, "many_rows_exact"), (512, DEQUANTIZE)],
+        ),
+        (lambda way, rows: way == "few_rows" and rows <= 1, [(1, "few_rows"), (512, OWN)]),
+    ],
+)
+def test_of_the_ways_that_can_be_taken_it_is_the_fastest(can, expected):
+    assert TABLE.ways(28672, 8192, "fp16", False, can, OWN) == expected
 
 
-def test_what_is_written_is_read(tmp_path):
-    path = tmp_path / "new" / "table.json"
+def test_what_is_written_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "sm_90.json"
     choices.write(path, TABLE)
     assert choices.read(path) == TABLE
     # A line for each layer and number of rows, so that changes can be read.
     lines = path.read_text().splitlines()
     assert len(lines) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
     assert json.loads(path.read_text())["gpu"] == "NVIDIA H200"
+    # What is recorded is found by its architecture.
+    monkeypatch.setattr(choices, "RECORDED", path.parent)
+    assert choices.recorded("9.0") == TABLE
+    assert choices.recorded("8.0") is None
+
+
+NO_TIMES = '{{"gpu": "", "compute_capability": "", "source": "", "layers": [{}]}}'
+LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"layers": []}', '{"layers": [{"n": 1}]}', '{"layers": [{"us": {}}]}'],
+    [
+        *("", "[]", "{}", '{"layers": []}', '{"layers": [{"n": 1}]}', '{"layers": [{"us": {}}]}'),
+        *(NO_TIMES.format(x) for x in ("", LAYER.format("{}"), LAYER.format('{"1": {}}'))),
+    ],
 )
 def test_what_is_no_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text)
-    with pytest.raises(reprolab_nf4.DropinError, match=r"table.json: is no table of products: "):
+    with pytest.raises(DropinError, match=r"table.json: is no table of products: "):
         choices.read(path)
-    with pytest.raises(reprolab_nf4.DropinError, match=r"^table: cannot be read: .*none.json'$"):
+    with pytest.raises(DropinError, match=r"^table: cannot be read: .*none.json'$"):
         choices.read(tmp_path / "none.json")
-
-
-def test_a_table_without_times_is_none(tmp_path):
-    path = tmp_path / "table.json"
-    for layers in ((), (Layer(1, 1, "fp16", False, {}),), (Layer(1, 1, "fp16", False, {1: {}}),)):
-        choices.write(path, Table("a GPU", "9.0", "nothing", layers))
-        with pytest.raises(reprolab_nf4.DropinError, match="no times"):
-            choices.read(path)
-
-
-def test_recorded_tables_are_found_by_architecture(tmp_path, monkeypatch):
-    monkeypatch.setattr(choices, "RECORDED", tmp_path)
-    choices.write(tmp_path / "sm_90.json", TABLE)
-    assert choices.recorded("9.0") == TABLE
-    assert choices.recorded("8.0") is None
 
 
 def test_every_recorded_table_is_of_the_architecture_that_its_name_says():

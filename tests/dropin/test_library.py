@@ -1,5 +1,6 @@
 """libreprolab_nf4.so through ctypes, and its header. Needs no GPU."""
 
+import ctypes
 import re
 import subprocess
 import types
@@ -11,7 +12,7 @@ from sass import tools
 
 import reprolab_nf4
 from records.errors import InputError
-from reprolab_nf4 import c_functions
+from reprolab_nf4 import DropinError, c_functions
 
 HEADER = Path(reprolab_nf4.__file__).parents[1] / "dropin/reprolab_nf4.h"
 
@@ -30,31 +31,22 @@ def test_the_header_is_c_and_cpp(language):
 
 def test_the_functions_take_what_the_header_says():
     """Names, order and C types of the parameters."""
-    types = {
-        "int": c_functions.INT,
-        "float": c_functions.ctypes.c_float,
-        "int64_t": c_functions.INT64,
-        "const char*": c_functions.Text,
-    }
+    types = {"int": c_functions.INT, "int64_t": c_functions.INT64}
+    types |= {"float": ctypes.c_float, "const char*": c_functions.Text}
     found = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
-        found[name] = {
-            parameter: types.get(kind.strip(), c_functions.ADDRESS)
-            for kind, parameter in parameters
-        }
+        kinds = [(p, types.get(kind.strip(), c_functions.ADDRESS)) for kind, p in parameters]
+        found[name] = kinds
     del found["reprolab_nf4_use"]
-    wanted = dict.fromkeys(c_functions.REPLACED, c_functions.PLAIN_PARAMETERS)
-    wanted |= c_functions.OURS
-    assert {name: list(p.items()) for name, p in found.items()} == {
-        name: list(p.items()) for name, p in wanted.items()
-    }
+    wanted = dict.fromkeys(c_functions.REPLACED, c_functions.PLAIN_PARAMETERS) | c_functions.OURS
+    assert found == {name: list(parameters.items()) for name, parameters in wanted.items()}
 
 
 def held(library: Path, kind: str) -> Counter:
     """How many files of machine code ("elf") or PTX the library has of each architecture."""
     try:
-        program = tools.cuobjdump()
+        program = tools.program("cuobjdump")
     except InputError as missing:
         pytest.skip(f"NOT TESTED, {missing}")
     listed = tools.output_of([program, f"--list-{kind}", library])
@@ -73,76 +65,63 @@ def test_it_holds_what_it_was_built_for(built_library):
     assert len({*codes.values(), *ptx.values()}) == 1
 
 
-GOOD = {
-    c_functions.REPLACED[0]: {
-        "code": None,
-        "A": 0,
-        "absmax": 0,
-        "out": 0,
-        "blocksize": 64,
-        "n": 0,
-    },
-    c_functions.NESTED[0]: {
-        **{"A": 0, "absmax_codes": 0, "code2": 0, "absmax2": 0, "offset": 0.5, "out": 0},
-        **{"blocksize": 64, "blocksize2": 256, "n": 0},
-    },
-    c_functions.MULTIPLY[0]: {
-        **{"kernel": "simple", "A": 0, "B": 0, "absmax": 0, "absmax_codes": 0, "code2": 0},
-        **{"offset": 0.5, "bias": 0, "out": 0, "m": 0, "n": 0, "k": 0, "blocksize": 64},
-        **{"blocksize2": 256, "weights_are_settled": 1, "workspace": 0},
-    },
-}
+# What each takes, and what is no number, address, or number of 32 or 64 bits.
+SOUND = {c_functions.ADDRESS: 0, c_functions.INT: 64, c_functions.INT64: 0}
+SOUND |= {ctypes.c_float: 0.5, c_functions.Text: "simple"}
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
-NO_ADDRESSES = [2**64, 2**64 + 4096, -1, *NO_NUMBERS]
+WRONG = {
+    c_functions.ADDRESS: [2**64, 2**64 + 4096, -1, *NO_NUMBERS],
+    c_functions.INT: [2**31, 2**32, 2**32 + 64, -(2**31) - 1, 2**64, None, *NO_NUMBERS],
+    c_functions.INT64: [2**63, -(2**63) - 1, 2**64, None, *NO_NUMBERS],
+    c_functions.Text: [5, b"simple", "sim\0ple", "sim\ud800ple", None],
+}
+WANTED = {
+    c_functions.ADDRESS: "an address, such as tensor.data_ptr()",
+    c_functions.INT: "a whole number of 32 bits",
+    c_functions.INT64: "a whole number of 64 bits",
+    c_functions.Text: "a kernel's name",
+}
+CALLED = {
+    c_functions.REPLACED[0]: c_functions.PLAIN_PARAMETERS | {"code": c_functions.ADDRESS},
+    c_functions.NESTED[0]: c_functions.NESTED_PARAMETERS,
+    c_functions.MULTIPLY[0]: c_functions.MULTIPLY_PARAMETERS,
+}
 
-NO_INTS = [2**31, 2**32, 2**32 + 64, -(2**31) - 1, 2**64, None, *NO_NUMBERS]
 
-
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", CALLED)
 def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name):
-    call, good = getattr(library, name), GOOD[name]
+    call, good = getattr(library, name), {p: SOUND[kind] for p, kind in CALLED[name].items()}
+    del good["stream"]
+    good["n"] = 0
     call(*good.values())
     call(**good)
     call(**good | {"A": 2**64 - 1})
-    with pytest.raises(reprolab_nf4.DropinError, match=f"stream: give an address.* not {2**64}$"):
+    with pytest.raises(DropinError, match=f"stream: give an address.* not {2**64}$"):
         call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
-    kinds = c_functions.OURS.get(name, c_functions.PLAIN_PARAMETERS)
-    for parameter in good.keys() - {"offset", "kernel"}:
-        bits = {c_functions.INT: 32, c_functions.INT64: 64}.get(kinds[parameter])
-        wanted, values = "an address, such as tensor.data_ptr()", NO_ADDRESSES
-        if bits:
-            wanted = f"a whole number of {bits} bits"
-            values = [2**63, -(2**63) - 1, *NO_INTS[4:]] if bits == 64 else NO_INTS
-        for value in values:
-            with pytest.raises(reprolab_nf4.DropinError) as error:
+    for parameter in good.keys() - {"offset"}:
+        kind = CALLED[name][parameter]
+        for value in WRONG[kind]:
+            with pytest.raises(DropinError) as error:
                 call(**good | {parameter: value})
             is_simple = value is not object and value != 10**5000
             shown = repr(value) if is_simple else f"a value of type {type(value).__name__}"
-            assert str(error.value) == f"{name}: {parameter}: give {wanted}, not {shown}"
+            shown = shown.replace("\0", "\\x00")
+            assert str(error.value) == f"{name}: {parameter}: give {WANTED[kind]}, not {shown}"
 
 
 def test_offsets_and_missing_arguments_are_one_line_too(library):
     name = c_functions.NESTED[0]
+    good = {p: SOUND[kind] for p, kind in CALLED[name].items()}
     for given, why in [
-        (GOOD[name] | {"offset": "1"}, "offset: wrong type"),
+        (good | {"offset": "1"}, "offset: wrong type"),
         ({"A": 0}, "required argument 'absmax_codes' missing"),
     ]:
-        with pytest.raises(reprolab_nf4.DropinError) as error:
+        with pytest.raises(DropinError) as error:
             getattr(library, name)(**given)
         assert str(error.value) == f"{name}: {why}"
 
 
-@pytest.mark.parametrize("kernel", [5, b"simple", "sim\0ple", "sim\ud800ple", None])
-def test_names_of_kernels_are_text(library, kernel):
-    name = c_functions.MULTIPLY[0]
-    with pytest.raises(reprolab_nf4.DropinError) as error:
-        getattr(library, name)(**GOOD[name] | {"kernel": kernel})
-    assert str(error.value) == f"{name}: kernel: give a kernel's name, not {kernel!r}".replace(
-        "\0", "\\x00"
-    )
-
-
 def test_the_workspace_of_a_product_is_a_number_of_bytes(library):
     assert library.workspace("simple", 3, 5, 7, 64) == 0
-    with pytest.raises(reprolab_nf4.DropinError, match="there is no kernel 'bush'; give one of"):
+    with pytest.raises(DropinError, match="there is no kernel 'bush'; give one of"):
         library.workspace("bush", 3, 5, 7, 64)

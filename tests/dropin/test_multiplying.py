@@ -24,18 +24,23 @@ TIMES = {
 
 
 @pytest.fixture
+def multiplying():
+    if "reprolab_nf4.multiplying" not in sys.modules and hasattr(reprolab_nf4, "multiplying"):
+        del reprolab_nf4.multiplying
+    from reprolab_nf4 import multiplying
+
+    return multiplying
+
+
+@pytest.fixture
 def settled():
     """What each of the operator's calls said of its weights."""
     return []
 
 
 @pytest.fixture
-def called(monkeypatch, settled):
+def called(monkeypatch, multiplying, settled):
     """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
-    if "reprolab_nf4.multiplying" not in sys.modules and hasattr(reprolab_nf4, "multiplying"):
-        del reprolab_nf4.multiplying
-    from reprolab_nf4 import multiplying
-
     calls = []
 
     def multiply(kernel, A, B, n, absmax, blocksize, bias, absmax_codes, code2, offset, *more):
@@ -63,28 +68,23 @@ def layer(nested=False):
     return found.requires_grad_(False)
 
 
+X = torch.randn(3, K).half()
+
+
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("rows", [(3,), (3, 20, 40, 70, 16)])
 def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, called):
     eager = layer(nested)
     compiled = torch.compile(eager, fullgraph=True, backend="aot_eager", dynamic=len(rows) > 1)
+    offset = eager.weight.quant_state.offset.item() if nested else 0.0
+    ways = {3: "few_rows", 40: "many_rows"}  # the others are bitsandbytes' own, or dequantize
     for m in rows:
         x = torch.randn(m, K).half()
         called.clear()
         expected = eager(x)
         once = list(called)
-        found = compiled(x)
-        assert torch.equal(found, expected)
-        way = next(
-            (
-                way
-                for most, way in [(8, "few_rows"), (16, ""), (32, ""), (64, "many_rows")]
-                if m <= most
-            ),
-            "",
-        )
-        offset = eager.weight.quant_state.offset.item() if nested else 0.0
-        assert once == [(way, m, offset)] * bool(way)
+        assert torch.equal(compiled(x), expected)
+        assert once == [(ways.get(m), m, offset)] * (m in ways)
         assert called == once * 2
     torch.testing.assert_close(eager(torch.zeros(3, K).half()), torch.full((3, N), 7.0).half())
 
@@ -100,11 +100,17 @@ def in_other_memory(of):
     return change
 
 
+def in_place_of_others(layer):
+    """New scales elsewhere in the same memory."""
+    state = layer.weight.quant_state
+    state.absmax = torch.cat([state.absmax, state.absmax]).chunk(2)[1]
+
+
 CODES, ABSMAX = (lambda layer: layer.weight), (lambda layer: layer.weight.quant_state.absmax)
-SECOND = [
+SECOND = (
     lambda layer: layer.weight.quant_state.state2.absmax,
     lambda layer: layer.weight.quant_state.state2.code,
-]
+)
 CHANGES = [
     (change(of), nested)
     for change in (in_place, in_other_memory)
@@ -113,119 +119,89 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("change", "nested"), CHANGES)
+@pytest.mark.parametrize(("change", "nested"), [*CHANGES, (in_place_of_others, False)])
 def test_weights_are_settled_after_a_product_until_they_change(change, nested, called, settled):
     changed, other = layer(nested), layer(nested)
-    x = torch.randn(3, K).half()
-    for _ in range(3):
-        changed(x)
-    other(x)
+    for one in (changed, changed, changed, other):
+        one(X)
     assert settled == [False, True, True, False]
     settled.clear()
     change(changed)
     for one in (other, changed, changed, other):
-        one(x)
+        one(X)
     assert settled == [True, False, True, True]
 
 
 def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
-    memory = bytearray(N * K // 2)
-    found, x = layer(), torch.randn(3, K).half()
+    memory, found = bytearray(N * K // 2), layer()
     for _ in range(2):
         found.weight.data = torch.frombuffer(memory, dtype=torch.uint8).view(-1, 1)
-        for _ in range(2):
-            found(x)
+        found(X), found(X)
     assert settled == [False, True] * 2
-
-
-def test_scales_elsewhere_in_the_same_memory_are_not_settled(called, settled):
-    found, x = layer(), torch.randn(3, K).half()
+    # Nor are other scales in the same memory.
+    settled.clear()
     state = found.weight.quant_state
     for half in torch.cat([state.absmax, state.absmax]).chunk(2):
         state.absmax = half
-        for _ in range(2):
-            found(x)
+        found(X), found(X)
     assert settled == [False, True] * 2
 
 
 def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled):
     with torch.inference_mode():
-        made, x = layer(), torch.randn(3, K).half()
+        made = layer()
         assert made.weight.quant_state.absmax.is_inference()
-        for _ in range(3):
-            made(x)
-    assert settled == [False] * 3
+        made(X), made(X)
+    # Compiled, their views do not have PyTorch's count of writes to the weights.
+    found = layer()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    for one in (found, found, compiled, compiled, found):
+        one(X)
+    assert settled == [False, False, False, True, False, False, True]
 
 
-def test_what_is_captured_settles_nothing(called, settled, monkeypatch):
-    from reprolab_nf4 import multiplying
-
+def test_a_product_that_is_captured_or_fails_settles_nothing(
+    called, settled, multiplying, monkeypatch
+):
     before, within = layer(), layer()
-    x = torch.randn(3, K).half()
-    before(x)
+    before(X)
     with monkeypatch.context() as capturing:
         capturing.setattr(multiplying, "is_capturing", lambda tensor: True)
-        for one in (before, within, within):
-            one(x)
+        before(X), within(X), within(X)
     assert settled == [False, True, False, False]
-    for _ in range(2):
-        within(x)
-    assert settled[4:] == [False, True]
-
-
-def test_a_product_that_failed_settles_nothing(called, settled, monkeypatch):
-    from reprolab_nf4 import multiplying
 
     def fail(*given):
         raise reprolab_nf4.DropinError("no memory")
 
-    found, x = layer(), torch.randn(3, K).half()
     with monkeypatch.context() as failing, pytest.raises(reprolab_nf4.DropinError):
         failing.setattr(multiplying, "multiply", fail)
-        found(x)
-    found(x)
-    assert settled == [False]
+        within(X)
+    within(X), within(X)
+    assert settled[4:] == [False, True]
 
 
-def test_compiled_products_take_no_weights_as_settled(called, settled):
-    """Their views do not have PyTorch's count of writes to the weights."""
-    found, x = layer(), torch.randn(3, K).half()
-    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
-    for one in (found, found, compiled, compiled, found):
-        one(x)
-    assert settled == [False, True, False, False, True]
-
-
-def test_what_the_compiler_knows_of_the_operator(called):
-    from reprolab_nf4 import multiplying
-
+def test_what_the_compiler_knows_of_the_operator(called, multiplying):
     weight = layer().weight
     state = weight.quant_state
     x = torch.randn(2, 3, K, dtype=torch.float16)
     given = ("few_rows", x, weight.data, N, state.absmax, 64, None, None, None, 0.0, 0)
     torch.library.opcheck(multiplying.operator, given)
-    meta = torch.ops.reprolab_nf4.multiply(
-        *("few_rows", x.to("meta"), weight.data.to("meta"), N, state.absmax.to("meta")), *given[5:]
-    )
-    assert meta.shape == (2, 3, N) and meta.dtype == torch.float16
+    meta = [t.to("meta") if isinstance(t, torch.Tensor) else t for t in given]
+    found = torch.ops.reprolab_nf4.multiply(*meta)
+    assert found.shape == (2, 3, N) and found.dtype == torch.float16
 
 
-def test_the_offset_of_nested_scales_is_read_once(called, monkeypatch):
-    from reprolab_nf4 import multiplying
-
-    found = torch.tensor(0.25)
-    reads = []
+def test_the_offset_of_nested_scales_is_read_once(multiplying, monkeypatch):
+    found, reads = torch.tensor(0.25), []
     monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or 0.25)
     assert [multiplying.read_offset(found) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
 
 
-@pytest.mark.parametrize("size", [0, 100])
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("settled", [False, True])
-def test_the_library_gets_what_its_header_says(settled, nested, size, monkeypatch):
-    from reprolab_nf4 import multiplying
-
+@pytest.mark.parametrize(
+    ("settled", "nested", "size"), [(False, False, 0), (True, True, 0), (True, False, 100)]
+)
+def test_the_library_gets_what_its_header_says(settled, nested, size, multiplying, monkeypatch):
     calls = []
 
     def function(*given):
@@ -260,7 +236,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, monkeypatc
         **{"m": 3, "n": N, "k": K, "blocksize": 64, "blocksize2": 256 if nested else 0},
         **{"weights_are_settled": int(settled), "workspace": size or None, "stream": 77},
     }
-    # Codes that have to be copied first are not.
+    # Codes that have to be copied first are not settled.
     codes = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
     multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more, settled)
     assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0

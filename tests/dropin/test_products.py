@@ -23,6 +23,14 @@ TIMES = {
     16: {"many_rows": 1.0, OWN: 4.0, DEQUANTIZE: 2.0},
 }
 WEIGHTS = torch.arange(N * K).reshape(N, K).half()
+CODES = torch.zeros(N * K // 2, 1, dtype=torch.uint8)
+ABSMAX, ABSMAX2, CODE2 = (torch.ones(size) for size in (N * K // 64, 1, 256))
+
+
+def write(path, times):
+    layer = Layer(N, K, "fp16", False, times)
+    choices.write(path, Table("a GPU", "9.0", "made up", (layer,)))
+    return path
 
 
 @pytest.fixture
@@ -42,10 +50,7 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
         return "own", out, bias
 
     bitsandbytes.matmul_4bit = own
-    choices.write(
-        tmp_path / "sm_90.json",
-        Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, TIMES),)),
-    )
+    write(tmp_path / "sm_90.json", TIMES)
     monkeypatch.setattr(choices, "RECORDED", tmp_path)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
@@ -59,8 +64,9 @@ def forget_module():
         del reprolab_nf4.multiplying
 
 
-CODES = torch.zeros(N * K // 2, 1, dtype=torch.uint8)
-ABSMAX, ABSMAX2, CODE2 = (torch.ones(size) for size in (N * K // 64, 1, 256))
+@pytest.fixture
+def install(libraries, products):
+    return lambda library="ours", **given: reprolab_nf4.install(libraries[library], **given)
 
 
 def state(nested=False, **different):
@@ -76,10 +82,18 @@ def activations(*shape, dtype=torch.float16, **given):
     return torch.ones(*shape, dtype=dtype, **given)
 
 
-def way_of(found):
-    return (
-        "dequantize" if isinstance(found, torch.Tensor) else found[1 if found[0] == "ours" else 0]
-    )
+@pytest.fixture
+def way(products):
+    """In which way so many rows are multiplied."""
+
+    def call(rows=1, shape=(), **different):
+        x = activations(*(shape or (rows, K)))
+        found = products.matmul_4bit(x, CODES, state(**different))
+        if isinstance(found, torch.Tensor):
+            return "dequantize"
+        return found[1 if found[0] == "ours" else 0]
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -94,31 +108,29 @@ def way_of(found):
         ("bitsandbytes", {1: "own", 17: "own"}),
     ],
 )
-def test_the_table_and_the_user_decide(given, ways, libraries, products):
+def test_the_table_and_the_user_decide(given, ways, install, products, way):
     own = products.matmul_4bit
-    with reprolab_nf4.install(libraries["ours"], products=given):
-        for rows, way in ways.items():
-            for shape in ((rows, K), (1, rows, K)):
-                assert way_of(products.matmul_4bit(activations(*shape), CODES, state())) == way
+    with install(products=given):
+        for rows, wanted in ways.items():
+            assert way(rows) == way(shape=(1, rows, K)) == wanted
         # What is already dequantized to another type has other weights.
-        other = products.matmul_4bit(activations(1, K), CODES, state(dtype=torch.bfloat16))
-        assert way_of(other) == ("dequantize" if given == "exact" else ways[1])
+        other = "dequantize" if given == "exact" else ways[1]
+        assert way(dtype=torch.bfloat16) == other
     assert products.matmul_4bit is own
-    with reprolab_nf4.install(libraries["other"], products=given):  # has no products with codes
-        expected = "own" if given in ("fastest", "bitsandbytes") else "dequantize"
-        assert way_of(products.matmul_4bit(activations(1, K), CODES, state())) == expected
+    with install("other", products=given):  # has no products with codes
+        assert way() == ("own" if given in ("fastest", "bitsandbytes") else "dequantize")
 
 
-def test_dequantized_weights_are_multiplied_by_pytorch(libraries, products):
+def test_dequantized_weights_are_multiplied_by_pytorch(install, products):
     x, bias = torch.randn(5, K).half(), torch.randn(N).half()
-    with reprolab_nf4.install(libraries["ours"], products="dequantize"):
+    with install(products="dequantize"):
         found = products.matmul_4bit(x, CODES.t(), quant_state=state(), bias=bias)
     assert torch.equal(found, torch.nn.functional.linear(x, WEIGHTS, bias))
 
 
-def test_kernels_get_the_scales_as_they_are(libraries, products):
+def test_kernels_get_the_scales_as_they_are(install, products):
     x, bias = activations(1, K), activations(N)
-    with reprolab_nf4.install(libraries["ours"]):
+    with install():
         plain = products.matmul_4bit(x, CODES.t(), quant_state=state(), bias=bias)
         nested = products.matmul_4bit(x, CODES.t(), quant_state=state(nested=True))
     assert plain[1:3] == ("few_rows", x)
@@ -127,43 +139,33 @@ def test_kernels_get_the_scales_as_they_are(libraries, products):
     assert nested[4:] == (N, ABSMAX2, 64, None, ABSMAX, CODE2, 0.5, 256, False)
 
 
-def test_without_times_for_the_gpu_bitsandbytes_chooses(libraries, products, monkeypatch, tmp_path):
-    call = lambda: way_of(products.matmul_4bit(activations(1, K), CODES, state()))  # noqa: E731
-    multiplying = sys.modules["reprolab_nf4.multiplying"]
+def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatch, tmp_path):
+    multiplying, table = sys.modules["reprolab_nf4.multiplying"], tmp_path / "sm_90.json"
     for capability in ("8.0", ""):
         monkeypatch.setattr(multiplying, "capability", lambda device, found=capability: found)
-        with reprolab_nf4.install(libraries["ours"]):
-            assert call() == "own"
-        with reprolab_nf4.install(libraries["ours"], products="exact"):
-            assert call() == "dequantize"
-    # The user's own table is of another GPU, or of this one.
-    with reprolab_nf4.install(libraries["ours"], table=tmp_path / "sm_90.json"):
-        assert call() == "own"
+        # The user's own table is of another GPU.
+        for given, wanted in (
+            ({}, "own"),
+            ({"products": "exact"}, "dequantize"),
+            ({"table": table}, "own"),
+        ):
+            with install(**given):
+                assert way() == wanted
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(choices, "RECORDED", tmp_path / "none")
-    with reprolab_nf4.install(libraries["ours"], table=tmp_path / "sm_90.json"):
-        assert call() == "few_rows"
+    with install(table=table):
+        assert way() == "few_rows"
 
 
-def test_what_a_kernel_cannot_do_another_does(libraries, products, tmp_path):
+def test_what_a_kernel_cannot_do_another_does(install, products, way, tmp_path):
     """The library's kernels take 99 rows, and "tree" no GPU of this kind."""
     times = {100: {"many_rows": 1.0, DEQUANTIZE: 2.0, OWN: 3.0}, 200: {"many_rows": 1.0, OWN: 2.0}}
-    choices.write(
-        tmp_path / "own.json",
-        Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),)),
-    )
-    with reprolab_nf4.install(libraries["ours"], table=tmp_path / "own.json"):
-        for rows, way in ((100, "dequantize"), (101, "own")):
-            assert way_of(products.matmul_4bit(activations(rows, K), CODES, state())) == way
-    times = {1: {"tree": 1.0, OWN: 3.0}}
-    choices.write(
-        tmp_path / "own.json",
-        Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),)),
-    )
-    own = products.matmul_4bit
-    installed = reprolab_nf4.install(libraries["ours"], table=tmp_path / "own.json")
+    with install(table=write(tmp_path / "own.json", times)):
+        assert (way(100), way(101)) == ("dequantize", "own")
+    table, own = write(tmp_path / "own.json", {1: {"tree": 1.0, OWN: 3.0}}), products.matmul_4bit
+    installed = install(table=table)
     with pytest.warns(UserWarning, match="goes on by itself") as seen:
-        assert way_of(products.matmul_4bit(activations(1, K), CODES, state())) == "own"
+        assert way() == "own"
     assert len(seen) == 1 and products.matmul_4bit is own and not installed.undo()
 
 
@@ -184,65 +186,61 @@ FP32, HERE = torch.float32, torch.empty(1)
         (activations(1, K), {}, {"bias": activations(N, requires_grad=True)}),
     ],
 )
-@pytest.mark.parametrize("given", ["fastest", "exact", "dequantize"])
+@pytest.mark.parametrize("given", ["fastest", "dequantize"])
 def test_other_formats_outputs_and_training_stay_bitsandbytes_own(
-    given, x, different, more, libraries, products
+    given, x, different, more, install, products, way
 ):
-    with reprolab_nf4.install(libraries["ours"], products=given):
+    with install(products=given):
         found = products.matmul_4bit(x, CODES, state(**different), **more)
         assert found == ("own", more.get("out"), more.get("bias"))
+        assert products.matmul_4bit(x, CODES, None) == ("own", None, None)
         with torch.no_grad():
             x = activations(1, K, requires_grad=True)
-            assert way_of(products.matmul_4bit(x, CODES, state())) != "own"
-        assert products.matmul_4bit(x, CODES, None) == ("own", None, None)
+            assert products.matmul_4bit(x, CODES, state())[0] != "own"
 
 
-def test_a_product_that_others_deleted_is_restored(libraries, products):
+def test_what_others_did_to_the_product_meanwhile(install, products):
     own = products.matmul_4bit
-    with reprolab_nf4.install(libraries["ours"]):
+    with install():
         del products.matmul_4bit
     assert products.matmul_4bit is own
+    with install(products="bitsandbytes"):
+        products.matmul_4bit = others = object()
+    assert products.matmul_4bit is others
 
 
-def test_a_bitsandbytes_without_such_a_product_is_one_line(libraries, products):
+def test_what_is_too_old_for_our_products_keeps_its_own(install, products, libraries, monkeypatch):
+    needed = "needs PyTorch 2.4, and a bitsandbytes with matmul_4bit"
+    own = products.matmul_4bit
+    with monkeypatch.context() as older:
+        older.delattr(torch.library, "custom_op")
+        with install():
+            assert products.matmul_4bit is own
+        with pytest.raises(reprolab_nf4.DropinError, match=f"products: dequantize: {needed}"):
+            install(products="dequantize")
     del products.matmul_4bit
     reprolab_nf4.Library(libraries["ours"]).use("tree")
     with pytest.raises(reprolab_nf4.DropinError) as error:
-        reprolab_nf4.install(libraries["ours"], products="exact")
-    needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
-    assert str(error.value) == f"products: exact: needs {needed}"
+        install(products="exact")
+    assert str(error.value) == f"products: exact: {needed}"
+    # Nothing was changed, or left installed.
     assert chosen(libraries["ours"]) == "tree"
     assert c_functions.REPLACED[0] not in vars(native())
-    reprolab_nf4.install(libraries["ours"]).undo()
-
-
-def test_an_older_pytorch_keeps_its_products(libraries, products, monkeypatch):
-    own = products.matmul_4bit
-    monkeypatch.delattr(torch.library, "custom_op")
-    with reprolab_nf4.install(libraries["ours"]):
-        assert products.matmul_4bit is own
-    with pytest.raises(reprolab_nf4.DropinError, match=r"needs PyTorch 2\.4"):
-        reprolab_nf4.install(libraries["ours"], products="dequantize")
-
-
-def test_a_product_that_others_replaced_meanwhile_stays(libraries, products):
-    with reprolab_nf4.install(libraries["ours"], products="bitsandbytes"):
-        products.matmul_4bit = others = object()
-    assert products.matmul_4bit is others
+    install().undo()
 
 
 @pytest.mark.parametrize(
     "given",
     [{"products": "fast"}, {"products": None}, {"products": 1}, {"table": Path("none.json")}],
 )
-def test_what_cannot_be_chosen_is_one_line_and_changes_nothing(given, libraries, products):
+def test_what_cannot_be_chosen_is_one_line_and_changes_nothing(given, install, products):
     own = products.matmul_4bit
     with pytest.raises(reprolab_nf4.DropinError) as error:
-        reprolab_nf4.install(libraries["ours"], **given)
+        install(**given)
     wanted = "table: cannot be read: [Errno 2] No such file or directory: 'none.json'"
     if "products" in given:
         named = "fastest, exact, dequantize, bitsandbytes"
         wanted = f"products: give one of {named}, not {given['products']!r}"
     assert str(error.value) == wanted
     assert products.matmul_4bit is own
-    reprolab_nf4.install(libraries["ours"]).undo()  # nothing was left installed
+    install().undo()  # nothing was left installed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import reprolab_nf4
-from reprolab_nf4 import c_functions, choices
+from reprolab_nf4 import choices
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
@@ -74,26 +74,6 @@ def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeyp
     names = {}
     exec(code, names)
     assert torch.equal(names["out"].view(torch.int16), bits(names["codes"], names["state"]))
-
-
-def test_double_quantization_in_one_kernel(built_library):
-    library = reprolab_nf4.Library(built_library)
-    for dtype, function in zip(TYPES, c_functions.NESTED, strict=True):
-        codes, state = quantized((1024, 1024), nested=True, dtype=dtype)
-        out = torch.empty(state.shape, dtype=dtype, device="cuda")
-        getattr(library, function)(
-            codes.data_ptr(),
-            state.absmax.data_ptr(),
-            state.state2.code.data_ptr(),
-            state.state2.absmax.data_ptr(),
-            state.offset.item(),
-            out.data_ptr(),
-            state.blocksize,
-            state.state2.blocksize,
-            out.numel(),
-            torch.cuda.current_stream().cuda_stream,
-        )
-        assert torch.equal(out.view(torch.int16), bits(codes, state))
 
 
 def layer_of(nested=False, bias=False, dtype=torch.float16, n=512, k=4096):

@@ -46,7 +46,7 @@ def checkout(tmp_path_factory, libraries):
 
 @pytest.fixture(scope="module")
 def wheel(checkout):
-    done = run(checkout / "scripts/wheel")
+    done = run("scripts/wheel", cwd=checkout)
     assert (done.returncode, done.stderr) == (0, "")
     return checkout / done.stdout.strip()
 
@@ -113,7 +113,7 @@ def test_without_a_library_there_is_no_wheel(checkout, libraries):
     compiler = checkout / "scripts/dropin"
     works = compiler.read_text()
     compiler.write_text("#!/bin/sh\necho 'dropin: needs nvcc' >&2\nexit 2\n")
-    done = run(checkout / "scripts/wheel")
+    done = run("scripts/wheel", cwd=checkout)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "dropin: needs nvcc\n")
     # As pip calls it, without make.
     done = run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", cwd=checkout)

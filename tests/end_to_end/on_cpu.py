@@ -3,6 +3,7 @@ models, bitsandbytes and transformers are real, a recorded kernel is an operatio
 kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 """
 
+import sys
 import time
 import types
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from made import CLOCKS, GPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reprolab_nf4
-from experiments.end_to_end import build, host, sizes
+from experiments import end_to_end
+from experiments.end_to_end import build, host, rows, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
 from reprolab_nf4 import choices, multiplying
@@ -98,6 +100,13 @@ class Cpu:
         return found, recorder.launches
 
 
+def put_gpu(monkeypatch):
+    """In the place of gpu.py, which needs one."""
+    stand_in = types.SimpleNamespace(Gpu=Cpu)
+    monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", stand_in)
+    monkeypatch.setattr(end_to_end, "gpu", stand_in, raising=False)
+
+
 class SteadyHost(Host):
     def is_slow(self):
         return False
@@ -175,7 +184,7 @@ def stand_ins(monkeypatch):
     # Products in the fastest way are in the CPU's only way.
     monkeypatch.setattr(choices, "recorded", lambda compute_capability: TABLE)
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
-    monkeypatch.setattr("experiments.end_to_end.measure.code_of", lambda row, gpu: code)
+    monkeypatch.setattr(rows, "code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)
     monkeypatch.setattr(sizes, "known", lambda: SMALL)
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)

@@ -18,7 +18,7 @@ from records import result_file
 
 
 def content(job, wrong=(), lost=()):
-    cell, choices = job.cell, job.choices
+    cell, choices = job.cell, job.cell.choices
     records = []
     for mode in ("eager", "graph"):
         facts = {"tokens": choices.tokens, "prompts": choices.prompts.text}
@@ -55,7 +55,7 @@ def main():
             facts = {"pid": os.getpid(), "gpu": gpu, "cpus": sorted(os.sched_getaffinity(0))}
             facts |= {"model": job.cell.model, "batch": job.cell.batch, "failed": job.failed}
             jobs.write(json.dumps(facts) + "\n")
-        rows = [row.kernel for row in job.choices.rows]
+        rows = [row.kernel for row in job.cell.choices.rows]
         for i, kernel in enumerate(rows):
             pipe.send({"row": kernel, "mode": "eager", "share": i / len(rows)})
             if kernel == told.get("die_at") and kernel not in job.failed:

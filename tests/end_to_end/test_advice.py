@@ -8,6 +8,7 @@ from reprolab_nf4.advice import OWN, Shape, Variant
 LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
 COUNTS = {LARGE: 2, SMALL: 10}
 SAME_BITS = '    installed = reprolab_nf4.install(products="bitsandbytes")\n'
+BY_TABLE = "With each product in the way that is the fastest by measured times,\nwhich sums"
 STEP, PROMPT = "one step at batch 2", "the prompts"
 
 
@@ -24,15 +25,15 @@ def times(**us):
     return found
 
 
-def text(step, prompt, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
-    phases = (advice.Phase(STEP, step, COUNTS), advice.Phase(PROMPT, prompt, COUNTS))
-    own = "bitsandbytes 0.50.2"
-    return advice.text("mine", own, phases, list(kernels), dict(refused), fuses)
+def text(step, prompt=None, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
+    times_of = {STEP: step, PROMPT: prompt or step}
+    phases = tuple(advice.Phase(what, found, COUNTS) for what, found in times_of.items())
+    kernels = [k for k in kernels if (Variant(k), LARGE) in step]
+    return advice.text("mine", "bitsandbytes 0.50.2", phases, kernels, dict(refused), fuses)
 
 
 def test_a_gain_and_how_to_have_it():
-    step = times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100))
-    said = text(step, step)
+    said = text(times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100)))
     assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
     assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in said
@@ -40,20 +41,29 @@ def test_a_gain_and_how_to_have_it():
     assert "installed.undo() takes it away again" in said
 
 
-def test_the_fastest_over_all_layers_is_chosen():
-    step = times(own=(1000, 200), shared_lut=(100, 190), streaming=(500, 100))
-    assert SAME_BITS in text(step, step)
-    step = times(own=(1000, 200), shared_lut=(100, 100), streaming=(500, 100))
-    assert 'install(kernel="shared_lut", products="bitsandbytes")\n' in text(step, step)
-
-
-def test_what_changes_from_run_to_run_decides_nothing():
-    step = times(own=(1000, 200), shared_lut=(498, 100), streaming=(500, 100))
-    assert SAME_BITS in text(step, step)
-    step = times(own=(502, 100), shared_lut=(498, 100), streaming=(500, 100))
-    assert text(step, step).endswith("keep bitsandbytes 0.50.2 as it is.")
-    step = times(own=(502, 100), streaming=(500, 100), fastest=(498, 100))
-    assert text(step, step, ["streaming"]).endswith("keep bitsandbytes 0.50.2 as it is.")
+@pytest.mark.parametrize(
+    ("us", "wanted"),
+    [
+        # The fastest over all layers is chosen.
+        ({"own": (1000, 200), "shared_lut": (100, 190), "streaming": (500, 100)}, SAME_BITS),
+        (
+            {"own": (1000, 200), "shared_lut": (100, 100), "streaming": (500, 100)},
+            'install(kernel="shared_lut", products="bitsandbytes")\n',
+        ),
+        # What changes from run to run decides nothing.
+        ({"own": (1000, 200), "shared_lut": (498, 100), "streaming": (500, 100)}, SAME_BITS),
+        ({"own": (502, 100), "shared_lut": (498, 100), "streaming": (500, 100)}, ""),
+        ({"own": (502, 100), "streaming": (500, 100), "fastest": (498, 100)}, ""),
+        ({"own": (100, 20), "shared_lut": (100, 20), "streaming": (101, 21)}, ""),
+    ],
+)
+def test_what_is_advised(us, wanted):
+    said = text(times(**us))
+    if wanted:
+        assert wanted in said
+    else:
+        assert said.endswith("\n\nNothing is gained here: keep bitsandbytes 0.50.2 as it is.")
+        assert "install" not in said
 
 
 def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
@@ -69,53 +79,37 @@ def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
 def test_where_the_table_of_times_gains_more_it_is_offered_beside():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14), exact=(90, 15))
     prompt = times(own=(1000, 200), streaming=(500, 100), fastest=(400, 100), exact=(400, 100))
-    said = text(step, prompt, ["streaming"], fuses=True)
+    said = text(step, prompt, fuses=True)
     assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
-    assert "With each product in the way that is the fastest by measured times,\nwhich sums" in said
+    assert BY_TABLE in said
     assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in said
     assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in said
     assert f"  {STEP}: 0.40 -> 0.33 ms, 1.21 x (1.21-1.21)\n" in said
-    assert (
-        """    installed = reprolab_nf4.install(products="exact")
+    installs = """    installed = reprolab_nf4.install(products="exact")
     # or reprolab_nf4.install()
     # or reprolab_nf4.install(products="bitsandbytes")
 """
-        in said
-    )
-
-
-def test_the_table_of_times_may_be_the_only_gain():
-    same = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14))
-    said = text(same, same, ["streaming"], fuses=True)
-    assert "    installed = reprolab_nf4.install()\n" in said
-    assert "Nothing is gained" not in said
+    assert installs in said
+    # It may be the only gain, and is offered only where it is one.
+    said = text(times(own=(100, 20), streaming=(100, 20), fastest=(80, 14)), fuses=True)
+    assert "    installed = reprolab_nf4.install()\n" in said and "Nothing is gained" not in said
+    for fastest in ((100, 20), (120, 20)):
+        same = times(own=(200, 40), streaming=(100, 20), fastest=fastest)
+        assert BY_TABLE not in text(same, fuses=True)
 
 
 def test_the_table_is_not_offered_with_a_kernel_that_was_left_out():
     """It was found out on the second shape."""
     step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), fastest=(8, 1))
     del step[Variant("streaming", "fastest"), SMALL], step[Variant("streaming"), SMALL]
-    said = text(step, step, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
-    assert 'kernel="shared_lut"' in said and "measured times" not in said
-
-
-@pytest.mark.parametrize("fastest", [(100, 20), (120, 20)])
-def test_the_table_is_not_offered_where_it_is_no_faster(fastest):
-    step = times(own=(200, 40), streaming=(100, 20), fastest=fastest)
-    assert "measured times" not in text(step, step, ["streaming"], fuses=True)
-
-
-def test_where_nothing_is_gained_nothing_is_advised():
-    same = times(own=(100, 20), shared_lut=(100, 20), streaming=(101, 21))
-    said = text(same, same)
-    assert said.endswith("Nothing is gained here: keep bitsandbytes 0.50.2 as it is.")
-    assert "install" not in said
+    said = text(step, None, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
+    assert 'kernel="shared_lut"' in said and BY_TABLE not in said
 
 
 @pytest.mark.parametrize("kernels", [(), ("streaming",)])
 def test_a_kernel_with_another_output_is_left_out(kernels):
     step = times(own=(1000, 200), streaming=(500, 100))
-    said = text(step, step, kernels, {"shared_lut": "1 of 8 weights differ"})
+    said = text(step, None, kernels, {"shared_lut": "1 of 8 weights differ"})
     assert "  shared_lut: left out: 1 of 8 weights differ\n" in said
     assert (SAME_BITS in said) is bool(kernels)
     assert ("keep what you have" in said) is not bool(kernels)

@@ -2,23 +2,18 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from experiments.end_to_end import checkpoint
-from experiments.end_to_end.checkpoint import Layer
 from records.errors import InputError
 from records.json_files import ROOT
+from reprolab_nf4.advice import Shape
 
-CONFIG = {
-    "model_type": "llama",
-    "quantization_config": {
-        "quant_method": "bitsandbytes",
-        "_load_in_4bit": True,
-        "bnb_4bit_quant_type": "nf4",
-    },
-}
+HOW = {"quant_method": "bitsandbytes", "_load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+PLAIN = Shape(3, 67, 64, False, "bfloat16")
 BASES = json.loads((ROOT / "tests/golden/damaged_checkpoints.json").read_text())["bases"]
 
 
@@ -46,7 +41,7 @@ def safetensors(tensors):
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": HOW}))
     (tmp_path / "model.safetensors").write_bytes(safetensors(BASES["plain"]))
     return tmp_path
 
@@ -59,14 +54,15 @@ def fault(folder):
     return str(error.value).removeprefix(str(folder)).lstrip("/: ")
 
 
-def needs_verify():
-    if not checkpoint.VERIFY.is_file():
-        pytest.skip(f"NOT TESTED, {checkpoint.VERIFY} is not built: make build")
+needs_verify = pytest.mark.skipif(
+    not checkpoint.VERIFY.is_file(),
+    reason=f"NOT TESTED, {checkpoint.VERIFY} is not built: make build",
+)
 
 
+@needs_verify
 def test_layers(folder):
-    needs_verify()
-    assert checkpoint.read(folder) == [Layer("layer.weight", 3, 67, 64, False, "bfloat16")]
+    assert checkpoint.read(folder) == [PLAIN]
     # transformers reads model.safetensors alone, and where there is none what the index names.
     (folder / "consolidated.safetensors").write_text("version https://git-lfs.github.com")
     index = folder / "model.safetensors.index.json"
@@ -77,14 +73,11 @@ def test_layers(folder):
     (folder / "b.safetensors").write_bytes(safetensors(nested))
     places = {"layer.weight": "a.safetensors", "b.weight": "b.safetensors"}
     index.write_text(json.dumps({"weight_map": places}))
-    assert checkpoint.read(folder) == [
-        Layer("b.weight", 3, 67, 64, True, "bfloat16"),
-        Layer("layer.weight", 3, 67, 64, False, "bfloat16"),
-    ]
+    assert checkpoint.read(folder) == [replace(PLAIN, nested=True), PLAIN]
 
 
+@needs_verify
 def test_damaged_files(folder, monkeypatch):
-    needs_verify()
     state = "layer.weight.quant_state.bitsandbytes__nf4"
     dtype, shape, text = BASES["plain"][state]
     flat = BASES["plain"] | {state: [dtype, shape, text.replace("[3, 67]", "[201]")]}
@@ -96,24 +89,28 @@ def test_damaged_files(folder, monkeypatch):
     assert fault(folder) == "verify: No such file or directory; run make build"
 
 
-def test_what_is_no_nf4_checkpoint(folder):
-    config = folder / "config.json"
-    for change, line in [
-        ({"bnb_4bit_quant_type": "fp4"}, "is quantized to fp4, not to nf4"),
-        ({"_load_in_4bit": False}, "is quantized to 8 bits; 4-bit NF4 is needed"),
-        ({"quant_method": "gptq"}, "is not quantized by bitsandbytes; quantize it to NF4 first"),
-    ]:
-        how = CONFIG["quantization_config"] | change
-        config.write_text(json.dumps(CONFIG | {"quantization_config": how}))
-        assert fault(folder) == line
-    config.write_text(json.dumps({"model_type": "llama"}))
-    assert fault(folder).startswith("is not quantized by bitsandbytes")
-    config.write_text("{")
-    assert fault(folder).startswith("config.json: is not whole JSON")
-    config.unlink()
-    assert fault(folder) == "is no checkpoint: it has no config.json"
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"quantization_config": HOW | {"bnb_4bit_quant_type": "fp4"}}, "is quantized to fp4, not"),
+        (
+            {"quantization_config": HOW | {"_load_in_4bit": False}},
+            "is quantized to 8 bits; 4-bit NF4 is needed",
+        ),
+        ({"quantization_config": {"quant_method": "gptq"}}, "is not quantized by bitsandbytes; "),
+        ({"model_type": "llama"}, "is not quantized by bitsandbytes; quantize it to NF4 first"),
+        ([], "is not quantized by bitsandbytes"),
+    ],
+)
+def test_what_is_no_nf4_checkpoint(folder, config, line):
+    (folder / "config.json").write_text(json.dumps(config))
+    assert fault(folder).startswith(line)
 
 
-def test_a_folder_without_weights(folder):
+def test_a_folder_that_lacks_something(folder):
     (folder / "model.safetensors").unlink()
     assert fault(folder) == "lacks model.safetensors; was it downloaded whole?"
+    (folder / "config.json").write_text("{")
+    assert fault(folder).startswith("config.json: is not whole JSON")
+    (folder / "config.json").unlink()
+    assert fault(folder) == "is no checkpoint: it has no config.json"

@@ -27,28 +27,26 @@ def sampled(monkeypatch):
     return take
 
 
-def test_a_steady_host_repeats_nothing(sampled):
-    assert sampled(1.05, 0.95, 1.04, wait_s=1.0) == ([0], Disturbed(), 0)
-
-
-@pytest.mark.parametrize("seconds", [(1.2, 1.0), (1.0, 1.2, 1.0)], ids=["before", "behind"])
-def test_a_sample_beside_a_slow_spell_is_taken_again(sampled, seconds):
-    assert sampled(*seconds) == ([1], Disturbed(repeated=1), 0)
+@pytest.mark.parametrize(
+    ("seconds", "given", "kept", "counted", "waited"),
+    [
+        ((1.05, 0.95, 1.04), {"wait_s": 1.0}, [0], Disturbed(), 0),  # steady
+        ((1.2, 1.0), {}, [1], Disturbed(repeated=1), 0),  # slow before the sample
+        ((1.0, 1.2, 1.0), {}, [1], Disturbed(repeated=1), 0),  # and behind it
+        ((1.5,), {"wait_s": 0.3, "times": 2}, [2, 3], Disturbed(repeated=2, kept=2), 2),  # forever
+        ((1.5, 1.5, 1.0), {"wait_s": 10.0}, [0], Disturbed(), 2),  # until it is steady
+    ],
+)
+def test_a_sample_beside_a_slow_spell_is_taken_again(
+    sampled, seconds, given, kept, counted, waited
+):
+    assert sampled(*seconds, **given) == (kept, counted, waited)
 
 
 def test_a_sample_whose_cpu_was_taken_away_is_taken_again(sampled, monkeypatch):
     counts = iter([0, 10_000, 10_000, 10_000])
     monkeypatch.setattr(host, "preemptions", lambda: next(counts))
     assert sampled(1.0) == ([1], Disturbed(repeated=1), 0)
-
-
-def test_a_spell_without_end_costs_no_more_than_is_allowed(sampled):
-    found = sampled(1.5, repeats=2, wait_s=0.3, times=2)
-    assert found == ([2, 3], Disturbed(repeated=2, kept=2), 2)
-
-
-def test_the_host_is_waited_for(sampled):
-    assert sampled(1.5, 1.5, 1.0, wait_s=10.0) == ([0], Disturbed(), 2)
 
 
 def test_the_work_is_real():

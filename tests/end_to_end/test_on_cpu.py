@@ -16,113 +16,112 @@ import checkpoints  # noqa: E402
 import on_cpu  # noqa: E402
 from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: E402, F401
 
-from experiments.end_to_end import (  # noqa: E402
-    build,
-    checkpoint,
-    generate,
-    measure,
-    plan,
-    rounds,
-    rows,
-)
+from experiments.end_to_end import build, checkpoint, generate, measure, plan, rounds  # noqa: E402
 from experiments.end_to_end.host import Host  # noqa: E402
-from experiments.end_to_end.plan import FUSED, Cell, Job, Row, choose  # noqa: E402
+from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
+from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row  # noqa: E402
+from records.errors import InputError  # noqa: E402
 from records.results import load  # noqa: E402
-from reprolab_nf4 import choices  # noqa: E402
+from reprolab_nf4 import choices, measuring  # noqa: E402
 
-MATRICES = 14
-TOKENS, SHORT = 10, {"timing": 8, "profile": 4}
-
-
-def run(folder, model, pass_name="timing", batch=3, gpu=None, host=None, failed=None, **given):
-    """The result file's rows by kernel and mode, or what was said of the job."""
-    short = folder / "short.jsonl"
-    short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
-    given = {"prompts_file": str(short)} | given
-    chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
-    cell, file = Cell(pass_name, model, batch), folder / "cell.json"
-    job = Job(cell, chosen, file, ["python"], ("a" * 40, False), failed or {})
-    said = []
-    measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
-    assert said[-1].keys() == {"ended"}
-    if said[-1]["ended"]:
-        assert not file.exists()
-        return said[-1]["ended"]
-    shares = [x["share"] for x in said[:-1]]
-    assert shares == sorted(shares) and max(shares, default=0) < 1
-    return {(r.kernel, r.problem["way"]): r for r in load(file, "end_to_end", pass_name).records}
-
-
+MODEL, MATRICES = "qwen3-32b", 14
+TOKENS, SHORT = 10, 8
 INSTALLED = f"bitsandbytes_{bitsandbytes.__version__}"
 
 
-@pytest.mark.parametrize("model", FAMILIES)
-def test_every_family_is_timed(tmp_path, model):
-    found = run(tmp_path, model)
+@pytest.fixture
+def run(tmp_path):
+    """Measures a cell: the result file's rows by kernel and mode, or what was said of the job."""
+    short = tmp_path / "short.jsonl"
+    short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
+
+    def call(model=MODEL, pass_name="timing", gpu=None, host=None, failed=None, **given):
+        given = {"prompts_file": str(short)} | given
+        chosen = choose(model=model, batches="3", tokens=str(TOKENS), **given)
+        file, said = tmp_path / "cell.json", []
+        file.unlink(missing_ok=True)
+        cell = Cell(chosen, pass_name, model, 3)
+        job = Job(cell, file, ["python"], ("a" * 40, False), failed or {})
+        measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
+        assert said[-1].keys() == {"ended"}
+        if said[-1]["ended"]:
+            assert not file.exists()
+            return said[-1]["ended"]
+        shares = [x["share"] for x in said[:-1]]
+        assert shares == sorted(shares) and max(shares, default=0) < 1
+        return {
+            (r.kernel, r.problem["way"]): r for r in load(file, "end_to_end", pass_name).records
+        }
+
+    return call
+
+
+@pytest.fixture
+def wrong_later(monkeypatch):
+    """A kernel whose weights are right where they are looked at, and wrong in what follows."""
+    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
+
+
+def test_every_row_is_timed(run):
+    found = run()
     kernels = ("branch_tree", "shared_lut", "streaming", "fused", INSTALLED)
     assert set(found) == {(kernel, mode) for kernel in kernels for mode in ("eager", "graph")}
     for (_, mode), row in found.items():
         assert row.outcome == "bit_exact", row.reason
-        generated = TOKENS if mode == "eager" else SHORT["timing"]
+        generated = TOKENS if mode == "eager" else SHORT
         assert row.reason.startswith(f"{3 * generated} tokens compared each time, ")
         assert (row.problem["tokens"], row.problem["generated"]) == (TOKENS, generated)
-        assert {name: len(m.samples) for name, m in row.metrics.items()} == {
-            "wall_time": 3,
-            "wall_time.step": 3,
-        }
+        lengths = {name: len(m.samples) for name, m in row.metrics.items()}
+        assert lengths == {"wall_time": 3, "wall_time.step": 3}
         assert row.summary_of("wall_time").min > 5 * row.summary_of("wall_time.step").min
         assert (row.problem["way"], row.problem["launches"]) == (mode, MATRICES)
     problem = found["branch_tree", "eager"].problem
     assert (problem["block_size"], problem["nested"], problem["output"]) == (64, False, "fp16")
-    assert problem["weights"] == SMALL[model].nf4_weights
+    assert problem["weights"] == SMALL[MODEL].nf4_weights
     assert problem["quantized_bytes"] == problem["weights"] * 0.5625
     assert problem["memory_bytes"] > problem["quantized_bytes"] + 2 * 2 * 128 * 512
     assert found[INSTALLED, "eager"].origin == "peer"
 
 
-@pytest.mark.parametrize("model", FAMILIES)
-def test_every_dequantization_and_product_is_in_the_profile(tmp_path, model):
+def test_every_dequantization_and_product_is_in_the_profile(run):
     """Each recorded operation takes 1 us here."""
-    found = run(tmp_path, model, "profile")
-    for kernel in ("branch_tree", "shared_lut"):
-        row, graph = found[kernel, "eager"], found[kernel, "graph"]
-        for name in ("kernel_time", "product_time"):
-            assert row.summary_of(name).median == MATRICES * TOKENS
-            for r in (row, graph):
-                assert r.summary_of(f"{name}.step").median == MATRICES
-        assert row.summary_of("busy_time").median > 3 * MATRICES * TOKENS
-        assert "kernel_time" not in graph.metrics
-        assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
+    found = run(pass_name="profile")
+    row, graph = found["shared_lut", "eager"], found["shared_lut", "graph"]
+    for name in ("kernel_time", "product_time"):
+        assert row.summary_of(name).median == MATRICES * TOKENS
+        for r in (row, graph):
+            assert r.summary_of(f"{name}.step").median == MATRICES
+    assert row.summary_of("busy_time").median > 3 * MATRICES * TOKENS
+    assert "kernel_time" not in graph.metrics
+    assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
     own = found[INSTALLED, "eager"]
-    if rows.can_fuse():
+    if measuring.can_fuse():
         assert own.metrics["kernel_time"].missing == "nothing was dequantized"
         assert "product_time" not in own.metrics
 
 
-@pytest.mark.parametrize(("kernel", "wrong"), [("one_wrong", 1), ("last_bit", 169)])
-@pytest.mark.parametrize("pass_name", ["timing", "profile"])
-def test_a_kernel_with_a_wrong_bit_has_no_time(tmp_path, pass_name, kernel, wrong):
-    found = run(tmp_path, "qwen3-32b", pass_name, kernels=f"{kernel},streaming")
-    for mode in ("eager", "graph"):
-        row = found[kernel, mode]
-        assert (row.outcome, row.metrics) == ("mismatch", {})
-        assert row.mismatches == wrong
-        assert row.reason == f"{wrong} weights of 128 x 128 are not the reference's"
-        assert found["streaming", mode].outcome == "bit_exact"
-
-
-def test_a_wrong_bit_that_all_rows_have_is_seen(tmp_path, monkeypatch):
+def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
+    wrong = {"one_wrong": 1, "last_bit": 169}
+    found = run(kernels=",".join(wrong))
+    for (kernel, _), row in found.items():
+        if count_wrong := wrong.get(kernel):
+            assert (row.outcome, row.metrics) == ("mismatch", {})
+            assert row.mismatches == count_wrong
+            assert row.reason == f"{count_wrong} weights of 128 x 128 are not the reference's"
+        else:
+            assert row.outcome == "bit_exact"
+    # Also where all rows have it.
     own = bitsandbytes.functional.dequantize_4bit
-    wrong = lambda *a, **k: on_cpu.last_bit(own(*a, **k))  # noqa: E731
-    monkeypatch.setattr(bitsandbytes.functional, "dequantize_4bit", wrong)
-    found = run(tmp_path, "qwen3-32b")
-    assert {row.outcome for row in found.values()} == {"mismatch"}
-    assert {row.mismatches for row in found.values()} == {169}
+    monkeypatch.setattr(
+        bitsandbytes.functional,
+        "dequantize_4bit",
+        lambda *a, **k: on_cpu.last_bit(own(*a, **k)),
+    )
+    assert {(row.outcome, row.mismatches) for row in run().values()} == {("mismatch", 169)}
 
 
-def test_a_kernel_that_gives_other_tokens_later_has_no_time(tmp_path, monkeypatch):
-    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
-    found = run(tmp_path, "qwen3-32b", kernels="wrong_later,streaming")
+def test_a_kernel_that_gives_other_tokens_later_has_no_time(run, wrong_later):
+    found = run(kernels="wrong_later,streaming")
     row = found["wrong_later", "eager"]
     assert (row.outcome, row.metrics) == ("mismatch", {})
     assert row.mismatches > 0
@@ -131,25 +130,18 @@ def test_a_kernel_that_gives_other_tokens_later_has_no_time(tmp_path, monkeypatc
     assert found["streaming", "eager"].outcome == "bit_exact"
 
 
-class Varies:
-    """As a baseline for which cuBLAS chooses another kernel from some generation on."""
+def test_where_the_baseline_varies_no_difference_is_bit_exact(run, wrong_later, monkeypatch):
+    """As one for which cuBLAS chooses another kernel from its second generation on."""
+    own, left = generate.Eager.run, iter([True])
 
-    def __init__(self, generations):
-        self.own, self.left = generate.Eager.run, generations
-
-    def run(self, mode, row, tokens):
-        generated = self.own(mode, row, tokens)
+    def varies(mode, row, tokens):
+        generated = own(mode, row, tokens)
         if row.kernel == "branch_tree":
-            self.left -= 1
-            generated.tokens[0][0] += self.left < 0
+            generated.tokens[0][0] += not next(left, False)
         return generated
 
-
-def test_where_the_baseline_varies_no_difference_is_bit_exact(tmp_path, monkeypatch):
-    varies = Varies(1)
-    monkeypatch.setattr(generate.Eager, "run", lambda *given: varies.run(*given))
-    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
-    found = run(tmp_path, "qwen3-32b", kernels="wrong_later,streaming")
+    monkeypatch.setattr(generate.Eager, "run", varies)
+    found = run(kernels="wrong_later,streaming")
     remark = "the baseline's own tokens differ from run to run"
     for kernel in ("branch_tree", "wrong_later"):
         row = found[kernel, "eager"]
@@ -161,19 +153,10 @@ def test_where_the_baseline_varies_no_difference_is_bit_exact(tmp_path, monkeypa
     assert {found[k, "graph"].outcome for k in ("branch_tree", "streaming")} == {"bit_exact"}
 
 
-def test_a_baseline_that_varies_later_acquits_what_was_found_before(tmp_path, monkeypatch):
-    varies = Varies(2)  # as it warms up, and when it runs against itself
-    monkeypatch.setattr(generate.Eager, "run", lambda *given: varies.run(*given))
-    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
-    row = run(tmp_path, "qwen3-32b", kernels="wrong_later")["wrong_later", "eager"]
-    assert row.outcome == "not_verified", row.reason
-
-
 @pytest.mark.parametrize(
-    ("mode", "kernel", "sample"),
-    [("eager", "branch_tree", 2), ("eager", "shared_lut", 0), ("graph", "branch_tree", 0)],
+    ("mode", "kernel", "sample"), [("eager", "branch_tree", 2), ("graph", "shared_lut", 0)]
 )
-def test_lost_records_cost_one_row(tmp_path, monkeypatch, mode, kernel, sample):
+def test_lost_records_cost_one_row(run, monkeypatch, mode, kernel, sample):
     """Of the baseline, too: its tokens are known."""
     own, generations = generate.MODES[mode].recorded, count()
 
@@ -183,7 +166,7 @@ def test_lost_records_cost_one_row(tmp_path, monkeypatch, mode, kernel, sample):
         return found, launches[: -9 if is_lost else None]
 
     monkeypatch.setattr(generate.MODES[mode], "recorded", lose)
-    found = run(tmp_path, "qwen3-32b", "profile")
+    found = run(pass_name="profile")
     row = found.pop((kernel, mode))
     assert (row.outcome, row.metrics) == ("not_measured", {})
     assert row.reason.startswith("CUPTI recorded ")
@@ -192,66 +175,53 @@ def test_lost_records_cost_one_row(tmp_path, monkeypatch, mode, kernel, sample):
         assert {len(m.samples) for m in other.metrics.values() if m.samples} == {3}
 
 
-def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(tmp_path, monkeypatch):
+def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(run, tmp_path, monkeypatch):
     class Slow(Host):
         def is_slow(self):
             return True
 
     monkeypatch.setattr(rounds, "WAIT_S", 0)
-    found = run(tmp_path, "qwen3-32b", host=Slow())
-    for row in found.values():
+    for row in run(host=Slow()).values():
         assert (row.disturbed, len(row.metrics["wall_time"].samples)) == (3, 3)
     written = json.loads((tmp_path / "cell.json").read_text())["records"]
     assert sum(r["disturbed"]["repeated"] for r in written) == 2 * 5
 
 
-def test_memory_that_runs_out_in_one_generation_costs_one_row(tmp_path, monkeypatch):
-    own = generate.Eager.run
-
-    def exhaust(self, row, tokens):
-        if row.kernel == "shared_lut":
-            raise torch.OutOfMemoryError
-        return own(self, row, tokens)
-
-    monkeypatch.setattr(generate.Eager, "run", exhaust)
-    found = run(tmp_path, "qwen3-32b")
-    row = found.pop(("shared_lut", "eager"))
-    assert row.outcome == "not_measured"
-    assert row.reason.startswith("out of memory: about 3 GB are needed")
-    assert {other.outcome for other in found.values()} == {"bit_exact"}
-
-
-def test_a_wrong_output_outranks_memory_that_runs_out_later(tmp_path, monkeypatch):
+def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
+    run, wrong_later, monkeypatch
+):
     own, calls = generate.Eager.run, count()
 
     def exhaust(self, row, tokens):
-        if row.kernel == "wrong_later" and next(calls) == 2:
+        if row.kernel == "shared_lut" or (row.kernel == "wrong_later" and next(calls) == 2):
             raise torch.OutOfMemoryError
         return own(self, row, tokens)
 
     monkeypatch.setattr(generate.Eager, "run", exhaust)
-    monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
-    row = run(tmp_path, "qwen3-32b", kernels="wrong_later")["wrong_later", "eager"]
+    found = run(kernels="wrong_later")
+    row = found.pop(("shared_lut", "eager"))
+    assert row.outcome == "not_measured"
+    assert row.reason.startswith("out of memory: about 3 GB are needed")
+    row = found.pop(("wrong_later", "eager"))
     assert (row.outcome, row.metrics) == ("mismatch", {}) and "tokens differ" in row.reason
+    assert {r.outcome for (kernel, _), r in found.items() if kernel != "wrong_later"} == {
+        "bit_exact"
+    }
 
 
-def test_bitsandbytes_own_products_may_differ(tmp_path, monkeypatch):
+def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
     own = bitsandbytes.matmul_4bit
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
-    monkeypatch.setattr(rows, "can_fuse", lambda: True)
-    row = run(tmp_path, "llama-3.3-70b")[INSTALLED, "eager"]
-    assert (row.outcome, row.deviation) == ("deviation_as_declared", rows.DEVIATIONS["installed"])
+    monkeypatch.setattr(measuring, "can_fuse", lambda: True)
+    row = run()[INSTALLED, "eager"]
+    assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
     assert row.metrics and row.mismatches > 0
-    monkeypatch.setattr(rows, "can_fuse", lambda: False)
-    assert run(tmp_path, "llama-3.3-70b")[INSTALLED, "eager"].outcome == "mismatch"
+    monkeypatch.setattr(measuring, "can_fuse", lambda: False)
+    assert run()[INSTALLED, "eager"].outcome == "mismatch"
 
 
-def test_products_by_a_table_may_differ_and_need_one(tmp_path, monkeypatch):
-    """Dequantized here, since the CPU is no GPU that the table is of; and a sum that is wrong."""
-    found = run(tmp_path, str(checkpoints.make(tmp_path / "mine", SMALL["llama-3.3-70b"])))
-    assert {found[row, "eager"].outcome for row in FUSED} == {"bit_exact"}
-    assert found["fused_exact", "eager"].lineage == "products in the fastest way by measured times"
-    own = rows.in_place
+def test_products_by_a_table_may_differ_and_need_one(run, monkeypatch):
+    own = Row.in_place
 
     @contextmanager
     def wrong(row):
@@ -261,55 +231,56 @@ def test_products_by_a_table_may_differ_and_need_one(tmp_path, monkeypatch):
                 patch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: multiply(*a, **k) * -1)
             yield
 
-    monkeypatch.setattr(rows, "in_place", wrong)
-    row = run(tmp_path, "llama-3.3-70b")["fused", "eager"]
-    assert (row.outcome, row.deviation) == ("deviation_as_declared", rows.DEVIATIONS["fused"])
+    monkeypatch.setattr(Row, "in_place", wrong)
+    row = run()["fused", "eager"]
+    assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["fused"])
     monkeypatch.setattr(choices, "recorded", lambda compute_capability: None)
-    row = run(tmp_path, "llama-3.3-70b")["fused", "graph"]
+    row = run()["fused", "graph"]
     assert row.outcome == "unsupported"
     assert row.reason == "no times of products are recorded for compute capability 9.0"
 
 
-def test_a_row_that_ended_a_process_is_left_out(tmp_path):
-    found = run(tmp_path, "qwen3-32b", failed={"streaming": "the process ended by SIGABRT"})
+def test_a_row_that_ended_a_process_is_left_out(run):
+    found = run(failed={"streaming": "the process ended by SIGABRT"})
     row = found["streaming", "graph"]
     assert (row.outcome, row.reason) == ("launch_failed", "the process ended by SIGABRT")
     assert found["shared_lut", "graph"].outcome == "bit_exact"
-    found = run(tmp_path, "qwen3-32b", failed={"branch_tree": "gone"})
-    assert found["shared_lut", "eager"].reason == "branch_tree: gone"
+    assert run(failed={"branch_tree": "gone"})["shared_lut", "eager"].reason == "branch_tree: gone"
 
 
-def test_what_cannot_be_captured_has_no_graph(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (
+            RuntimeError("operation not permitted\nmore of it"),
+            "cannot be captured in a CUDA graph: operation not permitted",
+        ),
+        (
+            torch.OutOfMemoryError(),
+            "out of memory: about 3 GB are needed, the GPU has 151 GB",
+        ),
+    ],
+)
+def test_what_cannot_be_captured_has_no_graph(run, monkeypatch, fault, reason):
     def refuse(self, step, pool, before):
-        raise RuntimeError("operation not permitted\nmore of it")
+        raise fault
 
     monkeypatch.setattr(on_cpu.Cpu, "capture", refuse)
-    found = run(tmp_path, "qwen3-32b")
+    found = run()
     row = found["shared_lut", "graph"]
-    assert row.outcome == "unsupported"
-    assert row.reason == "cannot be captured in a CUDA graph: operation not permitted"
+    assert (row.outcome, row.reason) == ("unsupported", reason)
     assert found["shared_lut", "eager"].outcome == "bit_exact"
 
 
-def test_a_model_that_does_not_fit_says_what_it_needs(tmp_path):
-    found = run(tmp_path, "qwen3-32b", gpu=on_cpu.Cpu(free_bytes=1 << 30))
+def test_a_model_that_does_not_fit_says_what_it_needs(run):
+    found = run(gpu=on_cpu.Cpu(free_bytes=1 << 30))
     assert {r.outcome for r in found.values()} == {"unsupported"}
     row = found["shared_lut", "eager"]
     assert row.reason == "out of memory: about 3 GB are needed, the GPU has 151 GB"
     assert (row.problem["layers"], row.problem["launches"]) == (2, MATRICES)
 
 
-def test_memory_that_runs_out_later_keeps_what_is_done(tmp_path, monkeypatch):
-    def exhaust(self, step, pool, before):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(on_cpu.Cpu, "capture", exhaust)
-    found = run(tmp_path, "qwen3-32b")
-    assert found["shared_lut", "eager"].outcome == "bit_exact"
-    assert found["shared_lut", "graph"].reason.startswith("out of memory: about 3 GB are needed")
-
-
-def test_a_checkpoint_that_does_not_fit(tmp_path, monkeypatch):
+def test_a_checkpoint_that_does_not_fit(run, tmp_path, monkeypatch):
     def exhaust(name, device):
         raise torch.OutOfMemoryError
 
@@ -317,19 +288,29 @@ def test_a_checkpoint_that_does_not_fit(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     with (tmp_path / "mine/model.safetensors").open("wb") as weights:
         weights.truncate(44_400_000_000)  # a sparse file
-    said = run(tmp_path, str(tmp_path / "mine"))
     needs = "its weights alone take 44.4 GB"
-    assert said == f"not testable on this GPU: out of memory: {needs}, the GPU has 151 GB"
+    assert run(str(tmp_path / "mine")) == (
+        f"not testable on this GPU: out of memory: {needs}, the GPU has 151 GB"
+    )
 
 
-def test_a_model_without_numbers(tmp_path, monkeypatch):
+def test_what_cannot_be_measured_is_one_line(run, tmp_path, monkeypatch):
+    assert run(kernels="nix") == "nix: there is no kernel 'nix'"
     monkeypatch.setattr(build, "SCALE", 1e9)
-    said = run(tmp_path, "qwen3-32b")
-    assert said == "qwen3-32b: its logits are not finite, so that its tokens show nothing"
-
-
-def test_a_kernel_that_there_is_not(tmp_path):
-    assert run(tmp_path, "qwen3-32b", kernels="nix") == "nix: there is no kernel 'nix'"
+    assert run() == f"{MODEL}: its logits are not finite, so that its tokens show nothing"
+    folder = checkpoints.make(tmp_path, SMALL[MODEL])
+    file, config = folder / "model.safetensors", folder / "config.json"
+    content, text = file.read_bytes(), config.read_text()
+    file.write_bytes(content[:-100])
+    said = run(str(folder))
+    assert said.startswith(f"{file}: tensor ") and "was cut short" in said
+    file.write_bytes(content)
+    config.write_text(text.replace('"qwen3"', '"no_such_model"'))
+    said = run(str(folder))
+    assert said.startswith(f"{folder}: cannot be loaded: ") and "\n" not in said
+    config.write_text(text)
+    (folder / "tokenizer.json").write_text("{")
+    assert run(str(folder)).startswith(f"{folder}: its tokenizer: ")
 
 
 @pytest.mark.parametrize(
@@ -341,42 +322,23 @@ def test_a_kernel_that_there_is_not(tmp_path):
         ("llama-3.3-70b", True, "float16"),
     ],
 )
-def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(tmp_path, model, nested, dtype):
+def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(
+    run, tmp_path, model, nested, dtype
+):
     folder = checkpoints.make(tmp_path, SMALL[model], nested, dtype)
     layers = checkpoint.read(folder)
-    assert (len(layers), {x.nested for x in layers}, {x.output for x in layers}) == (
-        MATRICES,
-        {nested},
-        {dtype},
-    )
+    assert len(layers) == MATRICES
+    assert {(x.nested, x.output) for x in layers} == {(nested, dtype)}
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"question": "What is 6 x 7 ?"}\n{"question": "What ?"}\n')
     for pass_name in plan.PASSES:
-        found = run(tmp_path, str(folder), pass_name, prompts_file=str(prompts))
+        found = run(str(folder), pass_name, prompts_file=str(prompts))
+        assert {(name, "eager") for name in FUSED} <= found.keys()
         for (kernel, _), row in found.items():
             assert row.outcome == "bit_exact" or kernel == INSTALLED
             assert row.problem["model"] == folder.name
             assert row.problem["nested"] is nested
             assert row.problem["output"] == checkpoint.OUTPUTS[dtype]
-        (tmp_path / "cell.json").unlink()
-
-
-def test_damaged_and_unsupported_checkpoints_are_one_line(tmp_path):
-    folder = checkpoints.make(tmp_path, SMALL["qwen3-32b"])
-    file, config = folder / "model.safetensors", folder / "config.json"
-    content, text = file.read_bytes(), config.read_text()
-    file.write_bytes(content[:-100])
-    said = run(tmp_path, str(folder))
-    assert said.startswith(f"{file}: tensor ") and "was cut short" in said
-    file.write_bytes(content)
-    config.write_text(text.replace('"qwen3"', '"no_such_model"'))
-    said = run(tmp_path, str(folder))
-    assert said.startswith(f"{folder}: cannot be loaded: ") and "\n" not in said
-    config.write_text(text.replace('"nf4"', '"fp4"'))
-    assert run(tmp_path, str(folder)) == f"{folder}: is quantized to fp4, not to nf4"
-    config.write_text(text)
-    (folder / "tokenizer.json").write_text("{")
-    assert run(tmp_path, str(folder)).startswith(f"{folder}: its tokenizer: ")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -386,15 +348,12 @@ def test_the_real_models_have_the_shapes_of_models_json(name):
     found, config = (getattr(transformers, n) for n in real.classes)
     with torch.device("meta"):
         model = found(config(**real.config))
-    shapes = [
-        tuple(m.weight.shape)
-        for m in model.modules()
-        if isinstance(m, torch.nn.Linear) and m is not model.lm_head
-    ]
+    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    shapes = [tuple(m.weight.shape) for m in layers if m is not model.lm_head]
     assert sum(a * b for a, b in shapes) == real.nf4_weights
     assert sorted(shapes) == sorted([*real.matrices()] * real.layers)
     assert model.lm_head.weight.shape == (real.vocab, real.hidden)
-    assert not any(m.bias is not None for m in model.modules() if isinstance(m, torch.nn.Linear))
+    assert not any(m.bias is not None for m in layers)
 
 
 def test_no_layer_but_the_head_ever_has_fp16_weights(monkeypatch):
@@ -407,22 +366,22 @@ def test_no_layer_but_the_head_ever_has_fp16_weights(monkeypatch):
         return own(layer, device)
 
     monkeypatch.setattr(build, "quantized", quantized)
-    model = build.from_sizes(SMALL["llama-3.3-70b"], CPU, seed=1)
+    model = build.from_sizes(SMALL["llama-3.3-70b"], CPU)
     assert torch.nn.Linear is build.LINEAR
     assert len(sizes_seen) == MATRICES
     assert model.lm_head.weight.dtype == torch.float16
     assert model.lm_head.weight is not model.get_input_embeddings().weight
-    again = build.from_sizes(SMALL["llama-3.3-70b"], CPU, seed=1)
+    again = build.from_sizes(SMALL["llama-3.3-70b"], CPU)
     for a, b in zip(build.layers(model), build.layers(again), strict=True):
         assert torch.equal(a.weight, b.weight)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_static_step_gives_the_tokens_that_transformers_generates(name):
-    gpu, model = on_cpu.Cpu(), build.from_sizes(SMALL[name], CPU, seed=1)
+    gpu, model = on_cpu.Cpu(), build.from_sizes(SMALL[name], CPU)
     batch = generate.batch_of([[5, 6, 7], [8] * 11, [9, 10]], TOKENS, CPU)
     row, graph = Row("streaming"), generate.Graph(model, batch, gpu)
-    assert graph.prepare(row) == ""
+    graph.prepare(row)
     eager = generate.Eager(model, batch, gpu).run(row, TOKENS)
     assert graph.run(row, TOKENS).tokens == eager.tokens
     # Nothing is left of the first time.
@@ -433,15 +392,13 @@ def test_the_static_step_gives_the_tokens_that_transformers_generates(name):
 
 
 def test_prompts_longer_than_a_window_are_refused():
-    model = build.from_sizes(SMALL["gemma-3-27b"], CPU, seed=1)
+    model = build.from_sizes(SMALL["gemma-3-27b"], CPU)
     batch = generate.batch_of([[5] * 1020], TOKENS, CPU)
-    with pytest.raises(
-        generate.InputError, match=r"10\d\d tokens are more than the model's window"
-    ):
+    with pytest.raises(InputError, match=r"10\d\d tokens are more than the model's window"):
         generate.Graph(model, batch, on_cpu.Cpu())
 
 
-def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkeypatch):
+def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(run, monkeypatch):
     """As where a version of transformers takes the place from the host: it is that of capture."""
     own = generate.Graph.step
 
@@ -451,7 +408,7 @@ def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(tmp_path, monkey
             layer.keys[:, :, self.batch.longest + 1 :] = 0
 
     monkeypatch.setattr(generate.Graph, "step", stuck)
-    found = run(tmp_path, "llama-3.3-70b", kernels="shared_lut")
+    found = run()
     assert {row.outcome for (_, mode), row in found.items() if mode == "eager"} == {"bit_exact"}
     graphs = [row for (_, mode), row in found.items() if mode == "graph"]
     assert {row.outcome for row in graphs} == {"unsupported"}

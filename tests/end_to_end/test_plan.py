@@ -1,13 +1,15 @@
 """What a user's choices come to: cells, rows, memory and minutes; nothing here needs torch."""
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
-from experiments.end_to_end import plan, sizes
-from experiments.end_to_end.plan import Cell, Row, choose
+from experiments.end_to_end import partial_results, plan, rows, sizes
+from experiments.end_to_end.plan import Cell, choose
+from experiments.end_to_end.rows import Row
 from records.errors import InputError
 from records.json_files import ROOT
 
@@ -17,8 +19,6 @@ MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
 def test_nothing_of_the_plan_needs_torch():
     code = "import sys; sys.modules['torch'] = None\n"
     code += "from experiments.end_to_end import __main__, host, protocol"
-    import subprocess
-
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -27,37 +27,40 @@ def test_by_default_it_is_the_papers_experiment():
     found = choose()
     assert found.models == ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
     assert found.batches == (2, 4, 8, 16, 32, 64)
-    assert [row.kernel for row in found.rows] == [
-        *("branch_tree", "shared_lut", "streaming", "fused"),
-        "as installed",
-    ]
+    kernels = ["branch_tree", "shared_lut", "streaming", "fused", "as installed"]
+    assert [row.kernel for row in found.rows] == kernels
     assert (found.tokens, found.timed, found.profiled, plan.WARM_UP) == (32, 3, 3, 1)
     assert len(plan.cells(found, "timing")) == 24
-    assert plan.cells(found, "profile")[0] == Cell("profile", "gemma-2-27b", 2)
+    assert plan.cells(found, "profile")[0] == Cell(found, "profile", "gemma-2-27b", 2)
 
 
-def test_quick_has_the_papers_three_models_and_a_peer_in_ten_minutes():
+def test_quick_has_the_papers_three_models():
     found = choose(quick=True)
     assert found.models == ("gemma-2-27b", "qwen3-32b", "llama-3.3-70b")
     assert (found.batches, found.tokens, found.timed, found.profiled) == ((2, 64), 4, 3, 1)
+
+
+@pytest.mark.parametrize(("quick", "gpus", "minutes"), [(True, 1, 10), (False, 2, 31)])
+def test_both_passes_with_a_peer_take_the_minutes_that_are_promised(quick, gpus, minutes):
+    found = choose(quick=quick)
     found = replace(found, rows=(*found.rows, Row("a", "peer")))
     both = [plan.cells(found, name) for name in plan.PASSES]
-    assert sum(plan.total_seconds(found, cells) for cells in both) < 600
+    assert sum(plan.total_seconds(cells, gpus) for cells in both) < minutes * 60
 
 
-def test_both_passes_of_all_models_with_a_peer_take_31_minutes_on_two_gpus():
-    found = replace(choose(), rows=(*choose().rows, Row("a", "peer")))
-    both = [plan.cells(found, name) for name in plan.PASSES]
-    assert sum(plan.total_seconds(found, cells, 2) for cells in both) < 31 * 60
+def test_several_gpus_share_the_minutes():
+    cells = plan.cells(choose(), "timing")
+    assert plan.total_seconds(cells, 4) == plan.total_seconds(cells) / 4
+    assert plan.total_seconds(cells[:2], 4) == plan.total_seconds(cells[:2]) / 2
+    assert cells[-1].seconds > 1.5 * cells[0].seconds  # the largest model's last batch
 
 
 @pytest.mark.parametrize(
     ("tokens", "generated"), [("32", (32, 8, 4, 4)), ("4", (4, 4, 4, 4)), ("2", (2, 2, 2, 2))]
 )
 def test_only_what_waits_for_the_host_is_generated_as_a_whole(tokens, generated):
-    found = choose(tokens=tokens)
-    every = (("timing", "eager"), ("timing", "graph"), ("profile", "eager"), ("profile", "graph"))
-    assert tuple(found.generated(*one) for one in every) == generated
+    cells = [plan.cells(choose(tokens=tokens), name)[0] for name in plan.PASSES]
+    assert tuple(c.generated(mode) for c in cells for mode in ("eager", "graph")) == generated
 
 
 def test_choices_are_taken_as_given(tmp_path):
@@ -81,44 +84,40 @@ def test_choices_are_taken_as_given(tmp_path):
         Row("fused", "fused"),
         Row("as installed", "installed"),
     )
-    assert [row.lineage for row in found.rows[3:]] == [
-        *("under bitsandbytes", "libbitsandbytes_cuda129.so", "libbitsandbytes_cuda129.so"),
-        "products in the fastest way by measured times",
-        "as installed",
-    ]
+    lineages = ("under bitsandbytes", *[library.name] * 2)
+    lineages += ("products in the fastest way by measured times", "as installed")
+    assert tuple(row.lineage for row in found.rows[3:]) == lineages
+    assert [row.version for row in found.rows[3:5]] == ["", "0.47.0"]
+    hub = "unsloth/Qwen3-8B-bnb-4bit@v1.0"
+    assert choose(model=hub).models == (hub,)
 
 
 @pytest.mark.parametrize(
     ("given", "line"),
     [
         ({"model": "nothing"}, "MODEL: there is no folder 'nothing'; give a checkpoint's"),
-        ({"batches": "2,x"}, "BATCHES: give numbers such as 2,8,64, not '2,x'"),
         ({"model": "../typo"}, "MODEL: there is no folder '../typo'; give a checkpoint's"),
         ({"model": "a/b@"}, "MODEL: there is no folder 'a/b@'; give a checkpoint's"),
         ({"model": ".a/b"}, "MODEL: there is no folder '.a/b'; give a checkpoint's"),
-        ({"batches": ","}, "BATCHES: give numbers such as 2,8,64, not ','"),
-        ({"tokens": ","}, "TOKENS: give one number, not ','"),
+        ({"batches": "2,x"}, "BATCHES: give numbers such as 2,8,64, not '2,x'"),
+        ({"batches": "1"}, "BATCHES: 2 at least: at one row bitsandbytes does not dequantize"),
         ({"tokens": "8,16"}, "TOKENS: give one number, not '8,16'"),
         ({"tokens": "३२"}, "TOKENS: give one number, not '३२'"),
-        ({"batches": "२,4"}, "BATCHES: give numbers such as 2,8,64, not '२,4'"),
-        ({"batches": "1"}, "BATCHES: 2 at least: at one row bitsandbytes does not dequantize"),
         ({"tokens": "1"}, "TOKENS: 2 at least: the first comes with the prompt"),
         ({"kernels": "a/b"}, "KERNELS: 'a/b' is no kernel's name"),
         ({"peers": ["gone.so"]}, "peer gone.so: no such file; give the path of libbitsandbytes"),
+        (
+            {"peers": ["made=LICENSE"] * 2},
+            "PEER: there are two rows 'made'; name one: PEER=other=path",
+        ),
         ({"prompts_file": "gone.jsonl"}, "gone.jsonl: cannot be read"),
     ],
 )
-def test_what_cannot_be_is_one_line(given, line):
+def test_what_cannot_be_is_one_line(given, line, monkeypatch):
+    monkeypatch.chdir(ROOT)
     with pytest.raises(InputError) as error:
         choose(**given)
     assert str(error.value).startswith(line)
-
-
-def test_two_rows_of_one_name(tmp_path):
-    library = tmp_path / "libbitsandbytes_cuda129.so"
-    library.touch()
-    with pytest.raises(InputError, match="there are two rows 'bitsandbytes_cuda129'; name one"):
-        choose(peers=[str(library)] * 2)
 
 
 @pytest.mark.parametrize("name", sizes.known())
@@ -140,20 +139,23 @@ def test_memory_is_a_little_more_than_the_weights():
     assert more > keys_and_values
 
 
-def test_several_gpus_share_the_minutes():
-    found = choose()
-    cells = plan.cells(found, "timing")
-    assert plan.total_seconds(found, cells, 4) == plan.total_seconds(found, cells) / 4
-    assert plan.total_seconds(found, cells[:2], 4) == plan.total_seconds(found, cells[:2]) / 2
-    slow, fast = Cell("timing", "llama-3.3-70b", 64), Cell("timing", "gemma-2-27b", 2)
-    assert plan.seconds(found, slow) > 1.5 * plan.seconds(found, fast)
-
-
-def test_a_checkpoints_name_is_fit_for_files():
+def test_a_checkpoints_name_is_fit_for_files(tmp_path):
     assert plan.plain("some/where/My Model.v2") == "my-model.v2"
-    assert plan.plain("unsloth/Qwen3-8B-bnb-4bit") == "qwen3-8b-bnb-4bit"
     assert plan.plain("unsloth/Qwen3-8B-bnb-4bit@a1b2c3") == "qwen3-8b-bnb-4bit-a1b2c3"
-    assert choose(model="unsloth/Qwen3-8B-bnb-4bit@v1.0").models == (
-        "unsloth/Qwen3-8B-bnb-4bit@v1.0",
-    )
-    assert Cell("timing", "a/B", 2).name == "b.timing.batch2"
+    # Two of one name, and a model of that name, have files of their own.
+    folders = [tmp_path / name / "qwen3-32b" for name in "ab"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    cells = [Cell(choose(), "timing", str(x), 2) for x in (*folders, "qwen3-32b")]
+    names = [partial_results.file_of(tmp_path / "x.json", cell, "run").name for cell in cells]
+    assert len(set(names)) == 3 and names[2] == "qwen3-32b.timing.batch2.run.json"
+    assert all(name.startswith("qwen3-32b-checkpoint.timing.batch2.") for name in names[:2])
+
+
+def test_the_code_of_a_row_is_what_the_driver_takes():
+    source = "kernels/nf4/streaming.cu"
+    code = {(source, arch): str(arch) for arch in (75, 80, 86, 90, 100)} | {("other.cu", 89): "x"}
+    for gpu, taken in ((80, 80), (89, 86), (90, 90), (103, 100)):
+        wanted = {"target": f"sm_{taken}", "sha256": {source: str(taken)}}
+        assert rows.chosen_code(code, source, gpu) == wanted
+    assert rows.chosen_code(code, source, 120) is None

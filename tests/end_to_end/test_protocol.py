@@ -1,12 +1,14 @@
 """Times from kernel records, and whether tokens are the baseline's."""
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.end_to_end import protocol
-from experiments.end_to_end.plan import Row
-from experiments.end_to_end.protocol import Judged, Launch, Names, RecordsLost
+from experiments.end_to_end.protocol import Launch, Learned, RecordsLost
+from experiments.end_to_end.rows import Row
 
-NAMES = Names(frozenset({"dequantize"}), frozenset({"gemm", "reduce"}))
+LEARNED = Learned(frozenset({"dequantize"}), frozenset({"gemm", "reduce"}), 1)
 
 
 def launches(text, gap=0):
@@ -35,13 +37,13 @@ def test_products_are_right_behind_their_dequantization():
     found = launches(
         "gemm:1 dequantize:1 gemm:2 reduce:4 add:1 gemm:8 dequantize:1 dequantize:1 gemm:16"
     )
-    assert [x.end_ns - x.start_ns for x in protocol.products(found, NAMES)] == [2000, 4000, 16000]
+    assert [x.end_ns - x.start_ns for x in protocol.products(found, LEARNED)] == [2000, 4000, 16000]
 
 
 def test_a_generation_and_its_steps():
     prompt = "dequantize:10 gemm:50 attention:5 mark:1 "
     step = "dequantize:10 gemm:4 attention:2 mark:1 "
-    found = protocol.profile(launches(prompt + 3 * step, gap=500), "mark", NAMES, 4, 1, tokens=11)
+    found = protocol.profile(launches(prompt + 3 * step, gap=500), "mark", LEARNED, 4, tokens=11)
     assert found == {
         "kernel_time": 10 + 10 * 10,
         "product_time": 50 + 10 * 4,
@@ -50,17 +52,19 @@ def test_a_generation_and_its_steps():
         "product_time.step": 4,
         "busy_time.step": 16,
     }
-    alone = protocol.profile(launches(3 * step), "mark", NAMES, 3, 1)
+    alone = protocol.profile(launches(3 * step), "mark", LEARNED, 3)
     assert alone == {k: v for k, v in found.items() if k.endswith(".step")}
 
 
 def test_lost_records_give_no_time():
     found = launches("dequantize:1 gemm:1 mark:1 gemm:1 mark:1")
     with pytest.raises(RecordsLost, match="recorded 0 of 1 dequantizations of a pass"):
-        protocol.profile(found, "mark", NAMES, 2, 1, 2)
+        protocol.profile(found, "mark", LEARNED, 2, 2)
+    fuses = replace(LEARNED, per_pass=None)
     with pytest.raises(RecordsLost, match="recorded 2 of 3 forward passes"):
-        protocol.profile(found, "mark", NAMES, 3, None, 3)
-    assert protocol.profile(found, "mark", NAMES, 2, None, 2)["kernel_time"] == 1
+        protocol.profile(found, "mark", fuses, 3, 3)
+    times = protocol.profile(found, "mark", fuses, 2, 2)
+    assert times["kernel_time"] == 1 and "product_time" not in times
 
 
 A, B, C = [[1, 2], [3, 4]], [[1, 2], [3, 5]], [[9, 2], [3, 4]]
@@ -76,35 +80,34 @@ def judged(baseline, *ours, again=A, row=OURS):
         lambda row: row == INSTALLED,
         lambda: runs.append(again) or again,
     )
-    return found[row], found[BASELINE].outcome, len(runs)
+    return found[row], found[BASELINE][0], len(runs)
 
 
 def test_equal_tokens_need_one_run_of_the_baseline():
-    same = Judged("bit_exact", "4 tokens compared each time, 4 distinct")
+    same = ("bit_exact", "4 tokens compared each time, 4 distinct", None)
     assert judged([A, A], A, A) == (same, "bit_exact", 0)
-    short = Judged("bit_exact", "2 tokens compared each time, 2 distinct")
+    short = ("bit_exact", "2 tokens compared each time, 2 distinct", None)
     assert judged([A], [[1], [3]]) == (short, "bit_exact", 0)
 
 
 @pytest.mark.parametrize("ours", [[B, A], [A, B]])
 def test_a_difference_lets_the_baseline_run_against_itself(ours):
     why = "1 of 4 tokens differ; first in sequence 1, token 1: expected 4, actual 5"
-    wrong = Judged("mismatch", f"{why}; {protocol.REPEATS}", 1)
+    wrong = ("mismatch", f"{why}; {protocol.REPEATS}", 1)
     assert judged([A], *ours) == (wrong, "bit_exact", 1)
-    unknown = Judged("not_verified", f"{why}; {protocol.VARIES}", 1)
+    unknown = ("not_verified", f"{why}; {protocol.VARIES}", 1)
     assert judged([A], *ours, again=C) == (unknown, "bit_exact", 1)
     # That is known of its own generations.
     assert judged([A, A, C], *ours) == (unknown, "not_verified", 0)
 
 
 def test_where_the_baseline_varies_equal_tokens_say_so():
-    found, of_baseline, runs = judged([A, B], A)
-    assert (found.outcome, of_baseline, runs) == ("bit_exact", "not_verified", 0)
-    assert found.reason.endswith(f"; {protocol.VARIES}")
+    (outcome, reason, _), *others = judged([A, B], A)
+    assert (outcome, *others) == ("bit_exact", "not_verified", 0)
+    assert reason.endswith(f"; {protocol.VARIES}")
 
 
 def test_where_a_difference_is_allowed_nothing_is_run_again():
-    found, of_baseline, runs = judged([A], A, B, row=INSTALLED)
-    assert (found.outcome, found.mismatches) == ("deviation_as_declared", 1)
-    assert found.reason.endswith("token 1: expected 4, actual 5")
-    assert (of_baseline, runs) == ("bit_exact", 0)
+    (outcome, reason, count), *others = judged([A], A, B, row=INSTALLED)
+    assert (outcome, count, *others) == ("deviation_as_declared", 1, "bit_exact", 0)
+    assert reason.endswith("token 1: expected 4, actual 5")

@@ -279,17 +279,13 @@ WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_what_was_built_stores_as_wide_as_its_source_says(language):
-    for facts, _ in built(language, "nf4"):
+def test_what_was_built_stores_and_rounds_as_its_source_says(language, tmp_path):
+    for facts, ptx in built(language, "nf4"):
+        text = ptx.read_text()
         assert set(facts["variants"]) == set(NF4.variants)
         for variant in facts["variants"].values():
             assert variant["store_bits"] in WIDTHS[language], facts["kernel"]
-
-
-@pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_what_was_built_rounds_as_the_format_asks(language):
-    for _, ptx in built(language, "nf4"):
-        text = ptx.read_text()
+        assert "0 bytes spill stores" in assembled(ptx, tmp_path / "a.cubin")
         assert "mul.rn.ftz.f32" in text
         # This instruction turns every NaN into 0x7fff (PTX ISA, cvt).
         assert f"cvt.rn.{'bf16' if '.bf16' in ptx.name else 'f16'}x2.f32" in text
@@ -303,9 +299,3 @@ def test_only_one_form_that_was_built_stores_before_everything_is_loaded():
             text = ptx.read_text()
             is_after = text.rfind("ld.global") > text.find("st.global")
             assert is_after == forms[facts["kernel"]], ptx.name
-
-
-@pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_what_was_built_is_accepted_by_ptxas_without_spills(language, tmp_path):
-    for _, ptx in built(language, "nf4"):
-        assert "0 bytes spill stores" in assembled(ptx, tmp_path / "a.cubin")

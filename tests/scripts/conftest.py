@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+from pathlib import Path
 
 import made
 import pytest
@@ -16,18 +18,47 @@ def checkout(tmp_path):
         shutil.copy(ROOT / name, folder)
     (folder / "data").mkdir()
     shutil.copy(ROOT / "data/experiment.schema.json", folder / "data")
-    (folder / "experiments/mine").mkdir(parents=True)
+    for name in ("end_to_end", "product"):
+        (folder / "experiments" / name).mkdir(parents=True)
+    (folder / "experiments/end_to_end/requirements.lock").touch()
     for file in (ROOT / "experiments").glob("*.py"):
         shutil.copy(file, folder / "experiments")
     declare(folder, check="verify --brief", one="bench --x")
-    (folder / "build/cpu/bin").mkdir(parents=True)
-    for name in ("bench", "verify"):
-        program(folder / "build/cpu/bin" / name, ECHO)
+    for preset in ("cpu", "gpu"):
+        for name in ("bench", "verify", "metrics"):
+            program(folder / f"build/{preset}/bin" / name, ECHO)
     program(folder / "scripts/build", "#!/bin/sh\n")
+    program(folder / "scripts/dropin", "#!/bin/sh\necho built\n")
     program(folder / "scripts/python", PYTHON)
+    program(folder / "echo", ECHO)
+    names_it = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
+    program(folder / "scripts/end_to_end", f"#!/bin/sh\n{names_it}\n")
     (folder / "build/deps.stamp").touch()
     (folder / "build/python").write_text("python3\n")
     return folder
+
+
+@pytest.fixture
+def real(checkout):
+    """Puts a script of ours in the place of its stand-in."""
+    return lambda name: shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
+
+
+@pytest.fixture
+def tools(checkout):
+    """Puts programs in front of the system's: the PATH that has them; without the system's own of
+    these names. Make can find them, in spite of the checkout's folder's name.
+    """
+
+    def put(without=(), **programs):
+        folder = checkout.parent / "tools"
+        for name, text in programs.items():
+            program(folder / name, f"#!/bin/bash\n{text}\n")
+        path = os.environ["PATH"].split(":")
+        path = [d for d in path if not any(Path(d, name).exists() for name in without)]
+        return {"PATH": ":".join([str(folder), *path])}
+
+    return put
 
 
 @pytest.fixture

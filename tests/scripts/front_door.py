@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,9 +18,17 @@ case "$2" in experiments*) exec {sys.executable} "$@";; esac
 MEASURED = f"""#!/bin/sh
 exec {sys.executable} {Path(__file__).with_name("measured.py")} "$0" "$@"
 """
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+# What a shell or make would act on, and an option parser.
+NASTY = (
+    'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
+    "it's #1: 50 % of $HOME; $$ $| \\ *"
+)
+HOSTILE = (NASTY, "--help")
 
 
 def program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
 
@@ -35,11 +44,16 @@ def own_environment():
 def run(folder, *command, **environment):
     of_locks = {"XDG_RUNTIME_DIR": str(folder.parent)}
     environment = own_environment() | of_locks | environment
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=folder, env=environment, **PIPES)
 
 
 def make(folder, *arguments, **environment):
     return run(folder, "make", "PRESET=cpu", *arguments, **environment)
+
+
+def printed(words):
+    """What ECHO prints of them."""
+    return "".join(f"<{word}>\n" for word in words)
 
 
 def declare(folder, name="mine", takes=(), also="", **steps):
@@ -53,7 +67,9 @@ def declare(folder, name="mine", takes=(), also="", **steps):
         kind = "module" if line.startswith("python") else "program"
         text += f"{kind} = {json.dumps(words[0])}\narguments = {json.dumps(words[1:])}\n"
         text += f"takes = {json.dumps(list(takes))}\n"
-    (folder / "experiments" / name / "experiment.toml").write_text(text)
+    file = folder / "experiments" / name / "experiment.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
 
 
 def reproduce(folder, **given):
@@ -71,10 +87,8 @@ def began(folder):
     return [line.split() for line in lines]
 
 
-# What a shell, make or an option parser would act on.
-HOSTILE = [
-    "--help",
-    "=",
-    'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
-    "it's #1: 50 % of $HOME; $$ $| \\ *",
-]
+def wait_for(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.01)

@@ -15,7 +15,6 @@ for last; do
   before=$last
 done
 """
-DIES = "#!/bin/sh\nkill -KILL $$\n"
 
 
 def python(text):
@@ -24,47 +23,47 @@ def python(text):
     return starts + text
 
 
-def ends(status):
-    return f"#!/bin/sh\nexit {status}\n"
+@pytest.fixture
+def older(checkout):
+    """The checkout, with an older result of the pass `one`."""
+    (checkout / "results/mine").mkdir(parents=True)
+    (checkout / "results/mine/one.json").write_text('{"an": "older result"}')
+    return checkout
 
 
-@pytest.mark.parametrize("older", [True, False])
 @pytest.mark.parametrize(
-    ("text", "status", "goes_on"),
+    ("line", "text", "status", "goes_on"),
     [
-        (f"{WRITES}exit 1\n", 1, True),
-        (f"{WRITES}exit 3\n", 3, True),
-        (f"{WRITES}exit 2\n", 2, False),
-        (ends(1), 3, False),
-        (ends(3), 3, False),
-        (ends(2), 2, False),
-        (DIES, 137, False),
+        ("bench --x", f"{WRITES}exit 1\n", 1, True),
+        ("bench --x", f"{WRITES}exit 3\n", 3, True),
+        ("bench --x", f"{WRITES}exit 2\n", 2, False),
+        ("bench --x", "#!/bin/sh\nexit 1\n", 3, False),
+        ("bench --x", "#!/bin/sh\nexit 3\n", 3, False),
+        ("bench --x", "#!/bin/sh\nexit 2\n", 2, False),
+        ("bench --x", "#!/bin/sh\nkill -KILL $$\n", 137, False),
+        ("python -m module", f"{WRITES}exit 1\n", 1, True),
+        ("python -m module", "#!/bin/sh\nexit 1\n", 3, False),
     ],
 )
-@pytest.mark.parametrize("line", ["bench --x", "python -m module"])
 def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
-    checkout, line, text, status, goes_on, older
+    older, line, text, status, goes_on
 ):
     """Where its file was written; else the program could not run, and nothing follows."""
-    declare(checkout, one=line, two="verify --y")
-    program(checkout / "build/cpu/bin/bench", text)
-    program(checkout / "scripts/python", python(text))
-    (checkout / "results/mine").mkdir(parents=True)
-    if older:
-        (checkout / "results/mine/one.json").write_text('{"an": "older result"}')
-    done = reproduce(checkout)
+    declare(older, one=line, two="verify --y")
+    program(older / "build/cpu/bin/bench", text)
+    program(older / "scripts/python", python(text))
+    done = reproduce(older)
     assert done.returncode == status
     assert ("<--y>\n" in done.stdout) is goes_on
     assert ("<render>\n" in done.stdout) is goes_on
 
 
-def test_a_wrong_output_outranks_what_was_not_measured(checkout):
-    (checkout / "results/mine").mkdir(parents=True)
+def test_a_wrong_output_outranks_what_was_not_measured(older):
     for name, status in (("bench", 1), ("verify", 3)):
-        program(checkout / f"build/cpu/bin/{name}", f"{WRITES}exit {status}\n")
+        program(older / f"build/cpu/bin/{name}", f"{WRITES}exit {status}\n")
     for one, two in (("bench", "verify"), ("verify", "bench")):
-        declare(checkout, one=one, two=two)
-        assert reproduce(checkout).returncode == 1
+        declare(older, one=one, two=two)
+        assert reproduce(older).returncode == 1
 
 
 PLANTED = """import argparse, sys
@@ -93,46 +92,33 @@ raise SystemExit(run(p))
 @pytest.mark.parametrize(
     ("at_import", "writes"), [(True, False), (False, False), (False, True)], ids=str
 )
-def test_a_traceback_in_a_pass_is_no_wrong_output(checkout, at_import, writes):
-    """With an older result lying there, which is shown for the new one in no case."""
-    declare(checkout, one="python -m planted")
-    (checkout / "planted.py").write_text(PLANTED.format(at_import=at_import, writes=writes))
-    program(checkout / "scripts/python", python(f'PYTHONPATH=. exec {sys.executable} "$@"\n'))
-    (checkout / "results/mine").mkdir(parents=True)
-    (checkout / "results/mine/one.json").write_text('{"an": "older result"}')
-    done = reproduce(checkout)
+def test_a_traceback_in_a_pass_is_no_wrong_output(older, at_import, writes):
+    declare(older, one="python -m planted")
+    (older / "planted.py").write_text(PLANTED.format(at_import=at_import, writes=writes))
+    program(older / "scripts/python", python(f'PYTHONPATH=. exec {sys.executable} "$@"\n'))
+    done = reproduce(older)
     assert done.returncode == 3
     assert "Traceback (most recent call last):" in done.stderr and "planted" in done.stderr
     assert ("<render>" in done.stdout) is writes
-    if not writes:
-        assert done.stderr.endswith(
-            f"one: failed without a result (exit status {1 if at_import else 3})\n"
-        )
+    failed = f"one: failed without a result (exit status {1 if at_import else 3})\n"
+    assert writes or done.stderr.endswith(failed)
 
 
-def test_a_traceback_in_a_figure_is_no_wrong_output(checkout):
-    declare(checkout, one="bench")
-    program(checkout / "build/cpu/bin/bench", WRITES)
-    program(checkout / "scripts/python", PYTHON.removesuffix(ECHO) + "exit 1\n")
-    (checkout / "results/mine").mkdir(parents=True)
-    assert reproduce(checkout).returncode == 3
+def test_a_traceback_in_a_figure_is_no_wrong_output(older):
+    declare(older, one="bench")
+    program(older / "build/cpu/bin/bench", WRITES)
+    program(older / "scripts/python", PYTHON.removesuffix(ECHO) + "exit 1\n")
+    assert reproduce(older).returncode == 3
 
 
-@pytest.mark.parametrize(("status", "told"), [(0, 0), (1, 1), (3, 3), (2, 2)])
-def test_a_check_has_no_result_but_its_status(checkout, status, told):
-    program(checkout / "build/cpu/bin/verify", ends(status))
-    done = reproduce(checkout)
-    assert done.returncode == told
-    assert ("<render>" in done.stdout) is (status in (0, 1))
-
-
-def test_a_wrong_output_of_the_check_ends_what_is_shown_without_a_gpu(checkout):
+@pytest.mark.parametrize("status", [0, 1, 2, 3])
+def test_a_check_has_no_result_but_its_status(checkout, status):
+    """Without a GPU, a wrong output ends what is shown."""
     (checkout / "recorded/mine").mkdir(parents=True)
-    program(checkout / "build/cpu/bin/verify", ends(1))
+    program(checkout / "build/cpu/bin/verify", f"#!/bin/sh\nexit {status}\n")
+    done = reproduce(checkout)
+    assert done.returncode == status
+    assert ("<render>" in done.stdout) is (status in (0, 1))
     done = make(checkout, "reproduce-mine", "RECORDED=recorded")
-    assert done.returncode == 2  # make's own
-    assert "<render>" not in done.stdout
-    program(checkout / "build/cpu/bin/verify", ECHO)
-    done = make(checkout, "reproduce-mine", "RECORDED=recorded")
-    assert done.returncode == 0
-    assert "<render>" in done.stdout
+    assert done.returncode == (2 if status else 0)  # make's own
+    assert ("<render>" in done.stdout) is not bool(status)

@@ -6,7 +6,6 @@ import pytest
 
 from experiments import gpus
 from experiments.gpus import divided
-from records.errors import InputError
 
 
 def cores(*pairs):
@@ -67,12 +66,3 @@ def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypat
         (tmp_path / f"bus/pci/devices/{bus}/local_cpulist").write_text(f"{cpus}\n")
     smi("echo '0, GPU-a, 00000000:1A:00.0'; echo '1, GPU-b, 00000000:9B:00.0'")
     assert gpus.own_cpus() == {"0": {1, 3}, "GPU-a": {1, 3}, "1": {0, 2}, "GPU-b": {0, 2}}
-
-
-def test_gpus_are_those_that_are_left_to_us(monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert gpus.visible([0, 3]) == ["0", "3"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-ab")
-    assert gpus.visible([1, 0]) == ["GPU-ab", "5"]
-    with pytest.raises(InputError, match="GPUS: there are 2, from 0, but 2 is given"):
-        gpus.visible([2])

@@ -1,10 +1,9 @@
 """`make mojo` and `make triton`: what is installed when, what is handed on, faults in one line."""
 
 import shutil
-import subprocess
 
 import pytest
-from front_door import HOSTILE, ROOT, make, program
+from front_door import NASTY, ROOT, make, printed, program, run
 
 from languages.__main__ import LANGUAGES
 
@@ -18,6 +17,7 @@ case "$*" in
     chmod +x "$4/bin/python" ;;
 esac
 """
+WRONG = "ARCH: expected one architecture, such as 90; got '80;90'\n"
 
 
 @pytest.fixture
@@ -29,15 +29,12 @@ def door(checkout):
     return checkout
 
 
-def handed_on(language, arch=""):
-    return "".join(f"<{word}>\n" for word in ["-m", "languages", language, f"--arch={arch}"])
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_pinned_compiler_is_installed_once(door, language):
     folder, pins = door / f"build/languages/{language}", door / f"languages/{language}.lock"
-    done = make(door, language, "ARCH=90")
-    assert (done.returncode, done.stdout) == (0, handed_on(language, "90"))
+    done = make(door, language, f"ARCH={NASTY}")
+    handed_on = ["-m", "languages", language, f"--arch={NASTY}"]
+    assert (done.returncode, done.stdout) == (0, printed(handed_on))
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"{language}: installing ") and "==" in said
     assert said.endswith(f" into build/languages/{language}")
@@ -45,27 +42,24 @@ def test_the_pinned_compiler_is_installed_once(door, language):
     assert (door / f"build/{language}.log").read_text().endswith(installed)
     assert (folder / "installed").read_text() == pins.read_text()
     done = make(door, language)
-    assert (done.returncode, done.stdout, done.stderr) == (0, handed_on(language), "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        printed(handed_on[:3] + ["--arch="]),
+        "",
+    )
     pins.with_suffix(".txt").write_text("compiler==2\n")
     pins.write_text("compiler==2\n")
     done = make(door, language)
     wanted = f"{language}: installing compiler==2 into build/languages/{language}\n"
     assert (done.returncode, done.stderr) == (0, wanted)
-
-
-@pytest.mark.parametrize("value", HOSTILE)
-def test_the_architecture_reaches_the_compiler_as_it_is(door, value):
-    done = make(door, "mojo", f"ARCH={value}")
-    assert (done.returncode, done.stdout) == (0, handed_on("mojo", value))
     assert not list(door.rglob("injected"))
 
 
 def test_a_wrong_architecture_is_refused_before_anything_is_installed(door):
     program(door / "python3", f'#!/bin/sh\ncd {ROOT} && exec scripts/python "$@"\n')
     done = make(door, "mojo", "ARCH=80;90")
-    line = "mojo: ARCH: expected one architecture, such as 90; got '80;90'\n"
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(line)
+    assert done.stderr.startswith(f"mojo: {WRONG}")
     assert not (door / "build/languages").exists()
 
 
@@ -79,27 +73,19 @@ def test_what_cannot_be_installed_is_one_line_and_is_tried_again(door, fails):
     for _ in range(2):
         done = make(door, "triton")
         assert (done.returncode, done.stdout) == (2, "")
-        lines = done.stderr.splitlines()
-        assert lines[0].startswith("triton: installing triton==")
-        assert lines[1] == (
-            "triton: cannot be installed: is there a network? (log: build/triton.log)"
-        )
+        first, second = done.stderr.splitlines()[:2]
+        assert first.startswith("triton: installing triton==")
+        wanted = "triton: cannot be installed: is there a network? (log: build/triton.log)"
+        assert second == wanted
         assert not (door / "build/languages/triton/installed").exists()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_wrong_usage_of_the_compilers_own_half_is_one_line(language):
-    def said(*arguments):
-        command = ["scripts/python", "-m", "languages", language, *arguments]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (2, "")
-        return done.stderr
-
-    assert said("--arch=80;90") == (
-        f"{language}: ARCH: expected one architecture, such as 90; got '80;90'\n"
-    )
+    command = ["scripts/python", "-m", "languages", language]
+    done = run(ROOT, *command, "--arch=80;90")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{language}: {WRONG}")
     # The project's own environment has no compiler in it, but the user's may serve as one.
-    has = ["scripts/python", "-c", f"import {language}"]
-    if subprocess.run(has, cwd=ROOT, capture_output=True).returncode == 0:
-        return
-    assert said("--arch=90").endswith(f" is not installed in this environment; make {language}\n")
+    if run(ROOT, "scripts/python", "-c", f"import {language}").returncode != 0:
+        said = run(ROOT, *command, "--arch=90").stderr
+        assert said.endswith(f" is not installed in this environment; make {language}\n")

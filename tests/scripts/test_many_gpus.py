@@ -1,13 +1,13 @@
 """Passes that are dealt to several GPUs, and a run that goes on where it was cut off."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from front_door import MEASURED, began, own_environment, program, reproduce, run
+from front_door import began, declare, own_environment, program, reproduce, run, wait_for
 
 COMMIT = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0"}
 
@@ -18,8 +18,9 @@ def measure(lab, **given):
 
 
 def test_passes_are_dealt_and_lie_in_one_folder(lab):
-    done = measure(lab, GPUS="0,1", BESIDE="2")
-    assert (done.returncode, done.stderr) == (0, "")
+    """A wrong output is told, and the others go on."""
+    done = measure(lab, GPUS="0,1", BESIDE="2", WRONG="one")
+    assert (done.returncode, done.stderr) == (1, "")
     first, second, third = began(lab / "results")
     assert sorted([first, second]) in ([["one", "0"], ["two", "1"]], [["one", "1"], ["two", "0"]])
     assert third[0] == "three" and third[1] in "01"
@@ -49,10 +50,8 @@ def test_gpus_are_those_that_are_left_to_us(lab):
     ],
 )
 def test_gpus_that_cannot_be_are_one_line(lab, given, said):
-    for dry in ("", "1"):
-        program(lab / "build/cpu/bin/bench", "#!/bin/sh\n" if dry else MEASURED)
-        done = measure(lab, **given, DRY_RUN=dry)
-        assert (done.returncode, done.stderr) == (2, f"error: {said}\n")
+    done = measure(lab, **given)
+    assert (done.returncode, done.stderr) == (2, f"error: {said}\n")
     assert began(lab / "results") == []
 
 
@@ -62,51 +61,34 @@ def test_a_dry_run_says_that_passes_are_dealt(lab):
     assert done.stdout.endswith("GPUs 0, 1: whichever is free takes the next.\n")
 
 
-def test_a_wrong_output_is_told_and_the_others_go_on(lab):
-    done = measure(lab, GPUS="0,1", WRONG="one")
-    assert (done.returncode, len(began(lab / "results"))) == (1, 3)
-
-
 def test_after_a_program_that_cannot_run_nothing_is_begun(lab):
     program(lab / "build/cpu/bin/bench", "#!/bin/sh\necho x >>began\nexit 2\n")
     assert measure(lab, GPUS="0").returncode == 2
     assert (lab / "began").read_text() == "x\n"
 
 
-def test_a_run_that_was_cut_off_goes_on(lab):
-    assert measure(lab, RESUME="1").returncode == 0
+def test_a_run_that_was_cut_off_goes_on_where_it_was(lab):
+    """With what the same command measured of the same sources, on a GPU of the same name."""
+    assert measure(lab, RESUME="1", WRONG="three").returncode == 1
     assert len(began(lab / "results")) == 3
+    (lab / "results/mine/one.json").write_text("{")
     (lab / "results/mine/two.json").unlink()
     done = measure(lab, RESUME="1")
-    assert [name for name, _ in began(lab / "results")] == ["two"]
-    assert "one: was measured before: results/mine/one.json\n" in done.stdout
-    assert measure(lab).returncode == 0  # without it, all are measured
-    assert len(began(lab / "results")) == 3
-
-
-def test_only_the_same_measurement_is_taken_up_again(lab):
-    measure(lab)
-    began(lab / "results")
-    for given in (
-        {"CLOCKS": "1410"},  # another command
+    assert [name for name, _ in began(lab / "results")] == ["one", "two"]
+    assert "three: was measured before: results/mine/three.json\n" in done.stdout
+    assert done.returncode == 1  # a wrong output that is there is told again
+    declare(lab, one="bench --x")
+    shutil.copytree(lab / "results", lab / "kept")
+    others = (
+        {"CLOCKS": "1410"},
         {"REPROLAB_COMMIT": "b" * 40},
-        {"REPROLAB_DIRTY": "1"},
         {"CUDA_VISIBLE_DEVICES": "2"},  # a T4
-    ):
-        measure(lab, RESUME="1", **given)
-        assert len(began(lab / "results")) == 3, given
-        measure(lab)
-        began(lab / "results")
-    (lab / "results/mine/one.json").write_text("{")
-    measure(lab, RESUME="1")
-    assert [name for name, _ in began(lab / "results")] == ["one"]
-
-
-def test_a_wrong_output_that_is_there_is_told_again(lab):
-    assert measure(lab, WRONG="two").returncode == 1
-    began(lab / "results")
-    assert measure(lab, RESUME="1").returncode == 1
-    assert began(lab / "results") == []
+        {"RESUME": ""},
+    )
+    for given in others:
+        measure(lab, **{"RESUME": "1"} | given)
+        assert len(began(lab / "results")) == 1, given
+        shutil.copytree(lab / "kept", lab / "results", dirs_exist_ok=True)
 
 
 def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
@@ -117,8 +99,7 @@ def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
     pipes = {"stdout": -1, "stderr": -1, "env": own_environment() | where | COMMIT}
     process = subprocess.Popen(command, cwd=lab, start_new_session=True, **pipes)
     file = lab / "results/began"
-    while not file.exists() or len(file.read_text().splitlines()) < 2:
-        time.sleep(0.01)
+    wait_for(lambda: file.exists() and len(file.read_text().splitlines()) == 2)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130

@@ -1,23 +1,21 @@
 """Result files of several runs in one folder."""
 
-import copy
 import json
-import subprocess
-import sys
 
 import made
 import pytest
 
 from experiments.merge import parser
-from plots.cli import main
 from records.command_line import run
 from records.json_files import ROOT
 
 H200 = ROOT / "data/recorded/h200"
 
 
-def merge(*words):
-    return run(parser(), list(map(str, words)))
+@pytest.fixture
+def merge(tmp_path):
+    """Merges these folders: the exit status."""
+    return lambda *folders: run(parser(), list(map(str, [tmp_path / "merged", *folders])))
 
 
 def replay(batches, started, us=10.0, kernels=("branch_tree", "shared_lut"), **changes):
@@ -47,10 +45,10 @@ def keys(found):
     return [row["key"] for row in found["records"]]
 
 
-def test_tasks_that_measured_other_problems_become_one_file(tmp_path, write, capsys):
+def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, write, capsys):
     files = [replay([2], "08:00"), replay([4, 8], "07:00")]
     folders = [write(f"{i}/table2/replay.json", file).parents[1] for i, file in enumerate(files)]
-    assert merge(tmp_path / "merged", *folders) == 0
+    assert merge(*folders) == 0
     assert capsys.readouterr().out == f"{tmp_path}/merged: 1 result file\n"
     found = read(tmp_path)
     assert keys(found) == keys(files[0]) + keys(files[1])
@@ -58,12 +56,13 @@ def test_tasks_that_measured_other_problems_become_one_file(tmp_path, write, cap
     assert found["checks"] == files[0]["checks"] + files[1]["checks"]
 
 
-def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(tmp_path, write):
+def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, write):
     """Never a row beside another that was not sampled in turn with it."""
     new = replay([2], "08:00", kernels=["branch_tree"])
     old = replay([2, 4], "07:00", us=20.0)
-    folders = [write(f"{i}/replay.json", file).parent for i, file in enumerate([old, new])]
-    assert merge(tmp_path / "merged", *folders) == 0
+    assert (
+        merge(*(write(f"{i}/replay.json", file).parent for i, file in enumerate([old, new]))) == 0
+    )
     found = read(tmp_path)
     assert keys(found) == [*keys(old)[2:], *keys(new)]
     assert made.find(found, keys(new)[0])["metrics"][0]["samples"][0] == 10.0
@@ -74,52 +73,43 @@ def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(tmp_path, write):
 @pytest.mark.parametrize(
     "change", [{"commit": "f" * 40}, {"dirty": True}, {"instrument": "events"}]
 )
-def test_what_is_of_other_sources_is_left_out(tmp_path, write, capsys, change):
+def test_what_is_of_other_sources_is_left_out(merge, tmp_path, write, capsys, change):
     files = [replay([2], "07:00", **change), replay([4], "08:00")]
     one, two = (write(f"{i}/replay.json", file) for i, file in enumerate(files))
-    assert merge(tmp_path / "merged", one.parent, two.parent) == 0
+    assert merge(one.parent, two.parent) == 0
     said = f"left out: {one}, which is of other sources, or another driver, than {two}\n"
     assert capsys.readouterr().out.startswith(said)
     assert read(tmp_path) == files[1]
 
 
-def test_every_gpu_has_a_folder(tmp_path, write):
+def test_every_gpu_has_a_folder(merge, tmp_path, write):
     for i, gpu in enumerate(("Tesla T4", "NVIDIA H200")):
         write(f"{i}/table2/replay.json", made.on(gpu, replay([2], "08:00")))
-    assert merge(tmp_path / "merged", tmp_path / "0", tmp_path / "1") == 0
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
     for name in ("tesla-t4", "nvidia-h200"):
         assert len(read(tmp_path, name)["records"]) == 2
 
 
-def test_recorded_cells_that_were_shared_out_are_reported_as_one_run(tmp_path, write):
+def test_recorded_cells_that_were_shared_out_are_as_one_run(merge, tmp_path, write):
     """Of generated text, a model to each task."""
-    folders = {}
+    folders, whole = {}, {}
     for name in ("timing", "profile"):
-        content = json.loads((H200 / f"end_to_end/{name}.json").read_text())
-        for model in {row["problem"]["model"] for row in content["records"]}:
-            rows = [row for row in content["records"] if row["problem"]["model"] == model]
-            part = copy.deepcopy(content | {"records": rows})
+        whole[name] = json.loads((H200 / f"end_to_end/{name}.json").read_text())
+        for model in {row["problem"]["model"] for row in whole[name]["records"]}:
+            rows = [row for row in whole[name]["records"] if row["problem"]["model"] == model]
+            part = whole[name] | {"records": rows}
             folders[model] = write(f"{model}/end_to_end/{name}.json", part).parents[1]
     assert len(folders) > 1
-    assert merge(tmp_path / "merged", *folders.values()) == 0
-    for name in ("timing", "profile"):
-        recorded = json.loads((H200 / f"end_to_end/{name}.json").read_text())
+    assert merge(*folders.values()) == 0
+    for name, recorded in whole.items():
         assert sorted(keys(read(tmp_path, name=f"end_to_end/{name}"))) == sorted(keys(recorded))
-    page = tmp_path / "report.html"
-    assert main(["report", "--results", str(tmp_path / "merged"), "--output", str(page)]) == 0
-    text = page.read_text()
-    assert all(model in text for model in folders)
 
 
-def test_recorded_runs_stay_as_they_are(tmp_path, capsys):
-    assert merge(tmp_path / "merged", H200 / "ladder") == 2
+def test_recorded_runs_stay_as_they_are_and_nothing_to_merge_is_no_fault(merge, tmp_path, capsys):
+    assert merge(H200 / "ladder") == 2
     assert capsys.readouterr().err.endswith("h200: is a recorded run, which stays as it is\n")
-    assert merge(tmp_path / "merged", tmp_path / "nothing") == 2
+    assert merge(tmp_path / "nothing") == 2
     assert not (tmp_path / "merged").exists()
-
-
-def test_nothing_to_merge_is_no_fault(tmp_path):
     (tmp_path / "empty").mkdir()
-    command = [sys.executable, "-m", "experiments.merge", tmp_path / "merged", tmp_path / "empty"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/merged: 0 result files\n")
+    assert merge(tmp_path / "empty") == 0
+    assert capsys.readouterr().out == f"{tmp_path}/merged: 0 result files\n"

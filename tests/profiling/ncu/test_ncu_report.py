@@ -2,7 +2,7 @@
 
 import pytest
 import stand_ins
-from ncu.report import Value, launches, number, shown
+from ncu.report import Value, launches, number
 
 from records.errors import InputError
 
@@ -62,13 +62,3 @@ def test_the_second_name_of_a_metric_is_read_too():
 def test_another_text_is_refused(page, message):
     with pytest.raises(InputError, match=message):
         launches(page)
-
-
-def test_counts_are_shown_in_full():
-    assert [shown(v) for v in (60948480.0, 27911.98, 0.0, 82.403117, 0.00041)] == [
-        "60,948,480",
-        "27,912",
-        "0",
-        "82.40",
-        "0.0004100",
-    ]

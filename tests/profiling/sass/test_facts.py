@@ -53,8 +53,13 @@ met2: FMUL.FTZ R5, R9, R5
 """
 
 
-def named(text, family="nf4"):
-    return {m.name: m.value for m in measures(written.facts(text, family))}
+def values(facts):
+    return {m.name: m.value for m in measures(facts)}
+
+
+def decoding(facts):
+    """The ways of the index computation and of the look-ups."""
+    return facts.ways(facts.is_index), facts.ways(facts.is_look_up)
 
 
 def test_a_table_kernel():
@@ -62,29 +67,24 @@ def test_a_table_kernel():
     assert facts.region.is_loop
     assert facts.elements == 2
     assert facts.ways() == Ways(13, 13, 13)
-    names = {i.address: i.name for i in facts.inside}
-    assert [names[a] for a in sorted(facts.decoding.index)] == ["SHF", "LOP3"]
-    assert [names[a] for a in sorted(facts.decoding.look_ups)] == ["LDS", "LDS"]
-    assert (facts.branches, len(facts.other_branches)) == ([], 1)
-
-
-def test_a_tree_kernel():
-    facts = written.facts(TREE)
-    # Of each code: test, barrier and branch; an entry and a jump, or an entry; the meeting point.
-    assert facts.index == Ways(2 * 5, 2 * 6, 2 * 7)
-    assert facts.look_ups == Ways(0, 0, 0)
-    assert facts.ways() == Ways(17, 19, 21)
-    assert len(facts.branches) == len(facts.may_diverge) == 2
-    assert named(TREE)["convergence_barriers"] == 2
-
-
-def test_measures_are_per_element():
-    found = named(TABLE)
+    assert [i.name for i in facts.inside if facts.is_index(i)] == ["SHF", "LOP3"]
+    assert [i.name for i in facts.inside if facts.is_look_up(i)] == ["LDS", "LDS"]
+    found = values(facts)
+    assert (found["branches"], found["branches_elsewhere"]) == (0, 1)
     assert found["weights_per_trip"] == 2
     assert found["instructions_per_weight.all"] == 6.5
     assert found["index_per_weight.least"] == found["look_ups_per_weight.most"] == 1
     assert found["code_bytes"] == 15 * 16
     assert found["global_loads"] == 1  # the scale is read before the loop
+
+
+def test_a_tree_kernel():
+    facts = written.facts(TREE)
+    # Of each code: test, barrier and branch; an entry and a jump, or an entry; the meeting point.
+    assert decoding(facts) == (Ways(2 * 5, 2 * 6, 2 * 7), Ways(0, 0, 0))
+    assert facts.ways() == Ways(17, 19, 21)
+    found = values(facts)
+    assert found["branches"] == found["branches_may_diverge"] == found["convergence_barriers"] == 2
 
 
 def test_what_cannot_be_counted_has_a_reason():
@@ -98,7 +98,7 @@ def test_what_cannot_be_counted_has_a_reason():
 
 
 def stores(count, width="128"):
-    return "\n".join(f"STG.E.{width} [R2.64], R4" for _ in range(count)) + "\n"
+    return f"STG.E.{width} [R2.64], R4\n" * count
 
 
 def test_the_hot_region_is_where_most_is_stored():
@@ -154,8 +154,9 @@ def test_the_accelerators_elements_are_counted_where_threads_write_the_tile():
     ],
 )
 def test_a_branch_may_diverge_unless_it_is_seen_to_be_uniform(before, branch, diverges):
-    facts = written.facts(f"{before}\n{branch}\nSTG.E [R2.64], R4\nend: STG.E [R2.64], R4\nEXIT")
-    assert (len(facts.branches), len(facts.may_diverge)) == (1, diverges)
+    text = f"{before}\n{branch}\nSTG.E [R2.64], R4\nend: STG.E [R2.64], R4\nEXIT"
+    found = values(written.facts(text))
+    assert (found["branches"], found["branches_may_diverge"]) == (1, diverges)
 
 
 @pytest.mark.parametrize(
@@ -181,25 +182,23 @@ def test_uses_and_results(opcode, operands, uses, results):
     assert [" ".join(names) for names in found] == [f"P6 {uses}", results]
 
 
-def test_a_code_may_be_loaded_in_the_trip_before():
-    """Loads ahead of their use: the register is read before it is written again."""
-    text = TABLE.replace("top: LDG.E.U8 R2, [R20.64]", "top: NOP").replace(
-        "IADD3 R1, R1, 0x1, RZ", "LDG.E.U8 R2, [R20.64]"
-    )
-    assert written.facts(text).index == Ways(2, 2, 2)
+AHEAD = TABLE.replace("top: LDG.E.U8 R2, [R20.64]", "top: NOP")
+SCALE = "LDG.E R12, [R14.64]\nFMUL.FTZ R9, R12, R13\n"
+TWO = "LEA R12, P3, R5, UR4, 0x2\nLEA.HI.X R13, R5, UR5, RZ, 0x2, P3\nLDG.E R5, [R12.64]"
 
 
-def test_a_scale_may_be_a_product_itself():
-    """It goes into the products, and is none of them."""
-    scale = "LDG.E R12, [R14.64]\nFMUL.FTZ R9, R12, R13\n"
-    text = TABLE.replace("FMUL.FTZ R3, R3, R9", scale + "FMUL.FTZ R3, R3, R9")
-    assert written.facts(text).index == Ways(2, 2, 2)
-
-
-def test_an_address_that_needs_two_registers_is_two_instructions():
-    text = TABLE.replace(
-        "LDS R5, [R5.X4+0x10]",
-        "LEA R12, P3, R5, UR4, 0x2\nLEA.HI.X R13, R5, UR5, RZ, 0x2, P3\nLDG.E R5, [R12.64]",
-    )
-    facts = written.facts(text)
-    assert (facts.index.all, facts.look_ups.all) == (4, 2)
+@pytest.mark.parametrize(
+    ("text", "old", "new", "index"),
+    [
+        # A code is loaded ahead of its use: its register is read before it is written again.
+        (AHEAD, "IADD3 R1, R1, 0x1, RZ", "LDG.E.U8 R2, [R20.64]", 2),
+        # A scale is a product itself: it goes into the products, and is none of them.
+        (TABLE, "FMUL.FTZ R3, R3", f"{SCALE}FMUL.FTZ R3, R3", 2),
+        # An address that needs two registers is two instructions.
+        (TABLE, "LDS R5, [R5.X4+0x10]", TWO, 4),
+    ],
+)
+def test_decoding_is_found_in_other_forms(text, old, new, index):
+    assert old in text
+    facts = written.facts(text.replace(old, new))
+    assert decoding(facts) == (Ways(*[index] * 3), Ways(2, 2, 2))

@@ -74,16 +74,12 @@ def test_loops_are_found_inner_ones_first(text, wanted):
     assert loops(text) == wanted
 
 
-def test_what_is_never_reached_is_left_out():
-    kept = [i.address // 16 for i in flow(LEFT_BY_A_CALL).instructions(flow(LEFT_BY_A_CALL).blocks)]
-    assert kept == [0, 1, 2, 3, 4]
-
-
-def test_a_label_that_nothing_jumps_to_makes_no_block():
-    assert len(flow("NOP\nlabel: NOP\nEXIT").blocks) == 1
-
-
-def test_a_guarded_exit_goes_on():
+def test_blocks():
+    found = flow(LEFT_BY_A_CALL)
+    kept = [i.address // 16 for i in found.instructions(found.blocks)]
+    assert kept == [0, 1, 2, 3, 4]  # without what is never reached
+    assert len(flow("NOP\nlabel: NOP\nEXIT").blocks) == 1  # nothing jumps to the label
+    # A guarded exit goes on.
     assert [b.successors for b in flow("@P0 EXIT\nNOP\nEXIT").blocks.values()] == [(1,), ()]
 
 
@@ -93,64 +89,39 @@ def test_a_guarded_exit_goes_on():
         ("BRX R2 -0x10\nEXIT", "sass: kernel, 0x0000: BRX leads where this cannot follow"),
         ("CALL.ABS R2\nEXIT", "sass: kernel, 0x0000: CALL.ABS leads where this cannot follow"),
         ("BRA nowhere\nEXIT", "sass: kernel: there is no label '.nowhere'"),
+        (
+            "@P0 BRA b\na: NOP\nb: NOP\n@P1 BRA a\nEXIT",
+            "sass: the loop at 0x0020 is entered at several places",
+        ),
+        ("top: NOP\nBRA top", "sass: the kernel never ends"),
     ],
 )
-def test_a_jump_that_cannot_be_followed_is_one_line(text, message):
+def test_what_cannot_be_followed_is_one_line(text, message):
     with pytest.raises(InputError) as error:
-        flow(text)
+        longest(flow(text), flow(text).everything)
     assert str(error.value) == message
 
 
-def test_a_loop_with_two_entries_is_one_line():
-    text = "@P0 BRA b\na: NOP\nb: NOP\n@P1 BRA a\nEXIT"
-    with pytest.raises(InputError) as error:
-        flow(text).loops  # noqa: B018
-    assert str(error.value) == "sass: the loop at 0x0020 is entered at several places"
+def longest(found, region, sign=1):
+    """The instructions of the longest way through a region; with -1, of the shortest."""
+    return sign * found.best_way(region, lambda block, _: (sign * len(block.instructions),))[0]
 
 
-def shortest_and_longest(text, region_of):
+@pytest.mark.parametrize(
+    ("text", "loop", "shortest", "most"),
+    [
+        (TESTED_BELOW, 0, 3, 3),  # a way through a loop ends where it repeats
+        (LEFT_BY_A_CALL, 0, 3, 3),  # the one that repeats it, not the one that leaves
+        (LEFT_BY_AN_EXIT, 0, 3, 3),
+        (BRANCH_WITHIN, 0, 4, 5),
+        (NESTED, 1, 5, 5),  # the outer loop's goes through the inner one once
+        (STRAIGHT, None, 3, 3),  # one through a kernel ends at an exit
+        (NESTED, None, 7, 7),
+        ("@P0 EXIT\nNOP\nNOP\nEXIT", None, 1, 4),
+        ("@P0 BRA end\nNOP\nend: EXIT", None, 2, 3),
+    ],
+)
+def test_ways(text, loop, shortest, most):
     found = flow(text)
-
-    def length(block, _):
-        return (len(block.instructions),)
-
-    def negative(block, _):
-        return (-len(block.instructions),)
-
-    region = region_of(found)
-    return -found.best_way(region, negative)[0], found.best_way(region, length)[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "ways"),
-    [
-        (TESTED_BELOW, (3, 3)),
-        (LEFT_BY_A_CALL, (3, 3)),  # the way that repeats it, not the one that leaves
-        (LEFT_BY_AN_EXIT, (3, 3)),
-        (BRANCH_WITHIN, (4, 5)),
-    ],
-)
-def test_a_way_through_a_loop_ends_where_it_repeats(text, ways):
-    assert shortest_and_longest(text, lambda found: found.loops[0]) == ways
-
-
-@pytest.mark.parametrize(
-    ("text", "ways"),
-    [
-        (STRAIGHT, (3, 3)),
-        (NESTED, (7, 7)),  # each loop once
-        ("@P0 EXIT\nNOP\nNOP\nEXIT", (1, 4)),
-        ("@P0 BRA end\nNOP\nend: EXIT", (2, 3)),
-    ],
-)
-def test_a_way_through_a_kernel_ends_at_an_exit(text, ways):
-    assert shortest_and_longest(text, lambda found: found.everything) == ways
-
-
-def test_an_outer_loops_way_goes_through_the_inner_one_once():
-    assert shortest_and_longest(NESTED, lambda found: found.loops[1]) == (5, 5)
-
-
-def test_a_kernel_without_end_is_one_line():
-    with pytest.raises(InputError, match="sass: the kernel never ends"):
-        shortest_and_longest("top: NOP\nBRA top", lambda found: found.everything)
+    region = found.everything if loop is None else found.loops[loop]
+    assert (longest(found, region, -1), longest(found, region)) == (shortest, most)

@@ -7,21 +7,27 @@ from sass.parse import Frame, parse
 from records.errors import InputError
 
 
-def test_instructions_have_guard_opcode_operands_and_address():
-    code = written.function(
+def test_instructions_labels_and_source_lines():
+    """Lines hold until the next and name the calls inlined there."""
+    found = written.function(
         """
-        MOV R1, c[0x0][0x28]
-        @!P0 LDG.E.128.CONSTANT R4, desc[UR4][R2.64+0x10]
-        @UP1 UIADD3 UR4, UR4, 0x1, URZ
-        EXIT
+             MOV R1, c[0x0][0x28]
+        top: @!P0 LDG.E.128.CONSTANT R4, desc[UR4][R2.64+0x10]  # /k/a.hpp:62 < /k/./walk.cuh:77
+             @UP1 UIADD3 UR4, UR4, 0x1, URZ
+             BRA top  # /k/walk.cuh:83
+        end: EXIT
         """
-    ).instructions
-    assert [i.address for i in code] == [0, 16, 32, 48]
-    assert [i.guard for i in code] == ["", "!P0", "UP1", ""]
-    assert [i.name for i in code] == ["MOV", "LDG", "UIADD3", "EXIT"]
+    )
+    code = found.instructions
+    assert [i.address for i in code] == [0, 16, 32, 48, 64]
+    assert [i.guard for i in code] == ["", "!P0", "UP1", "", ""]
+    assert [i.name for i in code] == ["MOV", "LDG", "UIADD3", "BRA", "EXIT"]
     assert code[1].modifiers == {"E", "128", "CONSTANT"}
-    assert code[1].operands == "R4, desc[UR4][R2.64+0x10]"
     assert str(code[1]) == "@!P0 LDG.E.128.CONSTANT R4, desc[UR4][R2.64+0x10]"
+    assert found.labels == {".top": 16, ".end": 64, ".text.kernel": 0}
+    assert code[3].targets == [".top"]
+    inlined, last = (Frame("/k/a.hpp", 62), Frame("/k/walk.cuh", 77)), (Frame("/k/walk.cuh", 83),)
+    assert [i.frames for i in code] == [(), inlined, inlined, last, last]
 
 
 @pytest.mark.parametrize(
@@ -34,32 +40,10 @@ def test_instructions_have_guard_opcode_operands_and_address():
         ("STG.E.EF.128", 16),
         ("LDG.E.LTC128B.CONSTANT", 4),
         ("LDG.E.ENL2.256", 32),
-        ("STG.E.U16.SYS", 2),
     ],
 )
 def test_a_width_is_a_modifier_of_its_own(opcode, width):
     assert written.function(f"{opcode} R1, R2").instructions[0].width_bytes == width
-
-
-def test_labels_are_addresses_of_what_follows():
-    found = written.function("NOP\ntop: NOP\nBRA top\nend: EXIT")
-    assert found.labels == {".top": 16, ".end": 48, ".text.kernel": 0}
-    assert found.instructions[2].targets == [".top"]
-
-
-def test_source_lines_hold_until_the_next_and_name_the_calls_inlined_there():
-    first, second, third, last = written.function(
-        """
-        NOP
-        FMUL R1, R2, R3   # /k/format.hpp:62 < /k/./walk.cuh:77
-        FMUL R2, R2, R3
-        EXIT              # /k/walk.cuh:83
-        """
-    ).instructions
-    assert first.frames == ()
-    assert second.frames == (Frame("/k/format.hpp", 62), Frame("/k/walk.cuh", 77))
-    assert third.frames == second.frames
-    assert last.frames == (Frame("/k/walk.cuh", 83),)
 
 
 def test_the_named_kernel_is_found_among_others():

@@ -47,9 +47,8 @@ def function(text: str) -> Function:
     return parse(printed(text), "kernel")
 
 
-def facts(text: str, family: str = "nf4", name: str = "written", **resources: int) -> Facts:
+def facts(text: str, family: str = "nf4", name: str = "written") -> Facts:
     source = f"kernels/{family}/{name}.cu"
     kernel = Kernel(name=name, family=described()[family], source_file=source, lineage="ours")
     code = {kernel.source_file: "1" * 64}
-    sizes = {"registers": 8, "stack_bytes": 0, "local_bytes": 0, "static_shared_bytes": 0}
-    return Facts(Code(kernel, "sm_80", name, function(text), Resources(**sizes | resources), code))
+    return Facts(Code(kernel, "sm_80", name, function(text), Resources(8, 0, 0), code))
