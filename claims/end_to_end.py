@@ -135,7 +135,7 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
 
 
 @rule(WITHIN)
-def least_gain(case: Case, *, baseline: str, subject: str) -> Ours:
+def min_gain(case: Case, *, baseline: str, subject: str) -> Ours:
     """The smallest speed-up of all models and batches that ran."""
     gains = {}
     for at in case.cell.places:
@@ -206,15 +206,15 @@ def tables_agree(case: Case, *, shares: str, tokens_per_s: str, kernel: str) -> 
     weights = case.measured(kernel, WALL_TIME).problem["weights"]
     layer = case.source.every("layer")[0]
     counted = case.measured(kernel, "warp_instructions", layer, COUNTERS)
-    least_ms = weights * issue_ns_per_weight(case.source, counted) / 1e6
-    room = passes * ms / least_ms
+    min_ms = weights * issue_ns_per_weight(case.source, counted) / 1e6
+    room = passes * ms / min_ms
     short = (
         f"its tokens/s make {passes:.0f} passes of its Table I's seconds, in which an "
         f"{case.source.gpu} can issue at most {room:.0f}"
     )
     reason = (
         f"{short}: {ms:.1f} ms of dequantization for each, where issuing the instructions of one "
-        f"pass takes at least {least_ms:.0f} ms at {case.source.fact('sm_clock_mhz')} MHz; so the "
+        f"pass takes at least {min_ms:.0f} ms at {case.source.fact('sm_clock_mhz')} MHz; so the "
         "two are not of the same runs, or its tokens/s counts the tokens of prompts as well"
     )
     verdict = rules.REPRODUCED if passes <= room else rules.PREMISE_FALSE

@@ -6,18 +6,17 @@
 #include <cuda_runtime_api.h>
 
 #include <initializer_list>
-#include <optional>
 #include <string>
 
 #include "common/dynamic_library.hpp"
 
 namespace reprolab {
 
-/// nullopt where it cannot be loaded; `*why_not` then says why.
-inline std::optional<DynamicLibrary> open_cublas(std::string* why_not) {
-  return DynamicLibrary::open(
-      {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, why_not);
-}
+/// cublasGemmEx, whose type is written out because the header overloads it.
+using CublasGemmEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int,
+                                        int, int, const void*, const void*, cudaDataType, int,
+                                        const void*, cudaDataType, int, const void*, void*,
+                                        cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);
 
 /// A handle for the device that is current when it is made. Lives as long as the process.
 struct CublasHandle {
@@ -28,7 +27,8 @@ struct CublasHandle {
 
   /// Binds `more` functions of the library.
   explicit CublasHandle(std::initializer_list<DynamicLibrary::Symbol> more) {
-    const auto library = open_cublas(&why_not);
+    const auto library = DynamicLibrary::open(
+        {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, &why_not);
     if (!library) return;
     decltype(&cublasCreate_v2) create = nullptr;
     std::string missing = library->bind({{create, "cublasCreate_v2"},

@@ -3,8 +3,8 @@ and figures; or, where nothing can be measured, the checks, then those of a reco
 
 `make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
 RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
-says why; the rest is the user's. GPUS deals the passes to several GPUs (docs/many-gpus.md), and
-RESUME=1 leaves out those that the same command has measured already.
+says why; the rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md),
+and RESUME=1 leaves out those that the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.

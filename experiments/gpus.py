@@ -1,5 +1,5 @@
-"""The GPUs that a run is dealt to: which they are, what the driver and the system say of them, and
-a thread for each, on the CPUs next to it.
+"""The GPUs that a run is divided among: which they are, what the driver and the system say of them,
+and a thread for each, on the CPUs next to it.
 """
 
 import contextlib

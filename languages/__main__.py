@@ -76,12 +76,12 @@ def build(language: str, arch: int, folder: Path) -> None:
     place = folder / f"sm_{arch}"
     place.mkdir(parents=True, exist_ok=True)
     for kernel in kernels:
-        if arch >= kernel.family.least_arch:
+        if arch >= kernel.family.min_arch:
             build_kernel(module, kernel, arch, place, {"language": language, "compiler": compiler})
     for family in {kernel.family.name: kernel.family for kernel in kernels}.values():
-        if arch < family.least_arch:
+        if arch < family.min_arch:
             names = ", ".join(kernel.name for kernel in kernels if kernel.family is family)
-            lacks = f"sm_{arch} has no {family.older_lack}, sm_{family.least_arch} and newer have"
+            lacks = f"sm_{arch} has no {family.older_lack}, sm_{family.min_arch} and newer have"
             print(f"{language}: left out: {names}: {lacks}")
 
 

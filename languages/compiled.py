@@ -24,7 +24,7 @@ class Family:
     head: dict[str, str]  # lines of a kernel's first comment: key, and pattern with named facts
     as_written: str  # those lines, as an error says them
     needs_counterpart: bool = False  # a kernel in CUDA, whose contract a kernel has
-    least_arch: int = 0
+    min_arch: int = 0
     older_lack: str = ""
 
 
@@ -47,7 +47,7 @@ FAMILIES = {
         "'# Launch: <n> threads for a tile of 32 x 32[ swizzled by <n> bytes].' and "
         "'# Counterpart: <kernel in CUDA>'",
         needs_counterpart=True,
-        least_arch=90,
+        min_arch=90,
         older_lack="tensor maps",
     ),
 }

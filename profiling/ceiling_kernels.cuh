@@ -151,19 +151,19 @@ cudaError_t launch_bulk_copying(const Traffic& traffic, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-// ---- Reads dealt to blocks ----
+// ---- Reads divided between blocks ----
 
 __device__ inline std::uint32_t folded(std::uint32_t word) { return word; }
 __device__ inline std::uint32_t folded(uint2 v) { return v.x ^ v.y; }
 __device__ inline std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
 
-/// The whole elements of a buffer, dealt evenly to blocks: the first `larger` of them get one more.
-struct Deal {
+/// The whole elements of a buffer, divided evenly between blocks: the first `larger` of them get one more.
+struct Partition {
   std::uint64_t share = 0, larger = 0;
   unsigned burst_blocks = 1, ahead_blocks = 0;  ///< Of those that read ahead.
 
-  Deal() = default;
-  Deal(std::uint64_t bytes, std::uint64_t blocks, std::uint64_t ahead_bytes = 0)
+  Partition() = default;
+  Partition(std::uint64_t bytes, std::uint64_t blocks, std::uint64_t ahead_bytes = 0)
       : share(bytes / element_bytes / blocks), larger(bytes / element_bytes % blocks) {
     const std::uint64_t share_bytes = std::max<std::uint64_t>(share, 1) * element_bytes;
     burst_blocks = static_cast<unsigned>(ceil_div(burst_bytes, share_bytes));
@@ -188,9 +188,9 @@ struct Deal {
 template <class Reads, class Unit, unsigned Threads, unsigned Loads>
 class Share {
  public:
-  __device__ Share(const std::uint8_t* from, const Deal& deal)
-      : units_(reinterpret_cast<const Unit*>(from + deal.first(blockIdx.x) * element_bytes)),
-        count_(static_cast<unsigned>(deal.first(blockIdx.x + 1) - deal.first(blockIdx.x)) *
+  __device__ Share(const std::uint8_t* from, const Partition& partition)
+      : units_(reinterpret_cast<const Unit*>(from + partition.first(blockIdx.x) * element_bytes)),
+        count_(static_cast<unsigned>(partition.first(blockIdx.x + 1) - partition.first(blockIdx.x)) *
                (element_bytes / sizeof(Unit))) {
 #pragma unroll
     for (unsigned i = 0; i < Loads; ++i) {
@@ -286,7 +286,7 @@ __device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, const Store
 /// No element is stored before its part of the loads is back, as in a kernel that computes.
 template <class Form>
 __global__ void __launch_bounds__(Form::threads)
-    mixing(Traffic traffic, std::uint64_t first_bytes, Deal first, Deal second) {
+    mixing(Traffic traffic, std::uint64_t first_bytes, Partition first, Partition second) {
   using Reads = typename Form::Reads;
   if constexpr (Form::ahead_bytes > 0) {
     first.template read_ahead<Form::threads>(traffic.from);
@@ -319,8 +319,8 @@ cudaError_t launch_mixing(const Traffic& traffic, cudaStream_t stream) {
   const std::uint64_t in_second = Form::streams == 2 ? elements / 9 : 0;
   const std::uint64_t first_bytes = (elements - in_second) * element_bytes;
   mixing<Form><<<blocks, Form::threads, 0, stream>>>(
-      traffic, first_bytes, Deal(first_bytes, blocks, Form::ahead_bytes),
-      Deal(in_second * element_bytes, blocks, Form::ahead_bytes / 8));
+      traffic, first_bytes, Partition(first_bytes, blocks, Form::ahead_bytes),
+      Partition(in_second * element_bytes, blocks, Form::ahead_bytes / 8));
   return cudaGetLastError();
 }
 

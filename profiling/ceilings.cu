@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(write_threads)
   store_pattern<write_threads, 1, Line>(to, bytes, StreamingAccess(), [](unsigned) { return 0u; });
 }
 
-__global__ void __launch_bounds__(read_threads) read_kernel(Traffic traffic, Deal deal) {
-  const Share<PlainAccess, uint4, read_threads, read_loads> share(traffic.from, deal);
+__global__ void __launch_bounds__(read_threads) read_kernel(Traffic traffic, Partition partition) {
+  const Share<PlainAccess, uint4, read_threads, read_loads> share(traffic.from, partition);
   const std::uint32_t sum =
       share.first_loads() ^ share.later_loads() ^ load_rest(traffic.from, traffic.read_bytes);
   if ((sum & traffic.mask) != 0) atomicXor(traffic.checksum, sum);
@@ -119,7 +119,7 @@ void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
   if (bytes == 0) return;
   const unsigned blocks =
       grid_of(ceil_div(bytes, read_threads * read_loads * element_bytes), bytes);
-  read_kernel<<<blocks, read_threads, 0, stream>>>(traffic, Deal(bytes, blocks));
+  read_kernel<<<blocks, read_threads, 0, stream>>>(traffic, Partition(bytes, blocks));
   check(cudaGetLastError(), "ceiling: launching the read-only kernel");
 }
 

@@ -44,11 +44,11 @@ class Layer:
     gpu: Any
     n: int
     k: int
-    most_rows: int
+    max_rows: int
 
     @cached_property
     def x(self) -> torch.Tensor:
-        return activations(self.most_rows, self.k, self.gpu.device)
+        return activations(self.max_rows, self.k, self.gpu.device)
 
     @property
     def copies(self) -> int:

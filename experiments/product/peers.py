@@ -132,7 +132,7 @@ class Bench:
             samples = measuring.in_turn(self.gpu, replays, self.layer.copies, read_clock)
             for name, us in samples.items():
                 found[name].samples["kernel_time"] = us
-        few = self.layer.most_rows  # the first such row
+        few = self.layer.max_rows  # the first such row
         x.copy_(self.layer.x[few : few + batch])
         for way in self.ways:
             if way.name in replays:
@@ -148,7 +148,7 @@ class Bench:
         """All rows of activations, so many at a time; those with few inputs by the first copy, the
         others by all.
         """
-        x, few = self.layer.x, self.layer.most_rows
+        x, few = self.layer.x, self.layer.max_rows
         for product in held.products:
             held.interval.check(product(x[:batch]), 0)
         for begin in range(few, len(x), batch):

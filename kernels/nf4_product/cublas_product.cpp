@@ -10,11 +10,7 @@ namespace {
 
 decltype(&cublasSetMathMode) set_math_mode = nullptr;
 decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
-// Type written out, because the header overloads the function.
-cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
-                       const void*, const void*, cudaDataType, int, const void*, cudaDataType, int,
-                       const void*, void*, cudaDataType, int, cublasComputeType_t,
-                       cublasGemmAlgo_t) = nullptr;
+CublasGemmEx gemm = nullptr;
 
 /// Loaded on first use, so that programs also start without it.
 const CublasHandle& cublas() {

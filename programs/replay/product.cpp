@@ -1,32 +1,30 @@
 #include "programs/replay/product.hpp"
 
 #include <stdexcept>
+#include <string>
 #include <vector>
 
-#include "common/cublas_library.hpp"
 #include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::nf4 {
+namespace {
 
-std::string Product::load() {
-  std::string why_not;
-  const auto library = open_cublas(&why_not);
-  if (!library) return "cuBLAS cannot be loaded: " + why_not;
-  const std::string missing = library->bind({{cublas_.create, "cublasCreate_v2"},
-                                             {cublas_.destroy, "cublasDestroy_v2"},
-                                             {cublas_.set_stream, "cublasSetStream_v2"},
-                                             {cublas_.gemm, "cublasGemmEx"},
-                                             {cublas_.status_name, "cublasGetStatusName"}});
-  return missing.empty() ? "" : "cuBLAS lacks " + missing;
+CublasGemmEx gemm = nullptr;
+
+/// Loaded on first use, so that a replay also starts without it.
+const CublasHandle& cublas() {
+  static const CublasHandle instance({{gemm, "cublasGemmEx"}});
+  return instance;
 }
 
+}  // namespace
+
 Product::Product(int batch, std::int64_t longest, reference::WeightType type, cudaStream_t stream)
-    : why_not_(load()), type_(type == reference::WeightType::fp16 ? CUDA_R_16F : CUDA_R_16BF) {
-  if (!why_not_.empty()) return;
+    : cublas_(cublas()), type_(type == reference::WeightType::fp16 ? CUDA_R_16F : CUDA_R_16BF) {
+  if (!why_not().empty()) return;
   input_ = profiling::DeviceBuffer(2 * static_cast<std::uint64_t>(batch * longest));
   output_ = profiling::DeviceBuffer(input_.bytes());
-  check(cublas_.create(&handle_));
-  check(cublas_.set_stream(handle_, stream));
+  check(cublas_.set_stream(cublas_.handle, stream));
   // Random activations: constant ones make the GPU draw less power, and run faster, than real ones.
   std::vector<std::uint16_t> activations(static_cast<std::size_t>(batch * longest));
   reference::normal_weights(2, 0, type, 1.0f, activations);
@@ -35,23 +33,19 @@ Product::Product(int batch, std::int64_t longest, reference::WeightType type, cu
       "copying activations to the GPU");
 }
 
-Product::~Product() {
-  if (handle_ != nullptr) cublas_.destroy(handle_);
-}
-
 void Product::check(cublasStatus_t status) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string("matrix product: ") + cublas_.status_name(status));
+  throw std::runtime_error(std::string("matrix product: ") + cublas_.status_string(status));
 }
 
 void Product::multiply(const void* weights, std::int64_t rows, std::int64_t columns,
                        int batch) const {
   const float one = 1.0f, zero = 0.0f;
   // cuBLAS is column-major: our row-major [rows, columns] is its [columns, rows].
-  check(cublas_.gemm(handle_, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(rows), batch,
-                     static_cast<int>(columns), &one, weights, type_, static_cast<int>(columns),
-                     input_.data(), type_, static_cast<int>(columns), &zero, output_.data(), type_,
-                     static_cast<int>(rows), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  check(gemm(cublas_.handle, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(rows), batch,
+             static_cast<int>(columns), &one, weights, type_, static_cast<int>(columns),
+             input_.data(), type_, static_cast<int>(columns), &zero, output_.data(), type_,
+             static_cast<int>(rows), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 }  // namespace reprolab::nf4

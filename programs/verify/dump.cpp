@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "common/fnv1a.hpp"
 #include "common/printable.hpp"
 
 namespace reprolab::verify {
@@ -19,13 +20,6 @@ namespace fs = std::filesystem;
 // A file name may have 255 bytes; while it is written, it has up to 20 more.
 constexpr std::size_t longest_stem = 255 - 20 - std::string_view(".expected.npy").size();
 
-/// FNV-1a.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 /// The text itself if it can be part of a file name, else with a hash of it, so that two texts
 /// never share a file name: '~' is in no name that stays as it is.
 std::string as_file_name(const std::string& text) {
@@ -34,7 +28,7 @@ std::string as_file_name(const std::string& text) {
       name, [](unsigned char c) { return !std::isalnum(c) && c != '.' && c != '-' && c != '_'; },
       '_');
   if (name == text && name.size() <= longest_stem) return name;
-  const std::string tag = fmt::format("~{:016x}", hash_of(text));
+  const std::string tag = fmt::format("~{:016x}", fnv1a(text));
   return name.substr(0, longest_stem - tag.size()) + tag;
 }
 

@@ -101,7 +101,7 @@ def only(built_library, tmp_path):
 
 
 @pytest.fixture
-def most_rows(built_library):
+def max_rows(built_library):
     """Of a kernel of products; skips the test where this GPU cannot run it."""
 
     def most(way):
@@ -128,8 +128,8 @@ def products_run(run):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", KERNELS)
-def test_products_are_those_of_the_dequantized_weights(only, most_rows, way, nested, dtype):
-    most = most_rows(way)
+def test_products_are_those_of_the_dequantized_weights(only, max_rows, way, nested, dtype):
+    most = max_rows(way)
     layer = layer_of(nested, bias=True, dtype=dtype)
     weight = functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
     for rows in (1, 3, 8, 9, 100, 512):
@@ -148,8 +148,8 @@ def test_products_are_those_of_the_dequantized_weights(only, most_rows, way, nes
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", KERNELS)
-def test_products_in_graphs_of_two_streams_at_once(only, most_rows, way, nested):
-    most = most_rows(way)
+def test_products_in_graphs_of_two_streams_at_once(only, max_rows, way, nested):
+    most = max_rows(way)
     layers = [layer_of(nested) for _ in range(3)]
     xs = [torch.randn((min(most, 64), 4096), device="cuda").half() for _ in range(2)]
     with torch.no_grad(), only(way):
@@ -175,8 +175,8 @@ def test_products_in_graphs_of_two_streams_at_once(only, most_rows, way, nested)
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", KERNELS)
-def test_codes_that_the_kernel_before_writes_are_waited_for(only, most_rows, way, nested):
-    most_rows(way)
+def test_codes_that_the_kernel_before_writes_are_waited_for(only, max_rows, way, nested):
+    max_rows(way)
     layer, x = layer_of(nested), torch.randn((4, 4096), device="cuda").half()
     with torch.no_grad(), only(way):
         expected = []
@@ -191,8 +191,8 @@ def test_codes_that_the_kernel_before_writes_are_waited_for(only, most_rows, way
             layer.weight.bitwise_not_()
 
 
-def test_a_capture_cannot_begin_with_nested_scales(only, most_rows):
-    most_rows("few_rows")
+def test_a_capture_cannot_begin_with_nested_scales(only, max_rows):
+    max_rows("few_rows")
     layer, x = layer_of(nested=True), torch.randn((2, 4096), device="cuda").half()
     with torch.no_grad(), only("few_rows"):
         with (
@@ -206,9 +206,9 @@ def test_a_capture_cannot_begin_with_nested_scales(only, most_rows):
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", ["few_rows", "many_rows", choices.DEQUANTIZE, choices.OWN])
-def test_compiled_models_are_whole_graphs(only, most_rows, way, nested, mode):
+def test_compiled_models_are_whole_graphs(only, max_rows, way, nested, mode):
     if way in KERNELS:
-        most_rows(way)
+        max_rows(way)
     model = torch.nn.Sequential(*[layer_of(nested, n=4096) for _ in range(3)])
     x = torch.randn((4, 4096), device="cuda").half()
     torch.compiler.reset()
@@ -250,8 +250,8 @@ def test_training_is_bitsandbytes_own(only):
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="NOT TESTED, one GPU")
-def test_products_run_where_their_tensors_are(only, most_rows):
-    most_rows("few_rows")
+def test_products_run_where_their_tensors_are(only, max_rows):
+    max_rows("few_rows")
     layers = [layer_of(nested=True).to(f"cuda:{i}") for i in (0, 1)]
     with torch.no_grad(), only("few_rows"):
         for i in (1, 0, 1):

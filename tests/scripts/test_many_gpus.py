@@ -1,4 +1,4 @@
-"""Passes that are dealt to several GPUs, and a run that goes on where it was cut off."""
+"""Passes that are divided among several GPUs, and a run that goes on where it was cut off."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ def measure(lab, **given):
     return reproduce(lab, **{"PATH": path} | COMMIT | given)
 
 
-def test_passes_are_dealt_and_lie_in_one_folder(lab):
+def test_passes_are_divided_and_lie_in_one_folder(lab):
     """A wrong output is told, and the others go on."""
     done = measure(lab, GPUS="0,1", BESIDE="2", WRONG="one")
     assert (done.returncode, done.stderr) == (1, "")
@@ -55,7 +55,7 @@ def test_gpus_that_cannot_be_are_one_line(lab, given, said):
     assert began(lab / "results") == []
 
 
-def test_a_dry_run_says_that_passes_are_dealt(lab):
+def test_a_dry_run_says_that_passes_are_divided(lab):
     program(lab / "build/cpu/bin/bench", "#!/bin/sh\n")
     done = measure(lab, GPUS="0,1", DRY_RUN="1")
     assert done.stdout.endswith("GPUs 0, 1: whichever is free takes the next.\n")
