@@ -157,7 +157,8 @@ __device__ inline std::uint32_t folded(std::uint32_t word) { return word; }
 __device__ inline std::uint32_t folded(uint2 v) { return v.x ^ v.y; }
 __device__ inline std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
 
-/// The whole elements of a buffer, divided evenly between blocks: the first `larger` of them get one more.
+/// The whole elements of a buffer, divided evenly between blocks: the first `larger` of them get
+/// one more.
 struct Partition {
   std::uint64_t share = 0, larger = 0;
   unsigned burst_blocks = 1, ahead_blocks = 0;  ///< Of those that read ahead.
@@ -190,8 +191,9 @@ class Share {
  public:
   __device__ Share(const std::uint8_t* from, const Partition& partition)
       : units_(reinterpret_cast<const Unit*>(from + partition.first(blockIdx.x) * element_bytes)),
-        count_(static_cast<unsigned>(partition.first(blockIdx.x + 1) - partition.first(blockIdx.x)) *
-               (element_bytes / sizeof(Unit))) {
+        count_(
+            static_cast<unsigned>(partition.first(blockIdx.x + 1) - partition.first(blockIdx.x)) *
+            (element_bytes / sizeof(Unit))) {
 #pragma unroll
     for (unsigned i = 0; i < Loads; ++i) {
       const unsigned at = threadIdx.x + i * Threads;

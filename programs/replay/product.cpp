@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/cublas_library.hpp"
 #include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::nf4 {
@@ -17,14 +18,19 @@ const CublasHandle& cublas() {
   return instance;
 }
 
+void check(cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string("matrix product: ") + cublas().status_string(status));
+}
+
 }  // namespace
 
 Product::Product(int batch, std::int64_t longest, reference::WeightType type, cudaStream_t stream)
-    : cublas_(cublas()), type_(type == reference::WeightType::fp16 ? CUDA_R_16F : CUDA_R_16BF) {
+    : type_(type == reference::WeightType::fp16 ? CUDA_R_16F : CUDA_R_16BF) {
   if (!why_not().empty()) return;
   input_ = profiling::DeviceBuffer(2 * static_cast<std::uint64_t>(batch * longest));
   output_ = profiling::DeviceBuffer(input_.bytes());
-  check(cublas_.set_stream(cublas_.handle, stream));
+  check(cublas().set_stream(cublas().handle, stream));
   // Random activations: constant ones make the GPU draw less power, and run faster, than real ones.
   std::vector<std::uint16_t> activations(static_cast<std::size_t>(batch * longest));
   reference::normal_weights(2, 0, type, 1.0f, activations);
@@ -33,16 +39,15 @@ Product::Product(int batch, std::int64_t longest, reference::WeightType type, cu
       "copying activations to the GPU");
 }
 
-void Product::check(cublasStatus_t status) const {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string("matrix product: ") + cublas_.status_string(status));
+std::string Product::why_not() {
+  return cublas().why_not.empty() ? "" : "cuBLAS: " + cublas().why_not;
 }
 
 void Product::multiply(const void* weights, std::int64_t rows, std::int64_t columns,
                        int batch) const {
   const float one = 1.0f, zero = 0.0f;
   // cuBLAS is column-major: our row-major [rows, columns] is its [columns, rows].
-  check(gemm(cublas_.handle, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(rows), batch,
+  check(gemm(cublas().handle, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(rows), batch,
              static_cast<int>(columns), &one, weights, type_, static_cast<int>(columns),
              input_.data(), type_, static_cast<int>(columns), &zero, output_.data(), type_,
              static_cast<int>(rows), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));

@@ -2,10 +2,11 @@
 // cuBLAS.
 #pragma once
 
+#include <library_types.h>
+
 #include <cstdint>
 #include <string>
 
-#include "common/cublas_library.hpp"
 #include "profiling/cuda_check.hpp"
 #include "reference/float16.hpp"
 
@@ -17,7 +18,7 @@ class Product {
   Product(int batch, std::int64_t longest, reference::WeightType type, cudaStream_t stream);
 
   /// Why products cannot be computed here; empty if they can.
-  const std::string& why_not() const { return cublas_.why_not; }
+  static std::string why_not();
 
   /// [batch, rows] = [batch, columns] x transposed [rows, columns]; in the type of the weights,
   /// sums in fp32, as torch.nn.functional.linear does it. `weights` is row-major in device memory.
@@ -25,10 +26,7 @@ class Product {
   void multiply(const void* weights, std::int64_t rows, std::int64_t columns, int batch) const;
 
  private:
-  void check(cublasStatus_t status) const;
-
-  const CublasHandle& cublas_;
-  cudaDataType_t type_;
+  cudaDataType type_;
   profiling::DeviceBuffer input_, output_;
 };
 

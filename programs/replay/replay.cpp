@@ -238,7 +238,7 @@ Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument
                      same_size.verifier.enqueue_comparison(resident.matrix, dequantized_.data());
                    });
                  }
-                 if (!product_.why_not().empty()) continue;
+                 if (!Product::why_not().empty()) continue;
                  call(product_time, [&] {
                    product_.multiply(dequantized_.data(), resident.shape.rows,
                                      resident.shape.columns, batch);
