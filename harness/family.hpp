@@ -3,13 +3,16 @@
 // what others need to know of it (FamilyFacts): describe_families() exports that for Python.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "harness/workload.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace reprolab {
 

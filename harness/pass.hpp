@@ -1,7 +1,6 @@
 // What the measuring programs share: their options, and everything around a pass's measurements.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,11 @@
 #include "harness/worker.hpp"
 #include "profiling/clock_lock.hpp"
 #include "profiling/machine.hpp"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace reprolab {
 

@@ -1,6 +1,7 @@
 #include "profiling/counter_table.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // Which hardware counters are read: data/counters.json, and what a user adds.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,6 +2,7 @@
 // reproduce-puzzle`.
 #include <fmt/format.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>

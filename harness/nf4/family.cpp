@@ -2,6 +2,7 @@
 #include "harness/family.hpp"
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <utility>

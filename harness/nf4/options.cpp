@@ -1,6 +1,7 @@
 #include "harness/nf4/options.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -1,13 +1,16 @@
 // Command-line options that the NF4 programs share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "harness/nf4/layers.hpp"
 #include "harness/nf4/tensor.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace reprolab::nf4 {
 

@@ -1,5 +1,7 @@
 // Products with NF4 weights as a family: the shapes of the models' layers, or those of the command
 // line, each with several numbers of rows.
+#include <CLI/CLI.hpp>
+
 #include "harness/family.hpp"
 #include "harness/names.hpp"
 #include "harness/nf4/options.hpp"

@@ -1,5 +1,6 @@
 // Matrix transpose as a family: the sizes of the sweep, or matrices from the command line.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <array>
 #include <limits>

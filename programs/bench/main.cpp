@@ -2,6 +2,7 @@
 // KERNEL=name`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,6 @@
 // latency: cycles of one dependent access to each kind of memory. `make reproduce-counters`.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // replay: the dequantizations and matrix products of models' forward passes. `make
 // reproduce-table2`.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
