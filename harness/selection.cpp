@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <iterator>
 
 #include "harness/errors.hpp"
@@ -43,6 +44,21 @@ bool any_matches(std::string_view pattern, std::string_view name) {
   }
 }
 
+/// A kernel in another language may not be compiled here, so that an unknown name is no error as
+/// long as something else is selected.
+void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>& kernels) {
+  if (pattern.starts_with('!')) pattern.remove_prefix(1);
+  while (!pattern.empty()) {
+    const auto end = std::min(pattern.find('|'), pattern.size());
+    const std::string_view name = pattern.substr(0, end);
+    const bool is_name = !name.empty() && name.find_first_of("*?") == name.npos;
+    if (is_name && std::ranges::find(kernels, name, &VariantInfo::name) == kernels.end()) {
+      fmt::print(stderr, "--kernel: no kernel is named '{}' here\n", name);
+    }
+    pattern.remove_prefix(std::min(end + 1, pattern.size()));
+  }
+}
+
 }  // namespace
 
 bool selects(std::string_view pattern, std::string_view name) {
@@ -68,6 +84,7 @@ std::vector<VariantInfo> select_kernels(const std::string& pattern,
   std::ranges::copy_if(kernels, std::back_inserter(selected),
                        [&](const auto& kernel) { return selects(pattern, kernel.name); });
   if (selected.empty()) nothing_matches("--kernel", pattern, names_of(kernels), absent);
+  say_unknown_names(pattern, kernels);
   return selected;
 }
 

@@ -21,7 +21,8 @@ bool selects(std::string_view pattern, std::string_view name);
                                   std::vector<std::string> known,
                                   const std::vector<std::string>& absent = {});
 
-/// The kernels that `pattern` selects. Throws UsageError, as above, if there are none.
+/// The kernels that `pattern` selects. Throws UsageError, as above, if there are none; says on
+/// stderr which names in it no kernel has.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels,
                                         const std::vector<std::string>& absent = {});

@@ -94,8 +94,9 @@ class Workload {
   }
   /// Finds out more about a kernel whose outputs are right, by launches of its own. They run on
   /// `stream`; throws as profiling::check does.
-  virtual Findings inspect(const VariantInfo&, const DeviceComparison&, cudaStream_t) const {
-    return {};
+  virtual Findings inspect(const VariantInfo& kernel, const DeviceComparison&, cudaStream_t) const {
+    if (!kernel.promise.independent_of_batch) return {};
+    return {.broken = "promises to be independent of the batch, which its family does not check"};
   }
   /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
   virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;

@@ -71,7 +71,7 @@ Promise promise_of(const Contract<Problem>& contract) {
 /// One kernel of a family. `Problem` is the family's plain struct of device views.
 template <class Problem>
 struct Kernel {
-  std::string name;           ///< The kernel's one idea, in snake_case; unique within the family.
+  std::string name;           ///< The kernel's one idea, in snake_case; unique in the project.
   std::string lineage{};      ///< Where it comes from: paper section, post, release.
   std::string source_file{};  ///< From the root of the project; empty: kernels/<family>/<name>.cu.
   Contract<Problem> contract{};

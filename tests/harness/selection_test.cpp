@@ -53,6 +53,13 @@ TEST(SelectKernels, MatchesWholeNamesOrSaysOnceWhatThereIs) {
   EXPECT_EQ(message_of<UsageError>([&] { selected("lut"); }),
             "--kernel 'lut' selects nothing; there are: branch_tree, shared_lut, "
             "shared_lut_tile512; mojo: not built");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(selected("shard_lut|branch_tree|*x|"), Names{"branch_tree"});
+  EXPECT_EQ(selected("!tree|branch_tree"),
+            (Names{"shared_lut", "shared_lut_tile512", "shared_lut"}));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "--kernel: no kernel is named 'shard_lut' here\n"
+            "--kernel: no kernel is named 'tree' here\n");
 }
 
 TEST(ParseExtent, ReadsRowsAndColumnsOfUpTo2To40Elements) {

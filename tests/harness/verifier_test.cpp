@@ -181,6 +181,15 @@ TEST_F(OnGpuVerifier, ABoundIsTheFamilysOrNobodys) {
             "right: in this family a kernel is WithinBound");
 }
 
+TEST_F(OnGpuVerifier, APromiseThatTheFamilyDoesNotCheckIsBroken) {
+  VariantInfo kernel = bounded_toy("right");
+  kernel.promise.independent_of_batch = true;
+  const Verification found = verify({.bound = 1}, kernel);
+  EXPECT_EQ(name(found.outcome), "mismatch");
+  EXPECT_EQ(found.reason,
+            "promises to be independent of the batch, which its family does not check");
+}
+
 TEST_F(OnGpuVerifier, RefusesAReferenceOfAnotherSize) {
   class Odd : public ToyWorkload {
    public:

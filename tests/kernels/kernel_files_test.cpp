@@ -34,6 +34,16 @@ TEST(KernelFolders, AreTheFamiliesTestedHere) {
   EXPECT_EQ(folders, tested) << "a family has a folder of its name in kernels/ and in harness/";
 }
 
+TEST(KernelNames, AreUniqueInTheProject) {
+  std::map<std::string, std::string> families_by_kernel;
+  for (const Family* family : families()) {
+    for (const VariantInfo& kernel : family->kernels()) {
+      const auto [named, is_new] = families_by_kernel.emplace(kernel.name, family->name());
+      EXPECT_TRUE(is_new) << kernel.name << " is of " << named->second << " and " << family->name();
+    }
+  }
+}
+
 class KernelFiles : public testing::TestWithParam<Family*> {
  protected:
   std::string path(const std::string& kernel) const {

@@ -29,9 +29,10 @@ TEST_F(MetricsProgram, ListsTheTableWithPassesAndWhatIsMissing) {
   EXPECT_TRUE(has_match(found.out,
                         "\ntma_loads +- missing: GA100 has no metric "
                         "smsp__inst_executed_op_tma_ld\\.sum\n"));
-  EXPECT_TRUE(has_match(found.out,
-                        "\n\nGA100: 99 of 104 columns of data/counters.json, together in [0-9]+ "
-                        "passes; CUPTI has [0-9]+ metrics for it "));
+  EXPECT_TRUE(
+      has_match(found.out,
+                "\n\nGA100: [0-9]+ of [0-9]+ columns of data/counters.json, together in [0-9]+ "
+                "passes; CUPTI has [0-9]+ metrics for it "));
 }
 
 TEST_F(MetricsProgram, ListsWhatMatches) {
