@@ -1,13 +1,13 @@
 // puzzle: Unsloth's NF4 puzzle, timed as published and through CUDA graphs. `make
 // reproduce-puzzle`.
 #include <fmt/format.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "common/median.hpp"
+#include "common/progress.hpp"
 #include "experiments/puzzle/puzzle.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
@@ -137,29 +137,6 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
   return found;
 }
 
-/// A bar on stderr, if that is a terminal.
-class ProgressBar {
- public:
-  explicit ProgressBar(std::int64_t total) : total_(total) {}
-  ~ProgressBar() {
-    if (terminal_) std::fputs("\r\x1b[K", stderr);
-  }
-
-  void advance() {
-    ++done_;
-    if (!terminal_) return;
-    constexpr std::int64_t width = 40;
-    const std::int64_t filled = width * done_ / total_;
-    const std::string bar = fmt::format("\r\x1b[K[{:=<{}}{: <{}}] {} of {} samples", "", filled, "",
-                                        width - filled, done_, total_);
-    std::fputs(bar.c_str(), stderr);
-  }
-
- private:
-  std::int64_t total_, done_ = 0;
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-};
-
 /// Measures in a worker process, which a kernel may bring down.
 std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels) {
   const std::string name = facts_of(options.iterations).name;
@@ -178,13 +155,15 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
       for (const auto& ceiling : ceilings())
         rows.push_back(row_of(options.iterations, ceiling, {}));
       puzzle.exchange();
-      ProgressBar bar(std::ranges::count_if(rows, &Row::timed) * options.samples);
+      const auto samples =
+          static_cast<std::uint64_t>(std::ranges::count_if(rows, &Row::timed) * options.samples);
+      Progress bar("puzzle", samples, fmt::format("{} samples", samples), Progress::on_terminal());
       take_samples(rows,
                    {.name = name,
                     .sample =
                         [&](Row& row) {
                           Sampled sampled = puzzle.sample(row.record.variant);
-                          if (!sampled.written.is_bad()) bar.advance();
+                          if (!sampled.written.is_bad()) bar.advance(1);
                           return sampled;
                         },
                     .sm_mhz = [&] { return puzzle.sm_mhz(); },

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/printable.hpp"
+#include "common/progress.hpp"
 #include "programs/verify/dump.hpp"
-#include "programs/verify/progress.hpp"
 #include "programs/verify/summary.hpp"
 #include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/mismatch_report.hpp"
@@ -47,7 +47,8 @@ class Run {
       : options_(options),
         checkpoint_(options.files),
         kernels_(find_kernels(options.kernels)),
-        progress_(total_code_bytes(), checkpoint_.shards().size_bytes() > progress_from_bytes),
+        progress_("verify", total_code_bytes(), fmt::format("{:.1f} GB", total_code_bytes() * 1e-9),
+                  checkpoint_.shards().size_bytes() > progress_from_bytes),
         worker_(
             [this](const Worker::Json& request, const Watchdog& watchdog) {
               return telling_the_user(options_, [&] { return check(request, watchdog); });

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "programs/verify/progress.hpp"
+#include "common/progress.hpp"
 
 namespace reprolab::verify {
 namespace {
@@ -58,7 +58,7 @@ TEST(Summary, ReasonsOfADriverStayOnTheirLine) {
 
 TEST(Progress, SaysEachTenthOnceWhereThereIsNoTerminal) {
   testing::internal::CaptureStderr();
-  Progress progress(100, true);
+  Progress progress("verify", 100, "100 B", true);
   for (int i = 0; i < 5; ++i) progress.advance(5);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verify: 10 % done\nverify: 20 % done\n");
 }
