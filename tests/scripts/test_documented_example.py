@@ -14,7 +14,7 @@ from front_door import ECHO, ROOT, make, program, run
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")
-FOLDERS = ("claims", "data", "experiments", "plots", "records", "scripts")
+FOLDERS = ("claims", "data", "experiments", "plots", "programs", "records", "scripts")
 
 
 @pytest.fixture
