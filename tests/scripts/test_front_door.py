@@ -175,6 +175,16 @@ def test_folders_are_data_too(checkout, value):
     assert not list(checkout.rglob("injected"))
 
 
+def test_a_check_that_fails_hides_no_other(checkout):
+    program(checkout / "scripts/check_format.sh", "#!/bin/sh\necho unformatted\nexit 1\n")
+    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\n")
+    done = make(checkout, "check")
+    assert done.returncode == 2 and done.stdout.startswith("unformatted\n<-m>\n<plots>\n")
+    assert done.stdout.endswith("stale\n" + printed("-m sass recorded".split()))
+    program(checkout / "scripts/check_format.sh", "#!/bin/sh\n")
+    assert make(checkout, "check").returncode == 0
+
+
 def test_a_report_of_several_folders(checkout):
     (checkout / "a").mkdir()
     wanted = printed("--results=a --results=b --output a/report.html".split())
