@@ -232,11 +232,13 @@ lock: ## Resolve the Python packages again, after a change to what is pinned (ne
 	@scripts/lock
 
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
-	@scripts/check_format.sh
-	@scripts/python -m plots document --check
-	@scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md programs/*/README.md
-	@scripts/lock --check
-	@scripts/python -m sass recorded
+	@failed=; \
+	scripts/check_format.sh || failed=yes; \
+	scripts/python -m plots document --check || failed=yes; \
+	scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md programs/*/README.md || failed=yes; \
+	scripts/lock --check || failed=yes; \
+	scripts/python -m sass recorded || failed=yes; \
+	[ -z "$$failed" ]
 
 format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix

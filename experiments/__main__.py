@@ -90,6 +90,9 @@ def show_recorded(experiment: Experiment) -> int:
             "the first time, 1 GB of memory):"
         )
         status = plan(experiment, ())
+        print("With a GPU it would also run:")
+        for step in experiment.passes.values():
+            print(command_line(step, ()))
         action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
         print(action if is_there else f"show nothing: {missing}")
         return status
@@ -180,15 +183,18 @@ def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
 def plan(experiment: Experiment, peers: Sequence[str]) -> int:
     """In the words of the programs that have a dry run."""
     for step in steps(experiment):
-        command = words(step, peers)
         if "DRY_RUN" not in taken(step):
-            shown = [step.program or "python", *command[1:]]
-            print(f"{step.name or 'check'}: {shlex.join(shown)}")
-        elif status := status_of(command):
+            print(command_line(step, peers))
+        elif status := status_of(words(step, peers)):
             return status
     if len(found := gpus_for(steps(experiment))) > 1:
         print(f"Each pass on one of the GPUs {', '.join(found)}: whichever is free takes the next.")
     return 0
+
+
+def command_line(step: Step, peers: Sequence[str]) -> str:
+    shown = [step.program or "python", *words(step, peers)[1:]]
+    return f"{step.name or 'check'}: {shlex.join(shown)}"
 
 
 def taken(step: Step) -> tuple[str, ...]:
@@ -200,7 +206,8 @@ def words(step: Step, peers: Sequence[str]) -> list[str]:
     """The step's command, with what the user gave; nothing of that is shell text."""
     command = [f"{given('BIN')}/{step.program}"]
     if step.module:
-        python = TORCH.read_text().strip() if step.torch else "scripts/python"
+        # Where there is no PyTorch, the command is only shown.
+        python = TORCH.read_text().strip() if step.torch and TORCH.exists() else "scripts/python"
         command = [python, "-m", step.module]
     command += step.arguments
     if step.kernels or step.all_but:

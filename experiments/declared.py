@@ -1,7 +1,9 @@
 """What experiments/<name>/experiment.toml says, by the fields of data/experiment.schema.json."""
 
+import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from records.json_files import ROOT, Schema, all_printable, read_text
 FOLDER = ROOT / "experiments"
 FILE = "experiment.toml"
 SCHEMA = Schema("experiment.schema.json")
+PROGRAM = re.compile(r"(?:add_executable|_test)\((\w+)")  # in a CMakeLists.txt
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,22 @@ def experiment(name: str) -> Experiment:
         passes[pass_name] = found = merged(passes[like], said) if like else said
         if ("program" in found) == ("module" in found):
             raise InputError(f"{where}: needs a program or a module, and not both")
-    checks = (step("", found) for found in root.get("check", []))
-    return Experiment(name, tuple(checks), {n: step(n, found) for n, found in passes.items()})
+    checks = root.get("check", [])
+    places = {f"check[{i}]": found for i, found in enumerate(checks)}
+    places |= {f"pass.{pass_name}": found for pass_name, found in passes.items()}
+    for where, found in places.items():
+        if (program := found.get("program")) and program not in programs():
+            raise InputError(f"{file}: {where}: there is no program '{program}'")
+    checks = tuple(step("", found) for found in checks)
+    return Experiment(name, checks, {n: step(n, found) for n, found in passes.items()})
+
+
+@cache
+def programs() -> set[str]:
+    """All that the build can make, those included that this machine cannot."""
+    folders = (ROOT / name for name in ("programs", "experiments", "tests"))
+    lists = (file for folder in folders for file in folder.rglob("CMakeLists.txt"))
+    return {name for file in lists for name in PROGRAM.findall(read_text(file))}
 
 
 def merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:

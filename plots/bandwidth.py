@@ -1,5 +1,6 @@
 """Bandwidth per problem and kernel, for any family of kernels."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
     + INTERVAL_NOTE
 )
+OTHER_NOTE = "Of other metrics: medians, of which the CSV file has the intervals too."
 CYCLE_NOTE = "B/cycle: those bytes in one cycle of the SM clock that was seen beside the samples."
 COPY_NOTE = (
     "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run; it may be "
@@ -38,6 +40,7 @@ RATIO_NOTE = (
     "low(row). Where the intervals of the two overlap, no difference was seen. Only bit-exact rows "
     "are ranked."
 )
+TIME = re.compile(r"(kernel|product|wall|busy)_time(\.|$)")  # as data/results.schema.json has them
 
 
 @dataclass(frozen=True)
@@ -239,21 +242,48 @@ def speed_or_outcome(m: Measured) -> Noted:
     return m.no_number if m.gb_s is None else Noted(m.gb_s, m.marks, m.best)
 
 
+def other_metrics(results: Results) -> list[tuple[str, str]]:
+    """Name and unit of every metric but times, which tables show where they tell something."""
+    every = (m for r in results.records for m in r.metrics.values())
+    return list(dict.fromkeys((m.name, m.unit) for m in every if not TIME.match(m.name)))
+
+
+def other_values(r: Record, metrics: Sequence[tuple[str, str]]) -> Values:
+    """Of a row that nothing verified there are none."""
+    found: Values = {}
+    for name, unit in metrics:
+        m = r.metric(name) if r.is_verified or r.is_ceiling else None
+        m = m if m and m.unit == unit else None
+        s, why = m and m.summary, (m.missing,) if m and m.missing else ()
+        head = headed(name, unit)
+        found |= {head: Noted(s.median if s else None, why)}
+        found |= {f"{head} low": s and s.low, f"{head} high": s and s.high}
+    return found
+
+
+def headed(name: str, unit: str) -> str:
+    return f"{name} ({unit or NONE})"
+
+
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
     """Every problem and kernel of a file; speed-ups where a baseline is named."""
     moves = any(r.bytes_moved for r in results.records)
     columns = [KERNEL, OUTCOME, MEDIAN, INTERVAL]
     columns += [Column("min us", "min_us", significant, detail=bool(baseline)), Column("n", "n")]
     columns += [GB_S, CYCLE, COPY_SHARE] * moves
+    others = other_metrics(results)
+    columns += [Column(headed(*metric), headed(*metric), significant, wrap=1) for metric in others]
     width = len("9.99 (9.99-9.99)")
     columns += [Column(f"over {baseline}", "_over", over_text, wrap=width)] * bool(baseline)
     rows = [
-        {"_under": describe(p), "problem": p["name"]} | values_of(m)
+        {"_under": describe(p), "problem": p["name"]}
+        | values_of(m)
+        | other_values(m.record, others)
         for p in results.problems()
         for m in measure(results, p["name"], baseline)
     ]
     notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE] * moves
-    notes += [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
+    notes += [OTHER_NOTE] * bool(others) + [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
     return Table(name, title, columns, rows, notes, machine_notes(results))
 
 

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     stale += [f"{path}: is missing" for path in figures if not path.exists()]
     readmes = " ".join(map(str, args.readme))
-    fix = f"python -m plots document --recorded-dir {args.recorded_dir} --readme {readmes}"
+    fix = f"scripts/python -m plots document --recorded-dir {args.recorded_dir} --readme {readmes}"
     stale += [f"fix with: {fix}"] * bool(stale)
     print("\n".join(map(printable, stale)) or "generated pages and blocks are up to date")
     return 1 if stale else 0

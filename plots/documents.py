@@ -97,7 +97,9 @@ def csv_text(table: Table) -> str:
             text = re.sub(f'([,;]"?){FORMULA}', r"\1'", line)
             out.write(f"# {text}\n")
     rows, data = csv.writer(out, lineterminator="\n"), table.csv_rows
-    rows.writerows([map(csv_value, row) for row in [*data[:1], *(r.values() for r in data)]])
+    names = list(dict.fromkeys(name for row in data for name in row))
+    lines = [names] * bool(names) + [[row.get(name) for name in names] for row in data]
+    rows.writerows(map(csv_value, line) for line in lines)
     return out.getvalue()
 
 

@@ -62,9 +62,10 @@ def subject(
 
 
 def families(experiment: str) -> list[str]:
-    """Those whose kernels it measures alone, by bench."""
-    passes = declared.experiment(experiment).passes.values()
-    return [family for step in passes if step.program == "bench" for family in step.families]
+    """Those whose kernels it measures alone, by bench: of a pass that names none, all."""
+    every = tuple(family.name for family in described().values() if family.size_option)
+    passes = [s for s in declared.experiment(experiment).passes.values() if s.program == "bench"]
+    return [family for step in passes for family in step.families or every]
 
 
 def problem_of(subject: Subject) -> str:

@@ -169,7 +169,7 @@ class Bench {
   Worker worker_;
 };
 
-/// "; 103 counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
+/// "; N counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
 std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
   if (record.metrics.empty()) return "";
   const auto missing = std::ranges::count_if(

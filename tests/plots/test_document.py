@@ -119,7 +119,8 @@ def test_check_names_what_is_stale_or_missing_and_the_cure(place, capsys):
         f"{folder}/table2/README.md: is stale",
         f"{readme}: block 'paper' is stale",
         f"{folder}/table2/speedup.png: is missing",
-        f"fix with: python -m plots document --recorded-dir {place}/recorded --readme {readme}",
+        f"fix with: scripts/python -m plots document --recorded-dir {place}/recorded "
+        f"--readme {readme}",
     ]
     assert readme.read_text() == before
     assert run(place) == 0

@@ -51,6 +51,21 @@ def test_bench(bench, edited):
     assert text.startswith("+--") and text.count("Recorded run of NVIDIA H200, 20") == 2
 
 
+def test_bench_shows_every_metric_that_is_no_time(bench, edited):
+    run = edited("table2")
+    first, second, *_ = (row for row in run.rows("shapes") if row["outcome"] == "bit_exact")
+    time = first["metrics"][0]
+    first["metrics"].append(
+        {"name": "energy", "unit": "mJ", "samples": [12.5] * len(time["samples"])}
+    )
+    first["metrics"].append(time | {"name": "wall_time.step"})
+    second["metrics"].append({"name": "energy", "unit": "mJ", "missing": "no sensor"})
+    text = bench(run, "shapes")
+    head = text.split("---")[0]
+    assert "energy" in head and "(mJ)" in head and "wall_time" not in head
+    assert " 12.5" in text and "no sensor" in text
+
+
 def test_bench_shows_counters_where_there_are_no_times(bench, edited):
     run = edited("counters")
     for row in run.rows("nf4_counters"):

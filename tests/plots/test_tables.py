@@ -75,6 +75,15 @@ def test_csv(table):
     assert text == head + "kernel,gb_s\none,12.3457\ntwo,\n"
 
 
+def test_a_csv_column_that_some_rows_lack_moves_no_other(table):
+    rows = [{"kernel": "a", "us": 1.5}, {"kernel": "b", "why": "it, failed", "us": 2}]
+    assert csv_text(replace(table, title="", banner="", notes=[], rows=rows)).splitlines()[-3:] == [
+        "kernel,us,why",
+        "a,1.5,",
+        'b,2,"it, failed"',
+    ]
+
+
 def test_latex(table):
     """One caption, though the heads come again on every page; and no command."""
     heads = "\\toprule\nkernel & GB/\\allowbreak{}s \\\\\n\\midrule\n"

@@ -14,7 +14,7 @@ from front_door import ECHO, ROOT, make, program, run
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")
-FOLDERS = ("claims", "data", "experiments", "plots", "records", "scripts")
+FOLDERS = ("claims", "data", "experiments", "plots", "programs", "records", "scripts")
 
 
 @pytest.fixture
@@ -51,6 +51,8 @@ def test_it_is_listed_and_says_what_it_would_run(tree):
         "<--kernel> <streaming|branch_tree|old> <--peer> <old=a.so> "
     )
     assert "<--nested> <--kernel> " in nested and "<--instrument> <counters>" in counters
+    dry = make(tree, "reproduce-alignment", "DRY_RUN=1").stdout
+    assert "\nplain: bench --shape 28672x8192 --shape 4096x14336 --offset 0,1,2,4,8 " in dry
     done = make(tree, "reproduce-alignment", "RECORDED=none")
     assert done.stdout.splitlines()[1].startswith("Nothing is measured here: ")
     assert done.stderr.startswith("reproduce-alignment: ")

@@ -175,6 +175,16 @@ def test_folders_are_data_too(checkout, value):
     assert not list(checkout.rglob("injected"))
 
 
+def test_a_check_that_fails_hides_no_other(checkout):
+    program(checkout / "scripts/check_format.sh", "#!/bin/sh\necho unformatted\nexit 1\n")
+    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\n")
+    done = make(checkout, "check")
+    assert done.returncode == 2 and done.stdout.startswith("unformatted\n<-m>\n<plots>\n")
+    assert done.stdout.endswith("stale\n" + printed("-m sass recorded".split()))
+    program(checkout / "scripts/check_format.sh", "#!/bin/sh\n")
+    assert make(checkout, "check").returncode == 0
+
+
 def test_a_report_of_several_folders(checkout):
     (checkout / "a").mkdir()
     wanted = printed("--results=a --results=b --output a/report.html".split())
@@ -195,6 +205,18 @@ def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
         declare(checkout, **check, one="bench")
         said = make(checkout, "reproduce-mine", given[0], "QUICK=no").stdout.splitlines()[0]
         assert said.endswith(f". {words} recorded run:") and "Not used" not in said
+
+
+def test_a_dry_run_shows_every_pass_where_nothing_is_measured(checkout):
+    also = "options.shape = ['2x2', '3x3']\ntorch = true"
+    declare(checkout, also=also, check="verify --brief", one="bench --x y", two="python -m steps")
+    lines = make(checkout, "reproduce-mine", "DRY_RUN=1").stdout.splitlines()
+    assert lines[1:-1] == [
+        "check: verify --brief",
+        "With a GPU it would also run:",
+        "one: bench --x y --shape 2x2 --shape 3x3",
+        "two: python -m steps --shape 2x2 --shape 3x3",
+    ]
 
 
 def test_where_nothing_is_recorded_nothing_is_shown(checkout):
@@ -222,6 +244,11 @@ def test_where_nothing_is_recorded_nothing_is_shown(checkout):
         ('[pass.one]\nprogram = "../x"\n', "pass.one.program must match pattern "),
         ('[pass.one]\nprogram = "x"\nmodule = "y"\n', "pass.one: needs a program or a module, and"),
         ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two', which"),
+        ('[pass.one]\nprogram = "bnech"\n', "pass.one: there is no program 'bnech'"),
+        (
+            '[[check]]\nprogram = "x"\n[pass.one]\nprogram = "bench"\n',
+            "check[0]: there is no program 'x'",
+        ),
     ],
 )
 def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, said):

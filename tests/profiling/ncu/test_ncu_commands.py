@@ -9,6 +9,7 @@ from sass.kernels import registered
 from stand_ins import PROBLEM, StandIns
 
 from claims.evidence import result_files
+from experiments import declared
 from records.command_line import run
 
 RANGE = "table2:shared_lut:28672x8192_fp16_b64"
@@ -81,6 +82,15 @@ def test_the_kernel_and_the_experiment_choose_the_problem(
 ):
     assert profile(ncu, experiment, kernel, *more)[0] == 0
     assert set(wanted) <= set(tools.calls()[1])
+
+
+def test_a_pass_that_names_no_family_may_be_of_any(tools, ncu, tmp_path, monkeypatch):
+    monkeypatch.setattr(declared, "FOLDER", tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/experiment.toml").write_text('[pass.one]\nprogram = "bench"\n')
+    for kernel, family in (("tma_naive", "transpose"), ("streaming", "nf4"), ("bnb", "nf4")):
+        assert profile(ncu, "mine", kernel)[0] == 0
+        assert f"--family={family}" in tools.calls()[-3]
 
 
 def test_what_bench_refuses_is_said_in_its_words(tools, ncu):
