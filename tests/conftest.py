@@ -1,11 +1,15 @@
-"""JSON files in the test's own folder."""
+"""JSON files in the test's own folder, and Ctrl-C for what tests start."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# A shell that starts the tests in the background has them, and what they start, ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
