@@ -97,7 +97,7 @@ endif
 build: build/deps.stamp ## Configure and build everything this machine can
 	@scripts/build all
 
-test: $(if $(KERNEL),build/deps.stamp,build build/python) ## Run every test that this machine can; of one kernel: make test KERNEL=name
+test: $(if $(KERNEL),build/deps.stamp,build) build/python ## Run every test that this machine can; of one kernel: make test KERNEL=name
 	@scripts/test
 
 test-end_to_end: build/deps.stamp build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)

@@ -35,28 +35,32 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == none;
 }
 
-bool any_matches(std::string_view pattern, std::string_view name) {
+/// Calls `is_found` for each part between `|` until it says yes.
+template <class IsFound>
+bool any_alternative(std::string_view pattern, const IsFound& is_found) {
   for (;;) {
     const auto end = pattern.find('|');
-    if (matches(pattern.substr(0, end), name)) return true;
+    if (is_found(pattern.substr(0, end))) return true;
     if (end == std::string_view::npos) return false;
     pattern.remove_prefix(end + 1);
   }
+}
+
+bool any_matches(std::string_view pattern, std::string_view name) {
+  return any_alternative(pattern, [&](std::string_view one) { return matches(one, name); });
 }
 
 /// A kernel in another language may not be compiled here, so that an unknown name is no error as
 /// long as something else is selected.
 void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>& kernels) {
   if (pattern.starts_with('!')) pattern.remove_prefix(1);
-  while (!pattern.empty()) {
-    const auto end = std::min(pattern.find('|'), pattern.size());
-    const std::string_view name = pattern.substr(0, end);
+  any_alternative(pattern, [&](std::string_view name) {
     const bool is_name = !name.empty() && name.find_first_of("*?") == name.npos;
     if (is_name && std::ranges::find(kernels, name, &VariantInfo::name) == kernels.end()) {
       fmt::print(stderr, "--kernel: no kernel is named '{}' here\n", name);
     }
-    pattern.remove_prefix(std::min(end + 1, pattern.size()));
-  }
+    return false;
+  });
 }
 
 }  // namespace

@@ -116,18 +116,17 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   if (const auto status = parse(app, argc, argv)) return *status;
   if (options.pass.describe) return print_description();
-  select_kernels(options.pass.kernel, variants(spaces(0)));  // reports a wrong selection early
+  const auto selected = select_kernels(options.pass.kernel, variants(spaces(0)));
   const auto l2_bytes = [](const std::optional<Machine>& machine) {
     return machine ? machine->gpu.at("l2_bytes").get<std::uint64_t>() : 0;
   };
   if (options.pass.dry_run) {
     std::string why_not;
     const auto all = spaces(l2_bytes(find_machine(&why_not)));
-    return dry_run(options, all, select_kernels(options.pass.kernel, variants(all)));
+    return dry_run(options, all, selected);
   }
   const Machine machine = require_machine();
   const auto all = spaces(l2_bytes(machine));
-  const auto selected = select_kernels(options.pass.kernel, variants(all));
   return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
     results.records = measure(options, all, selected);
     fmt::print("cycles per step, median of {} walks\n", options.samples);
