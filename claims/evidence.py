@@ -236,6 +236,9 @@ def with_samples(results: Results, row: Record, metric: str) -> Record:
         raise NotTested(f"{row.place}: {metric} was not measured")
     if found.missing:
         raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
+    if 2 * row.disturbed > len(found.samples):
+        slow = f"the host was slow in {row.disturbed} of {len(found.samples)} samples"
+        raise NotTestable(f"{row.place}: {slow}: measure again while nothing else runs")
     check = results.failed_checks.get(row.key)
     if check and check.unit == found.unit:
         difference = f"{check.difference_percent:+.1f} %"

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import reprolab_nf4
-from claims.end_to_end import PROFILE, TIMING
+from claims.end_to_end import EAGER, PROFILE, TIMING
 from experiments.end_to_end import (
     SEED,
     build,
@@ -126,7 +126,8 @@ class Bench:
         problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": family}
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
         problem |= {"generated": cell.generated(mode), "prompts": choices.prompts.text}
-        more = {"disturbed": asdict(found.disturbed)} if cell.pass_name == TIMING else {}
+        on_hosts_clock = cell.pass_name == TIMING and mode == EAGER
+        more = {"disturbed": asdict(found.disturbed)} if on_hosts_clock else {}
         # Where bitsandbytes chooses, nothing says how often it dequantized.
         if "kernel_time" in found.samples and not found.failed and not row.may_fuse():
             read, written = facts["quantized_bytes"], 2 * facts["weights"]

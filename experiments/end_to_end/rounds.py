@@ -148,6 +148,8 @@ class Rounds:
         found, host = self.found[row], self.bench.host
         if self.profiles:
             values = self.profile(row)
+        elif self.mode.is_captured:  # events time its steps
+            values = self.time(row)
         else:
             values = host.sample(lambda: self.time(row), found.disturbed)
         clock = self.bench.gpu.sensors.sm_mhz

@@ -51,6 +51,16 @@ def test_other_runs_decide_nothing(change):
     assert v.reason.startswith("decided on problems with way eager and tokens at least 32")
 
 
+@pytest.mark.parametrize(("kept", "expected"), [(1, "reproduced"), (2, "not_testable")])
+def test_most_samples_on_a_slow_host_decide_nothing(kept, expected):
+    found = gains({2: 1.54}, model="llama-3.3-70b")
+    found["records"][0]["disturbed"] = {"repeated": 3, "kept": kept}
+    v = verdict("end-to-end", "llama-3.3-70b, batch 2", found)
+    assert v.verdict == expected
+    slow = "the host was slow in 2 of 3 samples: measure again while nothing else runs"
+    assert v.reason.endswith(f"/eager: {slow}") == (kept == 2)
+
+
 def test_shares_and_milliseconds_of_table_1_are_those_of_an_a100():
     """37.4 % and 13021 ms at batch 8."""
     cell = "qwen3-32b, batch 8"

@@ -181,10 +181,11 @@ def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(run, tmp_pa
             return True
 
     monkeypatch.setattr(rounds, "WAIT_S", 0)
-    for row in run(host=Slow()).values():
-        assert (row.disturbed, len(row.metrics["wall_time"].samples)) == (3, 3)
+    for (_, mode), row in run(host=Slow()).items():
+        kept = 3 if mode == "eager" else 0  # events time a graph's steps
+        assert (row.disturbed, len(row.metrics["wall_time"].samples)) == (kept, 3)
     written = json.loads((tmp_path / "cell.json").read_text())["records"]
-    assert sum(r["disturbed"]["repeated"] for r in written) == 2 * 5
+    assert sum(r["disturbed"]["repeated"] for r in written if "disturbed" in r) == 5
 
 
 def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
