@@ -44,6 +44,8 @@ def in_units(amount: int, unit: int) -> int:
 MULTIPROCESSORS = {
     "sm_75": Multiprocessor("a T4", 32, 16, 64 << 10, 256, 0),
     "sm_80": Multiprocessor("an A100", 64, 32, 164 << 10, 128, 1 << 10),
+    "sm_89": Multiprocessor("an L4", 48, 24, 100 << 10, 128, 1 << 10),
+    "sm_90": Multiprocessor("an H100", 64, 32, 228 << 10, 128, 1 << 10),
 }
 
 
@@ -66,15 +68,19 @@ def launch_of(row: Record) -> dict:
     return row.launch[0]
 
 
-@rule("{subject} has {value:g} bytes more than {baseline}")
-def shared_memory(case: Case, *, baseline: str, subject: str) -> Finding:
-    """Exactly; what the kernel has besides, for CUB's exchange of bytes, is the baseline's too."""
+@rule("a block of {subject} takes {value:g} bytes; or so many more than one of the baseline named")
+def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Finding:
+    """Exactly. `baseline`: a kernel whose bytes do not count."""
 
     def shared_bytes(kernel: str) -> list[int]:
         launches = [launch_of(case.verified(kernel, at)) for at in case.cell.places]
         return [found["static_shared_bytes"] + found["dynamic_shared_bytes"] for found in launches]
 
-    before, after = shared_bytes(baseline), shared_bytes(subject)
+    after = shared_bytes(subject)
+    if not baseline:
+        short = f"a block of {subject} takes {span(after, 1)} bytes"
+        return over_places(set(after) == {case.value}, short, after)
+    before = shared_bytes(baseline)
     added = [a - b for a, b in zip(after, before, strict=True)]
     reason = (
         f"the table adds {span(added, 1)} bytes a block; the whole of {subject} takes "

@@ -23,8 +23,10 @@ VERDICTS = (
     *("not_reproduced", "premise_false", "undecided", "not_testable", "not_tested", "reproduced"),
 )
 NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
-AT_LEAST, AT_MOST, EXACTLY = "at_least", "at_most", "exactly"  # directions of a number
-DIRECTIONS = {AT_LEAST: "at least", AT_MOST: "at most", EXACTLY: "equal to"}
+# Directions of a number. A gain is at least so much, and more than 1 whatever the tolerance.
+GAIN, AT_LEAST, AT_MOST, EXACTLY = "gain", "at_least", "at_most", "exactly"
+DIRECTIONS = {GAIN: "more than 1 and at least", AT_LEAST: "at least", AT_MOST: "at most"}
+DIRECTIONS |= {EXACTLY: "equal to"}
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,16 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
     direction = case.comparison.direction
     widened = found.widened(ours.spread_percent)
     sides: dict[str, float] = {}  # by verdict, the bound that ours is on that side of
-    if direction in (AT_LEAST, EXACTLY):
+    if direction in (GAIN, AT_LEAST, EXACTLY):
         bound = value * (1 - tolerance_percent / 100)
+        bound = max(bound, 1) if direction == GAIN else bound
         sides[side_of(widened.low, widened.high, bound)] = bound
     if direction in (AT_MOST, EXACTLY):
         bound = value * (1 + tolerance_percent / 100)
         sides.setdefault(side_of(-widened.high, -widened.low, -bound), bound)
     verdict = next(v for v in VERDICTS if v in sides)
     difference = stats.difference_percent(found.value, value)
-    allowed = {AT_LEAST: "less", AT_MOST: "more", EXACTLY: "either way"}[direction]
+    allowed = {AT_MOST: "more", EXACTLY: "either way"}.get(direction, "less")
     reason = (
         f"{difference:+.1f} % from the source's value, {tolerance_percent:g} % {allowed} allowed"
     )
@@ -236,10 +239,12 @@ def one_round_each(
 
     found = per_access(kernel)
     reason = f"rounds for each access of {kernel}{lacked}: {span(found)}"
+    short = f"{span(found)} rounds for each access"
     if beside:
-        reason += f"; of {beside}: {span(per_access(beside))}"
+        of_other = f"of {beside}: {span(per_access(beside))}"
+        reason, short = f"{reason}; {of_other}", f"{short}; {of_other}"
     holds = all(value <= 1 or stats.is_within(value, 1, case.tolerance_percent) for value in found)
-    return over_places(holds, reason, found, f"{span(found)} rounds for each access")
+    return over_places(holds, reason, found, short)
 
 
 @rule("every bit of the output of {kernel} equals the reference")
@@ -253,6 +258,6 @@ def output_equal(case: Case, *, kernel: str) -> Finding:
     return Finding(REPRODUCED, f"{outputs / 1e9:.1f} billion elements compared, all equal")
 
 
-@rule("nothing that runs here can show it")
+@rule("nothing: nothing that runs here can show it")
 def beyond_this_project(case: Case, *, why: str) -> Finding:
     return Finding(NOT_TESTABLE, why)

@@ -49,11 +49,14 @@ def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = (
 
 def section(d: Decision, seen_from: Path) -> Iterator[str]:
     """Criterion, direction and scope of each comparison, and every cell with its evidence."""
-    where = f" (section {d.claim.section})" if d.claim.section else ""
+    sections = d.claim.section
+    word = "" if not sections or sections.startswith("abstract") else "section "
+    where = f" ({word}{sections})" if sections else ""
     yield f"### {d.claim.id}"
     yield ""
     yield f"Says{markdown_escape(where)}: {markdown_escape(d.claim.text)}. "
-    yield f"Verdict: **{d.verdict.replace('_', ' ')}**. {markdown_escape(d.claim.remark)}"
+    remark = f" {markdown_escape(d.claim.remark)}." if d.claim.remark else ""
+    yield f"Verdict: **{d.verdict.replace('_', ' ')}**.{remark}"
     yield ""
     comparison = None
     for v in d.verdicts:
@@ -114,7 +117,12 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
 
 def number_row(d: Decision, v: Verdict) -> Values:
     test = v.comparison
-    of_what = ", ".join(filter(None, (v.cell.text, test.reading)))
+    same = [o for o in d.verdicts if (o.cell.at, o.comparison.reading) == (v.cell.at, test.reading)]
+    told_apart = []
+    if len(same) > 1:
+        told_apart = [test.arguments.get("kernel", ""), v.cell.paths[-1].rpartition("/")[2]]
+        told_apart += [test.experiment] if len(d.claim.experiments) > 1 else []
+    of_what = ", ".join(filter(None, (v.cell.text, test.reading, *told_apart)))
     said = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
     found: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
     found |= {"unit": test.unit, "source_value": v.cell.value}

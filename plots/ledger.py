@@ -73,8 +73,8 @@ def claim_row(d: Decision, details: str) -> Values:
     """What the claim says, and in two sentences what became of it."""
     readings = [found for found in d.readings.values() if verdict_on(found) == d.verdict]
     counted = [v for verdicts in readings for v in counted_in(verdicts)]
-    units = {v.comparison.unit for v in counted}
-    unit = units.pop() if len(units) == 1 else ""
+    unit = next((v.comparison.unit for v in counted if v.comparison.unit), "")
+    counted = [v for v in counted if v.comparison.unit == unit]  # the first of several
     ours = value_range([v.ours for v in counted], unit, rounded) if unit else NONE
     if len(counted) == 1 and counted[0].interval:
         ours += " ({}-{})".format(*map(rounded, counted[0].interval))

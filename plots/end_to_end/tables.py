@@ -4,7 +4,8 @@ every kernel's decoding steps, and bitsandbytes' newest way.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, generated, implied
+from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, generated
+from claims.end_to_end import papers_predictions as predictions
 from claims.ledger import Verdict
 from plots import bandwidth, ledger
 from plots.bandwidth import estimate_values
@@ -92,19 +93,13 @@ def table1(run: Run) -> Table:
         Column("ours ms per pass", "per_forward_pass_ms", rounded),
         Column("% of a step", "step_percent", TENTHS),
     ]
-    agree = run.decision(AGREE).claim
-    (cell,), given = agree.cells, agree.arguments
-    passes, ms = implied(run.source, cell, given["shares"], given["tokens_per_s"])
     notes = [
         f"Reproduced if {run.decision(OVERHEAD).verdicts[0].criterion}.",
         f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
         f"without the profiler. ours s: of all dequantizations of one generation of "
         f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
         f"{INTERVAL_NOTE}",
-        # What its Figure 4 adds, where the text gives both.
-        "The paper does not say of how many passes its seconds are. At batch "
-        f"{cell.at['batch']}, its tokens/s make them {passes:.0f} passes of {ms:.1f} ms each, if "
-        "new tokens alone were counted and both are of the same runs.",
+        "The paper does not say of how many passes its seconds are.",
     ]
     title = f"Table I: dequantization's share of generating text ({baseline}), eager"
     return Table("table1", title, columns, rows, notes, provenance(run))
@@ -218,13 +213,14 @@ def our_prediction(run: Run, setting: Setting) -> Values:
 
 def papers_predictions(run: Run) -> Iterable[Values]:
     """Tables I and II side by side, with what Figure 4 reports where the text says it."""
-    reported = {v.cell.at["batch"]: v.cell.value for v in run.decision("amdahl").verdicts}
-    for text, row in run.source.table(TABLE1).items():
-        batch, share = int(text), row["overhead_percent"]
-        path = f"{KERNEL_SPEEDUP}/qwen3-32b/{batch}"
-        kernel = run.source.number(path)
-        found = {"way": "paper", "model": "qwen3-32b", "batch": batch, "share_percent": share}
-        found |= {"kernel_speedup": kernel, "predicted": amdahl(share / 100, kernel)}
+    agree = run.decision(AGREE)
+    reported = {v.cell.at["batch"]: v.cell.value for v in agree.verdicts}
+    shares, model = run.source.table(TABLE1), "qwen3-32b"
+    for batch, predicted in predictions(run.source, TABLE1, model).items():
+        kernel = run.source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}")
+        found = {"way": "paper", "model": model, "batch": batch, "predicted": predicted}
+        found |= {"share_percent": shares[str(batch)]["overhead_percent"]}
+        found |= {"kernel_speedup": kernel}
         value = reported.get(batch)
         measured = Estimate(*[value] * 3) if value else None
         shown = Noted(measured, text=HUNDREDTHS(value) if value else "")

@@ -34,17 +34,17 @@ def evidence():
 
 
 RECORDED_AS = {
-    "reproduced": """kernel-speedup end-to-end throughput larger-models amdahl instructions-71
-        small-batches-gain-more seven-to-two compact-binary no-divergence smem-64-bytes token-exact
-        batch-invariant broadcast-no-conflicts immediates-icache constant-broadcast more-ilp
-        plug-and-play two-bytes threads-512 mojo-1.07-1.84 mojo-is-cuda-like swizzle batched""",
-    "not_reproduced": """peak-at-32 occupancy-2-3 memory-bound single-thread-fill model-size
-        shared-memory-makes-it memory-4x swizzle-conflicts""",
+    "reproduced": """kernel-speedup end-to-end amdahl small-batches-gain-more instructions-71
+        compact-binary no-divergence smem-64-bytes token-exact batch-invariant
+        broadcast-no-conflicts immediates-icache constant-broadcast more-ilp plug-and-play
+        two-bytes threads-512 mojo-1.07-1.84 blocks-3-4 mojo-is-cuda-like swizzle batched""",
+    "not_reproduced": """larger-models peak-at-32 gemma-rises occupancy-2-3 memory-bound
+        single-thread-fill model-size shared-memory-makes-it swizzle-conflicts""",
     "premise_false": """thirty-to-forty tables-agree latency-12-15 lut-traffic-64 constant-cache
-        environment blocks-3-4 correct""",
-    "undecided": "qmatmul-72",
-    "not_testable": """dequantization-overhead kernel-latency accuracy packed-stores
-        l2-explains-l4 seconds bandwidth lineage triton puzzle-target 84-percent speeds""",
+        correct""",
+    "undecided": "packed-stores",
+    "not_testable": """dequantization-overhead kernel-latency qmatmul-72 accuracy environment
+        l2-explains-l4 seconds lineage triton puzzle-target 84-percent speeds""",
 }
 
 
@@ -68,7 +68,7 @@ def test_a_changed_tolerance_decides_old_recordings_anew(evidence, write, tolera
     in_weights = decision.readings["tiles of 512 weights"]
     average = next(v for v in in_weights if v.cell.text == "qwen3-32b, average")
     assert average.verdict == verdict
-    said = f"ours is at least the source's value, {tolerance} % allowed"
+    said = f"ours is more than 1 and at least the source's value, {tolerance} % allowed"
     assert average.criterion == said
 
 
@@ -231,7 +231,6 @@ def test_one_of_two_models_that_stand_for_the_sources_is_enough(write):
 @pytest.mark.parametrize(
     ("spoil", "cycles", "what"),
     [
-        (lambda c: c["arguments"].update(least="x"), 28.8, "ValueError: "),
         (lambda c: c["cells"][0].update(at={}), 28.8, "KeyError: 'slow'"),
         (lambda c: c.pop("tolerance_percent"), 28.8, "KeyError: 'tolerance_percent'"),
         (lambda c: None, 0, "ZeroDivisionError: "),

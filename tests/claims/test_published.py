@@ -28,7 +28,6 @@ def claim_of(source, name):
 
 
 def test_a_number_has_a_direction_and_a_statement_has_no_number(sources):
-    """An L1 hit's latency is asked for beside the source's two numbers."""
     found = {
         (claim.id, cell.text)
         for source in sources.values()
@@ -38,7 +37,7 @@ def test_a_number_has_a_direction_and_a_statement_has_no_number(sources):
         # the order of two kernels in time is asked for, whatever the number
         if (cell.value is None) != (c.direction == "statement") and claim.id != "l2-explains-l4"
     }
-    assert found == {("latency-12-15", "global_l1, shared_load")}
+    assert not found
 
 
 def test_every_reading_is_declared_for_all_of_a_claim_or_for_none(sources):
@@ -78,8 +77,8 @@ def test_the_posts_gb_per_s_are_601_gb_over_its_seconds(sources):
     moved = 123331584000 + 478150656000  # read and written, as our rows count it: 601.48 GB
     both = [(row[f"{k}_s"], row[f"{k}_gb_s"]) for row in results.values() for k in MAKERS]
     assert len(both) == 8
-    assert [round(moved / 1e9 / seconds, 1) for seconds, _ in both] == [gb_s for _, gb_s in both]
-    gains = [row["unsloth_s"] / row["mojo_s"] for row in results.values()]
+    assert [round(moved / 1e9 / gb_s, 2) for _, gb_s in both] == [seconds for seconds, _ in both]
+    gains = [row["mojo_gb_s"] / row["unsloth_gb_s"] for row in results.values()]
     assert [round(gain, 2) for gain in gains] == [row["speedup"] for row in results.values()]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 MOJO, PEER, NEWEST = "mojo_packed_512", "bitsandbytes_0_47_0", "bitsandbytes_newest"
 FAST, SLOW = "packed_512", "packed_1024"
-TILED, WARPS = "tiled_packed", "warp_per_block"
+TILED, WARPS = "mojo_tiled_2d", "mojo_warp_per_block"
 LAYER = "rows 28672, columns 8192"
 FIRST, AS_COMPILED = "two bytes loaded, then stored", "kernels as they compile"
 MLPS = {"2048x8192": 16777216, "1024x4096": 4194304, "4096x14336": 58720256}
@@ -37,12 +37,17 @@ def decided(claim, cell, *found):
     return made.decided(*found, sources=made.with_claim(claim))[claim, *cell]
 
 
+def of_packed_stores(*rows, gpu="Tesla T4"):
+    found = made.decisions(puzzle(*rows, gpu=gpu), sources=made.with_claim("packed-stores"))
+    return found["packed-stores"].verdicts
+
+
 @pytest.mark.parametrize(
     ("gain", "expected"), [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9)[1:3]]
 )
 def test_the_gain_as_published_decides(gain, expected):
     rows = row("scalar_store", gain * 0.2), row("packed_store", 0.2)
-    v = decided("packed-stores", ["T4"], puzzle(*rows, gpu="Tesla T4"))
+    v, *_ = of_packed_stores(*rows)
     assert (v.verdict, v.ours, v.cell.value) == (expected, pytest.approx(gain), 8 / 4.25)
     seconds = f"scalar_store: {gain * 0.2:.3f} s, packed_store: 0.200 s"
     assert v.reason.startswith(f"{seconds}; without the host between launches 1.00 x; ")
@@ -52,14 +57,26 @@ def test_without_a_graph_the_host_decides_alone():
     rows = row("scalar_store", 0.4), row("packed_store", 0.2)
     missing = {"name": "kernel_time", "unit": "us", "missing": "cannot be captured"}
     rows[0]["metrics"][1] = missing
-    v = decided("packed-stores", ["T4"], puzzle(*rows, gpu="Tesla T4"))
+    v, *_ = of_packed_stores(*rows)
     assert v.verdict == "reproduced"
     assert v.reason.startswith("scalar_store: 0.400 s, packed_store: 0.200 s; +6.2 % from the")
 
 
+@pytest.mark.parametrize(
+    ("slow", "expected"), [(0.41, "reproduced"), (0.4, "undecided"), (0.39, "not_reproduced")]
+)
+def test_on_any_gpu_packed_stores_are_faster_or_not(slow, expected):
+    """The T4's two numbers are of a T4 alone."""
+    rows = row("scalar_store", slow), row("packed_store", 0.4)
+    *of_a_t4, v, _ = of_packed_stores(*rows, gpu="NVIDIA H200")
+    assert (v.verdict, v.why) == (expected, f"{slow:.3f} s become 0.400 s")
+    assert [v.cell.value for v in of_a_t4] == [8 / 4.25, 8 / 4.51]
+    assert all(v.elsewhere for v in of_a_t4)
+
+
 def test_fewer_iterations_decide_nothing():
     rows = (row(kernel, 0.4, iterations=999) for kernel in ("scalar_store", "packed_store"))
-    v = decided("packed-stores", ["T4"], puzzle(*rows, gpu="Tesla T4"))
+    v, *_ = of_packed_stores(*rows)
     assert (v.verdict, v.ours) == ("not_testable", None)
     assert v.reason.startswith("decided on problems with iterations at least 1000; ")
 
@@ -68,15 +85,16 @@ def over_peer(*rows, library=PEER):
     return decided("mojo-1.07-1.84", [library, FIRST], puzzle(*rows))
 
 
-@pytest.mark.parametrize(("gain", "expected"), [(5.0, "reproduced"), *made.around(1.07 * 0.95)])
+@pytest.mark.parametrize(("gain", "expected"), [(5.0, "reproduced"), *made.around(1)])
 def test_mojo_over_the_library_is_decided_by_the_smallest_gain(gain, expected):
+    """A tenth less than its 1.07 would be allowed, but no loss."""
     v = over_peer(row(MOJO, 0.2), peer(gain * 0.2))
     assert (v.verdict, v.ours, v.cell.value) == (expected, pytest.approx(gain), 1.07)
     assert {key.rpartition("/")[2] for _, key in v.evidence} == {MOJO, PEER}
 
 
 def test_a_gain_within_the_intervals_is_undecided():
-    v = over_peer(row(MOJO, [0.18, 0.19, 0.20, 0.21, 0.22]), peer(0.212))
+    v = over_peer(row(MOJO, [0.18, 0.19, 0.20, 0.21, 0.22]), peer(0.2))
     assert v.verdict == "undecided"
     assert v.reason.endswith(": runs on several GPUs of this kind would decide it")
 
@@ -87,7 +105,7 @@ OWN = {"Tesla T4": 1.07, "NVIDIA L4": 1.25, "NVIDIA A100-PCIE-40GB": 1.84, "NVID
 @pytest.mark.parametrize("gpu", OWN)
 def test_each_gpu_has_its_own_gain(gpu):
     """On a GPU of the post's, its own gain decides too; those of the others never do."""
-    for gain, expected in ((OWN[gpu] * 1.01, "reproduced"), (OWN[gpu] * 0.9, "not_reproduced")):
+    for gain, expected in ((OWN[gpu] * 1.01, "reproduced"), (OWN[gpu] * 0.85, "not_reproduced")):
         found = puzzle(row(MOJO, 0.2), peer(gain * 0.2), gpu=gpu)
         (d,) = made.decisions(found, sources=made.with_claim("mojo-1.07-1.84")).values()
         verdicts = d.readings[FIRST]
@@ -194,13 +212,11 @@ def test_the_target_is_a_t4s(gpu, seconds, verdict):
         )
 
 
-OF_A_T4 = "packed-stores l2-explains-l4 seconds bandwidth lineage puzzle-target".split()
+OF_A_T4 = "l2-explains-l4 seconds lineage puzzle-target".split()
 
 
-def of_a_t4(gpu, mojo=3.4619, unsloth=3.69844, packed=4.25, warps=4.51):
-    rows = [row(MOJO, mojo), peer(unsloth), row("scalar_store", 8.0), row("packed_store", packed)]
-    rows += [row("mojo_tiled_2d", 4.25), row("mojo_warp_per_block", warps)]
-    rows += [row(TILED, 4.25), row(WARPS, warps)]
+def of_a_t4(gpu, mojo=3.4619, unsloth=3.69844, warps=4.51):
+    rows = [row(MOJO, mojo), peer(unsloth), row(TILED, 4.25), row(WARPS, warps)]
     decisions = made.decisions(puzzle(*rows, gpu=gpu))
     return {name: decisions[name] for name in OF_A_T4}
 
@@ -208,11 +224,13 @@ def of_a_t4(gpu, mojo=3.4619, unsloth=3.69844, packed=4.25, warps=4.51):
 def test_a_t4s_numbers_are_treated_alike_in_every_claim():
     there = of_a_t4("Tesla T4")
     assert {d.verdict for d in there.values()} == {"reproduced"}
-    for claim, values in (("seconds", [3.69844, 3.4619]), ("bandwidth", [162.6, 173.7])):
-        here = [v for v in there[claim].verdicts if not v.elsewhere]
-        assert [v.cell.value for v in here] == values
-        assert [v.ours for v in here] == pytest.approx(values, rel=1e-3)
-    other = of_a_t4("Tesla T4", mojo=9.0, unsloth=9.0, packed=7.0, warps=3.5)
+    here, values = (
+        [v for v in there["seconds"].verdicts if not v.elsewhere],
+        [3.7, 3.46, 162.6, 173.7],
+    )
+    assert [v.cell.value for v in here] == values
+    assert [v.ours for v in here] == pytest.approx(values, rel=1e-3)
+    other = of_a_t4("Tesla T4", mojo=9.0, unsloth=9.0, warps=3.5)
     assert {d.verdict for d in other.values()} == {"not_reproduced"}
     for d in of_a_t4("NVIDIA T4G").values():
         assert {v.verdict for v in d.verdicts} == {d.verdict} == {"not_testable"}
