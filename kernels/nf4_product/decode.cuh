@@ -74,14 +74,9 @@ template <class Decode>
 __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;
   constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
-  const float own = values.entry[threadIdx.x % 16];
-  // Entries of two floats, else, would be read from the parameters anew before each store, where a
-  // warp's many addresses take turns. (Where they are not, ptxas finds fewer registers so.)
-  const auto value = [&](int code) {
-    return sizeof(Entry) == 8 ? __shfl_sync(~0u, own, code) : values.entry[code];
-  };
+  const float second = values.entry[threadIdx.x % 16];
   for (int byte = threadIdx.x; byte < table_rows; byte += blockDim.x) {
-    const Entry entry = Decode::entry(value(byte / 16), value(threadIdx.x % 16));
+    const Entry entry = Decode::entry(values.entry[byte / 16], second);
     union {
       Entry entries[per_store];
       uint4 bits;

@@ -2,10 +2,9 @@
 //
 // How the work is cut. A block of threads owns a range of outputs, in passes of 64 for each of its
 // warpgroups, and a range of the inputs. A warpgroup decodes its weights into registers, where they
-// are the first operand of wgmma; the rows' activations come to shared memory as the second. While
-// the tensor cores multiply a block of 64 inputs, the next one is decoded. Without wgmma each warp
-// multiplies its 16 outputs by mma. The result does not depend on the other rows: an output is the
-// sum over its inputs in their order, of parts that n and k alone decide.
+// are the first operand of wgmma; the rows' activations come to shared memory as the second.
+// Without wgmma each warp multiplies its 16 outputs by mma. The result does not depend on the other
+// rows: an output is the sum over its inputs in their order, of parts that n and k alone decide.
 //
 // A launch of its own first writes the activations as they will lie in shared memory: in the order
 // of inputs that lets a lane take 8 consecutive bytes of codes, and swizzled for wgmma. A stage is
@@ -13,13 +12,13 @@
 #pragma once
 
 #include "kernels/nf4_product/many_rows_steps.cuh"
+#include "kernels/nf4_product/wgmma.cuh"
 
 namespace reprolab::nf4_product {
 
 template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
 __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<Nested> work) {
 #if __CUDA_ARCH__ >= 800 || !defined(__CUDA_ARCH__)
-  if constexpr (Rows > 128 && !has_wgmma) __trap();  // max_row_tile() sees to it
   extern __shared__ __align__(1024) unsigned char dynamic[];
   unsigned char* const shared = shared_origin(dynamic);
   constexpr int warps = Warpgroups * 4, pass_outputs = warps * warp_outputs;
@@ -125,8 +124,6 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   const unsigned char* const arranged =
       work.arranged +
       (std::int64_t{row_tile} * work.units + first_unit) * unit_blocks * (Rows * 128);
-  // Stages that may still be used when the first warp asks for one to be filled.
-  const int lag = work.activation_stages > 4 ? 3 : 2;
   const auto load_activations = [&] {
     if (to_load == 0) return;
     --to_load;
@@ -147,7 +144,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
     if (++load_stage == work.activation_stages) load_stage = 0, load_parity ^= 1;
   };
   if (warp == 0) {
-    for (int i = 0; i < work.activation_stages - lag; ++i) load_activations();
+    for (int i = 0; i < work.activation_stages - 2; ++i) load_activations();
   }
 
   // Each turn multiplies a unit: its codes and scales are there, those of the next on their way.
@@ -161,83 +158,112 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1) many_rows(const ManyRows<
   int code_stage = 0, stage = 0;
   unsigned parity = 0;
 
-  std::uint32_t weights[2][4][4];              // of the block that is multiplied, and of the next
-  float unscaled[registers], block_scales[2];  // the sum over a block, and its scales
-  int used_stage = 0;
-  // When a block's multiplications are done.
-  const auto finish = [&](bool ends_stage) {
-    if (ends_stage) {
-      __syncwarp();
-      if (lane == 0) arrive(&empty[used_stage]);
-    }
-    if constexpr (Decode::scales_sums) {
-#pragma unroll
-      for (int r = 0; r < registers; ++r) {
-        sum[r] = fmaf(block_scales[r % 4 / 2], unscaled[r], sum[r]);
-      }
-    }
-  };
+  while (now.pass < passes) {
+    const float scales[2] = {scales_of.value(loaded[0]), scales_of.value(loaded[1])};
+    const UnitOfPass unit = now;
+    now.next(units);
+    load_scales(now);
 
-  for (int pass = 0; pass < passes; ++pass) {
-    for (int unit = 0; unit < units; ++unit) {
-      const float scales[2] = {scales_of.value(loaded[0]), scales_of.value(loaded[1])};
-      now.next(units);
-      load_scales(now);
-
-      wait_for_copies<code_stages - 2>();
-      __syncwarp();
-      load_codes();
-      const unsigned char* const codes = shared + code_stage * code_stage_bytes;
-      if (++code_stage == code_stages) code_stage = 0;
+    wait_for_copies<code_stages - 2>();
+    __syncwarp();
+    load_codes();
+    const unsigned char* const codes = shared + code_stage * code_stage_bytes;
+    if (++code_stage == code_stages) code_stage = 0;
 
 #pragma unroll
-      for (int b = 0; b < unit_blocks; ++b) {
-        const bool begins_stage = b % stage_blocks == 0;
-        // Behind the last stages, so that the first warp need not wait for the slowest.
-        if (begins_stage && warp == 0) load_activations();
-        // Decode: a lane's weights of the block are four operands.
-        const unsigned char* const block_codes = codes + (lane_codes ^ b * 32);
-        const float upper_scale = __shfl_sync(~0u, scales[0], b, 4);
-        const float lower_scale = __shfl_sync(~0u, scales[1], b, 4);
+    for (int begin = 0; begin < unit_blocks; begin += stage_blocks) {
+      // The stage before the last one, so that the first warp need not wait for the slowest.
+      if (warp == 0) load_activations();
+      // Decode: a lane's weights of each block are four operands.
+      float block_scales[stage_blocks][2];
+      std::uint32_t weights[stage_blocks][4][4];
+#pragma unroll
+      for (int b = 0; b < stage_blocks; ++b) {
+        const unsigned char* const block_codes = codes + (lane_codes ^ (begin + b) * 32);
+        const float upper_scale = __shfl_sync(~0u, scales[0], begin + b, 4);
+        const float lower_scale = __shfl_sync(~0u, scales[1], begin + b, 4);
         const uint2 upper = *reinterpret_cast<const uint2*>(block_codes);
         const uint2 lower = *reinterpret_cast<const uint2*>(block_codes + 8 * code_pitch);
         const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {
-          table.template decode<FirstByte>(weights[b % 2][j], above, below, upper_scale,
-                                           lower_scale);
+          table.template decode<FirstByte>(weights[b][j], above, below, upper_scale, lower_scale);
         };
         decode.template operator()<0>(0, upper.x, lower.x);
         decode.template operator()<2>(1, upper.x, lower.x);
         decode.template operator()<0>(2, upper.y, lower.y);
         decode.template operator()<2>(3, upper.y, lower.y);
-
-        if (begins_stage) wait_for(&full[stage], parity);
-        // The block before it is finished where its result, or its operands' registers, are needed.
-        const bool has_before = b > 0 || unit > 0;  // in this pass
-        const bool ends_stage = (b + 1) % stage_blocks == 0;
-        if constexpr (has_wgmma) {
-          await_multiplications(Decode::scales_sums ? unscaled : sum);
-          if (has_before) finish(begins_stage);
-        }
-        block_scales[0] = upper_scale, block_scales[1] = lower_scale;
-        start_block<Out, Rows, Warpgroups>(Decode::scales_sums ? unscaled : sum, weights[b % 2],
-                                           !Decode::scales_sums, shared, stage, b % stage_blocks);
-        used_stage = stage;
-        if constexpr (!has_wgmma) finish(ends_stage);
-        if (ends_stage && ++stage == work.activation_stages) stage = 0, parity ^= 1;
+        block_scales[b][0] = upper_scale, block_scales[b][1] = lower_scale;
       }
-    }
-    if constexpr (has_wgmma) {
-      await_multiplications(Decode::scales_sums ? unscaled : sum);
-      finish(true);
+      wait_for(&full[stage], parity);
+      const unsigned char* const columns = shared + layout.stage(stage);
+
+      // Multiply: by wgmma a warpgroup's 64 outputs, else by mma a warp's 16, for 8 rows each.
+      float unscaled[stage_blocks][registers];
+      if constexpr (has_wgmma) {
+        const std::uint64_t described =
+            swizzled_columns(layout.stage(0)) + stage * (layout.stage_bytes / 16);
+        begin_multiplications();
+#pragma unroll
+        for (int b = 0; b < stage_blocks; ++b) {
+          float(&into)[registers] = Decode::scales_sums ? unscaled[b] : sum;
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            constexpr int described_bytes = 16;
+            start_multiplication<Out>(into, weights[b][j],
+                                      described + (b * Rows * 128 + j * 32) / described_bytes,
+                                      !Decode::scales_sums || j > 0);
+          }
+        }
+        end_multiplications();
+#pragma unroll
+        for (int b = 0; b < stage_blocks; ++b) {
+          await_multiplications(Decode::scales_sums ? unscaled[b] : sum);
+        }
+      } else {
+#pragma unroll
+        for (int b = 0; b < stage_blocks; ++b) {
+          float(&into)[registers] = Decode::scales_sums ? unscaled[b] : sum;
+#pragma unroll
+          for (int t = 0; t < Rows / 8; ++t) {
+            float product[4] = {};
+            if constexpr (!Decode::scales_sums) {
+#pragma unroll
+              for (int r = 0; r < 4; ++r) product[r] = sum[t * 4 + r];
+            }
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+              const auto pair = [&](int p) {
+                return activation_pair(columns, b * Rows + t * 8, row, p, quad);
+              };
+              multiply_add<Out>(product, weights[b][j], pair(j * 2), pair(j * 2 + 1));
+            }
+#pragma unroll
+            for (int r = 0; r < 4; ++r) into[t * 4 + r] = product[r];
+          }
+        }
+      }
+      __syncwarp();
+      if (lane == 0) arrive(&empty[stage]);
+      if (++stage == work.activation_stages) stage = 0, parity ^= 1;
+      // Scale the sums of a block.
+      if constexpr (Decode::scales_sums) {
+#pragma unroll
+        for (int b = 0; b < stage_blocks; ++b) {
+#pragma unroll
+          for (int r = 0; r < registers; ++r) {
+            sum[r] = fmaf(block_scales[b][r % 4 / 2], unscaled[b][r], sum[r]);
+          }
+        }
+      }
     }
 
     // After a pass's last unit its sums are written.
+    if (now.unit != 0) continue;
     std::int64_t pitch = work.part_sums.parts > 1 ? PartSums::pitch(work.n) : work.n;
     keep(pitch);  // else the loop keeps addresses in registers that it has not
 #pragma unroll
     for (int r = 0; r < registers; ++r) {
       const std::int64_t input_row = std::int64_t{row_tile} * Rows + r / 4 * 8 + quad * 2 + r % 2;
-      const int output = pass * pass_outputs + warp * warp_outputs + row + r % 4 / 2 * 8;
+      const int output = unit.pass * pass_outputs + warp * warp_outputs + row + r % 4 / 2 * 8;
       if (input_row >= work.m || output >= outputs) continue;
       write_sum<Out>(work, part, input_row, pitch, first_output + output, sum[r]);
     }

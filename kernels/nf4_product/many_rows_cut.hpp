@@ -20,10 +20,9 @@ inline constexpr int code_stages = 3;
 inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< A warp's.
 
 inline constexpr int max_activation_stages = 8;
-/// Blocks of inputs per stage of activations: stages of 8 to 32 KiB.
-__host__ __device__ constexpr int stage_blocks_of(int rows) {
-  return rows <= 32 ? unit_blocks : rows == 64 ? 2 : 1;
-}
+/// Blocks of inputs per stage of activations, which are multiplied together: as many as there are
+/// registers for.
+__host__ __device__ constexpr int stage_blocks_of(int rows) { return rows <= 32 ? 2 : 1; }
 
 /// Where things lie in shared memory: the codes below the table, if there is room for them, and the
 /// stages of activations behind it; else the other way round.
@@ -48,12 +47,9 @@ struct ManyRowsLayout {
   }
 };
 
-/// Rows that a block takes at a time, at most `max`: twice 128 only where they are no more in all.
-inline int row_tile_of(const Problem& problem, int max) {
-  int rows = 16;
-  while (rows < std::min(max, 128) && rows < problem.m) rows *= 2;
-  const std::int64_t in_last_256 = (problem.m - 1) % 256 + 1;
-  return max == 256 && problem.m > 128 && in_last_256 > 128 ? 256 : rows;
+/// Rows that a block takes at a time.
+inline int row_tile_of(const Problem& problem) {
+  return problem.m <= 16 ? 16 : problem.m <= 32 ? 32 : problem.m <= 64 ? 64 : 128;
 }
 
 /// How a product is cut; nothing that decides the order of a sum depends on m.
@@ -87,11 +83,17 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
 struct ManyRowsWorkspace {
   std::int64_t arranged, part_sums;  ///< bytes of each, in this order
 
-  ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut, int rows) {
+  ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut) {
+    const int rows = row_tile_of(problem);
     const std::int64_t row_tiles = blocks_over(problem.m, rows);
     arranged = row_tiles * blocks_over(problem.k, unit_inputs) * unit_blocks * rows * 128;
     part_sums = PartSums::bytes(cut.parts, problem.m, problem.n);
   }
 };
+
+inline std::uint64_t many_rows_workspace(const Problem& problem) {
+  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, current_device()));
+  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
+}
 
 }  // namespace reprolab::nf4_product

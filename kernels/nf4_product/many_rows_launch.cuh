@@ -5,31 +5,11 @@
 
 namespace reprolab::nf4_product {
 
-/// Rows that a block takes at most. For 256 there are registers where the sums of wgmma need no
-/// second place for those of one block of inputs.
-template <template <class> class Decode>
-int max_row_tile(const Problem& problem, const Device& device) {
-  using Half = Decode<__half>;
-  if constexpr (!Half::scales_sums) {
-    const auto* const kernel =
-        reinterpret_cast<const void*>(many_rows<__half, Half, 256, 2, false>);
-    if (problem.m > 128 && device.capability == 90 && is_compiled_for(90, kernel)) return 256;
-  }
-  return 128;
-}
-
-template <template <class> class Decode>
-std::uint64_t many_rows_workspace(const Problem& problem) {
-  const Device device = current_device();
-  const int rows = row_tile_of(problem, max_row_tile<Decode>(problem, device));
-  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, device), rows);
-  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
-}
-
 template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
-cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
+cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
+  const Device device = current_device();
   const ManyRowsCut cut = many_rows_cut(problem, device);
-  const ManyRowsWorkspace workspace(problem, cut, Rows);
+  const ManyRowsWorkspace workspace(problem, cut);
   constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
@@ -72,24 +52,18 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
 template <template <class> class Decode>
 cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-  const Device device = current_device();
   return with_types(problem, [&]<class Out, bool Nested>() {
-    const auto launch = [&]<int Rows, int Warpgroups>() {
-      return launch_many_rows<Out, Decode<Out>, Rows, Warpgroups, Nested>(problem, device, stream);
-    };
-    // From 128 rows on the sums need the registers of half as many threads.
-    switch (row_tile_of(problem, max_row_tile<Decode>(problem, device))) {
+    // With 128 rows the sums need the registers of half as many threads.
+    switch (row_tile_of(problem)) {
       case 16:
-        return launch.template operator()<16, 4>();
+        return launch_many_rows<Out, Decode<Out>, 16, 4, Nested>(problem, stream);
       case 32:
-        return launch.template operator()<32, 4>();
+        return launch_many_rows<Out, Decode<Out>, 32, 4, Nested>(problem, stream);
       case 64:
-        return launch.template operator()<64, 4>();
-      case 128:
-        return launch.template operator()<128, 2>();
+        return launch_many_rows<Out, Decode<Out>, 64, 4, Nested>(problem, stream);
+      default:
+        return launch_many_rows<Out, Decode<Out>, 128, 2, Nested>(problem, stream);
     }
-    if constexpr (!Decode<Out>::scales_sums) return launch.template operator()<256, 2>();
-    return cudaErrorInvalidValue;
   });
 }
 

@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include "kernels/nf4_product/many_rows_cut.hpp"
-#include "kernels/nf4_product/wgmma.cuh"
 
 namespace reprolab::nf4_product {
 
@@ -63,49 +62,12 @@ struct UnitOfPass {
   }
 };
 
-/// Starts `into` = the outputs' weights of a block times the rows' inputs of it, plus `into` if it
-/// `adds`: by wgmma for the 64 outputs of a warpgroup; else by mma for the 16 of a warp, and then
-/// it is done on return. The block is number `block` in a stage of activations.
-template <class Out, int Rows, int Warpgroups>
-__device__ void start_block(float (&into)[Rows / 2], const std::uint32_t (&weights)[4][4],
-                            bool adds, const unsigned char* shared, int stage, int block) {
-  constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
-  if constexpr (has_wgmma) {
-    constexpr int described_bytes = 16;
-    const std::uint64_t described =
-        swizzled_columns(layout.stage(0)) + stage * (layout.stage_bytes / described_bytes);
-    begin_multiplications();
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      start_multiplication<Out>(into, weights[j],
-                                described + (block * Rows * 128 + j * 32) / described_bytes,
-                                adds || j > 0);
-    }
-    end_multiplications();
-    __syncwarp();  // so that the compiler starts them all before it decodes the next block
-    return;
-  }
-  const unsigned char* const columns = shared + layout.stage(stage) + block * Rows * 128;
-  const int row = threadIdx.x % 32 / 4, quad = threadIdx.x % 4;
-#pragma unroll
-  for (int t = 0; t < Rows / 8; ++t) {
-    float product[4] = {};
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      if (adds) product[r] = into[t * 4 + r];
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      // Pair `p` of the inputs that this lane multiplies, of the row in its place in a fragment.
-      const auto pair = [&](int p) {
-        return *reinterpret_cast<const std::uint32_t*>(columns + (t * 8 + row) * 128 +
-                                                       (p ^ row) * 16 + quad * 4);
-      };
-      multiply_add<Out>(product, weights[j], pair(j * 2), pair(j * 2 + 1));
-    }
-#pragma unroll
-    for (int r = 0; r < 4; ++r) into[t * 4 + r] = product[r];
-  }
+/// Without wgmma: pair `p` of the inputs that a lane multiplies, of the row in its place in a
+/// fragment. `first_row` counts from `columns` on, and the parts of a row are swizzled.
+__device__ inline std::uint32_t activation_pair(const unsigned char* columns, int first_row,
+                                                int row, int p, int quad) {
+  return *reinterpret_cast<const std::uint32_t*>(columns + (first_row + row) * 128 +
+                                                 (p ^ row) * 16 + quad * 4);
 }
 
 /// Writes a sum as an output, or as one of several partial sums. `pitch`: from row to row.
