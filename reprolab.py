@@ -98,7 +98,9 @@ def frame(rows: list[Row]) -> "DataFrame":
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
         types = {type(value) for value in values} - {type(None)}
-        dtype = {int: "Int64", bool: "boolean"}.get(types.pop()) if len(types) == 1 else None
+        is_large = any(isinstance(value, int) and abs(value) >= 1 << 53 for value in values)
+        whole = {int: "object" if is_large else "Int64", bool: "boolean"}
+        dtype = whole.get(types.pop()) if len(types) == 1 else None
         columns[name] = pandas.Series(values, dtype=dtype)
     found = pandas.DataFrame(columns)
     if "started" in found:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from claims.evidence import age, by_machine
-from records import parts
+from records import interruption, parts
 from records.command_line import Parser, run
 from records.errors import InputError
 from records.json_files import read_json
@@ -40,8 +40,14 @@ def merge(args: argparse.Namespace) -> int:
         passes: dict[tuple[str, str], list[Results]] = {}
         for results in found:
             passes.setdefault((results.experiment, results.pass_name), []).append(results)
-        for (experiment, name), of_pass in passes.items():
-            files[folder / experiment / f"{name}.json"] = merged(of_pass)
+        for names, of_pass in passes.items():
+            if strange := [name for name in names if not re.fullmatch(r"\w[\w.-]*", name, re.A)]:
+                where, said = printable(str(of_pass[0].file)), printable(strange[0])
+                raise InputError(f"{where}: '{said}' is no name of an experiment or pass")
+            path = folder / names[0] / f"{names[1]}.json"
+            if path in files:
+                raise InputError(f"{folder}: two GPUs would have this folder; merge one at a time")
+            files[path] = merged(of_pass)
     write_files(files)
     count = len(files)
     print(f"{printable(str(args.output))}: {count} result file{'s' * (count != 1)}")
@@ -82,4 +88,5 @@ def said(results: Results) -> tuple[Any, ...]:
 
 
 if __name__ == "__main__":
+    interruption.end_quietly()
     raise SystemExit(run(parser()))

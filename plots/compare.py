@@ -117,10 +117,13 @@ def load_side(given: str) -> Side:
     done = subprocess.run(command, cwd=ROOT, capture_output=True)
     if done.returncode or Path(path).is_absolute():
         raise InputError(f"{revision}:{path}: is not in that commit")
-    with TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    with TemporaryDirectory() as folder:
         try:
+            with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+                archive.extractall(folder, filter="data")
             return side_of(given, Path(folder, path))
+        except tarfile.TarError as error:
+            raise InputError(f"{given}: cannot be taken out of that commit: {error}") from None
         except InputError as error:
             raise InputError(str(error).replace(f"{folder}/", f"{revision}:")) from None
 
@@ -315,9 +318,10 @@ def check_repetitions(sides: list[Side]) -> None:
         raise InputError(f"give {MIN_RUNS} runs or more, not {len(sides)}")
     if len(gpus := {r.gpu for side in sides for r in side.files}) > 1:
         raise InputError(f"the runs are of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
-    seen: dict[tuple[str, str, str], str] = {}
+    seen: dict[tuple[str, str, str], Side] = {}
     for side in sides:
         for r in side.files:
-            first = seen.setdefault((r.experiment, r.pass_name, r.provenance["started"]), side.name)
-            if first != side.name:
-                raise InputError(f"{first} and {side.name} hold the same measurement of {r.name}")
+            first = seen.setdefault((r.experiment, r.pass_name, r.provenance["started"]), side)
+            if first is not side:
+                both = f"{first.name} and {side.name}"
+                raise InputError(f"{both} hold the same measurement of {r.name}")

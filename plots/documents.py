@@ -107,7 +107,8 @@ def csv_value(value: object) -> object:
     """Numbers to six significant digits, nothing for None, and texts that stay texts."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return re.sub(f"^{FORMULA}", "'", value) if isinstance(value, str) else value
+    # A spreadsheet may take a row apart at semicolons, too.
+    return re.sub(f'(^|;"?){FORMULA}', r"\1'", value) if isinstance(value, str) else value
 
 
 def latex_layout(table: Table, rows: list[list[str]]) -> tuple[str, list[float]]:

@@ -267,8 +267,9 @@ def recorded_banner(machines: Sequence[Evidence]) -> str:
     """Which of them are no measurement of this machine; '' where all are."""
     pairs = zip(gpu_names(machines), machines, strict=True)
     recorded = [gpu for gpu, m in pairs if m.folder]
-    said = f"Recorded runs of {listed(recorded)}. Not measured on this machine."
-    return said if recorded else ""
+    if not recorded:
+        return ""
+    return f"Recorded runs of {listed(recorded)}. Not measured on this machine."
 
 
 def on_gpu(d: Decision, row: Values) -> Noted:

@@ -15,6 +15,7 @@ from typing import Any
 
 from records.errors import InputError
 from records.json_files import ROOT, Schema, read_json
+from records.output import write_files
 from records.printable import shortened
 
 FILE = ROOT / "data/families.json"
@@ -132,4 +133,4 @@ def text(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(ask(Path(sys.argv[1]))), encoding="utf-8")
+    write_files({FILE: text(ask(Path(sys.argv[1]))).encode()})

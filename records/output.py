@@ -9,7 +9,7 @@ from pathlib import Path
 from records import interruption
 from records.errors import InputError
 
-TEMPORARY = ".tmp-"  # before the name of a file that is not in place yet
+TEMPORARY = ".reprolab-tmp-"  # before the name of a file that is not in place yet
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -18,10 +18,13 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     All are written beside their places first, and renamed when all are there. A signal waits until
     that is done; what a killed process left is removed by the next that writes there.
     """
+    folders = sorted({path.parent for path in files})
     with ExitStack() as locks:
-        for folder in sorted({path.parent for path in files}):
+        for folder in folders:
             with named(folder):
                 folder.mkdir(parents=True, exist_ok=True)
+        for folder in sorted({folder.resolve() for folder in folders}):  # each once, however spelt
+            with named(folder):
                 locks.enter_context(lock(folder))
         with interruption.held():
             put_in_place(files)
@@ -34,6 +37,7 @@ def put_in_place(files: Mapping[Path, bytes]) -> None:
             with named(path):
                 if path.is_dir():
                     raise InputError(f"{path}: cannot be written: it is a folder")
+                temporary[path].unlink(missing_ok=True)  # a link, which writing would follow
                 temporary[path].write_bytes(content)
         for path in files:
             with named(path):

@@ -32,7 +32,7 @@ def is_done(partial: Content | None, commit: tuple[str, bool], gpu: str) -> bool
         return False
     origin = partial["provenance"]
     is_other = (origin["commit"], origin["dirty"]) != commit or origin["dirty"]
-    if is_other or (gpu and origin["gpu"]["name"] != gpu):
+    if is_other or (gpu and (origin["gpu"] or {}).get("name") != gpu):
         return False
     records = partial["records"]
     return not any(

@@ -91,7 +91,7 @@ class Cell:
         found = {OURS: self.fastest(k for k in projects if k not in (*DETOURS, SIMPLE))}
         for name in peers(m.record for m in self.rows.values()):
             both = [self.rows[k] for end in ("gemm", "gemv") if (k := f"{name}_{end}") in self.rows]
-            found[name] = next((m for m in both if m.record.ranked), both[0])
+            found[name] = next((m for m in both if m.record.ranked), both[0] if both else None)
         return found | {DEQUANTIZING: self.fastest(DETOURS), CUBLAS: self.rows.get(CUBLAS)}
 
     @property
@@ -120,7 +120,9 @@ def cells(run: Run, name: str = "layers") -> list[Cell]:
     gb_s = speeds.get(max(speeds, key=lambda key: (key[0], -key[-1]), default=None))
     (tflops, _), made = measured_peak(run), []
     for rows in found.values():
-        record = next(m.record for m in rows.values() if not m.record.is_ceiling)
+        record = next((m.record for m in rows.values() if not m.record.is_ceiling), None)
+        if record is None:
+            continue
         p = record.problem
         # What every kernel reads, without activations and bias.
         weights = record.bytes_read - 2 * p["batch"] * p["columns"] - 2 * p["rows"] * p["bias"]

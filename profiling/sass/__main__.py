@@ -11,6 +11,7 @@ from pathlib import Path
 from claims.evidence import result_files
 from plots import console
 from plots.counter_tables import facts_table
+from records import interruption
 from records.command_line import Parser, run
 from records.errors import InputError
 from records.json_files import ROOT
@@ -81,4 +82,5 @@ def recorded(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    interruption.end_quietly()
     raise SystemExit(run(parser()))

@@ -99,9 +99,24 @@ def test_a_signal_waits_until_the_files_are_in_place(files, tmp_path):
 def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
     assert write_with_signal(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
     assert all(path.read_bytes() == OLD for path in files)
-    assert (tmp_path / ".tmp-b.png").exists()
+    assert (tmp_path / ".reprolab-tmp-b.png").exists()
     write_files({tmp_path / "other": NEW})
-    assert not list(tmp_path.glob(".tmp-*"))
+    assert not list(tmp_path.glob(".reprolab-tmp-*"))
+
+
+def test_one_folder_with_two_names_is_locked_once(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    write_files({tmp_path / "a": NEW, tmp_path / "link/b": NEW})
+    assert contents(tmp_path) == {"a": NEW, "b": NEW}
+
+
+def test_what_lies_in_the_way_is_not_followed_nor_removed(tmp_path):
+    """A link of the name that a file has before it is in place, and a file of somebody's own."""
+    (tmp_path / "theirs").write_bytes(OLD)
+    (tmp_path / ".reprolab-tmp-a").symlink_to(tmp_path / "theirs")
+    (tmp_path / ".tmp-notes").write_bytes(OLD)
+    write_files({tmp_path / "a": NEW})
+    assert contents(tmp_path) == {"a": NEW, "theirs": OLD, ".tmp-notes": OLD}
 
 
 def test_two_processes_wait_for_each_other(files, tmp_path):

@@ -180,6 +180,11 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     assert len(found.ids) == len(set(found.ids))
     first = output.read_bytes()
     assert report(output, *folders) == 0 and output.read_bytes() == first
+    own = edited("transpose", "third/transpose")  # two GPUs of this machine, no recorded one
+    own.provenance(gpu={"name": "NVIDIA A100"})
+    own.write()
+    assert report(output, tmp_path / "first", tmp_path / "third") == 0
+    assert 'class="banner"' not in output.read_text()
 
 
 def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):

@@ -106,6 +106,13 @@ def test_folders_of_many_gpus_are_one_frame_with_a_ledger_each(tmp_path, write):
     assert set(claims[claims.claim_verdict == "reproduced"].gpu) == {"NVIDIA H200"}
 
 
+def test_numbers_beyond_a_double_stay_whole():
+    from reprolab import frame
+
+    found = frame([{"bytes": 10**25}, {"bytes": None}, {"bytes": 1}])
+    assert found["bytes"].tolist() == [10**25, None, 1]
+
+
 def test_nothing_to_load_is_an_error(write):
     with pytest.raises(TypeError, match=r"such as load\('results'\)"):
         reprolab.load()

@@ -115,7 +115,8 @@ def test_what_is_no_task_of_an_array_is_one_line(lab):
         (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "2"}, "there are 1 tasks, from 1, but"),
         (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "0"}, "there are 1 tasks, from 1, but"),
         (["run", "x"], of_array | {"SLURM_SUBMIT_DIR": "/"}, "submit it from the folder of the"),
+        (["run", "x 'y"], of_array, "task 1: its quotes do not match: x 'y"),
     ]:
         done = run(lab, "scripts/slurm", *words, **given)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"slurm: {said}")
+        assert f"slurm: {said}" in done.stderr

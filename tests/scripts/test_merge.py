@@ -113,3 +113,11 @@ def test_recorded_runs_stay_as_they_are_and_nothing_to_merge_is_no_fault(merge, 
     (tmp_path / "empty").mkdir()
     assert merge(tmp_path / "empty") == 0
     assert capsys.readouterr().out == f"{tmp_path}/merged: 0 result files\n"
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "/tmp/elsewhere", ""])
+def test_a_name_that_leads_elsewhere_is_refused(merge, tmp_path, write, capsys, name):
+    file = write("0/replay.json", replay([2], "08:00") | {"experiment": name})
+    assert merge(file.parent) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "merged").exists() and not (tmp_path / "elsewhere").exists()
