@@ -1,5 +1,6 @@
 """All result files of one machine, and the rows of them that may decide a cell of a claim."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,15 +66,29 @@ def result_files(folder: Path) -> Iterator[Results]:
         return
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder, of which result files could be read")
-    for file in sorted(folder.rglob("*.json")):
-        if "parts" in file.relative_to(folder).parts[:-1]:
-            continue
+    for file in sorted(json_files(folder)):
         root = read_json(file)
         if not isinstance(root, dict):
             continue
         if "records" in root or str(root.get("schema", "")).startswith("reprolab-results/"):
             SCHEMA.check(file, root)
             yield parse(file, root)
+
+
+def json_files(folder: Path) -> Iterator[Path]:
+    """Below the folder, behind links too; InputError where one cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}")
+
+    seen = set()
+    for place, below, files in os.walk(folder, followlinks=True, onerror=fail):
+        real = os.path.realpath(place)
+        below[:] = [name for name in below if name != "parts" and real not in seen]
+        yield from (
+            Path(place, name) for name in files if name.endswith(".json") and real not in seen
+        )
+        seen.add(real)
 
 
 def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:

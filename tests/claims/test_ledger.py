@@ -103,6 +103,26 @@ def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
     assert (alone.newest, list(alone.results)) == (None, [("counters", "sass")])
 
 
+def test_folders_behind_links_count_once_and_one_that_cannot_be_read_is_an_error(
+    write, tmp_path, monkeypatch
+):
+    write("scratch/puzzle/replay.json", replay())
+    results = tmp_path / "results"
+    results.mkdir()
+    for name in ("puzzle", "again"):
+        (results / name).symlink_to(tmp_path / "scratch/puzzle")
+    (results / "loop").symlink_to(results)
+    (found,) = machines([results])
+    assert len(found.results) == 1
+
+    def fail(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("os.scandir", fail)
+    with pytest.raises(InputError, match=f"^{results}: cannot be read: Permission denied$"):
+        machines([results])
+
+
 @pytest.mark.parametrize(
     ("file", "folder"),
     [
