@@ -32,6 +32,10 @@ override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
 ifneq ($(words $(PRESET))$(filter-out $(PRESETS),$(PRESET)),1)
   $(error PRESET: give one of $(PRESETS))
 endif
+NO_DRY_RUN := $(if $(DRY_RUN),$(filter clean record format,$(MAKECMDGOALS)))
+ifneq ($(NO_DRY_RUN),)
+  $(error DRY_RUN: $(NO_DRY_RUN) would be done; leave DRY_RUN away)
+endif
 export BIN := build/$(PRESET)/bin
 export HAS_GPU
 GPU_HALF := $(filter-out cpu asan,$(PRESET))

@@ -278,6 +278,7 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
     [
         (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
         (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
+        (["clean", "DRY_RUN=1"], "DRY_RUN: clean would be done; leave DRY_RUN away.  Stop."),
         (["render"], "render: no results yet; make reproduce-table2"),
         (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
         (["record"], "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]"),
