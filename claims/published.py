@@ -46,7 +46,7 @@ class Comparison:
     experiment: str  # that measures it
     cells: tuple[Cell, ...]
     rule: str
-    direction: str  # at_least, at_most, exactly; "statement" where the source gives no number
+    direction: str  # of rules.DIRECTIONS; "statement" where the source gives no number
     scope: str  # any_gpu, or named_gpu: that of the cell, or else the source's
     arguments: dict[str, Any] = field(default_factory=dict)
     tolerance_percent: float | None = None

@@ -82,7 +82,7 @@ class Run:
                 scaled = {k: v * (blocks if k in OF_BLOCK else 1) for k, v in values.items()}
                 counted.append(made.counted(problem, kernel, scaled))
             for kernel, stores in STORES.items():
-                values = {"global_stores": stores * blocks, "l2_written_sectors": 128.0 * blocks}
+                values = {"global_stores": stores * blocks}
                 counted.append(made.counted(problem, kernel, values))
             replays = {"idc_replays": 12 * problem["n"] / 32}
             counted.append(made.counted(problem, CONSTANT, replays))
