@@ -34,6 +34,19 @@ __device__ inline void bulk_load(std::uint32_t to, const void* from, std::uint32
 #endif
 }
 
+/// The same of a tile of a matrix that `map`, a CUtensorMap, describes (kernels/tensor_map.hpp),
+/// whose first element is (row, column).
+__device__ inline void bulk_load_tile(std::uint32_t to, const void* map, int row, int column,
+                                      std::uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier)
+      : "memory");
+#endif
+}
+
 /// Returns when the bytes have arrived.
 __device__ inline void await_bytes(std::uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900

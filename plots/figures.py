@@ -55,6 +55,7 @@ LOOKS = {
     "few_rows_exact": (SKY, "o"),
     "many_rows": (BLUE, "X"),
     "many_rows_exact": (SKY, "X"),
+    "many_rows_rounded": (BLUE, "D"),
     "streaming_then_cublas": (ORANGE, "s"),
     "shared_lut_then_cublas": (GREEN, "^"),
     "copy": (BLACK, "None"),

@@ -36,11 +36,30 @@ template <class Out>
 struct ScaledSums {
   static constexpr bool scales_sums = true;
   using Entry = std::uint32_t;
+  using Scale = float;
 
   __device__ static Entry entry(float first, float second) {
     return nf4::packed<Out>(first, second);
   }
-  __device__ static std::uint32_t weights(Entry entry, float) { return entry; }
+  __device__ static Scale scale(float scale) { return scale; }
+  __device__ static std::uint32_t weights(Entry entry, Scale) { return entry; }
+};
+
+/// Multiplies by the table's entries and the scale, both rounded to 16 bits, and their product as
+/// well: a weight may be a unit in the last place or two from one that was rounded once.
+template <class Out>
+struct RoundedProducts {
+  static constexpr bool scales_sums = false;
+  using Entry = std::uint32_t;
+  using Scale = std::uint32_t;  ///< Twice.
+
+  __device__ static Entry entry(float first, float second) {
+    return nf4::packed<Out>(first, second);
+  }
+  __device__ static Scale scale(float scale) { return nf4::packed<Out>(scale, scale); }
+  __device__ static std::uint32_t weights(Entry entry, Scale scale) {
+    return multiply_pairs<Out>(entry, scale);
+  }
 };
 
 /// Multiplies by exactly the 16-bit weights that dequantization writes.
@@ -48,9 +67,11 @@ template <class Out>
 struct DequantizedWeights {
   static constexpr bool scales_sums = false;
   using Entry = float2;
+  using Scale = float;
 
   __device__ static Entry entry(float first, float second) { return {first, second}; }
-  __device__ static std::uint32_t weights(Entry entry, float scale) {
+  __device__ static Scale scale(float scale) { return scale; }
+  __device__ static std::uint32_t weights(Entry entry, Scale scale) {
     return nf4::packed<Out>(nf4::scaled(entry.x, scale), nf4::scaled(entry.y, scale));
   }
 };
@@ -74,9 +95,14 @@ template <class Decode>
 __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;
   constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
-  const float second = values.entry[threadIdx.x % 16];
+  const float own = values.entry[threadIdx.x % 16];
+  // Entries of two floats, else, would be read from the parameters anew before each store, where a
+  // warp's many addresses take turns. (Where they are not, ptxas finds fewer registers so.)
+  const auto value = [&](int code) {
+    return sizeof(Entry) == 8 ? __shfl_sync(~0u, own, code) : values.entry[code];
+  };
   for (int byte = threadIdx.x; byte < table_rows; byte += blockDim.x) {
-    const Entry entry = Decode::entry(values.entry[byte / 16], second);
+    const Entry entry = Decode::entry(value(byte / 16), value(threadIdx.x % 16));
     union {
       Entry entries[per_store];
       uint4 bits;
@@ -93,6 +119,7 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
 template <class Decode>
 class LaneTable {
   using Entry = typename Decode::Entry;
+  using Scale = typename Decode::Scale;
 
  public:
   __device__ explicit LaneTable(int lane) : first_(table_begin + lane * sizeof(Entry)) {
@@ -101,7 +128,7 @@ class LaneTable {
 
   /// The pair of weights whose codes are byte `Byte` (0..3) of `word`.
   template <int Byte>
-  __device__ std::uint32_t weights(std::uint32_t word, float scale) const {
+  __device__ std::uint32_t weights(std::uint32_t word, Scale scale) const {
     constexpr unsigned row_of_byte = 0x7604 | Byte << 4;
     return Decode::weights(read_shared<Entry>(__byte_perm(word, first_, row_of_byte)), scale);
   }
@@ -110,7 +137,7 @@ class LaneTable {
   /// `upper` has those of this lane's output `row`, `lower` those of output `row + 8`.
   template <int FirstByte>
   __device__ void decode(std::uint32_t (&weights_of)[4], std::uint32_t upper, std::uint32_t lower,
-                         float upper_scale, float lower_scale) const {
+                         Scale upper_scale, Scale lower_scale) const {
     weights_of[0] = weights<FirstByte>(upper, upper_scale);
     weights_of[1] = weights<FirstByte>(lower, lower_scale);
     weights_of[2] = weights<FirstByte + 1>(upper, upper_scale);

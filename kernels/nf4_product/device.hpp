@@ -49,10 +49,11 @@ inline Support supports_matrix_operands(const Problem& problem, const Device& de
   return Support::yes();
 }
 
-/// Yes where the code that this GPU would run was compiled for 8.0 or newer: below, it is empty.
+/// Yes where the code that this GPU would run was compiled for that compute capability (80 for 8.0)
+/// or a newer one: below, it is empty.
 template <class... Arguments>
-Support is_compiled(void (*kernel)(Arguments...)) {
-  if (is_compiled_for(80, reinterpret_cast<const void*>(kernel))) return Support::yes();
+Support is_compiled(void (*kernel)(Arguments...), int capability) {
+  if (is_compiled_for(capability, reinterpret_cast<const void*>(kernel))) return Support::yes();
   return Support::no("is not compiled for this GPU");
 }
 

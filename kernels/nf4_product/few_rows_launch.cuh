@@ -71,7 +71,7 @@ Support supports_few_rows(const Problem& problem) {
   if (few_rows_cut(problem, device, sizeof(typename Decode<__half>::Entry)).stages == 0) {
     return Support::no("needs 160 KiB of shared memory in a block");
   }
-  return is_compiled(few_rows<__half, Decode<__half>, 1, false, false>);
+  return is_compiled(few_rows<__half, Decode<__half>, 1, false, false>, 80);
 }
 
 }  // namespace reprolab::nf4_product

@@ -20,7 +20,7 @@ const Register<Problem> registered{{
                     rounded_entries, true},
     .supports = supports_many_rows<ScaledSums>,
     .launch = launch_many_rows<ScaledSums>,
-    .workspace_bytes = many_rows_workspace,
+    .workspace_bytes = many_rows_workspace<ScaledSums>,
 }};
 
 }  // namespace

@@ -16,40 +16,45 @@ inline constexpr int unit_blocks = 4;    ///< Per stage of codes: rows of 128 by
 inline constexpr int unit_inputs = unit_blocks * block_inputs;
 inline constexpr int warp_outputs = 16;
 inline constexpr int code_pitch = unit_inputs / 2;
-inline constexpr int code_stages = 3;
 inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< A warp's.
-
 inline constexpr int max_activation_stages = 8;
-/// Blocks of inputs per stage of activations, which are multiplied together: as many as there are
-/// registers for.
-__host__ __device__ constexpr int stage_blocks_of(int rows) { return rows <= 32 ? 2 : 1; }
 
-/// Where things lie in shared memory: the codes below the table, if there is room for them, and the
-/// stages of activations behind it; else the other way round.
+/// Where things lie in shared memory: the stages of activations, as many as fit, below the table;
+/// behind it the codes and the other stages.
 struct ManyRowsLayout {
   static constexpr int barriers = shared_begin;
-  static constexpr int below = 2048;  ///< A multiple of 1024, as swizzling needs.
-  int stage_bytes, codes_bytes, codes, stages;
+  static constexpr int first_stage = 2048;  ///< A multiple of 1024, as swizzling needs.
+  int code_stages;                          ///< The more, the less time a unit takes.
+  int stage_blocks;                         ///< Blocks of inputs per stage of activations.
+  int stage_bytes, below, codes_end;        ///< `below`: the stages below the table.
 
   __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
-      : stage_bytes(stage_blocks_of(rows) * rows * 128),
-        codes_bytes(warps * code_stages * code_stage_bytes),
-        codes(below + codes_bytes <= table_begin ? below : table_end),
-        stages(codes == below ? table_end : below) {}
-  __host__ __device__ constexpr int stage(int i) const { return stages + i * stage_bytes; }
+      : code_stages(rows <= 32 ? 3 : 2),
+        stage_blocks(rows == 16   ? unit_blocks
+                     : rows <= 64 ? 2
+                                  : 1),
+        stage_bytes(stage_blocks * rows * 128),
+        below((table_begin - first_stage) / stage_bytes),
+        codes_end(table_end + warps * code_stages * code_stage_bytes) {}
+  __host__ __device__ constexpr int codes(int warp) const {
+    return table_end + warp * code_stages * code_stage_bytes;
+  }
+  __host__ __device__ constexpr int stage(int i) const {
+    return (i < below ? table_begin : codes_end) + (i - below) * stage_bytes;
+  }
   int max_stages(int shared_bytes) const {
-    const int end = stages == below ? table_begin : shared_bytes;
-    return std::min(max_activation_stages, (end - stages) / stage_bytes);
+    return std::min(max_activation_stages, below + (shared_bytes - codes_end) / stage_bytes);
   }
   /// As many bytes are asked for.
-  int end(int stages_made) const {
-    return stages == below ? codes + codes_bytes : stage(stages_made);
-  }
+  int end(int stages) const { return stages > below ? stage(stages) : codes_end; }
 };
 
-/// Rows that a block takes at a time.
-inline int row_tile_of(const Problem& problem) {
-  return problem.m <= 16 ? 16 : problem.m <= 32 ? 32 : problem.m <= 64 ? 64 : 128;
+/// Rows that a block takes at a time, at most `max`: twice 128 only where they are no more in all.
+inline int row_tile_of(const Problem& problem, int max) {
+  int rows = 16;
+  while (rows < std::min(max, 128) && rows < problem.m) rows *= 2;
+  const std::int64_t in_last_256 = (problem.m - 1) % 256 + 1;
+  return max == 256 && problem.m > 128 && in_last_256 > 128 ? 256 : rows;
 }
 
 /// How a product is cut; nothing that decides the order of a sum depends on m.
@@ -83,17 +88,11 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
 struct ManyRowsWorkspace {
   std::int64_t arranged, part_sums;  ///< bytes of each, in this order
 
-  ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut) {
-    const int rows = row_tile_of(problem);
+  ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut, int rows) {
     const std::int64_t row_tiles = blocks_over(problem.m, rows);
     arranged = row_tiles * blocks_over(problem.k, unit_inputs) * unit_blocks * rows * 128;
     part_sums = PartSums::bytes(cut.parts, problem.m, problem.n);
   }
 };
-
-inline std::uint64_t many_rows_workspace(const Problem& problem) {
-  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, current_device()));
-  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
-}
 
 }  // namespace reprolab::nf4_product

@@ -2,18 +2,61 @@
 #pragma once
 
 #include "kernels/nf4_product/many_rows.cuh"
+#include "kernels/tensor_map.hpp"
 
 namespace reprolab::nf4_product {
 
-template <class Out, class Decode, int Rows, int Warpgroups, bool Nested>
-cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
+/// Warpgroups that multiply in a block of threads. From 128 rows on the sums need the registers of
+/// half as many threads, unless they are few otherwise.
+template <class Decode>
+constexpr int warpgroups_of(int rows) {
+  const bool needs_few = !Decode::scales_sums && sizeof(typename Decode::Entry) == 4;
+  return rows < 128 || (rows == 128 && needs_few) ? 4 : 2;
+}
+
+/// Rows that a block takes at most. For 256 there are registers where the sums of wgmma need no
+/// second place for those of one block of inputs.
+template <template <class> class Decode>
+int max_row_tile(const Problem& problem, const Device& device) {
+  using Half = Decode<__half>;
+  if constexpr (!Half::scales_sums && warpgroups_of<Half>(128) == 2) {
+    const auto* const kernel =
+        reinterpret_cast<const void*>(many_rows<__half, Half, 256, 2, false>);
+    if (problem.m > 128 && device.capability == 90 && is_compiled_for(90, kernel)) return 256;
+  }
+  return 128;
+}
+
+template <template <class> class Decode>
+std::uint64_t many_rows_workspace(const Problem& problem) {
   const Device device = current_device();
+  const int rows = row_tile_of(problem, max_row_tile<Decode>(problem, device));
+  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, device), rows);
+  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
+}
+
+template <class Out, class Decode, int Rows, bool Nested>
+cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
+  constexpr int Warpgroups = warpgroups_of<Decode>(Rows);
   const ManyRowsCut cut = many_rows_cut(problem, device);
-  const ManyRowsWorkspace workspace(problem, cut);
+  const ManyRowsWorkspace workspace(problem, cut, Rows);
   constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
-  const ManyRows<Nested> work{.codes = problem.codes,
+  CUtensorMap codes;
+  if (const auto error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                                   .first = problem.codes,
+                                   .rows = problem.n,
+                                   .columns = problem.k / 2,
+                                   .stride_bytes = problem.k / 2,
+                                   .tile_rows = warp_outputs,
+                                   .tile_columns = code_pitch,
+                                   .swizzle = CU_TENSOR_MAP_SWIZZLE_128B},
+                                  codes);
+      error != cudaSuccess) {
+    return error;
+  }
+  const ManyRows<Nested> work{.codes = codes,
                               .input = problem.input,
                               .bias = problem.bias,
                               .output = problem.output,
@@ -40,11 +83,10 @@ cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
     return error;
   }
   // After the arrangement, which has waited, it reads nothing early but codes and scales.
-  const auto error =
-      launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
-                    {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
-                     layout.end(work.activation_stages), stream, device.capability >= 90},
-                    work);
+  const auto error = launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
+                                   {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
+                                    layout.end(work.activation_stages), stream, true},
+                                   work);
   return error != cudaSuccess ? error
                               : launch_add_parts<Out>(work.part_sums, problem, device, stream);
 }
@@ -52,18 +94,25 @@ cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
 template <template <class> class Decode>
 cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
+  const Device device = current_device();
   return with_types(problem, [&]<class Out, bool Nested>() {
-    // With 128 rows the sums need the registers of half as many threads.
-    switch (row_tile_of(problem)) {
+    const auto launch = [&]<int Rows>() {
+      return launch_many_rows<Out, Decode<Out>, Rows, Nested>(problem, device, stream);
+    };
+    switch (row_tile_of(problem, max_row_tile<Decode>(problem, device))) {
       case 16:
-        return launch_many_rows<Out, Decode<Out>, 16, 4, Nested>(problem, stream);
+        return launch.template operator()<16>();
       case 32:
-        return launch_many_rows<Out, Decode<Out>, 32, 4, Nested>(problem, stream);
+        return launch.template operator()<32>();
       case 64:
-        return launch_many_rows<Out, Decode<Out>, 64, 4, Nested>(problem, stream);
-      default:
-        return launch_many_rows<Out, Decode<Out>, 128, 2, Nested>(problem, stream);
+        return launch.template operator()<64>();
+      case 128:
+        return launch.template operator()<128>();
     }
+    if constexpr (!Decode<Out>::scales_sums && warpgroups_of<Decode<Out>>(128) == 2) {
+      return launch.template operator()<256>();
+    }
+    return cudaErrorInvalidValue;
   });
 }
 
@@ -71,13 +120,15 @@ template <template <class> class Decode>
 Support supports_many_rows(const Problem& problem) {
   const Device device = current_device();
   if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
+  if (device.capability < 90) return Support::no("needs compute capability 9.0 or newer");
+  if (tensor_map_encoder() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
   constexpr int max_warps = 16;
-  if (device.shared_bytes < ManyRowsLayout(64, max_warps).end(0)) {
+  if (device.shared_bytes < ManyRowsLayout(16, max_warps).end(0)) {
     return Support::no("needs 224 KiB of shared memory in a block");
   }
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
-  return is_compiled(many_rows<__half, Decode<__half>, 32, 4, false>);
+  return is_compiled(many_rows<__half, Decode<__half>, 32, 4, false>, 90);
 }
 
 }  // namespace reprolab::nf4_product

@@ -2,15 +2,17 @@
 // the second.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include "kernels/nf4_product/many_rows_cut.hpp"
+#include "kernels/nf4_product/wgmma.cuh"
 
 namespace reprolab::nf4_product {
 
 template <bool Nested>
 struct ManyRows {
-  const std::uint8_t* codes;
+  CUtensorMap codes;  ///< In tiles of a warp's outputs and a unit of inputs.
   const void* input;
   const void* bias;
   void* output;
@@ -49,37 +51,98 @@ __global__ void arrange_activations(const ManyRows<Nested> work) {
   }
 }
 
-/// The codes of an output lie in parts of 16 bytes, in another order in each of four outputs, so
-/// that eight lanes read all banks.
-__device__ inline int swizzled_part(int output, int part) { return part ^ output % 4 * 2; }
+/// Which of eight outputs a lane has. The accelerator swizzles 16 bytes of codes by the output; in
+/// this order eight lanes read all banks.
+__device__ inline unsigned row_of_lane(unsigned lane) { return lane / 4 * 2 % 8 + lane / 16; }
 
 /// A unit of inputs in a pass over the outputs.
 struct UnitOfPass {
   int pass = 0, unit = 0;
 
-  __device__ void next(int units) {
-    if (++unit == units) unit = 0, ++pass;
+  __device__ UnitOfPass next(int units) const {
+    const bool is_last = unit + 1 == units;
+    return {pass + is_last, is_last ? 0 : unit + 1};
   }
 };
 
-/// Without wgmma: pair `p` of the inputs that a lane multiplies, of the row in its place in a
-/// fragment. `first_row` counts from `columns` on, and the parts of a row are swizzled.
-__device__ inline std::uint32_t activation_pair(const unsigned char* columns, int first_row,
-                                                int row, int p, int quad) {
-  return *reinterpret_cast<const std::uint32_t*>(columns + (first_row + row) * 128 +
-                                                 (p ^ row) * 16 + quad * 4);
+/// Starts `into` = the outputs' weights of a block times the rows' inputs of it, plus `into` if it
+/// `adds`: by wgmma for the 64 outputs of a warpgroup; else by mma for the 16 of a warp, and then
+/// it is done on return. The block is number `block` in a stage of activations.
+template <class Out, int Rows, int Warpgroups>
+__device__ void start_block(float (&into)[Rows / 2], const std::uint32_t (&weights)[4][4],
+                            bool adds, const unsigned char* shared, int stage, int block) {
+  constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
+  if constexpr (has_wgmma) {
+    constexpr int described_bytes = 16;
+    const std::uint64_t described = swizzled_columns(0) + layout.stage(stage) / described_bytes;
+    begin_multiplications();
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      start_multiplication<Out>(into, weights[j],
+                                described + (block * Rows * 128 + j * 32) / described_bytes,
+                                adds || j > 0);
+    }
+    end_multiplications();
+    __syncwarp();  // so that the compiler starts them all before it decodes the next block
+    return;
+  }
+  const unsigned char* const columns = shared + layout.stage(stage) + block * Rows * 128;
+  const int row = threadIdx.x % 32 / 4, quad = threadIdx.x % 4;
+#pragma unroll
+  for (int t = 0; t < Rows / 8; ++t) {
+    float product[4] = {};
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (adds) product[r] = into[t * 4 + r];
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      // Pair `p` of the inputs that this lane multiplies, of the row in its place in a fragment.
+      const auto pair = [&](int p) {
+        return *reinterpret_cast<const std::uint32_t*>(columns + (t * 8 + row) * 128 +
+                                                       (p ^ row) * 16 + quad * 4);
+      };
+      multiply_add<Out>(product, weights[j], pair(j * 2), pair(j * 2 + 1));
+    }
+#pragma unroll
+    for (int r = 0; r < 4; ++r) into[t * 4 + r] = product[r];
+  }
 }
 
-/// Writes a sum as an output, or as one of several partial sums. `pitch`: from row to row.
-template <class Out, bool Nested>
-__device__ void write_sum(const ManyRows<Nested>& work, int part, std::int64_t row,
-                          std::int64_t pitch, std::int64_t output, float sum) {
-  const std::int64_t at = row * pitch + output;
+/// Writes the sums of outputs `output` and `output` + 8, of which only the first `left` from
+/// `output` on exist, for the rows from `row` on that a lane has: two of every eight.
+template <class Out, int Rows, bool Nested>
+__device__ void write_sums(const ManyRows<Nested>& work, int part, std::int64_t row,
+                           std::int64_t output, int left, const float (&sum)[Rows / 2]) {
+  const auto rows = static_cast<int>(work.m - row < Rows ? work.m - row : Rows);
+  const auto write = [&](auto* to, std::int64_t pitch, const auto& element_of) {
+    to += row * pitch + output;
+#pragma unroll
+    for (int t = 0; t < Rows / 8; ++t, to += 8 * pitch) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (t * 8 + i < rows && half * 8 < left) {
+            to[i * pitch + half * 8] = element_of(sum[t * 4 + half * 2 + i], half);
+          }
+        }
+      }
+    }
+  };
   if (work.part_sums.parts > 1) {
-    work.part_sums.sums[part * work.m * pitch + at] = sum;
-  } else {
-    write_output<Out>(work.output, at, sum, work.bias, output);
+    write(work.part_sums.at(part, 0, 0), PartSums::pitch(work.n),
+          [](float value, int) { return value; });
+    return;
   }
+  float bias[2] = {};
+  for (int half = 0; half < 2; ++half) {
+    if (work.bias != nullptr && half * 8 < left) {
+      bias[half] = to_float(static_cast<const Out*>(work.bias)[output + half * 8]);
+    }
+  }
+  write(static_cast<Out*>(work.output), work.n,
+        [&](float value, int half) { return nf4::round_to<Out>(value + bias[half]); });
 }
 
 }  // namespace reprolab::nf4_product

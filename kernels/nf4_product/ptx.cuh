@@ -34,6 +34,13 @@ __device__ T read_shared(std::uint32_t address) {
   return value;
 }
 
+/// This thread's place in its warp, read anew at each call: no register needs to keep it.
+__device__ inline unsigned this_lane() {
+  unsigned lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
 /// Yes in one lane of a warp, which must be converged.
 __device__ inline bool is_elected() {
   unsigned elected = 0;
@@ -76,6 +83,20 @@ template <class Out>
 __device__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                          std::uint32_t b1) {
   multiply_add<Out>(d, a, b0, b1, 0, 0, 0, 0);
+}
+
+/// The products of two pairs of 16-bit numbers, each rounded to nearest.
+template <class Out>
+__device__ std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+#if __CUDA_ARCH__ >= 900
+  if constexpr (std::is_same_v<Out, __half>) {
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  } else {
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  }
+#endif
+  return product;
 }
 
 /// A barrier in shared memory that completes a phase after `arrivals` and all bytes expected.

@@ -60,11 +60,19 @@ __device__ void await_multiplications(float (&d)[Registers]) {
   REPROLAB_NAMES_32                                                                    \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define REPROLAB_NAMES_128                                                               \
+  REPROLAB_NAMES_64                                                                      \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "   \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "     \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "     \
+  "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
+  "%124, %125, %126, %127"
 #define REPROLAB_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define REPROLAB_SUMS_8(i) REPROLAB_SUMS_4(i), REPROLAB_SUMS_4(i + 4)
 #define REPROLAB_SUMS_16(i) REPROLAB_SUMS_8(i), REPROLAB_SUMS_8(i + 8)
 #define REPROLAB_SUMS_32(i) REPROLAB_SUMS_16(i), REPROLAB_SUMS_16(i + 16)
 #define REPROLAB_SUMS_64(i) REPROLAB_SUMS_32(i), REPROLAB_SUMS_32(i + 32)
+#define REPROLAB_SUMS_128(i) REPROLAB_SUMS_64(i), REPROLAB_SUMS_64(i + 64)
 #define REPROLAB_WGMMA(sums, columns, type, a_names, b_name, adds_name)                    \
   asm volatile("{ .reg .pred adds; setp.ne.b32 adds, " adds_name                           \
                ", 0;"                                                                      \
@@ -78,7 +86,8 @@ __device__ void await_multiplications(float (&d)[Registers]) {
 template <class Out, int Registers>
 __device__ void start_multiplication(float (&d)[Registers], const std::uint32_t (&a)[4],
                                      std::uint64_t b, bool adds) {
-  static_assert(Registers == 8 || Registers == 16 || Registers == 32 || Registers == 64);
+  static_assert(Registers == 8 || Registers == 16 || Registers == 32 || Registers == 64 ||
+                Registers == 128);
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr bool is_fp16 = std::is_same_v<Out, __half>;
   if constexpr (Registers == 8 && is_fp16) {
@@ -97,6 +106,10 @@ __device__ void start_multiplication(float (&d)[Registers], const std::uint32_t 
     REPROLAB_WGMMA(64, "128", "f16", "%64, %65, %66, %67", "%68", "%69");
   } else if constexpr (Registers == 64 && !is_fp16) {
     REPROLAB_WGMMA(64, "128", "bf16", "%64, %65, %66, %67", "%68", "%69");
+  } else if constexpr (Registers == 128 && is_fp16) {
+    REPROLAB_WGMMA(128, "256", "f16", "%128, %129, %130, %131", "%132", "%133");
+  } else if constexpr (Registers == 128 && !is_fp16) {
+    REPROLAB_WGMMA(128, "256", "bf16", "%128, %129, %130, %131", "%132", "%133");
   }
 #endif
 }

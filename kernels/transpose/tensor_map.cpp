@@ -4,6 +4,7 @@
 
 #include "kernels/device.hpp"
 #include "kernels/grid.hpp"
+#include "kernels/tensor_map.hpp"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tile_order.hpp"
@@ -11,36 +12,17 @@
 namespace reprolab::transpose {
 namespace {
 
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-/// Looked up in the driver at run time, so that programs also start without a driver.
-Encode find_encode() {
-  constexpr const char* name = "cuTensorMapEncodeTiled";
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found);
-#else
-  const cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found);
-#endif
-  if (error != cudaSuccess) cudaGetLastError();
-  return error == cudaSuccess ? reinterpret_cast<Encode>(function) : nullptr;
-}
-
-Encode encode() {
-  static const Encode function = find_encode();
-  return function;
-}
-
-CUresult describe_matrix(CUtensorMap& map, const float* matrix, std::int64_t rows,
-                         std::int64_t columns, std::int64_t stride, CUtensorMapSwizzle swizzle) {
-  const cuuint64_t size[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t stride_bytes[] = {static_cast<cuuint64_t>(stride) * sizeof(float)};
-  const cuuint32_t box[] = {tma_tile, tma_tile}, element_stride[] = {1, 1};
-  return encode()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<float*>(matrix), size,
-                  stride_bytes, box, element_stride, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+cudaError_t describe_matrix(CUtensorMap& map, const float* matrix, std::int64_t rows,
+                            std::int64_t columns, std::int64_t stride, CUtensorMapSwizzle swizzle) {
+  return reprolab::describe({.type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                             .first = matrix,
+                             .rows = rows,
+                             .columns = columns,
+                             .stride_bytes = stride * std::int64_t{sizeof(float)},
+                             .tile_rows = tma_tile,
+                             .tile_columns = tma_tile,
+                             .swizzle = swizzle},
+                            map);
 }
 
 }  // namespace
@@ -49,7 +31,7 @@ Support tma_support(const Problem& problem) {
   if (compute_capability() < 90) {
     return Support::no("needs the tensor memory accelerator (compute capability 9.0 or newer)");
   }
-  if (encode() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
+  if (tensor_map_encoder() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
   // At the end of a row the accelerator stores up to the next multiple of 16 bytes (seen on an
   // H200), and the memory there does not belong to the matrix.
   if (const Support support = supports_float4s(problem); !support.ok) return support;
@@ -65,13 +47,12 @@ std::int64_t tma_tiles(const Problem& problem) {
 }
 
 cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle, TmaArguments& arguments) {
-  if (encode() == nullptr) return cudaErrorNotSupported;
   arguments.tile_columns = tiles_over(problem.columns, tma_tile);
-  const bool described = describe_matrix(arguments.in, problem.input, problem.rows, problem.columns,
-                                         problem.in_stride, swizzle) == CUDA_SUCCESS &&
-                         describe_matrix(arguments.out, problem.output, problem.columns,
-                                         problem.rows, problem.out_stride, swizzle) == CUDA_SUCCESS;
-  return described ? cudaSuccess : cudaErrorInvalidValue;
+  const cudaError_t error = describe_matrix(arguments.in, problem.input, problem.rows,
+                                            problem.columns, problem.in_stride, swizzle);
+  if (error != cudaSuccess) return error;
+  return describe_matrix(arguments.out, problem.output, problem.columns, problem.rows,
+                         problem.out_stride, swizzle);
 }
 
 cudaError_t launch_tma(TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle,

@@ -30,11 +30,7 @@ __device__ inline void tma_load(TmaTiles& tiles, const CUtensorMap& map, int row
   const std::uint32_t barrier = shared_address(&tiles.arrived);
   if (threadIdx.x == 0) {
     expect_bytes(barrier, tma_tile_bytes);
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(tiles.in)),
-        "l"(&map), "r"(column), "r"(row), "r"(barrier)
-        : "memory");
+    bulk_load_tile(shared_address(tiles.in), &map, row, column, barrier);
   }
   __syncthreads();  // no thread may wait on a barrier that is not initialized
   await_bytes(barrier);

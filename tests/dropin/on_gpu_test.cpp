@@ -293,6 +293,7 @@ constexpr std::pair<const char*, const char*> products[] = {
     {"few_rows", "rounded_entries"},
     {"few_rows_exact", "dequantized_weights"},
     {"many_rows", "rounded_entries"},
+    {"many_rows_rounded", "rounded_products"},
     {"many_rows_exact", "dequantized_weights"},
     {"simple", "dequantized_weights"}};
 

@@ -115,7 +115,10 @@ def max_rows(built_library):
     return most
 
 
-KERNELS = ("few_rows", "few_rows_exact", "many_rows", "many_rows_exact", "simple")
+KERNELS = (
+    *("few_rows", "few_rows_exact", "many_rows", "many_rows_rounded", "many_rows_exact"),
+    "simple",
+)
 
 
 def products_run(run):

@@ -69,6 +69,22 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
   }
 }
 
+/// Tiles of rows that are full, nearly so, or of one row, and more outputs than a block takes at a
+/// time, of which each then has few inputs.
+TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
+  constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {1, 64}, {17, 192}, {65, 320}, {129, 4160}};
+  for (const std::int64_t m : {129, 255, 256, 257, 384, 385, 513, 1000}) {
+    for (const auto& [n, k] : shapes) {
+      expect({.weights = {.rows = n, .columns = k, .nested = m % 2 == 0},
+              .m = m,
+              .bias = true,
+              .data = InputData::sparse});
+    }
+  }
+  expect({.weights = {.rows = 50'000, .columns = 64}, .m = 200});
+}
+
 TEST_P(OnGpuProducts, AreWithinTheirBoundOnALayerOfAModel) {
   expect({.weights = {.rows = 8192, .columns = 8192}, .m = 1}, 3);
   expect({.weights = {.rows = 5120, .columns = 25600, .nested = true}, .m = 8}, 3);

@@ -1,0 +1,24 @@
+// many_rows, but it scales the weights before they are multiplied, in 16 bits. So a sum needs no
+// second place for what is not scaled yet, and a block of threads takes 128 rows at once.
+//
+// Source: ours.
+// Bound:  memory up to 32 rows, then tensor cores.
+// Alone:  make bench KERNEL=many_rows_rounded
+#include "kernels/nf4_product/many_rows_launch.cuh"
+
+namespace reprolab::nf4_product {
+namespace {
+
+const Register<Problem> registered{{
+    .name = "many_rows_rounded",
+    .lineage = "ours",
+    .contract = WithinBound{"rounds the table's entries, the scales and their products to 16 bits; "
+                            "adds in fp32",
+                            rounded_products, true},
+    .supports = supports_many_rows<RoundedProducts>,
+    .launch = launch_many_rows<RoundedProducts>,
+    .workspace_bytes = many_rows_workspace<RoundedProducts>,
+}};
+
+}  // namespace
+}  // namespace reprolab::nf4_product
