@@ -193,10 +193,21 @@ def share_within(case: Case, *, kernel: str, part: str, rest: str) -> Ours:
 def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
     """Over all places that the cell stands for."""
     medians = case.medians(kernel, metric)
-    low, high = min(medians), max(medians)
     unit = case.find(kernel, case.cell.places[0]).metrics[metric].unit
-    ends = f"{significant(low)} to {significant(high)} {unit}"
-    reason = f"median {metric.replace('_', ' ')} {ends} in {len(medians)} rows"
+    return spread(case, medians, f"median {metric.replace('_', ' ')}", unit)
+
+
+@rule("greatest and smallest gain at most {tolerance_percent:g} % apart")
+def gains_alike(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
+    """Of the baseline's time over the subject's, over all places that the cell stands for."""
+    gains = [ratio.value for ratio in case.ratios(baseline, subject, metric)]
+    return spread(case, gains, f"{subject} over {baseline}", "x")
+
+
+def spread(case: Case, values: Sequence[float], what: str, unit: str) -> Finding:
+    """Reproduced where the ends are no further apart than the tolerance."""
+    low, high = min(values), max(values)
+    reason = f"{what} {significant(low)} to {significant(high)} {unit} in {len(values)} rows"
     verdict = reproduced_if(stats.is_within(high, low, case.tolerance_percent))
     return Finding(verdict, reason, stats.difference_percent(high, low))
 

@@ -180,7 +180,8 @@ def test_a_failed_check_concerns_times_of_its_rows_alone(replay):
     of_tree = {n for n, v in found.items() if f"qwen3-32b/{TREE}: events" in v.reason}
     speedups = {n for n in found if n[0] == "kernel-speedup" and n[1].startswith("qwen3-32b")}
     invariant = ("batch-invariant", "qwen3-32b, batch all")
-    assert of_tree == {("qmatmul-72", CELL), invariant} | speedups
+    consistent = {("consistent", EVERY, reading) for reading in (BYTES, WEIGHTS)}
+    assert of_tree == {("qmatmul-72", CELL), invariant} | speedups | consistent
     assert found["token-exact", "model all, batch 2"].verdict == "reproduced"
     assert found["kernel-speedup", "gemma-2-27b, average", BYTES].verdict == "reproduced"
     assert found["single-thread-fill", EVERY].verdict == "not_testable"
@@ -212,6 +213,16 @@ def test_times_at_all_batches_are_within_the_tolerance(replay, slowest, verdict)
     assert (v.verdict, v.interval) == (verdict, None)
     assert v.ours == pytest.approx(100 * (slowest / 2100 - 1))
     assert v.reason == "median kernel time 2100 to 2142 us in 6 rows"
+
+
+@pytest.mark.parametrize(("slower", "verdict"), [(1.1, "reproduced"), (1.101, "not_reproduced")])
+def test_gains_of_all_models_and_batches_are_within_the_tolerance(replay, slower, verdict):
+    set_all(replay, TREE, 2000)
+    set_all(replay, LUT, 1000)
+    made.set_times(row(replay, TREE, 16, "gemma-3-27b"), [2000 * slower])
+    v = decided(replay, "consistent", EVERY, BYTES)
+    assert (v.verdict, v.ours) == (verdict, pytest.approx(100 * (slower - 1)))
+    assert v.reason == f"shared_lut over branch_tree 2.000 to {2 * slower:.3f} x in 24 rows"
 
 
 @pytest.mark.parametrize(
