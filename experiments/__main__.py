@@ -158,7 +158,7 @@ def measure_step(
         return before
     older = inode(file)
     status = status_of(command, gpu, said)
-    if status in (WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
+    if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
         print(failed, file=sys.stderr, flush=True)
         sys.exit(NOT_MEASURED)

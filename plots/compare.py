@@ -25,6 +25,7 @@ from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 from records import comparison
 from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Pair
 from records.errors import InputError
+from records.interruption import held
 from records.json_files import ROOT, read_json
 from records.output import write_files
 from records.printable import printable
@@ -117,7 +118,7 @@ def load_side(given: str) -> Side:
     done = subprocess.run(command, cwd=ROOT, capture_output=True)
     if done.returncode or Path(path).is_absolute():
         raise InputError(f"{revision}:{path}: is not in that commit")
-    with TemporaryDirectory() as folder:
+    with held(), TemporaryDirectory() as folder:  # which a signal would leave behind
         try:
             with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
                 archive.extractall(folder, filter="data")

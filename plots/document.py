@@ -43,6 +43,8 @@ class Machine:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.recorded_dir.is_dir():
+        raise InputError(f"{args.recorded_dir}: is no folder; give that of the recorded runs")
     recorded = list(read_recorded(args.recorded_dir))
     if not args.check:
         write_files(found := files(recorded, recorded, args.recorded_dir, args.readme))

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from claims.evidence import collect, result_files
@@ -39,6 +40,10 @@ def run(args: argparse.Namespace) -> int:
     size = sum(map(len, contents.values())) / 1e6
     print(f"{printable(str(target))}: {evidence.newest.gpu}, unit {' and '.join(units)}")
     print(f"recorded: {', '.join(dict.fromkeys(r.experiment for r in found))}; {size:.1f} MB")
+    for check in (check for r in found for check in r.checks if not check.passed):
+        apart = f"{check.difference_percent:.1f} % apart, {check.allowed_percent:g} % allowed"
+        rows = f"times of its {len(check.keys)} rows decide nothing"
+        print(printable(f"{check.name}: {apart}: {rows}"))
     changed = shlex.join(map(str, (args.recorded_dir, *args.readme)))
     message = shlex.quote(f"Record {evidence.newest.gpu}")
     print("To submit it, commit what changed, and open a pull request with that commit:")
@@ -82,6 +87,9 @@ def faults(found: Results) -> Iterator[str]:
     origin, gpu, clocks = (found.provenance, *map(found.provenance.get, ("gpu", "clocks")))
     if origin["dirty"] or origin["commit"] == "unknown":
         yield "provenance.commit: the sources were not those of a commit: commit them"
+    started = datetime.strptime(origin["started"], "%Y-%m-%dT%H:%M:%S%z")
+    if started > datetime.now(UTC) + timedelta(days=1):
+        yield f"provenance.started: {origin['started']} is still to come: set the clock"
     if gpu is None:
         return
     if "unit" not in gpu:

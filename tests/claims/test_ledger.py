@@ -34,8 +34,8 @@ def evidence():
 
 
 RECORDED_AS = {
-    "reproduced": """kernel-speedup consistent end-to-end amdahl small-batches-gain-more instructions-71
-        compact-binary no-divergence smem-64-bytes token-exact batch-invariant
+    "reproduced": """kernel-speedup consistent end-to-end amdahl small-batches-gain-more
+        instructions-71 compact-binary no-divergence smem-64-bytes token-exact batch-invariant
         broadcast-no-conflicts immediates-icache constant-broadcast more-ilp plug-and-play
         two-bytes threads-512 mojo-1.07-1.84 blocks-3-4 mojo-is-cuda-like swizzle batched""",
     "not_reproduced": """larger-models peak-at-32 gemma-rises occupancy-2-3 memory-bound

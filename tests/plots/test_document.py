@@ -69,6 +69,7 @@ def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
 
 def test_every_experiment_has_a_line_that_leads_to_its_protocol(tmp_path):
     (tmp_path / "README.md").write_text(MARKERS.format("experiments"))
+    (tmp_path / "recorded").mkdir()
     run(tmp_path)
     lines = (tmp_path / "README.md").read_text().splitlines()[1:-1]
     found = [re.match(r"- `make reproduce-(.+)`: \[.+\]\((.+)\)$", line).groups() for line in lines]
@@ -192,6 +193,10 @@ def test_an_experiment_that_decides_no_claim(place, edited):
 def test_wrong_markers(tmp_path, capsys, text, message):
     path = tmp_path / "README.md"
     path.write_text(text)
+    assert run(tmp_path) == 2
+    why = "is no folder; give that of the recorded runs"
+    assert capsys.readouterr().err == f"error: {tmp_path}/recorded: {why}\n"
+    (tmp_path / "recorded").mkdir()
     assert run(tmp_path) == 2
     assert capsys.readouterr().err == f"error: {path}: {message}\n"
     assert path.read_text() == text

@@ -140,6 +140,20 @@ def test_a_unit_is_told_apart_and_an_old_run_is_replaced(project, capsys):
     assert heads in (project / "README.md").read_text()
 
 
+def test_a_check_that_failed_is_said(project, capsys):
+    results = make_up("a100", project / "mine", ["table2"])
+
+    def fail(content):
+        keys = [row["key"] for row in content["records"][:3]]
+        check = {"name": "events", "first": 102.0, "second": 100.0, "unit": "us"}
+        content["checks"] = [check | {"keys": keys, "allowed_percent": 1}]
+
+    edit(results / "table2/replay.json", fail)
+    assert record(project, "a100", results) == 0
+    line = "\nevents: 2.0 % apart, 1 % allowed: times of its 3 rows decide nothing\n"
+    assert line in capsys.readouterr().out
+
+
 def edit(file, change):
     content = json.loads(file.read_text())
     change(content)
@@ -202,6 +216,12 @@ CLOCKS = ("provenance", "clocks")
             "replay",
             set_part(*CLOCKS, throttle_reasons=None),
             "/replay.json: provenance.clocks.throttle_reasons is null: NVML has to say it" + AGAIN,
+        ),
+        (
+            "replay",
+            set_part("provenance", started="2999-01-01T00:00:00Z"),
+            "/replay.json: provenance.started: 2999-01-01T00:00:00Z is still to come: set the clock"
+            + AGAIN,
         ),
         (
             "replay",

@@ -9,7 +9,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Prints its arguments, one per line.
-ECHO = '#!/bin/sh\nprintf "<%s>\\n" "$@"\n'
+# Prints its arguments, and writes its result file whole, as our programs do.
+ECHO = r"""#!/bin/sh
+printf "<%s>\n" "$@"
+for argument; do
+  case $before/$argument in
+  --output/*.json)
+    mkdir -p "${argument%/*}" && echo {} >"$argument.new" && mv "$argument.new" "$argument"
+    ;;
+  esac
+  before=$argument
+done
+"""
 # Runs experiments, and prints the arguments of all else.
 PYTHON = f"""#!/bin/sh
 case "$2" in experiments*) exec {sys.executable} "$@";; esac

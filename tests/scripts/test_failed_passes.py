@@ -7,15 +7,6 @@ import sys
 import pytest
 from front_door import ECHO, PYTHON, declare, make, program, reproduce
 
-# Writes the file behind --output whole, as our programs do.
-WRITES = """#!/bin/sh
-echo "$0" | sed 's|.*/||'
-for last; do
-  [ "$before" != --output ] || { echo {} >"$last.new"; mv "$last.new" "$last"; }
-  before=$last
-done
-"""
-
 
 def python(text):
     """Runs experiments, says that it renders, and does for all else what `text` does."""
@@ -34,14 +25,15 @@ def older(checkout):
 @pytest.mark.parametrize(
     ("line", "text", "status", "goes_on"),
     [
-        ("bench --x", f"{WRITES}exit 1\n", 1, True),
-        ("bench --x", f"{WRITES}exit 3\n", 3, True),
-        ("bench --x", f"{WRITES}exit 2\n", 2, False),
+        ("bench --x", f"{ECHO}exit 1\n", 1, True),
+        ("bench --x", f"{ECHO}exit 3\n", 3, True),
+        ("bench --x", f"{ECHO}exit 2\n", 2, False),
+        ("bench --x", "#!/bin/sh\nexit 0\n", 3, False),
         ("bench --x", "#!/bin/sh\nexit 1\n", 3, False),
         ("bench --x", "#!/bin/sh\nexit 3\n", 3, False),
         ("bench --x", "#!/bin/sh\nexit 2\n", 2, False),
         ("bench --x", "#!/bin/sh\nkill -KILL $$\n", 137, False),
-        ("python -m module", f"{WRITES}exit 1\n", 1, True),
+        ("python -m module", f"{ECHO}exit 1\n", 1, True),
         ("python -m module", "#!/bin/sh\nexit 1\n", 3, False),
     ],
 )
@@ -60,7 +52,7 @@ def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
 
 def test_a_wrong_output_outranks_what_was_not_measured(older):
     for name, status in (("bench", 1), ("verify", 3)):
-        program(older / f"build/cpu/bin/{name}", f"{WRITES}exit {status}\n")
+        program(older / f"build/cpu/bin/{name}", f"{ECHO}exit {status}\n")
     for one, two in (("bench", "verify"), ("verify", "bench")):
         declare(older, one=one, two=two)
         assert reproduce(older).returncode == 1
@@ -106,7 +98,7 @@ def test_a_traceback_in_a_pass_is_no_wrong_output(older, at_import, writes):
 
 def test_a_traceback_in_a_figure_is_no_wrong_output(older):
     declare(older, one="bench")
-    program(older / "build/cpu/bin/bench", WRITES)
+    program(older / "build/cpu/bin/bench", ECHO)
     program(older / "scripts/python", PYTHON.removesuffix(ECHO) + "exit 1\n")
     assert reproduce(older).returncode == 3
 
