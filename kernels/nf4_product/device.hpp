@@ -80,7 +80,6 @@ struct Launch {
   int threads, shared_bytes;
   cudaStream_t stream;
   bool begins_early = false;  ///< Needs compute capability 9.0.
-  int cluster = 1;            ///< Blocks; more need compute capability 9.0.
 };
 
 template <class... Arguments>
@@ -92,23 +91,16 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
       error != cudaSuccess) {
     return error;
   }
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned used = 0;
-  if (launch.begins_early) {
-    attributes[used].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[used++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (launch.cluster > 1) {
-    attributes[used].id = cudaLaunchAttributeClusterDimension;
-    attributes[used++].val.clusterDim = {static_cast<unsigned>(launch.cluster), 1, 1};
-  }
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid_of(launch.blocks);
   config.blockDim = launch.threads;
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
-  config.attrs = attributes;
-  config.numAttrs = used;
+  config.attrs = &early;
+  config.numAttrs = launch.begins_early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

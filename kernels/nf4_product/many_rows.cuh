@@ -32,23 +32,21 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   // What the block owns: outputs in passes, and units of inputs, for a tile of rows.
   // Every lane has the same, which the compiler then knows.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
-  // Blocks of a cluster have the same activations. Blocks that read the same codes run at the same
-  // time.
-  const int rank = blockIdx.x % work.cluster, cluster = blockIdx.x / work.cluster;
+  // Blocks that read the same codes run at the same time.
   const int row_tiles = gridDim.x / (work.part_sums.parts * work.groups);
-  const int row_tile = cluster % row_tiles;
-  const int part = cluster / row_tiles % work.part_sums.parts;
-  const int group = cluster / row_tiles / work.part_sums.parts * work.cluster + rank;
+  const int row_tile = blockIdx.x % row_tiles;
+  const int part = blockIdx.x / row_tiles % work.part_sums.parts;
+  const int group = blockIdx.x / row_tiles / work.part_sums.parts;
   const std::int64_t first_output = work.group_shares.begin(group);
   const int outputs = work.group_shares.size(group);
   const int first_unit = work.part_shares.begin(part), units = work.part_shares.size(part);
   const auto all_blocks = static_cast<int>(work.k / block_inputs);
-  const int passes = (work.group_shares.max() + pass_outputs - 1) / pass_outputs;
+  const int passes = (outputs + pass_outputs - 1) / pass_outputs;
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < work.activation_stages; ++i) {
       init_barrier(&full[i], 1);
-      init_barrier(&empty[i], warps * work.cluster);
+      init_barrier(&empty[i], warps);
     }
     publish_barriers();
   }
@@ -102,10 +100,10 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   fill_table<Decode>(shared + table_begin, work.table);
   wait_for_launch_before();
   let_next_launch_begin();
-  sync_cluster();
+  __syncthreads();
 
-  // By the first warp: the next stage of activations, of which each block copies a share to all of
-  // its cluster. Before a stage is written again, all of their warps have used it.
+  // By the first warp: the next block of activations. Before a stage is written again, all warps
+  // have used it.
   constexpr int stage_blocks = layout.stage_blocks;
   const int unit_stages = units * (unit_blocks / stage_blocks);
   int to_load = passes * unit_stages, load_index = 0, load_stage = 0;
@@ -119,17 +117,11 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     if (to_load == 0) return;
     --to_load;
     wait_for(&empty[load_stage], load_parity);
-    const unsigned share = layout.stage_bytes / work.cluster;
-    unsigned char* const to = shared + layout.stage(load_stage) + rank * share;
-    const unsigned char* const from =
-        arranged + std::int64_t{load_index} * layout.stage_bytes + rank * share;
+    unsigned char* const to = shared + layout.stage(load_stage);
+    const unsigned char* const from = arranged + std::int64_t{load_index} * layout.stage_bytes;
     if (is_elected()) {
       arrive_expecting(&full[load_stage], layout.stage_bytes);
-      if (work.cluster == 1) {
-        copy_bulk(to, from, share, &full[load_stage]);
-      } else {
-        copy_bulk_to_cluster(to, from, share, &full[load_stage], work.cluster);
-      }
+      copy_bulk(to, from, layout.stage_bytes, &full[load_stage]);
     }
     __syncwarp();
     if (++load_index == unit_stages) load_index = 0;
@@ -161,13 +153,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   const auto finish = [&](bool ends_stage) {
     if (ends_stage) {
       __syncwarp();
-      if (is_elected()) {
-        arrive(&empty[used_stage]);
-        for (int i = 1; i < work.cluster; ++i) {
-          arrive_in(&empty[used_stage],
-                    rank + i < work.cluster ? rank + i : rank + i - work.cluster);
-        }
-      }
+      if (is_elected()) arrive(&empty[used_stage]);
     }
     if constexpr (Decode::scales_sums) {
 #pragma unroll
@@ -244,7 +230,6 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
 #pragma unroll
     for (int r = 0; r < registers; ++r) sum[r] = 0;
   }
-  sync_cluster();  // no block ends that others still arrive in
 #endif
 }
 

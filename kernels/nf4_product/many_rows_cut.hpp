@@ -59,17 +59,13 @@ inline int row_tile_of(const Problem& problem, int max) {
 
 /// How a product is cut; nothing that decides the order of a sum depends on m.
 struct ManyRowsCut {
-  int groups = 0;   ///< Shares of the outputs.
-  int parts = 0;    ///< Shares of the inputs.
-  int cluster = 1;  ///< Blocks of different groups that share the activations.
+  int groups = 0;  ///< Shares of the outputs.
+  int parts = 0;   ///< Shares of the inputs.
 };
 
-/// For tiles of so many rows.
-inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device, int rows) {
+inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
   const std::int64_t units = blocks_over(problem.k, unit_inputs);
-  const auto passes_of = [&](std::int64_t groups) {
-    return blocks_over(blocks_over(problem.n, groups), 256);
-  };
+  constexpr int pass = 256;
   ManyRowsCut best;
   double least = 0;
   for (int parts = 1; parts <= std::min<std::int64_t>(units, 16); ++parts) {
@@ -77,19 +73,14 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device, i
     const std::int64_t groups = std::max(
         std::clamp<std::int64_t>(device.multiprocessors / parts, 1, blocks_over(problem.n, 64)),
         blocks_over(problem.n * problem.k, std::int64_t{1} << 30));
+    const std::int64_t passes = blocks_over(blocks_over(problem.n, groups), pass);
     // In the time of a pass of 256 outputs over a unit; the sum of the parts takes that of eight.
     const double load =
-        static_cast<double>(passes_of(groups) * blocks_over(units, parts)) + (parts > 1 ? 8 : 0);
+        static_cast<double>(passes * blocks_over(units, parts)) + (parts > 1 ? 8 : 0);
     if (best.parts == 0 || load < least) {
       best = {static_cast<int>(groups), parts};
       least = load;
     }
-  }
-  // Many rows are more bytes than the codes.
-  if (const int even = best.groups / 2 * 2;
-      rows >= 64 && even > 0 && passes_of(even) == passes_of(best.groups)) {
-    best.groups = even;
-    best.cluster = 2;
   }
   return best;
 }

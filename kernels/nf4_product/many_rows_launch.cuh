@@ -31,14 +31,14 @@ template <template <class> class Decode>
 std::uint64_t many_rows_workspace(const Problem& problem) {
   const Device device = current_device();
   const int rows = row_tile_of(problem, max_row_tile<Decode>(problem, device));
-  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, device, rows), rows);
+  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, device), rows);
   return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
 }
 
 template <class Out, class Decode, int Rows, bool Nested>
 cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
   constexpr int Warpgroups = warpgroups_of<Decode>(Rows);
-  const ManyRowsCut cut = many_rows_cut(problem, device, Rows);
+  const ManyRowsCut cut = many_rows_cut(problem, device);
   const ManyRowsWorkspace workspace(problem, cut, Rows);
   constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
@@ -69,7 +69,6 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
                               .groups = cut.groups,
                               .units = units,
                               .activation_stages = layout.max_stages(device.shared_bytes),
-                              .cluster = cut.cluster,
                               .group_shares = {static_cast<int>(problem.n), cut.groups},
                               .part_shares = {units, cut.parts},
                               .scales = ScalesOf<Nested>(problem),
@@ -86,7 +85,7 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
   // After the arrangement, which has waited, it reads nothing early but codes and scales.
   const auto error = launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
                                    {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
-                                    layout.end(work.activation_stages), stream, true, cut.cluster},
+                                    layout.end(work.activation_stages), stream, true},
                                    work);
   return error != cudaSuccess ? error
                               : launch_add_parts<Out>(work.part_sums, problem, device, stream);

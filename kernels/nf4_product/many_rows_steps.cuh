@@ -20,7 +20,6 @@ struct ManyRows {
   PartSums part_sums;
   std::int64_t m, n, k;
   int groups, units, activation_stages;
-  int cluster;  ///< Blocks that share the activations: of so many groups, which it divides.
   Shares group_shares, part_shares;  ///< How outputs and units are shared.
   ScalesOf<Nested> scales;
   nf4::Table table;

@@ -107,31 +107,10 @@ __device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
 #endif
 }
 
-/// Makes new barriers visible to asynchronous copies, and to the other blocks of the cluster.
+/// Makes new barriers visible to asynchronous copies.
 __device__ inline void publish_barriers() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-
-/// __syncthreads() of all blocks of a cluster; a launch without clusters has one block in each.
-__device__ inline void sync_cluster() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive;" ::: "memory");
-  asm volatile("barrier.cluster.wait;" ::: "memory");
-#endif
-}
-
-/// Arrives at the barrier at the same place in block `rank` of the cluster.
-__device__ inline void arrive_in(std::uint64_t* barrier, unsigned rank) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
-      " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(
-          shared_address(barrier)),
-      "r"(rank)
-      : "memory");
 #endif
 }
 
@@ -219,20 +198,6 @@ __device__ void keep(T& value) {
   } else {
     asm volatile("" : "+r"(value));
   }
-}
-
-/// copy_bulk to the same place in each of the first `blocks` of the cluster, where the barrier at
-/// the same place counts the bytes.
-__device__ inline void copy_bulk_to_cluster(void* to, const void* from, unsigned bytes,
-                                            std::uint64_t* barrier, int blocks) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-      " [%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(barrier)),
-      "h"(static_cast<std::uint16_t>((1 << blocks) - 1))
-      : "memory");
-#endif
 }
 
 /// Asks L2 for the line of an address.
