@@ -12,7 +12,7 @@ from claims.end_to_end import EAGER, GRAPH, WALL_TIME
 from plots import figures as draw
 from plots.captions import clock_warning
 from plots.end_to_end import tables
-from plots.end_to_end.rows import OURS, STEP, Setting, of_mode
+from plots.end_to_end.rows import FUSED, OURS, STEP, Setting, of_mode
 from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
 from plots.tables import Values, plain
@@ -217,6 +217,8 @@ def highlights(run: Run) -> list[str]:
         gain, own = (p.gain(baseline, k, STEP_TIME) for k in (OURS, p.installed))
         if gain and p.batch == smallest[p.model]:
             beside = f"; {p.installed}, its own way: {own.value:.2f}x" if own else ""
+            if fused := p.gain(baseline, FUSED, STEP_TIME):
+                beside += f"; products right from the codes ({FUSED}): {fused.value:.2f}x"
             where = f"{p.model} at batch {p.batch}, in a graph"
             lines.append(f"A step of {where}: {OURS} {gain.value:.2f}x {baseline}{beside}.")
     return lines
@@ -228,6 +230,7 @@ TABLES = (
     tables.steps,
     tables.newest,
     tables.amdahl_table,
+    tables.left,
     tables.qmatmul,
 )
 ON_TERMINAL = ("table1", "figure4", "newest")

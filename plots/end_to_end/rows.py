@@ -16,6 +16,7 @@ from records.stats import Estimate, Summary, ratio, share_percent
 BUSY_TIME = "busy_time"
 STEP = ".step"
 OURS = "streaming"  # the kernel that is compared with the newest bitsandbytes
+FUSED = "fused"  # the row whose products are made right from the codes where that is faster
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,18 @@ class Setting:
         """Dequantization's share of a generation, or with STEP of a decoding step, in percent."""
         return self.percent_of_wall(kernel, KERNEL_TIME, part)
 
-    def dequantizing_percent(self, kernel: str | None) -> float | None:
-        """As share() of a decoding step; 0 where all products are made right from the codes."""
-        record = self.profile.get(kernel or "")
-        if kernel is None or record is None or not record.is_verified:
+    def dequantizing_percent(self, kernel: str | None, of: str | None, part: str) -> float | None:
+        """What a kernel's dequantizations are of another's generation, or with STEP of its step; 0
+        where all products are made right from the codes.
+        """
+        record, wall = self.profile.get(kernel or ""), self.time(of, WALL_TIME + part)
+        if record is None or not record.is_verified or wall is None:
             return None
-        found = record.metrics.get(KERNEL_TIME + STEP)
+        found = record.metrics.get(KERNEL_TIME + part)
         if found and found.missing == NOTHING:
             return 0.0
-        share = self.share(kernel, STEP)
-        return share and share.value
+        time = self.time(kernel, KERNEL_TIME + part)
+        return time and percent_of(time, wall).value
 
     def predicted(self, baseline: str, kernel: str, part: str = "") -> float | None:
         """By Amdahl's law, from the baseline's share and the kernel's own speed-up."""
