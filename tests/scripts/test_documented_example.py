@@ -1,8 +1,9 @@
 """The experiment that docs/adding-an-experiment.md shows whole, taken from there, run and rendered
-as it stands in a copy of the tree.
+as it stands in a copy of the tree; and a run that is recorded in one.
 """
 
 import copy
+import json
 import re
 import shutil
 import sys
@@ -81,3 +82,25 @@ def test_it_has_a_table_and_a_figure_of_each_pass(tree, write):
     heads = [(tree / f"results/alignment/{p}.md").read_text().splitlines()[2] for p in PASSES]
     assert ["| over branch_tree |" in head for head in heads] == [True, False, False]
     assert ["| GB/s |" in head for head in heads] == [True, False, False]
+
+
+def test_a_run_is_recorded_by_make(tree):
+    for lists in (ROOT / "tests").rglob("CMakeLists.txt"):  # which say what programs there are
+        copied = tree / lists.relative_to(ROOT)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(lists, copied)
+    content = json.loads((ROOT / "data/recorded/h200/puzzle/mlps.json").read_text())
+    content["provenance"]["gpu"]["unit"] = "0" * 16
+    (tree / "results/puzzle").mkdir(parents=True)
+    (tree / "results/puzzle/mlps.json").write_text(json.dumps(content))
+    marked = "<!-- begin generated: experiments -->\n<!-- end generated: experiments -->\n"
+    for name in ("README.md", "docs/upstream.md"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text(marked)
+    done = make(tree, "record", "GPU=h200")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("data/recorded/h200: NVIDIA H200, unit ")
+    assert "\nrecorded: puzzle; " in done.stdout
+    for name in ("README.md", "claims.md", "puzzle/README.md", "puzzle/mlps.json"):
+        assert (tree / "data/recorded/h200" / name).is_file()
+    assert "make reproduce-puzzle" in (tree / "README.md").read_text()
