@@ -23,8 +23,8 @@ using namespace dropin;
 
 /// Those that need nothing but this library; the first three in the order in which bitsandbytes'
 /// names ask them.
-constexpr std::array kernel_names = {"few_rows", "many_rows",      "many_rows_rounded",
-                                     "simple",   "few_rows_exact", "many_rows_exact"};
+constexpr std::array kernel_names = {"few_rows",       "many_rows",       "simple",
+                                     "few_rows_exact", "many_rows_exact", "many_rows_rounded"};
 
 /// `absmax_codes`: null where scales are plain; the three after it are ignored then.
 Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
