@@ -14,12 +14,16 @@ constexpr int warpgroups_of(int rows) {
   return rows < 128 || (rows == 128 && needs_few) ? 4 : 2;
 }
 
-/// Rows that a block takes at most. For 256 there are registers where the sums of wgmma need no
-/// second place for those of one block of inputs.
+/// For 256 rows there are registers where the sums of wgmma need no second place for those of one
+/// block of inputs.
+template <class Decode>
+constexpr bool takes_256_rows = !Decode::scales_sums && warpgroups_of<Decode>(128) == 2;
+
+/// Rows that a block takes at most.
 template <template <class> class Decode>
 int max_row_tile(const Problem& problem, const Device& device) {
   using Half = Decode<__half>;
-  if constexpr (!Half::scales_sums && warpgroups_of<Half>(128) == 2) {
+  if constexpr (takes_256_rows<Half>) {
     const auto* const kernel =
         reinterpret_cast<const void*>(many_rows<__half, Half, 256, 2, false>);
     if (problem.m > 128 && device.capability == 90 && is_compiled_for(90, kernel)) return 256;
@@ -37,10 +41,10 @@ std::uint64_t many_rows_workspace(const Problem& problem) {
 
 template <class Out, class Decode, int Rows, bool Nested>
 cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
-  constexpr int Warpgroups = warpgroups_of<Decode>(Rows);
+  constexpr int warpgroups = warpgroups_of<Decode>(Rows);
   const ManyRowsCut cut = many_rows_cut(problem, device);
   const ManyRowsWorkspace workspace(problem, cut, Rows);
-  constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
+  constexpr ManyRowsLayout layout(Rows, warpgroups * 4);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
   CUtensorMap codes;
@@ -83,8 +87,8 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
     return error;
   }
   // After the arrangement, which has waited, it reads nothing early but codes and scales.
-  const auto error = launch_kernel(many_rows<Out, Decode, Rows, Warpgroups, Nested>,
-                                   {row_tiles * cut.groups * cut.parts, Warpgroups * 128,
+  const auto error = launch_kernel(many_rows<Out, Decode, Rows, warpgroups, Nested>,
+                                   {row_tiles * cut.groups * cut.parts, warpgroups * 128,
                                     layout.end(work.activation_stages), stream, true},
                                    work);
   return error != cudaSuccess ? error
@@ -109,9 +113,7 @@ cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
       case 128:
         return launch.template operator()<128>();
     }
-    if constexpr (!Decode<Out>::scales_sums && warpgroups_of<Decode<Out>>(128) == 2) {
-      return launch.template operator()<256>();
-    }
+    if constexpr (takes_256_rows<Decode<Out>>) return launch.template operator()<256>();
     return cudaErrorInvalidValue;
   });
 }

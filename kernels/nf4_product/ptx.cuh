@@ -165,27 +165,11 @@ __device__ inline void copy_bulk(void* to, const void* from, unsigned bytes,
   bulk_load(shared_address(to), from, bytes, shared_address(barrier));
 }
 
-/// Starts to copy 16 bytes, or to write 16 zeros.
-__device__ inline void copy_16(void* to, const void* from, bool exists = true) {
+/// Starts to copy 16 bytes.
+__device__ inline void copy_16(void* to, const void* from) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(exists ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
                : "memory");
-#endif
-}
-
-/// Ends a group of this thread's 16-byte copies.
-__device__ inline void end_copy_group() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-/// Returns when all but this thread's last `Groups` groups of copies are there.
-template <int Groups>
-__device__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
 #endif
 }
 

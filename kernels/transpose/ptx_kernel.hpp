@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/ptx_kernel.hpp"
-#include "kernels/transpose/tensor_map.hpp"
+#include "kernels/transpose/tma_launch.hpp"
 
 namespace reprolab::transpose {
 

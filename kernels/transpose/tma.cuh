@@ -8,8 +8,8 @@
 
 #include "common/bulk_copy.cuh"
 #include "kernels/transpose/swizzle.hpp"
-#include "kernels/transpose/tensor_map.hpp"
 #include "kernels/transpose/tile_order.hpp"
+#include "kernels/transpose/tma_launch.hpp"
 
 namespace reprolab::transpose {
 

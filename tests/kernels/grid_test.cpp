@@ -9,7 +9,7 @@
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/support.hpp"
 #include "kernels/transpose/support.hpp"
-#include "kernels/transpose/tensor_map.hpp"
+#include "kernels/transpose/tma_launch.hpp"
 
 namespace {
 std::vector<unsigned>* counted = nullptr;  ///< The blocks of each launch; null: launches are run.

@@ -1,4 +1,4 @@
-#include "kernels/transpose/tensor_map.hpp"
+#include "kernels/transpose/tma_launch.hpp"
 
 #include <algorithm>
 

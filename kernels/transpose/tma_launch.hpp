@@ -1,4 +1,4 @@
-// The host side of the tensor memory accelerator: descriptions of the matrices that it works on.
+// What the kernels of the tensor memory accelerator ask of a problem, and how they are launched.
 #pragma once
 
 #include <cuda.h>
