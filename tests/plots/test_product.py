@@ -2,6 +2,8 @@
 is derived from a run. What its tables show is in the golden files.
 """
 
+from copy import deepcopy
+
 import made
 import pytest
 from edited import Edited
@@ -9,6 +11,7 @@ from edited import Edited
 from experiments import declared
 from experiments.product import recorded_times
 from plots import product
+from plots.tables import rounded
 from reprolab_nf4 import choices
 
 LAYER = (28672, 8192)
@@ -19,10 +22,32 @@ def run(edited) -> Edited:
     return edited("product")
 
 
+def add_peers(run):
+    """Adds the pass under PyTorch, with times of other passes' rows."""
+    run.files.pop("peers", None)
+    names = {"few_rows": "fused", "bitsandbytes_0.50.2_gemm": "bitsandbytes_0.50.2"}
+    peers = deepcopy(run.files["layers"]) | {"pass": "peers", "checks": []}
+    peers["records"] = [r for r in peers["records"] if r["kernel"] in names and r["metrics"]]
+    for row in peers["records"]:
+        row["kernel"] = names[row["kernel"]]
+        row["key"] = f"{row['problem']['name']}/{row['kernel']}"
+    run.files["peers"] = peers
+
+
+def test_a_run_under_torch_compares_the_ways_there(run):
+    add_peers(run)
+    few, gemm = (median(run, kernel, 1) for kernel in ("few_rows", "bitsandbytes_0.50.2_gemm"))
+    table = run.tables()["peers"]
+    assert "under PyTorch" in table and rounded(few) in table and rounded(gemm) in table
+    said = product.highlights(run.run())[-1]
+    assert said.startswith("Under PyTorch fused is ")
+    assert said.endswith(" times as fast as bitsandbytes_0.50.2.")
+
+
 def test_a_run_without_torch_has_no_such_table(run):
-    assert "peers" in run.tables() and "Under PyTorch" in product.highlights(run.run())[-1]
+    add_peers(run)
     del run.files["peers"]
-    (run.folder / "peers.json").unlink()
+    (run.folder / "peers.json").unlink(missing_ok=True)
     assert "peers" not in run.tables()
     assert not any("Under PyTorch" in line for line in product.highlights(run.run()))
 
