@@ -45,8 +45,7 @@ def test_a_run_under_torch_compares_the_ways_there(run):
 
 
 def test_a_run_without_torch_has_no_such_table(run):
-    add_peers(run)
-    del run.files["peers"]
+    run.files.pop("peers", None)
     (run.folder / "peers.json").unlink(missing_ok=True)
     assert "peers" not in run.tables()
     assert not any("Under PyTorch" in line for line in product.highlights(run.run()))
