@@ -1,5 +1,6 @@
 #include "harness/code.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
@@ -37,6 +38,11 @@ const profiling::MachineCode* chosen(const std::string& source) {
   return best;
 }
 
+/// Whether a source has kernels: one that only calls a library has none.
+bool has_code(const std::string& source) {
+  return std::ranges::find(own_code(), source, &profiling::MachineCode::source) != own_code().end();
+}
+
 /// A file's digest, read once; "" if it cannot be.
 const std::string& digest_of_file(const std::string& path) {
   static std::map<std::string, std::string> known;
@@ -66,6 +72,7 @@ std::optional<Code> code_of(const VariantInfo& variant) {
   Code code{.target = "sm_" + std::to_string(target), .sha256 = {}};
   for (const std::filesystem::path file : files) {
     if (file.extension() == ".cu") {
+      if (!own_code().empty() && !has_code(file.string())) continue;
       const auto* found = chosen(file.string());
       if (found == nullptr) return std::nullopt;
       code.target = "sm_" + std::to_string(found->capability);

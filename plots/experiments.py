@@ -88,7 +88,8 @@ def load_run(
     name: str, folder: Path, recorded: bool = False, evidence: Evidence | None = None
 ) -> Run:
     """The experiment's result files in `folder`, read where the evidence has not; all must be of
-    one run.
+    one run, but for a pass under PyTorch, which may be of a later one of the same kernels: its rows
+    are compared with each other alone.
 
     Claims are decided by `evidence`; where it is not given, by all that is in the machine's folder
     of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
@@ -98,10 +99,13 @@ def load_run(
         file, known = folder / f"{p}.json", evidence and evidence.results.get((name, p))
         passes[p] = known if known and known.file == file else load(file, name, p)
         require(passes[p], step)
-    first, *others = passes.values()
-    for other in others:
-        # Compiled code has no GPU, and fewer sources that could be changed.
-        same = (sources,) if other.gpu is None else (lambda r: r.gpu, with_changes, driver)
+    steps = declared.experiment(name).passes
+    (_, first), *others = passes.items()
+    for pass_name, other in others:
+        if other.gpu is None:  # compiled code has fewer sources that could be changed
+            same = [sources]
+        else:
+            same = [gpu] if steps[pass_name].torch else [gpu, with_changes, driver]
         for say in same:
             if say(first) != say(other):
                 raise InputError(
@@ -115,6 +119,10 @@ def load_run(
     if evidence is None:
         evidence = collect(result_files(machine) if machine else passes.values(), machine)
     return Run(passes, decide(evidence, load_sources(), name), recorded or bool(machine))
+
+
+def gpu(results: Results) -> str:
+    return str(results.gpu)
 
 
 def with_changes(results: Results) -> str:

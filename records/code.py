@@ -1,4 +1,4 @@
-"""Whether rows of one kernel, from one result file or from several, are of the same code."""
+"""Whether rows that are put together, from one result file or several, are of the same code."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,11 +12,16 @@ BEFORE = "recorded before result files said of what code their rows are"
 
 
 def differing(rows: Iterable[Place]) -> str:
-    """Why rows that are put together are not of one kernel; '' where nothing says so."""
+    """Why rows that are put together are not of the same code; '' where nothing says so.
+
+    A source of ours has one code, whichever kernel's rows it is in; a library's file of one name
+    may be of another version in another kernel's.
+    """
     seen: dict[tuple[str, str, str], tuple[str, Path]] = {}
     for file, row in rows:
         for part, digest in row.code.sha256.items() if row.code else ():
-            first = seen.setdefault((row.kernel, row.code.target, part), (digest, file))
+            owner = "" if part.endswith(".cu") else row.kernel
+            first = seen.setdefault((owner, row.code.target, part), (digest, file))
             if first[0] != digest:
                 return (
                     f"rows of {row.kernel} are of two different kernels: {part} was other code in "

@@ -17,6 +17,8 @@ from os import PathLike
 from pathlib import Path
 
 from reprolab_nf4.c_functions import (
+    MULTIPLY,
+    MULTIPLY_PARAMETERS,
     NO_CODE,
     OURS,
     PLAIN_PARAMETERS,
@@ -24,6 +26,7 @@ from reprolab_nf4.c_functions import (
     TEXTS,
     WORKSPACE,
     shown,
+    unchecked,
 )
 
 # Beside this file where pip installed it; in a checkout, where make dropin built it.
@@ -53,7 +56,8 @@ class Library:
 
     They are attributes under their C names and take addresses and numbers, such as
     `tensor.data_ptr()`. Arguments that they cannot take are a DropinError, and so is an error code
-    of libreprolab_nf4.so; other libraries return nothing.
+    of libreprolab_nf4.so; other libraries return nothing. `multiply`: the products by their type,
+    fp16 or bf16, as they are called for each layer: their arguments are not looked at.
     """
 
     def __init__(self, path: str | PathLike | None = None):
@@ -82,6 +86,12 @@ class Library:
             setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
         for name in OURS if self._is_ours else ():
             setattr(self, name, self._bound(name, OURS[name]))
+        self.multiply = {}
+        for name in MULTIPLY if self._is_ours else ():
+            kinds = map(unchecked, MULTIPLY_PARAMETERS.values())
+            function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)((name, self._library))
+            function.errcheck = self._check
+            self.multiply[name.rpartition("_")[2]] = function
 
     def _named(self, name: str):
         try:

@@ -2,6 +2,7 @@
 has as the fastest. Needs torch and bitsandbytes.
 """
 
+import contextlib
 import functools
 import weakref
 
@@ -12,6 +13,7 @@ from reprolab_nf4 import DropinError, Library, NoCodeError, give_up
 from reprolab_nf4.choices import DEQUANTIZE, EXACT, OWN, Table, recorded
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+NO_CHANGE = contextlib.nullcontext()
 
 _library: Library | None = None  # which the operator calls: the one that was installed last
 
@@ -35,20 +37,19 @@ def multiply(
     Workspace is PyTorch's, so that a captured call has memory of its graph.
     """
     A, codes = aligned(A.contiguous()), aligned(B)
-    settled = int(weights_are_settled and codes is B)  # and not just copied
+    settled = weights_are_settled and codes is B  # and not just copied
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
     out = A.new_empty((*A.shape[:-1], n))
-    call = getattr(_library, f"reprolab_nf4_multiply_{TYPES[A.dtype]}")
+    call = _library.multiply[TYPES[A.dtype]]
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
-    with torch.cuda.device_of(A):
+    with on_device_of(A):
         size = workspace_bytes(_library, A.device, kernel, m, n, k, blocksize)
         workspace = A.new_empty(size, dtype=torch.uint8) if size else None
-        stream = torch.cuda.current_stream().cuda_stream
         sizes = (m, n, k, blocksize, blocksize2, settled)
-        last = (address(workspace), stream)
-        call(kernel, *arrays, offset, address(bias), address(out), *sizes, *last)
+        last = (address(workspace), stream_of(A))
+        call(kernel.encode(), *arrays, offset, address(bias), address(out), *sizes, *last)
     return out
 
 
@@ -66,6 +67,17 @@ def _(kernel, A, B, n, *_):
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
     """Itself, but for a view that begins where kernels cannot read 16 bytes at once."""
     return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
+
+
+def on_device_of(tensor: torch.Tensor):
+    """As torch.cuda.device_of, which costs the host more where nothing is to change."""
+    is_current = tensor.get_device() == torch.cuda.current_device()
+    return NO_CHANGE if is_current else torch.cuda.device_of(tensor)
+
+
+def stream_of(tensor: torch.Tensor) -> int:
+    """The current one of its device, asked as Triton asks: no object is made of it."""
+    return torch._C._cuda_getCurrentRawStream(tensor.get_device())
 
 
 def address(tensor: torch.Tensor | None) -> int | None:
@@ -246,10 +258,11 @@ def replacement(own, ways: Ways):
 def is_ours(A, state, bias) -> bool:
     if getattr(state, "quant_type", None) != "nf4" or len(state.shape) != 2:
         return False
-    if getattr(state, "packing_format_for_cpu", False) or A.dtype not in TYPES:
+    if A.dtype not in TYPES or (bias is not None and bias.dtype != A.dtype):
         return False
-    trains = A.requires_grad or (bias is not None and bias.requires_grad)
-    if (torch.is_grad_enabled() and trains) or (bias is not None and bias.dtype != A.dtype):
+    if not A.is_cuda and getattr(state, "packing_format_for_cpu", False):
+        return False
+    if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
         return False
     # Weights that were quantized as k x n are a case of bitsandbytes' own.
     return A.numel() > 0 and A.shape[-1] == state.shape[1]

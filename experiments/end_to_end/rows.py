@@ -20,6 +20,7 @@ from reprolab_nf4 import BUILT, choices
 
 # Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
 # are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
+PRODUCTS, DEQUANTIZES = "kernels/nf4_product/", "kernels/nf4/streaming.cu"
 FUSED = {"fused": "fastest", "fused_exact": "exact"}
 OTHER_SUMS = "multiply right from the codes, which sums in another order: tokens may differ"
 DEVIATIONS = {
@@ -118,15 +119,19 @@ def code_of(row: Row, compute_capability: str) -> dict[str, Any] | None:
     """
     gpu = int(compute_capability.replace(".", ""))
     if row.kind == "kernel":
-        return chosen_code(machine_code(BUILT), f"kernels/nf4/{row.kernel}.cu", gpu)
+        return chosen_code(machine_code(BUILT), [f"kernels/nf4/{row.kernel}.cu"], gpu)
     if row.kind == "fused":  # all that may be chosen, and what chooses
-        files = [BUILT, *choices.files(compute_capability)]
-    elif row.kind == "peer":
-        files = [Path(row.library)]
+        known = machine_code(BUILT)
+        products = sorted({source for source, _ in known if source.startswith(PRODUCTS)})
+        code = chosen_code(known, [DEQUANTIZES, *products], gpu)
+        table = {file.name: sha256(file) for file in choices.files(compute_capability)}
+        return code and code | {"sha256": code["sha256"] | table}
+    if row.kind == "peer":
+        file = Path(row.library)
     else:
         native = reprolab_nf4.native_library()
-        files = [Path(vars(native).get("_lib", native)._name)]
-    return {"target": f"sm_{gpu}", "sha256": {f.name: sha256(f) for f in files}}
+        file = Path(vars(native).get("_lib", native)._name)
+    return {"target": f"sm_{gpu}", "sha256": {file.name: sha256(file)}}
 
 
 @cache
@@ -140,12 +145,21 @@ def machine_code(library: Path) -> dict[tuple[str, int], str]:
     return {(source, int(capability)): digest for capability, digest, source in lines}
 
 
-def chosen_code(found: dict[tuple[str, int], str], source: str, gpu: int) -> dict[str, Any] | None:
-    """What the driver takes: of the GPU's major version, the newest that is not newer."""
-    fitting = [arch for s, arch in found if s == source and arch // 10 == gpu // 10 and arch <= gpu]
-    if not fitting:
-        return None
-    return {"target": f"sm_{max(fitting)}", "sha256": {source: found[source, max(fitting)]}}
+def chosen_code(
+    known: dict[tuple[str, int], str], sources: Sequence[str], gpu: int
+) -> dict[str, Any] | None:
+    """What the driver takes of each source: of the GPU's major version, the newest that is not
+    newer.
+    """
+    found, target = {}, 0
+    for source in sources:
+        built = [arch for name, arch in known if name == source]
+        fitting = [arch for arch in built if arch // 10 == gpu // 10 and arch <= gpu]
+        if not fitting:
+            return None
+        target = max(fitting)
+        found[source] = known[source, target]
+    return {"target": f"sm_{target}", "sha256": found}
 
 
 def sha256(file: Path) -> str:

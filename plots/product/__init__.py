@@ -47,7 +47,7 @@ def under_torch(run: Run) -> str:
     gains: dict[str, list[Estimate]] = {}
     for cell in cells(run, "peers") if "peers" in run.passes else ():
         for name, m in cell.rows.items():
-            if name not in FUSED and (gain := compared(m, cell.rows[FUSED[0]])):
+            if name not in FUSED and (gain := compared(m, cell.rows.get(FUSED[0]))):
                 gains.setdefault(name, []).append(gain)
     parts = []
     for name, found in gains.items():

@@ -198,6 +198,16 @@ def test_the_offset_of_nested_scales_is_read_once(multiplying, monkeypatch):
     assert len(reads) == 1
 
 
+def test_the_device_is_changed_only_where_another_is_current(multiplying, monkeypatch):
+    tensor = torch.zeros(1)
+    for current, changed in ((1, False), (0, True)):
+        with monkeypatch.context() as two_gpus:
+            two_gpus.setattr(torch.Tensor, "get_device", lambda self: 1)
+            two_gpus.setattr(torch.cuda, "current_device", lambda found=current: found)
+            found = multiplying.on_device_of(tensor)
+        assert isinstance(found, torch.cuda.device_of) == changed
+
+
 @pytest.mark.parametrize(
     ("settled", "nested", "size"), [(False, False, 0), (True, True, 0), (True, False, 100)]
 )
@@ -211,14 +221,10 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
         found["A"] = (found["A"] % 16, ctypes.string_at(found["A"], 2 * 3 * K))
         calls.append(found)
 
-    class Library:
-        workspace = staticmethod(lambda *product: size)
-        reprolab_nf4_multiply_bf16 = staticmethod(function)
-
-    stream = types.SimpleNamespace(cuda_stream=77)
-    monkeypatch.setattr(multiplying, "_library", Library())
-    monkeypatch.setattr(torch.cuda, "device_of", lambda tensor: contextlib.nullcontext())
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    library = types.SimpleNamespace(workspace=lambda *product: size, multiply={"bf16": function})
+    monkeypatch.setattr(multiplying, "_library", library)
+    monkeypatch.setattr(multiplying, "on_device_of", lambda tensor: contextlib.nullcontext())
+    monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 77)
     codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
     bias = torch.ones(N, dtype=torch.bfloat16)
     second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
@@ -229,7 +235,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
     (given,) = calls
     assert given.pop("A") == (0, x.contiguous().view(torch.uint8).numpy().tobytes())
     assert given == {
-        **{"kernel": "many_rows", "B": codes.data_ptr(), "absmax": absmax.data_ptr()},
+        **{"kernel": b"many_rows", "B": codes.data_ptr(), "absmax": absmax.data_ptr()},
         "absmax_codes": second[0].data_ptr() if nested else None,
         "code2": second[1].data_ptr() if nested else None,
         **{"offset": 0.5 if nested else 0.0, "bias": bias.data_ptr(), "out": out.data_ptr()},

@@ -153,9 +153,25 @@ def test_a_checkpoints_name_is_fit_for_files(tmp_path):
 
 
 def test_the_code_of_a_row_is_what_the_driver_takes():
-    source = "kernels/nf4/streaming.cu"
-    code = {(source, arch): str(arch) for arch in (75, 80, 86, 90, 100)} | {("other.cu", 89): "x"}
+    one, other = "kernels/nf4/streaming.cu", "kernels/nf4_product/simple.cu"
+    code = {(one, arch): str(arch) for arch in (75, 80, 86, 90, 100)} | {(other, 89): "x"}
     for gpu, taken in ((80, 80), (89, 86), (90, 90), (103, 100)):
-        wanted = {"target": f"sm_{taken}", "sha256": {source: str(taken)}}
-        assert rows.chosen_code(code, source, gpu) == wanted
-    assert rows.chosen_code(code, source, 120) is None
+        wanted = {"target": f"sm_{taken}", "sha256": {one: str(taken)}}
+        assert rows.chosen_code(code, [one], gpu) == wanted
+    assert rows.chosen_code(code, [one], 120) is None
+    both = {"target": "sm_89", "sha256": {one: "86", other: "x"}}
+    assert rows.chosen_code(code, [one, other], 89) == both
+    assert rows.chosen_code(code, [one, other], 90) is None
+
+
+def test_the_code_of_products_is_all_that_may_be_chosen_and_what_chooses(monkeypatch, tmp_path):
+    sources = ("kernels/nf4/branch_tree.cu", "kernels/nf4/streaming.cu")
+    sources += ("kernels/nf4_product/few_rows.cu", "kernels/nf4_product/simple.cu")
+    monkeypatch.setattr(rows, "machine_code", lambda library: {(s, 90): s for s in sources})
+    table = tmp_path / "sm_90.json"
+    table.write_text("{}")
+    monkeypatch.setattr(rows.choices, "files", lambda capability: [table])
+    found = rows.code_of(plan.Row("fused", "fused"), "9.0")
+    digests = {s: s for s in sources[1:]} | {"sm_90.json": rows.sha256(table)}
+    assert found == {"target": "sm_90", "sha256": digests}
+    assert rows.code_of(plan.Row("fused", "fused"), "12.0") is None

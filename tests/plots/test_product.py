@@ -12,6 +12,7 @@ from experiments import declared
 from experiments.product import recorded_times
 from plots import product
 from plots.tables import rounded
+from records.errors import InputError
 from reprolab_nf4 import choices
 
 LAYER = (28672, 8192)
@@ -42,6 +43,29 @@ def test_a_run_under_torch_compares_the_ways_there(run):
     said = product.highlights(run.run())[-1]
     assert said.startswith("Under PyTorch fused is ")
     assert said.endswith(" times as fast as bitsandbytes_0.50.2.")
+
+
+def test_a_run_under_torch_may_be_of_a_later_commit_of_the_same_kernels(run):
+    add_peers(run)
+    peers = run.files["peers"]
+    peers["provenance"] |= {"commit": "f" * 40, "gpu": peers["provenance"]["gpu"] | {"driver": "1"}}
+    assert "peers" in run.tables()
+    row = next(row for row in peers["records"] if row["kernel"] == "fused")
+    (source,) = row["code"]["sha256"]
+    row["code"] = {"target": "sm_90", "sha256": {source: "0" * 64}}
+    with pytest.raises(InputError, match=f"two different kernels: {source} was other code in"):
+        run.run()
+    peers["records"].remove(row)
+    peers["provenance"]["gpu"]["name"] = "NVIDIA H100"
+    with pytest.raises(InputError, match=r"is of NVIDIA H200, but .*/peers.json of NVIDIA H100"):
+        run.run()
+
+
+def test_where_ours_was_not_measured_no_other_is_compared_with_it(run):
+    add_peers(run)
+    peers = run.files["peers"]
+    peers["records"] = [row for row in peers["records"] if row["kernel"] != "fused"]
+    assert "Under PyTorch" not in product.highlights(run.run())[-1]
 
 
 def test_a_run_without_torch_has_no_such_table(run):

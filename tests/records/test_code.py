@@ -34,6 +34,19 @@ def test_rows_of_two_codes_say_which_files():
     )
 
 
+def test_a_source_is_one_code_in_the_rows_of_every_kernel():
+    def of(file, kernel, **parts):
+        digests = {"target": "sm_90", "sha256": parts}
+        record = made.record(made.forward_pass("qwen3-32b", 2), kernel, [1.0], code=digests)
+        (found,) = parse(file, made.results("table2", "replay", [record])).records
+        return file, found
+
+    a, fused = of(SASS, "a", **{"a.cu": "1", "x.so": "1"}), {"a.cu": "1", "x.so": "2"}
+    assert code.differing([a, of(TIMES, "fused", **fused)]) == ""
+    assert "a.cu was other code" in code.differing([a, of(TIMES, "fused", **fused | {"a.cu": "2"})])
+    assert "x.so was other code" in code.differing([a, of(TIMES, "a", **fused)])
+
+
 def test_another_architecture_is_no_other_kernel():
     (file, row), *_ = rows(SASS, a="1")
     problem = made.forward_pass("qwen3-32b", 2)
