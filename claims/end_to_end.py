@@ -39,20 +39,25 @@ def generated(row: Record) -> int:
     return row.problem.get("generated", row.problem["tokens"])
 
 
-def latency(case: Case, kernel: str) -> Summary:
-    return case.measured(kernel, WALL_TIME).summary_of(WALL_TIME)
+def times_in(way: str) -> tuple[str, str]:
+    """The metrics of a run's time, and of dequantization's in it: of whole generations, which is
+    what sources measure, or of decoding steps in a CUDA graph, where the GPU alone decides.
+    """
+    return (WALL_TIME, KERNEL_TIME) if way == EAGER else (STEP_TIME, f"{KERNEL_TIME}.step")
 
 
-def dequantization(case: Case, kernel: str) -> Summary:
-    """Dequantization in one generation, in us; with the prompts and tokens of its latency."""
-    timed = case.measured(kernel, WALL_TIME).problem
-    same = case.place | {name: timed[name] for name in ("tokens", "prompts")}
-    return case.measured(kernel, KERNEL_TIME, same, PROFILE).summary_of(KERNEL_TIME)
+def dequantization(case: Case, kernel: str, at: dict) -> tuple[Summary, Summary]:
+    """Its time, and the whole one of a run with the same prompts and tokens."""
+    whole, part = times_in(at.get("way", EAGER))
+    timed = case.measured(kernel, whole, at)
+    same = at | {name: timed.problem[name] for name in ("tokens", "prompts")}
+    profiled = case.measured(kernel, part, same, PROFILE)
+    return profiled.summary_of(part), timed.summary_of(whole)
 
 
 @rule(WITHIN)
 def share_of_latency(case: Case, *, kernel: str) -> Ours:
-    part, whole = dequantization(case, kernel), latency(case, kernel)
+    part, whole = dequantization(case, kernel, case.place)
     of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
     return Ours(percent_of(part, whole), of_all)
 
@@ -60,7 +65,7 @@ def share_of_latency(case: Case, *, kernel: str) -> Ours:
 @rule("nothing: the source does not say of how many forward passes its time is")
 def total_latency(case: Case, *, kernel: str) -> Finding:
     """Of all dequantizations of a generation, in ms; how many tokens it has decides that."""
-    ms = dequantization(case, kernel).estimate.scaled(1e-3)
+    ms = dequantization(case, kernel, case.place)[0].estimate.scaled(1e-3)
     tokens = case.measured(kernel, WALL_TIME).problem["tokens"]
     short = f"it does not say of how many forward passes; here they are {tokens}"
     return Finding(rules.NOT_TESTABLE, short, ms.value, ms.interval)
@@ -82,8 +87,8 @@ def as_its_table(case: Case, *, least: float, most: float, shares: str) -> Findi
     return Finding(rules.PREMISE_FALSE, f"its own table has {' and '.join(outside)}")
 
 
-# Statements on how gains vary are decided by decoding steps in CUDA graphs, where the GPU alone
-# decides; what eager generations gain stands beside.
+# Statements on how gains vary are read in two ways: of eager generations, as the source measures,
+# whose gains the host's time takes away from where steps are short; and of steps in CUDA graphs.
 
 
 @rule("batch {more:g} gains more than batch {less:g}, beyond the intervals")
@@ -91,7 +96,7 @@ def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less:
     """Over the batches that the cell stands for."""
     gains = gains_by_batch(case, baseline, subject)
     greater, smaller = gains[int(more)], gains[int(less)]
-    reason = in_words(gains) + eager(case, baseline, subject)
+    reason = in_words(gains)
     holds, fails = greater.low > smaller.high, smaller.low > greater.high
     if not holds and not fails:
         reason += f"; no difference seen between {more:g} and {less:g}"
@@ -107,12 +112,12 @@ def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Finding
     others = [e for b, e in gains.items() if b != int(peak)]
     holds, fails = all(e.high < ours.low for e in others), any(e.low > ours.high for e in others)
     short = f"{ours.value:.2f} x at batch {peak:g}, and {gains[best].value:.2f} x at {best}"
-    reason = in_words(gains) + eager(case, baseline, subject)
-    return Finding(reproduced_if(holds, fails), reason, ours.value, ours.interval, short)
+    verdict = reproduced_if(holds, fails)
+    return Finding(verdict, in_words(gains), ours.value, ours.interval, short)
 
 
 def gains_by_batch(case: Case, baseline: str, subject: str) -> dict[int, Estimate]:
-    found = case.comparisons(baseline, subject, STEP_TIME)
+    found = case.comparisons(baseline, subject, times_in(case.cell.at["way"])[0])
     return {at["batch"]: gain for at, gain in zip(case.cell.places, found, strict=True)}
 
 
@@ -120,46 +125,22 @@ def in_words(gains: dict[int, Estimate]) -> str:
     return "speed-up by batch: " + ", ".join(f"{b}: {e.value:.2f}" for b, e in gains.items())
 
 
-def eager(case: Case, baseline: str, subject: str) -> str:
-    """The same of eager generations, which the host decides as well; empty if they did not run."""
-    places = [at | {"way": EAGER} for at in case.cell.places]
-    with suppress(NotTested, NotTestable):
-        gains = case.at(*places).ratios(baseline, subject, WALL_TIME)
-        found = {at["batch"]: gain for at, gain in zip(places, gains, strict=True)}
-        return f"; eager, {in_words(found)}"
-    return ""
-
-
 @rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
 def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
-    def averages(way: str, metric: str) -> dict[str, Estimate]:
-        return by_size(case, way, lambda at: case.at(at).ratios(baseline, subject, metric)[0])
-
-    found = averages(case.cell.at["way"], STEP_TIME)
-    reason = ", ".join(f"{model} {e.value:.2f} x" for model, e in found.items())
-    verdict = rising(found)
-    with suppress(NotTested, NotTestable):
-        beside = averages(EAGER, WALL_TIME).items()
-        both = f"{reason}; eager {', '.join(f'{model} {e.value:.2f} x' for model, e in beside)}"
-        return Finding(verdict, both, short=reason)
-    return Finding(verdict, reason)
+    whole, _ = times_in(case.cell.at["way"])
+    found = by_size(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0])
+    said = ", ".join(f"{model} {e.value:.2f} x" for model, e in found.items())
+    return Finding(rising(found), said)
 
 
 @rule("the average share of dequantization rises from each model to the next larger one")
 def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
-    """Of a decoding step."""
-
-    def share(at: dict) -> Estimate:
-        whole = case.measured(kernel, STEP_TIME, at).summary_of(STEP_TIME)
-        part = f"{KERNEL_TIME}.step"
-        return percent_of(case.measured(kernel, part, at, PROFILE).summary_of(part), whole)
-
-    found = by_size(case, case.cell.at["way"], share)
+    found = by_size(case, lambda at: percent_of(*dequantization(case, kernel, at)))
     said = ", ".join(f"{model} {e.value:.0f} %" for model, e in found.items())
     return Finding(rising(found), said)
 
 
-def by_size(case: Case, way: str, value_at: Callable[[dict], Estimate]) -> dict[str, Estimate]:
+def by_size(case: Case, value_at: Callable[[dict], Estimate]) -> dict[str, Estimate]:
     """The mean over the batches, of the models in the order of their sizes; of two that the source
     gives one name, of any one.
     """
@@ -167,7 +148,7 @@ def by_size(case: Case, way: str, value_at: Callable[[dict], Estimate]) -> dict[
     for names in case.source.models.values():
         before = len(found)
         for model in names:
-            places = [{"model": model, "batch": b, "way": way} for b in case.source.every("batch")]
+            places = [{"model": model} | at for at in case.cell.places]
             with suppress(NotTested):
                 found[model] = stats.mean([value_at(at) for at in places])
                 break
@@ -202,13 +183,12 @@ def min_gain(case: Case, *, baseline: str, subject: str) -> Ours:
     "own speed-up, {tolerance_percent:g} % either way"
 )
 def translates(case: Case, *, baseline: str, subject: str) -> Finding:
-    """Of decoding steps: nothing but the kernel was exchanged, and nothing but the GPU decides."""
-    part, predicted = f"{KERNEL_TIME}.step", {}
+    """Nothing but the kernel was exchanged."""
+    predicted = {}
     for at in case.cell.places:
-        kernels = (baseline, subject)
-        times = [case.measured(k, part, at, PROFILE).summary_of(part).median for k in kernels]
-        whole = case.measured(baseline, STEP_TIME, at).summary_of(STEP_TIME).median
-        predicted[at["batch"]] = amdahl(times[0] / whole, times[0] / times[1])
+        part, whole = (found.median for found in dequantization(case, baseline, at))
+        faster, _ = dequantization(case, subject, at)
+        predicted[at["batch"]] = amdahl(part / whole, part / faster.median)
     gains = gains_by_batch(case, baseline, subject)
     holds = all(
         stats.is_within(gains[b].value, p, case.tolerance_percent) for b, p in predicted.items()
@@ -216,7 +196,7 @@ def translates(case: Case, *, baseline: str, subject: str) -> Finding:
     most, ours = fmean(predicted.values()), stats.mean(list(gains.values()))
     short = f"{most:.2f} x is predicted and {ours.value:.2f} x was measured"
     listed = ", ".join(f"{b}: {p:.2f} and {gains[b].value:.2f}" for b, p in predicted.items())
-    reason = f"predicted and measured, by batch: {listed}{eager(case, baseline, subject)}"
+    reason = f"predicted and measured, by batch: {listed}"
     return Finding(reproduced_if(holds), reason, ours.value, ours.interval, short)
 
 
@@ -246,17 +226,21 @@ def papers_predictions(source: Source, shares: str, model: str) -> dict[int, flo
 
 
 @rule(WITHIN)
-def size_in_memory(case: Case, *, kernel: str) -> Ours:
+def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
     """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
-    many times smaller the one is than the other.
+    many times smaller the one is than the other. `of`: all, or the codes of the quantized weights
+    alone, two to a byte, without scales and what stays in 16 bits.
     """
     problems, at = case.results().problems(), {"model": case.cell.at["model"]}
     batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
     problem = case.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
     fp16, nf4 = 2 * problem["parameters"], problem["memory_bytes"]
+    if of == "codes":
+        fp16, nf4 = 2 * problem["weights"], problem["weights"] / 2
     ours = {"fp16": fp16 / 1e9, "nf4": nf4 / 1e9, "ratio": fp16 / nf4}[case.cell.at["format"]]
     sizes = f"{fp16 / 1e9:.1f} GB in fp16 and {nf4 / 1e9:.1f} GB in NF4"
-    reason = f"{sizes}, {problem['quantized_bytes'] / 1e9:.2f} GB of that in its quantized layers"
+    in_layers = f", {problem['quantized_bytes'] / 1e9:.2f} GB of that in its quantized layers"
+    reason = sizes if of == "codes" else sizes + in_layers
     return Ours(Estimate(ours, ours, ours), reason, sizes, spread_percent=0)
 
 
@@ -299,7 +283,8 @@ def versions_ran(case: Case) -> Finding:
     ours = results.provenance["build"].get("versions", {})
     wanted = {name: numbers_of(version) for name, version in theirs.items()}
     if not theirs.keys() <= ours.keys():
-        raise NotTestable("its file lists no versions of what ran here")
+        made_with = results.provenance["build"]["compiler"]
+        raise NotTestable(f"its file lists no versions, only what it was made with: {made_with}")
     here = f"here {' and '.join(f'{name} {ours[name]}' for name in theirs)} ran"
     same = all(numbers_of(ours[name])[: len(wanted[name])] == wanted[name] for name in wanted)
     return Finding(rules.REPRODUCED if same else rules.NOT_TESTABLE, here)

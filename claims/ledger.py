@@ -105,15 +105,19 @@ def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Ve
         for cell in comparison.cells:
             case = Case(source, claim, comparison, cell, evidence)
             rule, arguments = rules.bind(case)
+            where = f"{source.file}: claim '{claim.id}': rule {comparison.rule}"
             try:
                 for found in split(case, rule):
                     yield decide_cell(found, rule, arguments)
             except UNFIT as error:
                 what = f"{type(error).__name__}: {error}".removesuffix(": ")
-                where = f"{source.file}: claim '{claim.id}': rule {comparison.rule}"
                 raise InputError(
                     f"{where}: does not fit its arguments, cell or rows: {what}"
                 ) from error
+            except InputError as error:  # of a file that an argument names something of
+                if str(source.file) in str(error):
+                    raise
+                raise InputError(f"{where}: {error}") from None
 
 
 def split(case: Case, rule: Rule) -> list[Case]:

@@ -8,7 +8,7 @@ claims/<experiment>.py and are named "<experiment>.<rule>".
 import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from claims.evidence import Case, NotTestable
@@ -189,6 +189,16 @@ def share_within(case: Case, *, kernel: str, part: str, rest: str) -> Ours:
     return Ours(stats.share_percent(*samples).estimate)
 
 
+@rule("nothing: ours is an upper bound, which could only refute it, {tolerance_percent:g} % below")
+def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding:
+    """As share_within, where ours leaves out some of what the source's share is of."""
+    found = judge(case, share_within(case, kernel=kernel, part=part, rest=rest))
+    if found.verdict != REPRODUCED:
+        return found
+    said = f"ours is an upper bound, {significant(found.ours, 3)} %, and does not refute it"
+    return replace(found, verdict=NOT_TESTABLE, reason=f"{said}; {found.reason}", short=said)
+
+
 @rule("greatest and smallest median of {kernel} at most {tolerance_percent:g} % apart")
 def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
     """Over all places that the cell stands for."""
@@ -234,28 +244,32 @@ def one_round_each(
     `less`: a kernel that lacks the accesses in question, and has all of the others. `beside`: one
     that is shown for comparison.
     """
+    found = rounds_per_access(case, kernel, accesses, rounds, less)
     lacked = f" that {less} lacks" * bool(less)
-
-    def per_access(subject: str) -> list[float]:
-        found = [case.medians(subject, metric) for metric in (rounds, accesses)]
-        if less:
-            without = [case.medians(less, metric) for metric in (rounds, accesses)]
-            found = [
-                [a - b for a, b in zip(*both, strict=True)]
-                for both in zip(found, without, strict=True)
-            ]
-        if min(found[1]) <= 0:
-            raise NotTestable(f"{subject} has no {accesses.replace('_', ' ')}{lacked}")
-        return quotients(*found)
-
-    found = per_access(kernel)
     reason = f"rounds for each access of {kernel}{lacked}: {span(found)}"
     short = f"{span(found)} rounds for each access"
     if beside:
-        of_other = f"of {beside}: {span(per_access(beside))}"
+        others = rounds_per_access(case, beside, accesses, rounds, less)
+        of_other = f"of {beside}: {span(others)}"
         reason, short = f"{reason}; {of_other}", f"{short}; {of_other}"
     holds = all(value <= 1 or stats.is_within(value, 1, case.tolerance_percent) for value in found)
     return over_places(holds, reason, found, short)
+
+
+def rounds_per_access(
+    case: Case, kernel: str, accesses: str, rounds: str, less: str = ""
+) -> list[float]:
+    """At every place that the cell stands for."""
+    found = [case.medians(kernel, metric) for metric in (rounds, accesses)]
+    if less:
+        without = [case.medians(less, metric) for metric in (rounds, accesses)]
+        found = [
+            [a - b for a, b in zip(*both, strict=True)] for both in zip(found, without, strict=True)
+        ]
+    if min(found[1]) <= 0:
+        lacked = f" that {less} lacks" * bool(less)
+        raise NotTestable(f"{kernel} has no {accesses.replace('_', ' ')}{lacked}")
+    return quotients(*found)
 
 
 @rule("every bit of the output of {kernel} equals the reference")

@@ -60,41 +60,27 @@ def faster(slow: Record, fast: Record) -> Estimate:
     return stats.ratio(slow.times, fast.times)
 
 
-@rule(
-    f"in Mojo with right indices, over CUDA, {WITHIN}; without Mojo only whether the two do the "
-    "same task"
-)
-def same_task(case: Case, *, mojo: str, published: str) -> Finding | Ours:
-    """`mojo` has right indices, `published` the source's own."""
-    cuda = in_cuda(mojo)
+@rule(f"in Mojo over CUDA, {WITHIN}")
+def mojo_over_cuda(case: Case, *, mojo: str) -> Ours:
+    theirs = case.measured(in_cuda(mojo), KERNEL_TIME)
     if not ran(case, mojo):
-        return without_mojo(case, cuda, in_cuda(published))
-    ours, theirs = case.measured(mojo, KERNEL_TIME), case.measured(cuda, KERNEL_TIME)
-    short = reason = f"with right indices {speeds(ours, theirs)}"
-    with suppress(NotTested, NotTestable):
-        as_published = case.measured(published, KERNEL_TIME, may_deviate=True)
-        if as_published.deviates:
-            reason += (
-                f"; the post's own kernel does another task: {wrong_elements(as_published)}, at "
-                f"{as_published.speed.value:.0f} GB/s"
-            )
-    return Ours(faster(theirs, ours), reason, short)
+        raise NotTestable("Mojo itself was not run")
+    ours = case.measured(mojo, KERNEL_TIME)
+    said = speeds(ours, theirs)
+    return Ours(faster(theirs, ours), said, said)
 
 
-def without_mojo(case: Case, cuda: str, rebuilt: str) -> Finding:
-    """If the Mojo code's indices do not transpose, nothing is compared."""
-    right, mojos = (
-        case.measured(kernel, KERNEL_TIME, may_deviate=True) for kernel in (cuda, rebuilt)
-    )
-    ours, verdict = faster(right, mojos), rules.NOT_TESTABLE
-    reason = (
-        "Mojo itself was not run; in CUDA, its indices and the right ones move the same bytes at "
-        f"{mojos.speed.value:.0f} and {right.speed.value:.0f} GB/s, so its speed may well stand"
-    )
-    if mojos.outcome != "bit_exact":
-        wrong = f"not the same task: with the Mojo code's indices {wrong_elements(mojos)}"
-        reason, verdict = f"{wrong}; {reason}", rules.PREMISE_FALSE
-    return Finding(verdict, reason, ours.value, ours.interval)
+@rule(IN_EITHER + "with the source's own indices every element is where a transpose has it")
+@in_own_language("published")
+def same_task(case: Case, *, published: str) -> Finding:
+    """`published` has the indices of the source's Mojo kernel: if they do not transpose, the source
+    compared two tasks.
+    """
+    row = case.measured(published, KERNEL_TIME, may_deviate=True)
+    verdict, said = rules.REPRODUCED, "it transposes"
+    if row.deviates:
+        verdict, said = rules.PREMISE_FALSE, f"not the same task: {wrong_elements(row)}"
+    return Finding(verdict, f"{said}, at {row.speed.value:.0f} GB/s", short=said)
 
 
 def wrong_elements(row: Record) -> str:
@@ -141,11 +127,23 @@ def share_of_peak(case: Case, *, kernel: str) -> Finding:
     return replace(found, reason=reason)
 
 
+STORES = {"accesses": "shared_stores", "rounds": "shared_store_wavefronts"}
+
+
 @rule(IN_EITHER + "one round for each access, up to {tolerance_percent:g} % more allowed")
 @in_own_language("kernel", "beside")
 def one_round_each(case: Case, *, kernel: str, beside: str) -> Finding:
-    counters = {"accesses": "shared_stores", "rounds": "shared_store_wavefronts"}
-    return rules.one_round_each(case, kernel=kernel, beside=beside, **counters)
+    return rules.one_round_each(case, kernel=kernel, beside=beside, **STORES)
+
+
+@rule(IN_EITHER + "fewer rounds for each access than without the swizzle")
+@in_own_language("swizzled", "plain")
+def fewer_rounds(case: Case, *, swizzled: str, plain: str) -> Finding:
+    (ours,), (without,) = (
+        rules.rounds_per_access(case, kernel, **STORES) for kernel in (swizzled, plain)
+    )
+    said = f"{significant(ours, 3)} rounds for each access, {significant(without, 3)} without"
+    return Finding(rules.reproduced_if(ours < without), said, ours)
 
 
 @rule(IN_EITHER + WITHIN)

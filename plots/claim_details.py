@@ -119,8 +119,12 @@ def number_row(d: Decision, v: Verdict) -> Values:
     test = v.comparison
     same = [o for o in d.verdicts if (o.cell.at, o.comparison.reading) == (v.cell.at, test.reading)]
     told_apart = []
-    if len(same) > 1:
-        told_apart = [test.arguments.get("kernel", ""), v.cell.paths[-1].rpartition("/")[2]]
+    if len(v.cell.paths) > 1:  # no source prints the quotient
+        told_apart = [" / ".join(f"{d.source.numbers[path]:g}" for path in v.cell.paths)]
+    elif len(same) > 1:
+        said = {v.cell.model, *map(str, v.cell.at.values())}
+        path = "/".join(part for part in v.cell.paths[0].split("/") if part not in said)
+        told_apart = [test.arguments.get("kernel", ""), path]
         told_apart += [test.experiment] if len(d.claim.experiments) > 1 else []
     of_what = ", ".join(filter(None, (v.cell.text, test.reading, *told_apart)))
     said = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere

@@ -2,9 +2,9 @@
 #
 # Source: D. Robertson's post: its final kernel, in Mojo; its rows of 256 bytes are taken from the
 #         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does. That both
-#         bytes are loaded before one is stored is ours. The post's words leave the order open, but
-#         not its seconds: 0.408 on an H100-PCIe are less than mojo_packed_512_store_each takes on
-#         an H200, which has more multiprocessors at a higher clock.
+#         bytes are loaded before one is stored is ours: the post's words, read without its
+#         listings, leave it open, but not its 0.41 s on an H100-PCIe: mojo_packed_512_store_each
+#         takes more on an H200, which has more multiprocessors at a higher clock.
 # Bound:  latency: two bytes per thread are few loads in flight.
 # Launch: 512 threads for 2048 weights.
 # Counterpart: packed_512

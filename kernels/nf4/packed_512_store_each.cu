@@ -2,8 +2,8 @@
 // two weights before it loads its second byte. packed_512 loads both first; nothing else differs.
 //
 // Source: D. Robertson's post: "calculate two weights, pack them into a 32-bit integer, and write
-//         once", unrolled by hand to two bytes per thread. That both are loaded before one is
-//         stored is ours: the post leaves the order open.
+//         once", unrolled by hand to two bytes per thread. The order of loads and stores was
+//         not read in its listings, which the copy that was read lacks.
 // Bound:  latency: nothing of the second byte is in flight while the first is waited for.
 // Alone:  make bench KERNEL=packed_512_store_each
 #include "kernels/nf4/byte_walk.cuh"

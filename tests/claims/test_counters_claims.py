@@ -67,7 +67,7 @@ AS_ON_AN_H200 = {
     "blocks-3-4": [PREMISE, PREMISE, YES, YES],
     "packed-stores": [NOT_YET, NOT_YET, NOT_YET, YES],  # the others are of a puzzle
     "triton": [CANNOT, CANNOT],
-    "swizzle-conflicts": [NO],
+    "swizzle-conflicts": [YES, NO],
 }
 
 
@@ -236,9 +236,11 @@ EDGES = [
     ("broadcast-no-conflicts", 0, YES, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.09)),
     ("broadcast-no-conflicts", 0, NO, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.11)),
     ("broadcast-no-conflicts", 0, CANNOT, count(LUT, shared_loads=50)),
-    ("swizzle-conflicts", 0, YES, count(*SWIZZLE, shared_store_wavefronts=1.1e6)),
-    ("swizzle-conflicts", 0, NO, count(*SWIZZLE, shared_store_wavefronts=1.11e6)),
-    ("swizzle-conflicts", 0, CANNOT, count(*SWIZZLE, shared_store_wavefronts=0)),
+    ("swizzle-conflicts", 0, YES, count(*SWIZZLE, shared_store_wavefronts=32.2e6)),
+    ("swizzle-conflicts", 0, NO, count(*SWIZZLE, shared_store_wavefronts=32.3e6)),
+    ("swizzle-conflicts", 1, YES, count(*SWIZZLE, shared_store_wavefronts=1.1e6)),
+    ("swizzle-conflicts", 1, NO, count(*SWIZZLE, shared_store_wavefronts=1.11e6)),
+    ("swizzle-conflicts", 1, CANNOT, count(*SWIZZLE, shared_store_wavefronts=0)),
     ("constant-broadcast", 0, NO, count(CONSTANT, "divergence_counters", idc_replays=1)),
     ("constant-broadcast", 0, CANNOT, count(CONSTANT, idc_replays=0)),
     ("smem-64-bytes", 1, YES, launch(LUT, static_shared_bytes=64)),

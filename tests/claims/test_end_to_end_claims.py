@@ -37,8 +37,13 @@ def gains(by_batch, spread=0.0, way="eager", name="wall_time", model="qwen3-32b"
     return made.results("end_to_end", "timing", timing)
 
 
-def verdict(claim, cell, *found, source=None):
-    return made.decided(*found, sources=[source] if source else made.with_claim(claim))[claim, cell]
+EAGER, GRAPH = "eager generations", "decoding steps in a CUDA graph"
+READINGS = {"eager": EAGER, "graph": GRAPH}
+
+
+def verdict(claim, cell, *found, source=None, reading=None):
+    every = made.decided(*found, sources=[source] if source else made.with_claim(claim))
+    return every[(claim, cell, reading) if reading else (claim, cell)]
 
 
 @pytest.mark.parametrize("change", [{"tokens": 31}, {"way": "graph"}])
@@ -99,13 +104,14 @@ def test_a_share_is_of_one_kind_of_run(other):
     assert v.reason.startswith("branch_tree did not run on qwen3-32b, batch 8")
 
 
-def in_graphs(gains, share=0.4, model="qwen3-32b"):
-    """Steps of 10 ms of which dequantization is a share, by a kernel that takes half of that."""
+def in_runs(gains, way, share=0.4, model="qwen3-32b"):
+    """Of 10 ms dequantization is a share, by a kernel that takes half of that."""
     timing, profile = [], []
+    step = ".step" if way == "graph" else ""
     for batch, gain in gains.items():
         for kernel, us, part in ((TREE, 1e4, 1e4 * share), (LUT, 1e4 / gain, 5e3 * share)):
-            timing.append(row(model, batch, kernel, "graph", **{"wall_time.step": us}))
-            profile.append(row(model, batch, kernel, "graph", **{"kernel_time.step": part}))
+            timing.append(row(model, batch, kernel, way, **{f"wall_time{step}": us}))
+            profile.append(row(model, batch, kernel, way, **{f"kernel_time{step}": part}))
     passes = (("timing", timing), ("profile", profile))
     return [made.results("end_to_end", name, records) for name, records in passes]
 
@@ -115,10 +121,11 @@ def in_graphs(gains, share=0.4, model="qwen3-32b"):
     [(1.25, "reproduced"), (1.25 * 1.09, "reproduced"), (1.25 * 1.11, "not_reproduced")]
     + [(1.25 * 0.91, "reproduced"), (1.25 * 0.89, "not_reproduced")],
 )
-def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected):
+@pytest.mark.parametrize("way", READINGS)
+def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way):
     """40 % and 2 x make 1.25 x; one batch of six that is off decides."""
-    found = in_graphs(dict.fromkeys(BATCHES, 1.25) | {16: gain})
-    v = verdict("amdahl", "qwen3-32b, batch all, graph", *found)
+    found = in_runs(dict.fromkeys(BATCHES, 1.25) | {16: gain}, way)
+    v = verdict("amdahl", f"qwen3-32b, batch all, {way}", *found, reading=READINGS[way])
     mean = (5 * 1.25 + gain) / 6
     assert (v.verdict, v.ours) == (expected, pytest.approx(mean))
     assert v.why == f"1.25 x is predicted and {mean:.2f} x was measured"
@@ -151,7 +158,7 @@ def test_its_tables_allow_so_much(write, cell, theirs, expected):
 FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
 
 
-STEPS = {"way": "graph", "name": "wall_time.step"}
+RUNS = {"eager": {}, "graph": {"way": "graph", "name": "wall_time.step"}}
 
 
 @pytest.mark.parametrize(
@@ -163,21 +170,19 @@ STEPS = {"way": "graph", "name": "wall_time.step"}
         (1.5, 0, "undecided", "undecided"),
     ],
 )
-def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of_gemma):
-    """In graphs; what eager generations gain stands beside."""
-    steps = gains(FALLS | {2: smallest}, spread, **STEPS)
-    steps["records"] += gains(dict.fromkeys(BATCHES, 1.2))["records"]
-    v = verdict("small-batches-gain-more", "qwen3-32b, batch all, graph", steps)
+@pytest.mark.parametrize("way", READINGS)
+def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of_gemma, way):
+    found, reading = gains(FALLS | {2: smallest}, spread, **RUNS[way]), READINGS[way]
+    cell = f"qwen3-32b, batch all, {way}"
+    v = verdict("small-batches-gain-more", cell, found, reading=reading)
     assert (v.verdict, v.ours) == (expected, pytest.approx(smallest))
     assert v.why == f"{smallest:.2f} x at batch 2, 1.50 x at 64"
     assert v.reason.startswith(f"speed-up by batch: 2: {smallest:.2f}, 4: 1.90, ")
-    assert "; eager, speed-up by batch: 2: 1.20, 4: 1.20, " in v.reason
     not_seen = v.reason.endswith("; no difference seen between 2 and 64")
     assert not_seen is (expected == "undecided")
-    steps = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", **STEPS)
-    v = verdict("gemma-rises", "gemma-2-27b, batch all, graph", steps)
+    found = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", **RUNS[way])
+    v = verdict("gemma-rises", f"gemma-2-27b, batch all, {way}", found, reading=reading)
     assert (v.verdict, v.ours) == (of_gemma, pytest.approx(1.5))
-    assert "eager" not in v.reason
 
 
 @pytest.mark.parametrize(
@@ -190,13 +195,19 @@ def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of
     ],
 )
 def test_the_gain_of_batch_32_is_the_greatest(peak, spread, expected):
-    found = gains(dict.fromkeys(BATCHES, 1.5) | {32: peak}, spread, **STEPS)
-    v = verdict("peak-at-32", "qwen3-32b, batch all, graph", found)
+    found = gains(dict.fromkeys(BATCHES, 1.5) | {32: peak}, spread)
+    v = verdict("peak-at-32", "qwen3-32b, batch all, eager", found, reading=EAGER)
     assert (v.verdict, v.ours) == (expected, pytest.approx(peak))
     assert v.why.startswith(f"{peak:.2f} x at batch 32, and 1.")
 
 
 MODELS = ("gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+
+
+def larger_models(way, *found):
+    """The verdicts of that reading, and of the other."""
+    readings = dict(made.decisions(*found)["larger-models"].readings)
+    return readings.pop(READINGS[way]), *readings.values()
 
 
 @pytest.mark.parametrize(
@@ -208,32 +219,35 @@ MODELS = ("gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
         ((1.1, 1.1, 1.1), 0, "undecided"),
     ],
 )
-def test_larger_models_gain_more(averages, spread, expected):
+@pytest.mark.parametrize("way", READINGS)
+def test_larger_models_gain_more(averages, spread, expected, way):
     parts = [
-        gains(dict.fromkeys(BATCHES, gain), spread, model=model, **STEPS)
+        gains(dict.fromkeys(BATCHES, gain), spread, model=model, **RUNS[way])
         for model, gain in zip(MODELS, averages, strict=True)
     ]
     records = [r for part in parts for r in part["records"]]
-    v, _ = made.decisions(parts[0] | {"records": records})["larger-models"].verdicts
+    (v, _), _ = larger_models(way, parts[0] | {"records": records})
     assert v.verdict == expected
     assert v.reason == ", ".join(f"{m} {g:.2f} x" for m, g in zip(MODELS, averages, strict=True))
-    v, _ = made.decisions(parts[0] | {"records": records[12:]})["larger-models"].verdicts
+    (v, _), others = larger_models(way, parts[0] | {"records": records[12:]})
+    assert {other.verdict for other in others} == {"not_tested"}
     assert (v.verdict, v.reason) == (*("not_tested", "no average of gemma-2-27b or gemma-3-27b"),)
 
 
 @pytest.mark.parametrize(
     ("shares", "expected"), [((0.4, 0.5, 0.6), "reproduced"), ((0.4, 0.5, 0.45), "not_reproduced")]
 )
-def test_larger_models_spend_more_of_it_in_dequantization(shares, expected):
+@pytest.mark.parametrize("way", READINGS)
+def test_larger_models_spend_more_of_it_in_dequantization(shares, expected, way):
     every = [
-        in_graphs(dict.fromkeys(BATCHES, 1.2), share, model)
+        in_runs(dict.fromkeys(BATCHES, 1.2), way, share, model)
         for model, share in zip(MODELS, shares, strict=True)
     ]
     timing, profile = (
         parts[0] | {"records": [r for part in parts for r in part["records"]]}
         for parts in zip(*every, strict=True)
     )
-    _, v = made.decisions(timing, profile)["larger-models"].verdicts
+    (_, v), _ = larger_models(way, timing, profile)
     said = ", ".join(f"{m} {100 * s:.0f} %" for m, s in zip(MODELS, shares, strict=True))
     assert (v.verdict, v.reason) == (expected, said)
 
@@ -304,15 +318,25 @@ def test_nothing_but_the_kernel_was_exchanged(claim, cell, said):
         ("ratio", "memory_bytes", 18_202_000_000, "not_reproduced"),
     ],
 )
-def test_the_models_size(cell, name, value, expected):
+def test_the_models_size_in_memory(cell, name, value, expected):
     found = files("qwen3-32b", {4: (10e6, 8e6), 2: (10e6, 8e6)})
     for record in found[0]["records"]:
         record["problem"][name] = value
-    v = verdict("model-size", f"qwen3-32b, {cell}", *found)
+    v = verdict("model-size", f"qwen3-32b, {cell}", *found, reading="the model in memory")
     fp16 = 2 * (value if cell == "fp16" else 32762123264)
     ours = {"fp16": fp16 / 1e9, "nf4": value / 1e9, "ratio": fp16 / value}[cell]
     assert (v.verdict, v.ours) == (expected, pytest.approx(ours))
     assert [key for _, key in v.evidence] == ["qwen3-32b/batch2/eager/branch_tree"]
+
+
+def test_the_size_of_the_codes_alone():
+    found = files("qwen3-32b", {2: (10e6, 8e6)})
+    for record in found[0]["records"]:
+        record["problem"]["weights"] = 31_000_000_000
+    for cell, ours in (("fp16", 62), ("nf4", 15.5), ("ratio", 4)):
+        at = f"qwen3-32b, {cell}"
+        v = verdict("model-size", at, *found, reading="codes of its weights alone")
+        assert (v.verdict, v.ours) == ("reproduced", pytest.approx(ours))
 
 
 @pytest.mark.parametrize(
@@ -321,7 +345,7 @@ def test_the_models_size(cell, name, value, expected):
         (("2.1.2+cu121", "0.47.0"), "reproduced", "here torch 2.1.2+cu121 and bitsandbytes 0.47.0"),
         (("2.10.0", "0.47.0"), "not_testable", "here torch 2.10.0 and bitsandbytes 0.47.0 ran"),
         (("2.1.2", "0.47.1"), "not_testable", "here torch 2.1.2 and bitsandbytes 0.47.1 ran"),
-        ((), "not_testable", "its file lists no versions of what ran here"),
+        ((), "not_testable", "its file lists no versions, only what it was made with: "),
     ],
 )
 def test_the_versions_that_ran(versions, expected, said):

@@ -37,12 +37,13 @@ RECORDED_AS = {
     "reproduced": """kernel-speedup consistent end-to-end amdahl small-batches-gain-more
         instructions-71 compact-binary no-divergence smem-64-bytes token-exact batch-invariant
         broadcast-no-conflicts immediates-icache constant-broadcast more-ilp plug-and-play
-        two-bytes threads-512 mojo-1.07-1.84 blocks-3-4 mojo-is-cuda-like swizzle batched""",
-    "not_reproduced": """larger-models peak-at-32 gemma-rises occupancy-2-3 memory-bound
-        single-thread-fill model-size shared-memory-makes-it swizzle-conflicts""",
+        two-bytes threads-512 mojo-1.07-1.84 blocks-3-4 mojo-is-cuda-like swizzle batched
+        model-size swizzle-conflicts""",
+    "not_reproduced": """larger-models peak-at-32 occupancy-2-3 memory-bound
+        single-thread-fill shared-memory-makes-it""",
     "premise_false": """thirty-to-forty tables-agree latency-12-15 lut-traffic-64 constant-cache
         correct""",
-    "undecided": "packed-stores",
+    "undecided": "packed-stores gemma-rises",
     "not_testable": """dequantization-overhead kernel-latency qmatmul-72 accuracy environment
         l2-explains-l4 seconds lineage triton puzzle-target 84-percent speeds""",
 }
