@@ -131,6 +131,6 @@ def test_the_workspace_of_a_product_is_a_number_of_bytes(library):
 def test_what_the_products_refuse_is_an_error_without_a_look_at_their_arguments(library, type):
     good = {p: SOUND[kind] for p, kind in c_functions.MULTIPLY_PARAMETERS.items()}
     good |= {"kernel": b"simple", "k": 7}
-    assert library.multiply[type](*good.values()) == 0
+    library.multiply[type](*good.values())
     with pytest.raises(DropinError, match=f"reprolab_nf4_multiply_{type}: m is -1; give 0 or more"):
         library.multiply[type](*(good | {"m": -1}).values())

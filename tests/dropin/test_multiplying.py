@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import sys
-import types
 
 import pytest
 
@@ -221,7 +220,8 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
         found["A"] = (found["A"] % 16, ctypes.string_at(found["A"], 2 * 3 * K))
         calls.append(found)
 
-    library = types.SimpleNamespace(workspace=lambda *product: size, multiply={"bf16": function})
+    facts = {"workspace": lambda self, *product: size, "multiply": {"bf16": function}}
+    library = type("Library", (), facts)()
     monkeypatch.setattr(multiplying, "_library", library)
     monkeypatch.setattr(multiplying, "on_device_of", lambda tensor: contextlib.nullcontext())
     monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 77)
