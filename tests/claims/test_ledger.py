@@ -1,6 +1,5 @@
 """The whole ledger: which files count, and what cells and readings make of a claim."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,13 +164,6 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path, text, wrong):
     assert str(error.value).startswith(f"{path}: {wrong}")
 
 
-def test_results_are_read_from_what_is_there(tmp_path):
-    with pytest.raises(InputError) as error:
-        machines([tmp_path / "typo"])
-    place = tmp_path / "typo"
-    assert str(error.value) == f"{place}: is no folder, of which result files could be read"
-
-
 @pytest.mark.parametrize(
     ("whole", "readings"),
     [
@@ -269,9 +261,3 @@ def test_what_does_not_fit_the_rule_is_one_line_that_names_it(write, spoil, cycl
     where = f"{source.file}: claim 'latency-12-15': rule counters.latency_ratio"
     said = f"{where}: does not fit its arguments, cell or rows: {what}"
     assert str(error.value).startswith(said) and "\n" not in str(error.value)
-
-
-def test_deciding_needs_neither_plots_nor_matplotlib():
-    for file in (*ROOT.glob("claims/*.py"), *ROOT.glob("records/*.py")):
-        text = file.read_text()
-        assert not re.search(r"^ *(from|import) (plots|experiments|matplotlib)\b", text, re.M), file

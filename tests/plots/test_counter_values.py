@@ -4,16 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from claims.published import load_sources
 from plots.counter_values import Value, change, short
 from plots.counters.figures import spread
 from records.counter_table import Counter
-from records.families import described
-
-
-def test_the_baseline_is_the_papers():
-    (claim,) = [c for s in load_sources() for c in s.claims if c.id == "kernel-speedup"]
-    assert described()["nf4"].baseline == claim.arguments["baseline"]
 
 
 @pytest.mark.parametrize(

@@ -261,16 +261,3 @@ def test_every_field_of_a_source(name, evidence, tmp_path, monkeypatch):
                 del claim["comparisons"][0]["cells"][0]["at"]["model"]
         file.write_text(json.dumps(root))
         draw(True)
-
-
-@pytest.mark.parametrize("name", recorded_names())
-def test_no_bytes_at_all(name, edited):
-    """Of whatever was recorded: one line that names the file."""
-    run = edited(name)
-    for row in run.rows():
-        row["bytes"] = {"read": 0, "written": 0}
-    if name == "end_to_end":  # whose tables need none
-        run.run()
-        return
-    with pytest.raises(InputError, match=rf"^{run.folder}/.*\.bytes are all 0, [^\n]*$"):
-        run.run()

@@ -189,6 +189,9 @@ def test_check_compares_one_kernel_and_writes_text_and_json(tools, ncu, tmp_path
     assert written["schema"] == "reprolab-ncu-agreement/1"
     assert written["ncu"] == "2025.3.1.0 (build 36398880)"
     assert written["provenance"]["gpu"]["name"] == "NVIDIA H200"
+    assert len(written["rows"]) == len(stand_ins.OURS)
+    assert f"shared_lut on {PROBLEM}" in out and "60,948,000-60,948,480" in out
+    assert "NVIDIA H200, driver 580.159.04" in out
     first = written["rows"][0]
     assert (first["kernel"], first["counter"]) == ("shared_lut", "warp_instructions")
     assert (first["ncu"], first["verdict"]) == (60948480, "equal")

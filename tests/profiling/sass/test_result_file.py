@@ -1,14 +1,10 @@
 """Facts of compiled code as a result file, and what claims/ makes of it."""
 
-import json
-
-import made
 import pytest
 import test_facts
 import written
 from sass import result_file
 
-from claims.evidence import machines
 from records.results import Code, load
 
 
@@ -34,19 +30,3 @@ def test_it_is_read_as_any_other(file):
     assert record.metric("sass_registers").unit == "registers"
     missing = results.find("sm_80", "another").metric("sass_instructions_per_element.all")
     assert (missing.samples, missing.missing) == ((), "the kernel stores nothing on sm_80")
-
-
-def test_every_gpu_of_its_folder_has_it_as_evidence(file, tmp_path):
-    (alone,) = machines([tmp_path])
-    assert alone.newest is None and set(alone.results) == {("counters", "sass")}
-    for gpu in ("NVIDIA H200", "NVIDIA A100"):
-        origin = made.provenance(gpu=made.GPU | {"name": gpu})
-        row = made.record(made.matrix_problem(64), "tiled", [1.0])
-        (tmp_path / gpu).mkdir()
-        content = json.dumps(made.results("transpose", "sizes", [row], provenance=origin))
-        (tmp_path / gpu / "sizes.json").write_text(content)
-    found = machines([tmp_path])
-    assert [e.newest.gpu for e in found] == ["NVIDIA A100", "NVIDIA H200"]
-    for evidence in found:
-        assert set(evidence.results) == {("counters", "sass"), ("transpose", "sizes")}
-        assert evidence.newest.pass_name == "sizes"
