@@ -1,4 +1,4 @@
-"""JSON files in the test's own folder, and Ctrl-C for what tests start."""
+"""JSON files in the test's own folder, what is refused, and Ctrl-C for what tests start."""
 
 import json
 import signal
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from records.errors import InputError
 
 # A shell that starts the tests in the background has them, and what they start, ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,3 +23,16 @@ def write(tmp_path: Path) -> Callable[[str, Any], Path]:
         return path
 
     return write_json
+
+
+@pytest.fixture
+def refused() -> Callable[..., str]:
+    """The one line that says why a call cannot be done with what is given."""
+
+    def call(function: Callable[..., Any], *given: Any, **options: Any) -> str:
+        with pytest.raises(InputError) as error:
+            function(*given, **options)
+        assert str(error.value).isprintable()
+        return str(error.value)
+
+    return call

@@ -10,7 +10,6 @@ import pytest
 from experiments.end_to_end import partial_results, plan, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import Row
-from records.errors import InputError
 from records.json_files import ROOT
 
 MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
@@ -107,11 +106,9 @@ def test_choices_are_taken_as_given(tmp_path):
         ({"prompts_file": "gone.jsonl"}, "gone.jsonl: cannot be read"),
     ],
 )
-def test_what_cannot_be_is_one_line(given, line, monkeypatch):
+def test_what_cannot_be_is_one_line(given, line, monkeypatch, refused):
     monkeypatch.chdir(ROOT)
-    with pytest.raises(InputError) as error:
-        choose(**given)
-    assert str(error.value).startswith(line)
+    assert refused(choose, **given).startswith(line)
 
 
 @pytest.mark.parametrize("name", sizes.known())

@@ -62,12 +62,10 @@ def test_only_a_newline_ends_a_line(tmp_path):
         ),
     ],
 )
-def test_a_faulty_file_is_one_line(tmp_path, text, line):
+def test_a_faulty_file_is_one_line(tmp_path, text, line, refused):
     file = tmp_path / "x.jsonl"
     file.write_text(text)
-    with pytest.raises(InputError) as error:
-        read(file)
-    assert str(error.value).removeprefix(f"{tmp_path}/").startswith(line)
+    assert refused(read, file).removeprefix(f"{tmp_path}/").startswith(line)
 
 
 def test_prompts_that_the_model_cannot_take():

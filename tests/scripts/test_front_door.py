@@ -26,7 +26,6 @@ from front_door import (
 )
 
 from experiments import declared
-from records.errors import InputError
 
 RESULT = "--output results/{0}.json -m plots bench --results results/{0}.json"
 NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} --peer {PEER} "
@@ -251,15 +250,13 @@ def test_where_nothing_is_recorded_nothing_is_shown(checkout):
         ),
     ],
 )
-def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, said):
+def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, said, refused):
     monkeypatch.setattr(declared, "FOLDER", tmp_path)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/experiment.toml").write_text(text)
-    with pytest.raises(InputError) as error:
-        declared.experiment("mine")
-    assert str(error.value).startswith(f"{tmp_path}/mine/experiment.toml: {said}")
-    with pytest.raises(InputError, match="there is no experiment 'yours'; there are mine"):
-        declared.experiment("yours")
+    file = tmp_path / "mine/experiment.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    assert refused(declared.experiment, "mine").startswith(f"{file}: {said}")
+    assert refused(declared.experiment, "yours") == "there is no experiment 'yours'; there are mine"
 
 
 def test_a_pass_that_is_like_another_says_what_differs(checkout):

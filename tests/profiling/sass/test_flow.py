@@ -4,8 +4,6 @@ import pytest
 import written
 from sass.flow import flow_of
 
-from records.errors import InputError
-
 STRAIGHT = "MOV R1, R2\nSTG.E [R2.64], R1\nEXIT"
 TESTED_BELOW = """
      MOV R1, RZ
@@ -96,10 +94,8 @@ def test_blocks():
         ("top: NOP\nBRA top", "sass: the kernel never ends"),
     ],
 )
-def test_what_cannot_be_followed_is_one_line(text, message):
-    with pytest.raises(InputError) as error:
-        longest(flow(text), flow(text).everything)
-    assert str(error.value) == message
+def test_what_cannot_be_followed_is_one_line(text, message, refused):
+    assert refused(lambda: longest(flow(text), flow(text).everything)) == message
 
 
 def longest(found, region, sign=1):

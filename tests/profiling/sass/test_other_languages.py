@@ -78,11 +78,9 @@ def test_a_counterparts_deviation_is_the_kernels(put):
         ({"sources": 3}, "is not as it was written"),
     ],
 )
-def test_what_is_outdated_or_damaged_is_one_line(put, tmp_path, change, why):
-    with pytest.raises(InputError) as error:
-        put(**change)
+def test_what_is_outdated_or_damaged_is_one_line(put, tmp_path, change, why, refused):
     again = "make mojo or make triton writes it anew"
-    assert str(error.value) == f"{tmp_path}/sm_80/toy.json: {why}; {again}"
+    assert refused(put, **change) == f"{tmp_path}/sm_80/toy.json: {why}; {again}"
 
 
 def test_a_row_says_who_compiled_it(put):
@@ -93,16 +91,14 @@ def test_a_row_says_who_compiled_it(put):
     assert (row["key"], row["source_file"]) == ("sm_80/toy", SOURCE)
 
 
-def test_for_an_architecture_that_was_left_out_there_is_no_code(put, monkeypatch):
+def test_for_an_architecture_that_was_left_out_there_is_no_code(put, monkeypatch, refused):
     toy = put()
     assert measured_code(toy, "sm_90") is None
     monkeypatch.setattr(tools, "require_all", lambda: None)
     monkeypatch.setattr(cubin, "architecture", lambda text: text)
     monkeypatch.setattr(kernels, "known", lambda: {"toy": toy})
     given = sass.parser().parse_args(["show", "--kernel=toy", "--arch=sm_90"])
-    with pytest.raises(InputError) as error:
-        given.run(given)
-    assert str(error.value) == "toy is not compiled for sm_90; make triton ARCH=sm_90"
+    assert refused(given.run, given) == "toy is not compiled for sm_90; make triton ARCH=sm_90"
 
 
 def test_its_ptx_is_assembled_and_counted(put, tmp_path, monkeypatch):
