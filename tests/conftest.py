@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from languages.compiled import LanguageError
 from records.errors import InputError
+from reprolab_nf4 import DropinError
 
 # A shell that starts the tests in the background has them, and what they start, ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,7 +32,7 @@ def refused() -> Callable[..., str]:
     """The one line that says why a call cannot be done with what is given."""
 
     def call(function: Callable[..., Any], *given: Any, **options: Any) -> str:
-        with pytest.raises(InputError) as error:
+        with pytest.raises((InputError, DropinError, LanguageError)) as error:
             function(*given, **options)
         assert str(error.value).isprintable()
         return str(error.value)
