@@ -10,28 +10,15 @@ from records.results import parse
 SASS, TIMES = Path("counters/sass.json"), Path("table2/replay.json")
 
 
-def rows(file: Path, **versions: str | None):
+def rows(file: Path, target: str = "sm_90", **versions: str | None):
     """One row for each kernel, of this version of its code; None: it does not say."""
     problem = made.forward_pass("qwen3-32b", 2)
     records = []
     for kernel, version in versions.items():
-        of = None if version is None else made.code_of("sm_90", kernel, version)
+        of = None if version is None else made.code_of(target, kernel, version)
         records.append(made.record(problem, kernel, [1.0], code=of))
     found = parse(file, made.results("table2", "replay", records))
     return [(file, record) for record in found.records]
-
-
-def test_rows_of_one_code_differ_in_nothing():
-    both = rows(SASS, a="1", b="2") + rows(TIMES, a="1", b="2")
-    assert code.differing(both) == ""
-    assert code.unknown(both) == ()
-
-
-def test_rows_of_two_codes_say_which_files():
-    assert code.differing(rows(SASS, a="1", b="2") + rows(TIMES, a="1", b="3")) == (
-        "rows of b are of two different kernels: b.cu was other code in counters/sass.json than in "
-        "table2/replay.json (sm_90); measure both again"
-    )
 
 
 def test_a_source_is_one_code_in_the_rows_of_every_kernel():
@@ -48,11 +35,7 @@ def test_a_source_is_one_code_in_the_rows_of_every_kernel():
 
 
 def test_another_architecture_is_no_other_kernel():
-    (file, row), *_ = rows(SASS, a="1")
-    problem = made.forward_pass("qwen3-32b", 2)
-    other = made.record(problem, "a", [1.0], code=made.code_of("sm_80", "a", "2"))
-    found = parse(TIMES, made.results("table2", "replay", [other])).records[0]
-    assert code.differing([(file, row), (TIMES, found)]) == ""
+    assert code.differing(rows(SASS, a="1") + rows(TIMES, "sm_80", a="2")) == ""
 
 
 def test_what_is_not_known_is_allowed_and_said():
@@ -63,10 +46,3 @@ def test_what_is_not_known_is_allowed_and_said():
     (note,) = code.unknown_note(["b", "a", "a"])
     assert "not known of a, b" in note
     assert code.unknown_note([]) == []
-
-
-def test_a_file_from_before_there_were_digests_is_read():
-    old = made.record(made.forward_pass("qwen3-32b", 2), "a", [1.0])
-    del old["code"]
-    (row,) = parse(TIMES, made.results("table2", "replay", [old])).records
-    assert row.code is None

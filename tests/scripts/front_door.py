@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Prints its arguments, one per line.
-# Prints its arguments, and writes its result file whole, as our programs do.
+# Prints its arguments, one per line, and writes its result file whole, as our programs do.
 ECHO = r"""#!/bin/sh
 printf "<%s>\n" "$@"
 for argument; do

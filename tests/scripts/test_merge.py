@@ -46,13 +46,15 @@ def keys(found):
 
 
 def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, write, capsys):
-    files = [replay([2], "08:00"), replay([4, 8], "07:00")]
+    units = [{"gpu": made.GPU | {"unit": unit * 16}} for unit in "ab"]
+    files = [replay([2], "08:00", **units[0]), replay([4, 8], "07:00", **units[1])]
     folders = [write(f"{i}/table2/replay.json", file).parents[1] for i, file in enumerate(files)]
     assert merge(*folders) == 0
     assert capsys.readouterr().out == f"{tmp_path}/merged: 1 result file\n"
     found = read(tmp_path)
     assert keys(found) == keys(files[0]) + keys(files[1])
     assert found["provenance"]["started"] == "2026-11-20T07:00:00Z"
+    assert set(found["provenance"]["gpu"]["unit"].split()) == {"a" * 16, "b" * 16}
     assert found["checks"] == files[0]["checks"] + files[1]["checks"]
 
 
@@ -67,6 +69,7 @@ def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, writ
     assert keys(found) == [*keys(old)[2:], *keys(new)]
     assert made.find(found, keys(new)[0])["metrics"][0]["samples"][0] == 10.0
     assert [check["name"] for check in found["checks"]] == ["clock 4", "clock 2"]
+    assert "unit" not in found["provenance"]["gpu"]
     assert found["checks"][1] == new["checks"][0]
 
 
