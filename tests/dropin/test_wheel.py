@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fake_bitsandbytes
 import pytest
+from front_door import program
 
 ROOT = Path(__file__).resolve().parents[2]
 TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "data/products", "dropin/wheel.py")
@@ -38,9 +39,8 @@ def checkout(tmp_path_factory, libraries):
         copy(ROOT / name, folder / name)
     (folder / "build/dropin").mkdir(parents=True)
     (folder / "build/python").write_text(sys.executable)
-    compiler = folder / "scripts/dropin"
-    compiler.write_text(f"#!/bin/sh\ncp {libraries['ours']} build/dropin/libreprolab_nf4.so\n")
-    compiler.chmod(0o755)
+    makes = f"cp {libraries['ours']} build/dropin/libreprolab_nf4.so"
+    program(folder / "scripts/dropin", f"#!/bin/sh\n{makes}\n")
     return folder
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import made
 import pytest
+from front_door import program
 
 from claims.evidence import result_files
 from experiments import gpus
@@ -40,8 +41,7 @@ def tell(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     python = tmp_path / "python"
     # The program that is told to run measure.py runs the stand-in.
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -m stand_in "$3"\n')
-    python.chmod(0o755)
+    program(python, f'#!/bin/sh\nexec {sys.executable} -m stand_in "$3"\n')
     named = tmp_path / "names_python"
     named.write_text(f"{python}\n")
     monkeypatch.setattr(command, "PYTHON", named)

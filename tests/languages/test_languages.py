@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from built import assembled, built
+from front_door import program
 
 from languages import __main__ as languages
 from languages import compiled, mojo, triton
@@ -207,10 +208,8 @@ def test_tensor_maps_are_parameters_of_128_bytes(tmp_path):
 
 def says(tmp_path, script):
     """A stand-in for the compiler."""
-    path = tmp_path / "compiler"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return lambda *_: [str(path)]
+    program(tmp_path / "compiler", f"#!/bin/sh\n{script}\n")
+    return lambda *_: [str(tmp_path / "compiler")]
 
 
 def test_a_compiler_that_refuses_is_one_line(kernel, tmp_path, monkeypatch, refused):

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from front_door import program
 
 from experiments import gpus
 from experiments.gpus import divided
@@ -20,9 +21,7 @@ def smi(tmp_path, monkeypatch):
     """The driver's program, with what it is to say."""
 
     def write(script):
-        file = tmp_path / "nvidia-smi"
-        file.write_text(f"#!/bin/sh\n{script}\n")
-        file.chmod(0o755)
+        program(tmp_path / "nvidia-smi", f"#!/bin/sh\n{script}\n")
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     return write

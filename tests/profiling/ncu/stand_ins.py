@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from front_door import program
 from made import provenance, record, results
 
 PROBLEM = "28672x8192/fp16/b64"
@@ -59,11 +60,6 @@ def result_file(ours: dict[str, tuple[str, list[float]]] = OURS, **changes: Any)
     return found | {"provenance": provenance(instrument="counters")}
 
 
-def write_program(file: Path, code: str) -> None:
-    file.write_text(f"#!{sys.executable}\n{code}")
-    file.chmod(0o755)
-
-
 class StandIns:
     """Two programs in `folder`; their texts and exit statuses can be changed beforehand."""
 
@@ -106,8 +102,8 @@ else:
         pathlib.Path(given["--export"].replace("%%", "%")).write_text("a report")
     sys.exit(told["status"])
 """
-        write_program(folder / "bench", common + bench)
-        write_program(folder / "ncu", common + ncu)
+        for name, code in {"bench": bench, "ncu": ncu}.items():
+            program(folder / name, f"#!{sys.executable}\n{common}{code}")
         self.set()
 
     def set(self, **changes: Any) -> None:
