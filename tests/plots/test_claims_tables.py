@@ -5,6 +5,7 @@ import re
 
 import made
 import pytest
+from edited import cells_of, line
 
 from claims.published import FOLDER, load_sources
 from plots import experiments
@@ -41,8 +42,7 @@ def names_of(suffix):
 
 def ledger_rows(text):
     """Claim, verdict and why, source, ours and difference of each claim, in Markdown."""
-    rows = [x for x in text.splitlines() if x.startswith("| [")]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    return [cells_of(row) for row in text.splitlines() if row.startswith("| [")]
 
 
 def row_of(text, claim):
@@ -118,8 +118,7 @@ def test_own_runs_come_first_and_all_are_columns_of_one_table(run, write):
     (head,) = [x for x in text.splitlines() if x.startswith("claim ")]
     assert head.split() == ["claim", "source", "A100", "L4", "H200"]
     of_all = files["claims-by-gpu.md"]
-    (row,) = [x for x in of_all.splitlines() if x.startswith("| swizzle: ")]
-    *others, recorded = [x.strip() for x in row.split("|")[2:-1]]
+    _, *others, recorded = cells_of(line(of_all, "| swizzle: "))
     assert others == [
         "1.36 x",
         "[not tested yet](claim-details.md#swizzle)",

@@ -160,75 +160,60 @@ def edit(file, change):
     file.write_text(json.dumps(content))
 
 
-def first_row(content, kernel="streaming"):
-    return next(row for row in content["records"] if row["kernel"] == kernel)
+def first_row(content):
+    return next(row for row in content["records"] if row["kernel"] == "streaming")
 
 
-def set_row(**facts):
-    return lambda content: first_row(content).update(facts)
+AGAIN = "; measure it again: make reproduce-table2"
+FAILED = {"metrics": [], "launch": None}
+NO_NVML = "is null: NVML has to say it"
 
 
-def set_part(*parts, **facts):
+def failed(outcome, reason):
+    return lambda content: first_row(content).update(outcome=outcome, reason=reason, **FAILED)
+
+
+def with_origin(part="", **facts):
+    """Of the provenance, or a part of it."""
+
     def change(content):
-        for part in parts:
-            content = content[part]
-        content.update(facts)
+        origin = content["provenance"]
+        (origin[part] if part else origin).update(facts)
 
     return change
 
 
-FAILED = {"metrics": [], "launch": None}
-AGAIN = "; measure it again: make reproduce-table2"
-CHANGED = {"kernels/nf4/streaming.cu": "0" * 64}
-CLOCKS = ("provenance", "clocks")
+def other_code(content):
+    first_row(content)["code"]["sha256"]["kernels/nf4/streaming.cu"] = "0" * 64
 
 
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [
-        (
-            "replay",
-            set_row(outcome="mismatch", reason="12 differ", **FAILED),
-            r"/replay.json: streaming on \S+: mismatch \(12 differ\)" + AGAIN,
-        ),
-        (
-            "shapes",
-            set_row(outcome="not_verified", reason="", **FAILED),
-            r"/shapes.json: streaming on \S+: not verified" + AGAIN,
-        ),
-        (
-            "shapes",
-            lambda content: first_row(content)["code"]["sha256"].update(CHANGED),
-            r": rows of streaming are of two different kernels: .*; measure both again",
-        ),
+        ("replay", failed("mismatch", "12 differ"), r"streaming on \S+: mismatch \(12 differ\)"),
+        ("shapes", failed("not_verified", ""), r"streaming on \S+: not verified"),
         (
             "replay",
             lambda content: content["provenance"]["gpu"].pop("unit"),
-            "/replay.json: provenance.gpu lacks 'unit', which tells two GPUs of one kind apart"
-            + AGAIN,
+            "provenance.gpu lacks 'unit', which tells two GPUs of one kind apart",
+        ),
+        ("replay", with_origin("clocks", sm_mhz=None), f"provenance.clocks.sm_mhz {NO_NVML}"),
+        (
+            "replay",
+            with_origin("clocks", throttle_reasons=None),
+            f"provenance.clocks.throttle_reasons {NO_NVML}",
         ),
         (
             "replay",
-            set_part(*CLOCKS, sm_mhz=None),
-            "/replay.json: provenance.clocks.sm_mhz is null: NVML has to say it" + AGAIN,
+            with_origin(started="2999-01-01T00:00:00Z"),
+            "provenance.started: 2999-01-01T00:00:00Z is still to come: set the clock",
         ),
         (
             "replay",
-            set_part(*CLOCKS, throttle_reasons=None),
-            "/replay.json: provenance.clocks.throttle_reasons is null: NVML has to say it" + AGAIN,
+            with_origin(dirty=True),
+            "provenance.commit: the sources were not those of a commit: commit them",
         ),
-        (
-            "replay",
-            set_part("provenance", started="2999-01-01T00:00:00Z"),
-            "/replay.json: provenance.started: 2999-01-01T00:00:00Z is still to come: set the clock"
-            + AGAIN,
-        ),
-        (
-            "replay",
-            set_part("provenance", dirty=True),
-            "/replay.json: provenance.commit: the sources were not those of a commit: commit them"
-            + AGAIN,
-        ),
+        ("shapes", other_code, ""),
     ],
 )
 def test_what_others_could_not_rely_on_is_refused(project, capsys, name, damage, message):
@@ -236,7 +221,10 @@ def test_what_others_could_not_rely_on_is_refused(project, capsys, name, damage,
     edit(results / f"table2/{name}.json", damage)
     before = snapshot(project)
     assert record(project, "a100", results) == 2
-    assert re.fullmatch(rf"error: {results}/table2{message}\n", capsys.readouterr().err)
+    said = f"/{name}.json: {message}{AGAIN}"
+    if damage is other_code:
+        said = ": rows of streaming are of two different kernels: .*; measure both again"
+    assert re.fullmatch(rf"error: {results}/table2{said}\n", capsys.readouterr().err)
     assert snapshot(project) == before
 
 
