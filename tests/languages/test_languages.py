@@ -1,13 +1,11 @@
 """Kernels in other languages: what is read of their PTX, and what was built, where it was built."""
 
 import json
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from built import assembled, built
-from front_door import program
+from front_door import has_ended, program, wait_for
 
 from languages import __main__ as languages
 from languages import compiled, mojo, triton
@@ -234,11 +232,7 @@ def test_a_compiler_that_does_not_end_is_ended_with_all_that_it_started(
     assert refused(mojo.compile_variant, kernel, "fp16", 100) == (
         "kernels/nf4/toy.py (fp16, sm_100): the compiler gave no answer in 1 s and was ended"
     )
-    status = Path("/proc", started.read_text().strip(), "status")
-    ended = time.monotonic() + 10
-    while status.exists() and "(zombie)" not in status.read_text():
-        assert time.monotonic() < ended, "what the compiler started runs on"
-        time.sleep(0.01)
+    wait_for(lambda: has_ended(started.read_text()), 10)
 
 
 def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, compiler):

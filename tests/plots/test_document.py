@@ -13,13 +13,9 @@ from plots.cli import main
 from plots.document import NOTHING
 from plots.experiments import load_run
 
+pytestmark = pytest.mark.usefixtures("no_figures")
 MARKERS = "<!-- begin generated: {0} -->\n<!-- end generated: {0} -->\n"
 BLOCKS = ("paper", "modular_blog", "transpose_blog")
-
-
-@pytest.fixture(autouse=True)
-def touch_figures(no_figures):
-    pass
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ case "$2" in experiments*) exec {sys.executable} "$@";; esac
 MEASURED = f"""#!/bin/sh
 exec {sys.executable} {Path(__file__).with_name("measured.py")} "$0" "$@"
 """
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 # What a shell or make would act on, and an option parser.
 NASTY = (
     'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
@@ -51,10 +50,17 @@ def own_environment():
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 
+def start(folder, *command, **environment):
+    """In a session of its own, which a signal can be sent to."""
+    environment = own_environment() | {"XDG_RUNTIME_DIR": str(folder.parent)} | environment
+    given = {"cwd": folder, "env": environment, "text": True, "start_new_session": True}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given)
+
+
 def run(folder, *command, **environment):
-    of_locks = {"XDG_RUNTIME_DIR": str(folder.parent)}
-    environment = own_environment() | of_locks | environment
-    return subprocess.run(command, cwd=folder, env=environment, **PIPES)
+    with start(folder, *command, **environment) as process:
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def make(folder, *arguments, **environment):
@@ -95,6 +101,12 @@ def began(folder):
     lines = file.read_text().splitlines() if file.exists() else []
     file.unlink(missing_ok=True)
     return [line.split() for line in lines]
+
+
+def has_ended(process):
+    """Which is named by its number."""
+    status = Path("/proc", process.strip(), "status")
+    return not status.exists() or "(zombie)" in status.read_text()
 
 
 def wait_for(holds, seconds=60):

@@ -3,25 +3,23 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 from itertools import cycle
-from pathlib import Path
 
 import pytest
 from front_door import (
     ECHO,
     HOSTILE,
     NASTY,
-    PIPES,
     ROOT,
     declare,
+    has_ended,
     make,
-    own_environment,
     printed,
     program,
     reproduce,
     run,
+    start,
     wait_for,
 )
 
@@ -321,12 +319,10 @@ def test_makes_run_beside_each_other_unless_they_share_results_or_a_gpu(
     for preset in ("cpu", "gpu"):
         text = "touch begun$$; until [ -e go ]; do sleep 0.05; done"
         program(checkout / f"build/{preset}/bin/verify", f"#!/bin/sh\n{text}\n")
-    environment = own_environment() | {"XDG_RUNTIME_DIR": str(checkout.parent)}
     started = []
     for given in (first, second):
         words = [f"{name}={value}" for name, value in ({"PRESET": "cpu"} | given).items()]
-        command = ["make", "verify", "FILE=x", *words]
-        started.append(subprocess.Popen(command, cwd=checkout, env=environment, **PIPES))
+        started.append(start(checkout, "make", "verify", "FILE=x", *words))
         if len(started) == 2 and said:
             assert started[1].stderr.readline() == said
         else:
@@ -339,8 +335,7 @@ def test_makes_run_beside_each_other_unless_they_share_results_or_a_gpu(
 
 def test_nothing_is_removed_between_the_steps_of_another_make(checkout):
     program(checkout / "scripts/build", "#!/bin/sh\ntouch started\nsleep 0.5\n")
-    command = ["make", "PRESET=cpu", "verify", "FILE=x"]
-    with subprocess.Popen(command, cwd=checkout, env=own_environment(), **PIPES) as first:
+    with start(checkout, "make", "PRESET=cpu", "verify", "FILE=x") as first:
         wait_for((checkout / "started").exists)
         removed = make(checkout, "clean")
         assert (first.communicate()[0], first.returncode) == ("<-->\n<x>\n", 0)
@@ -351,12 +346,12 @@ def test_nothing_is_removed_between_the_steps_of_another_make(checkout):
 
 def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
-    started, command = checkout / "started", ["make", "PRESET=cpu", "reproduce-mine"]
-    with subprocess.Popen(command, cwd=checkout, env=own_environment()) as running:
+    started = checkout / "started"
+    with start(checkout, "make", "PRESET=cpu", "reproduce-mine") as running:
         wait_for(lambda: started.exists() and started.read_text())
-        status = Path("/proc", started.read_text().strip(), "status")
         running.terminate()
-    wait_for(lambda: not status.exists() or "(zombie)" in status.read_text(), 10)
+        running.communicate()
+    wait_for(lambda: has_ended(started.read_text()), 10)
 
 
 def test_a_ctrl_c_waits_for_the_program_and_says_nothing(checkout):
@@ -365,9 +360,7 @@ def test_a_ctrl_c_waits_for_the_program_and_says_nothing(checkout):
     text += "while :; do sleep 0.05; done\n"
     program(checkout / "build/cpu/bin/verify", text)
     command = ["scripts/python", "-m", "experiments", "reproduce", "mine"]
-    environment = own_environment() | {"BIN": "build/cpu/bin", "RESULTS": "results"}
-    pipes = PIPES | {"start_new_session": True}
-    running = subprocess.Popen(command, cwd=checkout, env=environment, **pipes)
+    running = start(checkout, *command, BIN="build/cpu/bin", RESULTS="results")
     wait_for((checkout / "started").exists)
     os.killpg(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=20)

@@ -3,11 +3,10 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
-from front_door import began, declare, own_environment, program, reproduce, run, wait_for
+from front_door import began, declare, program, reproduce, run, start, wait_for
 
 COMMIT = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0"}
 
@@ -96,8 +95,7 @@ def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
         (lab / f"hang-{name}").touch()
     where = {"BIN": "build/cpu/bin", "RESULTS": "results", "MEASURE": "gpu", "GPUS": "0,1"}
     command = [sys.executable, "-m", "experiments", "reproduce", "mine"]
-    pipes = {"stdout": -1, "stderr": -1, "env": own_environment() | where | COMMIT}
-    process = subprocess.Popen(command, cwd=lab, start_new_session=True, **pipes)
+    process = start(lab, *command, **where | COMMIT)
     file = lab / "results/began"
     wait_for(lambda: file.exists() and len(file.read_text().splitlines()) == 2)
     os.killpg(process.pid, signal.SIGINT)
