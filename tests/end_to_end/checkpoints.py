@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import torch
-import transformers
+from needs_torch import torch, transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from experiments.end_to_end.sizes import Model

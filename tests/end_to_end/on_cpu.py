@@ -9,11 +9,9 @@ import types
 from contextlib import contextmanager
 from dataclasses import replace
 
-import bitsandbytes
 import pytest
-import torch
-from bitsandbytes import functional
 from made import CLOCKS, GPU
+from needs_torch import bitsandbytes, functional, torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reprolab_nf4

@@ -6,23 +6,19 @@ import json
 from contextlib import contextmanager
 from itertools import count
 
+import checkpoints
+import on_cpu
 import pytest
+from needs_torch import bitsandbytes, torch, transformers
+from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: F401
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-bitsandbytes = pytest.importorskip("bitsandbytes")
-
-import checkpoints  # noqa: E402
-import on_cpu  # noqa: E402
-from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: E402, F401
-
-from experiments.end_to_end import build, checkpoint, generate, measure, plan, rounds  # noqa: E402
-from experiments.end_to_end.host import Host  # noqa: E402
-from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
-from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row  # noqa: E402
-from records.errors import InputError  # noqa: E402
-from records.results import load  # noqa: E402
-from reprolab_nf4 import choices, measuring  # noqa: E402
+from experiments.end_to_end import build, checkpoint, generate, measure, plan, rounds
+from experiments.end_to_end.host import Host
+from experiments.end_to_end.plan import Cell, Job, choose
+from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
+from records.errors import InputError
+from records.results import load
+from reprolab_nf4 import choices, measuring
 
 MODEL, MATRICES = "qwen3-32b", 14
 TOKENS, SHORT = 10, 8

@@ -1,24 +1,19 @@
 """The products beside ours under torch, really computed on a CPU, with what `on_cpu.py` and
-`stand_in_peers.py` say in the place of the GPU and of libraries that need one. Skipped where there
-is no torch.
+`stand_in_peers.py` say in the place of the GPU and of libraries that need one.
 """
 
 import sys
 
+import on_cpu
 import pytest
+import stand_in_peers
+from needs_torch import bitsandbytes, torch
+from on_cpu import CPU, stand_ins  # noqa: F401
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-bitsandbytes = pytest.importorskip("bitsandbytes")
-
-import on_cpu  # noqa: E402
-import stand_in_peers  # noqa: E402
-from on_cpu import CPU, stand_ins  # noqa: E402, F401
-
-from experiments.product import layers, peers  # noqa: E402
-from experiments.product.bounds import Wrong, activations, interval  # noqa: E402
-from records.results import load  # noqa: E402
-from reprolab_nf4 import choices, measuring  # noqa: E402
+from experiments.product import layers, peers
+from experiments.product.bounds import Wrong, activations, interval
+from records.results import load
+from reprolab_nf4 import choices, measuring
 
 N, K = 96, 256
 OURS = [f"bitsandbytes_{bitsandbytes.__version__}", "fused", "fused_exact"]

@@ -2,21 +2,17 @@
 place of the GPU and the drop-in library. Skipped where there is no torch.
 """
 
+import checkpoints
+import on_cpu
 import pytest
+from needs_torch import bitsandbytes, torch
+from on_cpu import CPU, SMALL, stand_ins  # noqa: F401
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-bitsandbytes = pytest.importorskip("bitsandbytes")
-
-import checkpoints  # noqa: E402
-import on_cpu  # noqa: E402
-from on_cpu import CPU, SMALL, stand_ins  # noqa: E402, F401
-
-import reprolab_nf4  # noqa: E402
-from experiments.end_to_end import build, checkpoint, products  # noqa: E402
-from experiments.end_to_end.rows import Row  # noqa: E402
-from reprolab_nf4 import choices, measuring, multiplying  # noqa: E402
-from reprolab_nf4.advice import Shape  # noqa: E402
+import reprolab_nf4
+from experiments.end_to_end import build, checkpoint, products
+from experiments.end_to_end.rows import Row
+from reprolab_nf4 import choices, measuring, multiplying
+from reprolab_nf4.advice import Shape
 
 
 @pytest.fixture

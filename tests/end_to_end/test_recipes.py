@@ -5,20 +5,15 @@ Skipped where there is no torch.
 import re
 from contextlib import ExitStack
 
+import checkpoints
+import on_cpu
 import pytest
+from needs_torch import functional, torch
+from on_cpu import SMALL, stand_ins  # noqa: F401
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("bitsandbytes")
-
-import checkpoints  # noqa: E402
-import on_cpu  # noqa: E402
-from bitsandbytes import functional  # noqa: E402
-from on_cpu import SMALL, stand_ins  # noqa: E402, F401
-
-import reprolab_nf4  # noqa: E402
-from experiments.end_to_end import build  # noqa: E402
-from records.json_files import ROOT  # noqa: E402
+import reprolab_nf4
+from experiments.end_to_end import build
+from records.json_files import ROOT
 
 TOKENS = torch.tensor([[3, 4, 5, 6]])
 
