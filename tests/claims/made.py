@@ -111,14 +111,6 @@ def generated(model: str, batch: int, way: str = "eager", **changes: Any) -> dic
     return found | {"block_size": 64, "nested": False, "output": "fp16"} | changes
 
 
-def puzzle_problem(iterations: int = 1000) -> dict[str, Any]:
-    """The problem of the program puzzle."""
-    found = {"name": f"three MLPs, {iterations} times", "family": "puzzle"}
-    found |= {"iterations": iterations, "iterations_per_graph": min(iterations, 100)}
-    found |= {"launches": 9 * iterations, "weights": 239075328}
-    return found | {"block_size": 64, "nested": True}
-
-
 def walked(kernel: str, cycles: list[float]) -> dict[str, Any]:
     """A row of the program latency."""
     problem = {"name": f"chain of {kernel}", "family": "latency", "what": f"{kernel}, step by step"}
