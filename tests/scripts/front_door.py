@@ -50,17 +50,20 @@ def own_environment():
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 
+def given_to(folder, environment):
+    """What a process there is started with."""
+    environment = own_environment() | {"XDG_RUNTIME_DIR": str(folder.parent)} | environment
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return pipes | {"cwd": folder, "env": environment}
+
+
 def start(folder, *command, **environment):
     """In a session of its own, which a signal can be sent to."""
-    environment = own_environment() | {"XDG_RUNTIME_DIR": str(folder.parent)} | environment
-    given = {"cwd": folder, "env": environment, "text": True, "start_new_session": True}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given)
+    return subprocess.Popen(command, start_new_session=True, **given_to(folder, environment))
 
 
 def run(folder, *command, **environment):
-    with start(folder, *command, **environment) as process:
-        out, err = process.communicate()
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+    return subprocess.run(command, **given_to(folder, environment))
 
 
 def make(folder, *arguments, **environment):
