@@ -1,11 +1,13 @@
-// Suites that need a GPU.
+// Suites that need a GPU, and tests that need so much of its memory.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "profiling/cuda_check.hpp"
 #include "profiling/machine.hpp"
 
 namespace reprolab {
@@ -24,5 +26,14 @@ class NeedsGpu : public Base {
 };
 
 using OnGpuTest = NeedsGpu<testing::Test>;
+
+/// Why a test that needs so much device memory is not run, or "".
+inline std::string lacks_memory(std::uint64_t needed_bytes) {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  if (free_bytes >= needed_bytes) return "";
+  return "NOT TESTED, not enough device memory: needs " + std::to_string(needed_bytes >> 30) +
+         " GiB, " + std::to_string(free_bytes >> 30) + " GiB are free";
+}
 
 }  // namespace reprolab

@@ -10,8 +10,8 @@
 
 #include "dropin/reprolab_nf4.h"
 #include "profiling/graph.hpp"
-#include "tests/kernels/nf4/on_gpu.hpp"
-#include "tests/kernels/nf4_product/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
+#include "tests/kernels/nf4_product/testing.hpp"
 
 namespace reprolab {
 namespace {

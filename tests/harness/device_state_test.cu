@@ -5,7 +5,7 @@
 #include <cfenv>
 
 #include "profiling/cuda_check.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/on_gpu.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {

@@ -1,6 +1,6 @@
 #include "harness/protected_memory.hpp"
 
-#include "tests/kernels/testing.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "tests/kernels/testing.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab {
 namespace {

@@ -2,8 +2,8 @@
 #include "harness/verifier.hpp"
 
 #include "tests/harness/toy_workload.hpp"
-#include "tests/kernels/testing.hpp"
 #include "tests/message_of.hpp"
+#include "tests/on_gpu.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {

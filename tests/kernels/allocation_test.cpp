@@ -2,8 +2,8 @@
 // library's user keeps what a launch needs besides its problem.
 #include <functional>
 
-#include "tests/kernels/nf4/on_gpu.hpp"
-#include "tests/kernels/nf4_product/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
+#include "tests/kernels/nf4_product/testing.hpp"
 
 namespace reprolab {
 namespace {

@@ -1,14 +1,27 @@
-// Shared by the tests of all families' kernels: suites of one kernel at a time.
+// Shared by the tests of all families' kernels: suites of one kernel at a time, run through the
+// harness's verifier, or by itself with guards around its output.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "harness/workload.hpp"
+#include "harness/verifier.hpp"
+#include "reference/compare.hpp"
 #include "tests/on_gpu.hpp"
 
 namespace reprolab {
+
+/// The registered kernel of that name.
+template <class Problem>
+VariantInfo variant_named(const std::string& name) {
+  const auto all = registered_variants<Problem>();
+  return *std::ranges::find(all, name, &VariantInfo::name);
+}
 
 /// Of each of a family's kernels; the test is named after the kernel, and needs a GPU.
 class OnGpuEachKernel : public OnGpuTest, public testing::WithParamInterface<VariantInfo> {};
@@ -17,5 +30,59 @@ class OnGpuEachKernel : public OnGpuTest, public testing::WithParamInterface<Var
 inline std::string name_of(const testing::TestParamInfo<VariantInfo>& info) {
   return info.param.name;
 }
+
+/// What verification needs, once per test.
+class Proof {
+ public:
+  Proof() { reference::self_test_comparison(); }
+
+  Verification verify(const VariantInfo& kernel, const Workload& workload) const {
+    Verifier verifier(workload, comparisons_, stream_.get());
+    return verifier.verify(kernel, *instrument_);
+  }
+
+  const DeviceComparison& comparison() const { return comparisons_.in_order; }
+  cudaStream_t stream() const { return stream_.get(); }
+
+ private:
+  profiling::Stream stream_;
+  Comparisons comparisons_{stream_.get()};
+  std::unique_ptr<profiling::Instrument> instrument_ =
+      profiling::make_instrument(profiling::InstrumentKind::events);
+};
+
+/// An output on the device with `guard` bytes of a pattern before and after it, and `offset_bytes`
+/// more before it; the output is filled with the same pattern.
+class GuardedOutput {
+ public:
+  static constexpr std::uint64_t guard = 65536;  // farther than a tile or block reaches
+  static constexpr int pattern = 0xa5;
+
+  explicit GuardedOutput(std::uint64_t bytes, std::uint64_t offset_bytes = 0)
+      : begin_(guard + offset_bytes), bytes_(bytes), memory_(begin_ + bytes + guard) {
+    profiling::check(cudaMemset(memory_.data(), pattern, memory_.bytes()), "laying guards");
+  }
+
+  void* data() const { return memory_.as<std::byte>() + begin_; }
+
+  /// Where a guard was changed, in bytes from the output's start; empty if nowhere.
+  std::vector<std::int64_t> touched() const {
+    std::vector<std::uint8_t> host(memory_.bytes());
+    profiling::check(cudaMemcpy(host.data(), memory_.data(), host.size(), cudaMemcpyDeviceToHost),
+                     "reading the guards");
+    std::vector<std::int64_t> found;
+    for (std::uint64_t i = 0; i < host.size(); ++i) {
+      const bool inside = i >= begin_ && i < begin_ + bytes_;
+      if (!inside && host[i] != pattern) {
+        found.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(begin_));
+      }
+    }
+    return found;
+  }
+
+ private:
+  std::uint64_t begin_, bytes_;
+  profiling::DeviceBuffer memory_;
+};
 
 }  // namespace reprolab

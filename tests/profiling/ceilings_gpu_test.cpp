@@ -71,9 +71,8 @@ TEST_F(OnGpuCeilings, CopyKernelCopiesEveryByteAndNoOther) {
 /// A size that needs more than 32 bits. Both ends and the 4 GiB boundary are checked.
 TEST_F(OnGpuCeilings, CopyKernelCopiesMoreThan4GiB) {
   constexpr std::uint64_t seam = std::uint64_t{1} << 32, bytes = seam + 70001;
-  std::size_t free_bytes = 0, total_bytes = 0;
-  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  if (free_bytes < 2 * bytes + (1 << 28)) GTEST_SKIP() << "NOT TESTED, needs 9 GB of device memory";
+  const std::string why = lacks_memory(2 * bytes + (1 << 28));
+  if (!why.empty()) GTEST_SKIP() << why;
   const DeviceBuffer from(bytes), to(bytes + guard_bytes);
   ceilings::write_only(from.data(), bytes, nullptr);
   fill(to, 0xcd);

@@ -12,10 +12,7 @@
 namespace reprolab::puzzle {
 namespace {
 
-VariantInfo kernel(const std::string& name) {
-  const auto all = registered_variants<nf4::Problem>();
-  return *std::ranges::find(all, name, &VariantInfo::name);
-}
+VariantInfo kernel(const std::string& name) { return variant_named<nf4::Problem>(name); }
 
 TEST(PuzzleSupport, IsAskedOfEveryMlp) {
   EXPECT_TRUE(supports_all("scalar_store").ok);

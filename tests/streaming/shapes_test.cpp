@@ -8,7 +8,7 @@
 #include <regex>
 #include <set>
 
-#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/programs/program.hpp"
 #include "tests/text.hpp"
 

@@ -94,9 +94,8 @@ TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesI
 TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
   const MatrixSpec spec{.rows = 46352, .columns = 46352};
   ASSERT_GT(spec.elements(), max_on_host);
-  std::size_t free_bytes = 0, total_bytes = 0;
-  profiling::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
-  if (free_bytes < std::size_t{27} << 30) GTEST_SKIP() << "NOT TESTED, needs 27 GiB of the device";
+  const std::string why = lacks_memory(std::uint64_t{27} << 30);
+  if (!why.empty()) GTEST_SKIP() << why;
   reference::self_test_comparison();
   const profiling::Stream stream;
   const Comparisons comparisons(stream.get());

@@ -4,7 +4,7 @@
 
 #include "harness/compiled_kernels.hpp"
 #include "tests/compiled_files.hpp"
-#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -70,9 +70,7 @@ TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
   const std::int64_t sizes[] = {1,    2,    31,   32,   64,    65,    511,     512,
                                 1024, 2047, 2048, 4097, 65536, 65537, 1000003, 1 << 24};
   for (const PtxKernel& kernel : built) {
-    const auto all = registered_variants<Problem>();
-    const auto row = std::ranges::find(all, kernel.name, &VariantInfo::name);
-    ASSERT_NE(row, all.end());
+    const VariantInfo row = variant_named<Problem>(kernel.name);
     for (const int block_size : {32, 64, 4096}) {
       for (const auto type : {reference::WeightType::fp16, reference::WeightType::bf16}) {
         for (const bool nested : {false, true}) {
@@ -80,7 +78,7 @@ TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
           for (const std::int64_t n : sizes) {
             if (n > 1000003 && block_size != 64) continue;
             const Tensor tensor = make_row(n, block_size, nested, type);
-            const Verification found = proof.verify(*row, tensor);
+            const Verification found = proof.verify(row, tensor);
             if (found.outcome == Outcome::unsupported && n % kernel.weights_multiple != 0) continue;
             EXPECT_EQ(name(found.outcome), name(Outcome::bit_exact))
                 << kernel.name << ", " << n << " weights, " << tensor.quantized.name << ": "

@@ -3,7 +3,7 @@
 #include <limits>
 #include <map>
 
-#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -75,7 +75,6 @@ const RegisterAll<Problem> kernels(like(),
                                     {"test_missing_tail", launch_with<MissingTail>},
                                     {"test_writes_behind", launch_and_write_behind},
                                     {"test_too_many_threads", launch_with_too_many_threads},
-                                    {"test_trap", launch_trap},
                                     {"test_undeclared_deviation", launch_with<SkipsFirst>}});
 const RegisterAll<Problem> deviating(like(DeclaredDeviation<Problem>{
                                          "the first weight of each block of 64 stays unwritten",

@@ -1,5 +1,5 @@
 // Checks that a wrong kernel is caught, for the right reason, and that a sound one is not.
-#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::nf4 {
@@ -7,25 +7,17 @@ namespace {
 
 class OnGpuFaultyKernels : public OnGpuTest {
  protected:
-  void SetUp() override {
-    OnGpuTest::SetUp();
-    if (!IsSkipped()) proof_ = std::make_unique<Proof>();
-  }
-
-  Verification verify(const std::string& kernel, const Tensor& tensor) const {
-    const auto all = registered_kernels();
-    return proof_->verify(*std::ranges::find(all, kernel, &VariantInfo::name), tensor, 3);
+  static Verification verify(const std::string& kernel, const Tensor& tensor) {
+    return Proof().verify(variant_named<Problem>(kernel), tensor, 3);
   }
 
   /// `reason`: a regular expression.
-  void expect(const std::string& kernel, const Tensor& tensor, Outcome outcome,
-              const std::string& reason = "") const {
+  static void expect(const std::string& kernel, const Tensor& tensor, Outcome outcome,
+                     const std::string& reason = "") {
     const Verification found = verify(kernel, tensor);
     EXPECT_EQ(name(found.outcome), name(outcome)) << kernel << ": " << found.reason;
     EXPECT_TRUE(matches(found.reason, reason)) << kernel;
   }
-
-  std::unique_ptr<Proof> proof_;
 };
 
 TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExactWhateverRanBefore) {
@@ -89,20 +81,6 @@ TEST_F(OnGpuFaultyKernels, AWriteBehindTheOutputIsSeenByTheGuards) {
               (std::vector<std::int64_t>{2 * n, 2 * n + 1}));
     EXPECT_TRUE(writes_outside("test_sound", make_row(n)).empty());
   }
-}
-
-/// In a separate process, because a kernel that traps destroys the CUDA context.
-TEST_F(OnGpuFaultyKernels, AKernelThatTrapsCrashesWithTheReason) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const auto verify_trap = [this] {
-    try {
-      verify("test_trap", make_row(1000));
-    } catch (const KernelCrashed& crashed) {
-      std::fprintf(stderr, "%s\n", crashed.what());
-      std::_Exit(3);
-    }
-  };
-  EXPECT_EXIT(verify_trap(), testing::ExitedWithCode(3), "kernel: .* \\(cudaError[A-Za-z]*\\)");
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ cudaError_t launch_hogging(const Problem& problem, cudaStream_t stream) {
 
 __global__ void write_nowhere(int* nowhere) { *nowhere = 1; }
 __global__ void fail_assertion() { assert(blockDim.x == 2); }
+__global__ void trap() { asm("trap;"); }
 __global__ void spin(volatile int* forever) {
   while (*forever == 0) {
   }
@@ -113,6 +114,11 @@ cudaError_t launch_illegal_address(const Problem&, cudaStream_t stream) {
 
 cudaError_t launch_assertion(const Problem&, cudaStream_t stream) {
   fail_assertion<<<1, 1, 0, stream>>>();
+  return cudaGetLastError();
+}
+
+cudaError_t launch_trap(const Problem&, cudaStream_t stream) {
+  trap<<<1, 1, 0, stream>>>();
   return cudaGetLastError();
 }
 

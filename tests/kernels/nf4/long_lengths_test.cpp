@@ -1,7 +1,7 @@
 // Lengths that 31 and 32 bits cannot count. Quantizing so much on the host would take too long: a
 // verified tile is repeated on the device, so its output must repeat as well.
 #include "tests/kernels/nf4/long_problem.hpp"
-#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -77,15 +77,13 @@ class OnGpuStreamingLengths : public OnGpuTest {};
 /// Each of the kernel's shapes, in both widths of indices: on words that are not aligned, and on
 /// aligned ones, the first of which begins inside a block.
 TEST_F(OnGpuStreamingLengths, MayBeginAnywhere) {
-  const auto kernels = registered_kernels();
-  const auto streaming = std::ranges::find(kernels, "streaming", &VariantInfo::name);
-  ASSERT_NE(streaming, kernels.end());
+  const VariantInfo streaming = variant_named<Problem>("streaming");
   for (const std::int64_t n :
        {std::int64_t{5'000'001}, std::int64_t{8'500'000}, std::int64_t{12'000'003},
         std::int64_t{30'000'001}, std::int64_t{60'000'000}, (std::int64_t{1} << 32) + 77}) {
     for (const int output_at : {1, 8, 32}) {
       SCOPED_TRACE(testing::Message() << n << " weights, output at " << output_at);
-      expect_long(*streaming, n, output_at);
+      expect_long(streaming, n, output_at);
     }
   }
 }

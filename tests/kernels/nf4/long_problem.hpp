@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/kernels/nf4/testing.hpp"
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/testing.hpp"
 
 namespace reprolab::nf4 {
 

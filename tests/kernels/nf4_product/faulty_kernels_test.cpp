@@ -1,6 +1,6 @@
 // Checks that a wrong product kernel is caught on the data that show its fault, for the right
 // reason, and that a sound one is not.
-#include "tests/kernels/nf4_product/on_gpu.hpp"
+#include "tests/kernels/nf4_product/testing.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::nf4_product {
@@ -8,27 +8,20 @@ namespace {
 
 class OnGpuFaultyProducts : public OnGpuTest {
  protected:
-  void SetUp() override {
-    OnGpuTest::SetUp();
-    if (!IsSkipped()) proof_ = std::make_unique<Proof>();
-  }
-
-  Verification verify(const std::string& kernel, InputData data, bool bias = false,
-                      std::int64_t m = 7) const {
-    return proof_->verify(
-        kernel_info("test_" + kernel),
+  static Verification verify(const std::string& kernel, InputData data, bool bias = false,
+                             std::int64_t m = 7) {
+    return Proof().verify(
+        variant_named<Problem>("test_" + kernel),
         make_workload(
             {.weights = {.rows = 777, .columns = 4096}, .m = m, .bias = bias, .data = data}, 3));
   }
 
-  void expect_outside(const std::string& kernel, InputData data, bool bias = false) const {
+  static void expect_outside(const std::string& kernel, InputData data, bool bias = false) {
     const Verification found = verify(kernel, data, bias);
     EXPECT_EQ(name(found.outcome), "mismatch") << kernel;
     EXPECT_TRUE(contains(found.reason, " outputs lie outside their bound; first at row "))
         << kernel << ": " << found.reason;
   }
-
-  std::unique_ptr<Proof> proof_;
 };
 
 constexpr InputData all_data[] = {InputData::normal, InputData::sparse, InputData::one_hot};
@@ -78,10 +71,10 @@ TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksTheContractOfOneThatD
                       "declared independent of the batch"))
       << found.reason;
   EXPECT_GT(found.findings.at("rows_different_alone"), 0);
-  VariantInfo honest = kernel_info("test_depends_on_batch");
+  VariantInfo honest = variant_named<Problem>("test_depends_on_batch");
   honest.promise.independent_of_batch = false;
   const Verification declared =
-      proof_->verify(honest, make_workload({.weights = {.rows = 777, .columns = 4096}, .m = 7}));
+      Proof().verify(honest, make_workload({.weights = {.rows = 777, .columns = 4096}, .m = 7}));
   EXPECT_EQ(name(declared.outcome), "within_bound") << declared.reason;
   EXPECT_GT(declared.findings.at("rows_different_alone"), 0);
 }
@@ -89,9 +82,9 @@ TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksTheContractOfOneThatD
 /// On normal rows they hide inside the bound.
 TEST_F(OnGpuFaultyProducts, OtherWeightsThanDeclaredShowOnOneHotRows) {
   expect_outside("other_weights", InputData::one_hot);
-  VariantInfo honest = kernel_info("test_other_weights");
+  VariantInfo honest = variant_named<Problem>("test_other_weights");
   honest.promise.reading = "rounded_entries";
-  const Verification found = proof_->verify(
+  const Verification found = Proof().verify(
       honest, make_workload(
                   {.weights = {.rows = 777, .columns = 4096}, .m = 7, .data = InputData::one_hot}));
   EXPECT_EQ(name(found.outcome), "within_bound") << found.reason;
@@ -109,8 +102,8 @@ TEST_F(OnGpuFaultyProducts, AWriteBehindTheWorkspaceIsSeen) {
 }
 
 TEST_F(OnGpuFaultyProducts, AnUnsupportedProblemIsNotRunAndSaysWhy) {
-  const auto found = proof_->verify(
-      kernel_info("test_sound"),
+  const auto found = Proof().verify(
+      variant_named<Problem>("test_sound"),
       make_workload({.weights = {.rows = 64, .columns = 64, .nested = true}, .m = 1}));
   EXPECT_EQ(name(found.outcome), "unsupported");
   EXPECT_EQ(found.reason, "a test's kernel: fp16, plain scales");

@@ -2,7 +2,7 @@
 // has the bounds of its place in the tile.
 #include "reference/nf4_product/bounds.hpp"
 #include "tests/kernels/nf4/long_problem.hpp"
-#include "tests/kernels/nf4_product/on_gpu.hpp"
+#include "tests/kernels/nf4_product/testing.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

@@ -17,12 +17,12 @@ inline std::vector<VariantInfo> registered_kernels() {
   return kernels;
 }
 
-inline VariantInfo kernel_info(const std::string& name) {
-  const auto all = registered_variants<Problem>();
-  return *std::ranges::find(all, name, &VariantInfo::name);
-}
-
 /// A product whose arrays are all there, and whose numbers nobody reads.
 inline Problem a_problem() { return without_memory({.weights = {.rows = 64, .columns = 128}}); }
+
+inline ProductWorkload make_workload(const ProductSpec& spec, int buffer_sets = 1,
+                                     std::uint64_t seed = 1) {
+  return {plan(spec, {}).facts, spec, seed, buffer_sets};
+}
 
 }  // namespace reprolab::nf4_product

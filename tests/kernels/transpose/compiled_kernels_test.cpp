@@ -85,8 +85,7 @@ class OnGpuCompiledTransposes : public OnGpuTest {
     for (const PtxKernel& kernel : read(compiled_folder(), project_root())) {
       const Support support = kernel_named<Problem>(kernel.name).supports(Problem{});
       if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << kernel.name << ": " << support.reason;
-      const auto all = registered_variants<Problem>();
-      kernels_.push_back(*std::ranges::find(all, kernel.name, &VariantInfo::name));
+      kernels_.push_back(variant_named<Problem>(kernel.name));
     }
     if (kernels_.empty()) GTEST_SKIP() << "NOT TESTED, mojo: not built; make mojo";
   }

@@ -6,17 +6,13 @@
 namespace reprolab::transpose {
 namespace {
 
-VariantInfo named(const std::string& kernel) {
-  const auto all = registered_variants<Problem>();
-  return *std::ranges::find(all, kernel, &VariantInfo::name);
-}
-
 class OnGpuFaultyTranspose : public OnGpuTest {
  protected:
   /// `reason`: a regular expression; "": it is bit-exact.
   static void expect(const std::string& kernel, const MatrixSpec& matrix,
                      const std::string& reason) {
-    const auto found = Proof().verify(named(kernel), TransposeWorkload(matrix, 1, 3));
+    const auto found =
+        Proof().verify(variant_named<Problem>(kernel), TransposeWorkload(matrix, 1, 3));
     EXPECT_EQ(name(found.outcome), name(reason.empty() ? Outcome::bit_exact : Outcome::mismatch))
         << kernel << " on " << matrix.name();
     EXPECT_TRUE(matches(found.reason, reason)) << kernel;
@@ -55,7 +51,8 @@ TEST_F(OnGpuFaultyTranspose, AWrongOneIsAMismatchFromItsFirstElement) {
 /// The same faults, found by the place check.
 std::vector<Wrong> wrong_places(const std::string& kernel) {
   const Placement matrix = {.rows = 100, .columns = 70, .in_stride = 74, .out_stride = 104};
-  ManyMatrices matrices(named(kernel), matrix.input_words(), matrix.output_words());
+  ManyMatrices matrices(variant_named<Problem>(kernel), matrix.input_words(),
+                        matrix.output_words());
   matrices.run(matrix);
   return matrices.wrong();
 }

@@ -9,7 +9,7 @@
 
 #include "harness/transpose/compiled_kernels.hpp"
 #include "harness/transpose/workload.hpp"
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/testing.hpp"
 #include "tests/kernels/transpose/place_check.hpp"
 
 namespace reprolab::transpose {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/transpose/workload.hpp"
-#include "tests/kernels/testing.hpp"
+#include "tests/on_gpu.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::transpose {

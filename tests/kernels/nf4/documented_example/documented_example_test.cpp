@@ -1,6 +1,6 @@
 // The kernel that docs/adding-a-kernel.md shows: alone in this program, so the registry holds
 // nothing else.
-#include "tests/kernels/nf4/on_gpu.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {
