@@ -64,19 +64,15 @@ int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t, std
 }
 #else
 int get_context() { return 5; }  // bitsandbytes' sign of a CUDA library
-int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* absmax, void* out,
-                                   int block_size, int n, const void* stream) {
-  return answer("fp16", code, a, absmax, out, block_size, n, stream);
-}
+#define DEQUANTIZATION(function, type)                                                         \
+  int function(const void* code, const void* a, const void* absmax, void* out, int block_size, \
+               int n, const void* stream) {                                                    \
+    return answer(type, code, a, absmax, out, block_size, n, stream);                          \
+  }
+DEQUANTIZATION(cdequantize_blockwise_fp16_nf4, "fp16")
 #ifndef WITHOUT_BF16
-int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* absmax, void* out,
-                                   int block_size, int n, const void* stream) {
-  return answer("bf16", code, a, absmax, out, block_size, n, stream);
-}
+DEQUANTIZATION(cdequantize_blockwise_bf16_nf4, "bf16")
 #endif
-int cdequantize_blockwise_fp16_fp4(const void* code, const void* a, const void* absmax, void* out,
-                                   int block_size, int n, const void* stream) {
-  return answer("fp4", code, a, absmax, out, block_size, n, stream);
-}
+DEQUANTIZATION(cdequantize_blockwise_fp16_fp4, "fp4")
 #endif
 }
