@@ -1,4 +1,5 @@
-// The words that outputs are checked for, on the host, compared with the reference's transpose.
+// What outputs are checked for. That sound ones pass and faulty ones do not, the tests of kernels
+// show.
 #include "tests/kernels/transpose/place_check.hpp"
 
 #include <gtest/gtest.h>
@@ -11,45 +12,6 @@
 
 namespace reprolab::transpose {
 namespace {
-
-constexpr std::int64_t guard = 100;
-
-/// The reference's transpose of the input at `matrix`'s place, with guards.
-std::vector<std::uint32_t> by_reference(const Placement& matrix, Words words) {
-  std::vector<std::uint32_t> input;
-  for (std::int64_t i = 0; i < matrix.input_words(); ++i) {
-    input.push_back(word_at(words, static_cast<std::uint64_t>(matrix.in_offset + i)));
-  }
-  std::vector<std::uint32_t> output(static_cast<std::size_t>(matrix.output_words()), untouched);
-  reference::transpose(input, {matrix.rows, matrix.columns, matrix.in_stride}, output,
-                       matrix.out_stride);
-  output.insert(output.begin(), guard, untouched);
-  output.insert(output.end(), guard, untouched);
-  return output;
-}
-
-TEST(WantedWord, IsTheReferencesTransposeAmongUntouchedWords) {
-  for (const Words words : {Words::any, Words::finite}) {
-    for (const std::int64_t rows : {1, 2, 31, 64, 70}) {
-      for (const std::int64_t columns : {1, 3, 32, 65}) {
-        for (const int room : {0, 1, 7}) {
-          const Placement matrix = {.rows = rows,
-                                    .columns = columns,
-                                    .in_stride = columns + room,
-                                    .out_stride = rows + 2 * room,
-                                    .in_offset = room % 4,
-                                    .out_offset = 3};
-          const auto expected = by_reference(matrix, words);
-          std::vector<std::uint32_t> wanted;
-          for (std::int64_t at = -guard; at < matrix.output_words() + guard; ++at) {
-            wanted.push_back(wanted_word(matrix, words, at));
-          }
-          EXPECT_EQ(wanted, expected) << describe(matrix);
-        }
-      }
-    }
-  }
-}
 
 TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {
   for (const Words words : {Words::any, Words::finite}) {

@@ -19,16 +19,6 @@ bool runs_any_matrix(const VariantInfo& kernel) {
   return kernel_named<Problem>(kernel.name).supports(problem).ok;
 }
 
-TEST(TransposeKernels, OneOfOursRunsRowsThatBeginAnywhere) {
-  std::vector<std::string> names;
-  for (const auto& kernel : exact_kernels()) {
-    if (kernel.origin.kind == Origin::Kind::project && runs_any_matrix(kernel)) {
-      names.push_back(kernel.name);
-    }
-  }
-  EXPECT_EQ(names, std::vector<std::string>{"column_walk"}) << "beside the libraries'";
-}
-
 /// Tight, with room such that rows begin at multiples of 16 bytes, as the tensor memory accelerator
 /// requires, and with odd room, so that every row of the output begins elsewhere within 32 bytes.
 TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAndWithoutRoomBetweenItsRows) {

@@ -1,0 +1,196 @@
+// The kernels' index functions: where elements lie in shared memory and which of them a thread
+// moves, compared with the post's own arithmetic; the orders in which blocks take tiles; and
+// windows that cover each output row once, whatever its alignment.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kernels/transpose/shifted_window.hpp"
+#include "kernels/transpose/swizzle.hpp"
+#include "kernels/transpose/tile_order.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+constexpr int tile_elements = tma_tile * tma_tile;
+
+/// The post's lines, unchanged: addresses in bytes, chunks of 16 bytes, rows of 128 bytes.
+int swizzled_by_the_post(int row, int column) {
+  const int i16 = (row * 32 + column) * 4 >> 4;
+  const int y16 = i16 >> 3;
+  const int x16 = i16 & 7;
+  return ((y16 ^ x16) * 4 & (32 - 1)) + (column & 3);
+}
+
+/// Includes the rows and columns that a step of up to 7 more can reach.
+TEST(Swizzled, IsThePostsFormulaAlsoPastTheTileAndItsOwnInverse) {
+  for (int row = 0; row < tma_tile + batch; ++row) {
+    for (int column = 0; column < tma_tile + batch; ++column) {
+      EXPECT_EQ(swizzled(row, column), swizzled_by_the_post(row, column))
+          << "row " << row << ", column " << column;
+      EXPECT_TRUE(column >= tma_tile || swizzled(row, swizzled(row, column)) == column);
+    }
+  }
+}
+
+/// How often each place of a tile is among `places(thread, step)`.
+template <class Places>
+std::vector<int> counts(int threads, int steps, Places places) {
+  std::vector<int> found(tile_elements, 0);
+  for (int thread = 0; thread < threads; ++thread) {
+    for (int j = 0; j < steps; ++j) {
+      const int place = places(thread, j);
+      EXPECT_TRUE(place >= 0 && place < tile_elements) << place;
+      ++found[static_cast<std::size_t>(place) % tile_elements];
+    }
+  }
+  return found;
+}
+
+const std::vector<int> once(tile_elements, 1);
+
+TEST(ElementsOfThreads, CoverTheTileOnceAndABatchIsOfNeighboursOfARow) {
+  const auto place = [](const auto& element) { return element.row * tma_tile + element.column; };
+  EXPECT_EQ(counts(1024, 1, [&](int thread, int) { return place(single_element(thread)); }), once);
+  EXPECT_EQ(
+      counts(128, batch, [&](int thread, int j) { return place(batched_element(thread, j)); }),
+      once);
+  for (int thread = 0; thread < 128; ++thread) {
+    const int first = place(batched_element(thread, 0));
+    EXPECT_EQ(first % batch, 0);
+    for (int j = 0; j < batch; ++j) EXPECT_EQ(place(batched_element(thread, j)), first + j);
+  }
+}
+
+/// Both sides by the post's lines: column + j only inside the swizzle. Each place is written once,
+/// from the first four rows alone, and one in eight with what the transpose has there.
+TEST(PublishedMove, IsThePosts) {
+  constexpr int threads = tile_elements / batch;
+  std::set<int> rows_read;
+  int right = 0;
+  for (int thread = 0; thread < threads; ++thread) {
+    for (int j = 0; j < batch; ++j) {
+      const int row = thread / 32, column = thread % 32;
+      const auto [from, to] = published_move(thread, j);
+      EXPECT_EQ(from, row * 32 + swizzled_by_the_post(row, column + j));
+      EXPECT_EQ(to, column * 32 + swizzled_by_the_post(column + j, row));
+      rows_read.insert(from / tma_tile);
+      // The element that lies at `to` in the stored tile of a correct transpose.
+      const int out_row = to / tma_tile, out_column = swizzled(out_row, to % tma_tile);
+      right += from == flat_swizzled(out_column, out_row);
+    }
+  }
+  EXPECT_EQ(counts(threads, batch, [](int thread, int j) { return published_move(thread, j).to; }),
+            once);
+  EXPECT_EQ(rows_read, (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(right, 128);
+}
+
+/// The shared tile of column_walk and tiled: 128 rows of 4 chunks, 64 of 16, and other possible
+/// sizes.
+TEST(ChunkOf, GivesEveryChunkOfATileItsOwnPlace) {
+  for (const int chunks : {4, 8, 16, 32}) {
+    for (const int rows : {8, 64, 128}) {
+      std::set<int> places;
+      for (int row = 0; row < rows; ++row) {
+        for (int chunk = 0; chunk < chunks; ++chunk) places.insert(chunk_of(row, chunk, chunks));
+      }
+      EXPECT_EQ(std::ssize(places), rows * chunks) << rows << " rows of " << chunks;
+      EXPECT_EQ(*places.begin(), 0);
+      EXPECT_EQ(*places.rbegin(), rows * chunks - 1);
+    }
+  }
+}
+
+using Place = std::pair<std::uint32_t, std::uint32_t>;  // row and column, in tiles
+
+/// Calls `check(rows, columns)`.
+template <class Check>
+void for_each_extent(Check check) {
+  for (const auto& [rows, columns] :
+       std::vector<Place>{{1, 1000}, {1000, 1}, {512, 512}, {513, 1027}, {4, 2048}, {2048, 3}}) {
+    check(rows, columns);
+  }
+  for (std::uint32_t rows = 1; rows <= 20; ++rows) {
+    for (std::uint32_t columns = 1; columns <= 20; ++columns) check(rows, columns);
+  }
+}
+
+/// The tiles of all blocks, in the order of the blocks.
+template <class Order>
+std::vector<Place> walk(std::uint32_t rows, std::uint32_t columns) {
+  std::vector<Place> places;
+  for (std::uint32_t block = 0; block < rows * columns; ++block) {
+    const Tile tile = Order::tile(block, rows, columns);
+    places.emplace_back(tile.row, tile.column);
+  }
+  return places;
+}
+
+/// First `at_once` evenly spaced columns, one tile of each in turn; then their neighbours to the
+/// right; then the columns that are left over, one by one.
+template <std::uint32_t at_once>
+void expect_down_columns(std::uint32_t rows, std::uint32_t columns) {
+  const std::uint32_t spacing = columns / at_once;
+  std::vector<Place> expected;
+  for (std::uint32_t first = 0; first < spacing; ++first) {
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      for (std::uint32_t i = 0; i < at_once; ++i) expected.emplace_back(row, first + i * spacing);
+    }
+  }
+  for (std::uint32_t column = spacing * at_once; column < columns; ++column) {
+    for (std::uint32_t row = 0; row < rows; ++row) expected.emplace_back(row, column);
+  }
+  EXPECT_EQ(walk<DownColumns<at_once>>(rows, columns), expected) << rows << " x " << columns;
+}
+
+TEST(TileOrders, DownColumnsTakesSoManyColumnsInTurnsAndLeavesTheRestForTheEnd) {
+  EXPECT_EQ(walk<AcrossRows>(2, 2), (std::vector<Place>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+  for_each_extent(expect_down_columns<1>);
+  for_each_extent(expect_down_columns<2>);
+  for_each_extent(expect_down_columns<3>);
+}
+
+TEST(TilesOver, AreAsFewAsCoverTheLength) {
+  static_assert(tiles_over(0, 64) == 0 && tiles_over(1, 64) == 1 && tiles_over(64, 64) == 1);
+  static_assert(tiles_over(65, 64) == 2 && tiles_over((std::int64_t{1} << 31) - 1, 64) == 1 << 25);
+}
+
+/// Rows that begin at each of the 8 elements of 32 bytes.
+TEST(ShiftedWindows, CoverEachElementOnceFromMultiplesOf32BytesWithinWhatABlockLoads) {
+  using namespace shifted;
+  for (std::int64_t element = 0; element < 8; ++element) {
+    const std::int64_t row_start = 4096 + 4 * element;
+    const int shift = shift_of(static_cast<std::uintptr_t>(row_start));
+    EXPECT_EQ(shift, element);
+    for (std::int64_t length = 1; length <= 200; ++length) {
+      SCOPED_TRACE(testing::Message() << length << " elements from element " << element);
+      std::vector<int> covered(static_cast<std::size_t>(length), 0);
+      for (std::uint32_t index = 0; index < windows_over(length); ++index) {
+        const std::int64_t start = std::int64_t{index} * window - shift;
+        const std::int64_t loaded = std::int64_t{index} * window - (unit - 1);
+        EXPECT_EQ((row_start + 4 * start) % 32, 0);
+        EXPECT_GE(start, loaded);
+        EXPECT_LE(start + window, loaded + height);
+        for (auto at = std::max<std::int64_t>(start, 0); at < std::min(start + window, length);
+             ++at) {
+          ++covered[static_cast<std::size_t>(at)];
+        }
+      }
+      EXPECT_EQ(std::ranges::count(covered, 1), length);
+    }
+  }
+}
+
+TEST(ShiftedWindows, AreAsFewAsAnyStartOfTheRowAllows) {
+  using shifted::windows_over;
+  // The worst start is 7 elements past a multiple of 32 bytes.
+  static_assert(windows_over(0) == 0 && windows_over(25) == 1 && windows_over(26) == 2);
+  static_assert(windows_over((std::int64_t{1} << 31) - 1) == (1u << 26) + 1);
+}
+
+}  // namespace
+}  // namespace reprolab::transpose
