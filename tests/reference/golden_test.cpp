@@ -1,4 +1,5 @@
-// Every case made by the real bitsandbytes: its outputs, its codes, its scales.
+// Nested scales made by the real bitsandbytes. Its outputs and codes are checked by the program
+// verify (tests/programs/verify/command_line_test.cpp).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,25 +8,10 @@
 
 #include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
-#include "reference/nf4/quantizer_check.hpp"
+#include "reference/nf4/nested_scales.hpp"
 
 namespace reprolab::reference {
 namespace {
-
-TEST(Golden, DequantizesAndQuantizesEveryCaseToTheStoredBits) {
-  const BnbCheckpoint golden({GOLDEN_FILE});
-  EXPECT_EQ(golden.tensors().size(), 86u);
-  for (const auto& info : golden.tensors()) {
-    SCOPED_TRACE(info.name);
-    const QuantizedTensor tensor = golden.load(info);
-    ASSERT_TRUE(info.dequantized && info.source);
-    const auto expected = golden.load_bits(*info.dequantized);
-    for (const int threads : {1, 4}) {
-      EXPECT_EQ(compare_bits(expected, dequantize(tensor, threads), threads).first_mismatch, -1);
-    }
-    EXPECT_EQ(describe(check_quantizer(tensor, golden.load_bits(*info.source))), "");
-  }
-}
 
 /// Our own offset (the mean, summed in double) may differ from the stored one, which a GPU summed
 /// in fp32 in its own order, but not by more than that explains.

@@ -132,16 +132,10 @@ TEST(DistinctValues, AreTheseForEver) {
     std::uint32_t bits;
   } golden[] = {{0, 0, 0x80000000u},
                 {1, 0, 0x8ac197dfu},
-                {0, 1, 0x80000000u},
                 {1, 1, 0x38defec1u},
-                {2, 1, 0x95de8b99u},
                 {1000003, 1, 0x319b4b1eu},
-                {2147483647, 1, 0xbc04c5feu},
                 {2147483648, 1, 0x80000000u},
-                {2147483649, 1, 0x17947975u},
-                {4294967297, 1, 0x9675c898u},
                 {1099511627775, 1, 0x8ecfabfau},
-                {1, 2, 0xbc46b1c9u},
                 {1, 2147483647, 0x9760d65bu},
                 {12345678901, 42, 0x3934093cu}};
   for (const auto& [index, seed, bits] : golden) {

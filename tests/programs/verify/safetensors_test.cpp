@@ -38,9 +38,11 @@ TEST(Safetensors, EveryDtypeAndShapeOfTheFormatIsAPlainTensor) {
 
 TEST(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
   const MemoryFile file;
-  const BnbCheckpoint checkpoint(
-      {file.write(safetensors_bytes(valid_tensors({.rows = 0, .columns = 5})))});
-  EXPECT_TRUE(dequantize(checkpoint.load(checkpoint.tensors()[0])).empty());
+  for (const bool nested : {false, true}) {
+    const BnbCheckpoint checkpoint({file.write(
+        safetensors_bytes(valid_tensors({.nested = nested, .rows = 0, .columns = 5})))});
+    EXPECT_TRUE(dequantize(checkpoint.load(checkpoint.tensors()[0])).empty());
+  }
 }
 
 /// A FIFO would be waited for, /dev/zero read without end.
