@@ -50,14 +50,12 @@ constexpr const char* all = "--kernel 'hostile_*|branch_tree|global_lut|shared_l
 class OnGpuHostileKernels : public MeasuredRows {
  protected:
   /// Runs all of them beside sound ones; each loses its rows, and no sound one does.
-  void expect_own_rows_lost(const std::string& program, const std::string& arguments,
+  Rows expect_own_rows_lost(const std::string& program, const std::string& arguments,
                             const std::vector<std::string>& problems, std::size_t samples) const {
-    const Finished found = run(program, fmt::format("{} {} --output results.json", all, arguments));
-    EXPECT_EQ(found.status, 1) << found.err;
-    const auto found_rows = rows();
+    const Rows rows = rows_of(program, fmt::format("{} {}", all, arguments), 1);
     for (const auto& problem : problems) {
       for (const auto& kernel : sound) {
-        const json& row = found_rows.at({problem, kernel});
+        const json& row = rows.at({problem, kernel});
         EXPECT_EQ(row["outcome"], "bit_exact") << row["key"] << ": " << row["reason"];
         EXPECT_EQ(row["reason"], "") << row["key"];
         EXPECT_EQ(row["metrics"][0]["samples"].size(), samples) << row["key"];
@@ -66,31 +64,26 @@ class OnGpuHostileKernels : public MeasuredRows {
         if (kernel == "hostile_never_ends" && program == BENCH && problem != problems[0]) {
           ending.reason = "not run: on " + problems[0] + " it did not end within 4 s";
         }
-        expect_ending(found_rows.at({problem, kernel}), ending);
+        expect_ending(rows.at({problem, kernel}), ending);
       }
     }
+    return rows;
   }
 };
 
 /// Two problems: a kernel that ended the worker on the first is run on the second, unless it
 /// exceeded the time limit.
 TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInBench) {
-  expect_own_rows_lost(BENCH, "--shape 2048x2048 --shape 1024x1024 --samples 5",
-                       {"2048x2048/fp16/b64", "1024x1024/fp16/b64"}, 5);
-  EXPECT_EQ(rows().at({"1024x1024/fp16/b64", "copy"})["metrics"][0]["samples"].size(), 5u);
+  const Rows rows = expect_own_rows_lost(BENCH, "--shape 2048x2048 --shape 1024x1024 --samples 5",
+                                         {"2048x2048/fp16/b64", "1024x1024/fp16/b64"}, 5);
+  EXPECT_EQ(rows.at({"1024x1024/fp16/b64", "copy"})["metrics"][0]["samples"].size(), 5u);
 }
 
 /// Right in verification and for a while; there are enough samples to see it go wrong.
 TEST_F(OnGpuHostileKernels, ThatTurnLaterLoseTheirTimesInBench) {
-  const Finished found =
-      run(BENCH,
-          "--kernel 'hostile_*_later|shared_lut' --shape 4096x4096 --samples 100 --output "
-          "results.json");
-  EXPECT_EQ(found.status, 1) << found.err;
-  const auto found_rows = rows();
-  const auto row = [&](const char* kernel) {
-    return found_rows.at({"4096x4096/fp16/b64", kernel});
-  };
+  const Rows rows =
+      rows_of(BENCH, "--kernel 'hostile_*_later|shared_lut' --shape 4096x4096 --samples 100", 1);
+  const auto row = [&](const char* kernel) { return rows.at({"4096x4096/fp16/b64", kernel}); };
   EXPECT_EQ(row("shared_lut")["outcome"], "bit_exact");
   EXPECT_EQ(row("shared_lut")["metrics"][0]["samples"].size(), 100u);
   expect_ending(row("hostile_wrong_later"),
@@ -111,19 +104,13 @@ TEST_F(OnGpuHostileKernels, ThatTurnLaterLoseTheirTimesInBench) {
 
 /// It is right for every pointer that it has seen, until the matrices are exchanged.
 TEST_F(OnGpuHostileKernels, ThatRememberOutputsLoseTheirRows) {
-  Finished found = run(BENCH,
-                       "--kernel 'sly_remembers|shared_lut' --shape 2048x2048 --samples 3 "
-                       "--output results.json");
-  EXPECT_EQ(found.status, 1) << found.err;
-  const Ending ending{"mismatch",
-                      "in the warm-up: copy [0-9]+: [0-9]+ of 4194304 weights differ.*"};
-  expect_ending(rows().at({"2048x2048/fp16/b64", "sly_remembers"}), ending);
-  EXPECT_EQ(rows().at({"2048x2048/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
-  found = run(REPLAY,
-              "--kernel 'sly_remembers|shared_lut' --models llama-3.1-8b --batches 2 --passes 1 "
-              "--output results.json");
-  EXPECT_EQ(found.status, 1) << found.err;
-  const auto in_replay = rows();
+  const std::string kernels = "--kernel 'sly_remembers|shared_lut' ";
+  const Rows in_bench = rows_of(BENCH, kernels + "--shape 2048x2048 --samples 3", 1);
+  expect_ending(in_bench.at({"2048x2048/fp16/b64", "sly_remembers"}),
+                {"mismatch", "in the warm-up: copy [0-9]+: [0-9]+ of 4194304 weights differ.*"});
+  EXPECT_EQ(in_bench.at({"2048x2048/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+  const Rows in_replay =
+      rows_of(REPLAY, kernels + "--models llama-3.1-8b --batches 2 --passes 1", 1);
   EXPECT_EQ(in_replay.at({"llama-3.1-8b/batch2/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
   expect_ending(in_replay.at({"llama-3.1-8b/batch2/fp16/b64", "sly_remembers"}),
                 {"mismatch",
@@ -133,47 +120,40 @@ TEST_F(OnGpuHostileKernels, ThatRememberOutputsLoseTheirRows) {
 
 /// Its own rows may stand; the next problem needs the memory that it keeps.
 TEST_F(OnGpuHostileKernels, ThatKeepMemoryTakeItFromNoOtherProblem) {
-  const Finished found =
-      run(BENCH,
-          "--kernel 'sly_hogs|shared_lut' --shape 2048x2048 --shape 16384x16384 --samples 2 "
-          "--output results.json");
-  EXPECT_EQ(found.status, 0) << found.err;
-  const auto found_rows = rows();
+  const Rows rows = rows_of(
+      BENCH, "--kernel 'sly_hogs|shared_lut' --shape 2048x2048 --shape 16384x16384 --samples 2", 0);
   for (const char* problem : {"2048x2048/fp16/b64", "16384x16384/fp16/b64"}) {
-    const json& row = found_rows.at({problem, "shared_lut"});
+    const json& row = rows.at({problem, "shared_lut"});
     EXPECT_EQ(row["outcome"], "bit_exact") << row["reason"];
   }
 }
 
 /// Events see such work, and it is in the stream: right. CUPTI cannot tell whose it is.
 TEST_F(OnGpuHostileKernels, ThatLaunchFromOtherThreadsHaveNoTimeFromCupti) {
-  const std::string kernels = "--kernel 'sly_in_thread|sly_half_in_thread|shared_lut' ";
-  Finished found = run(BENCH, kernels + "--shape 2048x2048 --samples 3 --output results.json");
-  EXPECT_EQ(found.status, 0) << found.err;
-  found = run(BENCH, kernels +
-                         "--shape 2048x2048 --samples 3 --instrument activity --output "
-                         "results.json");
-  EXPECT_EQ(found.status, 1) << found.err;
+  const std::string arguments =
+      "--kernel 'sly_in_thread|sly_half_in_thread|shared_lut' --shape 2048x2048 --samples 3";
+  rows_of(BENCH, arguments, 0);
+  const Rows rows = rows_of(BENCH, arguments + " --instrument activity", 1);
   const Ending nobodys{
       "launch_failed",
       "[0-9]+ kernels, copies or fills ran in between that no call of it launched; a launch must "
       "enqueue all of its work in the thread that calls it"};
-  const auto found_rows = rows();
-  EXPECT_EQ(found_rows.at({"2048x2048/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
-  expect_ending(found_rows.at({"2048x2048/fp16/b64", "sly_in_thread"}), nobodys);
-  expect_ending(found_rows.at({"2048x2048/fp16/b64", "sly_half_in_thread"}), nobodys);
+  EXPECT_EQ(rows.at({"2048x2048/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+  expect_ending(rows.at({"2048x2048/fp16/b64", "sly_in_thread"}), nobodys);
+  expect_ending(rows.at({"2048x2048/fp16/b64", "sly_half_in_thread"}), nobodys);
 }
 
 /// With CUPTI, for which all passes of a model are one problem.
 TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInTheReplay) {
   const std::vector<std::string> problems = {"llama-3.1-8b/batch2/fp16/b64",
                                              "llama-3.1-8b/batch8/fp16/b64"};
-  expect_own_rows_lost(REPLAY, "--models llama-3.1-8b --batches 2,8 --passes 3", problems, 3);
+  const Rows rows =
+      expect_own_rows_lost(REPLAY, "--models llama-3.1-8b --batches 2,8 --passes 3", problems, 3);
   for (const auto& problem : problems) {
     // Its right launches are used up among the verified copies or in a pass.
     for (const auto& [kernel, outcome] : {std::pair{"hostile_wrong_later", "mismatch"},
                                           {"hostile_faults_later", "launch_failed"}}) {
-      const json row = rows().at({problem, kernel});
+      const json& row = rows.at({problem, kernel});
       EXPECT_EQ(row["outcome"], outcome) << row["reason"];
       EXPECT_TRUE(row["metrics"].empty());
     }
@@ -193,13 +173,13 @@ TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInVerify) {
 }
 
 TEST_F(OnGpuHostileKernels, APeerThatAbortsCostsItsOwnRows) {
-  const Finished found = run(BENCH,
-                             "--shape 1024x1024 --samples 3 --kernel 'aborts|shared_lut' "
-                             "--peer aborts=" CRASHING_PEER " --output results.json");
-  EXPECT_EQ(found.status, 1) << found.err;
-  expect_ending(rows().at({"1024x1024/fp16/b64", "aborts"}),
+  const Rows rows = rows_of(BENCH,
+                            "--shape 1024x1024 --samples 3 --kernel 'aborts|shared_lut' "
+                            "--peer aborts=" CRASHING_PEER,
+                            1);
+  expect_ending(rows.at({"1024x1024/fp16/b64", "aborts"}),
                 {"launch_failed", "ended the process: signal 6 \\(Aborted\\)"});
-  EXPECT_EQ(rows().at({"1024x1024/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
+  EXPECT_EQ(rows.at({"1024x1024/fp16/b64", "shared_lut"})["outcome"], "bit_exact");
 }
 
 /// Under a profiler or debugger there is only one process, and a fault ends it.

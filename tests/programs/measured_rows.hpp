@@ -24,14 +24,19 @@ inline std::string literally(std::string text) {
 
 class MeasuredRows : public NeedsGpu<Programs> {
  protected:
-  /// The rows of the result file, by problem and kernel.
-  std::map<std::pair<std::string, std::string>, json> rows() const {
-    std::map<std::pair<std::string, std::string>, json> found;
+  /// By problem and kernel.
+  using Rows = std::map<std::pair<std::string, std::string>, json>;
+
+  /// The rows that a run writes which ends with this status.
+  Rows rows_of(const std::string& program, const std::string& arguments, int status) const {
+    const Finished found = run(program, arguments + " --output results.json");
+    EXPECT_EQ(found.status, status) << found.err;
+    Rows rows;
     const json file = read_json(folder_.path() / "results.json");
     for (const json& row : file.at("records")) {
-      found[{row["problem"]["name"], row["kernel"]}] = row;
+      rows[{row["problem"]["name"], row["kernel"]}] = row;
     }
-    return found;
+    return rows;
   }
 
   static void expect_ending(const json& row, const Ending& ending) {
