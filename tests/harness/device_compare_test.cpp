@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "tests/kernels/nf4/testing.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace reprolab {
 namespace {
@@ -48,41 +48,6 @@ TEST_F(OnGpuDeviceComparison, FindsOneChangedElementWhereverItIsAndTheArraysBegi
       }
     }
   }
-}
-
-/// Bits of every kind of number, each against each, one pair at a time and all together.
-template <class Bits>
-void expect_the_hosts_answer(const DeviceComparison& comparison, const std::vector<Bits>& kinds) {
-  std::vector<Bits> expected, actual;
-  for (const Bits a : kinds) {
-    for (const Bits b : kinds) {
-      expected.push_back(a);
-      actual.push_back(b);
-    }
-  }
-  const profiling::DeviceBuffer on_device_expected = uploaded(expected),
-                                on_device_actual = uploaded(actual);
-  const auto expect_same = [&](std::size_t begin, std::size_t count) {
-    const std::span<const Bits> a(expected), b(actual);
-    const auto host = reference::compare_bits(a.subspan(begin, count), b.subspan(begin, count));
-    const auto device = comparison.compare(on_device_expected.as<Bits>() + begin,
-                                           on_device_actual.as<Bits>() + begin,
-                                           static_cast<std::int64_t>(count), sizeof(Bits));
-    EXPECT_EQ(device.mismatches, host.mismatches) << begin;
-    EXPECT_EQ(device.first_mismatch, host.first_mismatch) << begin;
-    EXPECT_EQ(device.max_ulps, host.max_ulps) << begin;
-  };
-  for (std::size_t pair = 0; pair < expected.size(); ++pair) expect_same(pair, 1);
-  expect_same(0, expected.size());
-}
-
-TEST_F(OnGpuDeviceComparison, GivesTheDistancesOfTheHost) {
-  expect_the_hosts_answer<std::uint16_t>(
-      *comparison_, {0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0xbc01, 0x7bff, 0x7c00, 0xfc00,
-                     0x7c01, 0x7f7f, 0x7f80, 0x7fff, 0xffff});
-  expect_the_hosts_answer<std::uint32_t>(
-      *comparison_, {0, 0x80000000, 1, 0x80000001, 0x7fffff, 0x800000, 0x3f800000, 0xbf800001,
-                     0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0x7fffffff, 0xffffffff});
 }
 
 TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {

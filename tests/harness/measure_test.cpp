@@ -10,8 +10,8 @@
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
 #include "tests/harness/toy_workload.hpp"
-#include "tests/kernels/testing.hpp"
 #include "tests/message_of.hpp"
+#include "tests/on_gpu.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -147,30 +147,6 @@ class OnGpuPlannedProblem : public OnGpuTest {
 
 const std::set<std::string> all_rows = {"right",     "wrong",      "copy",      "copy_kernel",
                                         "read_only", "same_bytes", "write_only"};
-TEST_F(OnGpuPlannedProblem, ThatDoesNotFitIsUnsupportedInEveryRowThatIsMeasured) {
-  PlannedProblem on_device = planned(), on_host = planned();
-  on_device.buffer_set_device_bytes = on_host.host_bytes = std::uint64_t{1} << 50;
-  const std::string end = " memory, [0-9]+\\.[0-9] GiB are free; select a smaller problem";
-  using enum profiling::InstrumentKind;
-  for (const auto& [records, reason, rows] :
-       {std::tuple{run(on_device, events), "needs 3145728\\.0 GiB of device" + end, 7u},
-        {run(on_host, events), "needs 1048576\\.0 GiB of host" + end, 7u},
-        {run(on_device, none), "needs [0-9]+\\.[0-9] GiB of device" + end, 2u}}) {
-    std::set<std::string> names;
-    for (const Record& record : records) {
-      const std::string& kernel = record.variant.name;
-      EXPECT_TRUE(all_rows.contains(kernel) && names.insert(kernel).second) << kernel;
-      EXPECT_EQ(name(record.outcome), "unsupported") << kernel;
-      EXPECT_TRUE(matches(record.reason, reason)) << kernel;
-      EXPECT_EQ(record.key, "toy/" + kernel);
-      EXPECT_EQ(record.problem, facts_of(ToySpec{}).description);
-      EXPECT_TRUE(record.metrics.empty()) << kernel;
-      EXPECT_EQ(record.variant.is_ceiling(), kernel != "right" && kernel != "wrong") << kernel;
-    }
-    EXPECT_EQ(names.size(), rows);
-  }
-  EXPECT_TRUE(prepared_.empty());
-}
 
 TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
   const std::uint64_t l2_bytes = 3 * spec_.bytes();

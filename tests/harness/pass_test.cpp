@@ -125,13 +125,6 @@ TEST_F(PassClocks, ThatCannotBeLockedEndItBeforeItMeasures) {
     EXPECT_EQ(said.starts_with("locking the SM clock at 1410"), announced) << line;
   };
   {
-    const ScopedVariable none("REPROLAB_NVML", "/nonexistent.so");
-    expect_refused(
-        "NVML, which comes with the NVIDIA driver, cannot be loaded (/nonexistent.so: cannot open "
-        "shared object file: No such file or directory)",
-        false);
-  }
-  {
     const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
         error("FAKE_NVML_ERROR", "4");
     expect_refused(

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "harness/code.hpp"
+#include "profiling/machine_code.hpp"
 
 namespace reprolab {
 namespace {
@@ -254,11 +255,15 @@ TEST_F(Sampling, LaunchesAreDescribedOncePerDistinctKernelWithTheMostOfACall) {
 
 TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   set_code_target("9.0");
-  VariantInfo peer;
-  peer.code_files = [](int) { return std::vector<std::string>{"/proc/self/exe"}; };
-  const auto code = start_row({.name = "a problem"}, peer, {}).record.code;
+  const auto code_in = [](const char* library) {
+    VariantInfo peer;
+    peer.code_files = [library](int) { return std::vector<std::string>{library}; };
+    return start_row({.name = "a problem"}, peer, {}).record.code;
+  };
+  const auto code = code_in("/proc/self/exe");
   EXPECT_EQ(code["target"], "sm_90");
-  EXPECT_EQ(code["sha256"]["exe"].get<std::string>().size(), 64u);
+  EXPECT_EQ(code["sha256"]["exe"], profiling::file_digest("/proc/self/exe"));
+  EXPECT_TRUE(code_in("/missing/library.so").is_null());
 }
 
 TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {
