@@ -262,52 +262,40 @@ TEST(ActivitySum, BusyIsOfTheKernelsAndTheSpanFromTheFirstToTheLast) {
   EXPECT_EQ(sum({}).span_us(), 0.0);
 }
 
-/// From NVIDIA's table of compute capabilities ("CUDA C++ Programming Guide").
-cudaDeviceProp device_of(int capability, int max_threads, int shared_kib, int shared_optin_kib,
-                         int reserved_kib) {
+/// From NVIDIA's table of compute capabilities ("CUDA C++ Programming Guide"): an A100, but for the
+/// capability.
+cudaDeviceProp device_of(int capability) {
   cudaDeviceProp device{};
   device.major = capability / 10;
   device.minor = capability % 10;
   device.maxThreadsPerBlock = 1024;
-  device.maxThreadsPerMultiProcessor = max_threads;
+  device.maxThreadsPerMultiProcessor = 2048;
   device.regsPerBlock = device.regsPerMultiprocessor = 65536;
   device.warpSize = 32;
   device.sharedMemPerBlock = 48 << 10;
-  device.sharedMemPerMultiprocessor = shared_kib << 10;
-  device.sharedMemPerBlockOptin = shared_optin_kib << 10;
-  device.reservedSharedMemPerBlock = reserved_kib << 10;
+  device.sharedMemPerMultiprocessor = 164 << 10;
+  device.sharedMemPerBlockOptin = 163 << 10;
+  device.reservedSharedMemPerBlock = 1 << 10;
   device.multiProcessorCount = 40;
   return device;
 }
 
+/// NVIDIA's own calculation, given what the kernel was launched with.
 TEST(BlocksPerMultiprocessor, AreLimitedByWhateverRunsOutFirst) {
-  const auto a100 = device_of(80, 2048, 164, 163, 1), t4 = device_of(75, 1024, 64, 64, 0);
-  struct Launch {
-    const cudaDeviceProp* device;
-    int threads;
-    std::uint32_t registers;
-    int shared_bytes, blocks;
+  const auto blocks = [](int threads, std::uint32_t registers, int shared_bytes,
+                         int dynamic_shared_bytes = 0, int capability = 80) {
+    return blocks_per_multiprocessor({.block = {threads / 2, 2, 1},
+                                      .registers_per_thread = registers,
+                                      .static_shared_bytes = shared_bytes,
+                                      .dynamic_shared_bytes = dynamic_shared_bytes},
+                                     device_of(capability));
   };
-  for (const auto& [device, threads, registers, shared_bytes, blocks] : {
-           // Registers come in groups of 8 per thread, and warps in groups of 4.
-           Launch{&a100, 64, 56, 0, 18},
-           {&a100, 64, 32, 0, 32},        // blocks
-           {&a100, 1024, 32, 0, 2},       // threads
-           {&a100, 1024, 65, 0, 0},       // does not run
-           {&a100, 64, 32, 40 << 10, 4},  // shared memory
-           {&t4, 512, 16, 64, 2},         // threads
-           {&t4, 512, 128, 0, 1},         // registers
-           {&t4, 32, 16, 4096, 16},       // blocks, and shared memory
-           {&t4, 32, 16, 4097, 15},       // 256 bytes more
-       }) {
-    EXPECT_EQ(blocks_per_multiprocessor({.block = {threads, 1, 1},
-                                         .registers_per_thread = registers,
-                                         .static_shared_bytes = shared_bytes},
-                                        *device),
-              blocks)
-        << threads << " threads, " << registers << " registers, " << shared_bytes << " bytes";
-  }
-  EXPECT_FALSE(blocks_per_multiprocessor({.block = {64, 1, 1}}, device_of(990, 2048, 164, 163, 1)));
+  EXPECT_EQ(blocks(1024, 32, 0), 2) << "threads";
+  EXPECT_EQ(blocks(64, 56, 0), 18) << "registers, in groups of 8";
+  EXPECT_EQ(blocks(1024, 65, 0), 0) << "does not run";
+  EXPECT_EQ(blocks(64, 32, 40 << 10), 4);
+  EXPECT_EQ(blocks(64, 32, 20 << 10, 20 << 10), 4);
+  EXPECT_FALSE(blocks(64, 32, 0, 0, 990));
 }
 
 }  // namespace

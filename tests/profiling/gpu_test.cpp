@@ -201,46 +201,6 @@ TEST_F(OnGpuProfiling, CopiesAndFillsAreActivityAndForeignWorkIsCounted) {
   EXPECT_EQ(measure(true).foreign, 1);
 }
 
-TEST_F(OnGpuProfiling, ActivityTagsAndCounts) {
-  ActivityRecorder recorder;
-  const Stream stream;
-  const DeviceBuffer buffer(1 << 16);
-  const auto launch = [&](int count) {
-    for (int i = 0; i < count; ++i) {
-      ceilings::write_only(buffer.data(), buffer.bytes(), stream.get());
-    }
-  };
-  launch(2);
-  {
-    const ScopedTag outer(recorder, 100);
-    launch(300);
-    {
-      const ScopedTag inner(recorder, 200);
-      launch(700);
-    }
-    launch(5);
-  }
-  stream.synchronize();
-  const auto kernels = recorder.flush();
-  EXPECT_EQ(kernels.size(), 1007u);
-  const auto tagged = [&](std::optional<std::uint64_t> tag) {
-    return std::ranges::count(kernels, tag, &KernelActivity::tag);
-  };
-  EXPECT_EQ(tagged(std::nullopt), 2);
-  EXPECT_EQ(tagged(100), 305);
-  EXPECT_EQ(tagged(200), 700);
-  for (const KernelActivity& kernel : kernels) {
-    EXPECT_NE(kernel.name.find("write_kernel"), std::string::npos) << kernel.name;
-    EXPECT_EQ(kernel.grid[0], 8);
-    EXPECT_EQ(kernel.block[0], 512);
-    EXPECT_GT(kernel.registers_per_thread, 0u);
-  }
-
-  launch(3);  // a second pass starts from zero
-  stream.synchronize();
-  EXPECT_EQ(recorder.flush().size(), 3u);
-}
-
 // Two clocks on one chain: the events' span must equal the records' span, gaps included.
 TEST_F(OnGpuProfiling, EventTimerAndActivityAgreeWithinOnePercent) {
   ActivityRecorder recorder;
