@@ -4,7 +4,7 @@
 
 #include "experiments/ceilings/traffic.hpp"
 #include "harness/family.hpp"
-#include "tests/kernels/on_gpu.hpp"
+#include "tests/kernels/testing.hpp"
 #include "tests/profiling/moved_bytes.hpp"
 #include "tests/programs/program.hpp"
 #include "tests/text.hpp"
@@ -24,7 +24,6 @@ TEST(CeilingForms, AreAllThere) {
 }
 
 TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
-  EXPECT_EQ(code_of<Copy>("copy_128x1_plain_plain"), "CopyForm<128, 1, PlainAccess, PlainAccess>");
   EXPECT_EQ(code_of<Copy>("copy_256x2_evict_first_cs"),
             "CopyForm<256, 2, HintedReads<L2Priority::evict_first>, StreamingAccess>");
   EXPECT_EQ(code_of<Copy>("bulk_16k_evict_last_plain"), "BulkForm<16384, true, false>");
@@ -32,11 +31,6 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "CopyForm<256, 1, KeepReads, StreamingAccess, Line, 4 << 20>");
   EXPECT_EQ(code_of<Copy>("copy_64x8_cs_cs_tile128of4096"),
             "CopyForm<64, 8, StreamingAccess, StreamingAccess, Tile<128, 4096>>");
-  EXPECT_EQ(code_of<Mixed>("mixed_512x2_load16_plain_plain"),
-            "MixedForm<512, 2, uint4, 1, 1, PlainAccess, PlainAccess>");
-  EXPECT_EQ(
-      code_of<Mixed>("mixed_512x2_load4_cs_cs_ahead2"),
-      "MixedForm<512, 2, std::uint32_t, 3, 1, StreamingAccess, StreamingAccess, Line, 2 << 20>");
   EXPECT_EQ(code_of<Mixed>("mixed_128x8_load16_cs_cs_tile64of2048"),
             "MixedForm<128, 8, uint4, 3, 1, StreamingAccess, StreamingAccess, Tile<64, 2048>>");
   // 9 bytes for two elements, or 8 of codes in a stream of their own.
