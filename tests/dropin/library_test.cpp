@@ -25,14 +25,6 @@ T* address(std::uintptr_t off = 0) {
   return reinterpret_cast<T*>((std::uintptr_t{1} << 40) + off);
 }
 
-std::vector<std::string> exact_kernels() {
-  std::vector<std::string> names;
-  for (const VariantInfo& kernel : registered_kernels()) {
-    if (!kernel.promise.deviates()) names.push_back(kernel.name);
-  }
-  return names;
-}
-
 /// The first group of each match of `pattern` in `text`.
 std::set<std::string> all_matches(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);

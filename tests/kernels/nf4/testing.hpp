@@ -20,6 +20,15 @@ inline std::vector<VariantInfo> registered_kernels() {
   return kernels;
 }
 
+/// The names of those that promise the reference's bits.
+inline std::vector<std::string> exact_kernels() {
+  std::vector<std::string> names;
+  for (const VariantInfo& kernel : registered_kernels()) {
+    if (!kernel.promise.deviates()) names.push_back(kernel.name);
+  }
+  return names;
+}
+
 /// Ends and interiors of every unit that a kernel works in: byte, block, warp, tile, grid.
 inline constexpr std::int64_t lengths[] = {1,   2,    31,   63,   64,   65,   127,   511,    512,
                                            513, 1023, 1024, 1025, 2047, 4097, 65537, 1000003};

@@ -108,9 +108,16 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
     const auto more = valid_tensors({.name = name, .dequantized = false, .source = *name == 'b'});
     tensors.insert(tensors.end(), more.begin(), more.end());
   }
+  for (BuilderTensor tensor :
+       valid_tensors({.name = "fp4", .nested = true, .dequantized = false})) {
+    if (tensor.name.ends_with("__nf4")) tensor.name.replace(tensor.name.size() - 3, 3, "fp4");
+    tensors.push_back(tensor);
+  }
   tensors.push_back({"int8.weight", "I8", {1}, "x"});
   tensors.push_back({"int8.SCB", "F32", {1}, "abcd"});
+  tensors.push_back({"int8.weight_format", "U8", {}, "r"});
   tensors.push_back({"head.weight", "BF16", {1}, "ab"});
+  tensors.push_back({"head.SCB", "F32", {1}, "abcd"});
   const auto files = write_shards(folder_, tensors, 150);
   const std::string folder = folder_.path().string();
   std::string all;
@@ -129,10 +136,10 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
              "  reference  bit_exact 1  not_verified 2 (the file holds no .dequantized to compare "
              "with)\n"
              "  quantizer  bit_exact 1\n"
-             "checked: 2 of 5 tensors: 1 with stored outputs, 1 with what was quantized\n"
+             "checked: 2 of 7 tensors: 1 with stored outputs, 1 with what was quantized\n"
              "not checked: 1 tensor of NF4, dequantized by the reference with nothing to compare "
              "with, which proves nothing\n"
-             "not checked: 1 tensor of LLM.int8(), 1 of BF16\n"));
+             "not checked: 1 tensor of FP4, 1 of LLM.int8(), 1 of BF16, 1 of F32\n"));
   }
 }
 

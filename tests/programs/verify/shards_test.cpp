@@ -168,29 +168,5 @@ TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
       at("a.safetensors") + "was changed while it was read; verify it again");
 }
 
-TEST_F(Shards, TensorsOfOtherKindsAreCounted) {
-  Tensors tensors = small_model();
-  for (int i = 0; i < 2; ++i) {
-    for (BuilderTensor tensor :
-         valid_tensors({.name = fmt::format("fp4.{}", i), .nested = true, .dequantized = false})) {
-      if (tensor.name.ends_with("__nf4")) tensor.name.replace(tensor.name.size() - 3, 3, "fp4");
-      tensors.push_back(tensor);
-    }
-  }
-  for (int i = 0; i < 3; ++i) {
-    const std::string layer = fmt::format("int8.{}", i);
-    tensors.push_back({layer + ".weight", "I8", {2, 2}, "abcd"});
-    tensors.push_back({layer + ".SCB", "F32", {1}, "abcd"});
-    tensors.push_back({layer + ".weight_format", "U8", {}, "r"});
-  }
-  tensors.push_back({"other.SCB", "F32", {1}, "abcd"});
-  tensors.push_back({"other.weight", "BF16", {1}, "ab"});
-  write_shards(folder_, tensors, 50);
-  const BnbCheckpoint checkpoint({folder_.path()});
-  EXPECT_EQ(verified(checkpoint), 2);
-  EXPECT_EQ(describe(checkpoint.other_tensors()),
-            "2 tensors of FP4, 3 of LLM.int8(), 3 of BF16, 1 of F32");
-}
-
 }  // namespace
 }  // namespace reprolab::reference
