@@ -14,13 +14,6 @@ namespace {
 
 VariantInfo kernel(const std::string& name) { return variant_named<nf4::Problem>(name); }
 
-TEST(PuzzleSupport, IsAskedOfEveryMlp) {
-  EXPECT_TRUE(supports_all("scalar_store").ok);
-  const Support none = supports_all("test_supports_nothing");
-  EXPECT_FALSE(none.ok);
-  EXPECT_FALSE(none.reason.empty());
-}
-
 class OnGpuPuzzle : public OnGpuTest {
  protected:
   Puzzle& puzzle(NotCapturable not_capturable = {}) {

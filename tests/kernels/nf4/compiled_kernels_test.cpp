@@ -19,7 +19,6 @@ const Json sound = toy_manifest(
 TEST(CompiledNf4, AKernelHasItsFacts) {
   const auto kernels = CompiledFiles().add("sm_90/toy.json", sound.dump()).read(read);
   ASSERT_EQ(kernels.size(), 1u);
-  EXPECT_EQ(kernels[0].name, "toy");
   EXPECT_EQ(kernels[0].weights_per_block, 2048);
   EXPECT_EQ(kernels[0].pointer_alignment, 16);
   EXPECT_EQ(kernels[0].weights_multiple, 16);
@@ -38,8 +37,6 @@ TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
   EXPECT_EQ(row.origin.kind, Origin::Kind::compiler);
   EXPECT_EQ(row.origin.maker, "Mojo (max-core 1.2.3)");
   EXPECT_EQ(row.source_file, "toy.mojo");
-  EXPECT_EQ(
-      std::ranges::count(compiled_kernels.languages_not_built(), "mojo: not built; make mojo"), 0);
 
   Problem problem;
   problem.table = reference::standard_table;

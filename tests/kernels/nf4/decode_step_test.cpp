@@ -64,24 +64,6 @@ TEST(DecodeStep, EveryCodeTimesEveryScaleIsTheReferences) {
   }
 }
 
-TEST(DecodeStep, RoundingIsTheReferencesAtEveryMidpointAndBeside) {
-  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    for (unsigned bits = 0; bits < 0x7fffu; ++bits) {
-      const float low = reference::widen(type, static_cast<std::uint16_t>(bits));
-      const float high = reference::widen(type, static_cast<std::uint16_t>(bits + 1));
-      const float middle = 0.5f * low + 0.5f * high;
-      for (const float value :
-           {low, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, high)}) {
-        for (const float either : {value, -value}) {
-          const auto rounded = type == WeightType::fp16 ? bits_of(round_to<__half>(either))
-                                                        : bits_of(round_to<__nv_bfloat16>(either));
-          ASSERT_EQ(rounded, reference::round_to(type, either)) << name(type) << " " << either;
-        }
-      }
-    }
-  }
-}
-
 TEST(NestedScale, EveryMapEntryIsTheReferencesToTheBit) {
   reference::NestedScales nested;
   nested.map = reference::dynamic_map();

@@ -29,11 +29,6 @@ struct MissingTail : Sound {
   __device__ static bool skips(std::int64_t i, std::int64_t n) { return i >= n / 1024 * 1024; }
 };
 
-cudaError_t launch_twice(const Problem& problem, cudaStream_t stream) {
-  const cudaError_t status = launch_right(problem, stream);
-  return status == cudaSuccess ? launch_right(problem, stream) : status;
-}
-
 cudaError_t launch_with_too_many_threads(const Problem& problem, cudaStream_t stream) {
   dequantize<Sound><<<1, 2048, 0, stream>>>(problem);
   return cudaGetLastError();
@@ -68,7 +63,6 @@ Kernel<Problem> that_runs_nothing() {
 
 const RegisterAll<Problem> kernels(like(),
                                    {{"test_sound", launch_right},
-                                    {"test_launches_twice", launch_twice},
                                     {"test_swapped_nibbles", launch_with<SwappedNibbles>},
                                     {"test_fused_multiply_add", launch_with<FusedMultiplyAdd>},
                                     {"test_wrong_entry", launch_with<WrongEntry>},

@@ -21,11 +21,8 @@ PtxKernel read_one(const std::string& manifest) {
 
 TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsCounterpart) {
   const PtxKernel kernel = read_one(sound.dump());
-  EXPECT_EQ(kernel.name, "toy");
-  EXPECT_EQ(kernel.threads, 128u);
   EXPECT_EQ(kernel.swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
   EXPECT_EQ(kernel.counterpart, "tma_batched");
-  EXPECT_EQ(kernel.variants.at(90).at("fp32").entry, "toy_entry");
   EXPECT_EQ(read_one(with(sound, "/swizzle_bytes", 0)).swizzle, CU_TENSOR_MAP_SWIZZLE_NONE);
 }
 
