@@ -113,18 +113,6 @@ TEST(Launches, GoOnToTheNextBufferSetOrStayInOne) {
   EXPECT_EQ(stays, std::vector<int>(5, warm_buffer_set));
 }
 
-/// Two different matrices from two buffer sets on; plus a declared output if the host can make one.
-TEST(BufferSets, TakeTheMemoryOfTheirDataAndOfWhatTheyMustGive) {
-  EXPECT_EQ(device_bytes(problem_of(100, 10), 1), 120u);
-  EXPECT_EQ(device_bytes(problem_of(100, 10), 7), 740u);
-  EXPECT_EQ(device_bytes(problem_of(100, 10, 70), 1), 140u);
-  EXPECT_EQ(device_bytes(problem_of(100, 10, 70), 7), 760u);
-  EXPECT_EQ(device_bytes(problem_of(std::uint64_t{8} << 40, std::int64_t{1} << 40), 3),
-            std::uint64_t{28} << 40);
-  EXPECT_EQ(host_bytes(problem_of(100, 10, 70)), 110u);
-  EXPECT_EQ(host_bytes(problem_of(100, 10, 0)), 0u) << "the device judges";
-}
-
 TEST(BufferSets, AreWhatFitsUpToWhatAColdRunWants) {
   constexpr std::uint64_t expected = 2 * 20;  // outputs
   const auto in = [](std::uint64_t device_bytes) {

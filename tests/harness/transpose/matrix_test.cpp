@@ -45,20 +45,6 @@ TEST(MakeMatrix, HoldsTheValuesAtTheirPlacesAndExpectsThemTurned) {
   }
 }
 
-/// Memory that was not written must differ from every value that may be written.
-TEST(MakeMatrix, OfRandomDataHasEveryValueOnceOfTheSeedsOwnAndNoGap) {
-  const MatrixSpec spec{.rows = 300, .columns = 300};
-  auto [input, expected] = make_matrix(spec, 1);
-  EXPECT_NE(input, expected);
-  const Matrix other = make_matrix(spec, 2);
-  for (std::size_t i = 1; i < input.size(); ++i) {  // the first is always -0.0
-    ASSERT_NE(other.input[i], input[i]) << i;
-  }
-  std::ranges::sort(input);
-  EXPECT_EQ(std::ranges::adjacent_find(input), input.end());
-  EXPECT_FALSE(std::ranges::binary_search(input, gap_bits));
-}
-
 /// In 64 bits: the last element of the largest matrix of the sweep has a position beyond 2^32 - 1.
 TEST(ValueBits, AreThoseOfTheElementsPlace) {
   EXPECT_EQ(value_bits(Data::random, 65537, 65536, 65536, 1),
