@@ -1,11 +1,15 @@
 // The rules for kernel files, in every family, and for what they register.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <regex>
 #include <set>
 
+#include "harness/code.hpp"
 #include "harness/family.hpp"
+#include "profiling/machine_code.hpp"
+#include "tests/kernels/nf4/testing.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {
@@ -102,6 +106,31 @@ TEST_P(KernelFiles, EachOpensWithIdeaSourceBoundAndCommandAndCanBeReadAtOneSitti
 
 INSTANTIATE_TEST_SUITE_P(Families, KernelFiles, testing::ValuesIn(families()),
                          [](const auto& info) { return info.param->name(); });
+
+/// As rows have it.
+TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
+  // Some architecture that this program was built for.
+  const auto built = profiling::machine_code_in("/proc/self/exe");
+  ASSERT_FALSE(built.empty());
+  const int capability = built.front().capability;
+  set_code_target(fmt::format("{}.{}", capability / 10, capability % 10));
+  std::map<std::string, Code> codes;
+  std::set<std::string> digests;
+  for (const auto& kernel : nf4::registered_kernels()) {
+    const auto code = code_of(kernel);
+    ASSERT_TRUE(code) << kernel.name;
+    EXPECT_EQ(code->target, fmt::format("sm_{}", capability)) << kernel.name;
+    digests.insert(code->sha256.at(kernel.source_file));
+    codes[kernel.name] = *code;
+  }
+  EXPECT_EQ(digests.size(), codes.size()) << "no two kernels are the same";
+  const std::string streaming = "kernels/nf4/streaming.cu";
+  EXPECT_EQ(codes.at("two_launches").sha256.at(streaming),
+            codes.at("streaming").sha256.at(streaming));
+  EXPECT_EQ(codes.at("two_launches").sha256.size(), 2u);
+  set_code_target("1.0");
+  EXPECT_FALSE(code_of(nf4::registered_kernels().front())) << "only the driver compiles it";
+}
 
 /// A kernel family only for this test.
 struct Toy {};

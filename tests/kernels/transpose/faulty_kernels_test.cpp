@@ -1,5 +1,9 @@
 // Checks that a wrong transpose is caught, by the harness and by the place check, and that a sound
 // one is not.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "tests/kernels/transpose/on_gpu.hpp"
 #include "tests/text.hpp"
 
@@ -74,6 +78,30 @@ TEST_F(OnGpuFaultyTranspose, EachFaultIsFoundPlaceByPlace) {
   // One in 128 of the 32-bit patterns is a NaN, which a kernel that computes changes.
   ASSERT_EQ(wrong_places("test_adds_zero").size(), 1u);
   EXPECT_GT(wrong_places("test_adds_zero")[0].words, 20);
+}
+
+TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {
+  for (const Words words : {Words::any, Words::finite}) {
+    std::vector<std::uint32_t> all;
+    for (std::uint64_t i = 0; i < 1 << 20; ++i) all.push_back(word_at(words, i));
+    const auto nans = std::ranges::count_if(
+        all, [](std::uint32_t bits) { return !std::isfinite(std::bit_cast<float>(bits)); });
+    EXPECT_EQ(nans > 4000, words == Words::any) << "one pattern in 128 is a NaN";
+    EXPECT_TRUE(words == Words::any || nans == 0);
+    std::ranges::sort(all);
+    EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+    EXPECT_FALSE(std::ranges::binary_search(all, untouched));
+  }
+}
+
+class OnGpuPlaceCheck : public OnGpuTest {};
+
+TEST_F(OnGpuPlaceCheck, SeesAWriteToTheInput) {
+  const profiling::Stream stream;
+  PlaceCheck check(Words::any, 1000, 1000, stream.get());
+  float* const input = const_cast<float*>(check.problem(tight(10, 10)).input);
+  profiling::check(cudaMemset(input + 77, 0, sizeof(float)), "planting a fault");
+  EXPECT_EQ(check.changed_input_words(), 1);
 }
 
 }  // namespace
