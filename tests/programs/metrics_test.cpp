@@ -12,63 +12,45 @@ class MetricsProgram : public Programs {
     std::string why_not;
     if (!profiling::open_cupti(&why_not)) GTEST_SKIP() << "NOT TESTED, " << why_not;
   }
-  Finished run_metrics(const std::string& arguments) const {
-    return run_without_gpu(METRICS, arguments);
-  }
 };
 
 TEST_F(MetricsProgram, ListsTheTableWithPassesAndWhatIsMissing) {
-  const Finished found = run_metrics("--chip GA100");
-  EXPECT_EQ(found.status, 0);
-  EXPECT_EQ(found.err, "");
-  EXPECT_TRUE(
-      begins(found.out, "column                             passes unit           metric\n"));
-  EXPECT_TRUE(
-      has_match(found.out, "\nwarp_instructions +1 instructions +smsp__inst_executed\\.sum\n"));
-  EXPECT_TRUE(has_match(found.out, "\nl2_hit_rate +2 % +lts__t_sector_hit_rate\\.pct\n"));
-  EXPECT_TRUE(has_match(found.out,
+  const std::string found = output_of(METRICS, "--chip GA100");
+  EXPECT_TRUE(begins(found, "column                             passes unit           metric\n"));
+  EXPECT_TRUE(has_match(found, "\nwarp_instructions +1 instructions +smsp__inst_executed\\.sum\n"));
+  EXPECT_TRUE(has_match(found, "\nl2_hit_rate +2 % +lts__t_sector_hit_rate\\.pct\n"));
+  EXPECT_TRUE(has_match(found,
                         "\ntma_loads +- missing: GA100 has no metric "
                         "smsp__inst_executed_op_tma_ld\\.sum\n"));
   EXPECT_TRUE(
-      has_match(found.out,
+      has_match(found,
                 "\n\nGA100: [0-9]+ of [0-9]+ columns of data/counters.json, together in [0-9]+ "
                 "passes; CUPTI has [0-9]+ metrics for it "));
 }
 
 TEST_F(MetricsProgram, ListsWhatMatches) {
-  const Finished found =
-      run_metrics("--chip GA100 --metrics 'dram__bytes_*,l1_*,sm__cycles_elapsed.max'");
-  EXPECT_EQ(found.status, 0);
-  EXPECT_TRUE(begins(found.out,
+  const std::string found =
+      output_of(METRICS, "--chip GA100 --metrics 'dram__bytes_*,l1_*,sm__cycles_elapsed.max'");
+  EXPECT_TRUE(begins(found,
                      "dram__bytes_read (counter, byte)\n    # of bytes read from DRAM\n"
                      "dram__bytes_write (counter, byte)\n"));
+  EXPECT_TRUE(has_match(found, "\nl1_hit_rate +1 % +l1tex__t_sector_hit_rate\\.pct\n    Share "));
+  EXPECT_TRUE(has_match(found, "\nsm__cycles_elapsed\\.max +1 gpc_cycle +sm__cycles_elapsed"));
   EXPECT_TRUE(
-      has_match(found.out, "\nl1_hit_rate +1 % +l1tex__t_sector_hit_rate\\.pct\n    Share "));
-  EXPECT_TRUE(has_match(found.out, "\nsm__cycles_elapsed\\.max +1 gpc_cycle +sm__cycles_elapsed"));
-  EXPECT_TRUE(
-      contains(found.out, "\nA counter is read with an ending, dram__bytes_read.sum: .sum .avg "));
+      contains(found, "\nA counter is read with an ending, dram__bytes_read.sum: .sum .avg "));
 }
 
-TEST_F(MetricsProgram, SaysWhatItKnowsWhereThereIsNoSuchChip) {
-  const Finished no_gpu = run_metrics("");
-  EXPECT_EQ(no_gpu.status, 2);
-  EXPECT_TRUE(begins(
-      no_gpu.err, "metrics: there is no GPU here; name a chip with --chip (make: CHIP): AD102, "));
-  const Finished wrong = run_metrics("--chip A100");
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_TRUE(begins(wrong.err, "metrics: --chip: CUPTI does not know 'A100'; it knows: AD102, "));
-  EXPECT_EQ(lines_of(wrong.err), 1);
-}
-
-TEST_F(MetricsProgram, RefusesInOneLine) {
+TEST_F(MetricsProgram, RefusesInOneLineThatSaysWhatItKnows) {
+  expect_refusal_like(METRICS, "",
+                      "metrics: there is no GPU here; name a chip with --chip \\(make: CHIP\\): "
+                      "AD102, [^\n]*");
+  expect_refusal_like(METRICS, "--chip A100",
+                      "metrics: --chip: CUPTI does not know 'A100'; it knows: AD102, [^\n]*");
+  expect_refusal_like(METRICS, "--nosuch", "metrics: [^\n]*; see metrics --help");
   expect_refusal(METRICS, "--chip GA100 --metrics nosuch",
                  "metrics: --metrics 'nosuch' selects none of GA100's metrics");
   expect_refusal(METRICS, "--chip GA100 --metrics sm__nosuch.sum",
                  "metrics: --metrics: GA100 has no metric sm__nosuch.sum");
-  const Finished unknown = run_metrics("--nosuch");
-  EXPECT_EQ(unknown.status, 2);
-  EXPECT_EQ(lines_of(unknown.err), 1);
-  EXPECT_TRUE(contains(unknown.err, "see metrics --help"));
 }
 
 }  // namespace
