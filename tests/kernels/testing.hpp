@@ -23,6 +23,16 @@ VariantInfo variant_named(const std::string& name) {
   return *std::ranges::find(all, name, &VariantInfo::name);
 }
 
+/// All kernels that are registered by their files, without the peers that tests add.
+template <class Problem>
+std::vector<VariantInfo> kernels_of_files() {
+  auto kernels = registered_variants<Problem>();
+  std::erase_if(kernels, [](const VariantInfo& kernel) {
+    return kernel.source_file.ends_with("/bitsandbytes_peer.cu");
+  });
+  return kernels;
+}
+
 /// Of each of a family's kernels; the test is named after the kernel, and needs a GPU.
 class OnGpuEachKernel : public OnGpuTest, public testing::WithParamInterface<VariantInfo> {};
 

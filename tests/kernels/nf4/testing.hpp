@@ -12,13 +12,7 @@
 
 namespace reprolab::nf4 {
 
-/// All kernels that are registered by their files, without the peers that tests add.
-inline std::vector<VariantInfo> registered_kernels() {
-  auto kernels = registered_variants<Problem>();
-  std::erase_if(kernels,
-                [](const VariantInfo& kernel) { return kernel.origin.kind == Origin::Kind::peer; });
-  return kernels;
-}
+inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<Problem>(); }
 
 /// The names of those that promise the reference's bits.
 inline std::vector<std::string> exact_kernels() {

@@ -8,14 +8,7 @@
 
 namespace reprolab::nf4_product {
 
-/// All kernels that are registered by their files, without the peers that tests add.
-inline std::vector<VariantInfo> registered_kernels() {
-  auto kernels = registered_variants<Problem>();
-  std::erase_if(kernels, [](const VariantInfo& kernel) {
-    return kernel.source_file == "kernels/nf4_product/bitsandbytes_peer.cu";
-  });
-  return kernels;
-}
+inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<Problem>(); }
 
 /// A product whose arrays are all there, and whose numbers nobody reads.
 inline Problem a_problem() { return without_memory({.weights = {.rows = 64, .columns = 128}}); }
