@@ -17,13 +17,6 @@ const MatrixSpec specs[] = {{.rows = 1, .columns = 1},
                             {.rows = 257, .columns = 131, .padding = 1},
                             {.rows = 33, .columns = 100, .padding = 4, .data = Data::constant}};
 
-TEST(MatrixSpec, NamesTellShapesPaddingsAndDataApart) {
-  EXPECT_EQ((MatrixSpec{.rows = 4096, .columns = 4100}.name()), "4096x4100");
-  EXPECT_EQ((MatrixSpec{.rows = 4096, .columns = 4100, .padding = 4}.name()), "4096x4100+4");
-  EXPECT_EQ((MatrixSpec{.rows = 1, .columns = 2, .padding = 3, .data = Data::constant}.name()),
-            "1x2+3/constant");
-}
-
 /// Place by place, in the input and in what two loops make of it; gaps between rows.
 TEST(MakeMatrix, HoldsTheValuesAtTheirPlacesAndExpectsThemTurned) {
   for (const MatrixSpec& spec : specs) {
