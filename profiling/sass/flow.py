@@ -88,13 +88,8 @@ class Flow:
         """One for each block that is jumped back to, inner loops before those around them."""
         bodies: dict[int, set[int]] = {}
         for end, header in self.back_edges:
-            body = bodies.setdefault(header, {header})
-            waiting = [end]
-            while waiting:
-                number = waiting.pop()
-                if number not in body:
-                    body.add(number)
-                    waiting += self.predecessors[number]
+            before = self.predecessors | {header: []}
+            bodies.setdefault(header, {header}).update({end}, closure([end], before))
         found = [Region(header, frozenset(body)) for header, body in bodies.items()]
         return sorted(found, key=lambda loop: (len(loop.blocks), loop.header))
 
