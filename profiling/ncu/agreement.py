@@ -8,6 +8,7 @@ from typing import Any
 
 from ncu.report import Launch, Value, shown
 from plots import console
+from plots.captions import machine
 from plots.tables import WORDS, Column, Origin, Table
 from records.counter_table import Counter, known
 from records.errors import InputError
@@ -94,12 +95,8 @@ def table(rows: Sequence[Row], provenance: str) -> Table:
 
 
 def origin(ours: Results, version: str) -> str:
-    where, commit = ours.provenance, ours.provenance["commit"][:9]
-    dirty = ", changed" if where["dirty"] else ""
-    return (
-        f"{ours.gpu}, driver {where['gpu']['driver']}, CUDA {where['gpu']['cuda_runtime']}; ncu "
-        f"{version}; {where['started'][:10]}; commit {commit}{dirty}"
-    )
+    gpu, *_, day, commit = machine(ours)
+    return "; ".join([gpu, f"ncu {version}", day, commit])
 
 
 def content(rows: Sequence[Row], ours: Results, version: str) -> dict[str, Any]:
