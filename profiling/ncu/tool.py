@@ -12,6 +12,7 @@ from ncu import section
 from ncu.subject import DOMAIN
 from records.errors import InputError
 from records.json_files import ROOT
+from records.output import named
 
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 RETURNED = "The application returned an error code"
@@ -79,11 +80,9 @@ def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
 
 def make_room(report: Path) -> None:
     """An older report must not be taken for the new one."""
-    try:
+    with named(report):
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{report}: cannot be written: {error.strerror}") from None
 
 
 def errors(text: str) -> list[str]:
