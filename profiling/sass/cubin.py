@@ -90,14 +90,9 @@ def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
         raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
     folder, words = build_commands()[source]
     compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
-    kept, skip = [], False
-    for word in words[compiler:]:
-        if skip or word == "-c" or word.startswith("--generate-code="):
-            skip = False
-        elif word == "-o":
-            skip = True
-        else:
-            kept.append(word)
+    output = words.index("-o")
+    kept = [*words[compiler:output], *words[output + 2 :]]
+    kept = [w for w in kept if w != "-c" and not w.startswith("--generate-code=")]
     number = arch.removeprefix("sm_")
     if any(f"compute_{number}a" in word for word in words):  # code for this architecture alone
         number += "a"
