@@ -1,7 +1,7 @@
 """Rules of one claim alone, for the claims that experiment end_to_end decides; Amdahl's law."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from statistics import fmean
@@ -248,13 +248,16 @@ def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
 def tokens_equal(case: Case, *, kernel: str) -> Finding:
     """In every generation that was compared, at all batches that the cell stands for."""
     rows = [case.verified(kernel, at) for at in case.cell.places]
-    wrong = [row for row in rows if row.outcome != "bit_exact"]
-    if wrong:
-        return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
     tokens = sum(row.problem["batch"] * generated(row) for row in rows)
-    return Finding(
-        rules.REPRODUCED, f"the same {tokens} tokens in every generation, {len(rows)} batches"
-    )
+    same = f"the same {tokens} tokens in every generation, {len(rows)} batches"
+    return unless_tokens_differ(rows, same)
+
+
+def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -> Finding:
+    wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != "bit_exact"]
+    if wrong:
+        return Finding(rules.NOT_REPRODUCED, wrong[0])
+    return Finding(rules.REPRODUCED, reason, short=short)
 
 
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
@@ -265,13 +268,10 @@ def ran_unconverted(case: Case, *, kernel: str) -> Finding:
         raise NotTested(f"{kernel} did not run")
     for row in rows:
         case.used[case.results().file, row.key] = row
-    wrong = [row for row in rows if row.outcome != "bit_exact"]
-    if wrong:
-        return Finding(rules.NOT_REPRODUCED, f"{wrong[0].place}: {wrong[0].reason}")
     models = dict.fromkeys(row.problem["model"] for row in rows)
     made_with = case.results().provenance["build"]["compiler"]
     short = f"{kernel} ran under quantized layers of {len(models)} models, with the same tokens"
-    return Finding(rules.REPRODUCED, f"{short} ({', '.join(models)}; {made_with})", short=short)
+    return unless_tokens_differ(rows, f"{short} ({', '.join(models)}; {made_with})", short)
 
 
 @rule("the source's two versions ran here")
