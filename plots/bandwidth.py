@@ -168,12 +168,9 @@ def describe(problem: dict[str, Any]) -> str:
     return f"{problem['name']}: {users}" if users else problem["name"]
 
 
-def with_interval(found: Estimate | None, show: str | Callable[[float], str] = "{:.2f}") -> str:
+def with_interval(found: Estimate | None, show: Callable[[float], str] = "{:.2f}".format) -> str:
     """'2.16 (2.15-2.17)'"""
-    if found is None:
-        return NONE
-    shown = show.format if isinstance(show, str) else show
-    return f"{shown(found.value)} ({shown(found.low)}-{shown(found.high)})"
+    return f"{show(found.value)} ({show(found.low)}-{show(found.high)})" if found else NONE
 
 
 def over_text(found: Estimate | None) -> str:

@@ -8,7 +8,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,7 +65,7 @@ COLUMNS = [
     Column("metric", "metric", **WORDS),
     Column("A us", "a_us", significant),
     Column("B us", "b_us", significant),
-    Column("B / A", "_ratio", lambda found: with_interval(found, "{:.3f}")),
+    Column("B / A", "_ratio", partial(with_interval, show="{:.3f}".format)),
     Column("verdict", "verdict", align="l"),
     Column("code", "_code", align="l"),
 ]
@@ -231,7 +231,7 @@ def lines_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> list[
     for verdict in (SLOWER, FASTER):
         found = [pair for pair in pairs if pair.verdict == verdict]
         for pair in sorted(found, key=lambda pair: -abs(pair.mean.value))[:FINDINGS]:
-            key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}")
+            key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}".format)
             code = ", same machine code" * bool(pair.same_code)
             where = f"{key.kernel} on {key.problem}, {key.metric}"
             lines.append(f"{verdict}: {where}: B / A {ratio}{code}")

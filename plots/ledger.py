@@ -182,11 +182,11 @@ def value_range(values: Sequence[float | None], unit: str, show: Callable[[float
     return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
 
 
-def ours_text(v: Verdict, show: str) -> str:
+def ours_text(v: Verdict, show: Callable[[float], str]) -> str:
     """'2.11 (2.11-2.12)', without the interval where there is none."""
     if v.ours is None:
         return NONE
-    return with_interval(Estimate(v.ours, *v.interval), show) if v.interval else show.format(v.ours)
+    return with_interval(Estimate(v.ours, *v.interval), show) if v.interval else show(v.ours)
 
 
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:

@@ -62,7 +62,7 @@ def latency_table(run: Run) -> Table:
             "_under": "Ratios of cycles",
             "kernel": "{slow} / {fast}".format(**v.cell.at),
             "paper_cycles": v.cell.value and Noted(v.cell.value, text=f"{v.cell.value:.1f}"),
-            "median_cycles": Noted(v.ours, text=ours_text(v, "{:.2f}")),
+            "median_cycles": Noted(v.ours, text=ours_text(v, "{:.2f}".format)),
             "_difference": v.difference_percent,
             "_verdict": Noted(v.verdict, (v.reason,)),
         }
@@ -88,7 +88,7 @@ def cycles_row(run: Run, record: Record) -> Values:
     if s is None:
         notes = outcome_notes(run[PASS], record)
         return found | {"median_cycles": Noted(None, notes, text=outcome_words(record))}
-    found["median_cycles"] = Noted(s.median, text=with_interval(s.estimate, "{:.1f}"))
+    found["median_cycles"] = Noted(s.median, text=with_interval(s.estimate, "{:.1f}".format))
     found["_difference"] = None if paper is None else difference_percent(s.median, paper)
     return found | {"_ns": 1e3 * s.median / record.sm_mhz if record.sm_mhz else None}
 

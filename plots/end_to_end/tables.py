@@ -3,12 +3,13 @@ every kernel's decoding steps, and bitsandbytes' newest way.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, generated
 from claims.end_to_end import papers_predictions as predictions
 from claims.ledger import Verdict
-from plots import bandwidth, ledger
-from plots.bandwidth import estimate_values
+from plots import ledger
+from plots.bandwidth import estimate_values, with_interval
 from plots.captions import machine_notes, outcome_words
 from plots.end_to_end.rows import BUSY_TIME, FUSED, OURS, STEP, Setting, of_mode, settings
 from plots.experiments import Run
@@ -40,9 +41,8 @@ def provenance(run: Run) -> list[Origin]:
     return machine_notes(run["timing"], run["profile"])
 
 
-def with_interval(digits: int) -> Callable[[Estimate], str]:
-    """'1.25 (1.24-1.26)'"""
-    return lambda e: bandwidth.with_interval(e, f"{{:.{digits}f}}")
+def by_mode_columns(*columns: Column) -> list[Column]:
+    return [Column("batch", f"{EAGER} batch"), *columns_of((EAGER, GRAPH), *columns)]
 
 
 def verdict_at(run: Run, claim: str, setting: Setting) -> Verdict | None:
@@ -60,11 +60,11 @@ def beside_papers(v: Verdict | None, ours: Estimate | None, why_not: Iterable[st
     return found | {"_difference": change, "_verdict": Noted(v.verdict, notes)}
 
 
-def papers_columns(unit: str, paper: str, digits: int) -> list[Column]:
+def papers_columns(unit: str, paper: str, show: Callable[[float], str]) -> list[Column]:
     """What `beside_papers` has, behind the paper's value, which has the name `paper`."""
     return [
-        Column(f"paper {unit}", paper, f"{{:.{digits}f}}".format),
-        Column(f"ours {unit} (interval)", "_ours", with_interval(digits)),
+        Column(f"paper {unit}", paper, show),
+        Column(f"ours {unit} (interval)", "_ours", partial(with_interval, show=show)),
         Column("difference", "_difference", "{:+.1f} %".format),
         Column("verdict", "_verdict", ledger.spell, **WORDS),
     ]
@@ -86,7 +86,7 @@ def table1(run: Run) -> Table:
         row |= estimate_values("step_percent", setting.share(baseline, STEP))
         why_not = setting.why_not(baseline, WALL_TIME, KERNEL_TIME)
         rows.append(row | beside_papers(v, share, why_not))
-    columns = [BATCH, *papers_columns("%", "paper_percent", 1)]
+    columns = [BATCH, *papers_columns("%", "paper_percent", TENTHS)]
     columns += [
         Column("paper s", "paper_dequantization_ms", lambda ms: f"{ms / 1e3:.2f}"),
         Column("ours s", "dequantization_ms", lambda ms: rounded(ms / 1e3)),
@@ -124,7 +124,7 @@ def figure4(run: Run) -> Table:
         row |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
         why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
         rows.append(row | beside_papers(v, gain, why_not))
-    columns = [BATCH, *papers_columns("x", "paper", 2)]
+    columns = [BATCH, *papers_columns("x", "paper", HUNDREDTHS)]
     for head, end in (("s", "s"), ("tok/s", "tokens_per_s")):
         columns.append(Column(f"before {head}", f"{baseline}_{end}", rounded))
         columns.append(Column(f"after {head}", f"{subject}_{end}", rounded))
@@ -167,8 +167,16 @@ def papers_figure4(run: Run) -> Iterable[str]:
                 yield f"{model} at batch {batch}: {', '.join(ends)}"
 
 
-def together(found: Sequence[tuple[str, dict[str, Values]]]) -> tuple[list[Values], list[Values]]:
-    """Headings with several rows each: one row to be shown, and all rows."""
+Headed = list[tuple[str, dict[str, Values]]]  # headings with several rows each
+
+
+def by_mode(run: Run, row_of: Callable[[Setting], Values]) -> Headed:
+    """For each model and batch a row of each decode mode."""
+    return [(modes[0].model, {p.mode: row_of(p) for p in modes}) for modes in settings(run)]
+
+
+def together(found: Headed) -> tuple[list[Values], list[Values]]:
+    """One row to be shown for each heading, and all rows."""
     shown = [{"_under": under} | side_by_side(rows) for under, rows in found]
     return shown, [row for _, rows in found for row in rows.values()]
 
@@ -177,19 +185,14 @@ def amdahl_table(run: Run) -> Table:
     """What share and kernel speed-up predict, and what was measured; of the paper, too."""
     baseline, subject = run.compared
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
-    found = [(paper, {EAGER: row}) for row in papers_predictions(run)]
-    for eager, *graph in settings(run):
-        predictions = {p.mode: our_prediction(run, p) for p in (eager, *graph)}
-        found.append((eager.model, predictions))
-    rows, data = together(found)
-    columns = columns_of(
-        (EAGER, GRAPH),
+    theirs = [(paper, {EAGER: row}) for row in papers_predictions(run)]
+    rows, data = together(theirs + by_mode(run, partial(our_prediction, run)))
+    columns = by_mode_columns(
         Column("{}: share %", "share_percent", TENTHS),
         Column("kernel x", "kernel_speedup", HUNDREDTHS),
         Column("predicted x", "predicted", HUNDREDTHS),
-        Column("measured x (interval)", "_measured", with_interval(2)),
+        Column("measured x (interval)", "_measured", with_interval),
     )
-    columns.insert(0, Column("batch", f"{EAGER} batch"))
     notes = [
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
@@ -231,23 +234,20 @@ def left(run: Run) -> Table:
     """Of the time that the paper attacks, what is left with faster kernels, and without any."""
     baseline, subject = run.compared
     kernels = (baseline, subject, OURS, FUSED)
-    found: list[tuple[str, dict[str, Values]]] = []
-    for modes in settings(run):
-        found.append((modes[0].model, of := {}))
-        for p in modes:
-            part = STEP * (p.mode == GRAPH)
-            row = p.at | {"way": p.mode}
-            row |= {f"{k}_percent": p.dequantizing_percent(k, baseline, part) for k in kernels}
-            gain = p.gain(baseline, FUSED, WALL_TIME + part)
-            of[p.mode] = row | estimate_values(f"{FUSED}_speedup", gain) | {"_gain": gain}
-    rows, data = together(found)
-    columns = columns_of(
-        (EAGER, GRAPH),
+
+    def row_of(p: Setting) -> Values:
+        part = STEP * (p.mode == GRAPH)
+        row = p.at | {"way": p.mode}
+        row |= {f"{k}_percent": p.dequantizing_percent(k, baseline, part) for k in kernels}
+        gain = p.gain(baseline, FUSED, WALL_TIME + part)
+        return row | estimate_values(f"{FUSED}_speedup", gain) | {"_gain": gain}
+
+    rows, data = together(by_mode(run, row_of))
+    columns = by_mode_columns(
         Column("{}: attacked %", f"{baseline}_percent", TENTHS),
         *(Column(f"left with {k} %", f"{k}_percent", TENTHS) for k in kernels[1:]),
-        Column(f"{FUSED} x (interval)", "_gain", with_interval(2)),
+        Column(f"{FUSED} x (interval)", "_gain", with_interval),
     )
-    columns.insert(0, Column("batch", f"{EAGER} batch"))
     notes = [
         f"Attacked: what {baseline}'s dequantizations are of its time. Left: what a kernel's are "
         f"of that same time. With {FUSED}, products are made right from the codes where that is "
@@ -265,7 +265,7 @@ def qmatmul(run: Run) -> Table:
     kernels = baseline, _ = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
     papers, said = verdict.cell, ledger.spell(verdict.verdict)
-    found: list[tuple[str, dict[str, Values]]] = []
+    found: Headed = []
     for setting in of_mode(run, EAGER):
         found.append((setting.model, of := {}))
         for kernel in kernels:
@@ -284,7 +284,7 @@ def qmatmul(run: Run) -> Table:
         kernels,
         Column("{} ms", "dequantize_ms", rounded),
         Column("products ms", "products_ms", rounded),
-        Column("% (interval)", "_percent", with_interval(1)),
+        Column("% (interval)", "_percent", partial(with_interval, show=TENTHS)),
     )
     notes = [
         f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
@@ -377,27 +377,24 @@ def said_of(record: Record) -> str:
 
 def newest(run: Run) -> Table:
     """Our fastest kernel against bitsandbytes as it is installed."""
-    found: list[tuple[str, dict[str, Values]]] = []
-    for modes in settings(run):
-        found.append((modes[0].model, of := {}))
-        for p in modes:
-            gain = p.gain(p.installed, OURS, WALL_TIME + STEP)
-            share = p.dequantizing_percent(p.installed, p.installed, STEP)
-            row = p.at | {"way": p.mode, "own_dequantizing_percent": share}
-            row |= estimate_values("step_speedup", gain) | {"_gain": gain}
-            for name, kernel in (("_own_ms", p.installed), ("_our_ms", OURS)):
-                row[name] = p.scaled(kernel, WALL_TIME + STEP, 1e3)
-            whole = p.gain(p.installed, OURS, WALL_TIME)
-            of[p.mode] = row | estimate_values("generation_speedup", whole)
-    rows, data = together(found)
-    columns = columns_of(
-        (EAGER, GRAPH),
+
+    def row_of(p: Setting) -> Values:
+        gain = p.gain(p.installed, OURS, WALL_TIME + STEP)
+        share = p.dequantizing_percent(p.installed, p.installed, STEP)
+        row = p.at | {"way": p.mode, "own_dequantizing_percent": share}
+        row |= estimate_values("step_speedup", gain) | {"_gain": gain}
+        for name, kernel in (("_own_ms", p.installed), ("_our_ms", OURS)):
+            row[name] = p.scaled(kernel, WALL_TIME + STEP, 1e3)
+        whole = p.gain(p.installed, OURS, WALL_TIME)
+        return row | estimate_values("generation_speedup", whole)
+
+    rows, data = together(by_mode(run, row_of))
+    columns = by_mode_columns(
         Column("{}: own ms", "_own_ms", rounded),
         Column("deq. %", "own_dequantizing_percent", WHOLE),
         Column(f"{OURS} ms", "_our_ms", rounded),
-        Column("x (interval)", "_gain", with_interval(2)),
+        Column("x (interval)", "_gain", with_interval),
     )
-    columns.insert(0, Column("batch", f"{EAGER} batch"))
     own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
     notes = [
         f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "

@@ -107,7 +107,7 @@ def in_ms(us: float) -> str:
 def values(run: Run, v: Verdict) -> Values:
     """The paper's value, ours, the difference and the verdict, and the times of both kernels."""
     records = rows_of(run, v)
-    ours = ledger.ours_text(v, "{:.2f}")
+    ours = ledger.ours_text(v, PLAIN)
     why = (v.reason,) if v.verdict == "not_testable" else ()
     low, high = v.interval or (None, None)
     found: Values = {"_under": f"{reading_of(v)}; {title_of(v)}"}

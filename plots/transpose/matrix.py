@@ -123,7 +123,7 @@ def standing(m: Measured, constant: Measured | None) -> str:
 
 
 def speed_text(m: Measured) -> str:
-    return bandwidth.with_interval(m.record.bandwidth, "{:.0f}")
+    return bandwidth.with_interval(m.record.bandwidth, bandwidth.gb_text)
 
 
 def published(run: Run, gb_s: float | None) -> str | None:
@@ -240,7 +240,7 @@ def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:
 
 
 def over_text(found: Estimate) -> str:
-    text = bandwidth.with_interval(found, "{:.3f}")
+    text = bandwidth.with_interval(found, "{:.3f}".format)
     return text if found.differs_from_one else f"{text}: no difference seen"
 
 
