@@ -116,7 +116,10 @@ def ceiling(records: Sequence[Record]) -> Record | None:
     return max(found, key=lambda r: r.speed.value, default=None)
 
 
-def measure(results: Results, problem: str, baseline: str = "") -> list[Measured]:
+Rows = dict[str, Measured]  # of one problem, by kernel
+
+
+def measure(results: Results, problem: str, baseline: str = "") -> Rows:
     """All rows of a problem: ranked ones by time, then deviations, failures and ceilings."""
     records = [r for r in results.records if r.problem["name"] == problem]
     timed, ranked = [r for r in records if r.timed], [r for r in records if r.ranked]
@@ -131,10 +134,7 @@ def measure(results: Results, problem: str, baseline: str = "") -> list[Measured
         clock = clock_mark(r, timed) if r.timed else ()
         beside = copy if r is not copy else None
         rows.append(Measured(results, r, beside, limit, base, speed_up, best, clock))
-    return sorted(rows, key=order)
-
-
-Rows = dict[str, Measured]  # of one problem, by kernel
+    return {m.record.kernel: m for m in sorted(rows, key=order)}
 
 
 def rows_by(
@@ -145,8 +145,7 @@ def rows_by(
     for p in results.problems():
         if key(p) in found:
             raise InputError(f"{results.file}: problem '{p['name']}' is not told from another")
-        rows = measure(results, p["name"], baseline)
-        found[key(p)] = {m.record.kernel: m for m in rows}
+        found[key(p)] = measure(results, p["name"], baseline)
     return dict(sorted(found.items()))
 
 
@@ -156,9 +155,9 @@ def order(row: Measured) -> tuple[int, float, str]:
     return place, r.summary.median if r.summary else 0.0, r.kernel
 
 
-def fastest(rows: Sequence[Measured]) -> str:
+def fastest(rows: Rows) -> str:
     """The name of the fastest kernel, or that several are not told apart; '' where none ran."""
-    names = ", ".join(m.record.kernel for m in rows if m.best)
+    names = ", ".join(kernel for kernel, m in rows.items() if m.best)
     return f"no difference seen between {names}" if ", " in names else names
 
 
@@ -277,7 +276,7 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
         | values_of(m)
         | other_values(m.record, others)
         for p in results.problems()
-        for m in measure(results, p["name"], baseline)
+        for m in measure(results, p["name"], baseline).values()
     ]
     notes = [GB_NOTE, CYCLE_NOTE, COPY_NOTE, CEILING_NOTE] * moves
     notes += [OTHER_NOTE] * bool(others) + [BEST_NOTE] + [RATIO_NOTE] * bool(baseline)
@@ -294,19 +293,18 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
     measured = {gpu: measure(rows[0].results, problems[gpu]) for gpu, rows in brief.items()}
     first = next(iter(problems.values()))
     names = {m.record.kernel for rows in brief.values() for m in rows}
-    shares = [(m.of_copy or 0, m.record.kernel) for rows in measured.values() for m in rows]
+    shares = [(m.of_copy or 0, k) for rows in measured.values() for k, m in rows.items()]
     kernels = [kernel for _, kernel in sorted(shares, reverse=True) if kernel in names]
     columns, shown = [KERNEL], {kernel: {"kernel": kernel} for kernel in (*kernels, COPY)}
     for gpu, rows in measured.items():
         other = "" if problems[gpu] == first else f", {problems[gpu]}"
         columns.append(Column(gpu + other, f"on {gpu}", wrap=len("9999 (99.9 %)")))
-        for m in rows:
-            if m.record.kernel in shown:
-                shown[m.record.kernel][f"on {gpu}"] = speed_of_copy(m)
+        for kernel in rows.keys() & shown.keys():
+            shown[kernel][f"on {gpu}"] = speed_of_copy(rows[kernel])
     data = [
         {"gpu": gpu, "problem": problems[gpu], **values_of(m)}
         for gpu, rows in measured.items()
-        for m in rows
+        for m in rows.values()
     ]
     title = f"GB/s on {first}, and percent of each GPU's own copy"
     return Table(name, title, columns, list(shown.values()), data=data)

@@ -57,8 +57,8 @@ def tables(run: Any) -> list[Table]:
 
 def brief(passes: list[str], run: Any) -> list[Measured]:
     """Every kernel with a bandwidth on the last problem of the passes."""
-    rows = [m for name in passes for m in measure(run[name], run[name].problems()[-1]["name"])]
-    return [m for m in rows if m.gb_s and not m.record.is_ceiling]
+    found = [measure(run[name], run[name].problems()[-1]["name"]) for name in passes]
+    return [m for rows in found for m in rows.values() if m.gb_s and not m.record.is_ceiling]
 
 
 def baseline(results: Results) -> str:
@@ -96,7 +96,7 @@ def highlights(timed: list[str], run: Any) -> list[str]:
         problem = run[name].problems()[-1]["name"]
         rows = measure(run[name], problem, baseline(run[name]))
         if said := bandwidth.fastest(rows):
-            over = next(m.ratio for m in rows if m.best)
+            over = next(m.ratio for m in rows.values() if m.best)
             gain = f", {over.value:.2f}x {baseline(run[name])}" if over else ""
             lines.append(f"{name}: fastest on {problem}: {said}{gain}.")
     return lines

@@ -119,7 +119,7 @@ def steps_of(run: Run) -> Steps:
                 raise InputError(
                     f"{other.file}: is of {one_problem(other)}, but {times.name} of {problem}"
                 )
-        by_kernel = {m.record.kernel: m for m in measure(times, problem)}
+        by_kernel = measure(times, problem)
         steps = found.setdefault(ladder, [])
         for kernel, text in changes:
             this, launched = by_kernel.get(kernel), launches.find(problem, kernel)

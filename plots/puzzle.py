@@ -2,7 +2,7 @@
 measured ceiling.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from claims.puzzle import WALL_TIME, mlps
 from plots import bandwidth
 from plots import figures as draw
-from plots.bandwidth import Measured, measure, with_interval
+from plots.bandwidth import Measured, Rows, measure, with_interval
 from plots.captions import clock_warning, date, machine_notes
 from plots.experiments import Run, one_problem
 from plots.neighbours import pass_for, rows_of_both
@@ -63,7 +63,7 @@ def published(run: Run) -> list[Published]:
     ]
 
 
-def puzzle_rows(run: Run) -> list[Measured]:
+def puzzle_rows(run: Run) -> Rows:
     """Ranked by the time through graphs; then deviations, failures and ceilings."""
     return measure(run["mlps"], one_problem(run["mlps"]))
 
@@ -85,7 +85,7 @@ def brief(run: Run) -> list[Measured]:
     names = {kernel for given in claimed for kernel in (given["fast"], in_cuda(given["fast"]))}
     return [
         m
-        for m in puzzle_rows(run)
+        for m in puzzle_rows(run).values()
         if m.best
         or m.record.origin == "peer"
         or m.record.kernel in names
@@ -95,7 +95,7 @@ def brief(run: Run) -> list[Measured]:
 
 def puzzle_table(run: Run) -> Table:
     """The post's rows, then ours: ranked, deviating, without a graph, failed, ceilings."""
-    results, measured = run["mlps"], puzzle_rows(run)
+    results, measured = run["mlps"], puzzle_rows(run).values()
     posts = [
         {"_under": f"The post, on {p.gpu}", "kernel": p.what, "_seconds": f"{p.seconds:.4f}"}
         | {"as_published_gb_per_s": p.gb_s}
@@ -130,7 +130,7 @@ def values_of(m: Measured) -> Values:
 
 
 def notes_of(run: Run) -> list[str]:
-    rows = puzzle_rows(run)
+    rows = puzzle_rows(run).values()
     best = bandwidth.ceiling([m.record for m in rows])
     counts = sorted({us.n for m in rows if (us := wall(m.record))})
     found = [
@@ -169,7 +169,7 @@ def mlps_table(run: Run) -> Table:
         columns.append(Column(f"{name} timed as published us", f"{name} us", rounded, wrap=1))
         columns.append(Column("by graphs us (GB/s)", f"{name} graphs", wrap=1))
     rows, data = [], []
-    for record in [m.record for m in puzzle_rows(run) if wall(m.record)]:
+    for record in [m.record for m in puzzle_rows(run).values() if wall(m.record)]:
         row: Values = {"kernel": record.kernel}
         for name, share in shares.items():
             launches = record.problem["launches"] / len(shares)
@@ -207,7 +207,7 @@ def short_table(run: Run) -> Table:
 def highlights(run: Run) -> list[str]:
     """The fastest kernel, or all not told apart from it."""
     rows, lines = puzzle_rows(run), []
-    for m in [m for m in rows if m.best][:1]:
+    for m in [m for m in rows.values() if m.best][:1]:
         times = f"{in_seconds(m.record.summary)} s by graphs, {in_seconds(wall(m.record))} s as"
         lines.append(f"Fastest: {bandwidth.fastest(rows)}; {times} published.")
     return lines + one_by_one(run)
@@ -216,7 +216,7 @@ def highlights(run: Run) -> list[str]:
 def one_by_one(run: Run) -> list[str]:
     """Our kernel by graphs against as many launches measured alone, in memory that is cold."""
     alone = pass_for(run["mlps"], "streaming", "shapes_nested")
-    row = next((m.record for m in puzzle_rows(run) if m.record.kernel == OURS), None)
+    row = run["mlps"].find(one_problem(run["mlps"]), OURS)
     if alone is None or row is None or row.summary is None:
         return []
     parts = run["mlps"].family.parts
@@ -241,9 +241,9 @@ def one_by_one(run: Run) -> list[str]:
     ]
 
 
-def seconds_figure(rows_of: Callable[[Run], list[Measured]], run: Run) -> Figure:
+def seconds_figure(chosen: Callable[[Run], Iterable[Measured]], run: Run) -> Figure:
     """One row per GPU of the post and per kernel here; both ways on one logarithmic axis."""
-    shown = [m for m in rows_of(run) if wall(m.record) and not m.record.is_ceiling]
+    shown = [m for m in chosen(run) if wall(m.record) and not m.record.is_ceiling]
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
     figure, (axes,) = draw.panels(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     for which, what in enumerate(MAKERS.values()):
@@ -253,7 +253,7 @@ def seconds_figure(rows_of: Callable[[Run], list[Measured]], run: Run) -> Figure
             draw.mark(axes, *zip(*found, strict=True), which, **look)
     for row, m in enumerate(shown, len(gpus)):
         draw_row(axes, row, m.record)
-    best = bandwidth.ceiling([m.record for m in puzzle_rows(run)])
+    best = bandwidth.ceiling([m.record for m in puzzle_rows(run).values()])
     if best is not None:
         seconds = best.times.median / 1e6
         text = f"ceiling by graphs ({best.kernel}): {significant(seconds)} s"
@@ -294,5 +294,8 @@ FIGURES = {
         "Seconds, timed as published and by graphs, beside the post's GPUs",
         partial(seconds_figure, brief),
     ),
-    "seconds": ("The same of every kernel", partial(seconds_figure, puzzle_rows)),
+    "seconds": (
+        "The same of every kernel",
+        partial(seconds_figure, lambda run: puzzle_rows(run).values()),
+    ),
 }

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from claims.occupancy import WARP
 from plots import bandwidth
 from plots import figures as draw
-from plots.bandwidth import Measured, compared, measure
+from plots.bandwidth import Rows, compared, measure
 from plots.captions import clock_warning, machine_notes
 from plots.counter_tables import Counted, shown
 from plots.counter_values import Counts, counts_of, derived_notes
@@ -28,7 +28,7 @@ DATA = {
     "uniform": "each code equally often, at random",
 }
 
-ByData = dict[str, dict[str, Measured]]  # by data, and by kernel
+ByData = dict[str, Rows]
 
 
 def by_data(run: Run) -> ByData:
@@ -40,8 +40,7 @@ def by_data(run: Run) -> ByData:
         data = problem.get("data", NORMAL)
         if len(shapes) > 1 or data in found or data not in DATA:
             raise InputError(f"{results.file}: needs one shape, once on each of {', '.join(DATA)}")
-        rows = measure(results, problem["name"], run.compared[0])
-        found[data] = {m.record.kernel: m for m in rows}
+        found[data] = measure(results, problem["name"], run.compared[0])
     return {data: found[data] for data in DATA if data in found}
 
 

@@ -35,7 +35,7 @@ def shapes_summary(run: Run) -> Table:
     ]
     rows = []
     for problem in shapes.problems():
-        by_name = {m.record.kernel: m for m in measure(shapes, problem["name"])}
+        by_name = measure(shapes, problem["name"])
         best = [m for m in by_name.values() if m.best]
         first = best[0] if best else None
         chosen = [*map(by_name.get, (baseline, subject, COPY)), first]
@@ -60,7 +60,7 @@ def brief(run: Run) -> list[Measured]:
     names = {run.compared[0], *map(subject_of, run.decision(CLAIM).verdicts)}
     return [
         m
-        for m in measure(run["shapes"], largest["name"])
+        for m in measure(run["shapes"], largest["name"]).values()
         if m.best or m.record.kernel in names or m.record.origin == "peer"
     ]
 
@@ -85,9 +85,9 @@ def highlights(run: Run) -> list[str]:
             found = best[0].ratio
             gain = f", {found.value:.2f}x {baseline}" if found and found.differs_from_one else ""
             where = f"{model} at batch {models.shown_batch(run)}"
-            lines.append(f"Fastest for {where}: {bandwidth.fastest(best)}{gain}.")
-    rows = [m for p in shapes.problems() for m in measure(shapes, p["name"])]
-    shares = {m.of_copy: m for m in rows if m.best and m.of_copy}
+            lines.append(f"Fastest for {where}: {bandwidth.fastest(by_kernel)}{gain}.")
+    every = [measure(shapes, p["name"]).values() for p in shapes.problems()]
+    shares = {m.of_copy: m for rows in every for m in rows if m.best and m.of_copy}
     if shares:
         m = shares[max(shares)]
         speed = f"{m.gb_s:.0f} GB/s, {100 * max(shares):.1f} %"

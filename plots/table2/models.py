@@ -28,7 +28,7 @@ def replay_problems(run: Run) -> list[dict[str, Any]]:
     return [p for p in run["replay"].problems() if "model" in p]
 
 
-def measure_pass(run: Run, problem: dict[str, Any]) -> list[Measured]:
+def measure_pass(run: Run, problem: dict[str, Any]) -> Rows:
     return measure(run["replay"], problem["name"], run.compared[0])
 
 
@@ -47,7 +47,7 @@ def shown_batch(run: Run) -> int:
 def shown_passes(run: Run) -> ByModel:
     """The forward passes at one batch."""
     shown = [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]
-    return {p["model"]: {m.record.kernel: m for m in measure_pass(run, p)} for p in shown}
+    return {p["model"]: measure_pass(run, p) for p in shown}
 
 
 def ranking(passes: ByModel) -> list[str]:
@@ -80,7 +80,7 @@ def kernels_table(run: Run) -> Table:
         {"model": p["model"], "batch": p["batch"], **values_of(m)}
         | {"product_median_us": s.median if (s := product(m.record)) else None}
         for p in replay_problems(run)
-        for m in measure_pass(run, p)
+        for m in measure_pass(run, p).values()
     ]
     notes = [
         "Milliseconds of dequantization in one forward pass (median), and the speed-up over "

@@ -11,14 +11,14 @@ from plots.transpose import matrix, sizes
 def highlights(run: Run) -> list[str]:
     """The fastest kernel of the post's matrix, or all not told apart from it."""
     rows = matrix.random_rows(run)
-    for m in [m for m in rows if m.best][:1]:
+    for m in [m for m in rows.values() if m.best][:1]:
         share = f", {100 * m.of_copy:.1f} % of the copy" if m.of_copy else ""
         return [f"Fastest: {bandwidth.fastest(rows)}; {m.gb_s:.0f} GB/s{share}."]
     return []
 
 
 def raw_samples(run: Run) -> Figure:
-    name = matrix.random_rows(run)[0].record.problem["name"]
+    name = matrix.random_matrix(run)["name"]
     return samples_figure([(run["matrix"], name, name)], run.recorded)
 
 

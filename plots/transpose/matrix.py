@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from plots import bandwidth
 from plots import figures as draw
-from plots.bandwidth import Measured, measure
+from plots.bandwidth import Measured, Rows, measure
 from plots.captions import check_notes, clock_warning, machine_notes
 from plots.experiments import Run, one_problem
 from plots.neighbours import neighbour_notes
@@ -24,9 +24,14 @@ RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
 SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo
 
 
-def random_rows(run: Run) -> list[Measured]:
-    """Of the one problem that is timed and ranked."""
-    return measure(run["matrix"], one_problem(run["matrix"], data=RANDOM))
+def random_matrix(run: Run) -> dict[str, Any]:
+    """The one problem that is timed and ranked."""
+    name = one_problem(run["matrix"], data=RANDOM)
+    return next(p for p in run["matrix"].problems() if p["name"] == name)
+
+
+def random_rows(run: Run) -> Rows:
+    return measure(run["matrix"], random_matrix(run)["name"])
 
 
 def size_text(matrix: dict[str, Any]) -> str:
@@ -62,14 +67,14 @@ def matrix_table(run: Run) -> Table:
         Column("our check", "_our_check", **WORDS),
     ]
     names = [p["name"] for p in results.problems() if p["data"] == CONSTANT]
-    constants = {m.record.kernel: m for name in names[:1] for m in measure(results, name)}
-    rows = [values_of(run, m, constants.get(m.record.kernel)) for m in measured]
+    constants = measure(results, names[0]) if names else {}
+    rows = [values_of(run, m, constants.get(kernel)) for kernel, m in measured.items()]
     counts = sorted({r.summary.n for r in results.records if r.summary})
     peak = f"the driver does not say the theoretical bandwidth of this {results.gpu}."
     if results.peak_gb_s is not None:
         share = f"share of this {results.gpu}'s theoretical bandwidth"
         peak = f"{share}, {results.peak_gb_s:.0f} GB/s."
-    ours, posts = measured[0].record.problem, posts_matrix(run)
+    ours, posts = random_matrix(run), posts_matrix(run)
     notes = [
         f"Samples per row: {', '.join(map(str, counts)) or NONE}.",
         bandwidth.GB_NOTE,
@@ -154,17 +159,17 @@ def our_check(m: Measured) -> Noted:
 def brief(run: Run) -> list[Measured]:
     """The post's kernels as far as they are right, and the fastest."""
     names = {kernel for found in published_gb_s(run).values() for kernel in found}
-    return [m for m in random_rows(run) if m.best or (m.record.ranked and m.record.kernel in names)]
+    rows = random_rows(run).items()
+    return [m for kernel, m in rows if m.best or (m.record.ranked and kernel in names)]
 
 
 def short_table(run: Run) -> Table:
     """The post's kernels and the fastest one; a kernel and its counterpart in Mojo are one row."""
     gb_s = published_gb_s(run)
     pairs: dict[str, dict[str, Measured]] = {}
-    for m in random_rows(run):
+    for kernel, m in random_rows(run).items():
         counterpart = run["matrix"].kernel(m.record).counterpart
-        language = "Mojo" if counterpart else "CUDA"
-        pairs.setdefault(counterpart or m.record.kernel, {})[language] = m
+        pairs.setdefault(counterpart or kernel, {})["Mojo" if counterpart else "CUDA"] = m
     columns = [KERNEL]
     for language in gb_s:
         columns.append(Column(f"{language} GB/s (interval)", f"{language} ours", wrap=1))
@@ -186,8 +191,7 @@ def short_table(run: Run) -> Table:
 
 def languages_table(run: Run) -> Table | None:
     """One row per kernel in Mojo, beside the same one in CUDA; None where none ran."""
-    results = run["matrix"]
-    measured = {m.record.kernel: m for m in random_rows(run)}
+    results, measured = run["matrix"], random_rows(run)
     pairs = [
         (measured[counterpart], m)
         for m in measured.values()
@@ -213,8 +217,7 @@ def languages_table(run: Run) -> Table | None:
         "The post times Mojo by the host's clock around launches that are each waited for, CUDA by "
         "events around all of them. Its batched kernel in Mojo has the published indices.",
     ]
-    size = size_text(pairs[0][0].record.problem)
-    title = f"Transpose of a {size} matrix in CUDA and in Mojo"
+    title = f"Transpose of a {size_text(random_matrix(run))} matrix in CUDA and in Mojo"
     rows = [values_of_pair(run, *pair) for pair in pairs]
     return Table("languages", title, columns, rows, notes, machine_notes(results))
 
@@ -248,7 +251,7 @@ def kernels_figure(run: Run) -> Figure:
     """One bar per kernel, the post's values on the same rows, the copy and the peak as lines."""
     results, posts_gb_s = run["matrix"], published_gb_s(run)
     names = {k for values in posts_gb_s.values() for k in values}
-    every = [m.record for m in random_rows(run) if not m.record.is_ceiling]
+    every = [m.record for m in random_rows(run).values() if not m.record.is_ceiling]
     rows = beside_counterparts([r for r in every if r.bandwidth or r.kernel in names], results)
     figure, (axes,) = draw.panels(1.5 + 0.36 * max(3, len(rows)))
     for row, record in enumerate(rows):
@@ -260,7 +263,7 @@ def kernels_figure(run: Run) -> Figure:
             look = {"label": f"post, {language} ({run.source.gpu})", "gid": language}
             look["markerfacecolor"] = "white"  # on a bar
             draw.mark(axes, *zip(*found, strict=True), which, **look)
-    copy, peak = results.find(one_problem(results, data=RANDOM), COPY), results.peak_gb_s
+    copy, peak = results.find(random_matrix(run)["name"], COPY), results.peak_gb_s
     if copy is not None and copy.bandwidth is not None:
         gb_s = copy.bandwidth.value
         text = f"copy (cudaMemcpy): {gb_s:.0f}"
@@ -275,7 +278,7 @@ def kernels_figure(run: Run) -> Figure:
     axes.set_xlabel(BANDWIDTH_LABEL)
     draw.legend_above(figure, [axes], columns=3, last="post")
     warnings = [w for r in rows if r.timed for w in clock_warning(r, copy)]
-    ours, posts = size_text(random_rows(run)[0].record.problem), size_text(posts_matrix(run))
+    ours, posts = size_text(random_matrix(run)), size_text(posts_matrix(run))
     note = (
         f"Matrix: {ours}; the post's: {posts}. Bars: medians; whiskers: intervals; right of each "
         f"row: its median. {INTERVAL_NOTE}"
