@@ -1,10 +1,9 @@
 """What `make sass` shows of one kernel: its facts, its source lines, and the hot region's code."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from itertools import groupby
+from linecache import getline
 from pathlib import Path
 
 from plots.tables import NONE, WORDS, Column, Table
@@ -121,15 +120,6 @@ def place(frame: Frame) -> str:
     return f"{Path(frame.file).name}:{frame.line}"
 
 
-@cache
-def source(file: str) -> list[str]:
-    """The lines of a file; none where it cannot be read."""
-    try:
-        return Path(file).read_text(errors="replace").split("\n")
-    except OSError:
-        return []
-
-
 def source_line(frame: Frame) -> str:
-    lines = source(frame.file)
-    return re.sub(r"\s+", " ", lines[frame.line - 1].strip()) if frame.line <= len(lines) else ""
+    """Empty where the file cannot be read."""
+    return " ".join(getline(frame.file, frame.line).split())
