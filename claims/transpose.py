@@ -53,7 +53,7 @@ def in_own_language(*names: str) -> Callable[[Decide], Decide]:
 
 
 def speeds(*rows: Record) -> str:
-    return ", ".join(f"{row.kernel}: {row.speed.value:.0f} GB/s" for row in rows)
+    return ", ".join(f"{row.kernel}: {row.bandwidth.value:.0f} GB/s" for row in rows)
 
 
 def faster(slow: Record, fast: Record) -> Estimate:
@@ -80,7 +80,7 @@ def same_task(case: Case, *, published: str) -> Finding:
     verdict, said = rules.REPRODUCED, "it transposes"
     if row.deviates:
         verdict, said = rules.PREMISE_FALSE, f"not the same task: {wrong_elements(row)}"
-    return Finding(verdict, f"{said}, at {row.speed.value:.0f} GB/s", short=said)
+    return Finding(verdict, f"{said}, at {row.bandwidth.value:.0f} GB/s", short=said)
 
 
 def wrong_elements(row: Record) -> str:
@@ -113,16 +113,16 @@ def share_of_peak(case: Case, *, kernel: str) -> Finding:
     row, results = case.measured(kernel, KERNEL_TIME, may_deviate=True), case.results()
     if results.peak_gb_s is None:
         return Finding(rules.NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
-    ends = (row.speed.value, *row.speed.interval)
+    ends = (row.bandwidth.value, *row.bandwidth.interval)
     ours = Estimate(*(100 * end / results.peak_gb_s for end in ends))
     found = judge(case, Ours(ours))
     reason = (
-        f"{found.reason}; {row.speed.value:.0f} of {results.peak_gb_s:.0f} GB/s in theory, where "
-        f"the source takes {case.source.fact('peak_gb_s')} GB/s for its {case.source.gpu}"
+        f"{found.reason}; {row.bandwidth.value:.0f} of {results.peak_gb_s:.0f} GB/s in theory, "
+        f"where the source takes {case.source.fact('peak_gb_s')} GB/s for its {case.source.gpu}"
     )
     copy = results.find(row.problem["name"], COPY)
     if copy is not None and copy.bandwidth is not None:
-        of_copy = 100 * row.speed.value / copy.bandwidth.value
+        of_copy = 100 * row.bandwidth.value / copy.bandwidth.value
         reason += f"; of what a copy reaches here it is {of_copy:.1f} %"
     return replace(found, reason=reason)
 
@@ -191,4 +191,4 @@ def speed(case: Case, *, counterparts: str) -> Finding:
 @in_own_language("kernel")
 def speed_alone(case: Case, *, kernel: str) -> Ours:
     """A declared deviation is no hindrance."""
-    return Ours(case.measured(kernel, KERNEL_TIME, may_deviate=True).speed)
+    return Ours(case.measured(kernel, KERNEL_TIME, may_deviate=True).bandwidth)

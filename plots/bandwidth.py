@@ -86,7 +86,7 @@ class Measured:
         """Beyond both intervals; a wrong output shows nothing about a ceiling."""
         if not self.record.ranked or self.record.bandwidth is None or self.ceiling is None:
             return False
-        return self.record.bandwidth.low > self.ceiling.speed.high
+        return self.record.bandwidth.low > self.ceiling.bandwidth.high
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def ceiling(records: Sequence[Record]) -> Record | None:
     found = [
         r for r in records if r.is_ceiling and r.bandwidth and 0 < r.bytes_read < r.bytes_moved
     ]
-    return max(found, key=lambda r: r.speed.value, default=None)
+    return max(found, key=lambda r: r.bandwidth.value, default=None)
 
 
 Rows = dict[str, Measured]  # of one problem, by kernel

@@ -151,7 +151,7 @@ def steps_table(run: Run) -> Table:
         if m is not None and m.ceiling is not None and m.of_ceiling is not None:
             notes.append(
                 f"The fastest ceiling with {ladder} scales is {m.ceiling.kernel}, at "
-                f"{m.ceiling.speed.value:.0f} GB/s; {m.record.kernel} reaches "
+                f"{m.ceiling.bandwidth.value:.0f} GB/s; {m.record.kernel} reaches "
                 f"{100 * m.of_ceiling:.1f} % of it."
             )
     (problem,) = run["nested"].problems()

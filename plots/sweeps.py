@@ -33,7 +33,7 @@ def winner_values(best: Sequence[Measured], now: Measured | None) -> Values:
     found: Values = {"now_gb_s": now and now.gb_s, "now_share_of_copy": now and now.of_copy}
     if not best:
         return found
-    first, e = best[0], best[0].record.speed
+    first, e = best[0], best[0].record.bandwidth
     found |= {"form": first.record.kernel, "code": first.record.lineage, "equal": len(best) - 1}
     speed = Noted(e.value, first.clock, text=bandwidth.with_interval(e, bandwidth.gb_text))
     found |= {"gb_s": speed, "share_of_copy": first.of_copy}

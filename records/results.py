@@ -124,7 +124,7 @@ class Record:
     @property
     def bandwidth(self) -> Estimate | None:
         """GB/s; None where no time may be shown, or nothing is moved."""
-        return self.speed if self.timed and self.bytes_moved else None
+        return gb_per_s(self.bytes_moved, self.times) if self.timed and self.bytes_moved else None
 
     @property
     def bytes_per_cycle(self) -> float | None:
@@ -134,11 +134,6 @@ class Record:
         if self.bandwidth is None or self.sm_mhz is None:
             return None
         return 1e3 * self.bandwidth.value / self.sm_mhz
-
-    @property
-    def speed(self) -> Estimate:
-        """The bandwidth of a row that is known to be timed."""
-        return gb_per_s(self.bytes_moved, self.times)
 
 
 @dataclass(frozen=True)
