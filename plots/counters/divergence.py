@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from claims.occupancy import WARP
 from plots import bandwidth
 from plots import figures as draw
-from plots.bandwidth import Rows, compared, measure
+from plots.bandwidth import Rows, compared, rows_by
 from plots.captions import clock_warning, machine_notes
 from plots.counter_tables import Counted, shown
 from plots.counter_values import Counts, counts_of, derived_notes
@@ -34,13 +34,10 @@ ByData = dict[str, Rows]
 def by_data(run: Run) -> ByData:
     """The rows of each data set; InputError unless the problems differ in their data alone."""
     results = run[PASS]
-    found: ByData = {}
+    found = rows_by(results, lambda p: p.get("data", NORMAL), run.compared[0])
     shapes = {tuple(p.get(k) for k in ("rows", "columns")) for p in results.problems()}
-    for problem in results.problems():
-        data = problem.get("data", NORMAL)
-        if len(shapes) > 1 or data in found or data not in DATA:
-            raise InputError(f"{results.file}: needs one shape, once on each of {', '.join(DATA)}")
-        found[data] = measure(results, problem["name"], run.compared[0])
+    if len(shapes) > 1 or not found.keys() <= DATA.keys():
+        raise InputError(f"{results.file}: needs one shape, once on each of {', '.join(DATA)}")
     return {data: found[data] for data in DATA if data in found}
 
 
