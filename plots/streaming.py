@@ -230,14 +230,11 @@ def shapes_table(run: Run) -> Table:
 
 def highlights(run: Run) -> list[str]:
     """The least that the large layers reach, the worst alignment, and what has no time."""
-    nested = f"Nested scales, layers of {LARGE['layers_nested']} million weights and more"
     lines = []
-    for name, what in (
-        ("layers", f"Layers of {LARGE['layers']} million weights and more"),
-        ("layers_nested", nested),
-    ):
+    for name, what in {"layers": "Layers", "layers_nested": "Nested scales, layers"}.items():
         if parts := least(run, name):
-            lines.append(f"{what}, at least: {', '.join(parts)}.")
+            large = f"{LARGE[name]} million weights and more"
+            lines.append(f"{what} of {large}, at least: {', '.join(parts)}.")
     apart = {}
     for scales, found in alignments(run).items():
         for key, m in found.items():
