@@ -1,18 +1,18 @@
 """Experiment counters: what there is to see of it."""
 
-from collections.abc import Callable
-
-from matplotlib.figure import Figure
-
 from plots.counter_tables import facts_table, full_table, on_largest, short_table
 from plots.counters.divergence import divergence_figure, divergence_reading, divergence_table
-from plots.counters.figures import instructions_figure, roofline_figure, stalls_figure
+from plots.counters.figures import (
+    counted_and_timed,
+    instructions_figure,
+    roofline_figure,
+    stalls_figure,
+)
 from plots.counters.latency import latency_figure, latency_table
 from plots.experiments import Run
 from plots.neighbours import rows_of_both
 from plots.tables import Table
 from records.code import differing
-from records.results import Results
 
 TITLES = {
     "nf4": "Why NF4 kernels differ: counters on the largest layer",
@@ -32,49 +32,29 @@ def sass_table(run: Run) -> Table:
     return table
 
 
-def passes(run: Run, family: str) -> tuple[Results, Results]:
-    """Counters, and times with launches."""
-    return run[f"{family}_counters"], run[f"{family}_launches"]
-
-
 def short_tables(run: Run) -> list[Table]:
     """On the largest problem alone."""
     made = []
     for family, title in TITLES.items():
-        counters, launches = passes(run, family)
+        counters, launches = counted_and_timed(run, family)
         made.append(short_table(on_largest(counters), launches, counters.pass_name, title))
     return made
 
 
 def full_tables(run: Run) -> list[Table]:
     return [
-        full_table(*passes(run, family), f"{family}_all_counters", title, run.compared)
+        full_table(*counted_and_timed(run, family), f"{family}_all_counters", title, run.compared)
         for family, title in FULL_TITLES.items()
     ]
-
-
-def families(run: Run) -> dict[str, tuple]:
-    """By the title of a figure's panel: counters, times, and what else may have the copy."""
-    return {
-        "NF4 dequantization": (*passes(run, "nf4"), run["divergence"]),
-        "transpose": passes(run, "transpose"),
-    }
-
-
-def panels(drawn: Callable[..., Figure]) -> Callable[[Run], Figure]:
-    return lambda run: drawn(families(run), run.recorded)
 
 
 highlights = divergence_reading
 TABLES = (short_tables, latency_table, divergence_table, sass_table, full_tables)
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
 FIGURES = {
-    "instructions": ("Instructions per weight and element, by pipe", panels(instructions_figure)),
-    "stalls": ("What warps wait for", panels(stalls_figure)),
-    "roofline": (
-        "Bandwidth over instructions per byte, under both limits",
-        panels(roofline_figure),
-    ),
+    "instructions": ("Instructions per weight and element, by pipe", instructions_figure),
+    "stalls": ("What warps wait for", stalls_figure),
+    "roofline": ("Bandwidth over instructions per byte, under both limits", roofline_figure),
     "latency": ("Cycles of one dependent access, ours and the paper's", latency_figure),
     "divergence": ("Time by kernel and by how its codes are ordered", divergence_figure),
 }

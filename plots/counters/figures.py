@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from plots import figures as draw
 from plots.counter_tables import Counted, counted, largest
 from plots.counter_values import PARTS_OF_FMA, PIPES, STALLS, WARP
+from plots.experiments import Run
 from plots.tables import rounded
 from records.results import COPY, Results
 
-# By panel: counters, times with launches, and further passes of the run that may have the copy.
-Families = dict[str, tuple[Results, Results, *tuple[Results, ...]]]
 Parts = dict[str, float]  # of one bar, by what it is
 
 # Colours of the parts told apart; the rest is 'other'. Beyond all figures' seven Paul Tol's.
@@ -22,6 +21,19 @@ MIN_SHARE = 0.01  # of a bar; less is not seen
 OTHER = "other"
 SCHEDULERS = 4  # of an SM, each issues one warp instruction per cycle (Volta and newer)
 LABEL_STEP = 0.19  # inches between the names of two dots
+
+
+def counted_and_timed(run: Run, family: str) -> tuple[Results, Results]:
+    """Counters, and times with launches."""
+    return run[f"{family}_counters"], run[f"{family}_launches"]
+
+
+def families(run: Run) -> dict[str, tuple[Results, ...]]:
+    """By the title of a figure's panel: these, and what else may have the copy."""
+    return {
+        "NF4 dequantization": (*counted_and_timed(run, "nf4"), run["divergence"]),
+        "transpose": counted_and_timed(run, "transpose"),
+    }
 
 
 def rows_of(passes: Sequence[Results]) -> list[Counted]:
@@ -52,41 +64,38 @@ def stalls_of(c: Counted) -> Parts:
     return parts_of(c, STALLS, ("stall_selected",), 1)
 
 
-def instructions_figure(families: Families, recorded: bool) -> Figure:
+def instructions_figure(run: Run) -> Figure:
     note = (
         "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of each "
         "bar their sum. other: small pipes, and instructions of no pipe that is counted."
     )
-    return bars_figure(families, pipes_of, "instructions per {element}", recorded, note)
+    return bars_figure(run, pipes_of, "instructions per {element}", note)
 
 
-def stalls_figure(families: Families, recorded: bool) -> Figure:
+def stalls_figure(run: Run) -> Figure:
     note = (
         "Cycles that warps wait, of all warps together, per issued instruction, by reason (not "
         "selected: could have issued too); right of each bar their sum. Where few instructions are "
         "issued, that is more than the warps of a scheduler. A long bar alone is no harm: a kernel "
         "that waits for memory only has many warps waiting."
     )
-    label = "warp-cycles waited per issued instruction"
-    return bars_figure(families, stalls_of, label, recorded, note)
+    return bars_figure(run, stalls_of, "warp-cycles waited per issued instruction", note)
 
 
-def bars_figure(
-    families: Families, parts: Callable[[Counted], Parts], label: str, recorded: bool, note: str
-) -> Figure:
+def bars_figure(run: Run, parts: Callable[[Counted], Parts], label: str, note: str) -> Figure:
     """A panel per family, a stacked bar per kernel, one legend for all."""
-    panels = {title: rows_of(passes) for title, passes in families.items()}
+    panels = {title: rows_of(passes) for title, passes in families(run).items()}
     found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
     colours = part_colours([bar for bars in found.values() for bar in bars])
     longest = max(len(rows) for rows in panels.values())
     figure, all_axes = draw.panels(1.4 + 0.19 * max(3, longest), len(panels))
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
         stack(axes, rows, found[title], colours)
-        counters = families[title][0]
+        counters = families(run)[title][0]
         axes.set_title(f"{title},\n{largest(counters)['name']}", loc="left")
         axes.set_xlabel(label.format(element=counters.family.element))
     draw.legend_above(figure, all_axes, last=OTHER)
-    draw.add_caption(figure, next(iter(families.values()))[0], [note], recorded)
+    draw.add_caption(figure, run["nf4_counters"], [note], run.recorded)
     return figure
 
 
@@ -118,21 +127,22 @@ def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str,
     draw.kernel_rows(axes, [c.record.kernel for c in rows])
 
 
-def roofline_figure(families: Families, recorded: bool) -> Figure:
+def roofline_figure(run: Run) -> Figure:
     """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
-    names = max(len(rows_of(passes)) for passes in families.values())
+    panels = families(run)
+    names = max(len(rows_of(passes)) for passes in panels.values())
     height = max(3.0, LABEL_STEP * names)
-    figure, all_axes = draw.panels(1.4 + height, len(families))
+    figure, all_axes = draw.panels(1.4 + height, len(panels))
     notes = []
-    for axes, (title, passes) in zip(all_axes, families.items(), strict=True):
+    for axes, (title, passes) in zip(all_axes, panels.items(), strict=True):
         notes += [f"{title}: {note}" for note in roofline(axes, passes, LABEL_STEP / height)]
         axes.set_title(f"{title},\n{largest(passes[0])['name']}")
     all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
     draw.legend_above(figure, all_axes)
-    deviates = any(r.deviates for passes in families.values() for r in passes[1].records)
+    deviates = any(r.deviates for passes in panels.values() for r in passes[1].records)
     notes = list(dict.fromkeys(notes))
     notes += [draw.DEVIATES_NOTE] * deviates
-    draw.add_caption(figure, next(iter(families.values()))[1], notes, recorded)
+    draw.add_caption(figure, run["nf4_launches"], notes, run.recorded)
     return figure
 
 

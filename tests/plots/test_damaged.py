@@ -24,7 +24,7 @@ from plots.counter_tables import asked_for_table, full_table, short_table
 from plots.counter_values import by_family
 from plots.counters.figures import roofline_figure, stalls_figure
 from plots.documents import markdown, table_files
-from plots.experiments import CLAIM_DETAILS, all_tables, experiment, figure_files, load_run
+from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, figure_files, load_run
 from plots.figures import house_style
 from plots.ledger import claims_table, machine_table
 from plots.neighbours import neighbour_notes
@@ -186,9 +186,12 @@ def draw_counters(folder: Path, _: str, with_figures: bool) -> None:
         look(table_files(tables, folder))
     assert all(note.isprintable() for note in neighbour_notes(launches))
     if with_figures:
+        passes = {f"{of}_counters": counters for of in ("nf4", "transpose")}
+        passes |= {f"{of}_launches": launches for of in ("nf4", "transpose")}
+        run = Run(passes | {"divergence": launches}, [], False)
         with house_style():
             for figure in (stalls_figure, roofline_figure):
-                figure({"": (counters, launches)}, False).savefig(folder / "figure.svg")
+                figure(run).savefig(folder / "figure.svg")
 
 
 @pytest.mark.parametrize("name", (*PASSES, *COUNTED))
