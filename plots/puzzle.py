@@ -18,7 +18,7 @@ from plots.captions import clock_warning, date, machine_notes
 from plots.experiments import Run, one_problem
 from plots.neighbours import pass_for, rows_of_both
 from plots.streaming import OURS
-from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
+from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of, rounded
 from records.code import differing, unknown, unknown_note
 from records.families import in_cuda
 from records.results import KERNEL_TIME, Record
@@ -163,11 +163,10 @@ def notes_of(run: Run) -> list[str]:
 
 def mlps_table(run: Run) -> Table:
     """One launch in each MLP: microseconds both ways, and the bandwidth by graphs."""
-    results, columns = run["mlps"], [KERNEL]
-    shares = mlps(results)
-    for name in shares:
-        columns.append(Column(f"{name} timed as published us", f"{name} us", rounded, wrap=1))
-        columns.append(Column("by graphs us (GB/s)", f"{name} graphs", wrap=1))
+    results, shares = run["mlps"], mlps(run["mlps"])
+    as_published = Column("{} timed as published us", "us", rounded, wrap=1)
+    by_graphs = Column("by graphs us (GB/s)", "graphs", wrap=1)
+    columns = [KERNEL, *columns_of(shares, as_published, by_graphs)]
     rows, data = [], []
     for record in [m.record for m in puzzle_rows(run).values() if wall(m.record)]:
         row: Values = {"kernel": record.kernel}

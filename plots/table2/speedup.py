@@ -12,7 +12,7 @@ from plots import ledger
 from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
 from plots.experiments import Run
-from plots.tables import WORDS, Column, Noted, Table, Values
+from plots.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 from records.errors import InputError
 from records.results import Record
 from records.stats import INTERVAL_NOTE, Estimate, significant
@@ -86,16 +86,17 @@ def short_table(run: Run) -> Table:
     """The averages alone, one row per model, with every reading of the paper's text."""
     averages = [v for v in run.decision(CLAIM).verdicts if v.cell.at["batch"] == AVERAGE]
     columns = [Column("model", "model", **WORDS), Column("paper", "paper", PLAIN)]
-    for reading in dict.fromkeys(map(reading_of, averages)):
-        columns.append(Column(reading, f"ours {reading}"))
-        columns.append(Column("difference", f"difference_percent {reading}", DIFFERENCE))
-        columns.append(Column("verdict", f"verdict {reading}", **WORDS))
+    columns += columns_of(
+        dict.fromkeys(map(reading_of, averages)),
+        Column("{}", "ours"),
+        Column("difference", "difference_percent", DIFFERENCE),
+        Column("verdict", "verdict", **WORDS),
+    )
     rows: dict[str, Values] = {}
     for v in averages:
         found = values(run, v)
         row = rows.setdefault(title_of(v), {"model": title_of(v), "paper": found["paper"]})
-        shown = ("ours", "difference_percent", "verdict")
-        row |= {f"{name} {reading_of(v)}": found[name] for name in shown}
+        row |= side_by_side({reading_of(v): found})
     title = f"Average speed-up over {run.compared[0]}, over the batches"
     return Table("short", title, columns, list(rows.values()))
 

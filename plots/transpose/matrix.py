@@ -15,7 +15,7 @@ from plots.captions import check_notes, clock_warning, machine_notes
 from plots.experiments import Run, one_problem
 from plots.neighbours import neighbour_notes
 from plots.sample_figures import BANDWIDTH_LABEL
-from plots.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from plots.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of
 from records.families import in_cuda
 from records.results import COPY, Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, ratio
@@ -170,11 +170,9 @@ def short_table(run: Run) -> Table:
     for kernel, m in random_rows(run).items():
         counterpart = run["matrix"].kernel(m.record).counterpart
         pairs.setdefault(counterpart or kernel, {})["Mojo" if counterpart else "CUDA"] = m
-    columns = [KERNEL]
-    for language in gb_s:
-        columns.append(Column(f"{language} GB/s (interval)", f"{language} ours", wrap=1))
-        columns.append(Column(f"post's {language} GB/s (%)", f"{language} post", wrap=1))
-    columns.append(Column("our check", "check", **WORDS))
+    ours = Column("{} GB/s (interval)", "ours", wrap=1)
+    posts = Column("post's {} GB/s (%)", "post", wrap=1)
+    columns = [KERNEL, *columns_of(gb_s, ours, posts), Column("our check", "check", **WORDS)]
     rows: list[Values] = []
     for name, pair in pairs.items():
         row = {"kernel": name, "check": our_check(next(iter(pair.values()))).text}
