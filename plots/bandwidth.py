@@ -121,17 +121,18 @@ Rows = dict[str, Measured]  # of one problem, by kernel
 
 def measure(results: Results, problem: str, baseline: str = "") -> Rows:
     """All rows of a problem: ranked ones by time, then deviations, failures and ceilings."""
-    records = [r for r in results.records if r.problem["name"] == problem]
+    records = results.rows_on(problem)
     timed, ranked = [r for r in records if r.timed], [r for r in records if r.ranked]
     fastest = min((r.times for r in ranked), key=lambda s: s.median, default=None)
     copy, base = results.find(problem, COPY), results.find(problem, baseline)
     base = base if base in ranked else None
     limit = ceiling(records)
+    highest_mhz = max((r.sm_mhz for r in timed if r.sm_mhz is not None), default=None)
     rows = []
     for r in records:
         best = fastest is not None and r.ranked and not ratio(r.times, fastest).differs_from_one
         speed_up = ratio(base.times, r.times) if base and r.ranked and r is not base else None
-        clock = clock_mark(r, timed) if r.timed else ()
+        clock = clock_mark(r, highest_mhz) if r.timed else ()
         beside = copy if r is not copy else None
         rows.append(Measured(results, r, beside, limit, base, speed_up, best, clock))
     return {m.record.kernel: m for m in sorted(rows, key=order)}

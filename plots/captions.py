@@ -113,12 +113,11 @@ def clock_warning(*records: Record | None) -> tuple[str, ...]:
     return (text,) if percent_apart(low, high) else ()
 
 
-def clock_mark(record: Record, beside: Sequence[Record]) -> tuple[str, ...]:
+def clock_mark(record: Record, highest_mhz: float | None) -> tuple[str, ...]:
     """The same for a row among all the rows of its problem. Rounded, so that one footnote serves
     many rows; CSV files have every clock.
     """
-    highest = max((r.sm_mhz for r in beside if r.sm_mhz is not None), default=None)
-    if record.sm_mhz is None or not (percent := percent_apart(record.sm_mhz, highest)):
+    if record.sm_mhz is None or not (percent := percent_apart(record.sm_mhz, highest_mhz)):
         return ()
     return (f"Ran at an SM clock {percent:.0f} % below the highest of the rows on its problem.",)
 

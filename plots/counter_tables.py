@@ -91,7 +91,7 @@ def counted(
     results: Results, problem: str, launches: Results | None, baseline: str
 ) -> list[Counted]:
     """All kernels of a problem: the baseline, those with counters from fast to slow, others."""
-    records = [r for r in results.records if r.problem["name"] == problem and not r.is_ceiling]
+    records = [r for r in results.rows_on(problem) if not r.is_ceiling]
     launched = {r.kernel: launches.find(problem, r.kernel) if launches else None for r in records}
     values = {r.kernel: counts_of(results, r, launched[r.kernel]) for r in records}
 
@@ -114,8 +114,7 @@ def largest(results: Results) -> dict[str, Any]:
 
 def on_largest(results: Results) -> Results:
     """The rows of the largest problem alone."""
-    name = largest(results)["name"]
-    return replace(results, records=tuple(r for r in results.records if r.problem["name"] == name))
+    return replace(results, records=tuple(results.rows_on(largest(results)["name"])))
 
 
 def short_table(results: Results, launches: Results | None, name: str, title: str) -> Table:

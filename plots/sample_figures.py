@@ -92,7 +92,7 @@ def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, A
 
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
     """Every raw sample. A panel is (results, problem name, title); at least one is needed."""
-    timed = [[r for r in p[0].records if r.problem["name"] == p[1] and r.timed] for p in panels]
+    timed = [[r for r in p[0].rows_on(p[1]) if r.timed] for p in panels]
     rows = [sorted(records, key=lambda r: r.times.median) for records in timed]
     # One order for all panels, the first one's, so that the names stand once.
     names = list(dict.fromkeys(r.kernel for records in rows for r in records))

@@ -184,8 +184,11 @@ class Results:
         return self.provenance["gpu"]["theoretical_bandwidth_gb_s"]
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str], Record]:
-        return {(r.problem["name"], r.kernel): r for r in self.records}
+    def _by_problem(self) -> dict[str, dict[str, Record]]:
+        found: dict[str, dict[str, Record]] = {}
+        for record in self.records:
+            found.setdefault(record.problem["name"], {})[record.kernel] = record
+        return found
 
     @property
     def family(self) -> Family:
@@ -204,7 +207,10 @@ class Results:
         return self._kernels.get(record.kernel, Kernel(record.kernel))
 
     def find(self, problem: str, kernel: str) -> Record | None:
-        return self._by_place.get((problem, kernel))
+        return self._by_problem.get(problem, {}).get(kernel)
+
+    def rows_on(self, problem: str) -> list[Record]:
+        return list(self._by_problem.get(problem, {}).values())
 
     def problems(self) -> list[dict[str, Any]]:
         """Distinct problems in the order of the file, with all that their rows say of them."""
