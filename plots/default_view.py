@@ -26,7 +26,8 @@ def of(experiment: Experiment) -> dict[str, Any]:
         for name, step in experiment.passes.items()
         if not step.compiled and COUNTERS not in step.arguments
     ]
-    figures = {name: (f"Every kernel on every problem: {name}", figure_of(name)) for name in timed}
+    what = "Every kernel on every problem"
+    figures = {name: (f"{what}: {name}", partial(figure, name)) for name in timed}
     return {
         "TABLES": (tables,),
         "ON_TERMINAL": tuple(timed),
@@ -67,12 +68,9 @@ def baseline(results: Results) -> str:
     return name if any(r.kernel == name for r in results.records) else ""
 
 
-def figure_of(name: str) -> Any:
-    return lambda run: figure(run[name], run.recorded)
-
-
-def figure(results: Results, recorded: bool) -> Figure:
+def figure(name: str, run: Any) -> Figure:
     """Over the problems: bandwidth, or times where nothing is moved."""
+    results = run[name]
     problems = [p["name"] for p in results.problems()]
     moves = any(r.bandwidth for r in results.records)
     curves: sample_figures.Curves = {}
@@ -85,7 +83,7 @@ def figure(results: Results, recorded: bool) -> Figure:
     axes.set_xticks(range(len(problems)), problems, rotation=90 if len(problems) > 3 else 0)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("bandwidth, read and written (GB/s)" if moves else "median time (us)")
-    draw.add_caption(drawn, results, ["Medians; intervals: the table."], recorded)
+    draw.add_caption(drawn, results, ["Medians; intervals: the table."], run.recorded)
     return drawn
 
 
