@@ -61,10 +61,14 @@ def result_files(folder: Path) -> Iterator[Results]:
     so is a folder `parts`, whose files are joined in one beside it when a pass is complete. A
     damaged file is an error.
     """
-    if folder.is_file():
+    try:
+        is_file, is_dir = folder.is_file(), folder.is_dir()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+    if is_file:
         yield load(folder)
         return
-    if not folder.is_dir():
+    if not is_dir:
         raise InputError(f"{folder}: is no folder, of which result files could be read")
     for file in sorted(json_files(folder)):
         root = read_json(file)

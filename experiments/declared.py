@@ -56,7 +56,7 @@ def experiment(name: str) -> Experiment:
         raise InputError(f"there is no experiment '{name}'; there are {', '.join(names())}")
     try:
         root = all_printable(tomllib.loads(read_text(file)))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of what is no TOML, and of what is too deep
         raise InputError(f"{file}: is not TOML: {error}") from None
     SCHEMA.check(file, root)
     passes: dict[str, dict[str, Any]] = {}

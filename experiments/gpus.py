@@ -21,6 +21,8 @@ def chosen(given: str) -> list[str]:
     """
     found = visible(numbers("GPUS", given, "0,1") or (0,))
     names = {gpu: name for gpu in found if (name := gpu_name(gpu))}
+    if names and (missing := [gpu for gpu in found if gpu not in names]):
+        raise InputError(f"GPUS: there is no GPU {', '.join(missing)} here")
     if len(set(names.values())) > 1:
         said = ", but ".join(f"{gpu} is {name}" for gpu, name in names.items())
         raise InputError(f"GPUS: {said}; a run is of GPUs of one name")

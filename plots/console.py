@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from plots.tables import Row, Table
+from records.command_line import discard
 
 WIDTH = 100  # of files, and of what is no terminal
 NARROWEST_TERMINAL, WIDEST_TERMINAL = 80, 200
@@ -25,7 +26,10 @@ def show(banners: Sequence[str], tables: Sequence[Table], lines: Sequence[str] =
     if lines:
         wrapped = [part for line in lines for part in wrap(line, width, indent="  ")]
         parts.append("\n".join(wrapped) + "\n")
-    sys.stdout.write("\n".join(parts))
+    try:
+        print("\n".join(parts), end="", flush=True)
+    except BrokenPipeError:  # its reader has seen enough; what was found stays
+        discard(sys.stdout)
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from claims.evidence import collect, result_files
+from claims.evidence import collect, recorded_folder, result_files
 from experiments import declared
 from plots.captions import outcome_words
 from plots.document import files, machine_of, read_recorded
@@ -116,4 +116,7 @@ def place(directory: Path, name: str, found: list[Results]) -> Path:
                 f"{other.file} is of {other.gpu}, but {first.file} of {first.gpu}: give each kind "
                 "of GPU a folder and a name (RESULTS, GPU)"
             )
-    return directory / name
+    folder = directory / name
+    if (recorded := recorded_folder(first.file)) and recorded.resolve() != folder.resolve():
+        raise InputError(f"{recorded}: is recorded already, and no other GPU's; give your results")
+    return folder

@@ -198,7 +198,10 @@ def html(page: Page, ids: dict[Path, str], images: dict[Path, str]) -> Markup:
             if child.type == "link_open":
                 follow(child, page.file, ids)
             elif child.type == "image":
-                child.attrSet("src", images[target(str(child.attrs["src"]), page.file)])
+                if found := images.get(target(str(child.attrs["src"]), page.file)):
+                    child.attrSet("src", found)
+                else:  # no figure of ours: its words alone
+                    child.type, child.tag = "text", ""
     text = MARKDOWN.renderer.render(tokens, MARKDOWN.options, {})
     figure = r'<figure tabindex="0">\1<figcaption>\2</figcaption></figure>'
     return Markup(FIGURE.sub(figure, tables(text)))

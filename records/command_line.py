@@ -36,17 +36,19 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
         return complain("standard output is closed")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal may not know a kernel author's name
+    status = 0
     try:
         try:
             args = parser.parse_args(argv)
-            return args.run(args)
+            status = args.run(args)
         finally:
             sys.stdout.flush()
+        return status
     except InputError as error:
         return complain(str(error), error.status)
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         discard(sys.stdout)
-        return 0
+        return status
     except OSError as error:
         discard(sys.stdout)
         place = printable(str(error.filename or "standard output"))

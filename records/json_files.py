@@ -124,4 +124,4 @@ def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
 def shown(value: Any) -> str:
     """The beginning of a wrong value as JSON writes it; what a list or an object is, no more."""
     kind = {dict: "an object", list: "a list"}.get(type(value))
-    return kind or shortened(json.dumps(value, ensure_ascii=False), 40)
+    return kind or shortened(json.dumps(value, ensure_ascii=False, default=str), 40)

@@ -2,12 +2,14 @@
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from records import interruption
 from records.errors import InputError
+from records.printable import printable
 
 TEMPORARY = ".reprolab-tmp-"  # before the name of a file that is not in place yet
 
@@ -30,13 +32,31 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             put_in_place(files)
 
 
+def check_place(path: Path) -> None:
+    """InputError where no file could be put there; before what is to be written takes long."""
+    check_kind(path)
+    with named(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path}: cannot be written: its folder may not be written to")
+
+
+def check_kind(path: Path) -> None:
+    """A device, or a pipe, would be replaced by a file."""
+    if path.is_dir():
+        raise InputError(f"{path}: cannot be written: it is a folder")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: cannot be written: it is no regular file")
+
+
 def put_in_place(files: Mapping[Path, bytes]) -> None:
+    for path in files:
+        with named(path):
+            check_kind(path)
     temporary = {path: path.with_name(TEMPORARY + path.name) for path in files}
     try:
         for path, content in files.items():
             with named(path):
-                if path.is_dir():
-                    raise InputError(f"{path}: cannot be written: it is a folder")
                 temporary[path].unlink(missing_ok=True)  # a link, which writing would follow
                 temporary[path].write_bytes(content)
         for path in files:
@@ -54,8 +74,13 @@ def lock(folder: Path) -> Iterator[None]:
     """Waits until no other process puts files into the folder."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # not every file system has locks
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for what else writes to {printable(str(folder))}", file=sys.stderr)
             fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # not every file system has locks
+            pass
         yield
     finally:
         os.close(handle)

@@ -310,10 +310,12 @@ def tune(model, table: str | PathLike) -> None:
     """
     from reprolab_nf4 import choices, measuring
 
-    gpu = measuring.Gpu()
+    gpu, place = measuring.Gpu(), Path(table)
+    if place.is_dir() or not os.access(next(p for p in place.parents if p.is_dir()), os.W_OK):
+        raise DropinError(f"{place}: cannot be written")
     layers = measuring.layers_of(gpu, model)
     weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
-    choices.write(Path(table), measuring.tune(gpu, list(layers), weights_of))
+    choices.write(place, measuring.tune(gpu, list(layers), weights_of))
 
 
 def native_library():

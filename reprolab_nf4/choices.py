@@ -18,6 +18,8 @@ RECORDED = Path(__file__).resolve().with_name("products")
 if not RECORDED.is_dir():
     RECORDED = RECORDED.parents[1] / "data/products"
 
+TYPES = ("fp16", "bf16")
+MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
 OWN = "bitsandbytes"  # which chooses by itself
 DEQUANTIZE = "dequantize"  # with the installed kernel, then PyTorch's product
 # By exactly the dequantized weights. All other ways are the names of the library's kernels.
@@ -78,29 +80,55 @@ def files(compute_capability: str) -> list[Path]:
 
 def read(path: str | PathLike) -> Table:
     try:
-        text = Path(path).read_text()
-    except (TypeError, ValueError, OSError) as error:
-        raise DropinError(f"table: cannot be read: {error}") from None
-    try:
-        content = json.loads(text)
-        layers = []
-        for layer in content.pop("layers"):
-            times = {int(rows): us for rows, us in layer.pop("us").items()}
-            layers.append(Layer(**layer, us=times))
-        table = Table(**content, layers=tuple(layers))
-        if not layers or any(not us for x in layers for us in [x.us, *x.us.values()]):
-            raise ValueError("no times")
+        if not Path(path).is_file():
+            raise DropinError(f"{path}: no such file; give a table that make tune wrote")
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        layers = tuple(map(_layer, content.pop("layers")))
+        table = Table(**content, layers=layers)
+        if not layers or not all(isinstance(content[name], str) for name in HEAD):
+            raise ValueError("no layers, or a head that is no text")
         return table
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except OSError as error:
+        raise DropinError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DropinError(f"{path}: is no table of products: {error!r}") from None
 
 
+def _layer(found: dict) -> Layer:
+    times = {int(rows): us for rows, us in found.pop("us").items()}
+    layer = Layer(**found, us=times)
+    sizes = (layer.n, layer.k, *times)
+    if not all(type(size) is int and 0 < size < MAX_SIZE for size in sizes) or not times:
+        raise ValueError("sizes and numbers of rows are whole numbers from 1 on")
+    if layer.type not in TYPES or type(layer.nested) is not bool:
+        raise ValueError(f"type is {' or '.join(TYPES)}, and nested true or false")
+    every = [us for by_way in times.values() for us in by_way.values()]
+    if not all(times.values()) or not all(
+        type(us) in (int, float) and 0 < us < math.inf for us in every
+    ):
+        raise ValueError("times are numbers above 0, one at least for each number of rows")
+    return layer
+
+
 def write(path: Path, table: Table) -> None:
+    """In one step: where that fails, what was there before is left."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_text(text(table), encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise DropinError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def text(table: Table) -> str:
     """A line for each layer and number of rows."""
     lines = [f'  "{name}": {json.dumps(getattr(table, name))},\n' for name in HEAD]
     layers = ",\n".join(_text(layer) for layer in table.layers)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{\n" + "".join(lines) + f'  "layers": [\n{layers}\n  ]\n}}\n')
+    return "{\n" + "".join(lines) + f'  "layers": [\n{layers}\n  ]\n}}\n'
 
 
 HEAD = ("gpu", "compute_capability", "source")

@@ -15,8 +15,11 @@ import torch
 
 import reprolab_nf4
 from experiments.end_to_end import build, checkpoint, plan, sizes
+from records import interruption
 from records.command_line import Parser, run
 from records.errors import InputError
+from records.output import check_place, write_files
+from records.printable import printable
 from records.progress import Line
 from reprolab_nf4 import choices, measuring
 from reprolab_nf4.advice import Shape
@@ -61,9 +64,11 @@ def tune(args: argparse.Namespace) -> int:
     def measure(gpu: Any, begin: Begin) -> choices.Table:
         return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
 
+    check_place(args.output)
     table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
-    choices.write(args.output, table)
-    print(f'{args.output}: reprolab_nf4.install(table="{args.output.resolve()}") takes it')
+    write_files({args.output: choices.text(table).encode()})
+    place = printable(str(args.output.resolve()))
+    print(f'{printable(str(args.output))}: reprolab_nf4.install(table="{place}") takes it')
     return 0
 
 
@@ -120,4 +125,5 @@ def copies(gpu: Any, shape: Shape) -> measuring.Weights:
 
 
 if __name__ == "__main__":
+    interruption.end_quietly()
     sys.exit(run(parser()))

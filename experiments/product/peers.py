@@ -21,7 +21,7 @@ from experiments.end_to_end.rounds import Measured
 from experiments.product import layers
 from experiments.product.bounds import Wrong
 from experiments.product.layers import Held, Layer, Way
-from records import parts, result_file
+from records import interruption, parts, result_file
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
 from records.progress import Line
@@ -190,4 +190,5 @@ def attempt(way: Way, found: Measured) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    interruption.end_quietly()
     sys.exit(run(parser()))

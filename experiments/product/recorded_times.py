@@ -7,8 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from records import interruption
 from records.command_line import Parser, run
 from records.errors import InputError
+from records.output import write_files
+from records.printable import printable
 from records.results import Record, Results, load
 from reprolab_nf4 import choices
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
@@ -38,12 +41,14 @@ def derive(args: argparse.Namespace) -> int:
     table = table_of(found, str(args.folder))
     name = f"sm_{table.compute_capability.replace('.', '')}.json"
     output = args.output or choices.RECORDED / name
-    choices.write(output, table)
-    print(f"{output}: {len(table.layers)} layers")
+    write_files({output: choices.text(table).encode()})
+    print(f"{printable(str(output))}: {len(table.layers)} layers")
     return 0
 
 
 def table_of(results: Sequence[Results], folder: str) -> Table:
+    if any(r.gpu is None for r in results):
+        raise InputError(f"{folder}: is of compiled code, of which nothing ran")
     gpus = {
         (r.provenance["gpu"]["name"], r.provenance["gpu"]["compute_capability"]) for r in results
     }
@@ -53,7 +58,9 @@ def table_of(results: Sequence[Results], folder: str) -> Table:
     peers = set()
     for record in (record for result in results for record in result.records):
         way = way_of(record)
-        if way is None or not record.ranked or record.problem["block_size"] != BLOCK_SIZE:
+        if way is None or not record.ranked or record.problem["family"] != "nf4_product":
+            continue
+        if record.problem["block_size"] != BLOCK_SIZE:
             continue
         peers |= {record.maker} if way == OWN else set()
         p = record.problem
@@ -80,4 +87,5 @@ def way_of(record: Record) -> str | None:
 
 
 if __name__ == "__main__":
+    interruption.end_quietly()
     sys.exit(run(parser()))

@@ -69,6 +69,11 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
 
 
 NO_TIMES = '{{"gpu": "", "compute_capability": "", "source": "", "layers": [{}]}}'
+TIMES = '{"1": {"few_rows": 1.5}}'
+WRONG_TIMES = [f'{{"1": {{"few_rows": {us}}}}}' for us in ("null", "NaN", "-1", "0", "true", '"1"')]
+WRONG_TIMES += ['{"0": {"few_rows": 1}}', '{"x": {"few_rows": 1}}', '{"1": [1, 2]}', '{"1": 5}']
+WRONG_FACTS = [('"n": 1', f'"n": {n}') for n in ("0", "-1", "1.0", '"1"', "null", f"1{'0' * 400}")]
+WRONG_FACTS += [('"type": "fp16"', '"type": "fp32"'), ('"nested": false', '"nested": 0')]
 LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
 
 
@@ -77,6 +82,9 @@ LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
     [
         *("", "[]", "{}", '{"layers": []}', '{"layers": [{"n": 1}]}', '{"layers": [{"us": {}}]}'),
         *(NO_TIMES.format(x) for x in ("", LAYER.format("{}"), LAYER.format('{"1": {}}'))),
+        *(NO_TIMES.format(LAYER.format(us)) for us in WRONG_TIMES),
+        *(NO_TIMES.format(LAYER.format(TIMES).replace(*wrong)) for wrong in WRONG_FACTS),
+        *("[" * 100_000, NO_TIMES.format(LAYER.format(TIMES)).replace('"gpu": ""', '"gpu": 5')),
     ],
 )
 def test_what_is_no_table_is_one_line(text, tmp_path):
@@ -84,8 +92,26 @@ def test_what_is_no_table_is_one_line(text, tmp_path):
     path.write_text(text)
     with pytest.raises(DropinError, match=r"table.json: is no table of products: "):
         choices.read(path)
-    with pytest.raises(DropinError, match=r"^table: cannot be read: .*none.json'$"):
-        choices.read(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("name", ["none.json", "."])
+def test_what_is_no_file_is_one_line(name, tmp_path):
+    with pytest.raises(DropinError, match=r": no such file; give a table that make tune wrote$"):
+        choices.read(tmp_path / name)
+
+
+def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "table.json"
+    path.write_text("what was there")
+
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(path), "replace", full)
+    with pytest.raises(DropinError, match=r"table.json: cannot be written: No space left"):
+        choices.write(path, TABLE)
+    assert path.read_text() == "what was there"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_every_recorded_table_is_of_the_architecture_that_its_name_says():

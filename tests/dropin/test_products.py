@@ -234,7 +234,7 @@ def test_what_is_too_old_for_our_products_keeps_its_own(
 )
 def test_what_cannot_be_chosen_is_one_line_and_changes_nothing(given, install, products, refused):
     own = products.matmul_4bit
-    wanted = "table: cannot be read: [Errno 2] No such file or directory: 'none.json'"
+    wanted = "none.json: no such file; give a table that make tune wrote"
     if "products" in given:
         named = "fastest, exact, dequantize, bitsandbytes"
         wanted = f"products: give one of {named}, not {given['products']!r}"

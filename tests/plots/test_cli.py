@@ -53,6 +53,13 @@ def test_output_that_is_lost_is_an_error(streams, status, said):
     assert (done.returncode, done.stderr) == (status, said)
 
 
+def test_a_verdict_stays_where_nobody_reads_the_words():
+    """The reader is gone before the first of them."""
+    program = PROGRAM.replace('print("x" * 99 + "\\n" * {lines}, end="")', "show([], [], ['x'])")
+    program = f"from plots.console import show\n{program.format(result=1)}"
+    assert run(program, streams="| (exec <&-; sleep 1)").returncode == 1
+
+
 def test_output_longer_than_a_pipe_holds_may_be_cut():
     """`make list | head -n 1` is no error, whatever was not read."""
     done = run(PROGRAM, lines=100_000, streams="| head -n 1")

@@ -62,6 +62,11 @@ def test_what_is_in_the_way_keeps_the_others(files, tmp_path):
     (tmp_path / "z").mkdir()
     with pytest.raises(InputError, match=f"^{tmp_path}/z: cannot be written: it is a folder$"):
         write_files(files | {tmp_path / "z": NEW})
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=f"^{tmp_path}/pipe: cannot be written: it is no regular"):
+        write_files(files | {tmp_path / "pipe": NEW})
+    with pytest.raises(InputError, match=r"^\.: cannot be written: it is a folder$"):
+        write_files(files | {Path(): NEW})
     with pytest.raises(InputError, match=f"^{tmp_path}/a.md: cannot be written: File exists$"):
         write_files({tmp_path / "a.md/a": NEW})
     assert all(path.read_bytes() == OLD for path in files)
@@ -128,8 +133,10 @@ def test_two_processes_wait_for_each_other(files, tmp_path):
     handle = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     command = [sys.executable, "-c", program, str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as other:
         assert other.stdout.readline() == "here\n"
+        assert other.stderr.readline() == f"waiting for what else writes to {tmp_path}\n"
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(0.3)
         assert path.read_bytes() == OLD

@@ -13,6 +13,7 @@ from experiments.product import recorded_times
 from plots import product
 from plots.tables import rounded
 from records.errors import InputError
+from records.json_files import ROOT
 from reprolab_nf4 import choices
 
 LAYER = (28672, 8192)
@@ -116,6 +117,14 @@ def test_the_drop_ins_table_is_derived_from_a_run(run, tmp_path, monkeypatch, ca
     assert {way: us[way] for way in kernels} == expected
     ways = found.ways(*LAYER, "fp16", False, lambda way, rows: True, "bitsandbytes")
     assert ways[0][1] == min(us, key=us.get) == "few_rows"
+
+
+def test_of_what_ran_nowhere_no_table_is_derived(tmp_path, capsys):
+    compiled = ROOT / "data/recorded/h200/counters/sass.json"
+    (tmp_path / "layers.json").write_bytes(compiled.read_bytes())
+    assert derived(tmp_path, "--output", "x.json") == 2
+    why = "is of compiled code, of which nothing ran"
+    assert capsys.readouterr().err == f"error: {tmp_path}: {why}\n"
 
 
 def test_without_bitsandbytes_or_with_nothing_no_table_is_derived(run, tmp_path, capsys):

@@ -134,6 +134,9 @@ def test_a_unit_is_told_apart_and_an_old_run_is_replaced(project, capsys):
     )
     assert said[1].startswith("recorded: table2; ")
     assert (project / "data/recorded/a100/puzzle/mlps.json").exists()
+    # A recorded run is no second GPU's.
+    assert record(project, "x2", project / "data/recorded/a100") == 2
+    assert "is recorded already, and no other GPU's" in capsys.readouterr().err
     # Two of one kind are told apart by their names.
     assert record(project, "a100-b", again) == 0
     heads = "| kernel | A100-SXM4-80GB, recorded as a100 | A100-SXM4-80GB, recorded as a100-b |"

@@ -239,6 +239,12 @@ def test_where_nothing_is_recorded_nothing_is_shown(checkout):
             "pass.one.takes[0] must be one of PEER, ",
         ),
         ('[pass.one]\nprogram = "../x"\n', "pass.one.program must match pattern "),
+        (
+            '[pass.one]\nprogram = "x"\noptions.x = 1979-05-27\n',
+            "pass.one.options.x cannot be validated ",
+        ),
+        (f"x = {'[' * 5000}", "is not TOML: "),
+        (f"x = {'9' * 5000}", "is not TOML: "),
         ('[pass.one]\nprogram = "x"\nmodule = "y"\n', "pass.one: needs a program or a module, and"),
         ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two', which"),
         ('[pass.one]\nprogram = "bnech"\n', "pass.one: there is no program 'bnech'"),

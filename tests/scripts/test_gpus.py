@@ -27,6 +27,12 @@ def smi(tmp_path, monkeypatch):
     return write
 
 
+def test_a_gpu_that_is_not_there_is_refused(smi, refused):
+    smi('[ "$1" != --id=7 ] && echo "NVIDIA H200"')
+    assert gpus.chosen("0,1") == ["0", "1"]
+    assert refused(gpus.chosen, "0,7") == "GPUS: there is no GPU 7 here"
+
+
 def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
     smi('case "$2" in *name) echo "NVIDIA $1";; *) echo 1000;; esac')
     assert gpus.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"
