@@ -182,17 +182,13 @@ def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Our
     return Ours(stats.mean(case.ratios(baseline, subject, metric)))
 
 
-@rule(WITHIN)
-def share_within(case: Case, *, kernel: str, part: str, rest: str) -> Ours:
-    """What one metric is of the sum of two, sample by sample, in percent."""
-    samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
-    return Ours(stats.share_percent(*samples).estimate)
-
-
 @rule("nothing: ours is an upper bound, which could only refute it, {tolerance_percent:g} % below")
 def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding:
-    """As share_within, where ours leaves out some of what the source's share is of."""
-    found = judge(case, share_within(case, kernel=kernel, part=part, rest=rest))
+    """What one metric is of the sum of two, sample by sample, in percent; ours leaves out some of
+    what the source's share is of.
+    """
+    samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
+    found = judge(case, Ours(stats.share_percent(*samples).estimate))
     if found.verdict != REPRODUCED:
         return found
     said = f"ours is an upper bound, {significant(found.ours, 3)} %, and does not refute it"

@@ -13,6 +13,7 @@ import os
 import re
 import threading
 import warnings
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -89,9 +90,7 @@ class Library:
         self.multiply = {}
         for name in MULTIPLY if self._is_ours else ():
             kinds = map(unchecked, MULTIPLY_PARAMETERS.values())
-            function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)((name, self._library))
-            function.errcheck = self._check
-            self.multiply[name.rpartition("_")[2]] = function
+            self.multiply[name.rpartition("_")[2]] = self._function(name, kinds)
 
     def _named(self, name: str):
         try:
@@ -100,16 +99,20 @@ class Library:
             why = "exports no {}: it is older than this reprolab_nf4; run make dropin"
             raise DropinError(f"{self.path}: {why.format(name)}") from None
 
-    def _bound(self, name: str, parameters: dict):
+    def _function(self, name: str, kinds: Iterable, flags: tuple | None = None):
         result = ctypes.c_int if self._is_ours else None
-        # bitsandbytes before 0.44 gives no stream, which means the default one.
-        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
         try:
-            function = ctypes.CFUNCTYPE(result, *parameters.values())((name, self._library), flags)
+            function = ctypes.CFUNCTYPE(result, *kinds)((name, self._library), flags)
         except AttributeError as error:
             raise DropinError(f"{self.path}: exports no {name}") from error
         if self._is_ours:
             function.errcheck = self._check
+        return function
+
+    def _bound(self, name: str, parameters: dict):
+        # bitsandbytes before 0.44 gives no stream, which means the default one.
+        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
+        function = self._function(name, parameters.values(), flags)
 
         def call(*given, **by_name):
             try:

@@ -139,7 +139,7 @@ CASES = [
     ),
     (
         lambda p: first(p, "token-exact").update(rule="is_nice"),
-        "claim 'token-exact': there is no rule 'is_nice'; there are ratio_within, share_within",
+        "claim 'token-exact': there is no rule 'is_nice'; there are ratio_within, share_not_above",
     ),
     (
         lambda p: first(p, "kernel-speedup")["arguments"].pop("baseline"),
