@@ -1,6 +1,6 @@
 """A kernel's file, compiled by the build's own command for one architecture, so that ccache serves
-both; or assembled, where another language's compiler made PTX of it. And digests of its code, by the
-reader that the measuring programs have: profiling/machine_code.hpp.
+both; or assembled, where another language's compiler made PTX of it. And digests of its code, by
+the reader that the measuring programs have: profiling/machine_code.hpp.
 """
 
 import fcntl
