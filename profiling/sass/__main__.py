@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 def show(args: argparse.Namespace) -> int:
     tools.require_all()
     kernel, arch = kernels.named(args.kernel), cubin.architecture(args.arch)
-    code = measured_code(kernel, arch, args.function, lines=True)
+    code = measured_code(kernel, arch, args.function)
     if code is None and kernel.maker:
         raise InputError(
             f"{kernel.name} is not compiled for {arch}; make {kernel.language} ARCH={arch}"

@@ -42,19 +42,16 @@ class Code:
         return flow_of(self.function)
 
 
-def measured_code(kernel: Kernel, arch: str, wanted: str = "", lines: bool = False) -> Code | None:
-    """What the measurement launches, or the one that has `wanted` in its name. In CUDA it has its
-    source lines only if asked for.
+def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
+    """What the measurement launches, or the one that has `wanted` in its name.
 
     None where the file holds no code for the GPU, because it calls a library, and where another
     language's compiler was not run for the architecture.
     """
     if kernel.maker and arch not in kernel.ptx:
         return None
-    if kernel.maker:
-        file = cubin.assembled(kernel.ptx[arch], arch)
-    else:
-        file = cubin.compiled(kernel.source, arch, lines)
+    compile_it = cubin.assembled if kernel.maker else cubin.compiled
+    file = compile_it(kernel.ptx.get(arch, kernel.source), arch)
     found = contents_of(file)
     if not found:
         return None

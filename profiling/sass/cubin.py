@@ -1,6 +1,6 @@
-"""A kernel's file, compiled by the build's own command for one architecture, so that ccache serves
-both; or assembled, where another language's compiler made PTX of it. And digests of its code, by
-the reader that the measuring programs have: profiling/machine_code.hpp.
+"""A kernel's file, compiled by the build's own command for one architecture, with source lines; or
+assembled, where another language's compiler made PTX of it. And digests of its code, by the reader
+that the measuring programs have: profiling/machine_code.hpp.
 """
 
 import fcntl
@@ -9,13 +9,11 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from records.errors import InputError
 from records.json_files import ROOT, read_text
@@ -86,56 +84,30 @@ def digest(file: Path) -> str:
     return tools.output_of([digest_program(), file]).split()[1]
 
 
-def command_for(source: Path, arch: str, lines: bool = False) -> tuple[Path, list[str]]:
-    """The build's command, but for one architecture, without output, and with the table of source
-    lines if asked for: it makes an object three times as large.
-    """
+def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
+    """The build's command, but for one architecture, to a cubin, with lines; without output."""
     if source not in build_commands():
         raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
     folder, words = build_commands()[source]
     compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
     output = words.index("-o")
-    words = [*words[compiler:output], *words[output + 2 :]]
-    targets = [word for word in words if word.startswith("--generate-code=")]
+    kept = [*words[compiler:output], *words[output + 2 :]]
+    kept = [w for w in kept if w != "-c" and not w.startswith("--generate-code=")]
     number = arch.removeprefix("sm_")
-    if any(f"compute_{number}a" in word for word in targets):  # code for this architecture alone
+    if any(f"compute_{number}a" in word for word in words):  # code for this architecture alone
         number += "a"
-    target = f"--generate-code=arch=compute_{number},code=[compute_{number},sm_{number}]"
-    words = [target if word == targets[0] else word for word in words if word not in targets[1:]]
-    if lines:  # nvcc then names the code itself, and would warn of another name
-        words = [word for word in words if not word.startswith("-Xfatbin=--ident=")]
-        words.append("-lineinfo")
-    cache = shutil.which("ccache")
-    return folder, [cache, *words] if cache else words
+    target = f"--generate-code=arch=compute_{number},code=sm_{number}"
+    return folder, [*kept, target, "-cubin", "-lineinfo"]
 
 
-def compiled(source: Path, arch: str, lines: bool = False) -> Path:
+def compiled(source: Path, arch: str) -> Path:
     """The cubin of a file; compiled again only where the file, a header or the command changed."""
-    folder, command = command_for(source, arch, lines)
-    name = f"{source.parent.name}-{source.stem}{'-lines' if lines else ''}"
+    folder, command = command_for(source, arch)
+    name = f"{source.parent.name}-{source.stem}"
     folders = ["common", "kernels"]
     if source.relative_to(ROOT).parts[0] not in folders:
         folders += ["experiments", "profiling"]
-    sources = [source, *headers(*folders)]
-
-    def make(cubin: Path) -> None:
-        compile_to(cubin, folder, command)
-
-    return made_by(make, command, FOLDER / arch, name, sources)
-
-
-def compile_to(cubin: Path, folder: Path, command: Sequence[str]) -> None:
-    """Runs a command_for, and takes the cubin out of the object; an empty one where there is none,
-    because the file calls a library.
-    """
-    with TemporaryDirectory(dir=cubin.parent) as scratch:
-        tools.output_of([*command, "-o", f"{scratch}/code.o"], folder)
-        tools.output_of([tools.program("cuobjdump"), "--extract-elf", "all", "code.o"], scratch)
-        found = list(Path(scratch).glob("*.cubin"))
-        if not found:
-            cubin.touch()
-        for file in found:
-            file.replace(cubin)
+    return made_by(command, folder, FOLDER / arch, name, [source, *headers(*folders)])
 
 
 def assembled(ptx: Path, arch: str) -> Path:
@@ -144,19 +116,11 @@ def assembled(ptx: Path, arch: str) -> Path:
     if not target:
         raise InputError(f"{ptx}: names no .target")
     command = [str(tools.program("ptxas")), f"-arch={target[1]}", "-lineinfo", str(ptx)]
-
-    def make(cubin: Path) -> None:
-        tools.output_of([*command, "-o", str(cubin)], ROOT)
-
-    return made_by(make, command, FOLDER / arch, f"ptx-{ptx.stem}", [ptx])
+    return made_by(command, ROOT, FOLDER / arch, f"ptx-{ptx.stem}", [ptx])
 
 
 def made_by(
-    make: Callable[[Path], None],
-    command: Sequence[str],
-    place: Path,
-    name: str,
-    sources: Sequence[Path],
+    command: Sequence[str], folder: Path, place: Path, name: str, sources: Sequence[Path]
 ) -> Path:
     content = hashlib.sha256(f"{tools.nvcc_version()}\0{command}\0".encode())
     for file in sources:
@@ -166,10 +130,10 @@ def made_by(
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
-            make(unfinished)
+            tools.output_of([*command, "-o", str(unfinished)], folder)
             with suppress(FileExistsError):  # another process was faster: its names are read now
                 place.hardlink_to(unfinished)
-            for older in set(place.parent.glob(f"{name}-{'[0-9a-f]' * 16}.cubin")) - {place}:
+            for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:
                 older.unlink(missing_ok=True)
         finally:
             unfinished.unlink(missing_ok=True)

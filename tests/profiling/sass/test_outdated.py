@@ -94,8 +94,6 @@ def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
         edited.write_text(text.replace(old, new, 1))
         words = [str(edited) if word == str(ROOT / SOURCE) else word for word in command]
         assert words != command
-        made = tmp_path / f"{edited.stem}.cubin"
-        cubin.compile_to(made, folder, words)
-        code = cubin.digest(made)
+        code = cubin.digest(cubin.made_by(words, folder, tmp_path, edited.stem, [edited]))
         found = outdated.compare([rows], NVCC, lambda *_, code=code: code).outdated
         assert [": the code of" in line for line in found] == [True] * is_old
