@@ -1,6 +1,6 @@
 """The products that live under torch beside ours: of every layer and number of rows each way is
 verified, captured in a CUDA graph over all copies of the layer, timed in a shuffle, and what the
-graphs wrote is verified too.
+graphs wrote is verified too. A run that was stopped goes on with the products that it lacks.
 
 Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
 """
@@ -9,10 +9,11 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,6 +27,7 @@ from records.command_line import Parser, numbers, run
 from records.errors import InputError
 from records.progress import Line
 from records.provenance import checkout
+from records.result_file import Content
 from reprolab_nf4 import measuring
 
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
@@ -42,27 +44,70 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+class Product(NamedTuple):
+    """So many rows of activations times weights [n, k]."""
+
+    batch: int
+    n: int
+    k: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.batch}x{self.n}x{self.k}"
+
+    @property
+    def name(self) -> str:
+        """In a result file."""
+        return f"{self.text}/fp16/b{layers.BLOCK_SIZE}"
+
+
 def reproduce(args: argparse.Namespace) -> int:
     from experiments.end_to_end.gpu import Gpu
 
     shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
+    products = [Product(batch, n, k) for n, k in shapes for batch in batches]
     started, commit = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
+    versions = {name: found for name in layers.PEERS if (found := layers.installed(name))}
+
+    def content(records: list[Content]) -> Content:
+        origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, versions)
+        return result_file.content("product", "peers", origin, records)
+
+    kept, own = args.output.with_suffix(".part"), []
+    earlier = done_before(kept, products, content([])["provenance"])
+    whole = earlier[-1] if earlier else content([])
+    names = {record["problem"]["name"] for record in whole["records"]}
+    todo = [product for product in products if product.name not in names]
     try:
-        with Line(EXPECTED_S * len(shapes) * len(batches)) as line:
+        with Line(EXPECTED_S * len(todo)) as line:
 
-            def begin(done: int, doing: str) -> None:
-                of = len(shapes) * len(batches)
-                line.show(done / of, f"{done} of {of} products", doing, True)
+            def begin(count: int, doing: str) -> None:
+                line.show(count / len(todo), f"{count} of {len(todo)} products", doing, True)
 
-            records = measured(gpu, shapes, batches, begin)
+            for records in measured(gpu, todo, begin):
+                own += records
+                whole = parts.join([*earlier, content(own)])
+                result_file.write(kept, whole)
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
-    versions = {name: found for name in layers.PEERS if (found := layers.installed(name))}
-    origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, versions)
-    result_file.write(args.output, result_file.content("product", "peers", origin, records))
-    return parts.status_of({record["outcome"] for record in records})
+    result_file.write(args.output, whole)
+    kept.unlink(missing_ok=True)
+    return parts.status_of({record["outcome"] for record in whole["records"]})
+
+
+def done_before(kept: Path, products: Collection[Product], origin: Content) -> list[Content]:
+    """What a stopped run measured of these products, if its sources, libraries and kind of GPU are
+    those of `origin`; nothing or one result.
+    """
+    found = parts.read(kept)
+    if found is None or found["provenance"]["build"] != origin["build"]:
+        return []
+    commit, gpu = (origin["commit"], origin["dirty"]), origin["gpu"]["name"]
+    of_each = ([r for r in found["records"] if r["problem"]["name"] == p.name] for p in products)
+    done = [own for own in of_each if parts.is_done(found | {"records": own}, commit, gpu)]
+    return [found | {"records": list(chain(*done))}] if any(done) else []
 
 
 def shape_of(text: str) -> tuple[int, int]:
@@ -78,24 +123,23 @@ def shape_of(text: str) -> tuple[int, int]:
 @torch.no_grad()
 def measured(
     gpu: Any,
-    shapes: list[tuple[int, int]],
-    batches: tuple[int, ...],
+    products: Sequence[Product],
     begin: Callable[[int, str], None] = lambda done, doing: None,
-) -> list[dict[str, Any]]:
-    """The rows of a result file. `begin` is called with the number of those products that are done
-    and what is next.
+) -> Iterator[list[Content]]:
+    """The rows of a result file, of one product after the other; those of a layer follow each
+    other. `begin` is called with the number of products that are done and what is next.
     """
-    records = []
-    compared = layers.ways(gpu.facts()["compute_capability"])
-    for i, (n, k) in enumerate(shapes):
-        begin(i * len(batches), f"{n}x{k}")
-        bench = Bench(Layer(gpu, n, k, max(batches)), compared)
-        for j, batch in enumerate(batches):
-            begin(i * len(batches) + j, f"{batch}x{n}x{k}")
-            records += bench.measure(batch)
+    compared, done = layers.ways(gpu.facts()["compute_capability"]), 0
+    for (n, k), found in groupby(products, key=lambda product: product[1:]):
+        of_layer = list(found)
+        begin(done, f"{n}x{k}")
+        bench = Bench(Layer(gpu, n, k, max(product.batch for product in of_layer)), compared)
+        for product in of_layer:
+            begin(done, product.text)
+            yield bench.measure(product)
+            done += 1
         del bench
         gpu.forget()
-    return records
 
 
 class Bench:
@@ -110,8 +154,9 @@ class Bench:
                 self.held[way.name] = way.hold(layer)
                 del self.failed[way.name]
 
-    def measure(self, batch: int) -> list[dict[str, Any]]:
-        """The records with so many rows of activations, a divisor of the layer's most."""
+    def measure(self, product: Product) -> list[Content]:
+        """The records. Its rows of activations are at most the layer's, and divide them."""
+        batch = product.batch
         found = {way.name: Measured(RIGHT) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
@@ -142,7 +187,7 @@ class Bench:
                     replays[way.name]()
                     for output in outputs[way.name]:
                         self.held[way.name].interval.check(output, few)
-        return [self.record(batch, way, found[way.name]) for way in self.ways]
+        return [self.record(product, way, found[way.name]) for way in self.ways]
 
     def verify(self, held: Held, batch: int) -> None:
         """All rows of activations, so many at a time; those with few inputs by the first copy, the
@@ -155,9 +200,9 @@ class Bench:
             begin = min(begin, len(x) - batch)
             held.interval.check(held.products[0](x[begin : begin + batch]), begin)
 
-    def record(self, batch: int, way: Way, found: Measured) -> dict[str, Any]:
-        n, k, held = self.layer.n, self.layer.k, self.held.get(way.name)
-        problem = {"name": f"{batch}x{n}x{k}/fp16/b{layers.BLOCK_SIZE}", "family": "nf4_product"}
+    def record(self, product: Product, way: Way, found: Measured) -> Content:
+        (batch, n, k), held = product, self.held.get(way.name)
+        problem = {"name": product.name, "family": "nf4_product"}
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
         read = 2 * batch * k + (held.bytes if held else 0)

@@ -4,6 +4,7 @@ Skipped where there is no GPU, no torch, or no library (make dropin).
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
@@ -91,7 +92,8 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
 
 def test_ways_under_torch_are_verified_and_timed(gpu):
     """Those of libraries that are not installed are unsupported."""
-    for record in peers.measured(gpu, [(1024, 4096)], (1, 16)):
+    products = [peers.Product(batch, 1024, 4096) for batch in (1, 16)]
+    for record in chain(*peers.measured(gpu, products)):
         is_right = record["outcome"] == "within_bound"
         is_others = record["origin"]["maker"].startswith(layers.PEERS)
         assert is_right or (is_others and record["outcome"] == "unsupported"), record["reason"]

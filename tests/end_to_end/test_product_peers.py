@@ -179,6 +179,38 @@ def test_too_little_memory_is_no_ways_fault(run, monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(f"error: {peers.LEFT}\n")
 
 
+def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkeypatch):
+    kept, own, measured = tmp_path / "peers.part", peers.Bench.measure, []
+
+    def stop_at_four(bench, product):
+        if product.batch == 4:
+            raise KeyboardInterrupt
+        measured.append(product.batch)
+        return own(bench, product)
+
+    def stopped(*at):
+        measured.clear()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(peers.Bench, "measure", stop_at_four)
+            run(rows="1,2,4")
+        return measured == list(at)
+
+    monkeypatch.setattr(peers, "checkout", lambda: ("a" * 40, False))
+    assert stopped(1, 2) and stopped() and not (tmp_path / "peers.json").exists()
+    before = load(kept, "product", "peers").records
+    status, found = run(rows="1,2,4")
+    assert status == 0 and not kept.exists()
+    assert list(found) == [(name, rows) for rows in (1, 2, 4) for name in NAMES]
+    for record in before:  # the samples are those of the first run
+        assert found[record.kernel, record.problem["batch"]].times == record.times
+
+    assert stopped(1, 2), "a finished run is not gone on with"
+    monkeypatch.setattr(layers, "version", lambda package: "1.2.4")
+    assert stopped(1, 2), "another version was measured with nothing yet"
+    monkeypatch.setattr(peers, "checkout", lambda: ("b" * 40, False))
+    assert stopped(1, 2), "nor were other sources"
+
+
 @pytest.mark.parametrize("shape", ["28672", "0x128", "64x100", ""])
 def test_a_wrong_shape_is_one_line(shape, run, capsys):
     assert run(f"--shape={shape}") == (2, {})
