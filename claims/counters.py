@@ -133,6 +133,13 @@ def more_compact(case: Case, *, literals: str, table: str) -> Finding:
     return over_places(holds, reason, quotients(sizes[:1], sizes[1:]))
 
 
+@rule("{table} takes fewer registers a thread than {literals}")
+def fewer_registers(case: Case, *, literals: str, table: str) -> Finding:
+    before, after = (case.fact(kernel, "registers") for kernel in (literals, table))
+    said = f"{case.cell.text}: {after:g} registers a thread, {before:g} with literals"
+    return over_places(after < before, said, [after])
+
+
 @rule(
     "{library}, or {baseline} where that did not run, reads a table in global memory at all, and "
     "{value:g} entries of it for each that {subject} reads, {tolerance_percent:g} % less allowed"
@@ -257,18 +264,12 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
 
 
 @rule(
-    "code: larger with literals; run: warps wait for instructions longer than with the table, "
-    "and for at least {least:g} % of their time"
+    "warps wait for instructions longer than with the table, and for at least {least:g} % of their "
+    "time"
 )
 def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Finding:
-    """The size is of compiled code; whether the caches feel it shows in what warps wait for."""
-    kernels = (literals, table)
-    if "arch" in case.cell.at:
-        sizes = [case.fact(kernel, "code_bytes") for kernel in kernels]
-        reason = f"{sizes[0]:g} bytes of code in {literals}, {sizes[1]:g} in {table}"
-        short = f"{sizes[0]:g} bytes against {sizes[1]:g}"
-        return over_places(sizes[0] > sizes[1], reason, quotients(sizes[:1], sizes[1:]), short)
-    shares = []
+    """What the caches of instructions feel shows in what warps wait for."""
+    kernels, shares = (literals, table), []
     for kernel in kernels:
         found = waits(case, kernel, FOR_CODE)
         for_code, all_waits = [100 * w[FOR_CODE] for w in found], [sum(w.values()) for w in found]

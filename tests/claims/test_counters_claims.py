@@ -60,7 +60,8 @@ AS_ON_AN_H200 = {
     "occupancy-2-3": [NO, NO],
     "memory-bound": [NO, NO],
     "broadcast-no-conflicts": [YES],
-    "immediates-icache": [YES] * 3 + [NO] * 3,
+    "immediates-icache": [YES, NO],
+    "register-pressure": [NO] * 4,
     "constant-broadcast": [YES],
     "more-ilp": [YES],
     "single-thread-fill": [NOT_YET, YES],  # the first is of a replay
@@ -205,12 +206,12 @@ EDGES = [
     ("no-divergence", 0, NO, count(LUT, threads_per_instruction=19.6)),
     ("no-divergence", 0, NO, code(LUT, "sm_90", "branches_may_diverge", 1)),
     ("no-divergence", 0, CANNOT, count(TREE, divergent_targets=0)),
-    ("immediates-icache", 0, YES, code(TREE, "sm_80", "code_bytes", 6705)),
-    ("immediates-icache", 0, NO, code(TREE, "sm_80", "code_bytes", 6704)),
-    ("immediates-icache", 2, NO, count(TREE, stall_no_instruction=0.05)),
-    ("immediates-icache", 2, NO, count(LUT, stall_no_instruction=2.0)),
-    ("immediates-icache", 2, NO, count(TREE, only=SECOND_LAYER, stall_no_instruction=0.03)),
-    ("immediates-icache", 5, YES, count(IMMEDIATES, stall_no_instruction=1.0)),
+    ("immediates-icache", 0, NO, count(TREE, stall_no_instruction=0.05)),
+    ("immediates-icache", 0, NO, count(LUT, stall_no_instruction=2.0)),
+    ("immediates-icache", 0, NO, count(TREE, only=SECOND_LAYER, stall_no_instruction=0.03)),
+    ("immediates-icache", 1, YES, count(IMMEDIATES, stall_no_instruction=1.0)),
+    ("register-pressure", 0, YES, code(TREE, "sm_80", "registers", 57)),
+    ("register-pressure", 3, YES, code(IMMEDIATES, "sm_90", "registers", 57)),
     ("more-ilp", 0, YES, count(LUT, stall_wait=2.25)),  # 2.5 in the baseline
     ("more-ilp", 0, NO, count(LUT, stall_wait=2.26)),
     ("more-ilp", 0, NO, count(LUT, only=SECOND_LAYER, stall_wait=2.4)),
@@ -279,7 +280,7 @@ def test_without_a_launch_or_with_two_there_are_no_launch_facts(run):
     assert run.words("smem-64-bytes") == [NOT_YET] * 2
 
 
-OF_CODE = {"instructions-71", "no-divergence", "immediates-icache"}
+OF_CODE = {"instructions-71", "no-divergence", "compact-binary", "register-pressure"}
 OF_COUNTERS = {"instructions-71", "lut-traffic-64", "no-divergence", "broadcast-no-conflicts"}
 OF_COUNTERS |= {"immediates-icache", "more-ilp", "single-thread-fill"}
 
@@ -290,7 +291,7 @@ OF_COUNTERS |= {"immediates-icache", "more-ilp", "single-thread-fill"}
         ("nf4_counters", LUT, OF_COUNTERS),
         ("nf4_counters", READER, {"lut-traffic-64"}),
         ("nf4_launches", LUT, {"smem-64-bytes", "single-thread-fill"}),
-        ("sass", TREE, OF_CODE | {"compact-binary"}),
+        ("sass", TREE, OF_CODE),
     ],
 )
 def test_a_missing_or_failed_row_decides_nothing(run, pass_name, kernel, needed_by):
@@ -380,8 +381,15 @@ def test_what_fits_on_a_multiprocessor(arch, threads, registers, shared_bytes, b
     assert MULTIPROCESSORS[arch].blocks_that_fit(threads, registers, shared_bytes) == blocks
 
 
-@pytest.mark.parametrize(("kb", "verdict"), [(64, PREMISE), (8, YES)])
-def test_the_constant_cache_is_as_large_as_its_documentation_says(write, kb, verdict):
-    source = made.paper(write, lambda paper: paper["tables"].update(constant_cache_kb=kb))
-    found = made.decided(sources=[source])["constant-cache", "constant cache"]
-    assert (found.verdict, found.ours) == (verdict, 8)
+@pytest.mark.parametrize(
+    ("claim", "number", "said", "documented"),
+    [
+        ("constant-cache", "constant_cache_kb", 64, 8),
+        ("tensor-cores", "tensor_core_types", 2, 7),
+    ],
+)
+def test_documentation_decides_what_no_program_measures(write, claim, number, said, documented):
+    for value, verdict in ((said, PREMISE), (documented, YES)):
+        source = made.paper(write, lambda paper, v=value: paper["tables"].update({number: v}))
+        (found,) = made.decisions(sources=[source])[claim].verdicts
+        assert (found.verdict, found.ours) == (verdict, documented)

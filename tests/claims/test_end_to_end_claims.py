@@ -113,8 +113,9 @@ def in_runs(gains, way, share=0.4, model="qwen3-32b"):
 
 @pytest.mark.parametrize(
     ("gain", "expected"),
-    [(1.25, "reproduced"), (1.25 * 1.09, "reproduced"), (1.25 * 1.11, "not_reproduced")]
-    + [(1.25 * 0.91, "reproduced"), (1.25 * 0.89, "not_reproduced")],
+    [(1.25, "reproduced"), (1.25 * 1.07, "reproduced"), (1.25 * 1.13, "not_reproduced")]
+    + [(1.25 * 0.93, "reproduced"), (1.25 * 0.87, "not_reproduced")]
+    + [(1.25 * 1.09, "undecided"), (1.25 * 0.89, "undecided")],  # runs differ by 2 %
 )
 @pytest.mark.parametrize("way", READINGS)
 def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way):
@@ -196,13 +197,17 @@ def test_the_gain_of_batch_32_is_the_greatest(peak, spread, expected):
     assert v.why.startswith(f"{peak:.2f} x at batch 32, and 1.")
 
 
-MODELS = ("gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+GEMMAS = ("gemma-2-27b", "gemma-3-27b")
+MODELS = (GEMMAS[1], "qwen3-32b", "llama-3.3-70b")
 
 
 def larger_models(way, *found):
-    """The verdicts of that reading, and of the other."""
+    """The verdicts of that reading on the Gemma that ran, and of the other reading."""
     readings = dict(made.decisions(*found)["larger-models"].readings)
-    return readings.pop(READINGS[way]), *readings.values()
+    of_way = readings.pop(READINGS[way])
+    of_other, ours = ([v for v in of_way if v.cell.at["model"] == m] for m in GEMMAS)
+    assert {v.verdict for v in of_other} == {"not_tested"}
+    return ours, *readings.values()
 
 
 @pytest.mark.parametrize(
@@ -225,8 +230,7 @@ def test_larger_models_gain_more(averages, spread, expected, way):
     assert v.verdict == expected
     assert v.reason == ", ".join(f"{m} {g:.2f} x" for m, g in zip(MODELS, averages, strict=True))
     (v, _), others = larger_models(way, parts[0] | {"records": records[12:]})
-    assert {other.verdict for other in others} == {"not_tested"}
-    assert (v.verdict, v.reason) == (*("not_tested", "no average of gemma-2-27b or gemma-3-27b"),)
+    assert {other.verdict for other in (v, *others)} == {"not_tested"}
 
 
 @pytest.mark.parametrize(
