@@ -8,7 +8,7 @@ from pathlib import Path
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
-from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
+from claims.rules import NOT_TESTABLE, NOT_TESTED, REPRODUCED, VERDICTS
 from plots import claim_details, console
 from plots.bandwidth import with_interval
 from plots.captions import banner, machine
@@ -78,7 +78,7 @@ def claim_row(d: Decision, details: str) -> Values:
     ours = value_range([v.ours for v in counted], unit, rounded) if unit else NONE
     if len(counted) == 1 and counted[0].interval:
         ours += " ({}-{})".format(*map(rounded, counted[0].interval))
-    here = [v.difference_percent for v in counted if not v.elsewhere]
+    here = [] if d.verdict == NOT_TESTABLE else [v.difference_percent for v in counted]
     text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
     # 'Reproduced in 28 of 28 cells: ... What the author should know besides.'
     sentence, remark = verdict_sentence(d), f" {d.claim.remark}." * bool(d.claim.remark)

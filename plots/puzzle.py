@@ -97,7 +97,7 @@ def puzzle_table(run: Run) -> Table:
     """The post's rows, then ours: ranked, deviating, without a graph, failed, ceilings."""
     results, measured = run["mlps"], puzzle_rows(run).values()
     posts = [
-        {"_under": f"The post, on {p.gpu}", "kernel": p.what, "_seconds": f"{p.seconds:.4f}"}
+        {"_under": f"The post, on {p.gpu}", "kernel": p.what, "_seconds": f"{p.seconds:.2f}"}
         | {"as_published_gb_per_s": p.gb_s}
         for p in published(run)
     ]
@@ -193,7 +193,7 @@ def short_table(run: Run) -> Table:
     """The post on the last of its GPUs, and the rows in brief."""
     last = published(run)[-1].gpu
     rows: list[Values] = [
-        {"kernel": f"{p.what}, {p.gpu}", "_seconds": f"{p.seconds:.4f}"}
+        {"kernel": f"{p.what}, {p.gpu}", "_seconds": f"{p.seconds:.2f}"}
         for p in published(run)
         if p.gpu == last
     ]
