@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "reference/checkpoint/invalid_file.hpp"
+#include "reference/checkpoint/strict_json.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -107,7 +108,7 @@ class BnbCheckpoint::Sorter {
     const auto text = shards_.read<char>(state_tensor);
     try {
       info.state = parse_quant_state({text.data(), text.size()});
-    } catch (const InvalidQuantState& error) {
+    } catch (const InvalidJson& error) {
       reject(state_tensor, name,
              fmt::format("has a quant_state that {}; give a checkpoint quantized by bitsandbytes "
                          "to NF4",

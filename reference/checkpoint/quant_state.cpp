@@ -43,59 +43,58 @@ std::string with_numbers_for_words(std::string_view text) {
 
 const json& member(const json& state, const char* key) {
   const auto found = state.find(key);
-  if (found == state.end()) throw InvalidQuantState(fmt::format("has no '{}'", key));
+  if (found == state.end()) throw InvalidJson(fmt::format("has no '{}'", key));
   return *found;
 }
 
 std::string text_member(const json& state, const char* key) {
   const json& value = member(state, key);
-  if (!value.is_string()) throw InvalidQuantState(fmt::format("has a '{}' that is no string", key));
+  if (!value.is_string()) throw InvalidJson(fmt::format("has a '{}' that is no string", key));
   return value;
 }
 
 std::int64_t whole_number(const json& value, const char* key) {
   if (is_whole_number(value)) return value;
-  throw InvalidQuantState(fmt::format("has a '{}' that is not whole numbers from 0", key));
+  throw InvalidJson(fmt::format("has a '{}' that is not whole numbers from 0", key));
 }
 
 WeightType parse_type(const std::string& dtype) {
   if (dtype == "float16") return WeightType::fp16;
   if (dtype == "bfloat16") return WeightType::bf16;
-  throw InvalidQuantState(fmt::format(
+  throw InvalidJson(fmt::format(
       "has the dtype {}; only float16 and bfloat16 outputs can be verified", quote_name(dtype)));
 }
 
 int parse_nested_block_size(const json& state) {
   const std::int64_t size = whole_number(member(state, "nested_blocksize"), "nested_blocksize");
   if (size <= 0 || size > 4096 || (size & (size - 1)) != 0) {
-    throw InvalidQuantState(
-        fmt::format("has the nested_blocksize {}, not a power of two to 4096", size));
+    throw InvalidJson(fmt::format("has the nested_blocksize {}, not a power of two to 4096", size));
   }
   return static_cast<int>(size);
 }
 
 float parse_offset(const json& state) {
   const json& value = member(state, "nested_offset");
-  if (!value.is_number()) throw InvalidQuantState("has a nested_offset that is no number");
+  if (!value.is_number()) throw InvalidJson("has a nested_offset that is no number");
   const auto offset = value.get<double>();
   if (offset == nan_word) {
-    throw InvalidQuantState("has a nested_offset of NaN, which makes every weight NaN");
+    throw InvalidJson("has a nested_offset of NaN, which makes every weight NaN");
   }
   const bool is_infinite = std::abs(offset) == infinity_word;
   if (!is_infinite && std::abs(offset) > std::numeric_limits<float>::max()) {
-    throw InvalidQuantState("has a nested_offset past the range of fp32");
+    throw InvalidJson("has a nested_offset past the range of fp32");
   }
   return is_infinite ? std::copysign(std::numeric_limits<float>::infinity(), offset)
                      : static_cast<float>(offset);
 }
 
 void parse_shape(const json& value, QuantState& parsed) {
-  if (!value.is_array()) throw InvalidQuantState("has a 'shape' that is no list");
+  if (!value.is_array()) throw InvalidJson("has a 'shape' that is no list");
   parsed.elements = 1;
   for (const json& entry : value) {
     parsed.shape.push_back(whole_number(entry, "shape"));
     if (__builtin_mul_overflow(parsed.elements, parsed.shape.back(), &parsed.elements)) {
-      throw InvalidQuantState("has a 'shape' whose product exceeds 64 bits");
+      throw InvalidJson("has a 'shape' whose product exceeds 64 bits");
     }
   }
 }
@@ -103,19 +102,14 @@ void parse_shape(const json& value, QuantState& parsed) {
 }  // namespace
 
 QuantState parse_quant_state(std::string_view text) {
-  json state;
-  try {
-    state = parse_strict_json(with_numbers_for_words(text), 3);
-  } catch (const InvalidJson& error) {
-    throw InvalidQuantState(error.what());
-  }
+  const json state = parse_strict_json(with_numbers_for_words(text), 3);
   if (const std::string type = text_member(state, "quant_type"); type != "nf4") {
-    throw InvalidQuantState(fmt::format("says {}, not NF4", quote_name(type)));
+    throw InvalidJson(fmt::format("says {}, not NF4", quote_name(type)));
   }
   QuantState parsed;
   const std::int64_t block_size = whole_number(member(state, "blocksize"), "blocksize");
   if (!is_block_size(block_size)) {
-    throw InvalidQuantState(
+    throw InvalidJson(
         fmt::format("has the blocksize {}, not a power of two from 32 to 4096", block_size));
   }
   parsed.block_size = static_cast<int>(block_size);
@@ -126,8 +120,7 @@ QuantState parse_quant_state(std::string_view text) {
     parsed.nested_block_size = parse_nested_block_size(state);
     parsed.nested_offset = parse_offset(state);
     if (const std::string type = text_member(state, "nested_dtype"); type != "float32") {
-      throw InvalidQuantState(
-          fmt::format("has the nested_dtype {}, not float32", quote_name(type)));
+      throw InvalidJson(fmt::format("has the nested_dtype {}, not float32", quote_name(type)));
     }
   }
   return parsed;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -20,13 +19,8 @@ struct QuantState {
   float nested_offset = 0;  ///< May be infinite, if the absmax of a block overflowed.
 };
 
-/// What is wrong with a state: the predicate of a sentence whose subject is the state.
-class InvalidQuantState : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// Throws InvalidQuantState. Accepts `Infinity`, which is not valid JSON, because Python writes it.
+/// Throws InvalidJson (strict_json.hpp). Accepts `Infinity`, which is not valid JSON, because
+/// Python writes it.
 QuantState parse_quant_state(std::string_view text);
 
 }  // namespace reprolab::reference
