@@ -69,11 +69,6 @@ Received receive(int socket, std::string& unread, Clock::time_point deadline, Js
 
 }  // namespace
 
-void Watchdog::begin(const std::string& kernel) const {
-  if (kernel_ != nullptr) *kernel_ = kernel;
-  if (socket_ >= 0) send_line(socket_, {{"turn", kernel}, {"secret", secret_}});
-}
-
 Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit)
     : serve_(std::move(serve)), limit_(limit) {}
 
@@ -128,8 +123,11 @@ Json Worker::served(const Json& request, const Watchdog& watchdog) const {
 void Worker::serve_forever(int socket) const {
   std::string unread;
   Json request;
+  const Watchdog watchdog([&](const std::string& kernel) {
+    send_line(socket, {{"turn", kernel}, {"secret", secret_}});
+  });
   while (receive(socket, unread, never, request) == Received::message) {
-    Json answer = served(request, Watchdog(socket, secret_));
+    Json answer = served(request, watchdog);
     if (const std::string lost = lost_output(); !lost.empty()) answer = {{"usage", lost}};
     answer["secret"] = secret_;
     if (!send_line(socket, answer) || answer.contains("crashed")) break;
@@ -214,7 +212,7 @@ Worker::Attempt Worker::ask_once(const Json& request) {
 Json Worker::serve_here(Json request, const std::vector<std::string>& kernels) const {
   request["kernels"] = kernels;
   std::string kernel;
-  const Json message = served(request, Watchdog(&kernel));
+  const Json message = served(request, Watchdog([&](const auto& turn) { kernel = turn; }));
   if (message.contains("answer")) return message.at("answer");
   if (message.contains("usage")) throw UsageError(message.at("usage").get<std::string>());
   const auto reason = message.at("reason").get<std::string>();

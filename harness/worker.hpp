@@ -20,15 +20,13 @@ namespace reprolab {
 /// Tells whoever watches for crashes and hangs whose turn it is.
 class Watchdog {
  public:
-  Watchdog() = default;
-  /// The process at the other end watches, and takes messages with this secret alone.
-  Watchdog(int socket, std::string secret) : socket_(socket), secret_(std::move(secret)) {}
-  /// This process watches.
-  explicit Watchdog(std::string* kernel) : kernel_(kernel) {}
+  using Tell = std::function<void(const std::string& kernel)>;
+  /// `tell` hears whose turn begins, and "" when it ends; without it, nobody watches.
+  Watchdog(Tell tell = [](const std::string&) {}) : tell_(std::move(tell)) {}
 
   /// Begins the turn of `kernel`, which lasts until end() and at most as long as the limit allows.
-  void begin(const std::string& kernel) const;
-  void end() const { begin(""); }
+  void begin(const std::string& kernel) const { tell_(kernel); }
+  void end() const { tell_(""); }
 
   /// Runs `body` as the kernel's turn; one that throws does not end it.
   template <class Body>
@@ -45,9 +43,7 @@ class Watchdog {
   }
 
  private:
-  int socket_ = -1;
-  std::string secret_{};
-  std::string* kernel_ = nullptr;
+  Tell tell_;
 };
 
 class Worker {
