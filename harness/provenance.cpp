@@ -115,7 +115,6 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
   std::string no_nvml;                  // without NVML, the values that it would give are null
   profiling::ClockObserver observer(
       profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml));
-  observer.start();
   measure();
   observer.stop();
   const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started;

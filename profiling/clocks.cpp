@@ -39,20 +39,13 @@ nlohmann::json summarize(const std::vector<ClockSnapshot>& snapshots) {
 }
 
 ClockObserver::ClockObserver(std::optional<NvmlDevice> device, std::chrono::milliseconds period)
-    : device_(std::move(device)), period_(period) {}
-
-ClockObserver::~ClockObserver() { stop(); }
-
-void ClockObserver::start() {
-  if (!device_ || thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    snapshots_.clear();
-    stopping_ = false;
-  }
+    : device_(std::move(device)), period_(period) {
+  if (!device_) return;
   keep_snapshot();
   thread_ = std::thread(&ClockObserver::observe, this);
 }
+
+ClockObserver::~ClockObserver() { stop(); }
 
 void ClockObserver::stop() {
   if (!thread_.joinable()) return;

@@ -21,8 +21,8 @@ namespace reprolab::profiling {
 /// all reasons seen that limited a clock; idleness is not one.
 nlohmann::json summarize(const std::vector<ClockSnapshot>& snapshots);
 
-/// Takes a snapshot at start(), at stop(), and once every period in between, in its own thread.
-/// Without a device all values are empty, and no thread runs.
+/// Takes a snapshot when it is made, at stop(), and once every period in between, in its own
+/// thread. Without a device all values are empty, and no thread runs.
 class ClockObserver {
  public:
   explicit ClockObserver(std::optional<NvmlDevice> device,
@@ -31,8 +31,6 @@ class ClockObserver {
   ClockObserver(const ClockObserver&) = delete;
   ClockObserver& operator=(const ClockObserver&) = delete;
 
-  /// Discards the snapshots of an earlier start. Does nothing if it already runs.
-  void start();
   void stop();
 
   std::vector<ClockSnapshot> snapshots() const;
