@@ -37,7 +37,7 @@ struct Bounds {
 
 /// What was found out about a kernel beside its outputs.
 struct Findings {
-  std::map<std::string, std::int64_t> numbers;  ///< For its record, by name.
+  std::map<std::string, std::int64_t> numbers{};  ///< For its record, by name.
   std::string broken;  ///< What of its contract it does not keep, in one line; empty: nothing.
 };
 
