@@ -203,10 +203,8 @@ int run(int argc, char** argv) {
     throw UsageError(
         "--instrument: the puzzle is timed by the host's clock and by events; give events or none");
   }
-  nf4::load_compiled_kernels();
-  nf4::load_peers(options.peers);
+  const auto kernels = nf4::load_kernels(options.pass.kernel, options.peers);
   if (options.pass.describe) return print_description();
-  const auto kernels = nf4::select_kernels(options.pass.kernel);
   refuse_names_of_ceilings(kernels);
   if (options.pass.dry_run) return dry_run(options, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {

@@ -2,9 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "harness/selection.hpp"
-#include "harness/workload.hpp"
-
 namespace reprolab::nf4 {
 
 const CompiledFamily<Problem, PtxKernel> compiled_kernels{
@@ -21,11 +18,6 @@ const CompiledFamily<Problem, PtxKernel> compiled_kernels{
 void print_languages_not_built(const std::string& pattern) {
   if (!pattern.empty()) return;
   for (const auto& line : compiled_kernels.languages_not_built()) fmt::print("{}\n", line);
-}
-
-std::vector<VariantInfo> select_kernels(const std::string& pattern) {
-  return reprolab::select_kernels(pattern, registered_variants<Problem>(),
-                                  compiled_kernels.languages_not_built());
 }
 
 }  // namespace reprolab::nf4

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <utility>
 
 #include "harness/names.hpp"
 #include "harness/nf4/compiled_kernels.hpp"
@@ -46,7 +45,7 @@ class Nf4Family : public Family {
 
   void configure() override {
     compiled_kernels.load();
-    load_peers(std::exchange(options_.peers, {}));
+    load_peers(options_.peers);
   }
 
   bool is_asked_for() const override { return !options_.shapes.empty(); }

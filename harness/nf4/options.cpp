@@ -7,27 +7,13 @@
 #include <chrono>
 
 #include "harness/errors.hpp"
+#include "harness/nf4/compiled_kernels.hpp"
 #include "harness/result_file.hpp"
 #include "harness/selection.hpp"
 #include "harness/worker.hpp"
-#include "kernels/nf4/bitsandbytes_peer.hpp"
+#include "harness/workload.hpp"
 
 namespace reprolab::nf4 {
-namespace {
-
-using AddPeer = std::function<void(const std::string& library)>;
-
-std::vector<AddPeer>& other_families() {
-  static std::vector<AddPeer> all;
-  return all;
-}
-
-void add_peers(const std::string& library) {
-  add_bitsandbytes_peer(library);
-  for (const AddPeer& add : other_families()) add(library);
-}
-
-}  // namespace
 
 std::vector<TensorSpec> Formats::combinations() const {
   std::vector<TensorSpec> found;
@@ -88,13 +74,13 @@ void add_peer_option(CLI::App& app, std::vector<std::string>& libraries) {
       ->allow_extra_args(false);
 }
 
-void load_peers(const std::vector<std::string>& libraries) {
+void load_peers(const std::vector<std::string>& libraries, const AddPeer& add) {
   for (const auto& library : libraries) {
     Worker trial(
         [&](const Worker::Json&, const Watchdog& watchdog) -> Worker::Json {
           watchdog.begin(library);
           try {
-            add_peers(library);
+            add(library);
             return {};
           } catch (const std::runtime_error& error) {
             throw UsageError(error.what());
@@ -106,11 +92,17 @@ void load_peers(const std::vector<std::string>& libraries) {
       throw UsageError(
           fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
     }
-    add_peers(library);
+    add(library);
   }
 }
 
-void also_load_peers(AddPeer add) { other_families().push_back(std::move(add)); }
+std::vector<VariantInfo> load_kernels(const std::string& pattern,
+                                      const std::vector<std::string>& peers) {
+  compiled_kernels.load();
+  load_peers(peers);
+  return select_kernels(pattern, registered_variants<Problem>(),
+                        compiled_kernels.languages_not_built());
+}
 
 MatrixOptions& matrix_options() {
   static MatrixOptions options;

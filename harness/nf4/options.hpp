@@ -7,6 +7,8 @@
 
 #include "harness/nf4/layers.hpp"
 #include "harness/nf4/tensor.hpp"
+#include "harness/result_file.hpp"
+#include "kernels/nf4/bitsandbytes_peer.hpp"
 
 namespace CLI {
 class App;
@@ -54,11 +56,16 @@ MatrixOptions& matrix_options();
 /// Adds --models, --shape, --peer and the format's options to `app`, unless another family has.
 void add_matrix_options(CLI::App& app);
 
-/// Registers each library (a path or NAME=path) as a kernel, after a separate process has shown
-/// that loading it crashes nothing. Throws UsageError.
-void load_peers(const std::vector<std::string>& libraries);
+using AddPeer = std::function<void(const std::string& library)>;
 
-/// Has load_peers() call `add` with each library too: for families that call other functions of it.
-void also_load_peers(std::function<void(const std::string& library)> add);
+/// Has `add` register what a family calls of each library (a path or NAME=path), after a separate
+/// process has shown that loading it crashes nothing. Throws UsageError.
+void load_peers(const std::vector<std::string>& libraries,
+                const AddPeer& add = add_bitsandbytes_peer);
+
+/// Of the family's own kernels, those that other languages' compilers have made and those of
+/// `peers`, the ones that `pattern` selects. Throws UsageError.
+std::vector<VariantInfo> load_kernels(const std::string& pattern,
+                                      const std::vector<std::string>& peers);
 
 }  // namespace reprolab::nf4

@@ -28,10 +28,6 @@ const FamilyFacts product_facts{
 
 class ProductFamily : public Family {
  public:
-  ProductFamily() {
-    nf4::also_load_peers([](const std::string& library) { add_bitsandbytes_peers(library); });
-  }
-
   const FamilyFacts& facts() const override { return product_facts; }
 
   void add_options(CLI::App& app) override {
@@ -42,6 +38,8 @@ class ProductFamily : public Family {
         ->check(CLI::Range(std::int64_t{1}, max_rows));
     group->add_flag("--bias", bias_, "Add a bias");
   }
+
+  void configure() override { nf4::load_peers(options_.peers, add_bitsandbytes_peers); }
 
   bool is_asked_for() const override { return !rows_.empty(); }
 

@@ -305,10 +305,8 @@ int run(int argc, char** argv) {
   }
   const auto models = select_models(read_models(project_root() / "data/models/models.json"),
                                     options.protocol.models);
-  load_compiled_kernels();
-  load_peers(options.peers);
+  const auto kernels = load_kernels(options.pass.kernel, options.peers);
   if (options.pass.describe) return print_description();
-  const auto kernels = select_kernels(options.pass.kernel);
   if (options.pass.dry_run) return dry_run(options, models, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
     print_languages_not_built(options.pass.kernel);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
 #include "harness/provenance.hpp"
@@ -50,9 +49,7 @@ void run_kernels(Device& device, const std::vector<VariantInfo>& kernels,
 }  // namespace
 
 KernelChecks find_kernels(const KernelSelection& selection) {
-  nf4::load_compiled_kernels();
-  nf4::load_peers(selection.peers);
-  const auto kernels = nf4::select_kernels(selection.pattern);
+  const auto kernels = nf4::load_kernels(selection.pattern, selection.peers);
   std::string why_not;
   if (!find_machine(&why_not)) {
     if (selection.pattern.empty() && selection.peers.empty()) return {.unavailable = why_not};

@@ -63,7 +63,7 @@ TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
   const auto built = read(compiled_folder(), project_root());
   if (built.empty()) GTEST_SKIP() << "nothing was built: make mojo; make triton";
   const Proof proof;
-  load_compiled_kernels();
+  compiled_kernels.load();
   const std::int64_t sizes[] = {1,    2,    31,   32,   64,    65,    511,     512,
                                 1024, 2047, 2048, 4097, 65536, 65537, 1000003, 1 << 24};
   for (const PtxKernel& kernel : built) {
