@@ -33,7 +33,7 @@ std::uint64_t launches_of_a_batch(const PlannedProblem& planned, const Rotation&
 
 std::string does_not_fit(const char* memory, std::uint64_t needed, std::uint64_t free) {
   return fmt::format("needs {:.1f} GiB of {} memory, {:.1f} GiB are free; select a smaller problem",
-                     gib(needed), memory, gib(free));
+                     profiling::gib(needed), memory, profiling::gib(free));
 }
 
 }  // namespace

@@ -58,7 +58,4 @@ struct BufferSets {
 BufferSets buffer_sets_for(const PlannedProblem& planned, const Rotation& rotation,
                            const FreeMemory& free, int fewest = min_buffer_sets);
 
-/// Bytes in GiB, for messages.
-constexpr double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 }  // namespace reprolab

@@ -16,8 +16,6 @@ struct LaunchError : profiling::CudaError {
   explicit LaunchError(cudaError_t error) : CudaError(error, "launch: " + describe(error)) {}
 };
 
-Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
-
 /// What other streams may still do after the stop event: the host's own share of this time is some
 /// 10 us.
 constexpr double max_lingering_us = 200;
@@ -46,6 +44,8 @@ std::string why_late(const profiling::BatchTime& batch) {
 }
 
 }  // namespace
+
+Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
 
 void require_launched(cudaError_t error) {
   if (error != cudaSuccess) throw LaunchError(error);

@@ -25,6 +25,8 @@ struct Verification {
   bool is_bad() const { return outcome != Outcome::not_verified && !may_be_timed(outcome); }
 };
 
+Verification failed(std::string reason);  ///< launch_failed
+
 /// One sample of a row: the readings of the instrument, and the verdict on what exactly these
 /// launches wrote, and how; not_verified if none of their outputs can be judged.
 struct Sampled {

@@ -19,16 +19,6 @@ std::span<const Bits> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Bits*>(bytes.data()), bytes.size() / sizeof(Bits)};
 }
 
-/// The end of an interval that a value outside of it lies beyond.
-template <class Bits>
-std::uint32_t nearer_end(std::uint32_t low, std::uint32_t high, std::uint32_t actual) {
-  const bool below =
-      reference::in_order(static_cast<Bits>(actual)) < reference::in_order(static_cast<Bits>(low));
-  return below ? low : high;
-}
-
-Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
-
 /// Time in which work that does not wait for the blocked stream can write something.
 constexpr std::chrono::microseconds look_after{200};
 
@@ -338,10 +328,14 @@ std::string Verifier::describe(int matrix, const reference::Comparison& found,
     profiling::check(cudaMemcpy(&element, at, bytes, to_host), "bringing an element back");
     return element;
   };
-  const auto nearer =
-      facts_.element_bytes == 2 ? nearer_end<std::uint16_t> : nearer_end<std::uint32_t>;
-  return workload_.describe(
-      matrix, found, nearer(bits(expected.low), bits(expected.high), bits(actual)), bits(actual));
+  const std::uint32_t low = bits(expected.low), high = bits(expected.high),
+                      found_bits = bits(actual);
+  const auto nearer = [&]<class Bits>(Bits) -> std::uint32_t {
+    return reference::nearer_end<Bits>(low, high, found_bits);
+  };
+  const std::uint32_t wanted_bits =
+      facts_.element_bytes == 2 ? nearer(std::uint16_t{}) : nearer(std::uint32_t{});
+  return workload_.describe(matrix, found, wanted_bits, found_bits);
 }
 
 ExpectedOutput Verifier::reference_output(const std::string& reading, int matrix) const {

@@ -7,12 +7,6 @@
 #include "common/not_measured.hpp"
 
 namespace reprolab::profiling {
-namespace {
-
-double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-}  // namespace
-
 std::string_view cuda_error_hint(cudaError_t error) {
   switch (error) {
     case cudaErrorInsufficientDriver:

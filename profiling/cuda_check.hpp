@@ -14,6 +14,9 @@
 
 namespace reprolab::profiling {
 
+/// Bytes in GiB, for messages.
+constexpr double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
 /// What to do about `error`, in one or two sentences.
 std::string_view cuda_error_hint(cudaError_t error);
 
@@ -35,6 +38,10 @@ class DeviceBuffer {
  public:
   /// In bytes; the CUDA programming guide promises it.
   static constexpr std::size_t alignment = 256;
+  /// The least multiple of it that is not less than `bytes`.
+  static constexpr std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
 
   DeviceBuffer() = default;
   /// Throws NotMeasured that says how much was requested and how much is free.

@@ -44,10 +44,15 @@ constexpr bool is_within(Bits low, Bits high, Bits actual) {
   return in_order(low) <= in_order(actual) && in_order(actual) <= in_order(high);
 }
 
-/// From the nearer end of an interval that `actual` lies outside of.
+/// The end of an interval that `actual`, which lies outside, lies beyond.
+template <class Bits>
+constexpr Bits nearer_end(Bits low, Bits high, Bits actual) {
+  return in_order(actual) < in_order(low) ? low : high;
+}
+
 template <class Bits>
 constexpr std::uint32_t distance_outside(Bits low, Bits high, Bits actual) {
-  return distance_in_ulps(in_order(actual) < in_order(low) ? low : high, actual);
+  return distance_in_ulps(nearer_end(low, high, actual), actual);
 }
 
 }  // namespace reprolab::reference

@@ -3,10 +3,7 @@
 namespace reprolab::nf4 {
 namespace {
 
-constexpr std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t unit = profiling::DeviceBuffer::alignment;
-  return (bytes + unit - 1) / unit * unit;
-}
+constexpr auto aligned = profiling::DeviceBuffer::aligned;
 
 /// Converts the reference's weight type to the kernels' output type.
 OutputType output_type(reference::WeightType type) {

@@ -12,12 +12,9 @@ namespace {
 
 constexpr std::int64_t inputs_per_nonzero = 16;  // no step of a matrix instruction is shorter
 
-/// A number that depends on both, each bit on all of theirs (splitmix64, Steele et al. 2014).
+/// A number that depends on both, each bit on all of theirs.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t index) {
-  std::uint64_t bits = seed * 0x2545f4914f6cdd1du + (index + 1) * 0x9e3779b97f4a7c15u;
-  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-  return bits ^ bits >> 31;
+  return reference::mix(seed * 0x2545f4914f6cdd1du + (index + 1) * 0x9e3779b97f4a7c15u);
 }
 
 void make_sparse(std::int64_t k, reference::WeightType type, std::uint64_t seed,

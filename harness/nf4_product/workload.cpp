@@ -8,10 +8,7 @@
 namespace reprolab::nf4_product {
 namespace {
 
-std::uint64_t aligned(std::uint64_t bytes) {
-  constexpr std::uint64_t unit = profiling::DeviceBuffer::alignment;
-  return (bytes + unit - 1) / unit * unit;
-}
+constexpr auto aligned = profiling::DeviceBuffer::aligned;
 
 std::uint64_t bytes_of(std::int64_t elements) { return 2 * static_cast<std::uint64_t>(elements); }
 

@@ -169,12 +169,12 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
     const int buffer_sets = planned.timed ? wanted_buffer_sets(planned, rotation) : 1;
     const std::uint64_t needed = device_bytes(planned, buffer_sets);
     fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
-               group.kernels.size(), gib(needed), gib(host_bytes(planned)),
+               group.kernels.size(), profiling::gib(needed), profiling::gib(host_bytes(planned)),
                estimated_seconds(group, options));
     if (!gpu) continue;
     if (needed > gpu->memory_bytes) {
       fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
-                 gib(gpu->memory_bytes));
+                 profiling::gib(gpu->memory_bytes));
     }
     print_refusals(group.kernels, planned.supports);
   }

@@ -57,7 +57,7 @@ int dry_run(const Options& options, const std::vector<Space>& spaces,
     const Space& space = space_named(spaces, variant.name);
     seconds += about_seconds(space, options.samples);
     fmt::print("{:<22} {:>16} {:>8.2f} GiB {:>6.1f} s\n", space.name, space.chain(),
-               gib(space.bytes()), about_seconds(space, options.samples));
+               profiling::gib(space.bytes()), about_seconds(space, options.samples));
   }
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);

@@ -134,7 +134,7 @@ Verification Walks::verify(const Space& space, const VariantInfo& variant,
     return {Outcome::unsupported,
             fmt::format("needs {:.1f} GiB of device memory, {:.1f} GiB are free; end what else "
                         "runs on this GPU",
-                        gib(needed), gib(free))};
+                        profiling::gib(needed), profiling::gib(free))};
   }
   const Verification made = run_or_fail(
       variant, state_, [&] { walks_[variant.name] = std::make_unique<Walk>(space, seed_); });

@@ -7,13 +7,6 @@ namespace {
 
 constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15u;
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit depends on every bit.
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 /// Adds the word's 16-bit quarters in pairs; the two sums are the halves of the result.
 constexpr std::uint64_t fold_quarters(std::uint64_t word) {
   constexpr std::uint64_t low_halves = 0x0000ffff0000ffffu;
