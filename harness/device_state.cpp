@@ -7,6 +7,7 @@
 
 #include <cfenv>
 #include <cmath>
+#include <type_traits>
 
 #include "common/dynamic_library.hpp"
 
@@ -18,13 +19,22 @@ using Value = std::optional<std::uint64_t>;
 /// The value if CUDA could read it; CUDA's error must not stay behind for the next check.
 template <class T>
 Value if_read(cudaError_t error, T value) {
-  if (error == cudaSuccess) return static_cast<std::uint64_t>(value);
+  if (error == cudaSuccess) {
+    if constexpr (std::is_pointer_v<T>)
+      return reinterpret_cast<std::uintptr_t>(value);
+    else
+      return static_cast<std::uint64_t>(value);
+  }
   cudaGetLastError();
   return std::nullopt;
 }
 
-Value address(cudaError_t error, const void* pointer) {
-  return if_read(error, reinterpret_cast<std::uintptr_t>(pointer));
+/// What a function of CUDA writes to its first argument.
+template <class T, class... More>
+Value ask(cudaError_t (*function)(T*, More...), std::type_identity_t<More>... more) {
+  T value{};
+  const cudaError_t error = function(&value, more...);
+  return if_read(error, value);
 }
 
 /// Without the stack's size, which the driver raises for a kernel with large frames.
@@ -39,11 +49,7 @@ void add_limits(std::vector<DeviceSetting>& settings) {
       {"cudaLimitPrintfFifoSize", "bytes", cudaLimitPrintfFifoSize},
       {"cudaLimitDevRuntimePendingLaunchCount", "", cudaLimitDevRuntimePendingLaunchCount}};
   for (const auto& [name, unit, limit] : limits) {
-    settings.push_back({name, unit, [limit = limit] {
-                          std::size_t value = 0;
-                          const cudaError_t error = cudaDeviceGetLimit(&value, limit);
-                          return if_read(error, value);
-                        }});
+    settings.push_back({name, unit, [limit = limit] { return ask(cudaDeviceGetLimit, limit); }});
   }
 }
 
@@ -79,11 +85,8 @@ void add_stream(std::vector<DeviceSetting>& settings, const std::string& whose,
 
 /// The pool that cudaMallocAsync takes from, and how the device's own pool keeps memory.
 void add_memory_pools(std::vector<DeviceSetting>& settings, int device) {
-  settings.push_back({"the device's memory pool", "", [device] {
-                        cudaMemPool_t pool = nullptr;
-                        const cudaError_t error = cudaDeviceGetMemPool(&pool, device);
-                        return address(error, pool);
-                      }});
+  settings.push_back(
+      {"the device's memory pool", "", [device] { return ask(cudaDeviceGetMemPool, device); }});
   cudaMemPool_t own = nullptr;
   if (cudaDeviceGetDefaultMemPool(&own, device) != cudaSuccess) {
     cudaGetLastError();
@@ -108,11 +111,7 @@ void add_memory_pools(std::vector<DeviceSetting>& settings, int device) {
 
 /// Those of the calling thread that CUDA or the host's arithmetic depends on.
 void add_thread(std::vector<DeviceSetting>& settings) {
-  settings.push_back({"the current device", "", [] {
-                        int device = 0;
-                        const cudaError_t error = cudaGetDevice(&device);
-                        return if_read(error, device);
-                      }});
+  settings.push_back({"the current device", "", [] { return ask(cudaGetDevice); }});
   using GetCurrent = CUresult (*)(CUcontext*);
   GetCurrent get_current = nullptr;
   std::string why_not;
@@ -159,16 +158,13 @@ std::vector<DeviceSetting> device_settings(cudaStream_t stream) {
   add_stream(settings, "default stream's ", nullptr);
   add_memory_pools(settings, device);
   settings.push_back({"how the device is waited for", "", [] {
-                        unsigned flags = 0;
-                        const cudaError_t error = cudaGetDeviceFlags(&flags);
                         // The driver sets others by itself, when a kernel needs local memory.
-                        return if_read(error, flags & cudaDeviceScheduleMask);
+                        Value flags = ask(cudaGetDeviceFlags);
+                        if (flags) *flags &= cudaDeviceScheduleMask;
+                        return flags;
                       }});
-  settings.push_back({"the device's cache configuration", "", [] {
-                        cudaFuncCache config = cudaFuncCachePreferNone;
-                        const cudaError_t error = cudaDeviceGetCacheConfig(&config);
-                        return if_read(error, config);
-                      }});
+  settings.push_back(
+      {"the device's cache configuration", "", [] { return ask(cudaDeviceGetCacheConfig); }});
   return settings;
 }
 
