@@ -14,6 +14,7 @@
 #include "harness/code.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
+#include "harness/names.hpp"
 #include "harness/selection.hpp"
 #include "reference/compare.hpp"
 
@@ -104,7 +105,8 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
   app.add_option_function<std::string>(
          "--instrument",
          [&options](const std::string& name) {
-           options.instrument = profiling::parse_instrument(name);
+           options.instrument =
+               value_named<profiling::InstrumentKind>(profiling::instrument_names, name);
          },
          "events, activity (CUPTI), counters (hardware counters instead of times), or none: verify "
          "and launch only, for ncu, nsys and compute-sanitizer")
@@ -132,17 +134,6 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
                "Print what would run and how long it would take, then exit");
   app.add_flag("--describe", options.describe,
                "Print what the families and kernels are, as JSON, then exit");
-}
-
-std::optional<int> parse(CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{}; see {} --help", error.what(), app.get_name()));
-  }
-  return std::nullopt;
 }
 
 std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {

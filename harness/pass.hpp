@@ -43,10 +43,6 @@ CLI::Validator number_in(double least, double most);
 /// --dry-run and --describe.
 void add_pass_options(CLI::App& app, PassOptions& options);
 
-/// Reads the command line. Returns an exit status if it asked for help, which has then been
-/// printed. Throws UsageError that points to --help if it cannot be read.
-std::optional<int> parse(CLI::App& app, int argc, char** argv);
-
 /// What a dry run says of the time limit and the clocks, a line each. Throws UsageError if the GPU,
 /// where there is one, cannot lock the clock that is asked for.
 std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);

@@ -12,12 +12,6 @@
 namespace reprolab::profiling {
 namespace {
 
-constexpr std::pair<InstrumentKind, std::string_view> kinds[] = {
-    {InstrumentKind::none, "none"},
-    {InstrumentKind::events, "events"},
-    {InstrumentKind::activity, "activity"},
-    {InstrumentKind::counters, "counters"}};
-
 void only_launch(std::string_view, const std::function<void()>& launch) { launch(); }
 
 class NoInstrument : public Instrument {
@@ -98,18 +92,6 @@ class Activity : public Instrument {
 };
 
 }  // namespace
-
-std::string_view name(InstrumentKind kind) {
-  return std::ranges::find(kinds, kind, [](const auto& pair) { return pair.first; })->second;
-}
-
-InstrumentKind parse_instrument(std::string_view text) {
-  for (const auto& [kind, name] : kinds) {
-    if (name == text) return kind;
-  }
-  throw std::invalid_argument("--instrument: expected none, events, activity or counters; got '" +
-                              std::string(text) + "'");
-}
 
 Sample read_activity(const Work& work, const std::vector<std::string>& metrics,
                      std::vector<KernelActivity> recorded) {

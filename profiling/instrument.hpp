@@ -3,6 +3,7 @@
 // compute-sanitizer need a process without any CUPTI call.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,10 +23,13 @@ enum class InstrumentKind {
   counters,  ///< Hardware counters, from CUPTI's range profiler; no times.
 };
 
-std::string_view name(InstrumentKind kind);
+/// On the command line and in result files, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 4> instrument_names = {"none", "events", "activity",
+                                                                     "counters"};
 
-/// Reads the value of `--instrument`; throws std::invalid_argument on any other word.
-InstrumentKind parse_instrument(std::string_view text);
+constexpr std::string_view name(InstrumentKind kind) {
+  return instrument_names[static_cast<std::size_t>(kind)];
+}
 
 /// Runs one launch, and adds its time to the named metric, such as "kernel_time"; without a name,
 /// what it launches belongs to the harness and counts nowhere.

@@ -1,7 +1,6 @@
 // puzzle: Unsloth's NF4 puzzle, timed as published and through CUDA graphs. `make
 // reproduce-puzzle`.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "common/progress.hpp"
 #include "experiments/puzzle/puzzle.hpp"
 #include "harness/ceilings.hpp"
+#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/nf4/compiled_kernels.hpp"

@@ -2,7 +2,6 @@
 // KERNEL=name`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +9,7 @@
 #include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
 #include "harness/ceilings.hpp"
+#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/pass.hpp"
 #include "profiling/counters.hpp"

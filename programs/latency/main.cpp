@@ -1,12 +1,12 @@
 // latency: cycles of one dependent access to each kind of memory. `make reproduce-counters`.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
+#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/pass.hpp"

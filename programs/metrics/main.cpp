@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 
-#include "harness/errors.hpp"
+#include "harness/command_line.hpp"
 #include "harness/selection.hpp"
 #include "profiling/counter_host.hpp"
 
@@ -118,13 +117,7 @@ int run(int argc, char** argv) {
   app.add_option("--metrics", metrics,
                  "Instead of the table: metrics between commas; * ? and | as in a shell's case; ! "
                  "before it: all others");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{}; see metrics --help", error.what()));
-  }
+  if (const auto status = parse(app, argc, argv)) return *status;
   std::string why_not;
   const auto library = profiling::open_cupti(&why_not);
   if (!library) throw UsageError(why_not);

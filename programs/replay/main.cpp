@@ -1,13 +1,13 @@
 // replay: the dequantizations and matrix products of models' forward passes. `make
 // reproduce-table2`.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
 
 #include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
+#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/nf4/compiled_kernels.hpp"

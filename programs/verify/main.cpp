@@ -1,12 +1,11 @@
 // verify FILE...: dequantizes a checkpoint and verifies every output, bit for bit.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "common/printable.hpp"
+#include "harness/command_line.hpp"
 #include "programs/verify/verify.hpp"
 
 namespace {
@@ -67,14 +66,7 @@ int main(int argc, char** argv) {
       ->type_name("PATH")
       ->allow_extra_args(false);
   return reprolab::run_program("verify", [&]() -> int {
-    try {
-      app.parse(arguments_of(app, argc, argv));
-    } catch (const CLI::Success& help) {
-      return app.exit(help);
-    } catch (const CLI::ParseError& error) {
-      throw reprolab::UsageError(
-          fmt::format("{}; see verify --help", reprolab::printable(error.what())));
-    }
+    if (const auto status = reprolab::parse(app, arguments_of(app, argc, argv))) return *status;
     return reprolab::verify::verify_checkpoint(options);
   });
 }

@@ -5,15 +5,6 @@
 namespace reprolab::profiling {
 namespace {
 
-TEST(Instrument, IsNamedInText) {
-  for (const auto kind : {InstrumentKind::none, InstrumentKind::events, InstrumentKind::activity,
-                          InstrumentKind::counters}) {
-    EXPECT_EQ(parse_instrument(name(kind)), kind);
-  }
-  EXPECT_EQ(message_of<std::invalid_argument>([] { parse_instrument("event"); }),
-            "--instrument: expected none, events, activity or counters; got 'event'");
-}
-
 KernelActivity activity(std::optional<std::uint64_t> tag, std::uint64_t start_us,
                         std::uint64_t end_us) {
   return {.name = "k", .start_ns = 1000 * start_us, .end_ns = 1000 * end_us, .tag = tag};
