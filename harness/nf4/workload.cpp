@@ -1,7 +1,6 @@
 #include "harness/nf4/workload.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "reference/mismatch_report.hpp"
 
@@ -38,34 +37,10 @@ std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int
 
 Nf4Workload::Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int buffer_sets,
                          int offset)
-    : FamilyWorkload(std::move(facts)), tensors_(std::move(tensors)) {
-  if (static_cast<int>(tensors_.size()) != std::min(buffer_sets, distinct_matrices)) {
-    throw std::logic_error(this->facts().name + ": a buffer set has no matrix");
-  }
-  inputs_.reserve(static_cast<std::size_t>(buffer_sets));
-  for (const Tensor& tensor : tensors_) inputs_.emplace_back(tensor.quantized, offset);
-  for (int buffer_set = static_cast<int>(tensors_.size()); buffer_set < buffer_sets; ++buffer_set) {
-    inputs_.emplace_back(tensor(buffer_set % distinct_matrices), nullptr);
-  }
-  for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
-    add_output(static_cast<std::uint64_t>(2 * offset));
-  }
-}
-
-void Nf4Workload::fill_inputs() {
-  for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
-    auto& input = inputs_[static_cast<std::size_t>(buffer_set)];
-    if (buffer_set < matrices()) {
-      input.fill(tensors_[static_cast<std::size_t>(matrix_of(buffer_set))].quantized);
-    } else {
-      input.fill(tensor(buffer_set % matrices()), nullptr);
-    }
-  }
-  profiling::check(cudaDeviceSynchronize(), "exchanging the matrices");
-}
-
-std::span<const std::byte> Nf4Workload::input(int buffer_set) const {
-  return {tensor(buffer_set).data(), tensor(buffer_set).bytes()};
+    : MatrixWorkload(std::move(facts)), tensors_(std::move(tensors)) {
+  std::vector<DeviceTensor> inputs;
+  for (const Tensor& tensor : tensors_) inputs.emplace_back(tensor.quantized, offset);
+  add_buffer_sets(std::move(inputs), buffer_sets, offset);
 }
 
 Bounds Nf4Workload::bounds(int matrix, const std::string&) const {

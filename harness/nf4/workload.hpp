@@ -10,7 +10,50 @@
 
 namespace reprolab::nf4 {
 
-class Nf4Workload : public FamilyWorkload<Problem> {
+/// A workload of NF4 matrices, and what its family adds to each.
+template <class FamilysProblem>
+class MatrixWorkload : public FamilyWorkload<FamilysProblem> {
+ public:
+  using FamilyWorkload<FamilysProblem>::FamilyWorkload;
+
+  const DeviceTensor& tensor(int buffer_set) const {
+    return inputs_[static_cast<std::size_t>(buffer_set)];
+  }
+  std::span<const std::byte> input(int buffer_set) const override {
+    return {tensor(buffer_set).data(), tensor(buffer_set).bytes()};
+  }
+
+ protected:
+  /// Makes all buffer sets: `inputs` have one for each different matrix, of which the others get
+  /// copies. Outputs begin `offset` elements of 2 bytes past an aligned address.
+  void add_buffer_sets(std::vector<DeviceTensor> inputs, int buffer_sets, int offset) {
+    inputs_ = std::move(inputs);
+    inputs_.reserve(static_cast<std::size_t>(buffer_sets));
+    for (int next = static_cast<int>(inputs_.size()); next < buffer_sets; ++next) {
+      inputs_.emplace_back(tensor(next % distinct_matrices), nullptr);
+    }
+    for (int i = 0; i < buffer_sets; ++i) this->add_output(2 * static_cast<std::uint64_t>(offset));
+  }
+
+ private:
+  /// Fills an input from the host.
+  virtual void fill(DeviceTensor& input, int matrix) const = 0;
+  void fill_inputs() override {
+    for (int buffer_set = 0; buffer_set < this->buffer_sets(); ++buffer_set) {
+      DeviceTensor& input = inputs_[static_cast<std::size_t>(buffer_set)];
+      if (buffer_set < this->matrices()) {
+        fill(input, this->matrix_of(buffer_set));
+      } else {
+        input.fill(tensor(buffer_set % this->matrices()), nullptr);
+      }
+    }
+    profiling::check(cudaDeviceSynchronize(), "exchanging the matrices");
+  }
+
+  std::vector<DeviceTensor> inputs_;
+};
+
+class Nf4Workload : public MatrixWorkload<Problem> {
  public:
   /// Copies `tensors`, one or several of one shape, in turn to `buffer_sets` buffer sets in device
   /// memory. Every array begins `offset` elements past an aligned address.
@@ -19,23 +62,19 @@ class Nf4Workload : public FamilyWorkload<Problem> {
   Problem problem(const std::string&, int buffer_set) const override {
     return tensor(buffer_set).problem(output(buffer_set));
   }
-  std::span<const std::byte> input(int buffer_set) const override;
   Bounds bounds(int matrix, const std::string&) const override;
   std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
                        std::uint32_t actual) const override;
 
-  const DeviceTensor& tensor(int buffer_set) const {
-    return inputs_[static_cast<std::size_t>(buffer_set)];
-  }
-
  private:
-  void fill_inputs() override;
+  void fill(DeviceTensor& input, int matrix) const override {
+    input.fill(tensors_[static_cast<std::size_t>(matrix)].quantized);
+  }
   Problem problem_on_host(void* output) const override {
     return host_problem(tensors_[0].quantized, output);
   }
 
   std::vector<Tensor> tensors_;  ///< Indexed by matrix.
-  std::vector<DeviceTensor> inputs_;
 };
 
 /// The facts of one matrix; `used_by` names the layers that have its shape.

@@ -104,23 +104,19 @@ PlannedProblem plan(const ProductSpec& spec, const std::vector<std::string>& use
 
 ProductWorkload::ProductWorkload(ProblemFacts facts, const ProductSpec& spec, std::uint64_t seed,
                                  int buffer_sets)
-    : FamilyWorkload(std::move(facts)), spec_(spec) {
+    : MatrixWorkload(std::move(facts)), spec_(spec) {
   const std::uint64_t moved = bytes_of(spec.weights.offset);
   input_at_ = moved;
   bias_at_ = aligned(input_at_ + bytes_of(spec.m * spec.k())) + moved;
   weights_at_ = aligned(bias_at_ + bytes_of(spec.bias ? spec.n() : 0));
   const std::uint64_t extra = weights_at_ + bytes_of(spec.weights.weights());
-  inputs_.reserve(static_cast<std::size_t>(buffer_sets));
-  for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) {
-    if (buffer_set >= distinct_matrices) {
-      inputs_.emplace_back(inputs(buffer_set % distinct_matrices), nullptr);
-      continue;
-    }
-    const auto& product =
-        products_.emplace_back(make_product(spec, seed + static_cast<std::uint64_t>(buffer_set)));
-    fill(inputs_.emplace_back(product.matrix.quantized, spec.weights.offset, extra), product);
+  std::vector<nf4::DeviceTensor> inputs;
+  for (int matrix = 0; matrix < std::min(buffer_sets, distinct_matrices); ++matrix) {
+    products_.push_back(make_product(spec, seed + static_cast<std::uint64_t>(matrix)));
+    const auto& quantized = products_.back().matrix.quantized;
+    fill(inputs.emplace_back(quantized, spec.weights.offset, extra), matrix);
   }
-  for (int buffer_set = 0; buffer_set < buffer_sets; ++buffer_set) add_output(moved);
+  add_buffer_sets(std::move(inputs), buffer_sets, spec.weights.offset);
   make_workspaces();
 }
 
@@ -137,7 +133,8 @@ void ProductWorkload::make_workspaces() {
   }
 }
 
-void ProductWorkload::fill(nf4::DeviceTensor& input, const ProductData& product) {
+void ProductWorkload::fill(nf4::DeviceTensor& input, int matrix) const {
+  const ProductData& product = products_[static_cast<std::size_t>(matrix)];
   const auto upload = [&](std::uint64_t at, const std::vector<std::uint16_t>& from) {
     profiling::check(
         cudaMemcpy(input.extra() + at, from.data(), 2 * from.size(), cudaMemcpyHostToDevice),
@@ -149,21 +146,9 @@ void ProductWorkload::fill(nf4::DeviceTensor& input, const ProductData& product)
   upload(weights_at_, product.matrix.expected);
 }
 
-void ProductWorkload::fill_inputs() {
-  for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
-    auto& input = inputs_[static_cast<std::size_t>(buffer_set)];
-    if (buffer_set < matrices()) {
-      fill(input, products_[static_cast<std::size_t>(matrix_of(buffer_set))]);
-    } else {
-      input.fill(inputs(buffer_set % matrices()), nullptr);
-    }
-  }
-  profiling::check(cudaDeviceSynchronize(), "exchanging the matrices");
-}
-
 Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) const {
-  const std::byte* const extra = inputs(buffer_set).extra();
-  Problem problem = problem_of(spec_, inputs(buffer_set).problem(output(buffer_set)),
+  const std::byte* const extra = tensor(buffer_set).extra();
+  Problem problem = problem_of(spec_, tensor(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
   problem.weights_are_settled = true;  // fill_inputs() has waited for them
   if (const auto found = workspaces_.find(kernel); found != workspaces_.end()) {
@@ -175,10 +160,6 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
 
 Support ProductWorkload::supports(const std::string& kernel) const {
   return offer(kernel_named<Problem>(kernel), problem(kernel, 0), weights(0)).support;
-}
-
-std::span<const std::byte> ProductWorkload::input(int buffer_set) const {
-  return {inputs(buffer_set).data(), inputs(buffer_set).bytes()};
 }
 
 std::vector<std::span<std::byte>> ProductWorkload::guards() const {

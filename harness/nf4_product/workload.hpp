@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/family.hpp"
-#include "harness/nf4/device_tensor.hpp"
+#include "harness/nf4/workload.hpp"
 #include "harness/nf4_product/product_data.hpp"
 #include "kernels/nf4_product/problem.hpp"
 #include "reference/nf4_product/bounds.hpp"
@@ -27,7 +27,7 @@ struct Offer {
 };
 Offer offer(const Kernel<Problem>& kernel, Problem problem, const void* weights);
 
-class ProductWorkload : public FamilyWorkload<Problem> {
+class ProductWorkload : public nf4::MatrixWorkload<Problem> {
  public:
   /// Fills `buffer_sets` buffer sets in device memory with codes, scales, activations, bias and the
   /// 16-bit weights, each different matrix from its own seed. Makes the workspace of every
@@ -36,7 +36,6 @@ class ProductWorkload : public FamilyWorkload<Problem> {
 
   Problem problem(const std::string& kernel, int buffer_set) const override;
   Support supports(const std::string& kernel) const override;
-  std::span<const std::byte> input(int buffer_set) const override;
   /// Behind outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override;
   /// Computed when it is asked for: takes 2 m n k multiplications in fp64 for each kind of weights.
@@ -50,18 +49,13 @@ class ProductWorkload : public FamilyWorkload<Problem> {
   }
 
  private:
-  void fill_inputs() override;
-  void fill(nf4::DeviceTensor& input, const ProductData& product);
+  void fill(nf4::DeviceTensor& input, int matrix) const override;
   void make_workspaces();
-  const nf4::DeviceTensor& inputs(int buffer_set) const {
-    return inputs_[static_cast<std::size_t>(buffer_set)];
-  }
-  const void* weights(int buffer_set) const { return inputs(buffer_set).extra() + weights_at_; }
+  const void* weights(int buffer_set) const { return tensor(buffer_set).extra() + weights_at_; }
 
   ProductSpec spec_;
   std::vector<ProductData> products_;                          ///< Indexed by matrix.
   std::uint64_t input_at_ = 0, bias_at_ = 0, weights_at_ = 0;  ///< In what is extra of an input.
-  std::vector<nf4::DeviceTensor> inputs_;
   struct Workspace {
     profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than what the kernel is given.
     bool given_weights = false;      ///< Whether the kernel multiplies by 16-bit weights.
