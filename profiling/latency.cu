@@ -7,8 +7,6 @@
 // load, so that they run while one is under way; a 64-bit address is moved once in each (two MOVs
 // in 64 steps).
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "profiling/latency.hpp"
@@ -151,27 +149,6 @@ __global__ void write_addresses(const Link* links, std::uint64_t count, std::byt
 bool is_global(Step step) {
   return step == Step::global_through_l1 || step == Step::global_past_l1;
 }
-bool stores(Step step) { return step == Step::shared_store || step == Step::shared_store_to_load; }
-
-void require_sound(Step step, std::span<const Link> links, std::uint32_t bytes) {
-  const auto refuse = [](const std::string& why) { throw std::invalid_argument("chain: " + why); };
-  if (stores(step) && links.size() != ring_nodes) {
-    refuse(std::to_string(links.size()) + " links; a step that stores needs " +
-           std::to_string(ring_nodes));
-  }
-  if (!is_global(step) && bytes > max_on_chip_bytes) {
-    refuse(std::to_string(bytes) + " bytes; this memory holds " +
-           std::to_string(max_on_chip_bytes));
-  }
-  const std::uint32_t node = node_bytes(step);
-  for (const Link& link : links) {
-    for (const std::uint32_t offset : {link.at, link.to}) {
-      if (offset % node != 0 || bytes < node || offset > bytes - node) {
-        refuse("no node at offset " + std::to_string(offset));
-      }
-    }
-  }
-}
 
 /// In global memory: at each node the address of the next.
 DeviceBuffer with_addresses(std::span<const Link> links, std::uint32_t bytes) {
@@ -199,10 +176,6 @@ std::vector<std::uint32_t> words(std::span<const Link> links, std::uint32_t byte
 
 }  // namespace
 
-std::uint32_t node_bytes(Step step) {
-  return is_global(step) ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
-}
-
 std::int64_t links_followed(Step step) {
   if (step == Step::empty) return 0;
   if (step == Step::shared_store) return links_read_again;
@@ -212,7 +185,6 @@ std::int64_t links_followed(Step step) {
 Chain::Chain(Step step, std::span<const Link> links, std::uint32_t bytes)
     : step_(step), bytes_(bytes) {
   if (step == Step::empty) return;
-  require_sound(step, links, bytes);
   if (is_global(step)) {
     memory_ = with_addresses(links, bytes);
   } else if (step == Step::constant) {

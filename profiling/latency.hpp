@@ -34,13 +34,11 @@ inline constexpr std::uint32_t ring_nodes = 8;
 /// Most bytes of a chain in shared or constant memory.
 inline constexpr std::uint32_t max_on_chip_bytes = 2048;
 
-/// A node and the node that it leads to: byte offsets in the chain's memory.
+/// A node and the node that it leads to: byte offsets in the chain's memory, multiples of 8 in
+/// global memory and of 4 elsewhere.
 struct Link {
   std::uint32_t at = 0, to = 0;
 };
-
-/// Bytes of a node: those of an address. Offsets are multiples of it.
-std::uint32_t node_bytes(Step step);
 
 /// How many links a walk follows in all; where it ends shows whether it loaded what it should have.
 std::int64_t links_followed(Step step);
@@ -53,9 +51,8 @@ struct Walked {
 /// A chain in the kind of memory that `step` is about.
 class Chain {
  public:
-  /// `bytes`: size of the chain's memory. Throws std::invalid_argument if that memory does not hold
-  /// the links, or if a step that stores has another number of them than `ring_nodes`; otherwise as
-  /// DeviceBuffer does. Constant memory holds one chain: the one made last.
+  /// `bytes`: size of the chain's memory, which holds all links; of a step that stores there are
+  /// `ring_nodes`. Throws as DeviceBuffer does. Constant memory holds one chain: the one made last.
   Chain(Step step, std::span<const Link> links, std::uint32_t bytes);
 
   /// Enqueues one walk from the node at offset `start`, by one thread.
