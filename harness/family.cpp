@@ -13,13 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Registered {
-  const FamilyFacts* facts;
-  Family* family;  ///< Null where there are facts alone.
-};
-
-std::vector<Registered>& registered() {
-  static std::vector<Registered> all;
+std::vector<Family*>& registered() {
+  static std::vector<Family*> all;
   return all;
 }
 
@@ -57,21 +52,12 @@ ordered_json describe(const VariantInfo& kernel) {
 }  // namespace
 
 std::vector<Family*> families() {
-  std::vector<Family*> found;
-  for (const auto& [facts, family] : registered()) {
-    if (family != nullptr) found.push_back(family);
-  }
+  std::vector<Family*> found = registered();
   std::ranges::sort(found, {}, [](const Family* family) { return family->name(); });
   return found;
 }
 
-RegisterFamily::RegisterFamily(Family& family) {
-  registered().push_back({&family.facts(), &family});
-}
-
-RegisterFamily::RegisterFamily(const FamilyFacts& facts) {
-  registered().push_back({&facts, nullptr});
-}
+Family::Family(FamilyFacts facts) : facts_(std::move(facts)) { registered().push_back(this); }
 
 ordered_json describe_families(const std::vector<Record>* records) {
   std::set<std::string> names, kernels;  // that have rows
@@ -79,19 +65,17 @@ ordered_json describe_families(const std::vector<Record>* records) {
     if (record.problem.contains("family")) names.insert(record.problem.at("family"));
     kernels.insert(record.variant.name);
   }
-  std::map<std::string, ordered_json> found;
-  for (const auto& [facts, family] : registered()) {
-    ordered_json described = describe(*facts);
-    for (const VariantInfo& kernel : family ? family->kernels() : std::vector<VariantInfo>{}) {
+  ordered_json all = ordered_json::array();
+  for (const Family* family : families()) {
+    ordered_json described = describe(family->facts());
+    for (const VariantInfo& kernel : family->kernels()) {
       if (!records || kernels.contains(kernel.name)) {
         described["kernels"].push_back(describe(kernel));
       }
     }
-    const bool has_rows = names.contains(facts->name) || !described["kernels"].empty();
-    if (!records || has_rows) found[facts->name] = std::move(described);
+    const bool has_rows = names.contains(family->name()) || !described["kernels"].empty();
+    if (!records || has_rows) all.push_back(std::move(described));
   }
-  ordered_json all = ordered_json::array();
-  for (auto& [name, described] : found) all.push_back(std::move(described));
   return all;
 }
 

@@ -1,6 +1,6 @@
 // A family of kernels as the measuring programs see it: its kernels, its problems, its options.
-// A family registers itself, so that no program lists them, and states in its family.cpp, once,
-// what others need to know of it (FamilyFacts): describe_families() exports that for Python.
+// It states in its family.cpp, once, what others need to know of it (FamilyFacts):
+// describe_families() exports that for Python.
 #pragma once
 
 #include <functional>
@@ -65,12 +65,18 @@ struct FreeMemory {
   std::uint64_t device_bytes = 0, host_bytes = 0;
 };
 
+/// Families live as long as the program. One of rows whose kernels are another family's, or no
+/// family's, has facts alone.
 class Family {
  public:
+  /// Registers it, before main(), so that no program lists families.
+  explicit Family(FamilyFacts facts);
   virtual ~Family() = default;
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
 
-  virtual const FamilyFacts& facts() const = 0;
-  const std::string& name() const { return facts().name; }
+  const FamilyFacts& facts() const { return facts_; }
+  const std::string& name() const { return facts_.name; }
   /// Adds the options that select the family's problems; called before the command line is read.
   virtual void add_options(CLI::App&) {}
   /// Called once after the command line is read. Throws UsageError.
@@ -78,26 +84,24 @@ class Family {
   /// Whether the command line selects problems of this family by the family's own options. If it
   /// does so for any family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }
-  virtual std::vector<VariantInfo> kernels() const = 0;
+  virtual std::vector<VariantInfo> kernels() const { return {}; }
   /// One line for each group of kernels that could be here and is not: why, and what to do.
   virtual std::vector<std::string> absent() const { return {}; }
   /// Names of the data that its problems can be filled with; without --data, it is the first.
-  virtual std::vector<std::string> data() const = 0;
+  virtual std::vector<std::string> data() const { return {}; }
   /// The selected problems, each with each of `data`. If the command line allows it, those that do
   /// not fit are made smaller.
-  virtual std::vector<PlannedProblem> problems(const FreeMemory& free,
-                                               const std::vector<std::string>& data) const = 0;
+  virtual std::vector<PlannedProblem> problems(const FreeMemory&,
+                                               const std::vector<std::string>&) const {
+    return {};
+  }
+
+ private:
+  FamilyFacts facts_;
 };
 
 /// All families of this program, sorted by name.
 std::vector<Family*> families();
-
-/// Registers a family before main().
-struct RegisterFamily {
-  explicit RegisterFamily(Family& family);
-  /// Of rows whose kernels are another family's, or no family's. `facts` must live on.
-  explicit RegisterFamily(const FamilyFacts& facts);
-};
 
 /// All families of this program with all kernels, or what has rows among `records`: "families" of
 /// data/families.schema.json.

@@ -82,14 +82,13 @@ class TrafficWorkload : public FamilyWorkload<Problem> {
 template <class Problem>
 class TrafficFamily : public Family {
  public:
-  const FamilyFacts& facts() const override {
-    static const FamilyFacts of_problem{.name = Problem::family,
-                                        .element = "word",
-                                        .types = {{"uint32", 4}},
-                                        .moves = Problem::moves,
-                                        .baseline = Problem::ceiling};
-    return of_problem;
-  }
+  TrafficFamily()
+      : Family({.name = Problem::family,
+                .element = "word",
+                .types = {{"uint32", 4}},
+                .moves = Problem::moves,
+                .baseline = Problem::ceiling}) {}
+
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
   std::vector<std::string> data() const override { return {"pattern"}; }
   std::vector<PlannedProblem> problems(const FreeMemory&,
@@ -115,8 +114,6 @@ class TrafficFamily : public Family {
 TrafficFamily<Copy> copies;
 TrafficFamily<Mixed> mixtures;
 TrafficFamily<Even> evens;
-const RegisterFamily registered[] = {RegisterFamily(copies), RegisterFamily(mixtures),
-                                     RegisterFamily(evens)};
 
 }  // namespace
 }  // namespace reprolab::ceilings

@@ -30,7 +30,7 @@ struct Options {
 };
 
 /// Its kernels are nf4's.
-const FamilyFacts puzzle_facts{
+Family family({
     .name = "puzzle",
     .element = "weight",
     .types = {{"fp16", 2}, {"bf16", 2}},
@@ -41,8 +41,7 @@ const FamilyFacts puzzle_facts{
           for (const Mlp& mlp : mlps) parts.push_back({mlp.name(), mlp.hidden, mlp.intermediate});
           return parts;
         }(),
-};
-const RegisterFamily registered(puzzle_facts);
+});
 
 double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 

@@ -31,7 +31,7 @@ const FamilyFacts nf4_facts{
 
 class Nf4Family : public Family {
  public:
-  const FamilyFacts& facts() const override { return nf4_facts; }
+  using Family::Family;
 
   void add_options(CLI::App& app) override {
     add_matrix_options(app);
@@ -93,8 +93,7 @@ class Nf4Family : public Family {
   MatrixOptions& options_ = matrix_options();
 };
 
-Nf4Family family;
-const RegisterFamily registered(family);
+Nf4Family family(nf4_facts);
 
 }  // namespace
 }  // namespace reprolab::nf4

@@ -28,7 +28,7 @@ const FamilyFacts product_facts{
 
 class ProductFamily : public Family {
  public:
-  const FamilyFacts& facts() const override { return product_facts; }
+  using Family::Family;
 
   void add_options(CLI::App& app) override {
     nf4::add_matrix_options(app);
@@ -70,8 +70,7 @@ class ProductFamily : public Family {
   bool bias_ = false;
 };
 
-ProductFamily family;
-const RegisterFamily registered(family);
+ProductFamily family(product_facts);
 
 }  // namespace
 }  // namespace reprolab::nf4_product

@@ -34,7 +34,7 @@ const FamilyFacts transpose_facts{
 
 class TransposeFamily : public Family {
  public:
-  const FamilyFacts& facts() const override { return transpose_facts; }
+  using Family::Family;
 
   void add_options(CLI::App& app) override {
     auto* group = app.add_option_group("transpose", "Matrix transpose, fp32");
@@ -97,8 +97,7 @@ class TransposeFamily : public Family {
   std::vector<MatrixSpec> asked_;
 };
 
-TransposeFamily family;
-const RegisterFamily registered(family);
+TransposeFamily family(transpose_facts);
 
 }  // namespace
 }  // namespace reprolab::transpose

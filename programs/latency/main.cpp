@@ -23,8 +23,7 @@ struct Options {
   int samples = 101;
 };
 
-const FamilyFacts latency_facts{.name = "latency", .element = "step", .types = {}};
-const RegisterFamily registered(latency_facts);
+Family family({.name = "latency", .element = "step", .types = {}});
 
 std::vector<VariantInfo> variants(const std::vector<Space>& spaces) {
   std::vector<VariantInfo> found;

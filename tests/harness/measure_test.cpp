@@ -19,22 +19,14 @@ namespace {
 
 class Toys : public Family {
  public:
-  const FamilyFacts& facts() const override {
-    static const FamilyFacts of_toys{.name = "toys", .element = "toy", .types = {}};
-    return of_toys;
-  }
+  Toys() : Family({.name = "toys", .element = "toy", .types = {}}) {}
+
   std::vector<VariantInfo> kernels() const override {
     return {toy_kernel("toy"), toy_kernel("other")};
-  }
-  std::vector<std::string> data() const override { return {}; }
-  std::vector<PlannedProblem> problems(const FreeMemory&,
-                                       const std::vector<std::string>&) const override {
-    return {};
   }
 };
 
 Toys toys;
-const RegisterFamily registered(toys);
 
 TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {
   std::vector<Record> rows(1);
