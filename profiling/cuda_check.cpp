@@ -74,7 +74,6 @@ Event::~Event() { cudaEventDestroy(event_); }
 void Event::record(cudaStream_t stream) {
   check(cudaEventRecord(event_, stream), "recording an event");
 }
-void Event::synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
 
 double elapsed_us(const Event& start, const Event& end) {
   float ms = 0;

@@ -116,7 +116,6 @@ class Event {
 
   cudaEvent_t get() const { return event_; }
   void record(cudaStream_t stream);
-  void synchronize() const;
 
  private:
   cudaEvent_t event_ = nullptr;

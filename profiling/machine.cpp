@@ -78,9 +78,10 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
     *why_not = fmt::format("no device: {}. {}", cudaGetErrorString(error), cuda_error_hint(error));
     return std::nullopt;
   }
-  check(cudaGetDevice(&gpu.device), "asking for the current GPU");
+  int index = 0;
+  check(cudaGetDevice(&index), "asking for the current GPU");
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, gpu.device), "asking for the GPU's properties");
+  check(cudaGetDeviceProperties(&properties, index), "asking for the GPU's properties");
   gpu.name = printable(properties.name);
   gpu.compute_capability = fmt::format("{}.{}", properties.major, properties.minor);
   gpu.multiprocessors = properties.multiProcessorCount;
@@ -90,14 +91,14 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   gpu.uuid = uuid_text(properties.uuid);
 
   // CUDA 13 removed the clock members of the properties; the attributes remain.
-  const double memory_khz = attribute(cudaDevAttrMemoryClockRate, gpu.device);
-  const double bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, gpu.device);
+  const double memory_khz = attribute(cudaDevAttrMemoryClockRate, index);
+  const double bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, index);
   if (memory_khz > 0 && bus_bits > 0) {
     gpu.theoretical_bandwidth_gb_s = 2 * memory_khz * 1e3 * bus_bits / 8 / 1e9;
   }
 
   std::array<char, 32> pci{};
-  check(cudaDeviceGetPCIBusId(pci.data(), pci.size(), gpu.device), "asking for the PCI bus id");
+  check(cudaDeviceGetPCIBusId(pci.data(), pci.size(), index), "asking for the PCI bus id");
   gpu.pci_bus_id = pci.data();
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "asking for the driver's CUDA version");

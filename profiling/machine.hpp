@@ -12,7 +12,6 @@
 namespace reprolab::profiling {
 
 struct Gpu {
-  int device = 0;  ///< CUDA's device index.
   std::string name;
   std::string compute_capability;  ///< "9.0"
   int multiprocessors = 0;

@@ -65,6 +65,9 @@ void add_options(CLI::App& app, Options& options) {
 
 /// Throws UsageError if the options contradict each other.
 void decide_what_is_measured(Options& options) {
+  options.selection.kernel = options.pass.kernel;
+  options.measure.experiment = options.pass.experiment;
+  options.measure.seed = options.pass.seed;
   options.measure.counted = options.pass.instrument == profiling::InstrumentKind::counters;
   if (options.measure.counted && options.selection.warm) {
     throw UsageError(
@@ -150,11 +153,8 @@ class Bench {
       measurement_ = std::make_unique<Measurement>(require_gpu(), std::move(instrument));
     }
     const Group& group = groups_.at(request.at("group"));
-    MeasureOptions measure = options_.measure;
-    measure.experiment = options_.pass.experiment;
-    measure.seed = options_.pass.seed;
-    const auto records =
-        measurement_->run(group.planned, asked_kernels(request, group.kernels), measure, watchdog);
+    const auto records = measurement_->run(group.planned, asked_kernels(request, group.kernels),
+                                           options_.measure, watchdog);
     const std::uint64_t free_bytes = free_memory().device_bytes;
     max_free_bytes_ = std::max(max_free_bytes_, free_bytes);
     return {{"records", records}, {"lost_bytes", max_free_bytes_ - free_bytes}};
@@ -225,7 +225,6 @@ int run(int argc, char** argv) {
       throw UsageError("unknown option '" + word + "'; see bench --help");
     }
   }
-  options.selection.kernel = options.pass.kernel;
   for (Family* family : families()) family->configure();
   if (options.pass.describe) return print_description();
   const auto all = select(options.selection, {~0ull, ~0ull});  // reports a wrong selection early

@@ -238,7 +238,7 @@ class Replays {
       for (Record& record : records_of(std::move(batch_rows))) {
         if (record.metric(kernel_time) && !record.metric(product_time)) {
           record.metrics.push_back(
-              {.name = product_time, .unit = "us", .missing = replay.why_no_products()});
+              {.name = product_time, .unit = "us", .missing = Product::why_not()});
         }
         // A kernel that failed at one batch size is not run at the next.
         if (is_failure(record.outcome)) {

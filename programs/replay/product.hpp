@@ -17,7 +17,7 @@ class Product {
   /// Allocates activations of `batch` rows and up to `longest` features in and out. Loads cuBLAS.
   Product(int batch, std::int64_t longest, reference::WeightType type, cudaStream_t stream);
 
-  /// Why products cannot be computed here; empty if they can.
+  /// Why products cannot be computed here, so that passes contain none; empty if they can.
   static std::string why_not();
 
   /// [batch, rows] = [batch, columns] x transposed [rows, columns]; in the type of the weights,

@@ -71,9 +71,6 @@ class Replay {
 
   std::optional<double> sm_mhz() { return probe_.mhz(stream_); }
 
-  /// Why passes contain no matrix products; empty if they do.
-  std::string why_no_products() const { return Product::why_not(); }
-
  private:
   /// One resident matrix: its shape, which of the size's different matrices it holds, and its copy.
   struct Resident {
