@@ -26,16 +26,6 @@ std::string plain_name(const std::string& text) {
   return is_plain_name(text) ? "" : fmt::format("give a name of {}", plain_name_rule);
 }
 
-/// The same for --clocks.
-std::string clock_policy(const std::string& text) {
-  try {
-    profiling::parse_clock_policy(text);
-    return "";
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-}
-
 constexpr const char* given_back =
     "afterwards it is reset to the driver's default, as an earlier lock cannot be restored";
 
@@ -118,10 +108,13 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
   app.add_option_function<std::string>(
          "--clocks",
          [&options](const std::string& text) {
-           options.clocks = profiling::parse_clock_policy(text);
+           try {
+             options.clocks = profiling::parse_clock_policy(text);
+           } catch (const std::invalid_argument& error) {
+             throw CLI::ValidationError("--clocks", error.what());
+           }
          },
          "observe, or lock the SM clock (as root): max, or a number of MHz")
-      ->check(clock_policy)
       ->default_str("observe");
   app.add_option("--experiment", options.experiment, "Name in the result file")
       ->check(plain_name)
