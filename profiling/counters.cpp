@@ -233,9 +233,7 @@ class Counters : public Instrument {
     if (work.calls != 1) {
       throw std::logic_error(work.name + ": counters are read of one call at a time");
     }
-    const auto call = [&] {
-      work.enqueue(stream, [](std::string_view, const std::function<void()>& launch) { launch(); });
-    };
+    const auto call = [&] { work.enqueue(stream, only_launch); };
     Sample sample;
     std::string reason = unavailable_;
     if (reason.empty()) {

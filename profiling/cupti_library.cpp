@@ -93,13 +93,14 @@ void CuptiCalls::check(CUptiResult result, std::string_view function) const {
                    result);
 }
 
-CuptiProfiling::CuptiProfiling(const DynamicLibrary& library) : library_(library) {
+CuptiProfiling::CuptiProfiling(const DynamicLibrary& library)
+    : CuptiCalls{.what = "counters"}, library_(library) {
   CUptiResult (*host)(void*) = nullptr;
   CUptiResult (*ranges)(void*) = nullptr;
-  calls_.bind(library, first_version,
-              {{calls_.get_result_string, "cuptiGetResultString"},
-               {host, "cuptiProfilerHostInitialize"},
-               {ranges, "cuptiRangeProfilerEnable"}});
+  bind(library, first_version,
+       {{get_result_string, "cuptiGetResultString"},
+        {host, "cuptiProfilerHostInitialize"},
+        {ranges, "cuptiRangeProfilerEnable"}});
 }
 
 }  // namespace reprolab::profiling

@@ -47,7 +47,7 @@ struct CuptiCalls {
 
 /// The functions of CUPTI's profiling APIs (CUDA 12.6 update 2 and newer). Each takes one struct of
 /// parameters, which is named as the function is and begins with its size.
-class CuptiProfiling {
+class CuptiProfiling : public CuptiCalls {
  public:
   /// Throws std::runtime_error if the library lacks them.
   explicit CuptiProfiling(const DynamicLibrary& library);
@@ -55,23 +55,19 @@ class CuptiProfiling {
   template <class Params>
   CUptiResult try_call(const char* name, std::size_t size, Params& params) const {
     CUptiResult (*function)(Params*) = nullptr;
-    calls_.bind(library_, first_version, {{function, name}});
+    bind(library_, first_version, {{function, name}});
     params.structSize = size;
     return function(&params);
   }
   /// Throws CuptiError if CUPTI refuses.
   template <class Params>
   void call(const char* name, std::size_t size, Params& params) const {
-    calls_.check(try_call(name, size, params), name);
-  }
-  void check(CUptiResult result, std::string_view function) const {
-    calls_.check(result, function);
+    check(try_call(name, size, params), name);
   }
 
  private:
   static constexpr std::string_view first_version = "12.6 update 2";
   DynamicLibrary library_;
-  CuptiCalls calls_{.what = "counters"};
 };
 
 }  // namespace reprolab::profiling

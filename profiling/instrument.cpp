@@ -12,8 +12,6 @@
 namespace reprolab::profiling {
 namespace {
 
-void only_launch(std::string_view, const std::function<void()>& launch) { launch(); }
-
 class NoInstrument : public Instrument {
  public:
   InstrumentKind kind() const override { return InstrumentKind::none; }

@@ -35,6 +35,9 @@ constexpr std::string_view name(InstrumentKind kind) {
 /// what it launches belongs to the harness and counts nowhere.
 using Call = std::function<void(std::string_view metric, const std::function<void()>& launch)>;
 
+/// A Call that measures nothing.
+inline void only_launch(std::string_view, const std::function<void()>& launch) { launch(); }
+
 /// The launches of one sample.
 struct Work {
   std::string name;  ///< The kernel's name, for errors.

@@ -11,15 +11,10 @@
 
 namespace reprolab::reference {
 
-/// `threads`, or the number of hardware threads if it is zero or less.
-inline int resolve_threads(int threads) {
-  if (threads > 0) return threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 /// Calls `body(begin, end)` once for each chunk. The bounds of the chunks depend only on `count`
 /// and `grain`, never on the number of threads, so a body that writes only its own chunk gives the
-/// same result on any machine. The first exception of a body is rethrown here.
+/// same result on any machine. The first exception of a body is rethrown here. `threads` <= 0: all
+/// hardware threads.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body) {
   const std::int64_t chunks = (count + grain - 1) / grain;
@@ -38,7 +33,8 @@ void parallel_for(std::int64_t count, std::int64_t grain, int threads, Body body
     }
   };
   {
-    const auto helpers = std::min<std::int64_t>(resolve_threads(threads), chunks) - 1;
+    if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+    const auto helpers = std::min<std::int64_t>(threads, chunks) - 1;  // threads: 0 if not known
     std::vector<std::jthread> team;
     for (std::int64_t i = 0; i < helpers; ++i) team.emplace_back(work);
     work();

@@ -14,6 +14,7 @@ the region: what a warp runs if its threads between them take every way.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from sass.code import Code
 from sass.dataflow import uses_and_results
@@ -28,8 +29,7 @@ CONSTANT_LOADS = ("LDC", "ULDC", "LDCU")
 BULK_STORES = ("UTMASTG", "UBLKCP")
 
 
-@dataclass(frozen=True)
-class Ways:
+class Ways(NamedTuple):
     """Instructions of a trip: see above."""
 
     least: int

@@ -18,8 +18,6 @@ from sass.facts import (
     of,
 )
 
-WAYS = ("least", "most", "all")  # profiling/sass/facts.py says what they are
-
 
 @dataclass(frozen=True)
 class Measure:
@@ -90,6 +88,6 @@ def measures(facts: Facts) -> Iterator[Measure]:
 def per_way(
     name: str, text: str, ways: Ways, elements: int = 1, missing: str = ""
 ) -> Iterator[Measure]:
-    for way in WAYS:
-        value = None if missing else getattr(ways, way) / elements
+    for way, count in ways._asdict().items():
+        value = None if missing else count / elements
         yield Measure(f"{name}.{way}", "instructions", text, value, missing)
