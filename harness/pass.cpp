@@ -10,11 +10,11 @@
 #include <iterator>
 #include <memory>
 
+#include "common/names.hpp"
 #include "common/plain_name.hpp"
 #include "harness/code.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
-#include "harness/names.hpp"
 #include "harness/selection.hpp"
 #include "reference/compare.hpp"
 

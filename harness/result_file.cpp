@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/names.hpp"
 #include "harness/errors.hpp"
-#include "harness/names.hpp"
 
 namespace reprolab {
 namespace {

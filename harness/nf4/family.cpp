@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "harness/names.hpp"
+#include "common/names.hpp"
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"

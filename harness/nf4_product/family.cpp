@@ -2,8 +2,8 @@
 // line, each with several numbers of rows.
 #include <CLI/CLI.hpp>
 
+#include "common/names.hpp"
 #include "harness/family.hpp"
-#include "harness/names.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4_product/workload.hpp"
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"

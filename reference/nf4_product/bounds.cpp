@@ -1,12 +1,8 @@
 #include "reference/nf4_product/bounds.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 #include "reference/parallel.hpp"
 
@@ -58,15 +54,6 @@ std::vector<RowOfInputs> rows_of(const Nf4Product& product) {
 }
 
 }  // namespace
-
-Reading reading_named(std::string_view name) {
-  const auto found = std::ranges::find(reading_names, name);
-  if (found == reading_names.end()) {
-    throw std::invalid_argument(fmt::format("there is no reading '{}'; there are: {}", name,
-                                            fmt::join(reading_names, ", ")));
-  }
-  return static_cast<Reading>(found - reading_names.begin());
-}
 
 Weights weights_of(Reading reading) {
   if (reading == Reading::dequantized_weights) return Weights::dequantized;

@@ -47,6 +47,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/names.hpp"
 #include "reference/nf4_product/product.hpp"
 
 namespace reprolab::reference {
@@ -58,8 +59,9 @@ enum class Reading { dequantized_weights, rounded_entries, fp32_weights, rounded
 inline constexpr std::array<std::string_view, 4> reading_names = {
     "dequantized_weights", "rounded_entries", "fp32_weights", "rounded_products"};
 
-/// Throws std::invalid_argument that lists the names.
-Reading reading_named(std::string_view name);
+inline Reading reading_named(std::string_view name) {
+  return value_named<Reading>(reading_names, name);
+}
 
 /// The weights around whose product the interval lies.
 Weights weights_of(Reading reading);

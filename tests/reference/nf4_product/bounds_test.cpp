@@ -167,7 +167,7 @@ TEST(ProductBounds, RefusesArraysOfOtherSizes) {
   small.bias = {0, 0};
   EXPECT_EQ(message_of<std::invalid_argument>([&] { small.bounds(); }), "bias: 2 elements, not 1");
   EXPECT_EQ(message_of<std::invalid_argument>([] { reading_named("exact"); }),
-            "there is no reading 'exact'; there are: dequantized_weights, rounded_entries, "
+            "there is no 'exact'; there are: dequantized_weights, rounded_entries, "
             "fp32_weights, rounded_products");
   EXPECT_EQ(reading_named("fp32_weights"), Reading::fp32_weights);
 }
