@@ -209,8 +209,8 @@ def figure_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Figu
             style = {"color": COLOURS[name], "markersize": 4, "alpha": 0.7, "label": name}
             axes.plot(*zip(*dots, strict=True), "o", gid=name, **style)
     style = {"fmt": "|", "color": draw.BLACK, "linewidth": 0.8, "label": "median, widest interval"}
-    rows = range(len(labels))
-    draw.whiskers(axes, rows, [pooled[x] for x in labels], upright=False, gid="pooled", **style)
+    medians = enumerate(pooled[label] for label in labels)
+    draw.whiskers(axes, medians, upright=False, gid="pooled", **style)
     draw.kernel_rows(axes, labels)
     axes.set_xlabel("time of B over time of A" + ", each over its copy's" * pairs[0].over_copy)
     draw.legend_above(figure, [axes], columns=5)

@@ -4,7 +4,7 @@ import io
 import textwrap
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -265,18 +265,22 @@ def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def mark(axes: Axes, xs: Sequence[float], ys: Sequence[float], which: int = 0, **look: Any) -> None:
+def mark(axes: Axes, points: Iterable[tuple[float, float]], which: int = 0, **look: Any) -> None:
     """Published values: markers without a line; `which` where there are several sets of them."""
     style = PUBLISHED | {"linestyle": "none", "marker": PUBLISHED_MARKERS[which], "zorder": 5}
-    axes.plot(xs, ys, **style | look)
+    if points := list(points):
+        axes.plot(*zip(*points, strict=True), **style | look)
 
 
 def whiskers(
-    axes: Axes, at: Sequence[float], found: Sequence[Estimate], upright: bool = True, **look: Any
+    axes: Axes, points: Iterable[tuple[float, Estimate | None]], upright: bool = True, **look: Any
 ) -> None:
-    """Values with their intervals, at these places of the other axis."""
-    values = [e.value for e in found]
-    ends = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
+    """Values with their intervals, each at its place of the other axis; None is left out."""
+    found = [(at, e) for at, e in points if e is not None]
+    if not found:
+        return
+    at, values = [at for at, _ in found], [e.value for _, e in found]
+    ends = [[e.value - e.low for _, e in found], [e.high - e.value for _, e in found]]
     if upright:
         axes.errorbar(at, values, yerr=ends, **look)
     else:

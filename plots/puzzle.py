@@ -247,9 +247,7 @@ def seconds_figure(chosen: Callable[[Run], Iterable[Measured]], run: Run) -> Fig
     figure, (axes,) = draw.panels(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
     for which, what in enumerate(MAKERS.values()):
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
-        if found:
-            look = {"label": f"published: {what}", "gid": what}
-            draw.mark(axes, *zip(*found, strict=True), which, **look)
+        draw.mark(axes, found, which, label=f"published: {what}", gid=what)
     for row, m in enumerate(shown, len(gpus)):
         draw_row(axes, row, m.record)
     best = bandwidth.ceiling([m.record for m in puzzle_rows(run).values()])
@@ -277,9 +275,8 @@ def draw_row(axes: Axes, row: int, record: Record) -> None:
     """As published hollow, by graphs filled."""
     look = draw.look(record.kernel) | {"linestyle": "none", "capsize": 3, "markersize": 6}
     for us, face in ((wall(record), "white"), (record.summary, look["color"])):
-        if us is not None:
-            seconds, style = us.estimate.scaled(1e-6), look | {"markerfacecolor": face}
-            draw.whiskers(axes, [row], [seconds], upright=False, **style)
+        seconds, style = us and us.estimate.scaled(1e-6), look | {"markerfacecolor": face}
+        draw.whiskers(axes, [(row, seconds)], upright=False, **style)
     if record.summary is not None:
         draw.write_right(axes, row, f"{significant(record.summary.median / 1e6)} s")
 

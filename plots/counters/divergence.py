@@ -143,7 +143,7 @@ def divergence_figure(run: Run) -> Figure:
             warnings += clock_warning(m.base, m.record)
             s, x = m.record.times, place + (k - (len(kernels) - 1) / 2) * width
             axes.bar(x, s.median, 0.9 * width, color=colour, label=kernel, gid=f"{data}/{kernel}")
-            draw.whiskers(axes, [x], [s.estimate], fmt="none", ecolor=draw.BLACK, capsize=3)
+            draw.whiskers(axes, [(x, s.estimate)], fmt="none", ecolor=draw.BLACK, capsize=3)
     if not kernels:
         draw.annotate_empty(axes, "no timed row")
     axes.set_xticks(range(len(found)), list(found))

@@ -100,14 +100,12 @@ def latency_figure(run: Run) -> Figure:
     for row, (_, s) in enumerate(timed):
         label = f"ours ({run[PASS].gpu}) with its interval"
         look = {"color": draw.BLUE, "fmt": "o", "capsize": 3, "label": label, "gid": "ours"}
-        draw.whiskers(axes, [row], [s.estimate], upright=False, **look)
+        draw.whiskers(axes, [(row, s.estimate)], upright=False, **look)
         draw.write_right(axes, row, f"{s.median:.1f}")
     papers = [
         (value, row) for row, (r, _) in enumerate(timed) if (value := published(run).get(r.kernel))
     ]
-    if papers:
-        label = f"paper ({run.source.gpu})"
-        draw.mark(axes, *zip(*papers, strict=True), label=label, gid="paper")
+    draw.mark(axes, papers, label=f"paper ({run.source.gpu})", gid="paper")
     if not timed:
         draw.annotate_empty(axes, "no row was measured: see the table")
     draw.kernel_rows(axes, [r.kernel for r, _ in timed])

@@ -36,14 +36,13 @@ def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
     return found
 
 
+def curve(kernel: str, label: str) -> dict[str, Any]:
+    """The look of a kernel's points over the batches."""
+    return draw.look(kernel) | {"label": label, "capsize": 2}
+
+
 def kernels_of(run: Run) -> list[str]:
     return list(dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing))
-
-
-def curve(axes: Axes, points: Iterable[tuple[int, Estimate | None]], **look: Any) -> None:
-    """Over the batches, with intervals; nothing where nothing was measured."""
-    if found := [(batch, e) for batch, e in points if e]:
-        draw.whiskers(axes, *zip(*found, strict=True), capsize=2, **look)
 
 
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
@@ -90,14 +89,14 @@ def figure4(run: Run) -> Figure:
         panels = gains, seconds, speeds = [row[column] for row in grid]
         draw.logarithmic(seconds.yaxis, SECONDS, "seconds per\ngeneration" * (column == 0))
         for kernel in kernels_of(run):
-            look = draw.look(kernel) | {"label": kernel}
+            look = curve(kernel, kernel)
             if kernel != baseline:
-                curve(
-                    gains, ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown), **look
-                )
+                found = ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown)
+                draw.whiskers(gains, found, **look)
             times = ((p.batch, p.time(kernel, WALL_TIME)) for p in shown)
-            curve(seconds, ((x, us and us.estimate.scaled(1e-6)) for x, us in times), **look)
-            curve(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
+            in_s = ((batch, us and us.estimate.scaled(1e-6)) for batch, us in times)
+            draw.whiskers(seconds, in_s, **look)
+            draw.whiskers(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         for kernel, name in names.items():
             look = {"color": draw.colour(kernel), "gid": "paper"}
@@ -107,9 +106,8 @@ def figure4(run: Run) -> Figure:
             for axes, wanted in zip(panels, fields, strict=True):
                 # Batches that ran here, and the first of the fields that the paper has of them.
                 values = ((p.batch, [papers_value(run, p, f) for f in wanted]) for p in shown)
-                found = [(batch, next(filter(None, some))) for batch, some in values if any(some)]
-                if found:
-                    draw.mark(axes, *zip(*found, strict=True), **look)
+                found = ((batch, next(filter(None, some))) for batch, some in values if any(some))
+                draw.mark(axes, found, **look)
     grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
     grid[2][0].set_ylabel("tokens per second")
     tokens = tables.tokens_text(run)
@@ -123,13 +121,11 @@ def share_figure(run: Run) -> Figure:
     figure, grid = panels_of(run, 1, 3.4)
     for axes, (model, shown) in zip(grid[0], by_model(run).items(), strict=True):
         for kernel in run.compared:
-            look = draw.look(kernel) | {"label": kernel}
-            curve(axes, ((p.batch, p.share(kernel)) for p in shown), **look)
+            found = ((p.batch, p.share(kernel)) for p in shown)
+            draw.whiskers(axes, found, **curve(kernel, kernel))
         cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
-        if cells:
-            xs, ys = [c.at["batch"] for c in cells], [c.value for c in cells]
-            label = f"paper's baseline ({run.source.gpu})"
-            draw.mark(axes, xs, ys, label=label, gid="paper")
+        papers = ((cell.at["batch"], cell.value) for cell in cells)
+        draw.mark(axes, papers, label=f"paper's baseline ({run.source.gpu})", gid="paper")
     grid[0][0].set_ylabel("dequantization's share\nof a generation (%)")
     finish(run, figure, grid, [f"Eager. {BARS}"])
     return figure
@@ -142,11 +138,11 @@ def graph_figure(run: Run) -> Figure:
     for mode, line in {EAGER: (0, (2, 2)), GRAPH: "-"}.items():
         for gains, idle, shown in zip(*grid, by_model(run, mode).values(), strict=True):
             for kernel in kernels_of(run):
-                look = draw.look(kernel) | {"linestyle": line, "label": f"{kernel}, {mode}"}
+                look = curve(kernel, f"{kernel}, {mode}") | {"linestyle": line}
                 if kernel != baseline:
                     of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in shown)
-                    curve(gains, of_step, **look)
-                curve(idle, ((p.batch, p.idle_percent(kernel)) for p in shown), **look)
+                    draw.whiskers(gains, of_step, **look)
+                draw.whiskers(idle, ((p.batch, p.idle_percent(kernel)) for p in shown), **look)
     for gains, idle in zip(*grid, strict=True):
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         idle.set_ylim(-3, 100)
@@ -164,7 +160,7 @@ def newest_figure(run: Run) -> Figure:
     for mode in (EAGER, GRAPH):
         for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
             gains = ((p.batch, p.gain(p.installed, OURS, STEP_TIME)) for p in shown)
-            curve(axes, gains, **draw.look(OURS) | FACES[mode] | {"label": mode})
+            draw.whiskers(axes, gains, **curve(OURS, mode) | FACES[mode])
     own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
     grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
     note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
@@ -179,16 +175,13 @@ def amdahl_figure(run: Run) -> Figure:
     drawn: list[float] = []
     for mode in (EAGER, GRAPH):
         points = both_known([our_prediction(run, setting) for setting in of_mode(run, mode)])
-        if points:
-            xs, found = zip(*points, strict=True)
-            label = f"ours, {mode} ({run['timing'].gpu})"
-            look = draw.look(subject) | FACES[mode] | {"linestyle": "none"}
-            look |= {"label": label, "gid": mode, "capsize": 2}
-            draw.whiskers(axes, xs, found, **look)
-            drawn += [*xs, *(y.value for y in found)]
+        label = f"ours, {mode} ({run['timing'].gpu})"
+        look = curve(subject, label) | FACES[mode] | {"linestyle": "none", "gid": mode}
+        draw.whiskers(axes, points, **look)
+        drawn += [end for x, y in points for end in (x, y.value)]
     theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
-    draw.mark(axes, *zip(*theirs, strict=True), label=label, gid="paper")
+    draw.mark(axes, theirs, label=label, gid="paper")
     drawn += [value for point in theirs for value in point]
     ends = [min(drawn) - 0.05, max(drawn) + 0.05]
     axes.plot(ends, ends, color=draw.BLACK, linewidth=1, label="as predicted")

@@ -196,7 +196,7 @@ def kernels_figure(run: Run) -> Figure:
             look = {"markerfacecolor": "white" if deviates else colour, "markersize": 4.4}
             look |= {"fmt": marker_of(k), "color": colour, "capsize": 2}
             y = row + (k - (len(passes) - 1) / 2) * 0.19
-            draw.whiskers(axes, [y], [e], upright=False, **look)
+            draw.whiskers(axes, [(y, e)], upright=False, **look)
     if not speed_ups:
         draw.annotate_empty(axes, f"nothing to compare with {baseline}")
     for k, model in enumerate(passes):
@@ -248,8 +248,7 @@ def share_figure(run: Run) -> Figure:
             if points:
                 line = draw.LINES[k % len(draw.LINES)]
                 look = {"color": draw.colour(kernel), "fmt": marker_of(k), "linestyle": line}
-                xs, values = zip(*points, strict=True)
-                draw.whiskers(axes, xs, values, capsize=2, **look)
+                draw.whiskers(axes, points, capsize=2, **look)
                 look |= {"color": draw.BLACK, "marker": look.pop("fmt")}
                 draw.explain(axes, model, **look)
         if not any(curves.values()):
@@ -260,7 +259,7 @@ def share_figure(run: Run) -> Figure:
         axes.set_ylim(0, 100)
         axes.yaxis.set_major_locator(MultipleLocator(20))
     label = f"paper, {paper.model} at batch {paper.at['batch']} ({run.source.gpu})"
-    draw.mark(panels[0], [paper.at["batch"]], [paper.value], label=label, gid="paper")
+    draw.mark(panels[0], [(paper.at["batch"], paper.value)], label=label, gid="paper")
     panels[0].set_ylabel("dequantization's share of\ndequantize and multiply (%)")
     draw.legend_above(figure, panels, columns=3, last="paper")
     draw.add_caption(figure, replay, [INTERVAL_BARS], run.recorded)

@@ -160,13 +160,13 @@ def speedup_figure(run: Run) -> Figure:
 
 def draw_papers(axes: Axes, run: Run, verdicts: list[Verdict]) -> None:
     """The panel, with the paper's value at the left of each batch's place."""
-    source, places = run.source, range(len(verdicts))
-    papers = [v.cell.value for v in verdicts]
+    source = run.source
+    papers = [(x - 0.2, v.cell.value) for x, v in enumerate(verdicts)]
     label = f"paper ({source.gpu}, {source.fact('sm_clock_mhz')} MHz)"
-    draw.mark(axes, [x - 0.2 for x in places], papers, label=label, gid="paper")
+    draw.mark(axes, papers, label=label, gid="paper")
     model = title_of(verdicts[0]).replace(" (", "\n(")
     axes.set_title(model if "\n" in model else model + "\n")
-    axes.set_xticks(list(places), [str(v.cell.at["batch"]) for v in verdicts])
+    axes.set_xticks(range(len(verdicts)), [str(v.cell.at["batch"]) for v in verdicts])
     axes.set_xlim(-0.6, len(verdicts) - 0.4)
     axes.set_xlabel("batch (sequences)")
     axes.grid(axis="x", visible=False)
@@ -181,8 +181,7 @@ def draw_ours(axes: Axes, verdicts: list[Verdict], k: int) -> None:
     ]
     if ours:
         look = draw.look(subject_of(verdicts[0])) | {"linestyle": "none", "capsize": 3}
-        xs, values = zip(*ours, strict=True)
-        draw.whiskers(axes, xs, values, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
+        draw.whiskers(axes, ours, label=reading_of(verdicts[0]), gid=f"ours-{k}", **look)
     elif k == 0:
         was_run = any(v.verdict != NOT_TESTED for v in verdicts)
         draw.annotate_empty(axes, "no value: see the table" if was_run else "not run", 0.92)

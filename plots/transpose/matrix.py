@@ -257,10 +257,8 @@ def kernels_figure(run: Run) -> Figure:
     for which, (language, values) in enumerate(posts_gb_s.items()):
         places = enumerate(rows)
         found = [(values[r.kernel], y + SHIFTS[which]) for y, r in places if r.kernel in values]
-        if found:
-            look = {"label": f"post, {language} ({run.source.gpu})", "gid": language}
-            look["markerfacecolor"] = "white"  # on a bar
-            draw.mark(axes, *zip(*found, strict=True), which, **look)
+        look = {"label": f"post, {language} ({run.source.gpu})", "gid": language}
+        draw.mark(axes, found, which, markerfacecolor="white", **look)  # on a bar
     copy, peak = results.find(random_matrix(run)["name"], COPY), results.peak_gb_s
     if copy is not None and copy.bandwidth is not None:
         gb_s = copy.bandwidth.value
@@ -315,5 +313,5 @@ def draw_bar(axes: Axes, row: int, record: Record) -> None:
     gid = "measured" if record.ranked else "deviation"
     axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
     look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}
-    draw.whiskers(axes, [row], [found], upright=False, fmt="none", **look)
+    draw.whiskers(axes, [(row, found)], upright=False, fmt="none", **look)
     draw.write_right(axes, row, f"{found.value:.0f} GB/s")
