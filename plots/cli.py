@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from experiments import declared
 from plots import document, experiments, ledger, record, single_files
 from plots.figures import WIDTHS
 from records.command_line import Parser, run
@@ -29,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     off = {"action": "store_false"}
 
     p = commands.add_parser("render", help="render an experiment's tables and figures")
-    p.add_argument("name", choices=experiments.names(), help="the experiment")
+    p.add_argument("name", choices=declared.names(), help="the experiment")
     p.add_argument("--results", help="folder of its result files", **folder)
     p.add_argument("--output", help="folder for tables and figures", **folder)
     p.add_argument("--recorded", action="store_true", help="say that it was not measured here")

@@ -11,14 +11,14 @@ from claims.evidence import Evidence, collect, result_files
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
 from claims.rules import NOT_REPRODUCED, REPRODUCED
-from experiments.declared import FOLDER
+from experiments.declared import FOLDER, names
 from plots import claim_details, ledger
 from plots.bandwidth import table_by_gpu
 from plots.captions import banner, in_words
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
-from plots.experiments import Run, all_tables, experiment, figure_files, load_run, names
+from plots.experiments import Run, all_tables, experiment, figure_files, load_run
 from plots.tables import Table
 from records.errors import InputError
 from records.json_files import ROOT, read_text

@@ -73,9 +73,6 @@ class Run:
         return found[claim]
 
 
-names = declared.names
-
-
 def experiment(name: str) -> Any:
     """What there is to see of it."""
     view = default_view.of(declared.experiment(name))

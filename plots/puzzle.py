@@ -70,8 +70,7 @@ def puzzle_rows(run: Run) -> Rows:
 
 def wall(record: Record) -> Summary | None:
     """As published, in us; None where no time may be shown."""
-    found = record.metric(WALL_TIME)
-    return found.summary if found and (record.is_verified or record.is_ceiling) else None
+    return record.shown(WALL_TIME)
 
 
 def in_seconds(us: Summary | None) -> str:

@@ -101,11 +101,15 @@ class Record:
     def is_ceiling(self) -> bool:
         return self.origin == "ceiling"
 
+    def shown(self, name: str) -> Summary | None:
+        """Summary of a metric; None where none may be shown, as nothing verified the row."""
+        found = self.metric(name) if self.is_verified or self.is_ceiling else None
+        return found.summary if found else None
+
     @cached_property
     def summary(self) -> Summary | None:
-        """Summary of the times in us; None where none may be shown, as nothing verified it."""
-        time = self.metric(KERNEL_TIME)
-        return time.summary if time and (self.is_verified or self.is_ceiling) else None
+        """Of the times in us."""
+        return self.shown(KERNEL_TIME)
 
     @property
     def times(self) -> Summary:

@@ -9,7 +9,7 @@ from plots.experiments import Run
 from plots.ledger import ours_text, spell
 from plots.tables import KERNEL, WORDS, Column, Noted, Table, Values, rounded
 from records.results import Record
-from records.stats import INTERVAL_NOTE, Summary, difference_percent
+from records.stats import INTERVAL_NOTE, difference_percent
 
 PASS = METRIC = "latency"
 CLAIM = "latency-12-15"
@@ -31,11 +31,6 @@ PLACES = (
     "page with nearly every step, global_dram_by_page with few: what differs is the translation of "
     "addresses and the order in which DRAM is met."
 )
-
-
-def cycles(record: Record) -> Summary | None:
-    metric = record.metric(METRIC)
-    return metric.summary if metric and record.is_verified else None
 
 
 def published(run: Run) -> dict[str, float]:
@@ -77,7 +72,7 @@ def latency_table(run: Run) -> Table:
 
 
 def cycles_row(run: Run, record: Record) -> Values:
-    s, paper = cycles(record), published(run).get(record.kernel)
+    s, paper = record.shown(METRIC), published(run).get(record.kernel)
     found: Values = {"_under": "Cycles per step", "kernel": record.kernel}
     found |= {"what": record.problem["what"]}
     found |= {"outcome": record.outcome, "reason": record.reason}
@@ -95,7 +90,7 @@ def cycles_row(run: Run, record: Record) -> Values:
 
 def latency_figure(run: Run) -> Figure:
     """Ours with its interval and the paper's value, one memory per row."""
-    timed = [(r, s) for r in run[PASS].records if (s := cycles(r))]
+    timed = [(r, s) for r in run[PASS].records if (s := r.shown(METRIC))]
     figure, (axes,) = draw.panels(1.4 + 0.3 * max(3, len(timed)))
     for row, (_, s) in enumerate(timed):
         label = f"ours ({run[PASS].gpu}) with its interval"

@@ -47,8 +47,7 @@ class Setting:
     def time(self, kernel: str | None, metric: str) -> Summary | None:
         """In us; None where no time may be shown."""
         record = self.row(kernel, metric)
-        found = record.metric(metric) if record is not None and record.is_verified else None
-        return found.summary if found else None
+        return record.shown(metric) if record else None
 
     def scaled(self, kernel: str | None, metric: str, us: float) -> float | None:
         """The median in units of so many microseconds."""

@@ -113,8 +113,7 @@ def time_and_speedup(m: Measured) -> Noted:
 
 def product(record: Record | None) -> Summary | None:
     """Time of the matrix products of the same passes; None where no time may be shown."""
-    found = record.metric(PRODUCT_TIME) if record is not None and record.timed else None
-    return found.summary if found else None
+    return record.shown(PRODUCT_TIME) if record and record.timed else None
 
 
 def share(record: Record | None) -> Summary | None:
