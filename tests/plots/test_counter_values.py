@@ -4,18 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from plots.counter_values import Value, change, short
+from plots.counter_values import Value, change
 from plots.counters.figures import spread
 from records.counter_table import Counter
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (32, "32"), (19.578, "19.58"), (0.00123, "0.0012"), (9999, "9999")]
-    + [(22100, "22.10 k"), (466240250, "466.2 M"), (1.049e9, "1.049 G"), (-2e6, "-2.000 M")],
-)
-def test_numbers_are_short(number, text):
-    assert short(number) == text
 
 
 @pytest.mark.parametrize(

@@ -13,32 +13,28 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from edited import Edited, few, look, recorded_names
+from edited import RECORDED, Edited, few, look, recorded_names
 
 from claims.evidence import collect, machines, result_files
 from claims.ledger import decide
 from claims.published import FOLDER, load_source, load_sources
+from experiments import declared
 from plots import claim_details
 from plots.bandwidth import bandwidth_table
-from plots.counter_tables import asked_for_table, full_table, short_table
-from plots.counter_values import by_family
-from plots.counters.figures import roofline_figure, stalls_figure
+from plots.counter_tables import asked_for_table
 from plots.documents import markdown, table_files
-from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, figure_files, load_run
-from plots.figures import house_style
+from plots.experiments import CLAIM_DETAILS, all_tables, experiment, figure_files, load_run
 from plots.ledger import claims_table, machine_table
-from plots.neighbours import neighbour_notes
 from plots.single_files import kernel_list
 from records import counter_table
 from records.counter_table import known
 from records.errors import InputError
 from records.json_files import ROOT
-from records.results import load
 
 ALL = os.environ.get("FUZZ") == "all"
 EVERY = 20  # of the variants that have tables, one's figures are drawn too
 PASSES = ("table2/replay", "transpose/matrix", "transpose/sizes")
-COUNTED = ("counters/nf4_counters", "counters/nf4_launches")
+PASSES += ("counters/nf4_counters", "counters/nf4_launches")
 # What tables calculate with comes first, and is damaged.
 COUNTERS = ("active_warps", "achieved_occupancy", "warps_launched", "warp_instructions")
 COUNTERS += ("stall_wait", "branches", "l2_hit_rate")
@@ -118,31 +114,26 @@ def damaged(file: dict[str, Any], most: int) -> Iterator[tuple[str, str]]:
         yield from found if ALL else [rng.choice(found)]
 
 
-def write(folder: Path, name: str) -> None:
-    (folder / f"{Path(name).name}.json").write_text(json.dumps(small(name)), encoding="utf-8")
-
-
 def small(name: str) -> dict:
-    """Of each of two problems one row of each kind, and the two kernels that are compared; of
-    counters two rows and few counters.
+    """Of each of two problems one row of each kind, and the two kernels that are compared, with few
+    counters.
     """
     file, kept = few(name), {}
-    problems = list(dict.fromkeys(r["problem"]["name"] for r in file["records"]))
+    problems = list(dict.fromkeys(r["problem"]["name"] for r in file["records"]))[:2]
     for row in file["records"]:
         compared = row["kernel"] in ("branch_tree", "shared_lut")
         kind = row["kernel"] if compared else (row["outcome"], row["origin"]["kind"])
-        if row["problem"]["name"] in problems[: 1 + (name not in COUNTED)]:
+        if row["problem"]["name"] in problems:
             kept.setdefault((row["problem"]["name"], kind), row)
-    rows = [row for (_, kind), row in kept.items() if name not in COUNTED or isinstance(kind, str)]
-    for row in rows:
-        if name == COUNTED[0]:
+    for row in kept.values():
+        if name.endswith("_counters"):
             row["metrics"] = [m for m in row["metrics"] if m["name"] in COUNTERS]
             row["metrics"].sort(key=lambda m: COUNTERS.index(m["name"]))
-        for metric in row["metrics"]:
+        for metric in [m for m in row["metrics"] if "samples" in m]:
             metric["samples"] = metric["samples"][:3]
-    keys = {row["key"] for row in rows}
+    keys = {row["key"] for row in kept.values()}
     checks = [check for check in file["checks"] if keys >= set(check["keys"])]
-    return file | {"records": rows, "checks": checks[:1]}
+    return file | {"records": list(kept.values()), "checks": checks[:1]}
 
 
 def try_all(
@@ -171,52 +162,40 @@ def draw_run(folder: Path, name: str, with_figures: bool) -> None:
     tables = all_tables(experiment_name, run, CLAIM_DETAILS, folder)
     tables += [machine_table(e, "machine", CLAIM_DETAILS, folder) for e in machines([folder])]
     tables += [kernel_list([run[pass_name]]), bandwidth_table(run[pass_name], "bench", "")]
+    tables.append(asked_for_table(run[pass_name], COUNTERS, "title"))
     look(table_files(tables, folder))
     if with_figures:
         for content in figure_files(experiment_name, run, folder, ("svg",)).values():
             ElementTree.fromstring(content)
 
 
-def draw_counters(folder: Path, _: str, with_figures: bool) -> None:
-    counters, launches = (load(folder / f"{Path(name).name}.json") for name in COUNTED)
-    for family in by_family(counters):
-        tables = [short_table(family, launches, "short", "title")]
-        tables += [full_table(family, launches, "full", "title")]
-        tables += [asked_for_table(family, COUNTERS, "title")]
-        look(table_files(tables, folder))
-    assert all(note.isprintable() for note in neighbour_notes(launches))
-    if with_figures:
-        passes = {f"{of}_counters": counters for of in ("nf4", "transpose")}
-        passes |= {f"{of}_launches": launches for of in ("nf4", "transpose")}
-        run = Run(passes | {"divergence": launches}, [], False)
-        with house_style():
-            for figure in (stalls_figure, roofline_figure):
-                figure(run).savefig(folder / "figure.svg")
+def write_small(folder: Path, name: str) -> None:
+    """The passes of the experiment that a pass is of."""
+    experiment_name, _ = name.split("/")
+    for pass_name in declared.experiment(experiment_name).passes_in(RECORDED / experiment_name):
+        content = json.dumps(small(f"{experiment_name}/{pass_name}"))
+        (folder / f"{pass_name}.json").write_text(content, encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", (*PASSES, *COUNTED))
+@pytest.mark.parametrize("name", PASSES)
 def test_every_field_of_a_result_file(name, tmp_path):
-    draw = draw_counters if name in COUNTED else draw_run
-    for other in (*PASSES, "table2/shapes", *COUNTED):
-        if other.split("/")[0] == name.split("/")[0]:
-            write(tmp_path, other)
-    draw(tmp_path, name, True)
+    write_small(tmp_path, name)
+    draw_run(tmp_path, name, True)
     file = tmp_path / f"{Path(name).name}.json"
-    refused, shown = try_all(damaged(small(name), 100), file, lambda f: draw(tmp_path, name, f))
-    assert refused > 50 and shown > 1
+    refused, shown = try_all(damaged(small(name), 100), file, lambda f: draw_run(tmp_path, name, f))
+    assert refused > 50 and shown
 
 
 def test_every_field_of_the_table_of_counters(tmp_path, monkeypatch):
     table = tmp_path / "table/counters.json"
     table.parent.mkdir()
     monkeypatch.setattr(counter_table, "TABLE", table)
-    for name in COUNTED:
-        write(tmp_path, name)
+    write_small(tmp_path, "counters/nf4_counters")
     root = json.loads((ROOT / "data/counters.json").read_text())
 
     def draw(with_figures):
         known.cache_clear()
-        draw_counters(tmp_path, "", False)
+        draw_run(tmp_path, "counters/nf4_counters", with_figures)
 
     try:
         assert all(try_all(damaged(root, 60), table, draw))

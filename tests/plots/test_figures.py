@@ -15,8 +15,6 @@ from plots.cli import main
 from plots.experiments import figure_files
 from plots.figures import (
     DPI,
-    LOOKS,
-    OTHERS,
     PAGE,
     WIDTHS,
     add_caption,
@@ -48,13 +46,6 @@ def test_every_recorded_kernel_has_a_look_of_its_own(family):
     kernels = {r.kernel for r in counters.records}
     looks = {(look(k)["color"], look(k)["marker"]) for k in kernels}
     assert len(looks) == len(kernels) > 10
-
-
-def test_a_kernel_without_a_place_has_the_same_look_each_time(figures):
-    assert "packed_512_new" not in OTHERS
-    assert look("packed_512_new") == look("packed_512_new") != look("packed_512_newer")
-    (ours,) = [x for x in figures["bandwidth"].axes[0].lines if x.get_gid() == "streaming"]
-    assert (ours.get_color(), ours.get_marker()) == LOOKS["streaming"]
 
 
 def test_no_figure_is_taller_than_a_page(run):

@@ -1,17 +1,13 @@
-"""Experiment product: a run without PyTorch, one in which all failed, and the drop-in's table that
+"""Experiment product: a pass under PyTorch, a run in which all failed, and the drop-in's table that
 is derived from a run. What its tables show is in the golden files.
 """
 
-from copy import deepcopy
-
 import made
 import pytest
-from edited import Edited
+from edited import Edited, add_peers
 
-from experiments import declared
 from experiments.product import recorded_times
 from plots import product
-from plots.tables import rounded
 from records.errors import InputError
 from records.json_files import ROOT
 from reprolab_nf4 import choices
@@ -22,28 +18,6 @@ LAYER = (28672, 8192)
 @pytest.fixture
 def run(edited) -> Edited:
     return edited("product")
-
-
-def add_peers(run):
-    """Adds the pass under PyTorch, with times of other passes' rows."""
-    run.files.pop("peers", None)
-    names = {"few_rows": "fused", "bitsandbytes_0.50.2_gemm": "bitsandbytes_0.50.2"}
-    peers = deepcopy(run.files["layers"]) | {"pass": "peers", "checks": []}
-    peers["records"] = [r for r in peers["records"] if r["kernel"] in names]
-    for row in peers["records"]:
-        row["kernel"] = names[row["kernel"]]
-        row["key"] = f"{row['problem']['name']}/{row['kernel']}"
-    run.files["peers"] = peers
-
-
-def test_a_run_under_torch_compares_the_ways_there(run):
-    add_peers(run)
-    few, gemm = (median(run, kernel, 1) for kernel in ("few_rows", "bitsandbytes_0.50.2_gemm"))
-    table = run.tables()["peers"]
-    assert "under PyTorch" in table and rounded(few) in table and rounded(gemm) in table
-    said = product.highlights(run.run())[-1]
-    assert said.startswith("Under PyTorch fused is ")
-    assert said.endswith(" times as fast as bitsandbytes_0.50.2.")
 
 
 def test_a_run_under_torch_may_be_of_a_later_commit_of_the_same_kernels(run):
@@ -62,20 +36,6 @@ def test_a_run_under_torch_may_be_of_a_later_commit_of_the_same_kernels(run):
         run.run()
 
 
-def test_where_ours_was_not_measured_no_other_is_compared_with_it(run):
-    add_peers(run)
-    peers = run.files["peers"]
-    peers["records"] = [row for row in peers["records"] if row["kernel"] != "fused"]
-    assert "Under PyTorch" not in product.highlights(run.run())[-1]
-
-
-def test_a_run_without_torch_has_no_such_table(run):
-    run.files.pop("peers", None)
-    (run.folder / "peers.json").unlink(missing_ok=True)
-    assert "peers" not in run.tables()
-    assert not any("Under PyTorch" in line for line in product.highlights(run.run()))
-
-
 def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
     found = product.brief(run.run())
     assert [m.record.kernel for m in found] == ["few_rows", "bitsandbytes_0.50.2_gemm"]
@@ -83,12 +43,6 @@ def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
     for row in run.rows():
         made.fail(row, "launch_failed", "no kernel image")
     assert product.brief(run.run()) == []
-
-
-def test_every_pass_is_of_products():
-    passes = declared.experiment("product").passes.values()
-    assert all(step.families == ("nf4_product",) for step in passes)
-    assert all("nf4_product" in step.arguments for step in passes if step.program)
 
 
 def derived(folder, *options):

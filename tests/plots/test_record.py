@@ -28,9 +28,7 @@ GPUS = {
 
 
 def make_up(name: str, results: Path, experiments: Iterable[str]) -> Path:
-    """The folder `results` with some rows of these experiments, each kernel slower by its own
-    factor.
-    """
+    """The folder `results` with some rows of these experiments, each slower by the GPU's factor."""
     gpu, target, factor = GPUS[name]
     unit = hashlib.sha256(name.encode()).hexdigest()[:16]
     for experiment in experiments:
@@ -44,18 +42,11 @@ def make_up(name: str, results: Path, experiments: Iterable[str]) -> Path:
                 continue
             for metric in row["metrics"]:
                 if metric["unit"] == "us" and "samples" in metric:
-                    slower = factor * own_factor(name, row)
-                    metric["samples"] = [slower * us for us in metric["samples"]]
+                    metric["samples"] = [factor * us for us in metric["samples"]]
             if row.get("code"):
                 row["code"]["target"] = target
         made.write()
     return results
-
-
-def own_factor(name: str, row: dict) -> float:
-    """From 1 to 1.5, of the GPU and kernel; 1 of ceilings."""
-    digest = hashlib.sha256(f"{name}{row['kernel']}".encode()).digest()
-    return 1.0 if row["origin"]["kind"] == "ceiling" else 1 + digest[0] / 510
 
 
 @pytest.fixture

@@ -57,18 +57,6 @@ def test_console(table):
     )
 
 
-def test_markdown(table):
-    assert markdown(table) == (
-        "**Title**\n\n> **Recorded.**\n\n"
-        "| kernel | GB/s | why |\n| --- | ---: | --- |\n| **shape_1** | | |\n"
-        "| `one` | 12 <sup>1,2</sup> | [a row](r.json) |\n"
-        "| `three` | 12 <sup>1,2</sup> | [a row](r.json) |\n| **shape_2** | | |\n"
-        "| `two` | **13** <sup>2</sup> | - |\n| **empty** | | |\n\n"
-        "<sup>1</sup> late\n\n<sup>2</sup> cold\n\n"
-        "<sub>A note.</sub>\n\n<sub>A GPU.</sub>\n\n<sub>From here: build/bench --all.</sub>\n"
-    )
-
-
 def test_csv(table):
     text = csv_text(replace(table, rows=table.rows[:2]))
     head = "# Title\n# Recorded.\n# A note.\n# A GPU.\n# From here: build/bench --all.\n"
