@@ -145,6 +145,13 @@ class Edited:
         return found
 
 
+def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
+    """The samples of the metrics that the pattern matches."""
+    for metric in (metric for row in rows for metric in row["metrics"]):
+        if "samples" in metric and matches(metric["name"], metrics):
+            metric["samples"] = [factor * sample for sample in metric["samples"]]
+
+
 def add_peers(run: Edited) -> None:
     """Adds product's pass under PyTorch, with times of other passes' rows."""
     run.files.pop("peers", None)

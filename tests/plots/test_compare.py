@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from edited import RECORDED
+from edited import RECORDED, scale
 from scipy import stats
 
 from plots.cli import main
@@ -32,11 +32,6 @@ KERNEL, PROBLEM = "shared_lut", "qwen3-32b/batch2/fp16/b64"
 OLDER = "1f059ff:data/recorded/h200/table2"
 has_history = git("rev-parse", "--verify", f"{OLDER.split(':')[0]}^{{commit}}")
 needs_history = pytest.mark.skipif(not has_history, reason="the history is not here")
-
-
-def scale(rows, factor):
-    for metric in (metric for row in rows for metric in row["metrics"]):
-        metric["samples"] = [factor * sample for sample in metric["samples"]]
 
 
 @pytest.fixture

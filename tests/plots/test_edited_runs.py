@@ -8,7 +8,7 @@ from copy import deepcopy
 
 import made
 import pytest
-from edited import Edited, add_peers, changes
+from edited import Edited, add_peers, changes, scale
 
 Edit = Callable[[Edited], None]
 LAYER = "28672x8192/fp16/b64"
@@ -105,12 +105,10 @@ def products_right_from_the_codes(run):
     for name in ("timing", "profile"):
         for row in run.rows(name, "streaming", "qwen3-32b/batch2/*"):
             fused = deepcopy(row) | {"kernel": "fused", "key": f"{row['key']}_fused"}
-            for metric in fused["metrics"]:
-                if metric["name"] == "kernel_time.step":
-                    del metric["samples"]
-                    metric["missing"] = "nothing was dequantized"
-                else:
-                    metric["samples"] = [us / 4 for us in metric["samples"]]
+            scale([fused], 1 / 4)
+            for metric in (m for m in fused["metrics"] if m["name"] == "kernel_time.step"):
+                del metric["samples"]
+                metric["missing"] = "nothing was dequantized"
             run.files[name]["records"].append(fused)
 
 
@@ -172,10 +170,7 @@ def layers_that_did_not_fit(run):
 
 
 def passes_every_ceiling(run):
-    for row in (*run.rows(kernel="streaming"), *run.rows(kernel="column_walk")):
-        for metric in row["metrics"]:
-            if metric["name"] == "kernel_time" and "samples" in metric:
-                metric["samples"] = [us / 3 for us in metric["samples"]]
+    scale((*run.rows(kernel="streaming"), *run.rows(kernel="column_walk")), 1 / 3, "kernel_time")
 
 
 def a_smaller_matrix(run):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from edited import Edited
+from edited import Edited, scale
 
 from claims.evidence import collect, result_files
 from claims.ledger import decide
@@ -40,9 +40,7 @@ def make_up(name: str, results: Path, experiments: Iterable[str]) -> Path:
         for row in made.rows():
             if "arch" in row["problem"]:
                 continue
-            for metric in row["metrics"]:
-                if metric["unit"] == "us" and "samples" in metric:
-                    metric["samples"] = [factor * us for us in metric["samples"]]
+            scale([row], factor, "*_time*")
             if row.get("code"):
                 row["code"]["target"] = target
         made.write()

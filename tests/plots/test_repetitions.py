@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from edited import scale
 
 from plots.cli import main
 from records import comparison
@@ -20,9 +21,7 @@ def runs(edited):
         run, rng = edited("table2", str(i)), np.random.default_rng(i)
         run.provenance(started=f"2027-01-0{i + 1}T00:00:00Z")
         for row in run.rows():
-            factor = np.exp(rng.normal(0, 0.001))
-            for metric in row["metrics"]:
-                metric["samples"] = [factor * sample for sample in metric["samples"]]
+            scale([row], np.exp(rng.normal(0, 0.001)))
         found.append(run)
     return found
 
@@ -41,8 +40,7 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
     assert status == 0 and text.startswith("kernel_time: 0 of 620 rows (0.00 %) slower or faster\n")
     assert "\nIn 0 of 10 comparisons of 5 runs, threshold 1 %.\n" in text
     assert "5 runs on NVIDIA H200, 2027-01-01 to 2027-01-05\n" in text
-    for row in runs[2].rows("*", "shared_lut"):
-        row["metrics"][0]["samples"] = [1.05 * sample for sample in row["metrics"][0]["samples"]]
+    scale(runs[2].rows("*", "shared_lut"), 1.05, "kernel_time")
     _, text, _ = repetitions(runs)
     assert text.startswith("kernel_time: 16 of 620 rows (2.58 %) slower or faster\n")
     assert "\nIn 4 of 10 comparisons of 5 runs, " in text  # each with that run
