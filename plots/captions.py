@@ -25,10 +25,9 @@ def commit(results: Results) -> str:
     return results.provenance["commit"][:9] + "+dirty" * results.provenance["dirty"]
 
 
-def span(values: Sequence[float], digits: int = 0) -> str:
+def span(values: Sequence[float]) -> str:
     """'1965-1980', or '1980' where the two ends look the same."""
-    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
-    return low if low == high else f"{low}-{high}"
+    return "-".join(dict.fromkeys(f"{end:.0f}" for end in (min(values), max(values))))
 
 
 def clocks(results: Results) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from claims.end_to_end import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME, amdahl, percent_of
+from claims.end_to_end import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME, percent_of
 from plots.experiments import Run
 from records.errors import InputError
 from records.results import KERNEL_TIME, PRODUCT_TIME, Record
@@ -105,11 +105,6 @@ class Setting:
             return 0.0
         time = self.time(kernel, KERNEL_TIME + part)
         return time and percent_of(time, wall).value
-
-    def predicted(self, baseline: str, kernel: str, part: str = "") -> float | None:
-        """By Amdahl's law, from the baseline's share and the kernel's own speed-up."""
-        share, faster = self.share(baseline, part), self.gain(baseline, kernel, KERNEL_TIME + part)
-        return amdahl(share.value / 100, faster.value) if share and faster else None
 
     def matmul_share(self, kernel: str) -> Estimate | None:
         """Dequantization's part of quantized products, sample by sample, in percent."""

@@ -5,7 +5,7 @@ every kernel's decoding steps, and bitsandbytes' newest way.
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, generated
+from claims.end_to_end import EAGER, GRAPH, KERNEL_SPEEDUP, WALL_TIME, amdahl, generated
 from claims.end_to_end import papers_predictions as predictions
 from claims.ledger import Verdict
 from plots import ledger
@@ -209,7 +209,8 @@ def our_prediction(run: Run, setting: Setting) -> Values:
     kernel = setting.gain(baseline, subject, KERNEL_TIME + part)
     found = {"way": setting.mode} | setting.at | {"share_percent": share and share.value}
     found |= {"kernel_speedup": kernel and kernel.value}
-    found |= {"predicted": setting.predicted(baseline, subject, part)}
+    predicted = amdahl(share.value / 100, kernel.value) if share and kernel else None
+    found |= {"predicted": predicted}
     measured = setting.gain(baseline, subject, WALL_TIME + part)
     return found | estimate_values("measured", measured) | {"_measured": measured}
 
