@@ -141,8 +141,9 @@ class Edited:
         found.pop("claims", None)
         found["in sentences"] = view.highlights(run)
         with house_style():
-            found |= {f"figure {f}": texts_of(draw(run)) for f, (_, draw) in view.FIGURES.items()}
-        return found
+            texts = {f: texts_of(draw(run)) for f, (_, draw) in view.FIGURES.items()}
+        words = {f: [x for x in of if x.strip("0123456789. \u2212")] for f, of in texts.items()}
+        return found | {f"figure {f}": of for f, of in words.items()}
 
 
 def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
@@ -165,15 +166,16 @@ def add_peers(run: Edited) -> None:
 
 
 def texts_of(figure: Figure) -> list[str]:
-    """Every text that is drawn, but for the ticks of numbers."""
+    """Every text that is drawn, but for the ticks that matplotlib chooses."""
     found = [t.get_text() for t in figure.texts]
     found += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
     for axes in figure.axes:
         found += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
         found += [t.get_text() for t in axes.texts]
-        if isinstance(axes.yaxis.get_major_locator(), FixedLocator):  # others mark numbers alone
-            found += [t.get_text() for t in axes.get_yticklabels()]
-    return [" ".join(text.split()) for text in found if text.strip("0123456789. \u2212")]
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_locator(), FixedLocator):
+                found += [t.get_text() for t in axis.get_ticklabels()]
+    return [" ".join(text.split()) for text in found]
 
 
 def changes(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[str]:

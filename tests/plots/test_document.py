@@ -1,14 +1,11 @@
 """Generated pages and blocks: written, found stale, and what is refused."""
 
-import re
 import shutil
 
 import made
 import pytest
 from edited import RECORDED
 
-from claims.published import load_sources
-from experiments import declared
 from plots.cli import main
 from plots.document import NOTHING
 from plots.experiments import load_run
@@ -44,11 +41,6 @@ def test_write_then_check(place, capsys):
     assert before == {path: path.read_bytes() for path in place.rglob("*.md")}
 
 
-def claims_of(source):
-    (found,) = [s for s in load_sources() if s.id == source]
-    return len(found.claims)
-
-
 def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
     (place / "README.md").write_text(MARKERS.format("findings-table2"))
     assert run(place) == 0
@@ -61,16 +53,6 @@ def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
     (tmp_path / "README.md").write_text(MARKERS.format("paper"))
     (place / "recorded/h200").rename(place / "elsewhere")
     assert run(place) == 0 and NOTHING in (place / "README.md").read_text()
-
-
-def test_every_experiment_has_a_line_that_leads_to_its_protocol(tmp_path):
-    (tmp_path / "README.md").write_text(MARKERS.format("experiments"))
-    (tmp_path / "recorded").mkdir()
-    run(tmp_path)
-    lines = (tmp_path / "README.md").read_text().splitlines()[1:-1]
-    found = [re.match(r"- `make reproduce-(.+)`: \[.+\]\((.+)\)$", line).groups() for line in lines]
-    assert sorted(name for name, _ in found) == declared.names()
-    assert all((tmp_path / file).resolve().is_file() for _, file in found)
 
 
 def test_a_claim_has_one_verdict_on_every_page(tmp_path):
@@ -121,23 +103,6 @@ def test_check_names_what_is_stale_or_missing_and_the_cure(place, capsys):
     ]
     assert readme.read_text() == before
     assert run(place) == 0
-    assert run(place, "--check") == 0
-
-
-def test_every_recorded_machine_has_its_pages_and_its_part_of_a_block(place, edited):
-    edited("transpose", "recorded/h200/transpose").write()
-    other = edited("table2", "recorded/a100/table2")
-    other.provenance(gpu={"name": "NVIDIA A100"})
-    other.write()
-    assert run(place) == 0
-    text = (place / "README.md").read_text()
-    paper, transposes = (text.split(f"begin generated: {b} ")[1] for b in (BLOCKS[0], BLOCKS[2]))
-    assert "| kernel | A100 | H200 |" in paper
-    assert "**Transpose of a 32768 x 32768 fp32 matrix. Recorded run of NVIDIA H200" in transposes
-    said = " ".join(transposes.split())
-    assert f"{claims_of('transpose_blog')} claims of S. Veitner" in said
-    assert re.search(r"reproduced and not: 0 and 0 on A100, [1-9] and \d on H200\.", said)
-    assert (place / "recorded/a100/table2/README.md").exists()
     assert run(place, "--check") == 0
 
 

@@ -8,9 +8,8 @@ import hashlib
 import json
 
 import pytest
-from edited import RECORDED, recorded_names
+from edited import RECORDED, recorded_names, texts_of
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator
 
 from claims.evidence import Evidence, collect, result_files
 from claims.ledger import decide
@@ -33,21 +32,16 @@ def digests(texts: dict[str, str]) -> dict[str, str]:
 
 def described(figure: Figure) -> str:
     """What is drawn, with the numbers behind it; of what matplotlib makes of that, nothing."""
-    shown: list[object] = [t.get_text() for t in figure.texts]
-    shown += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
+    shown: list[object] = [*texts_of(figure)]
     for axes in figure.axes:
-        shown += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()]
-        shown += [t.get_text() for t in axes.texts]
-        for axis in (axes.xaxis, axes.yaxis):
-            if isinstance(axis.get_major_locator(), FixedLocator):
-                shown += [t.get_text() for t in axis.get_ticklabels()]
+        shown.append(axes.get_xscale())
         for x in axes.lines:
             shown += [x.get_gid(), x.get_label(), x.get_color(), x.get_marker()]
             shown += [f"{value:.6g}" for values in x.get_data() for value in values]
         for bar in axes.patches:
             shown += [bar.get_gid(), bar.get_facecolor(), bar.get_hatch()]
             shown += [f"{value:.6g}" for value in bar.get_bbox().bounds]
-    return "\n".join(" ".join(str(x).split()) for x in shown)
+    return "\n".join(map(str, shown))
 
 
 @pytest.fixture(scope="module")
