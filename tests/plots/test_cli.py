@@ -130,19 +130,28 @@ def test_signals_are_quiet_from_the_start_and_ignored_ones_stay_so():
     assert (done.returncode, done.stdout) == (0, "alive\n")
 
 
-def test_no_setting_of_the_users_is_read(render, tmp_path):
-    """A notebook's backend, and damaged settings wherever matplotlib looks for them."""
+def test_same_bytes_in_another_process_whatever_its_environment(render, tmp_path):
+    """Nothing of the clock, the hash seed or the process gets into a file; nor of a notebook's
+    backend, and of damaged settings wherever matplotlib looks for them.
+    """
+    assert main(render) == 0
     (tmp_path / "matplotlibrc").write_bytes(b"backend: TkAgg\nfont.size: huge\n\xff\n")
     unwritable = str(tmp_path / "matplotlibrc")
     settings = {"MATPLOTLIBRC": str(tmp_path), "MPLCONFIGDIR": unwritable, "HOME": unwritable}
     settings |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    settings |= {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "86400"}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | settings | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-m", "plots", *render]
+    command = [sys.executable, "-m", "plots", *render[:-1], str(tmp_path / "there")]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    kinds = {path.suffix for path in (tmp_path / "out").iterdir()}
-    assert kinds == {".txt", ".md", ".csv", ".tex", ".pdf", ".png", ".svg"}
+    here, there = (
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+        for folder in ("out", "there")
+    )
+    assert here == there
+    kinds = {name.partition(".")[2] for name in here}
+    assert kinds == {"txt", "md", "csv", "tex", "pdf", "png", "svg"}
 
 
 def test_a_figure_that_fails_leaves_the_old_rendering(render, tmp_path, monkeypatch):

@@ -1,8 +1,5 @@
 """Figures are looked at as objects, in odd cases too; and their bytes are stable."""
 
-import os
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import made
@@ -12,7 +9,6 @@ from matplotlib.text import Text
 
 from plots import experiments, table2
 from plots.cli import main
-from plots.experiments import figure_files
 from plots.figures import (
     DPI,
     PAGE,
@@ -25,7 +21,6 @@ from plots.figures import (
 )
 from plots.sample_figures import samples_figure
 from records.json_files import ROOT
-from records.output import write_files
 from records.results import load
 
 
@@ -130,30 +125,6 @@ def test_a_figure_may_be_as_wide_as_one_column(run):
         boxes = [artist.get_window_extent() for artist in (*figure.texts, *figure.legends)]
         boxes += [axes.get_tightbbox() for axes in figure.axes]
         assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
-
-
-def test_same_bytes_in_another_process_on_another_day(run, tmp_path, monkeypatch):
-    """Nothing of the clock, the hash seed or the process gets into a figure."""
-    one = {"share": table2.FIGURES["share"]}
-    monkeypatch.setattr(table2, "FIGURES", one)
-    write_files(figure_files("table2", run, tmp_path / "here"))
-    program = (
-        "import sys; from pathlib import Path; from plots import table2\n"
-        "from plots.experiments import figure_files, load_run\n"
-        "from records.output import write_files\n"
-        "run = load_run('table2', Path(sys.argv[1]), True)\n"
-        "table2.FIGURES = {'share': table2.FIGURES['share']}\n"
-        "write_files(figure_files('table2', run, Path(sys.argv[2])))"
-    )
-    arguments = [str(run.first.file.parent), str(tmp_path / "there")]
-    environment = os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "86400"}
-    command = [sys.executable, "-c", program, *arguments]
-    subprocess.run(command, cwd=ROOT, env=environment, check=True)
-    written = sorted(path.name for path in (tmp_path / "here").iterdir())
-    assert len(written) == 3
-    for name in written:
-        here, there = tmp_path / "here" / name, tmp_path / "there" / name
-        assert here.read_bytes() == there.read_bytes(), name
 
 
 def test_any_name_is_drawn_as_it_is(edited, recwarn):
