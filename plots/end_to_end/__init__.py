@@ -8,17 +8,16 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.end_to_end import EAGER, GRAPH, WALL_TIME
+from claims.end_to_end import EAGER, GRAPH, STEP_TIME, WALL_TIME
 from plots import figures as draw
 from plots.captions import clock_warning
 from plots.end_to_end import tables
-from plots.end_to_end.rows import FUSED, OURS, STEP, Setting, of_mode
+from plots.end_to_end.rows import FUSED, OURS, Setting, of_mode
 from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
 from plots.experiments import Run
 from plots.tables import Values, plain
 from records.stats import INTERVAL_NOTE, Estimate
 
-STEP_TIME = WALL_TIME + STEP
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
 # Of one kernel in both decode modes.

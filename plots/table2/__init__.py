@@ -5,11 +5,11 @@ from matplotlib.figure import Figure
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.captions import machine_notes
-from plots.experiments import Run
+from plots.experiments import MAIN_CLAIM, Run
 from plots.figures import add_caption
 from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2 import models
-from plots.table2.speedup import CLAIM, short_table, speedup_figure, speedup_table, subject_of
+from plots.table2.speedup import short_table, speedup_figure, speedup_table, subject_of
 from plots.tables import CODE, WORDS, Column, Noted, Table, rounded
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
@@ -57,7 +57,7 @@ def shapes_summary(run: Run) -> Table:
 def brief(run: Run) -> list[Measured]:
     """On the largest shape: the baseline, the paper's kernel as it may be read, peers, the best."""
     largest = max(run["shapes"].problems(), key=lambda p: p["n"])
-    names = {run.compared[0], *map(subject_of, run.decision(CLAIM).verdicts)}
+    names = {run.compared[0], *map(subject_of, run.decision(MAIN_CLAIM).verdicts)}
     return [
         m
         for m in measure(run["shapes"], largest["name"]).values()
@@ -112,7 +112,7 @@ TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, mod
 ON_TERMINAL = ("table2",)
 BRIEF = brief
 SHORT_TABLE = short_table
-HEADLINE = CLAIM
+HEADLINE = MAIN_CLAIM
 FIGURES = {
     "speedup": ("Speed-up per model and batch, ours and the paper's", speedup_figure),
     "kernels": ("Every kernel's speed-up over the baseline", models.kernels_figure),

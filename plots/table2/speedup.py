@@ -11,13 +11,12 @@ from plots import figures as draw
 from plots import ledger
 from plots.bandwidth import time_values
 from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
-from plots.experiments import Run
+from plots.experiments import MAIN_CLAIM, Run
 from plots.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 from records.errors import InputError
 from records.results import Record
 from records.stats import INTERVAL_NOTE, Estimate, significant
 
-CLAIM = "kernel-speedup"
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format
 
@@ -37,9 +36,10 @@ def rows_of(run: Run, verdict: Verdict) -> tuple[Record | None, ...]:
 
 def cells(run: Run) -> list[Verdict]:
     """Each of a model and a batch, or of a model's average; by reading of the paper's text."""
-    verdicts = run.decision(CLAIM).verdicts
+    verdicts = run.decision(MAIN_CLAIM).verdicts
     if any(not {"model", "batch"} <= v.cell.at.keys() for v in verdicts):
-        raise InputError(f"{run.source.file}: claim '{CLAIM}': each cell needs a model and a batch")
+        where = f"{run.source.file}: claim '{MAIN_CLAIM}'"
+        raise InputError(f"{where}: each cell needs a model and a batch")
     return list(verdicts)
 
 
@@ -56,7 +56,7 @@ def reading_of(verdict: Verdict) -> str:
 
 def speedup_table(run: Run) -> Table:
     """Per reading, model and batch: the paper's value, ours, their difference and the verdict."""
-    decision, replay, (baseline, _) = run.decision(CLAIM), run["replay"], run.compared
+    decision, replay, (baseline, _) = run.decision(MAIN_CLAIM), run["replay"], run.compared
     columns = [
         Column("batch", "batch"),
         Column("paper", "paper", PLAIN),
@@ -84,7 +84,7 @@ def speedup_table(run: Run) -> Table:
 
 def short_table(run: Run) -> Table:
     """The averages alone, one row per model, with every reading of the paper's text."""
-    averages = [v for v in run.decision(CLAIM).verdicts if v.cell.at["batch"] == AVERAGE]
+    averages = [v for v in run.decision(MAIN_CLAIM).verdicts if v.cell.at["batch"] == AVERAGE]
     columns = [Column("model", "model", **WORDS), Column("paper", "paper", PLAIN)]
     columns += columns_of(
         dict.fromkeys(map(reading_of, averages)),
