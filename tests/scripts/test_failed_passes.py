@@ -2,16 +2,8 @@
 no older one for it.
 """
 
-import sys
-
 import pytest
 from front_door import ECHO, PYTHON, declare, make, program, reproduce
-
-
-def python(text):
-    """Runs experiments, says that it renders, and does for all else what `text` does."""
-    starts = PYTHON.removesuffix(ECHO) + 'case "$*" in *render*) exec echo "<render>";; esac\n'
-    return starts + text
 
 
 @pytest.fixture
@@ -40,14 +32,19 @@ def older(checkout):
 def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
     older, line, text, status, goes_on
 ):
-    """Where its file was written; else the program could not run, and nothing follows."""
+    """Where its file was written; else the program could not run, such as Python with a traceback,
+    and nothing follows.
+    """
     declare(older, one=line, two="verify --y")
     program(older / "build/cpu/bin/bench", text)
-    program(older / "scripts/python", python(text))
+    renders = 'case "$*" in *render*) exec echo "<render>";; esac\n'
+    program(older / "scripts/python", PYTHON.removesuffix(ECHO) + renders + text)
     done = reproduce(older)
     assert done.returncode == status
     assert ("<--y>\n" in done.stdout) is goes_on
     assert ("<render>\n" in done.stdout) is goes_on
+    failed = "one: failed without a result (exit status "
+    assert (failed in done.stderr) is (status == 3 and not goes_on)
 
 
 def test_a_wrong_output_outranks_what_was_not_measured(older):
@@ -56,44 +53,6 @@ def test_a_wrong_output_outranks_what_was_not_measured(older):
     for one, two in (("bench", "verify"), ("verify", "bench")):
         declare(older, one=one, two=two)
         assert reproduce(older).returncode == 1
-
-
-PLANTED = """import argparse, sys
-from pathlib import Path
-
-raise_at_import = {at_import}
-assert not raise_at_import, "planted"
-from records.command_line import Parser, run
-
-
-def measure(args):
-    if {writes}:
-        new = args.output.with_suffix(".new")
-        new.write_text("{{}}")
-        new.replace(args.output)
-    raise RuntimeError("planted")
-
-
-p = Parser()
-p.add_argument("--output", type=Path)
-p.set_defaults(run=measure)
-raise SystemExit(run(p))
-"""
-
-
-@pytest.mark.parametrize(
-    ("at_import", "writes"), [(True, False), (False, False), (False, True)], ids=str
-)
-def test_a_traceback_in_a_pass_is_no_wrong_output(older, at_import, writes):
-    declare(older, one="python -m planted")
-    (older / "planted.py").write_text(PLANTED.format(at_import=at_import, writes=writes))
-    program(older / "scripts/python", python(f'PYTHONPATH=. exec {sys.executable} "$@"\n'))
-    done = reproduce(older)
-    assert done.returncode == 3
-    assert "Traceback (most recent call last):" in done.stderr and "planted" in done.stderr
-    assert ("<render>" in done.stdout) is writes
-    failed = f"one: failed without a result (exit status {1 if at_import else 3})\n"
-    assert writes or done.stderr.endswith(failed)
 
 
 def test_a_traceback_in_a_figure_is_no_wrong_output(older):
