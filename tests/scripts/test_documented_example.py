@@ -11,32 +11,27 @@ import sys
 import made
 import pytest
 from edited import few
-from front_door import ECHO, ROOT, make, program, run
+from front_door import ROOT, make, program, run
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")
-FOLDERS = ("claims", "data", "experiments", "plots", "programs", "records", "scripts")
 
 
 @pytest.fixture
-def tree(tmp_path):
-    for name in FOLDERS:
-        ignored = shutil.ignore_patterns("recorded", "__pycache__", "*.cu", "*.cpp", "*.lock")
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
-    for name in ("Makefile", "requirements.lock"):
-        shutil.copy(ROOT / name, tmp_path / name)
+def tree(checkout, real):
+    """The checkout with all that tables are made by, and the documented experiment alone."""
+    shutil.rmtree(checkout / "experiments")
+    ignored = shutil.ignore_patterns("recorded", "__pycache__", "*.cu", "*.cpp", "*.lock")
+    for name in ("claims", "data", "experiments", "plots"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=ignored, dirs_exist_ok=True)
     text = (ROOT / "docs/adding-an-experiment.md").read_text()
     for file, content in EXAMPLE.findall(text):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_text(content)
-    for preset in ("cpu", "gpu"):
-        (tmp_path / f"build/{preset}/bin").mkdir(parents=True)
-        for name in ("bench", "verify"):
-            program(tmp_path / f"build/{preset}/bin/{name}", ECHO)
-    (tmp_path / "build/deps.stamp").touch()
-    (tmp_path / "build/python").write_text(f"{sys.executable}\n")
-    program(tmp_path / "scripts/build", '#!/bin/sh\necho "build $*"\n')
-    return tmp_path
+        (checkout / file).parent.mkdir(exist_ok=True)
+        (checkout / file).write_text(content)
+    real("python")
+    (checkout / "build/python").write_text(f"{sys.executable}\n")
+    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
+    return checkout
 
 
 def test_it_is_listed_and_says_what_it_would_run(tree):
@@ -70,7 +65,10 @@ def test_it_has_a_table_and_a_figure_of_each_pass(tree, write):
     where = times["provenance"] | {"instrument": "counters"}
     counted = {"records": rows, "provenance": where}
     for name, file in (("plain", times), ("nested", still), ("counters", times | counted)):
-        write(f"results/alignment/{name}.json", file | {"experiment": "alignment", "pass": name})
+        write(
+            f"{tree.name}/results/alignment/{name}.json",
+            file | {"experiment": "alignment", "pass": name},
+        )
     done = run(tree, "make", "render")
     assert (done.returncode, done.stderr) == (0, "")
     assert "plain: fastest on 25600x5120/fp16/b64: streaming, " in done.stdout
