@@ -377,7 +377,7 @@ def test_the_sources_own_library_decides_where_it_ran(run):
     ],
 )
 def test_what_fits_on_a_multiprocessor(arch, threads, registers, shared_bytes, blocks):
-    """As cuda_occupancy.h has it; tests/profiling/occupancy_test.cpp asks it for the same."""
+    """As cuda_occupancy.h has it."""
     assert MULTIPROCESSORS[arch].blocks_that_fit(threads, registers, shared_bytes) == blocks
 
 

@@ -76,26 +76,6 @@ def test_a_speed_up_may_be_greater_and_near_the_bound_is_undecided(
     assert v.difference_percent == pytest.approx(100 * (speedup / 2.19 - 1))
 
 
-def test_of_two_readings_the_better_one_is_the_claims(replay):
-    def whole():
-        found = made.decisions(replay, sources=made.with_claim("kernel-speedup"))
-        return found["kernel-speedup"]
-
-    readings = whole().readings
-    assert {v.verdict for v in readings[BYTES]} == {"reproduced"}
-    near = {v.cell.at["model"] for v in readings[WEIGHTS] if v.verdict == "undecided"}
-    assert near == {"llama-3.3-70b"}  # 1.83 for 2.03 to 2.05
-    assert {v.verdict for v in readings[WEIGHTS]} == {"undecided", "not_reproduced"}
-    assert whole().verdict == "reproduced"
-    made.set_times(row(replay, LUT), [2100.0])
-    assert whole().verdict == "not_reproduced"  # in both
-    set_all(replay, TILE512, 900.0)
-    assert whole().verdict == "reproduced"  # in the other one
-    for r in made.rows_of(replay, TILE512):
-        replay["records"].remove(r)
-    assert whole().verdict == "not_tested"  # what was not measured may be right
-
-
 def test_an_average_is_the_mean_of_the_cells_and_of_their_interval_ends(replay):
     found = made.decided(replay, sources=made.with_claim("kernel-speedup"))
     cells = [found["kernel-speedup", f"qwen3-32b, batch {batch}", BYTES] for batch in BATCHES]

@@ -118,12 +118,6 @@ def test_offsets_and_missing_arguments_are_one_line_too(library, refused):
         assert refused(getattr(library, name), **given) == f"{name}: {why}"
 
 
-def test_the_workspace_of_a_product_is_a_number_of_bytes(library):
-    assert library.workspace("simple", 3, 5, 7, 64) == 0
-    with pytest.raises(DropinError, match="there is no kernel 'bush'; give one of"):
-        library.workspace("bush", 3, 5, 7, 64)
-
-
 @pytest.mark.parametrize("type", ["fp16", "bf16"])
 def test_what_the_products_refuse_is_an_error_without_a_look_at_their_arguments(library, type):
     good = {p: SOUND[kind] for p, kind in c_functions.MULTIPLY_PARAMETERS.items()}

@@ -121,13 +121,6 @@ def test_the_table_and_the_user_decide(given, ways, install, products, way):
         assert way() == ("own" if given in ("fastest", "bitsandbytes") else "dequantize")
 
 
-def test_dequantized_weights_are_multiplied_by_pytorch(install, products):
-    x, bias = torch.randn(5, K).half(), torch.randn(N).half()
-    with install(products="dequantize"):
-        found = products.matmul_4bit(x, CODES.t(), quant_state=state(), bias=bias)
-    assert torch.equal(found, torch.nn.functional.linear(x, WEIGHTS, bias))
-
-
 def test_kernels_get_the_scales_as_they_are(install, products):
     x, bias = activations(1, K), activations(N)
     with install():

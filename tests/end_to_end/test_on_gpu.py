@@ -57,17 +57,6 @@ def run(folder, gpu, model, pass_name, **given):
     return found, {(r.kernel, r.problem["way"]): r for r in found.records}
 
 
-@pytest.mark.parametrize("model", FAMILIES)
-def test_every_kernel_gives_the_baselines_tokens_in_both_modes(tmp_path, gpu, model):
-    results, found = run(tmp_path, gpu, model, "timing")
-    assert results.gpu == torch.cuda.get_device_name(0)
-    for kernel in ("branch_tree", "shared_lut", "streaming"):
-        for mode in ("eager", "graph"):
-            row = found[kernel, mode]
-            assert row.outcome == "bit_exact", row.reason
-            assert set(row.metrics) == {"wall_time", "wall_time.step"}
-
-
 @pytest.mark.parametrize("pass_name", ["timing", "profile"])
 def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch, pass_name):
     """By a table in which kernels of products are the fastest, where this GPU has them."""

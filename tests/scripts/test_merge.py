@@ -85,27 +85,15 @@ def test_what_is_of_other_sources_is_left_out(merge, tmp_path, write, capsys, ch
     assert read(tmp_path) == files[1]
 
 
-def test_every_gpu_has_a_folder(merge, tmp_path, write):
+def test_every_gpu_has_a_folder_and_every_pass_a_file(merge, tmp_path, write):
     for i, gpu in enumerate(("Tesla T4", "NVIDIA H200")):
-        write(f"{i}/table2/replay.json", made.on(gpu, replay([2], "08:00")))
+        for name in ("replay", "again"):
+            file = made.on(gpu, replay([2], "08:00")) | {"pass": name}
+            write(f"{i}/{name}.json", file)
     assert merge(tmp_path / "0", tmp_path / "1") == 0
-    for name in ("tesla-t4", "nvidia-h200"):
-        assert len(read(tmp_path, name)["records"]) == 2
-
-
-def test_recorded_cells_that_were_shared_out_are_as_one_run(merge, tmp_path, write):
-    """Of generated text, a model to each task."""
-    folders, whole = {}, {}
-    for name in ("timing", "profile"):
-        whole[name] = json.loads((H200 / f"end_to_end/{name}.json").read_text())
-        for model in {row["problem"]["model"] for row in whole[name]["records"]}:
-            rows = [row for row in whole[name]["records"] if row["problem"]["model"] == model]
-            part = whole[name] | {"records": rows}
-            folders[model] = write(f"{model}/end_to_end/{name}.json", part).parents[1]
-    assert len(folders) > 1
-    assert merge(*folders.values()) == 0
-    for name, recorded in whole.items():
-        assert sorted(keys(read(tmp_path, name=f"end_to_end/{name}"))) == sorted(keys(recorded))
+    for gpu in ("tesla-t4", "nvidia-h200"):
+        for name in ("replay", "again"):
+            assert len(read(tmp_path, gpu, f"table2/{name}")["records"]) == 2
 
 
 def test_recorded_runs_stay_as_they_are_and_nothing_to_merge_is_no_fault(merge, tmp_path, capsys):
