@@ -128,9 +128,7 @@ def in_words(gains: dict[int, Estimate]) -> str:
 @rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
 def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     whole, _ = times_in(case.cell.at["way"])
-    found = by_size(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0])
-    said = ", ".join(f"{model} {e.value:.2f} x" for model, e in found.items())
-    return Finding(rising(found), said)
+    return rising(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0], "{:.2f} x")
 
 
 @rule(
@@ -138,27 +136,22 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     "intervals"
 )
 def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
-    found = by_size(case, lambda at: percent_of(*dequantization(case, kernel, at)))
-    said = ", ".join(f"{model} {e.value:.0f} %" for model, e in found.items())
-    return Finding(rising(found), said)
+    return rising(case, lambda at: percent_of(*dequantization(case, kernel, at)), "{:.0f} %")
 
 
-def by_size(case: Case, value_at: Callable[[dict], Estimate]) -> dict[str, Estimate]:
-    """The mean over the batches, of the models in the order of their sizes; of two that the source
-    gives one name, the cell's.
+def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
+    """Whether the mean over the batches rises, of the models in the order of their sizes; of two
+    that the source gives one name, of the cell's.
     """
     found: dict[str, Estimate] = {}
     for names in case.source.models.values():
         model = case.cell.at["model"] if case.cell.at["model"] in names else names[0]
         places = [at | {"model": model} for at in case.cell.places]
         found[model] = stats.mean([value_at(at) for at in places])
-    return found
-
-
-def rising(found: dict[str, Estimate]) -> str:
     pairs = list(pairwise(found.values()))
     rises, falls = all(b.low > a.high for a, b in pairs), any(b.high < a.low for a, b in pairs)
-    return reproduced_if(rises, falls)
+    said = ", ".join(f"{model} {shown.format(e.value)}" for model, e in found.items())
+    return Finding(reproduced_if(rises, falls), said)
 
 
 @rule(WITHIN)

@@ -56,10 +56,6 @@ def speeds(*rows: Record) -> str:
     return ", ".join(f"{row.kernel}: {row.bandwidth.value:.0f} GB/s" for row in rows)
 
 
-def faster(slow: Record, fast: Record) -> Estimate:
-    return stats.ratio(slow.times, fast.times)
-
-
 @rule(f"in Mojo over CUDA, {WITHIN}")
 def mojo_over_cuda(case: Case, *, mojo: str) -> Ours:
     theirs = case.measured(in_cuda(mojo), KERNEL_TIME)
@@ -67,7 +63,7 @@ def mojo_over_cuda(case: Case, *, mojo: str) -> Ours:
         raise NotTestable("Mojo itself was not run")
     ours = case.measured(mojo, KERNEL_TIME)
     said = speeds(ours, theirs)
-    return Ours(faster(theirs, ours), said, said)
+    return Ours(stats.ratio(theirs.times, ours.times), said, said)
 
 
 @rule(IN_EITHER + "with the source's own indices every element is where a transpose has it")
@@ -79,12 +75,9 @@ def same_task(case: Case, *, published: str) -> Finding:
     row = case.measured(published, KERNEL_TIME, may_deviate=True)
     verdict, said = rules.REPRODUCED, "it transposes"
     if row.deviates:
-        verdict, said = rules.PREMISE_FALSE, f"not the same task: {wrong_elements(row)}"
+        wrong = f"{row.mismatches or 0} of {row.problem['n']} elements are wrong"
+        verdict, said = rules.PREMISE_FALSE, f"not the same task: {wrong}"
     return Finding(verdict, f"{said}, at {row.bandwidth.value:.0f} GB/s", short=said)
-
-
-def wrong_elements(row: Record) -> str:
-    return f"{row.mismatches or 0} of {row.problem['n']} elements are wrong"
 
 
 @rule(IN_EITHER + "the source's check passes, and on random data every bit equals the reference")
@@ -168,7 +161,8 @@ def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
 @in_own_language("slow", "fast")
 def gain_alone(case: Case, *, slow: str, fast: str) -> Ours:
     before, after = (case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast))
-    return Ours(faster(before, after), speeds(before, after), speeds(before, after))
+    said = speeds(before, after)
+    return Ours(stats.ratio(before.times, after.times), said, said)
 
 
 def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
