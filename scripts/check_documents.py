@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY_COMMANDS = ("build/", "results/", ".venv/")  # there only after a command has run
+LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
 
 
 def make_targets() -> set[str]:
@@ -50,21 +51,15 @@ def faults(path: Path, targets: set[str]) -> list[str]:
             fence = "" if fence else line[3:].strip() or "text"
             continue
         problems = []
-        if fence in ("", "sh"):
-            commands = [line] if fence else re.findall(r"`(make [^`]*)`", line)
-            for command in commands:
+        if fence == "sh":
+            problems = command_faults(line, targets)
+        elif not fence:
+            for command in re.findall(r"`(make [^`]*)`", line):
                 problems += command_faults(command, targets)
-        if not fence:
-            links = [
-                link.split("#")[0]
-                for link in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", line)
-                for link in link
-                if link and "://" not in link and not link.startswith("#")
-            ]
-            words = [word for word in re.findall(r"`([^`\s]+)`", line) if looks_like_a_path(word)]
-            for word in links + words:
-                if word:
-                    problems += path_faults(word, path)
+            words = [link for link in LINK.findall(line) if "://" not in link]
+            words += filter(looks_like_a_path, re.findall(r"`([^`\s]+)`", line))
+            for word in words:
+                problems += path_faults(word, path)
         found += [f"{path.relative_to(ROOT)}:{number}: {problem}" for problem in problems]
     return found
 

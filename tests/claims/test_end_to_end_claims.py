@@ -41,16 +41,6 @@ def verdict(claim, cell, *found, source=None, reading=None):
     return every[(claim, cell, reading) if reading else (claim, cell)]
 
 
-@pytest.mark.parametrize("change", [{"tokens": 31}, {"way": "graph"}])
-def test_other_runs_decide_nothing(change):
-    found = files("llama-3.3-70b", {2: (1.54e6, 1e6)})
-    for record in [r for file in found for r in file["records"]]:
-        record["problem"] |= change
-    v = verdict("end-to-end", "llama-3.3-70b, batch 2", *found)
-    assert v.verdict == "not_testable"
-    assert v.reason.startswith("decided on problems with way eager and tokens at least 32")
-
-
 @pytest.mark.parametrize(("kept", "expected"), [(1, "reproduced"), (2, "not_testable")])
 def test_most_samples_on_a_slow_host_decide_nothing(kept, expected):
     found = gains({2: 1.54}, model="llama-3.3-70b")

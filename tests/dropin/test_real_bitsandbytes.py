@@ -53,18 +53,19 @@ def test_every_kernel_writes_bitsandbytes_bits(built_library, cases):
         assert torch.equal(bits(*weights), expected)
 
 
-def kernels_run(weights):
+def of_ours(run):
+    """The kernels of this project that it launches."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        bits(*weights)
+        run()
         torch.cuda.synchronize()
-    return {event.key for event in profile.key_averages()}
+    return {e.key for e in profile.key_averages() if "reprolab" in e.key}
 
 
 def test_the_kernel_that_runs_is_ours_until_undo(built_library):
     weights = quantized((1024, 1024))
     with reprolab_nf4.install(built_library, kernel="shared_lut"):
-        assert any("reprolab::nf4" in name for name in kernels_run(weights))
-    assert not any("reprolab::nf4" in name for name in kernels_run(weights))
+        assert of_ours(lambda: bits(*weights))
+    assert not of_ours(lambda: bits(*weights))
 
 
 def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeypatch):
@@ -121,13 +122,6 @@ KERNELS = (
 )
 
 
-def products_run(run):
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        run()
-        torch.cuda.synchronize()
-    return {e.key for e in profile.key_averages() if "nf4_product" in e.key}
-
-
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", KERNELS)
@@ -143,7 +137,7 @@ def test_products_are_those_of_the_dequantized_weights(only, max_rows, way, nest
         products = "exact" if way in choices.EXACT else "fastest"
         with torch.no_grad(), only(way, products):
             found = layer(x)
-            assert products_run(lambda x=x: layer(x))
+            assert any("nf4_product" in name for name in of_ours(lambda x=x: layer(x)))
             assert torch.equal(found, layer(x))  # repeatable, whatever the workspace was before
         off = (found.double() - expected).abs().max() / expected.abs().max()
         assert off < (4e-3 if dtype == torch.float16 else 3e-2), rows
