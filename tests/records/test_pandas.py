@@ -78,11 +78,9 @@ def test_columns_have_the_types_that_pandas_users_expect(recorded):
 
 
 def test_a_row_without_a_time_stays_and_says_why(write):
-    problem = made.forward_pass("qwen3-32b", 2)
-    rows = [made.record(problem, name, [10.0, 11.0, 12.0]) for name in ("branch_tree", "mine")]
-    made.fail(rows[1], "mismatch")
-    file = write("table2/replay.json", made.results("table2", "replay", rows))
-    records, claims = reprolab.load(file)
+    file = made.replay({"branch_tree": [10.0, 11.0, 12.0], "mine": [1.0, 2.0, 3.0]})
+    made.fail(file["records"][1], "mismatch")
+    records, claims = reprolab.load(write("table2/replay.json", file))
     right, wrong = (records[records.kernel == name].iloc[0] for name in ("branch_tree", "mine"))
     assert (right["median"], right.unit, right.ranked) == (11.0, "us", True)
     assert (wrong.outcome, wrong.reason) == ("mismatch", "1 of 8 weights differ")
@@ -91,11 +89,9 @@ def test_a_row_without_a_time_stays_and_says_why(write):
 
 
 def test_folders_of_many_gpus_are_one_frame_with_a_ledger_each(tmp_path, write):
-    problem = made.forward_pass("qwen3-32b", 2)
+    file = made.replay({"branch_tree": [10.0, 11.0, 12.0]})
     for gpu in ("NVIDIA A100-SXM4-80GB", "Tesla T4"):
-        rows = [made.record(problem, "branch_tree", [10.0, 11.0, 12.0])]
-        file = made.on(gpu, made.results("table2", "replay", rows))
-        write(f"{gpu}/table2/replay.json", file)
+        write(f"{gpu}/table2/replay.json", made.on(gpu, file))
     shutil.copytree(tmp_path / "Tesla T4", tmp_path / "again")  # the same pass
     folders = [tmp_path / name for name in ("NVIDIA A100-SXM4-80GB", "Tesla T4", "again")]
     records, claims = reprolab.load(*folders, str(H200 / "puzzle"))

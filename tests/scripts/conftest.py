@@ -73,7 +73,7 @@ def lab(checkout):
     program(checkout / "build/cpu/bin/bench", MEASURED)
     smi = 'case "$*" in *=2*) echo "Tesla T4";; *query-gpu=name*) echo "NVIDIA H200";; esac'
     program(checkout / "nvidia-smi", f"#!/bin/sh\n{smi}\n")
-    row = made.record(made.forward_pass("qwen3-32b", 2), "branch_tree", [10.0, 11.0, 12.0])
-    file = made.results("mine", "one", [row], provenance=made.provenance(commit="a" * 40))
+    facts = {"experiment": "mine", "provenance": made.provenance(commit="a" * 40)}
+    file = made.replay({"branch_tree": [10.0, 11.0, 12.0]}) | facts
     (checkout / "template.json").write_text(json.dumps(file))
     return checkout

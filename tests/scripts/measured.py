@@ -1,5 +1,5 @@
 """Stands in for a program that measures: `measured.py PROGRAM ARGUMENTS...` writes the result file
-of that command, made of template.json, or of template-MODEL.json.
+of that command, made of template.json, with the model in MODEL.
 
 Each call is a line of `began` beside the results: pass and GPU. BESIDE: it waits until so many have
 begun; WRONG: the passes with a wrong output. It also waits as long as there is a file hang-PASS.
@@ -21,8 +21,8 @@ while len(began.read_text().splitlines()) < int(os.environ.get("BESIDE", "1")):
     time.sleep(0.01)
 while Path(f"hang-{name}").exists():
     time.sleep(0.01)
-model = os.environ.get("MODEL", "")
-found = json.loads(Path(f"template-{model}.json" if model else "template.json").read_text())
+model = os.environ.get("MODEL") or "qwen3-32b"
+found = json.loads(Path("template.json").read_text().replace("qwen3-32b", model))
 found["pass"], found["provenance"]["argv"] = name, argv
 is_wrong = name in os.environ.get("WRONG", "").split()
 if is_wrong:
