@@ -39,12 +39,6 @@ def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, to
     named, find = checkout / NAMES_IT, "scripts/end_to_end"
     assert run(checkout, find, **tools(python3="exit 0")).returncode == 0
     assert named.read_text() == "python3\n"
-    done = run(checkout, find, **tools(python3="echo 'no network' >&2; exit 1"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "end_to_end: installing torch==2.11.0 into build/end_to_end/environment\n"
-        "end_to_end: cannot be installed: is there a network? (log: build/end_to_end.log)\n"
-    )
     makes = 'mkdir -p "$last/bin"; cp "$0" "$last/bin/python"'
     serves = 'case "$0" in build/*) echo "no driver" >&2; exit "$(cat serves)";; esac; exit 1'
     cases = f'case "$*" in *venv*) {makes};; *pip*) ;; *) {serves};; esac'
@@ -53,8 +47,10 @@ def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, to
     (checkout / "serves").write_text("1")
     done = run(checkout, find, **path)
     assert (done.returncode, named.exists()) == (2, False)
-    said = "end_to_end: build/end_to_end/environment does not serve: no driver"
-    assert done.stderr.splitlines()[1:] == [said]
+    assert done.stderr == (
+        "end_to_end: installing torch==2.11.0 into build/end_to_end/environment\n"
+        "end_to_end: build/end_to_end/environment does not serve: no driver\n"
+    )
     (checkout / "serves").write_text("0")
     assert run(checkout, find, **path).returncode == 0
     assert named.read_text() == "build/end_to_end/environment/bin/python\n"

@@ -17,7 +17,6 @@ case "$*" in
     chmod +x "$4/bin/python" ;;
 esac
 """
-WRONG = "ARCH: expected one architecture, such as 90; got '80;90'\n"
 
 
 @pytest.fixture
@@ -59,7 +58,8 @@ def test_a_wrong_architecture_is_refused_before_anything_is_installed(door):
     program(door / "python3", f'#!/bin/sh\ncd {ROOT} && exec scripts/python "$@"\n')
     done = make(door, "mojo", "ARCH=80;90")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"mojo: {WRONG}")
+    wanted = "mojo: ARCH: expected one architecture, such as 90; got '80;90'\n"
+    assert done.stderr.startswith(wanted)
     assert not (door / "build/languages").exists()
 
 
@@ -81,11 +81,8 @@ def test_what_cannot_be_installed_is_one_line_and_is_tried_again(door, fails):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_wrong_usage_of_the_compilers_own_half_is_one_line(language):
-    command = ["scripts/python", "-m", "languages", language]
-    done = run(ROOT, *command, "--arch=80;90")
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{language}: {WRONG}")
-    # The project's own environment has no compiler in it, but the user's may serve as one.
-    if run(ROOT, "scripts/python", "-c", f"import {language}").returncode != 0:
-        said = run(ROOT, *command, "--arch=90").stderr
-        assert said.endswith(f" is not installed in this environment; make {language}\n")
+def test_a_compiler_that_is_not_installed_is_one_line(language):
+    if run(ROOT, "scripts/python", "-c", f"import {language}").returncode == 0:
+        pytest.skip("the Python that was found has the compiler")
+    done = run(ROOT, "scripts/python", "-m", "languages", language, "--arch=90")
+    assert done.stderr.endswith(f" is not installed in this environment; make {language}\n")
