@@ -1,19 +1,16 @@
-// What the drop-in library exports and needs, and what it answers to bad calls. Needs no GPU.
+// What the drop-in library answers to bad calls. Needs no GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <regex>
-#include <set>
 #include <thread>
 
 #include "dropin/reprolab_nf4.h"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
 #include "tests/kernels/nf4/testing.hpp"
-#include "tests/programs/program.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::nf4 {
@@ -23,50 +20,6 @@ namespace {
 template <class T = void>
 T* address(std::uintptr_t off = 0) {
   return reinterpret_cast<T*>((std::uintptr_t{1} << 40) + off);
-}
-
-/// The first group of each match of `pattern` in `text`.
-std::set<std::string> all_matches(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  std::set<std::string> found;
-  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) {
-    found.insert((*at)[1]);
-  }
-  return found;
-}
-
-class DropinFile : public Programs {};
-
-TEST_F(DropinFile, ExportsItsCFunctionsAndNothingElse) {
-  const Finished listed = run("nm", "-D --defined-only " DROPIN);
-  ASSERT_EQ(listed.status, 0) << listed.err;
-  const std::set<std::string> functions = {"cdequantize_blockwise_bf16_nf4",
-                                           "cdequantize_blockwise_fp16_nf4",
-                                           "cgemm_4bit_bf16",
-                                           "cgemm_4bit_fp16",
-                                           "reprolab_nf4_build",
-                                           "reprolab_nf4_dequantize_nested_bf16",
-                                           "reprolab_nf4_dequantize_nested_fp16",
-                                           "reprolab_nf4_error",
-                                           "reprolab_nf4_kernels",
-                                           "reprolab_nf4_multiply_bf16",
-                                           "reprolab_nf4_multiply_fp16",
-                                           "reprolab_nf4_products",
-                                           "reprolab_nf4_use",
-                                           "reprolab_nf4_workspace"};
-  EXPECT_EQ(all_matches(listed.out, "([^ ]+)\n"), functions);
-}
-
-/// What else it uses, the driver too, is inside of it or loaded on demand.
-TEST_F(DropinFile, NeedsTheCLibraryAndTheCompilersAlone) {
-  const Finished listed = run("readelf", "--dynamic --wide " DROPIN);
-  ASSERT_EQ(listed.status, 0) << listed.err;
-  const auto needed = all_matches(listed.out, R"(\(NEEDED\)[^\[]*\[([^\]]+)\])");
-  EXPECT_TRUE(needed.contains("libc.so.6")) << listed.out;
-  const std::regex of_these(R"((lib(c|m|dl|rt|pthread|gcc_s)|ld-linux[-\w]*)\.so\.\d)");
-  for (const std::string& library : needed) {
-    EXPECT_TRUE(std::regex_match(library, of_these)) << library;
-  }
 }
 
 /// Arguments of any of the functions; by default good ones.

@@ -43,6 +43,21 @@ def test_the_functions_take_what_the_header_says():
     assert found == {name: list(parameters.items()) for name, parameters in wanted.items()}
 
 
+def test_it_exports_the_headers_functions_and_nothing_else(built_library):
+    listed = tools.output_of(["nm", "-D", "--defined-only", built_library])
+    declared = re.findall(r"^(?:int|const char\*) (\w+)\(", HEADER.read_text(), re.MULTILINE)
+    assert sorted(line.split()[-1] for line in listed.splitlines()) == sorted(declared)
+
+
+def test_it_needs_the_c_library_and_the_compilers_alone(built_library):
+    """What else it uses, the driver too, is inside of it or loaded on demand."""
+    listed = tools.output_of(["readelf", "--dynamic", "--wide", built_library])
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", listed)
+    of_these = r"(lib(c|m|dl|rt|pthread|gcc_s)|ld-linux[-\w]*)\.so\.\d"
+    assert "libc.so.6" in needed
+    assert [name for name in needed if not re.fullmatch(of_these, name)] == []
+
+
 def held(library: Path, kind: str) -> Counter:
     """How many files of machine code ("elf") or PTX the library has of each architecture."""
     try:
