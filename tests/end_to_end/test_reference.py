@@ -1,15 +1,13 @@
 """The CPU's answer against what bitsandbytes made on a GPU: the golden vectors, every bit."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
+from needs_torch import bitsandbytes, torch
+from safetensors import torch as safetensors
 
-torch = pytest.importorskip("torch")
-safetensors = pytest.importorskip("safetensors.torch")
-
-from experiments.end_to_end import reference  # noqa: E402
-from records.json_files import ROOT  # noqa: E402
+from experiments.end_to_end import reference
+from records.json_files import ROOT
 
 CONTENT = (ROOT / "tests/golden/golden_seed1.safetensors").read_bytes()
 HEADER = json.loads(CONTENT[8 : 8 + int.from_bytes(CONTENT[:8], "little")])
@@ -22,22 +20,9 @@ def tensors():
 
 
 def state_of(case, tensors):
-    """As bitsandbytes has it in memory."""
-    stored = {
-        name: tensors.get(f"{case['name']}.weight.{name}") for name in ("absmax", "quant_map")
-    }
-    text = tensors[f"{case['name']}.weight.quant_state.bitsandbytes__nf4"]
-    written = json.loads(bytes(text.tolist()))
-    state = {"shape": torch.Size(case["shape"]), "dtype": getattr(torch, case["dtype"])}
-    state |= {"blocksize": case["blocksize"], "nested": case["nested"]}
-    state |= {"code": stored["quant_map"], "absmax": stored["absmax"]}
-    if case["nested"]:
-        own = {name: tensors[f"{case['name']}.weight.nested_{name}"] for name in stored}
-        second = {"code": own["quant_map"], "absmax": own["absmax"]}
-        second["blocksize"] = written["nested_blocksize"]
-        state["state2"] = SimpleNamespace(**second)
-        state["offset"] = torch.tensor(written["nested_offset"])
-    return SimpleNamespace(**state)
+    of = f"{case['name']}.weight."
+    stored = {name.removeprefix(of): t for name, t in tensors.items() if name.startswith(of)}
+    return bitsandbytes.functional.QuantState.from_dict(stored, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{c['name']}-{c['kind']}" for c in CASES])
