@@ -1,14 +1,15 @@
 """What `make mojo` and `make triton` built here; where nothing is, tests are skipped and say so."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sass import tools
 
 from languages.compiled import ROOT
+from records.errors import InputError
 
 
 def built(language: str, family: str) -> list[tuple[dict[str, Any], Path]]:
@@ -26,20 +27,13 @@ def built(language: str, family: str) -> list[tuple[dict[str, Any], Path]]:
     return found
 
 
-def tool(name: str) -> str:
-    """Of the CUDA toolkit, or of the project's environment."""
-    wheel = sorted((ROOT / ".venv").glob(f"lib/*/site-packages/nvidia/*/bin/{name}"))
-    found = shutil.which(name, path="/usr/local/cuda/bin") or shutil.which(name)
-    found = found or next(map(str, wheel), None)
-    if not found:
-        pytest.skip(f"there is no {name}")
-    return found
-
-
 def assembled(ptx: Path, cubin: Path, arch: str = "") -> str:
     """What ptxas says when it compiles the PTX, for its own architecture or another."""
     target = arch or ptx.read_text().split(".target ")[1].split()[0]
-    command = [tool("ptxas"), "-v", f"-arch={target}", str(ptx), "-o", str(cubin)]
+    try:
+        command = [tools.program("ptxas"), "-v", f"-arch={target}", ptx, "-o", cubin]
+    except InputError as missing:
+        pytest.skip(f"NOT TESTED, {missing}")
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stderr
