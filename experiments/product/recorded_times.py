@@ -21,8 +21,7 @@ BLOCK_SIZE = 64
 # Ways by the rows that time them. bitsandbytes' own dequantization is no row, but no faster than
 # ours, which is one: where neither that nor its fused product is the fastest, bitsandbytes is not.
 OURS = ("few_rows", "many_rows", "many_rows_rounded", "few_rows_exact", "many_rows_exact", "simple")
-KERNELS = {name: name for name in OURS}
-WAYS = KERNELS | {"streaming_then_cublas": DEQUANTIZE}
+WAYS = dict(zip(OURS, OURS, strict=True)) | {"streaming_then_cublas": DEQUANTIZE}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -258,11 +258,5 @@ def paper(write: Callable[[str, Any], Path], change: Callable[[dict[str, Any]], 
     return load_source(write("paper.json", root))
 
 
-def only(source: dict[str, Any], claim: dict[str, Any]) -> None:
-    """The one claim, and no tables, whose every number needs a cell."""
-    source |= {"claims": [claim], "tables": {}, "without_cell": {}}
-    source["setup"].pop("our_kernels", None)
-
-
 def claim_in(source: dict[str, Any], name: str) -> dict[str, Any]:
     return next(claim for claim in source["claims"] if claim["id"] == name)
