@@ -8,8 +8,10 @@ TREE, LUT = "branch_tree", "shared_lut"
 
 
 def measured(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.0):
-    """`times`: by batch, the baseline's and the kernel's; each three samples, so far apart."""
-    rows = []
+    """`times`: by batch, the baseline's and the kernel's; each three samples, so far apart. Of
+    graphs they are those of a step.
+    """
+    rows, metric = [], metric + ".step" * (way == "graph")
     for batch, pair in times.items():
         problem = made.generated(model, batch, way)
         moved = {"read": problem["weights"] * 18, "written": problem["weights"] * 64}
@@ -20,16 +22,16 @@ def measured(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.
     return made.results("end_to_end", pass_name, rows)
 
 
-def files(model, walls, parts=(4e6, 2e6)):
+def files(model, walls, parts=(4e6, 2e6), way="eager"):
     """`walls`: by batch, the latencies; `parts`: of dequantizations."""
-    timing = measured("timing", "wall_time", walls, model=model)
-    return [timing, measured("profile", "kernel_time", dict.fromkeys(walls, parts), model=model)]
+    timing = measured("timing", "wall_time", walls, way, model)
+    return [timing, measured("profile", "kernel_time", dict.fromkeys(walls, parts), way, model)]
 
 
-def gains(by_batch, spread=0.0, way="eager", name="wall_time", model="qwen3-32b"):
+def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
     """The baseline takes so many times as long."""
     times = {batch: (1e6 * gain, 1e6) for batch, gain in by_batch.items()}
-    return measured("timing", name, times, way, model, spread)
+    return measured("timing", "wall_time", times, way, model, spread)
 
 
 EAGER, GRAPH = "eager generations", "decoding steps in a CUDA graph"
@@ -95,10 +97,7 @@ def test_a_share_is_of_one_kind_of_run(other):
 def in_runs(gains, way, share=0.4, model="qwen3-32b"):
     """Of 10 ms dequantization is a share, by a kernel that takes half of that."""
     walls = {batch: (1e4, 1e4 / gain) for batch, gain in gains.items()}
-    parts = dict.fromkeys(gains, (1e4 * share, 5e3 * share))
-    step = ".step" if way == "graph" else ""
-    timing = measured("timing", f"wall_time{step}", walls, way, model)
-    return [timing, measured("profile", f"kernel_time{step}", parts, way, model)]
+    return files(model, walls, (1e4 * share, 5e3 * share), way)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +143,6 @@ def test_its_tables_allow_so_much(write, cell, theirs, expected):
 FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
 
 
-RUNS = {"eager": {}, "graph": {"way": "graph", "name": "wall_time.step"}}
-
-
 @pytest.mark.parametrize(
     ("smallest", "spread", "expected", "of_gemma"),
     [
@@ -158,7 +154,7 @@ RUNS = {"eager": {}, "graph": {"way": "graph", "name": "wall_time.step"}}
 )
 @pytest.mark.parametrize("way", READINGS)
 def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of_gemma, way):
-    found, reading = gains(FALLS | {2: smallest}, spread, **RUNS[way]), READINGS[way]
+    found, reading = gains(FALLS | {2: smallest}, spread, way=way), READINGS[way]
     cell = f"qwen3-32b, batch all, {way}"
     v = verdict("small-batches-gain-more", cell, found, reading=reading)
     assert (v.verdict, v.ours) == (expected, pytest.approx(smallest))
@@ -166,7 +162,7 @@ def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of
     assert v.reason.startswith(f"speed-up by batch: 2: {smallest:.2f}, 4: 1.90, ")
     not_seen = v.reason.endswith("; no difference seen between 2 and 64")
     assert not_seen is (expected == "undecided")
-    found = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", **RUNS[way])
+    found = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", way=way)
     v = verdict("gemma-rises", f"gemma-2-27b, batch all, {way}", found, reading=reading)
     assert (v.verdict, v.ours) == (of_gemma, pytest.approx(1.5))
 
@@ -212,7 +208,7 @@ def larger_models(way, *found):
 @pytest.mark.parametrize("way", READINGS)
 def test_larger_models_gain_more(averages, spread, expected, way):
     parts = [
-        gains(dict.fromkeys(BATCHES, gain), spread, model=model, **RUNS[way])
+        gains(dict.fromkeys(BATCHES, gain), spread, model=model, way=way)
         for model, gain in zip(MODELS, averages, strict=True)
     ]
     records = [r for part in parts for r in part["records"]]
