@@ -253,17 +253,20 @@ TEST_F(Sampling, LaunchesAreDescribedOncePerDistinctKernelWithTheMostOfACall) {
   EXPECT_TRUE(launch["kernels"][1]["blocks_per_multiprocessor"].is_null());
 }
 
+/// Of a source that only calls a library, there is none.
 TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   set_code_target("9.0");
-  const auto code_in = [](const char* library) {
+  const auto code_in = [](const std::vector<std::string>& files) {
     VariantInfo peer;
-    peer.code_files = [library](int) { return std::vector<std::string>{library}; };
+    peer.code_files = [files](int) { return files; };
     return start_row({.name = "a problem"}, peer, {}).record.code;
   };
-  const auto code = code_in("/proc/self/exe");
+  const auto code = code_in({"calls.cu", "/proc/self/exe"});
   EXPECT_EQ(code["target"], "sm_90");
+  EXPECT_EQ(code["sha256"].size(), 1u);
   EXPECT_EQ(code["sha256"]["exe"], profiling::file_digest("/proc/self/exe"));
-  EXPECT_TRUE(code_in("/missing/library.so").is_null());
+  EXPECT_TRUE(code_in({"calls.cu"}).is_null());
+  EXPECT_TRUE(code_in({"/missing/library.so"}).is_null());
 }
 
 TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {

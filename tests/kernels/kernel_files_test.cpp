@@ -132,17 +132,6 @@ TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
   EXPECT_FALSE(code_of(nf4::registered_kernels().front())) << "only the driver compiles it";
 }
 
-TEST(KernelCode, OfASourceThatOnlyCallsALibraryIsThatOfTheLibrary) {
-  set_code_target("9.0");
-  const auto code_in = [](const std::vector<std::string>& files) {
-    VariantInfo peer;
-    peer.code_files = [files](int) { return files; };
-    return code_of(peer);
-  };
-  EXPECT_EQ(code_in({"calls.cu", "/proc/self/exe"})->sha256.size(), 1u);
-  EXPECT_FALSE(code_in({"calls.cu"}));
-}
-
 /// A kernel family only for this test.
 struct Toy {};
 
