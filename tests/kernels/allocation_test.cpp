@@ -35,30 +35,24 @@ class OnGpuAllocation : public OnGpuTest {
     }
     cudaGraphDestroy(graph);
   }
-};
 
-TEST_F(OnGpuAllocation, OfNoDequantization) {
-  for (const bool nested : {false, true}) {
-    const nf4::Tensor tensor = nf4::make_row(64 * 700, 64, nested);
-    const nf4::DeviceTensor on_device(tensor.quantized);
-    const profiling::DeviceBuffer output(2 * tensor.expected.size());
-    const nf4::Problem problem = on_device.problem(output.data());
-    for (const auto& [name, kernel] : Registry<nf4::Problem>::instance().kernels()) {
-      if (!kernel.supports(problem).ok) continue;
-      expect_none(name, [&](cudaStream_t stream) { return kernel.launch(problem, stream); });
+  /// The same of each of a family's kernels.
+  template <class Problem>
+  void expect_none(const FamilyWorkload<Problem>& workload) {
+    for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+      if (!workload.supports(name).ok) continue;
+      expect_none(name, [&](cudaStream_t stream) { return workload.launch(name, 0, stream); });
     }
   }
-}
+};
 
-TEST_F(OnGpuAllocation, OfNoProduct) {
+TEST_F(OnGpuAllocation, OfNoDequantizationAndOfNoProduct) {
   for (const bool nested : {false, true}) {
+    const nf4::Tensor tensor = nf4::make_row(64 * 700, 64, nested);
+    expect_none(nf4::Nf4Workload(nf4::facts_of(tensor), {tensor}, 1));
     for (const std::int64_t m : {1, 40}) {
-      const auto workload = nf4_product::make_workload(
-          {.weights = {.rows = 640, .columns = 1024, .nested = nested}, .m = m, .bias = true});
-      for (const auto& [name, kernel] : Registry<nf4_product::Problem>::instance().kernels()) {
-        if (!workload.supports(name).ok) continue;
-        expect_none(name, [&](cudaStream_t stream) { return workload.launch(name, 0, stream); });
-      }
+      expect_none(nf4_product::make_workload(
+          {.weights = {.rows = 640, .columns = 1024, .nested = nested}, .m = m, .bias = true}));
     }
   }
 }
