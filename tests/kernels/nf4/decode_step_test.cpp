@@ -29,37 +29,14 @@ std::uint16_t decoded(WeightType type, int code, float scale) {
                                   : bits_of(round_to<__nv_bfloat16>(product));
 }
 
-/// All 16 codes with each scale, by the reference.
-std::vector<std::uint16_t> by_reference(const std::vector<float>& scales, WeightType type) {
-  std::vector<std::uint8_t> codes(scales.size() * 16);
-  for (std::size_t byte = 0; byte < codes.size(); ++byte) {
-    const auto code = static_cast<unsigned>(2 * byte % 16);
-    codes[byte] = static_cast<std::uint8_t>(code << 4 | (code + 1));
-  }
-  std::vector<std::uint16_t> output(scales.size() * 32);
-  reference::dequantize(codes, scales, reference::standard_table, 32, type, output);
-  return output;
-}
-
-/// Every fp16 and bf16 value, with all exponents of fp32, subnormals, infinities and NaNs; and bit
-/// patterns of fp32 all over.
 TEST(DecodeStep, EveryCodeTimesEveryScaleIsTheReferences) {
-  std::vector<float> scales;
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    for (unsigned bits = 0; bits < 65536; ++bits) {
-      scales.push_back(reference::widen(type, static_cast<std::uint16_t>(bits)));
-    }
-  }
-  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519) {
-    scales.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-  }
-  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    const auto expected = by_reference(scales, type);
-    for (std::size_t block = 0; block < scales.size(); ++block) {
-      for (int code = 0; code < 16; ++code) {
-        ASSERT_EQ(decoded(type, code, scales[block]), expected[32 * block + code])
-            << name(type) << ", code " << code << ", scale " << scales[block];
-      }
+    const Tensor tensor = every_code_under_every_scale(type);
+    for (std::int64_t i = 0; i < tensor.quantized.n; ++i) {
+      const int code = reference::code_at(tensor.quantized.codes, i);
+      const float scale = tensor.quantized.absmax[static_cast<std::size_t>(i / 32)];
+      ASSERT_EQ(decoded(type, code, scale), tensor.expected[static_cast<std::size_t>(i)])
+          << name(type) << ", code " << code << ", scale " << scale;
     }
   }
 }

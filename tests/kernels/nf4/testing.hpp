@@ -1,6 +1,7 @@
 // Shared by the tests of the NF4 kernels: tensors, the kernels, and how one is run on a tensor.
 #pragma once
 
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,32 @@ inline Tensor make_row(std::int64_t n, int block_size = 64, bool nested = false,
                        std::uint64_t seed = 1) {
   return make_tensor(
       {.rows = 1, .columns = n, .block_size = block_size, .nested = nested, .output = type}, seed);
+}
+
+/// Each of the 16 codes, twice, under scales of every kind: all fp16 and bf16 values, with all
+/// exponents of fp32, subnormals, infinities and NaNs, and bit patterns of fp32 all over.
+inline Tensor every_code_under_every_scale(reference::WeightType type) {
+  Tensor tensor;
+  reference::QuantizedTensor& quantized = tensor.quantized;
+  for (const auto narrow : {reference::WeightType::fp16, reference::WeightType::bf16}) {
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+      quantized.absmax.push_back(reference::widen(narrow, static_cast<std::uint16_t>(bits)));
+    }
+  }
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519) {
+    quantized.absmax.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  quantized.name = "every code under every scale";
+  quantized.type = type;
+  quantized.block_size = 32;
+  quantized.n = 32 * std::ssize(quantized.absmax);
+  quantized.shape = {1, quantized.n};
+  for (std::int64_t byte = 0; byte < quantized.n / 2; ++byte) {
+    const auto code = static_cast<unsigned>(2 * byte % 16);
+    quantized.codes.push_back(static_cast<std::uint8_t>(code << 4 | (code + 1)));
+  }
+  tensor.expected = reference::dequantize(quantized);
+  return tensor;
 }
 
 /// Facts about a hand-made tensor.
