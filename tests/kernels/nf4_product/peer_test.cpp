@@ -6,7 +6,6 @@
 #include "profiling/cuda_check.hpp"
 #include "tests/kernels/fake_peer.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
-#include "tests/message_of.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -34,13 +33,6 @@ TEST(ProductPeer, RegistersTheProductsThatALibraryHas) {
   EXPECT_EQ(gemm.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
   EXPECT_EQ(promise_of(gemm.contract).reading, rounded_products);
   EXPECT_EQ(gemm.code_files(90).size(), 2u);
-}
-
-TEST(ProductPeer, ASecondOneOfTheSameNameIsRefused) {
-  add_bitsandbytes_peers("twice=" FAKE_PEER);
-  EXPECT_EQ(message_of<std::runtime_error>([] { add_bitsandbytes_peers("twice=" FAKE_PEER); }),
-            "peer " FAKE_PEER
-            ": there is already a kernel named 'twice_gemm'; name this one: NAME=" FAKE_PEER);
 }
 
 TEST(ProductPeer, ARefusalSaysWhatTheLibraryDoesNotTake) {
