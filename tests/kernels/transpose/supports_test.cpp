@@ -46,16 +46,12 @@ std::vector<Problem> ragged_problems() {
   return problems;
 }
 
-TEST(TransposeSupports, ARefusalAloneHasAReasonAndColumnWalkRefusesNothing) {
+TEST(TransposeSupports, TiledRefusesRaggedMatricesAndColumnWalkNothing) {
   EXPECT_TRUE(moves_in_float4s(aligned_problem()));
   EXPECT_TRUE(kernel_named<Problem>("tiled").supports(aligned_problem()).ok);
   for (const Problem& problem : ragged_problems()) {
     EXPECT_EQ(kernel_named<Problem>("tiled").supports(problem).reason, needs_float4s);
     EXPECT_TRUE(kernel_named<Problem>("column_walk").supports(problem).ok);
-    for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-      const Support support = kernel.supports(problem);
-      EXPECT_EQ(support.ok, support.reason.empty()) << name;
-    }
   }
 }
 
