@@ -1,11 +1,15 @@
-// What ceilings do before they reach the GPU.
+// What ceilings refuse before they reach the GPU, and what they move on one: all the bytes, and no
+// others.
 #include "profiling/ceilings.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <stdexcept>
 
-#include "tests/profiling/testing.hpp"
+#include "tests/message_of.hpp"
+#include "tests/on_gpu.hpp"
+#include "tests/profiling/moved_bytes.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -51,6 +55,113 @@ TEST(Ceilings, ThePatternIsNotConstantOverALine) {
     std::set<std::uint32_t> words;
     for (std::uint64_t i = 0; i < 32; ++i) words.insert(ceilings::pattern_word(32 * line + i));
     EXPECT_EQ(words.size(), 32u);
+  }
+}
+
+class OnGpuCeilings : public OnGpuTest {};
+
+TEST_F(OnGpuCeilings, WriteOnlyWritesEveryByteAndNoOther) {
+  for (const std::uint64_t size : sizes) {
+    const DeviceBuffer buffer(size + guard_bytes);
+    fill(buffer, 0xcd);
+    ceilings::write_only(buffer.data(), size, nullptr);
+    expect_pattern(to_host(buffer), size);
+  }
+}
+
+TEST_F(OnGpuCeilings, ReadOnlyReadsEveryByte) {
+  for (const std::uint64_t size : sizes) {
+    const DeviceBuffer buffer(size + guard_bytes), checksum(4);
+    fill(buffer, 0xcd);
+    fill(checksum, 0);
+    ceilings::write_only(buffer.data(), size, nullptr);
+    ceilings::read_only(buffer.data(), size, nullptr, checksum.as<std::uint32_t>());
+    EXPECT_EQ(word_of(checksum), checksum_of_pattern(size)) << size;
+  }
+}
+
+TEST_F(OnGpuCeilings, ReadOnlyWritesNothing) {
+  const DeviceBuffer buffer(1 << 20);
+  fill(buffer, 0xcd);
+  ceilings::read_only(buffer.data(), buffer.bytes(), nullptr);
+  EXPECT_EQ(to_host(buffer), Bytes(buffer.bytes(), 0xcd));
+}
+
+/// Copies `bytes` bytes; the `guard_bytes` around the copy in `to` must not change.
+void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const DeviceBuffer& to,
+                          std::uint64_t bytes) {
+  fill(to, 0xcd);
+  ceilings::copy_kernel(to.as<char>() + guard_bytes, from.data(), bytes, nullptr);
+  Bytes expected(to.bytes(), 0xcd);
+  std::copy_n(content.begin(), bytes, expected.begin() + guard_bytes);
+  const Bytes actual = to_host(to);
+  const auto wrong = std::mismatch(actual.begin(), actual.end(), expected.begin()).first;
+  if (wrong == actual.end()) return;
+  FAIL() << "byte " << wrong - actual.begin() - static_cast<std::int64_t>(guard_bytes) << " of "
+         << bytes << " is wrong";
+}
+
+TEST_F(OnGpuCeilings, CopyKernelCopiesEveryByteAndNoOther) {
+  constexpr std::uint64_t most = (64 << 20) + 5;
+  const DeviceBuffer from(most);
+  ceilings::write_only(from.data(), most, nullptr);  // more than is copied, to show overruns
+  const Bytes content = to_host(from);
+  const DeviceBuffer small(5000 + 2 * guard_bytes);
+  for (std::uint64_t bytes = 0; bytes <= 5000; ++bytes) {
+    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, small, bytes));
+  }
+  const DeviceBuffer large(most + 2 * guard_bytes);
+  for (const std::uint64_t bytes : {most, most - 1}) {
+    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, large, bytes));
+  }
+  for (const std::uint64_t bytes : sizes) {
+    ASSERT_NO_FATAL_FAILURE(expect_kernel_copies(from, content, large, bytes));
+  }
+}
+
+/// A size that needs more than 32 bits. Both ends and the 4 GiB boundary are checked.
+TEST_F(OnGpuCeilings, CopyKernelCopiesMoreThan4GiB) {
+  constexpr std::uint64_t seam = std::uint64_t{1} << 32, bytes = seam + 70001;
+  const std::string why = lacks_memory(2 * bytes + (1 << 28));
+  if (!why.empty()) GTEST_SKIP() << why;
+  const DeviceBuffer from(bytes), to(bytes + guard_bytes);
+  ceilings::write_only(from.data(), bytes, nullptr);
+  fill(to, 0xcd);
+  ceilings::copy_kernel(to.data(), from.data(), bytes, nullptr);
+  for (const std::uint64_t begin : {std::uint64_t{0}, seam - 4096, bytes - 4096}) {
+    Bytes part(8192);
+    check(cudaMemcpy(part.data(), to.as<char>() + begin, part.size(), cudaMemcpyDeviceToHost),
+          "copying to the host");
+    for (std::uint64_t i = 0; i < part.size(); ++i) {
+      const std::uint8_t expected = begin + i < bytes ? pattern_byte(begin + i) : 0xcd;
+      ASSERT_EQ(part[i], expected) << "byte " << begin + i;
+    }
+  }
+}
+
+TEST_F(OnGpuCeilings, SameBytesWritesEveryByteAndNoOther) {
+  for (const std::uint64_t write_bytes : sizes) {
+    for (const std::uint64_t read_bytes :
+         {std::uint64_t{0}, std::uint64_t{1}, write_bytes * 9 / 32, write_bytes, 3 * write_bytes}) {
+      const DeviceBuffer from(read_bytes), to(write_bytes + guard_bytes);
+      if (read_bytes > 0) fill(from, 0x5a);  // which must change nothing
+      fill(to, 0xcd);
+      ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr);
+      expect_pattern(to_host(to), write_bytes);
+    }
+  }
+}
+
+TEST_F(OnGpuCeilings, SameBytesReadsEveryByteOnce) {
+  for (const std::uint64_t read_bytes : sizes) {
+    for (const std::uint64_t write_bytes : {std::uint64_t{0}, read_bytes, read_bytes * 32 / 9}) {
+      const DeviceBuffer from(read_bytes), to(write_bytes), checksum(4);
+      fill(checksum, 0);
+      ceilings::write_only(from.data(), read_bytes, nullptr);
+      ceilings::same_bytes(from.data(), read_bytes, to.data(), write_bytes, nullptr,
+                           checksum.as<std::uint32_t>());
+      EXPECT_EQ(word_of(checksum), checksum_of_pattern(read_bytes)) << read_bytes;
+    }
   }
 }
 
