@@ -3,11 +3,13 @@ models, bitsandbytes and transformers are real, a recorded kernel is an operatio
 kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 """
 
+import ctypes
 import sys
 import time
 import types
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made import CLOCKS, GPU
@@ -28,6 +30,9 @@ REAL = dict(sizes.known())
 FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
 SMALL = {name: replace(REAL[name], **TINY) for name in FAMILIES}
 MARK = "aten.digamma.default"
+# Where there is a GPU, bitsandbytes loads its library for CUDA, whose functions for the CPU round
+# ties away from zero.
+CPU_LIBRARY = ctypes.CDLL(str(Path(bitsandbytes.__file__).with_name("libbitsandbytes_cpu.so")))
 ONE = torch.ones(1)
 
 
@@ -177,6 +182,7 @@ def stand_ins(monkeypatch):
     torch.set_num_threads(1)
     # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
+    monkeypatch.setattr("bitsandbytes.backends.cpu.ops.lib", CPU_LIBRARY)
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
     # Products in the fastest way are in the CPU's only way.
