@@ -319,10 +319,11 @@ def check_repetitions(sides: list[Side]) -> None:
         raise InputError(f"give {MIN_RUNS} runs or more, not {len(sides)}")
     if len(gpus := {r.gpu for side in sides for r in side.files}) > 1:
         raise InputError(f"the runs are of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
-    seen: dict[tuple[str, str, str], Side] = {}
+    seen: dict[tuple[str, ...], Side] = {}
     for side in sides:
         for r in side.files:
-            first = seen.setdefault((r.experiment, r.pass_name, r.provenance["started"]), side)
+            when = (r.provenance["started"], r.provenance["gpu"].get("unit", ""))
+            first = seen.setdefault((r.experiment, r.pass_name, *when), side)
             if first is not side:
                 both = f"{first.name} and {side.name}"
                 raise InputError(f"{both} hold the same measurement of {r.name}")

@@ -74,6 +74,8 @@ def test_what_are_no_repetitions_is_one_line(runs, repetitions):
     runs[4].provenance(gpu={"name": "NVIDIA H200"}, started="2027-01-01T00:00:00Z")
     status, _, error = repetitions(runs)
     assert status == 2 and error.endswith("/4 hold the same measurement of replay.json\n")
+    runs[4].provenance(gpu={"unit": "0123456789abcdef"})
+    assert repetitions(runs)[0] == 0
     assert repetitions(runs[:4], "--kernel", "none")[::2] == (
         2,
         "error: these runs have no row in common that has times\n",
