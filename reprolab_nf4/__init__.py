@@ -225,7 +225,8 @@ def install(
                     round other things, so that last bits may differ.
       exact         the same of the ways that multiply by exactly the weights that dequantization
                     gives; without any times, by dequantizing
-      dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49
+      dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
+                    token
       bitsandbytes  as bitsandbytes chooses
     Training stays bitsandbytes' own. On a GPU that the library has no code for, the first call
     warns and gives bitsandbytes all its own functions back.
@@ -234,15 +235,18 @@ def install(
     called from several threads at once, of which one succeeds.
     """
     global _installed
-    if products not in PRODUCTS:
+    if not isinstance(products, str) or products not in PRODUCTS:
         raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
+    from reprolab_nf4 import choices
+
+    times = None if table is None else choices.read(table)
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
     replaced = [(native, name, or_own(native, name, getattr(loaded, name))) for name in REPLACED]
     with _lock:
         if _installed is not None:
             raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
-        replaced += replaced_product(loaded, products, table)
+        replaced += replaced_product(loaded, products, times)
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
         _installed = Installed(loaded, replaced)
@@ -269,7 +273,7 @@ def give_up(error: NoCodeError) -> None:
         warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
 
 
-def replaced_product(library: Library, products: str, table: str | PathLike | None) -> list:
+def replaced_product(library: Library, products: str, table) -> list:
     """bitsandbytes' matmul_4bit, where that is to be replaced: package, name, replacement."""
     package = importlib.import_module("bitsandbytes")
     own = getattr(package, "matmul_4bit", None)
@@ -282,9 +286,9 @@ def replaced_product(library: Library, products: str, table: str | PathLike | No
             return []
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
         raise DropinError(f"products: {products}: needs {needed}")
-    from reprolab_nf4 import choices, multiplying
+    from reprolab_nf4 import multiplying
 
-    ways = multiplying.Ways(library, products, None if table is None else choices.read(table))
+    ways = multiplying.Ways(library, products, table)
     return [(package, "matmul_4bit", multiplying.replacement(own, ways))]
 
 
@@ -311,11 +315,10 @@ def tune(model, table: str | PathLike) -> None:
     NF4, at 1 to 512 rows, and writes that to a file for install(table=...). Takes seconds for each
     shape that the layers have. Raises DropinError as advise() does.
     """
+    native_library()
     from reprolab_nf4 import choices, measuring
 
-    gpu, place = measuring.Gpu(), Path(table)
-    if place.is_dir() or not os.access(next(p for p in place.parents if p.is_dir()), os.W_OK):
-        raise DropinError(f"{place}: cannot be written")
+    gpu, place = measuring.Gpu(), choices.writable(table)
     layers = measuring.layers_of(gpu, model)
     weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
     choices.write(place, measuring.tune(gpu, list(layers), weights_of))
@@ -329,8 +332,9 @@ def native_library():
     """
     try:
         native = importlib.import_module("bitsandbytes.cextension").lib
-    except (ImportError, AttributeError) as error:
-        raise DropinError(f"bitsandbytes cannot be imported: {error}") from error
+    except (ImportError, AttributeError, OSError, RuntimeError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise DropinError(f"bitsandbytes cannot be imported: {why}") from error
     try:
         library = native if isinstance(native, ctypes.CDLL) else vars(native).get("_lib")
         for name in REPLACED:

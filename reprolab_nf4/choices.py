@@ -6,12 +6,15 @@ Needs nothing but the standard library.
 
 import json
 import math
+import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from reprolab_nf4 import DropinError
+from reprolab_nf4.c_functions import shown
 
 # Beside this file where pip installed it, or in a checkout.
 RECORDED = Path(__file__).resolve().with_name("products")
@@ -82,11 +85,14 @@ def read(path: str | PathLike) -> Table:
     try:
         if not Path(path).is_file():
             raise DropinError(f"{path}: no such file; give a table that make tune wrote")
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        content = json.loads(text, object_pairs_hook=_each_once)
         layers = tuple(map(_layer, content.pop("layers")))
         table = Table(**content, layers=layers)
         if not layers or not all(isinstance(content[name], str) for name in HEAD):
             raise ValueError("no layers, or a head that is no text")
+        if not re.fullmatch(r"\d+\.\d", table.compute_capability, re.ASCII):
+            raise ValueError("a compute capability is given as 9.0")
         return table
     except OSError as error:
         raise DropinError(f"{path}: cannot be read: {error.strerror}") from None
@@ -94,8 +100,17 @@ def read(path: str | PathLike) -> Table:
         raise DropinError(f"{path}: is no table of products: {error!r}") from None
 
 
+def _each_once(pairs: list[tuple[str, object]]) -> dict:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
 def _layer(found: dict) -> Layer:
-    times = {int(rows): us for rows, us in found.pop("us").items()}
+    times = {int(rows): us for rows, us in found["us"].items()}
+    if [str(rows) for rows in times] != [*found.pop("us")]:
+        raise ValueError("numbers of rows are plain decimal numbers")
     layer = Layer(**found, us=times)
     sizes = (layer.n, layer.k, *times)
     if not all(type(size) is int and 0 < size < MAX_SIZE for size in sizes) or not times:
@@ -108,6 +123,20 @@ def _layer(found: dict) -> Layer:
     ):
         raise ValueError("times are numbers above 0, one at least for each number of rows")
     return layer
+
+
+def writable(path: str | PathLike) -> Path:
+    """The path of a file that can be written, before what goes into it is measured."""
+    try:
+        place = Path(path)
+        folder = next(p for p in place.absolute().parents if p.exists())
+        if folder.is_dir() and not place.is_dir() and os.access(folder, os.W_OK):
+            return place
+    except (TypeError, ValueError):
+        raise DropinError(f"table: give a file's path, not {shown(path)}") from None
+    except OSError:  # too long a name
+        pass
+    raise DropinError(f"{path}: cannot be written")
 
 
 def write(path: Path, table: Table) -> None:

@@ -18,6 +18,7 @@ from bitsandbytes import functional
 import reprolab_nf4
 from reprolab_nf4 import choices, multiplying
 from reprolab_nf4.advice import BY_TABLE, OWN, Phase, Shape, Times, Variant, text
+from reprolab_nf4.c_functions import shown
 
 SAMPLES = 7
 SEED = 1  # of their order
@@ -94,9 +95,15 @@ def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> 
 
 
 def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
+    """All products by weights in NF4; a layer that PEFT has wrapped is one."""
+    if not isinstance(model, torch.nn.Module):
+        wanted = "give a loaded model, a torch.nn.Module"
+        raise reprolab_nf4.DropinError(f"model: {wanted}, not {shown(model)}")
     found: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
     for layer in model.modules():
-        state = getattr(getattr(layer, "weight", None), "quant_state", None)
+        if not isinstance(layer, bitsandbytes.nn.Linear4bit):
+            continue
+        state = getattr(layer.weight, "quant_state", None)
         if getattr(state, "quant_type", None) == "nf4" and layer.weight.device.type == gpu.kind:
             output = str(state.dtype).removeprefix("torch.")
             shape = Shape(*state.shape, state.blocksize, state.nested, output)
@@ -139,6 +146,7 @@ def advice(
     for done, shape in enumerate(counts):
         begin(done, shape)
         weights = weights_of(shape)
+        device = weights[0][0].device
         with torch.cuda.device_of(weights[0][0]):
             refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
             kernels = [k for k in kernels if k not in refused]
@@ -148,15 +156,9 @@ def advice(
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    said = text(name, own, phases, kernels, refused, can_fuse())
-    device = torch.device(gpu.kind, 0)
+    said = text(name, own, phases, kernels, refused, multiplying.knows_fused_products())
     is_known = choices.recorded(multiplying.capability(device)) is not None
     return said if is_known else f"{said}\n\n{NO_TIMES}"
-
-
-def can_fuse() -> bool:
-    """Whether the installed bitsandbytes knows products without dequantization."""
-    return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
 def variants(kernels: list[str]) -> list[Variant]:
@@ -231,7 +233,7 @@ def tune(
     begin: Callable[[int, Shape], None] = lambda done, shape: None,
 ) -> choices.Table:
     """Times of each way in a CUDA graph, at ROWS. `begin` is called as advice()'s is."""
-    layers = []
+    layers, gpus = [], set()
     types = {str(dtype).removeprefix("torch."): name for dtype, name in multiplying.TYPES.items()}
     shapes = [shape for shape in shapes if shape.output in types]
     if not shapes:
@@ -242,13 +244,16 @@ def tune(
             weights = weights_of(shape)
             device, type = weights[0][0].device, types[shape.output]
             with torch.cuda.device_of(weights[0][0]):
+                gpus.add((gpu.name(), multiplying.capability(device)))
+                if len(gpus) > 1:
+                    kinds = ", ".join(sorted(name for name, _ in gpus))
+                    raise reprolab_nf4.DropinError(f"model: is on several kinds of GPU: {kinds}")
                 us = {rows: ways(gpu, shape, weights, rows, installed.library) for rows in ROWS}
             layers.append(choices.Layer(shape.rows, shape.columns, type, bool(shape.nested), us))
             del weights
             gpu.forget()
     source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
-    name, capability = gpu.name(), multiplying.capability(device)
-    return choices.Table(name, capability, source, tuple(layers))
+    return choices.Table(*gpus.pop(), source, tuple(layers))
 
 
 def ways(

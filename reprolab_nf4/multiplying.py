@@ -26,10 +26,10 @@ def multiply(
     absmax: torch.Tensor,
     blocksize: int,
     bias: torch.Tensor | None,
-    absmax_codes: torch.Tensor | None,
-    code2: torch.Tensor | None,
-    offset: float,
-    blocksize2: int,
+    absmax_codes: torch.Tensor | None = None,
+    code2: torch.Tensor | None = None,
+    offset: float = 0.0,
+    blocksize2: int = 0,
     weights_are_settled: bool = False,
 ) -> torch.Tensor:
     """A [..., k] times the transposed n x k weights, by that kernel: reprolab_nf4.h.
@@ -53,15 +53,35 @@ def multiply(
     return out
 
 
-# The same for torch.compile, which keeps it as it is; elsewhere it would cost the host time.
-operator = torch.library.custom_op(
-    "reprolab_nf4::multiply", multiply, mutates_args=(), device_types="cuda"
-)
+@torch.library.custom_op("reprolab_nf4::multiply", mutates_args=(), device_types="cuda")
+def operator(
+    kernel: str,
+    A: torch.Tensor,
+    B: torch.Tensor,
+    n: int,
+    absmax: torch.Tensor,
+    blocksize: int,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """The same of plain scales, for what records or transforms calls of operators, such as
+    torch.compile; elsewhere it would cost the host time.
+    """
+    return multiply(kernel, A, B, n, absmax, blocksize, bias)
 
 
 @operator.register_fake
 def _(kernel, A, B, n, *_):
     return A.new_empty((*A.shape[:-1], n))
+
+
+def is_recorded() -> bool:
+    """Whether a call's operators are recorded or transformed, so that it must be one."""
+    return (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._functorch.maybe_current_level() is not None
+    )
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
@@ -189,31 +209,37 @@ def runs(library: Library, device: torch.device, *product) -> bool:
     return False
 
 
-@torch.compiler.assume_constant_result
 def read_offset(offset: torch.Tensor) -> float:
     """Of nested scales, which are few; kernels take it from the host. Read once, because that waits
-    for the GPU.
+    for the GPU, and again when it has changed.
     """
-    if not hasattr(offset, "reprolab_nf4_value"):
+    state = (offset.data_ptr(), None if offset.is_inference() else offset._version)
+    known, value = getattr(offset, "reprolab_nf4_value", (None, None))
+    if known != state:
         if is_capturing(offset):
             raise DropinError("a capture cannot read nested scales; run the model once before")
-        offset.reprolab_nf4_value = offset.item()
-    return offset.reprolab_nf4_value
+        value = offset.item()
+        offset.reprolab_nf4_value = state, value
+    return value
 
 
 def replacement(own, ways: Ways):
     """bitsandbytes' matmul_4bit, but that `ways` decides how products are computed.
 
-    Training, FP4, fp32, and codes in its layout for CPUs stay `own`.
+    Training, FP4, fp32, codes in its layout for CPUs, and what is amiss stay `own`.
     """
     global _library
     _library = ways.library
     settled = SettledWeights()
+    # Without it, square weights are transposed only where the codes are given as a row.
+    always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
         if out is not None or not is_ours(A, quant_state, bias):
             return own(A, B, quant_state, out=out, bias=bias)
         n, k = quant_state.shape
+        if n == k and B.shape[0] != 1 and not always_transposes:
+            return own(A, B, quant_state, bias=bias)
         way = ways.usual
         # Of a product by exact weights none was dequantized to another type first.
         if ways.usual == OWN or quant_state.dtype == A.dtype:
@@ -231,28 +257,39 @@ def replacement(own, ways: Ways):
             # As a column, so that a transposed view of the codes gives the matrix itself.
             weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)
             return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
-        if not quant_state.nested:
-            scales, more = quant_state.absmax, (None, None, 0.0, 0)
-        else:
-            second = quant_state.state2
-            offset = read_offset(quant_state.offset)
-            scales, more = second.absmax, (quant_state.absmax, second.code, offset)
-            more = (*more, second.blocksize)
-        if torch.compiler.is_compiling():  # whose views count writes anew
-            codes = B.data.view(-1, 1)
-            return operator(way, A, codes, n, scales, quant_state.blocksize, bias, *more)
+        if is_recorded():
+            # What is recorded may run with other weights, whose nested scales have another offset.
+            codes, scales = B.data.view(-1, 1), scales_of(quant_state)
+            if not fits(quant_state, codes, scales):
+                return own(A, B, quant_state, bias=bias)
+            return operator(way, A, codes, n, scales, quant_state.blocksize, bias)
         with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' parameters is slow
             codes = B.detach()
-        weights = [codes, scales, *(array for array in more[:2] if array is not None)]
+        if not quant_state.nested:
+            weights, more = [codes, quant_state.absmax], (None, None, 0.0, 0)
+        else:
+            second = quant_state.state2
+            weights = [codes, second.absmax, quant_state.absmax, second.code]
+            more = (*weights[2:], read_offset(quant_state.offset), second.blocksize)
         are_settled = settled.has(weights)
-        product = multiply(
-            way, A, codes, n, scales, quant_state.blocksize, bias, *more, are_settled
-        )
+        if not are_settled and not fits(quant_state, *weights):
+            return own(A, B, quant_state, bias=bias)
+        given = (weights[1], quant_state.blocksize, bias, *more, are_settled)
+        try:
+            product = multiply(way, A, codes, n, *given)
+        except NoCodeError as error:
+            give_up(error)
+            return own(A, B, quant_state, bias=bias)
         if not are_settled:
             settled.add(weights)
         return product
 
     return matmul_4bit
+
+
+def knows_fused_products() -> bool:
+    """Whether the installed bitsandbytes multiplies by codes, which it does from 0.50 on."""
+    return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
 def is_ours(A, state, bias) -> bool:
@@ -264,5 +301,33 @@ def is_ours(A, state, bias) -> bool:
         return False
     if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
         return False
+    kind = A.device.type
+    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
+        return False
+    n, k = state.shape
+    if bias is not None and tuple(bias.shape) != (n,):
+        return False
     # Weights that were quantized as k x n are a case of bitsandbytes' own.
-    return A.numel() > 0 and A.shape[-1] == state.shape[1]
+    return A.numel() > 0 and n > 0 and A.shape[-1] == k
+
+
+def scales_of(state) -> torch.Tensor:
+    """In fp32; nested ones are decoded as bitsandbytes does before it dequantizes."""
+    if not state.nested:
+        return state.absmax
+    return functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
+
+
+def fits(state, codes, scales, scale_codes=None, map=None) -> bool:
+    """Whether kernels would read no further than the arrays reach, and what they are."""
+    n, k = state.shape
+    count = -(-n * k // state.blocksize)
+    if 2 * codes.nbytes < n * k or scales.dtype != torch.float32:
+        return False
+    if scale_codes is None:
+        return scales.numel() >= count
+    if (scale_codes.dtype, map.dtype) != (torch.uint8, torch.float32):
+        return False
+    seconds = -(-count // state.state2.blocksize)
+    sizes = (scale_codes.numel(), scales.numel(), map.numel())
+    return all(size >= needed for size, needed in zip(sizes, (count, seconds, 256), strict=True))

@@ -68,12 +68,15 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
     assert choices.recorded("8.0") is None
 
 
-NO_TIMES = '{{"gpu": "", "compute_capability": "", "source": "", "layers": [{}]}}'
+NO_TIMES = '{{"gpu": "", "compute_capability": "9.0", "source": "", "layers": [{}]}}'
 TIMES = '{"1": {"few_rows": 1.5}}'
 WRONG_TIMES = [f'{{"1": {{"few_rows": {us}}}}}' for us in ("null", "NaN", "-1", "0", "true", '"1"')]
+WRONG_TIMES += [f'{{"{rows}": {{"few_rows": 1}}}}' for rows in ("01", " 1", "1_0", "1.0")]
+WRONG_TIMES += ['{"1": {"few_rows": 1}, "1": {"few_rows": 2}}']
 WRONG_TIMES += ['{"0": {"few_rows": 1}}', '{"x": {"few_rows": 1}}', '{"1": [1, 2]}', '{"1": 5}']
 WRONG_FACTS = [('"n": 1', f'"n": {n}') for n in ("0", "-1", "1.0", '"1"', "null", f"1{'0' * 400}")]
 WRONG_FACTS += [('"type": "fp16"', '"type": "fp32"'), ('"nested": false', '"nested": 0')]
+WRONG_HEADS = [('"gpu": ""', '"gpu": 5')] + [('"9.0"', f'"{x}"') for x in ("", "sm_90", "9", "90")]
 LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
 
 
@@ -84,7 +87,8 @@ LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
         *(NO_TIMES.format(x) for x in ("", LAYER.format("{}"), LAYER.format('{"1": {}}'))),
         *(NO_TIMES.format(LAYER.format(us)) for us in WRONG_TIMES),
         *(NO_TIMES.format(LAYER.format(TIMES).replace(*wrong)) for wrong in WRONG_FACTS),
-        *("[" * 100_000, NO_TIMES.format(LAYER.format(TIMES)).replace('"gpu": ""', '"gpu": 5')),
+        *(NO_TIMES.format(LAYER.format(TIMES)).replace(*wrong) for wrong in WRONG_HEADS),
+        "[" * 100_000,
     ],
 )
 def test_what_is_no_table_is_one_line(text, tmp_path):
@@ -92,6 +96,22 @@ def test_what_is_no_table_is_one_line(text, tmp_path):
     path.write_text(text)
     with pytest.raises(DropinError, match=r"table.json: is no table of products: "):
         choices.read(path)
+
+
+def test_the_good_table_of_these_tests_is_one(tmp_path):
+    (tmp_path / "table.json").write_text(NO_TIMES.format(LAYER.format(TIMES)))
+    assert choices.read(tmp_path / "table.json").layers[0].us == {1: {"few_rows": 1.5}}
+
+
+def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path, refused):
+    (tmp_path / "file").touch()
+    for good in (tmp_path / "a/b.json", tmp_path / "file"):
+        assert choices.writable(good) == good
+    for wrong in (tmp_path, tmp_path / "file/b.json"):
+        assert refused(choices.writable, wrong) == f"{wrong}: cannot be written"
+    assert refused(choices.writable, "x" * 5000).endswith("x: cannot be written")
+    for wrong in (None, 5):
+        assert refused(choices.writable, wrong) == f"table: give a file's path, not {wrong}"
 
 
 @pytest.mark.parametrize("name", ["none.json", "."])

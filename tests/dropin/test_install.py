@@ -246,6 +246,8 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
     [
         *((text, "runs without its CUDA library here: nothing to replace") for text in NO_CUDA),
         ("import absent", "cannot be imported: No module named 'absent'"),
+        ("raise OSError('no libcublas.so.12')", "cannot be imported: no libcublas.so.12"),
+        ("raise RuntimeError('\\nno CUDA\\nhere')", "cannot be imported: no CUDA"),
         ("", "cannot be imported: module 'bitsandbytes.cextension' has no attribute 'lib'"),
     ],
 )

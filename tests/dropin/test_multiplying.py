@@ -13,6 +13,11 @@ from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
 
+from bitsandbytes import functional  # noqa: E402
+from torch._subclasses import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+OWN_PRODUCT = bitsandbytes.matmul_4bit
 N, K = 64, 128
 TIMES = {
     8: {"few_rows": 1.0},
@@ -42,27 +47,39 @@ def called(monkeypatch, multiplying, settled):
     """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
     calls = []
 
-    def multiply(kernel, A, B, n, absmax, blocksize, bias, absmax_codes, code2, offset, *more):
-        calls.append((kernel, A.shape[0], offset))
-        settled.append(more[1:] == (True,))
-        return A.new_full((*A.shape[:-1], n), 7)
+    def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        calls.append((kernel, A.shape[0]))
+        settled.append(more[4:] == (True,))
+        codes, map, offset, blocksize2 = more[:4] or (None, None, 0.0, 0)
+        if codes is not None:
+            absmax = map[codes.long()] * absmax.repeat_interleave(blocksize2)[: codes.numel()]
+            absmax = absmax + offset
+        state = {"shape": torch.Size((n, A.shape[-1])), "blocksize": blocksize, "dtype": A.dtype}
+        state |= {"absmax": absmax, "code": torch.zeros(16), "quant_type": "nf4"}
+        weight = functional.dequantize_4bit(B.view(-1, 1), functional.QuantState(**state))
+        return torch.nn.functional.linear(A, weight, bias)
 
     multiplying.operator.register_kernel("cpu", multiply)
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
-    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, TIMES),))
-    ways = multiplying.Ways(None, "fastest", table)
-    replaced = multiplying.replacement(bitsandbytes.matmul_4bit, ways)
-    monkeypatch.setattr(bitsandbytes, "matmul_4bit", replaced)
+    replace(monkeypatch, multiplying)
     torch.compiler.reset()
     return calls
 
 
-def layer(nested=False):
+def replace(monkeypatch, multiplying):
+    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, TIMES),))
+    ways = multiplying.Ways(None, "fastest", table)
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", multiplying.replacement(OWN_PRODUCT, ways))
+
+
+def layer(nested=False, scale=1.0, n=N):
     found = bitsandbytes.nn.Linear4bit(
-        K, N, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=nested
+        K, n, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=nested
     )
+    with torch.no_grad():
+        found.weight.mul_(scale)
     found.half().weight = found.weight.to("cpu")  # which quantizes
     return found.requires_grad_(False)
 
@@ -75,7 +92,6 @@ X = torch.randn(3, K).half()
 def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, called):
     eager = layer(nested)
     compiled = torch.compile(eager, fullgraph=True, backend="aot_eager", dynamic=len(rows) > 1)
-    offset = eager.weight.quant_state.offset.item() if nested else 0.0
     ways = {3: "few_rows", 40: "many_rows"}  # the others are bitsandbytes' own, or dequantize
     for m in rows:
         x = torch.randn(m, K).half()
@@ -83,9 +99,90 @@ def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, 
         expected = eager(x)
         once = list(called)
         assert torch.equal(compiled(x), expected)
-        assert once == [(ways.get(m), m, offset)] * (m in ways)
+        assert once == [(ways.get(m), m)] * (m in ways)
         assert called == once * 2
-    torch.testing.assert_close(eager(torch.zeros(3, K).half()), torch.full((3, N), 7.0).half())
+
+
+def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called):
+    layers = [layer(nested=True, scale=10.0**i) for i in range(3)]
+    compiled = torch.compile(lambda layer, x: layer(x), fullgraph=True, backend="aot_eager")
+    for one in layers:
+        torch.testing.assert_close(compiled(one, X), one(X))
+    one.weight = layers[0].weight
+    torch.testing.assert_close(compiled(one, X), one(X))
+    assert len(called) == 8
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_is_recorded_or_transformed_is_the_product(nested, called):
+    weight = layer(nested).weight
+    codes, state = weight.detach().as_subclass(torch.Tensor), weight.quant_state
+
+    def product(x):
+        return bitsandbytes.matmul_4bit(x, codes, state)
+
+    expected = product(X)
+    traced, made = torch.jit.trace(product, X), make_fx(product)(X)
+    for found in (traced(X), made(X), torch.vmap(product)(X[:, None])[:, 0]):
+        torch.testing.assert_close(found, expected)
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        assert product(fake.from_tensor(X)).shape == (3, N)
+
+
+def changed(**attributes):
+    found = layer()
+    for name, value in attributes.items():
+        setattr(found.weight.quant_state, name, value)
+    return found
+
+
+def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
+    replace(monkeypatch, sys.modules["reprolab_nf4.multiplying"])
+    good, product = layer(), bitsandbytes.matmul_4bit
+    codes, state = good.weight, good.weight.quant_state
+    for bias in (torch.zeros(1), torch.zeros(3, N), torch.zeros(N - 1)):
+        assert product(X, codes.t(), state, bias=bias.half()) == "own"
+    absmax = state.absmax
+    for wrong in (absmax.half(), absmax[1:]):
+        assert product(X, codes.t(), changed(absmax=wrong).weight.quant_state) == "own"
+    assert product(X, codes.data[1:], state) == "own"
+    assert product(X, codes.t(), changed(shape=torch.Size((0, K))).weight.quant_state) == "own"
+    nested = layer(nested=True).weight
+    nested.quant_state.state2.code = nested.quant_state.state2.code.half()
+    assert product(X, nested.t(), nested.quant_state) == "own"
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert product(X, codes.t(), state) == "own"
+    assert called == []
+    product(X, codes.t(), state)
+    assert len(called) == 1
+
+
+def test_square_weights_are_transposed_where_bitsandbytes_does(called, monkeypatch, multiplying):
+    monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
+    found = layer(n=K).weight
+    for always in (True, False):
+        monkeypatch.setattr(multiplying, "knows_fused_products", lambda found=always: found)
+        replace(monkeypatch, multiplying)
+        as_row, as_column = (
+            bitsandbytes.matmul_4bit(X, codes, found.quant_state) for codes in (found.t(), found)
+        )
+        assert as_row is not "own" and (as_column is "own") != always  # noqa: F632
+
+
+def test_a_gpu_that_a_product_has_no_code_for_gets_bitsandbytes_own(
+    called, multiplying, monkeypatch
+):
+    def refuse(*given):
+        raise reprolab_nf4.NoCodeError("no kernel image")
+
+    given_up = []
+    monkeypatch.setattr(multiplying, "multiply", refuse)
+    monkeypatch.setattr(multiplying, "give_up", given_up.append)
+    found = layer()
+    expected = OWN_PRODUCT(X, found.weight.t(), found.weight.quant_state, bias=found.bias)
+    assert torch.equal(found(X), expected) and len(given_up) == 1
 
 
 def in_place(of):
@@ -151,7 +248,7 @@ def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled)
         made = layer()
         assert made.weight.quant_state.absmax.is_inference()
         made(X), made(X)
-    # Compiled, their views do not have PyTorch's count of writes to the weights.
+    # Compiled, there is no count of writes to the weights.
     found = layer()
     compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
     for one in (found, found, compiled, compiled, found):
@@ -183,18 +280,23 @@ def test_what_the_compiler_knows_of_the_operator(called, multiplying):
     weight = layer().weight
     state = weight.quant_state
     x = torch.randn(2, 3, K, dtype=torch.float16)
-    given = ("few_rows", x, weight.data, N, state.absmax, 64, None, None, None, 0.0, 0)
+    given = ("few_rows", x, weight.data, N, state.absmax, 64, None)
     torch.library.opcheck(multiplying.operator, given)
     meta = [t.to("meta") if isinstance(t, torch.Tensor) else t for t in given]
     found = torch.ops.reprolab_nf4.multiply(*meta)
     assert found.shape == (2, 3, N) and found.dtype == torch.float16
 
 
-def test_the_offset_of_nested_scales_is_read_once(multiplying, monkeypatch):
-    found, reads = torch.tensor(0.25), []
-    monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or 0.25)
+def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(multiplying, monkeypatch):
+    found, reads, item = torch.tensor(0.25), [], torch.Tensor.item
+    monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or item(self))
     assert [multiplying.read_offset(found) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
+    found.copy_(torch.tensor(0.5))
+    assert [multiplying.read_offset(found) for _ in range(3)] == [0.5] * 3
+    found.data = torch.tensor(0.75)
+    assert [multiplying.read_offset(found) for _ in range(3)] == [0.75] * 3
+    assert len(reads) == 3
 
 
 def test_the_device_is_changed_only_where_another_is_current(multiplying, monkeypatch):

@@ -24,6 +24,7 @@ TIMES = {
 }
 WEIGHTS = torch.arange(N * K).reshape(N, K).half()
 CODES = torch.zeros(N * K // 2, 1, dtype=torch.uint8)
+SCALE_CODES = torch.zeros(N * K // 64, dtype=torch.uint8)
 ABSMAX, ABSMAX2, CODE2 = (torch.ones(size) for size in (N * K // 64, 1, 256))
 
 
@@ -71,7 +72,8 @@ def install(libraries, products):
 
 def state(nested=False, **different):
     facts = {"quant_type": "nf4", "shape": (N, K), "blocksize": 64, "dtype": torch.float16}
-    found = types.SimpleNamespace(**facts | {"absmax": ABSMAX, "nested": nested} | different)
+    absmax = SCALE_CODES if nested else ABSMAX
+    found = types.SimpleNamespace(**facts | {"absmax": absmax, "nested": nested} | different)
     if nested:
         found.offset = torch.tensor(0.5)
         found.state2 = types.SimpleNamespace(absmax=ABSMAX2, code=CODE2, blocksize=256)
@@ -129,7 +131,7 @@ def test_kernels_get_the_scales_as_they_are(install, products):
     assert plain[1:3] == ("few_rows", x)
     assert plain[3].data_ptr() == CODES.data_ptr()
     assert plain[4:] == (N, ABSMAX, 64, bias, None, None, 0.0, 0, False)
-    assert nested[4:] == (N, ABSMAX2, 64, None, ABSMAX, CODE2, 0.5, 256, False)
+    assert nested[4:] == (N, ABSMAX2, 64, None, SCALE_CODES, CODE2, 0.5, 256, False)
 
 
 def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatch, tmp_path):
@@ -223,12 +225,15 @@ def test_what_is_too_old_for_our_products_keeps_its_own(
 
 @pytest.mark.parametrize(
     "given",
-    [{"products": "fast"}, {"products": None}, {"products": 1}, {"table": Path("none.json")}],
+    [
+        *({"products": wrong} for wrong in ("fast", None, 1, ["exact"])),
+        *({"table": Path("none.json")} | more for more in ({}, {"products": "bitsandbytes"})),
+    ],
 )
 def test_what_cannot_be_chosen_is_one_line_and_changes_nothing(given, install, products, refused):
     own = products.matmul_4bit
     wanted = "none.json: no such file; give a table that make tune wrote"
-    if "products" in given:
+    if "table" not in given:
         named = "fastest, exact, dequantize, bitsandbytes"
         wanted = f"products: give one of {named}, not {given['products']!r}"
     assert refused(install, **given) == wanted

@@ -67,6 +67,30 @@ def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
     assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in asked)
 
 
+def test_only_layers_that_multiply_count_and_once_in_what_wraps_them(model):
+    class Wrapper(torch.nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.base_layer = layer
+
+        @property
+        def weight(self):
+            return self.base_layer.weight
+
+    first = build.layers(model)[0]
+    embedding = torch.nn.Module()
+    embedding.weight = first.weight
+    wrapped = torch.nn.ModuleList([Wrapper(first), embedding])
+    (found,) = measuring.layers_of(on_cpu.Cpu(), wrapped).values()
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("wrong", ["name", None, 5])
+def test_what_is_no_model_is_one_line(wrong, refused):
+    said = f"model: give a loaded model, a torch.nn.Module, not {wrong!r}"
+    assert refused(measuring.layers_of, on_cpu.Cpu(), wrong) == said
+
+
 def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(model, asked, monkeypatch):
     monkeypatch.setattr(measuring, "CACHES", 3)
     gpu = on_cpu.Cpu()
