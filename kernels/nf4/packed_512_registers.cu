@@ -1,6 +1,6 @@
-// packed_512 with the registers per thread that the post assumes: 37 to 40 from Ampere on, not 20.
-// Three blocks of 512 threads then fill 48 of a multiprocessor's 64 warps, and a single block
-// of packed_1024_registers 32.
+// packed_512 with the registers per thread that the post assumes: 37 to 40 from Ampere on, not
+// 17 to 20. Three blocks of 512 threads then fill 48 of a multiprocessor's 64 warps, and a single
+// block of packed_1024_registers 32.
 //
 // Source: D. Robertson's post: "With high register pressure, you fit one block per SM, leaving you
 //         with 32 warps", and 512-thread blocks "allowing 3-4 blocks per SM". Its code is not known

@@ -15,7 +15,7 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The shapes that were the fastest on an H200, or within 2 % of it (4 % for words that are not
+/// The shapes that were the fastest on an H200, or within 2 % of it (5 % for words that are not
 /// aligned), of those that `make reproduce-streaming` tries. Small matrices want small blocks with
 /// much to do per thread, and nothing asked of L2 ahead: all their reads are soon on their way.
 /// Large ones want blocks that come and go. Nothing was measured on other architectures, which get

@@ -106,8 +106,9 @@ struct Arrivals {
 
   static constexpr int count_bits = 24;
   static Arrivals of_next_launch(void* counts) {
-    // From the time in nanoseconds on, so that no process counts what one before it did; the product
-    // repeats no number (Steele et al., "Fast splittable pseudorandom number generators", 2014).
+    // From the time in nanoseconds on, so that no process counts what one before it did; the
+    // product repeats no number (Steele et al., "Fast splittable pseudorandom number generators",
+    // 2014).
     static std::atomic<std::uint64_t> launches{
         static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())};
     const std::uint64_t number = launches.fetch_add(1) * 0x9e3779b97f4a7c15u;

@@ -46,9 +46,13 @@ def checkout(tmp_path_factory, libraries):
 
 @pytest.fixture(scope="module")
 def wheel(checkout):
+    (checkout / "dist").mkdir()
+    (checkout / "dist/reprolab_nf4-0.0.9-py3-none-manylinux_2_17_x86_64.whl").touch()
     done = run("scripts/wheel", cwd=checkout)
     assert (done.returncode, done.stderr) == (0, "")
-    return checkout / done.stdout.strip()
+    made = checkout / done.stdout.strip()
+    assert [*made.parent.iterdir()] == [made]
+    return made
 
 
 def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
