@@ -258,8 +258,9 @@ def with_samples(results: Results, row: Record, metric: str) -> Record:
     if 2 * row.disturbed > len(found.samples):
         slow = f"the host was slow in {row.disturbed} of {len(found.samples)} samples"
         raise NotTestable(f"{row.place}: {slow}: measure again while nothing else runs")
-    check = results.failed_checks.get(row.key)
-    if check and check.unit == found.unit:
+    for check in results.failed_checks.get(row.key, ()):
+        if check.unit != found.unit:
+            continue
         difference = f"{check.difference_percent:+.1f} %"
         raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
     return row

@@ -14,13 +14,14 @@ from typing import Any
 
 from claims.evidence import age, by_machine
 from records import interruption, parts
+from records.code import differing
 from records.command_line import Parser, run
 from records.errors import InputError
 from records.json_files import read_json
 from records.output import write_files
 from records.printable import printable
 from records.result_file import Content, as_json
-from records.results import Results
+from records.results import SCHEMA, Results, parse
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,20 +48,25 @@ def merge(args: argparse.Namespace) -> int:
             path = folder / names[0] / f"{names[1]}.json"
             if path in files:
                 raise InputError(f"{folder}: two GPUs would have this folder; merge one at a time")
-            files[path] = merged(of_pass)
+            files[path] = merged(path, of_pass)
     write_files(files)
     count = len(files)
     print(f"{printable(str(args.output))}: {count} result file{'s' * (count != 1)}")
     return 0
 
 
-def merged(files: Sequence[Results]) -> bytes:
+def merged(path: Path, files: Sequence[Results]) -> bytes:
     """The newest as it is, where it has all that counts; else what counts, in the files' order."""
     newest_first = sorted(files, key=age, reverse=True)
     counted = dict(chosen(newest_first))
     if len(counted) == 1:
         return newest_first[0].file.read_bytes()
-    return as_json(parts.join([counted[r.file] for r in files if r.file in counted]))
+    if why := differing((r.file, row) for r in files if r.file in counted for row in r.records):
+        raise InputError(f"{path}: {why}")
+    joined = parts.join([counted[r.file] for r in files if r.file in counted])
+    SCHEMA.check(path, joined)
+    parse(path, joined)
+    return as_json(joined)
 
 
 def chosen(newest_first: Sequence[Results]) -> Iterator[tuple[Path, Content]]:

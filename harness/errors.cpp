@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "common/printable.hpp"
@@ -11,6 +12,7 @@
 namespace reprolab {
 
 void require_streams() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes one
   if (fcntl(STDIN_FILENO, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // becomes stdin
   for (const auto& [descriptor, name] :
        {std::pair{STDOUT_FILENO, "stdout"}, {STDERR_FILENO, "stderr"}}) {

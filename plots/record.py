@@ -34,8 +34,9 @@ def run(args: argparse.Namespace) -> int:
     others = [m for m in read_recorded(args.recorded_dir) if m.folder != target]
     own = machine_of(evidence, target)
     recorded = sorted([*others, own], key=lambda m: m.folder)
-    contents = {to: file.read_bytes() for file, to in copies.items()}
-    write_files(contents | files(recorded, [own], args.recorded_dir, args.readme))
+    pages = files(recorded, [own], args.recorded_dir, args.readme)
+    contents = {copies[r.file]: unchanged(r) for r in found}
+    write_files(contents | pages)
     units = dict.fromkeys(u for r in found if r.gpu for u in r.provenance["gpu"]["unit"].split())
     size = sum(map(len, contents.values())) / 1e6
     print(f"{printable(str(target))}: {evidence.newest.gpu}, unit {' and '.join(units)}")
@@ -49,6 +50,14 @@ def run(args: argparse.Namespace) -> int:
     print("To submit it, commit what changed, and open a pull request with that commit:")
     print(printable(f"  git add {changed} && git commit -m {message}"))
     return 0
+
+
+def unchanged(results: Results) -> bytes:
+    """The content of its file, which is what was looked at."""
+    content = results.file.read_bytes()
+    if load(results.file) != results or results.file.read_bytes() != content:
+        raise InputError(f"{results.file}: was changed while it was read; record it again")
+    return content
 
 
 def complete(folder: Path) -> Iterator[Results]:

@@ -144,6 +144,7 @@ struct Entry {
 void add_container(std::string_view entries, std::vector<MachineCode>& found) {
   while (!entries.empty()) {
     const auto entry = read<Entry>(entries, 0);
+    if (entry.header_bytes < sizeof(Entry)) refuse("is damaged");
     const auto header = part(entries, 0, entry.header_bytes);
     const auto content = part(entries, entry.header_bytes, entry.bytes);
     if (entry.kind == Entry::cubin) {
@@ -159,6 +160,9 @@ void add_container(std::string_view entries, std::vector<MachineCode>& found) {
 }
 
 std::string content_of(const std::filesystem::path& file) {
+  if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
+    refuse("is no regular file");
+  }
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   if (!in) refuse("cannot be read");
@@ -188,6 +192,7 @@ std::vector<MachineCode> machine_code_of(std::string_view bytes) {
         rest.remove_prefix(8);
         continue;
       }
+      if (container.header_bytes < sizeof(Container)) refuse("is damaged");
       add_container(part(rest, container.header_bytes, container.bytes), found);
       rest.remove_prefix(container.header_bytes + container.bytes);
     }

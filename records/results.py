@@ -18,6 +18,7 @@ from records.stats import Estimate, Summary, difference_percent, gb_per_s, is_wi
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
 CLOCKS = ("events", "activity")  # the instruments that time
+UNITS = {"latency": "cycles"}  # of what is no counter and no time
 RIGHT = ("bit_exact", "within_bound")  # outcomes
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
@@ -224,9 +225,13 @@ class Results:
         return list(found.values())
 
     @cached_property
-    def failed_checks(self) -> dict[str, Check]:
-        """By the key of each row that a failed check should have vouched for."""
-        return {key: check for check in self.checks if not check.passed for key in check.keys}
+    def failed_checks(self) -> dict[str, list[Check]]:
+        """By the key of each row that failed checks should have vouched for."""
+        found: dict[str, list[Check]] = {}
+        for check in self.checks:
+            for key in () if check.passed else check.keys:
+                found.setdefault(key, []).append(check)
+        return found
 
 
 def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:
@@ -285,8 +290,9 @@ def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
         if instrument == "none" or (unit == "us" and instrument not in CLOCKS):
             yield f"names '{name}', which instrument '{instrument}' does not measure"
         counter = known().get(name) if instrument == COUNTERS else None
-        if counter and unit != counter.unit:
-            yield f"has '{name}' in '{shortened(unit)}', not in '{counter.unit}'"
+        wanted = counter.unit if counter else UNITS.get(name, unit)
+        if unit != wanted:
+            yield f"has '{name}' in '{shortened(unit)}', not in '{wanted}'"
         if names.count(name) > 1:
             yield f"names '{name}' twice"
     counts = sorted({len(m["samples"]) for m in record["metrics"] if m.get("samples")})

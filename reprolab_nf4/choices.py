@@ -119,7 +119,7 @@ def _layer(found: dict) -> Layer:
         raise ValueError(f"type is {' or '.join(TYPES)}, and nested true or false")
     every = [us for by_way in times.values() for us in by_way.values()]
     if not all(times.values()) or not all(
-        type(us) in (int, float) and 0 < us < math.inf for us in every
+        type(us) in (int, float) and 0 < us < MAX_SIZE for us in every
     ):
         raise ValueError("times are numbers above 0, one at least for each number of rows")
     return layer

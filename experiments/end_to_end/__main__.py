@@ -109,7 +109,8 @@ def check(choices: Choices) -> None:
     """InputError where something chosen cannot be measured, as far as that shows without torch."""
     for model in choices.models:
         if known := sizes.known().get(model):
-            prompts.tokens_of(choices.prompts, max(choices.batches), known.vocab)
+            drawn = min(max(choices.batches), len(choices.prompts.items))
+            prompts.tokens_of(choices.prompts, drawn, known.vocab)
         elif Path(model).is_dir():
             checkpoint.read(Path(model))
     try:

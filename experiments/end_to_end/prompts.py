@@ -17,6 +17,7 @@ from typing import Any
 from experiments.end_to_end import SEED
 from records.errors import InputError
 from records.json_files import read_text
+from records.printable import printable
 
 MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one
@@ -55,13 +56,13 @@ def read(file: Path) -> Prompts:
         items.append(prompt_of(found, where))
     if not items:
         raise InputError(f"{file}: holds no prompt")
-    return Prompts(tuple(items), f"{len(items)} of {file.name}"[:200])
+    return Prompts(tuple(items), f"{len(items)} of {printable(file.name)}"[:200])
 
 
 def prompt_of(found: Any, where: str) -> str | tuple[int, ...]:
     fields = found if isinstance(found, dict) else {}
     text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
-    if isinstance(text, str) and text.strip():
+    if isinstance(text, str) and text.strip() and not any("\ud800" <= c <= "\udfff" for c in text):
         return text
     tokens = fields.get("tokens")
     if isinstance(tokens, list) and tokens and all(type(t) is int and t >= 0 for t in tokens):

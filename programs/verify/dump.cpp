@@ -32,11 +32,13 @@ std::string as_file_name(const std::string& text) {
   return name.substr(0, longest_stem - tag.size()) + tag;
 }
 
-/// Of NumPy's format, version 1.0.
+/// Of NumPy's format, version 1.0; of more than 1000 dimensions the number of weights alone, since
+/// the header has room for 65535 bytes.
 std::string npy_header(const reference::QuantizedTensor& tensor) {
   const bool fp16 = tensor.type == reference::WeightType::fp16;
   std::string dimensions;
   for (const std::int64_t dimension : tensor.shape) dimensions += fmt::format("{}, ", dimension);
+  if (tensor.shape.size() > 1000) dimensions = fmt::format("{},", tensor.n);
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
                                  fp16 ? "<f2" : "<u2", dimensions);
   constexpr std::size_t preamble = 10;  // magic, version, length

@@ -222,7 +222,10 @@ class BnbCheckpoint::Sorter {
       const std::string weight = without_suffix(tensor.name, part);
       if (weight.empty()) continue;
       const StoredTensor* codes = shards_.find(weight);
-      if (codes != nullptr && codes->dtype != "U8") continue;
+      // Codes may be stored as another type (bnb_4bit_quant_storage).
+      const bool is_all =
+          find(weight, ".absmax") != nullptr && find(weight, ".quant_map") != nullptr;
+      if (codes != nullptr && codes->dtype != "U8" && !is_all) continue;
       reject(tensor, weight,
              fmt::format("has '{}' but lacks {}'quant_state.bitsandbytes__nf4'; {}",
                          find(weight, ".absmax") != nullptr ? "absmax" : "quant_map",

@@ -37,17 +37,25 @@ int open_regular(const std::filesystem::path& path) {
 /// What is thrown in here closes the file again, because another constructor has made the object.
 RegularFile::RegularFile(const std::filesystem::path& path)
     : RegularFile(path, open_regular(path)) {
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) reject_unopened(path);
-  require_regular(path, status);
-  identity_ = {.device = status.st_dev,
-               .inode = status.st_ino,
-               .size_bytes = static_cast<std::uint64_t>(status.st_size),
-               .modified_s = status.st_mtim.tv_sec,
-               .modified_ns = status.st_mtim.tv_nsec};
+  identity_ = identity_now();
 }
 
 RegularFile::~RegularFile() { ::close(descriptor_); }
+
+FileIdentity RegularFile::identity_now() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) reject_unopened(path_);
+  require_regular(path_, status);
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size_bytes = static_cast<std::uint64_t>(status.st_size),
+          .modified_s = status.st_mtim.tv_sec,
+          .modified_ns = status.st_mtim.tv_nsec};
+}
+
+void RegularFile::require_unchanged() const {
+  if (identity_now() != identity_) reject_file(path_, changed_while_read);
+}
 
 void RegularFile::read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const {
   auto* out = static_cast<char*>(destination);

@@ -17,6 +17,8 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
+inline constexpr char changed_while_read[] = "was changed while it was read; verify it again";
+
 class RegularFile {
  public:
   /// Throws InvalidFile if the file cannot be opened, or is a folder, FIFO, socket or device: these
@@ -32,12 +34,17 @@ class RegularFile {
   /// Throws InvalidFile if the file ends before, or on a read error.
   void read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const;
 
+  /// Throws InvalidFile if somebody has written to it since it was opened.
+  void require_unchanged() const;
+
   /// The bytes from `offset` as text.
   std::string text_at(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
   RegularFile(const std::filesystem::path& path, int descriptor)
       : path_(path), descriptor_(descriptor) {}
+
+  FileIdentity identity_now() const;
 
   std::filesystem::path path_;
   int descriptor_;

@@ -195,7 +195,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
 std::unique_ptr<RegularFile> SafetensorsFile::open() const {
   auto file = std::make_unique<RegularFile>(path_);
   if (file->identity() != identity_) {
-    reject_file(path_, "was changed while it was read; verify it again");
+    reject_file(path_, changed_while_read);
   }
   return file;
 }

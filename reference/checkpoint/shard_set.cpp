@@ -54,8 +54,15 @@ class Collector {
   void add(const fs::path& given) {
     std::error_code error;
     if (fs::is_directory(given, error)) {
-      const fs::path index = given / index_name;
-      fs::exists(fs::symlink_status(index, error)) ? add_index(index) : add_folder(given);
+      // Of both, transformers loads the single file.
+      const fs::path index = given / index_name, single = given / "model.safetensors";
+      if (!fs::exists(fs::symlink_status(index, error))) {
+        add_folder(given);
+      } else if (fs::exists(fs::symlink_status(single, error))) {
+        add_file(single);
+      } else {
+        add_index(index);
+      }
     } else if (given.extension() == ".json") {
       add_index(given);
     } else {
@@ -213,6 +220,7 @@ void ShardSet::read_bytes(const StoredTensor& tensor, void* destination) const {
     open_of_ = tensor.file;
   }
   open_->read_at(tensor.offset_bytes, destination, tensor.size_bytes);
+  open_->require_unchanged();
 }
 
 std::string describe_paths(const std::vector<fs::path>& given) {

@@ -70,7 +70,9 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
 
 NO_TIMES = '{{"gpu": "", "compute_capability": "9.0", "source": "", "layers": [{}]}}'
 TIMES = '{"1": {"few_rows": 1.5}}'
-WRONG_TIMES = [f'{{"1": {{"few_rows": {us}}}}}' for us in ("null", "NaN", "-1", "0", "true", '"1"')]
+WRONG_TIMES = [
+    f'{{"1": {{"few_rows": {us}}}}}' for us in ("null", "NaN", "-1", "0", "true", '"1"', "1" * 400)
+]
 WRONG_TIMES += [f'{{"{rows}": {{"few_rows": 1}}}}' for rows in ("01", " 1", "1_0", "1.0")]
 WRONG_TIMES += ['{"1": {"few_rows": 1}, "1": {"few_rows": 2}}']
 WRONG_TIMES += ['{"0": {"few_rows": 1}}', '{"x": {"few_rows": 1}}', '{"1": [1, 2]}', '{"1": 5}']

@@ -54,6 +54,7 @@ def test_only_a_newline_ends_a_line(tmp_path):
         ("[" * 100_000, "x.jsonl:1: is not one JSON object"),
         ('{"question": "a"}\n[]', "x.jsonl:2: needs 'question' or 'prompt' with a text, or"),
         ('{"question": ""}', "x.jsonl:1: needs 'question'"),
+        ('{"question": "\\ud800"}', "x.jsonl:1: needs 'question'"),
         ('{"tokens": [1, -1]}', "x.jsonl:1: needs 'question'"),
         ('{"tokens": [true]}', "x.jsonl:1: needs 'question'"),
         (

@@ -12,6 +12,7 @@ from edited import Edited, scale
 from claims.evidence import collect, result_files
 from claims.ledger import decide
 from claims.published import load_sources
+from plots import record as record_module
 from plots.cli import main
 from plots.ledger import spell
 
@@ -144,6 +145,20 @@ def test_a_check_that_failed_is_said(project, capsys):
     assert record(project, "a100", results) == 0
     line = "\nevents: 2.0 % apart, 1 % allowed: times of its 3 rows decide nothing\n"
     assert line in capsys.readouterr().out
+
+
+def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypatch):
+    results, own = make_up("a100", project / "mine", ["table2"]), record_module.files
+    file, before = results / "table2/replay.json", snapshot(project)
+
+    def while_it_works(*given):
+        file.write_text(file.read_text().replace("NVIDIA", "Nvidia"))
+        return own(*given)
+
+    monkeypatch.setattr(record_module, "files", while_it_works)
+    assert record(project, "a100", results) == 2
+    wanted = f"error: {file}: was changed while it was read; record it again\n"
+    assert capsys.readouterr().err == wanted and snapshot(project) == before
 
 
 def edit(file, change):

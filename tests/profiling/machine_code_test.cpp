@@ -2,6 +2,7 @@
 #include "profiling/machine_code.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <stdexcept>
 
@@ -78,6 +79,8 @@ TEST(MachineCode, WhatIsNoProgramIsRefusedByItsName) {
   // A program's table of sections is at its end.
   const std::string start = content_of("/proc/self/exe").substr(0, 4096);
   EXPECT_TRUE(ends(refused(folder.write("start", start)), "start: is cut short"));
+  ASSERT_EQ(::mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
+  EXPECT_TRUE(ends(refused(folder.path() / "fifo"), "fifo: is no regular file"));
 }
 
 TEST(MachineCode, AProgramWithoutDeviceCodeHasNone) {

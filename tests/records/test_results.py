@@ -10,7 +10,7 @@ import pytest
 from records import result_file
 from records.errors import InputError
 from records.json_files import ROOT
-from records.results import load
+from records.results import load, wrong_metrics
 
 SEE = "(see data/results.schema.json)"
 
@@ -116,6 +116,11 @@ def counters(file, unit):
 def test_a_counter_has_its_unit(file):
     counters(file, "%")
     assert made.read(file).records[0].metrics["dram_utilisation"].samples == (23.0,)
+
+
+def test_a_latency_is_in_cycles():
+    record = {"metrics": [made.metric("latency", [1.0], "ns")]}
+    assert [*wrong_metrics(record, "events")] == ["has 'latency' in 'ns', not in 'cycles'"]
 
 
 @pytest.mark.parametrize(("spoil", "message"), CASES, ids=[text[:40] for _, text in CASES])
@@ -262,6 +267,10 @@ def test_a_check_passes_up_to_what_it_allows(file, reading, passed):
     assert results.checks[0].passed is passed
     assert results.checks[0].difference_percent == pytest.approx(reading - 100)
     assert list(results.failed_checks) == ([] if passed else [first(file)["key"]])
+    # Another that fails hides none.
+    file["checks"].append(file["checks"][0] | {"first": 1.0, "unit": "byte"})
+    failed = made.read(file).failed_checks[first(file)["key"]]
+    assert [check.unit for check in failed] == ["us"] * (not passed) + ["byte"]
 
 
 def test_a_file_that_the_cpp_test_wrote():

@@ -73,6 +73,27 @@ def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, writ
     assert found["checks"][1] == new["checks"][0]
 
 
+def test_what_could_not_be_read_is_not_written(merge, tmp_path, write, capsys):
+    def merged(first, second):
+        files = enumerate([first, second])
+        return merge(*(write(f"{i}/replay.json", file).parent for i, file in files))
+
+    same_key = replay([4], "08:00")
+    same_key["records"][0]["key"] = replay([2], "07:00")["records"][0]["key"]
+    same_key["checks"] = []
+    assert merged(replay([2], "07:00"), same_key) == 2
+    assert "comes a second time" in capsys.readouterr().err
+    other_code = replay([4], "08:00", dirty=True)
+    for row in other_code["records"]:
+        row["code"] = {"target": "sm_90", "sha256": {row["source_file"]: "1" * 64}}
+    this_code = replay([2], "07:00", dirty=True)
+    for row in this_code["records"]:
+        row["code"] = {"target": "sm_90", "sha256": {row["source_file"]: "2" * 64}}
+    assert merged(this_code, other_code) == 2
+    assert "are of two different kernels" in capsys.readouterr().err
+    assert not (tmp_path / "merged").exists()
+
+
 @pytest.mark.parametrize(
     "change", [{"commit": "f" * 40}, {"dirty": True}, {"instrument": "events"}]
 )

@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <string>
 
 #include "reference/checkpoint/bnb_checkpoint.hpp"
@@ -166,6 +168,26 @@ TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
   EXPECT_EQ(
       message_of<InvalidFile>([&] { shards.read<std::uint8_t>(*shards.find("layer.weight")); }),
       at("a.safetensors") + "was changed while it was read; verify it again");
+}
+
+TEST_F(Shards, AFileThatIsWrittenToWhileItIsOpenIsRefused) {
+  const auto path = folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
+  const ShardSet shards({path});
+  const auto read = [&] { shards.read<std::uint8_t>(*shards.find("layer.weight")); };
+  read();
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << ' ';
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+  EXPECT_EQ(message_of<InvalidFile>(read),
+            at("a.safetensors") + "was changed while it was read; verify it again");
+}
+
+TEST_F(Shards, OfAFolderWithBothTheSingleFileIsReadAsByTransformers) {
+  const auto files = write_shards(folder_, small_model(), 500);
+  folder_.write("model.safetensors", safetensors_bytes(small_model()));
+  const BnbCheckpoint read({folder_.path()});
+  ASSERT_EQ(read.shards().files().size(), 1U);
+  EXPECT_EQ(read.shards().files()[0].path(), file("model.safetensors"));
+  EXPECT_EQ(BnbCheckpoint({index()}).shards().files().size(), files.size());
 }
 
 }  // namespace
