@@ -21,6 +21,10 @@ $(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter
 # A folder whose name begins with a hyphen is no option.
 folder = $(if $(filter -%,$(firstword $1)),./)$1
 override RESULTS := $(call folder,$(or $(RESULTS),results))
+IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/)
+ifneq ($(and $(IN_RECORDED),$(filter-out help report,$(MAKECMDGOALS))),)
+  $(error RESULTS: $(RESULTS) is a recorded run, which stays as it is; name another folder)
+endif
 # The recorded run that is shown where nothing can be measured.
 override RECORDED := $(call folder,$(or $(RECORDED),data/recorded/h200))
 

@@ -65,10 +65,15 @@ def kernel_list(files: list[Results]) -> Table:
     """Each kernel of kernels/ and each peer once, by name, as in `bench --list`."""
     names = ("kernel", "lineage", "contract", "source file")
     rows: dict[str, Values] = {}
-    for r in [r for results in files for r in results.records if not r.is_ceiling]:
+    for results, r in [(f, r) for f in files for r in f.records if not r.is_ceiling]:
         if r.source_file.startswith("kernels/"):
-            deviation = r.deviation and Noted("declared deviation", (r.deviation,))
-            found = (r.kernel, r.lineage, deviation or "bit-exact", r.source_file)
+            contract, text = "bit-exact", results.kernel(r).contract_text or r.deviation
+            if text:
+                contract = "declared deviation" if r.deviation else "within a bound"
+            elif r.outcome == "within_bound":
+                contract = "within a bound"
+            found = (r.kernel, r.lineage, Noted(contract, (text,)) if text else contract)
+            found = (*found, r.source_file)
             rows.setdefault(r.kernel, dict(zip(names, found, strict=True)))
     columns = [Column(name, name, **WORDS) for name in names]
     return Table("list", f"{len(rows)} kernels", columns, [rows[k] for k in sorted(rows)])

@@ -67,9 +67,9 @@ class Row:
         return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
 
     def may_fuse(self) -> bool:
-        from reprolab_nf4 import measuring
+        from reprolab_nf4.multiplying import knows_fused_products
 
-        return self.kind == "fused" or (self.kind == "installed" and measuring.can_fuse())
+        return self.kind == "fused" or (self.kind == "installed" and knows_fused_products())
 
     def require(self, compute_capability: str) -> None:
         """InputError where the row cannot be run on such a GPU."""

@@ -18,7 +18,7 @@ from experiments.end_to_end.plan import Cell, Job, choose
 from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
 from records.errors import InputError
 from records.results import load
-from reprolab_nf4 import choices, measuring
+from reprolab_nf4 import choices, multiplying
 
 MODEL, MATRICES = "qwen3-32b", 14
 TOKENS, SHORT = 10, 8
@@ -91,7 +91,7 @@ def test_every_dequantization_and_product_is_in_the_profile(run):
     assert "kernel_time" not in graph.metrics
     assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
     own = found[INSTALLED, "eager"]
-    if measuring.can_fuse():
+    if multiplying.knows_fused_products():
         assert own.metrics["kernel_time"].missing == "nothing was dequantized"
         assert "product_time" not in own.metrics
 
@@ -201,11 +201,11 @@ def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
 def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
     own = bitsandbytes.matmul_4bit
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
-    monkeypatch.setattr(measuring, "can_fuse", lambda: True)
+    monkeypatch.setattr(multiplying, "knows_fused_products", lambda: True)
     row = run()[INSTALLED, "eager"]
     assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
     assert row.metrics and row.mismatches > 0
-    monkeypatch.setattr(measuring, "can_fuse", lambda: False)
+    monkeypatch.setattr(multiplying, "knows_fused_products", lambda: False)
     assert run()[INSTALLED, "eager"].outcome == "mismatch"
 
 

@@ -188,10 +188,12 @@ TEST_F(MeasuringPrograms, DescribeWhatTheDataHave) {
     const auto [own_families, own_kernels] =
         described(nlohmann::json::parse(output_of(program, "--describe")));
     for (const auto& [name, family] : own_families) {
+      ASSERT_TRUE(families.contains(name)) << name << remedy;
       EXPECT_EQ(family, families.at(name)) << remedy;
       all.insert(name);
     }
     for (const auto& [name, kernel] : own_kernels) {
+      ASSERT_TRUE(kernels.contains(name)) << name << remedy;
       EXPECT_EQ(kernel, kernels.at(name)) << remedy;
       if (kernel.at("language") == "cuda") in_cuda.insert(name);
     }

@@ -305,6 +305,15 @@ def test_wrong_usage_is_one_line(checkout, words, line):
     assert line in done.stderr.splitlines()[0]
 
 
+@pytest.mark.parametrize("target", ["render", "claims", "compare", "reproduce-table2"])
+def test_a_recorded_run_stays_as_it_is(checkout, target):
+    folder = checkout / "data/recorded/h200"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = make(checkout, target, "RESULTS=data/recorded/h200")
+    assert (done.returncode, done.stdout, list(folder.iterdir())) == (2, "", [])
+    assert "RESULTS: data/recorded/h200 is a recorded run, which stays as it is;" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [

@@ -107,7 +107,7 @@ def test_every_kernel_with_code_of_its_own_is_looked_at(compiled):
     ours = {"weight_per_thread", "two_launches", *STREAMS}
     known = kernels.registered()
     here = {name for name in compiled if known[name].family.name in ("nf4", "transpose")}
-    assert here == {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}
+    assert here >= {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}  # and a user's own
     assert set(known) - set(compiled) == {name for name in known if "cublas" in name}
     assert all(len(compiled[name]) == 5 for name in EXAMPLES)
 
