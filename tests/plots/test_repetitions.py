@@ -12,7 +12,11 @@ from records.comparison import RUN_TO_RUN, recorded_spread
 from records.json_files import ROOT, read_json
 from records.provenance import git
 
-IN_A_ROW = [f"beeeea3:data/repetitions/{i}" for i in range(1, 11)]
+IN_A_ROW = [
+    f"{commit}:data/repetitions/{i}"
+    for commit, first in (("beeeea3", 1), ("f7e930f", 11))
+    for i in range(first, first + 10)
+]
 
 
 @pytest.fixture
