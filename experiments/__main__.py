@@ -30,7 +30,9 @@ from records.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
-FOR_MEASURING = "PEER METRICS CLOCKS MODEL BATCHES KERNELS TOKENS PROMPTS GPUS QUICK".split()
+FOR_MEASURING = (
+    "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS PROMPTS GPUS QUICK"
+).split()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,6 +71,8 @@ def reproduce(args: argparse.Namespace) -> int:
     for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
         needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
         print(f"{name}: left out: {needs}", flush=True)
+    if unused := not_used(experiment):
+        print(unused.strip(), flush=True)
     if given("DRY_RUN"):
         return plan(experiment, args.peers)
     own = f"{given('RESULTS')}/{args.name}"
@@ -76,12 +80,17 @@ def reproduce(args: argparse.Namespace) -> int:
     return render(args.name, own, own) or worst
 
 
+def not_used(experiment: Experiment) -> str:
+    """Says which variables were given for nothing; empty where there are none."""
+    of_all = [*experiment.checks, *experiment.passes.values()] if given("MEASURE") else []
+    used = {name for step in of_all for name in ("GPUS", *taken(step))}
+    unused = " ".join(name for name in FOR_MEASURING if given(name) and name not in used)
+    return f" Not used: {unused}." * bool(unused)
+
+
 def show_recorded(experiment: Experiment) -> int:
-    """What was given for measuring is not used."""
-    why, name = given("NO_GPU_WHY"), experiment.name
+    why, name, unused = given("NO_GPU_WHY"), experiment.name, not_used(experiment)
     recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
-    unused = " ".join(variable for variable in FOR_MEASURING if given(variable))
-    unused = f" Not used: {unused}." * bool(unused)
     missing = f"{why}, and there is no recorded run of it in {quoted(given('RECORDED'))} yet"
     is_there = Path(recorded).exists()
     if given("DRY_RUN"):

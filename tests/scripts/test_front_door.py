@@ -204,6 +204,13 @@ def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
         assert said.endswith(f". {words} recorded run:") and "Not used" not in said
 
 
+def test_what_no_pass_takes_is_said(checkout):
+    declare(checkout, takes=["MODEL"], one="python -m steps")
+    for dry in ({}, {"DRY_RUN": "1"}):
+        done = reproduce(checkout, MODEL="m", KERNEL="k", QUICK="1", GPUS="0", **dry)
+        assert done.stdout.startswith("Not used: KERNEL QUICK.\n")
+
+
 def test_a_dry_run_shows_every_pass_where_nothing_is_measured(checkout):
     also = "options.shape = ['2x2', '3x3']\ntorch = true"
     declare(checkout, also=also, check="verify --brief", one="bench --x y", two="python -m steps")
