@@ -321,6 +321,13 @@ def test_a_recorded_run_stays_as_it_is(checkout, target):
     assert "RESULTS: data/recorded/h200 is a recorded run, which stays as it is;" in done.stderr
 
 
+def test_results_that_are_a_file_are_one_line(checkout):
+    (checkout / "a file").write_text("")
+    done = make(checkout, "verify", "FILE=x", "RESULTS=a file")
+    said = "RESULTS: a\\ file is no folder, and none can be made of it"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, said)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [

@@ -45,6 +45,8 @@ def test_no_python_and_no_network_are_one_line(checkout, deps):
     status, _, said = deps("python", python3=BARE)
     assert (status, said) == (2, NO_NETWORK)
     assert (checkout / "build/deps.log").read_text() == "no network\n"
+    ctrl_c = BARE.replace("exit 1", "kill -INT $PPID; exit 1")
+    assert deps("python", python3=ctrl_c) == (130, "", "")
 
 
 def test_the_readers_of_nvccs_code_come_from_the_toolkit_or_the_requirements(deps):
@@ -158,6 +160,14 @@ def test_an_arch_that_is_none_is_one_line(build, arch):
     said = f"ARCH: '{arch}' is no architecture; give compute capabilities"
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
+
+
+def test_an_arch_that_nvcc_does_not_know_is_one_line(build, tools):
+    path = tools(nvcc="printf '%s\\n' sm_80 sm_90", cmake="exit 1")
+    for arch, name in (("999", "sm_999"), ("80;70-real", "sm_70"), ("90a;75", "sm_75")):
+        done = build("exit 1", "all", ARCH=arch, **path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"ARCH: this nvcc knows no {name}; it has 80 90\n"
 
 
 def test_the_drop_in_is_built_for_all_that_nvcc_has_or_for_what_is_given(checkout, real, tools):
