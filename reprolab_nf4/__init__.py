@@ -26,6 +26,8 @@ from reprolab_nf4.c_functions import (
     REPLACED,
     TEXTS,
     WORKSPACE,
+    DropinError,
+    NoCodeError,
     shown,
     unchecked,
 )
@@ -38,18 +40,6 @@ if not BUILT.is_file():
 # How products are computed: as measured times have it as the fastest, the same by exactly the
 # dequantized weights, always by dequantizing, or as bitsandbytes does.
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
-
-
-class DropinError(RuntimeError):
-    """What is wrong, in one line that can be printed, however long or odd what was given is."""
-
-    def __init__(self, message: str):
-        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
-        super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
-
-
-class NoCodeError(DropinError):
-    """The library was not built for this GPU."""
 
 
 class Library:
@@ -166,7 +156,7 @@ class Library:
         self._use(None if kernel is None else kernel.encode())
 
 
-ABSENT = object()  # in the place of an attribute that was not there
+ABSENT = ...  # in the place of an attribute that was not there; the same after a reload
 
 
 class Installed:
@@ -203,8 +193,9 @@ class Installed:
         self.undo()
 
 
-_installed: Installed | None = None
-_lock = threading.RLock()  # of the line above and of what is replaced
+# importlib.reload() leaves both as they are.
+_installed: Installed | None = globals().get("_installed")
+_lock = globals().get("_lock") or threading.RLock()  # of the line above and of what is replaced
 
 
 def install(

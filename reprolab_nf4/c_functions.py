@@ -1,4 +1,4 @@
-"""The C functions of libreprolab_nf4.so, and how Python's values become their arguments."""
+"""The C functions of libreprolab_nf4.so, how Python's values become their arguments, and errors."""
 
 import contextlib
 import ctypes
@@ -12,6 +12,22 @@ MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
 GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
 WORKSPACE = "reprolab_nf4_workspace"
 NO_CODE = 209  # cudaErrorNoKernelImageForDevice
+
+
+class DropinError(RuntimeError):
+    """What is wrong, in one line that can be printed, however long or odd what was given is."""
+
+    __module__ = "reprolab_nf4"  # where users find it; here importlib.reload() of that keeps it
+
+    def __init__(self, message: str):
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+        super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
+
+
+class NoCodeError(DropinError):
+    """The library was not built for this GPU."""
+
+    __module__ = "reprolab_nf4"
 
 
 def shown(value) -> str:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from reprolab_nf4 import DropinError
-from reprolab_nf4.c_functions import shown
+from reprolab_nf4.c_functions import DropinError, shown
 
 # Beside this file where pip installed it, or in a checkout.
 RECORDED = Path(__file__).resolve().with_name("products")

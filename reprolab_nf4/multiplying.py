@@ -9,7 +9,8 @@ import weakref
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4 import DropinError, Library, NoCodeError, give_up
+from reprolab_nf4 import Library, give_up
+from reprolab_nf4.c_functions import DropinError, NoCodeError
 from reprolab_nf4.choices import DEQUANTIZE, EXACT, OWN, Table, recorded
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}

@@ -1,6 +1,7 @@
 """install() under stand-ins for bitsandbytes, and undo()."""
 
 import ctypes
+import importlib
 import subprocess
 import sys
 import threading
@@ -115,6 +116,23 @@ def test_a_second_install_is_an_error_and_a_second_undo_nothing(
     second.undo()
     second.undo()
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
+
+
+def test_reloading_the_package_keeps_what_is_installed(
+    libraries, put_bitsandbytes, called, refused
+):
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    before = dict(vars(native()))
+    installed = reprolab_nf4.install(libraries["ours"])
+    importlib.reload(reprolab_nf4)
+    said = f"{libraries['ours']} is already installed; undo() that first"
+    assert refused(reprolab_nf4.install, libraries["other"]) == said
+    assert refused(called, bitsandbytes.dequantize, n=-1) == "n is negative"
+    assert installed.undo() and vars(native()) == before
+    with reprolab_nf4.install(libraries["other"]):
+        assert called(bitsandbytes.dequantize).startswith("other ")
 
 
 class While:
