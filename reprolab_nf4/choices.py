@@ -81,6 +81,8 @@ def files(compute_capability: str) -> list[Path]:
 
 
 def read(path: str | PathLike) -> Table:
+    if not isinstance(path, (str, PathLike)):
+        raise DropinError(f"table: give a file's path, not {shown(path)}")
     try:
         if not Path(path).is_file():
             raise DropinError(f"{path}: no such file; give a table that make tune wrote")
@@ -96,7 +98,7 @@ def read(path: str | PathLike) -> Table:
     except OSError as error:
         raise DropinError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DropinError(f"{path}: is no table of products: {error!r}") from None
+        raise DropinError(f"{path}: is no table that make tune wrote: {error!r}") from None
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict:

@@ -4,6 +4,7 @@ has as the fastest. Needs torch and bitsandbytes.
 
 import contextlib
 import functools
+import warnings
 import weakref
 
 import torch
@@ -169,6 +170,11 @@ class Ways:
         table = self._table
         if found and (table is None or table.compute_capability != found):
             table = recorded(found)
+            if self._table is not None:
+                given, taken = self._table.compute_capability, "recorded" if table else "no"
+                what = f"is of compute capability {given}, this GPU of {found}"
+                then = f"{taken} times are taken; make tune measures this GPU's"
+                warnings.warn(f"reprolab_nf4: table: {what}: {then}", stacklevel=1)
         if not found or table is None:
             return []
 

@@ -96,7 +96,7 @@ LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
 def test_what_is_no_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text)
-    with pytest.raises(DropinError, match=r"table.json: is no table of products: "):
+    with pytest.raises(DropinError, match=r"table.json: is no table that make tune wrote: "):
         choices.read(path)
 
 
@@ -112,8 +112,9 @@ def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path,
     for wrong in (tmp_path, tmp_path / "file/b.json"):
         assert refused(choices.writable, wrong) == f"{wrong}: cannot be written"
     assert refused(choices.writable, "x" * 5000).endswith("x: cannot be written")
-    for wrong in (None, 5):
-        assert refused(choices.writable, wrong) == f"table: give a file's path, not {wrong}"
+    for wrong in (None, 5, b"table.json"):
+        for function in (choices.writable, choices.read):
+            assert refused(function, wrong) == f"table: give a file's path, not {wrong!r}"
 
 
 @pytest.mark.parametrize("name", ["none.json", "."])

@@ -138,18 +138,28 @@ def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatc
     multiplying, table = sys.modules["reprolab_nf4.multiplying"], tmp_path / "sm_90.json"
     for capability in ("8.0", ""):
         monkeypatch.setattr(multiplying, "capability", lambda device, found=capability: found)
-        # The user's own table is of another GPU.
-        for given, wanted in (
-            ({}, "own"),
-            ({"products": "exact"}, "dequantize"),
-            ({"table": table}, "own"),
-        ):
+        for given, wanted in (({}, "own"), ({"products": "exact"}, "dequantize")):
             with install(**given):
                 assert way() == wanted
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(choices, "RECORDED", tmp_path / "none")
     with install(table=table):
         assert way() == "few_rows"
+
+
+@pytest.mark.parametrize(("recorded", "taken"), [("9.0", "recorded"), ("8.6", "no")])
+def test_a_table_of_another_architecture_is_not_taken_which_is_said(
+    recorded, taken, install, way, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(sys.modules["reprolab_nf4.multiplying"], "capability", lambda _: recorded)
+    text = (tmp_path / "sm_90.json").read_text()
+    (tmp_path / "other.json").write_text(text.replace("9.0", "8.0").replace("few_rows", "simple"))
+    said = (
+        f"is of compute capability 8.0, this GPU of {recorded}: {taken} times are taken; make tune"
+    )
+    with install(table=tmp_path / "other.json"), pytest.warns(UserWarning, match=said) as seen:
+        assert [way() for _ in range(2)] == ["few_rows" if taken == "recorded" else "own"] * 2
+    assert len(seen) == 1
 
 
 def test_what_a_kernel_cannot_do_another_does(install, products, way, tmp_path):
