@@ -4,6 +4,7 @@ has as the fastest. Needs torch and bitsandbytes.
 
 import contextlib
 import functools
+import itertools
 import warnings
 import weakref
 
@@ -152,14 +153,21 @@ def is_capturing(tensor: torch.Tensor) -> bool:
 class Ways:
     """Which way multiplies by a layer's weights: in install()'s words, those of `products`."""
 
+    _numbers = itertools.count()
+
     def __init__(self, library: Library, products: str, table: Table | None):
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
+        self.number = str(next(self._numbers))
 
     @torch.compiler.assume_constant_result
-    def of(self, device: torch.device, n: int, k: int, blocksize: int, type: str, nested: bool):
-        """Up to which number of rows which way, as in Table.ways; for more, the usual one."""
+    def of(self, _number, device: torch.device, n, k, blocksize: int, type: str, nested: bool):
+        """Up to which number of rows which way, as in Table.ways; for more, the usual one.
+
+        `_number` is its own, which torch.compile compares: it takes the results of two objects for
+        the same constant.
+        """
         key = (device, n, k, blocksize, type, nested)
         if key not in self._known:
             self._known[key] = tuple(self._measured(*key))
@@ -251,9 +259,8 @@ def replacement(own, ways: Ways):
         # Of a product by exact weights none was dequantized to another type first.
         if ways.usual == OWN or quant_state.dtype == A.dtype:
             m = A.numel() // k
-            known = ways.of(
-                A.device, n, k, quant_state.blocksize, TYPES[A.dtype], quant_state.nested
-            )
+            layer = (n, k, quant_state.blocksize, TYPES[A.dtype], quant_state.nested)
+            known = ways.of(ways.number, A.device, *layer)
             for most, fastest in known:
                 if m <= most:
                     way = fastest

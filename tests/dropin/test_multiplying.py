@@ -68,8 +68,8 @@ def called(monkeypatch, multiplying, settled):
     return calls
 
 
-def replace(monkeypatch, multiplying):
-    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, TIMES),))
+def replace(monkeypatch, multiplying, times=TIMES):
+    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),))
     ways = multiplying.Ways(None, "fastest", table)
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", multiplying.replacement(OWN_PRODUCT, ways))
 
@@ -111,6 +111,20 @@ def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called)
     one.weight = layers[0].weight
     torch.testing.assert_close(compiled(one, X), one(X))
     assert len(called) == 8
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_layers_take_the_ways_of_what_is_installed_now(
+    dynamic, called, monkeypatch, multiplying
+):
+    compiled = torch.compile(layer(), fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for way in ("few_rows", "simple", "few_rows"):
+        replace(monkeypatch, multiplying, {8: {way: 1.0}})
+        compiled(X)
+    assert called == [("few_rows", 3), ("simple", 3), ("few_rows", 3)]
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
+    compiled(X)
+    assert len(called) == 3
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
