@@ -77,10 +77,13 @@ def _(kernel, A, B, n, *_):
     return A.new_empty((*A.shape[:-1], n))
 
 
-def is_recorded() -> bool:
-    """Whether a call's operators are recorded or transformed, so that it must be one."""
+def is_recorded(A: torch.Tensor) -> bool:
+    """Whether a call's operators are recorded or transformed, so that it must be one; what is a
+    tensor of a class of its own, such as a collective's that has not ended, does so as well.
+    """
     return (
         torch.compiler.is_compiling()
+        or type(A) is not torch.Tensor
         or torch.jit.is_tracing()
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._functorch.maybe_current_level() is not None
@@ -271,7 +274,7 @@ def replacement(own, ways: Ways):
             # As a column, so that a transposed view of the codes gives the matrix itself.
             weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)
             return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
-        if is_recorded():
+        if is_recorded(A):
             # What is recorded may run with other weights, whose nested scales have another offset.
             codes, scales = B.data.view(-1, 1), scales_of(quant_state)
             if not fits(quant_state, codes, scales):

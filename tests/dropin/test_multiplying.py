@@ -15,6 +15,7 @@ bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsan
 
 from bitsandbytes import functional  # noqa: E402
 from torch._subclasses import FakeTensorMode  # noqa: E402
+from torch.distributed._functional_collectives import AsyncCollectiveTensor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
@@ -142,6 +143,14 @@ def test_what_is_recorded_or_transformed_is_the_product(nested, called):
         torch.testing.assert_close(found, expected)
     with FakeTensorMode(allow_non_fake_inputs=True) as fake:
         assert product(fake.from_tensor(X)).shape == (3, N)
+
+
+def test_tensors_of_other_classes_are_not_asked_for_memory(called, multiplying, monkeypatch):
+    found = layer()
+    expected = found(X)
+    monkeypatch.setattr(multiplying, "multiply", None)
+    assert torch.equal(found(AsyncCollectiveTensor(X)), expected)
+    assert called == [("few_rows", 3)] * 2
 
 
 def changed(**attributes):
