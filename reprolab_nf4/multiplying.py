@@ -277,7 +277,7 @@ def replacement(own, ways: Ways):
         if is_recorded(A):
             # What is recorded may run with other weights, whose nested scales have another offset.
             codes, scales = B.data.view(-1, 1), scales_of(quant_state)
-            if not fits(quant_state, codes, scales):
+            if not fits(A.device, quant_state, codes, scales):
                 return own(A, B, quant_state, bias=bias)
             return operator(way, A, codes, n, scales, quant_state.blocksize, bias)
         with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' parameters is slow
@@ -288,8 +288,8 @@ def replacement(own, ways: Ways):
             second = quant_state.state2
             weights = [codes, second.absmax, quant_state.absmax, second.code]
             more = (*weights[2:], read_offset(quant_state.offset), second.blocksize)
-        are_settled = settled.has(weights)
-        if not are_settled and not fits(quant_state, *weights):
+        are_settled = codes.get_device() == A.get_device() and settled.has(weights)
+        if not are_settled and not fits(A.device, quant_state, *weights):
             return own(A, B, quant_state, bias=bias)
         given = (weights[1], quant_state.blocksize, bias, *more, are_settled)
         try:
@@ -322,7 +322,7 @@ def is_ours(A, state, bias) -> bool:
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
     n, k = state.shape
-    if bias is not None and tuple(bias.shape) != (n,):
+    if bias is not None and (tuple(bias.shape) != (n,) or bias.device != A.device):
         return False
     # Weights that were quantized as k x n are a case of bitsandbytes' own.
     return A.numel() > 0 and n > 0 and A.shape[-1] == k
@@ -335,8 +335,11 @@ def scales_of(state) -> torch.Tensor:
     return functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
 
 
-def fits(state, codes, scales, scale_codes=None, map=None) -> bool:
-    """Whether kernels would read no further than the arrays reach, and what they are."""
+def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
+    """Whether kernels would read no further than the arrays reach, where and what they are."""
+    arrays = (codes, scales, scale_codes, map)
+    if any(array.device != device for array in arrays if array is not None):
+        return False
     n, k = state.shape
     count = -(-n * k // state.blocksize)
     if 2 * codes.nbytes < n * k or scales.dtype != torch.float32:

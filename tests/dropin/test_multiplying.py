@@ -160,15 +160,16 @@ def changed(**attributes):
     return found
 
 
-def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch):
+def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
-    replace(monkeypatch, sys.modules["reprolab_nf4.multiplying"])
+    replace(monkeypatch, multiplying)
     good, product = layer(), bitsandbytes.matmul_4bit
     codes, state = good.weight, good.weight.quant_state
-    for bias in (torch.zeros(1), torch.zeros(3, N), torch.zeros(N - 1)):
+    elsewhere = torch.zeros(N, device="meta")
+    for bias in (torch.zeros(1), torch.zeros(3, N), torch.zeros(N - 1), elsewhere):
         assert product(X, codes.t(), state, bias=bias.half()) == "own"
     absmax = state.absmax
-    for wrong in (absmax.half(), absmax[1:]):
+    for wrong in (absmax.half(), absmax[1:], absmax.to("meta")):
         assert product(X, codes.t(), changed(absmax=wrong).weight.quant_state) == "own"
     assert product(X, codes.data[1:], state) == "own"
     assert product(X, codes.t(), changed(shape=torch.Size((0, K))).weight.quant_state) == "own"
@@ -180,6 +181,10 @@ def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch):
     assert called == []
     product(X, codes.t(), state)
     assert len(called) == 1
+    # Nor are weights that another GPU's product has read.
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda self: int(self is X))
+    monkeypatch.setattr(multiplying, "fits", lambda device, *given: False)
+    assert product(X, codes.t(), state) == "own"
 
 
 def test_square_weights_are_transposed_where_bitsandbytes_does(called, monkeypatch, multiplying):
