@@ -24,20 +24,17 @@ class Watchdog {
   /// `tell` hears whose turn begins, and "" when it ends; without it, nobody watches.
   Watchdog(Tell tell = [](const std::string&) {}) : tell_(std::move(tell)) {}
 
-  /// Begins the turn of `kernel`, which lasts until end() and at most as long as the limit allows.
-  void begin(const std::string& kernel) const { tell_(kernel); }
-  void end() const { tell_(""); }
-
-  /// Runs `body` as the kernel's turn; one that throws does not end it.
+  /// Runs `body` as the turn of `kernel`, which may last as long as the limit allows; one that
+  /// throws does not end it.
   template <class Body>
   auto turn(const std::string& kernel, Body body) const {
-    begin(kernel);
+    tell_(kernel);
     if constexpr (std::is_void_v<decltype(body())>) {
       body();
-      end();
+      tell_("");
     } else {
       auto result = body();
-      end();
+      tell_("");
       return result;
     }
   }

@@ -78,9 +78,8 @@ void load_peers(const std::vector<std::string>& libraries, const AddPeer& add) {
   for (const auto& library : libraries) {
     Worker trial(
         [&](const Worker::Json&, const Watchdog& watchdog) -> Worker::Json {
-          watchdog.begin(library);
           try {
-            add(library);
+            watchdog.turn(library, [&] { add(library); });
             return {};
           } catch (const std::runtime_error& error) {
             throw UsageError(error.what());

@@ -33,9 +33,8 @@ void run_kernels(Device& device, const std::vector<VariantInfo>& kernels,
   const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
   for (const auto& kernel : kernels) {
     if (std::ranges::find(asked, kernel.name) == asked.end()) continue;
-    watchdog.begin(kernel.name);
-    const Verification verdict = verifier.verify(kernel, *instrument);
-    watchdog.end();
+    const Verification verdict =
+        watchdog.turn(kernel.name, [&] { return verifier.verify(kernel, *instrument); });
     const auto actual = verifier.actual();
     report({.kernel = kernel.name,
             .outcome = verdict.outcome,

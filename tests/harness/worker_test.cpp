@@ -58,9 +58,7 @@ void misbehave(const std::string& kernel) {
 /// Gives each kernel its turn and answers with the names of all of them.
 Json serve(const Json& request, const Watchdog& watchdog) {
   for (const auto& kernel : request.at("kernels")) {
-    watchdog.begin(kernel);
-    misbehave(kernel);
-    watchdog.end();
+    watchdog.turn(kernel, [&] { misbehave(kernel); });
   }
   return {{"did", request.at("kernels")}, {"process", getpid()}};
 }
