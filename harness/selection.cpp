@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,25 +15,15 @@ namespace reprolab {
 
 namespace {
 
-/// Goes back no further than to the last `*`, so that no pattern takes exponential time.
+/// glibc's fnmatch goes back no further than to the last `*`, so that no pattern takes exponential
+/// time.
 bool matches(std::string_view pattern, std::string_view name) {
-  constexpr auto none = std::string_view::npos;
-  std::size_t p = 0, n = 0, after_star = none, retry = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      after_star = ++p;
-      retry = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (after_star != none) {
-      p = after_star;
-      n = ++retry;
-    } else {
-      return false;
-    }
+  std::string without_sets;
+  for (const char c : pattern) {
+    if (c == '[' || c == '\\') without_sets += '\\';
+    without_sets += c;
   }
-  return pattern.find_first_not_of('*', p) == none;
+  return fnmatch(without_sets.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
 /// Calls `is_found` for each part between `|` until it says yes.
