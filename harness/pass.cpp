@@ -178,7 +178,7 @@ int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
     results.families = describe_families(&results.records);
     results.provenance["metrics"] = options.metrics;
   }
-  if (!options.output.empty()) write_whole(options.output, results.text());
+  if (!options.output.empty()) write_whole(options.output, {results.text()});
   const int status = results.exit_status();
   if (status == exit_usage) {
     complain(std::filesystem::path(argv.at(0)).filename().c_str(),

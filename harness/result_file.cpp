@@ -128,9 +128,10 @@ class SignalsWait {
   sigset_t before_{};
 };
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why,
+                         std::string_view option = "--output") {
   throw UsageError(
-      fmt::format("{}: cannot be written ({}); choose another --output", path.string(), why));
+      fmt::format("{}: cannot be written ({}); choose another {}", path.string(), why, option));
 }
 
 }  // namespace
@@ -181,27 +182,30 @@ void require_writable(const std::filesystem::path& path) {
   std::filesystem::remove(probe);
 }
 
-void write_whole(const std::filesystem::path& path, std::string_view text) {
+void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
+                 std::string_view option) {
   const SignalsWait until_done;
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error) refuse(path, error.message());
+  if (error) refuse(path, error.message(), option);
   auto temporary = path;
   temporary += fmt::format(".{}.partial", getpid());
   {
     std::ofstream file(temporary, std::ios::binary);
-    file.write(text.data(), static_cast<std::streamsize>(text.size()));
+    for (const auto part : parts) {
+      file.write(part.data(), static_cast<std::streamsize>(part.size()));
+    }
     file.close();
     if (!file) {
       std::filesystem::remove(temporary, error);
-      refuse(path, "the folder is not writable or is full");
+      refuse(path, "the folder is not writable or is full", option);
     }
   }
   std::filesystem::rename(temporary, path, error);
   if (error) {
     const std::string why = error.message();
     std::filesystem::remove(temporary, error);
-    refuse(path, why);
+    refuse(path, why, option);
   }
 }
 

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/outcome.hpp"
@@ -111,9 +113,11 @@ struct ResultFile {
   int exit_status() const;
 };
 
-/// Writes `text` to `path` whole or not at all: to a temporary file next to it, which is then
-/// renamed. Creates the folder. If that fails, throws UsageError that names the path.
-void write_whole(const std::filesystem::path& path, std::string_view text);
+/// Writes `parts`, one after the other, to `path` whole or not at all: to a temporary file next to
+/// it, which is then renamed. Creates the folder. If that fails, throws UsageError that names the
+/// path, and the option that gave it.
+void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
+                 std::string_view option = "--output");
 
 /// Throws the same error early, before hours of measurements are lost; leaves no file.
 void require_writable(const std::filesystem::path& path);

@@ -1,16 +1,13 @@
 #include "programs/verify/dump.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <stdexcept>
 #include <string_view>
 
 #include "common/fnv1a.hpp"
-#include "common/printable.hpp"
+#include "harness/result_file.hpp"
 
 namespace reprolab::verify {
 namespace {
@@ -50,22 +47,8 @@ std::string npy_header(const reference::QuantizedTensor& tensor) {
   return result + text;
 }
 
-/// Written beside the target under a temporary name, and renamed.
-void write_npy(const fs::path& path, const reference::QuantizedTensor& tensor,
-               std::span<const std::uint16_t> bits) {
-  const fs::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  file << npy_header(tensor);
-  file.write(reinterpret_cast<const char*>(bits.data()),
-             static_cast<std::streamsize>(bits.size_bytes()));
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(temporary, path, error);
-  if (!file || error) {
-    fs::remove(temporary, error);
-    throw std::runtime_error(fmt::format(
-        "cannot write {}; check that the folder exists and has room", printable(path.string())));
-  }
+std::string_view as_text(std::span<const std::uint16_t> bits) {
+  return {reinterpret_cast<const char*>(bits.data()), bits.size_bytes()};
 }
 
 }  // namespace
@@ -73,11 +56,10 @@ void write_npy(const fs::path& path, const reference::QuantizedTensor& tensor,
 void dump_mismatch(const fs::path& directory, const reference::QuantizedTensor& tensor,
                    const std::string& subject, std::span<const std::uint16_t> expected,
                    std::span<const std::uint16_t> actual) {
-  std::error_code ignored;  // write_npy reports what could not be written
-  fs::create_directories(directory, ignored);
   const std::string stem = as_file_name(tensor.name + "." + subject);
-  write_npy(directory / (stem + ".expected.npy"), tensor, expected);
-  write_npy(directory / (stem + ".actual.npy"), tensor, actual);
+  const std::string header = npy_header(tensor);
+  write_whole(directory / (stem + ".expected.npy"), {header, as_text(expected)}, "--dump");
+  write_whole(directory / (stem + ".actual.npy"), {header, as_text(actual)}, "--dump");
 }
 
 }  // namespace reprolab::verify

@@ -209,7 +209,7 @@ class Run {
     if (!options_.dump_directory) return;
     try {
       dump_mismatch(*options_.dump_directory, tensor, std::string(subject), expected, actual);
-    } catch (const std::runtime_error& error) {  // the mismatch itself already fails the run
+    } catch (const UsageError& error) {  // the mismatch itself already fails the run
       dump_failures_.push_back(error.what());
     }
   }

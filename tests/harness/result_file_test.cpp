@@ -102,7 +102,7 @@ TEST(Record, SurvivesTheWayThroughJsonWhichHasNullWhereAMemberIsUnknown) {
 /// The Python tests check this file against data/results.schema.json.
 TEST(ResultFile, IsWrittenForThePythonTests) {
   const std::filesystem::path path = WRITTEN_FILE;
-  write_whole(path, full_file().text());
+  write_whole(path, {full_file().text()});
   const json written = read_json(path);
   EXPECT_EQ(written["records"].size(), 3u);
   EXPECT_EQ(written["records"][0].dump(), json(nlohmann::ordered_json(full_record())).dump());

@@ -42,14 +42,14 @@ TEST(WriteWhole, WritesEveryByteInPlaceOfWhatWasThereAndNothingElse) {
   text[5] = '\0';
   for (const std::string& content : {text, std::string("new")}) {
     for (const std::string name : {"a.json", "b/c/a.json"}) {
-      write_whole(folder.path() / name, content);
+      write_whole(folder.path() / name, {content});
       EXPECT_EQ(content_of(folder.path() / name), content);
     }
   }
   EXPECT_EQ(folder.names(), (Names{"a.json", "b"}));
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
-  write_whole("here.json", text);
+  write_whole("here.json", {text});
   std::filesystem::current_path(before);
   EXPECT_EQ(content_of(folder.path() / "here.json"), text);
 }
@@ -67,7 +67,7 @@ TEST(WriteWholeDeathTest, EndsBeforeASignalEndsTheProcess) {
           while (folder.names().empty()) std::this_thread::yield();  // it is being written
           kill(process, SIGTERM);
         });
-        write_whole(folder.path() / "a.json", text);
+        write_whole(folder.path() / "a.json", {text});
         std::this_thread::sleep_for(std::chrono::seconds(10));
       },
       testing::KilledBySignal(SIGTERM), "");
@@ -81,7 +81,7 @@ TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
   std::string message;
   {
     const FileSizeLimit limit(4096);
-    message = message_of<UsageError>([&] { write_whole(path, std::string(100000, 'x')); });
+    message = message_of<UsageError>([&] { write_whole(path, {std::string(100000, 'x')}); });
   }
   EXPECT_EQ(message,
             path +
@@ -99,7 +99,7 @@ TEST(WriteWhole, RefusesAFileThatCannotBeLikeRequireWritable) {
            {folder.write("file", "").string() + "/a.json", "Not a directory"},
            {"/proc/reprolab.json", "the folder is not writable or is full"}}) {
     const std::string line = path + ": cannot be written (" + why + "); choose another --output";
-    EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, "text"); }), line);
+    EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, {"text"}); }), line);
     EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }), line);
   }
   EXPECT_EQ(folder.names(), (Names{"file", "taken"}));

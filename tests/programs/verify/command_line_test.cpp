@@ -178,8 +178,8 @@ TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
   std::string lines;
   for (const char* name : {"a", "b"}) {
     lines += fmt::format(
-        "verify: cannot write /dev/null/{}.weight.reference.expected.npy; check that the folder "
-        "exists and has room\n",
+        "verify: /dev/null/{}.weight.reference.expected.npy: cannot be written (Not a directory); "
+        "choose another --dump\n",
         name);
   }
   EXPECT_EQ(found.err, lines);
