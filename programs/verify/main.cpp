@@ -10,14 +10,6 @@
 
 namespace {
 
-/// Empty if `text` is valid, else what to do.
-std::string whole_number_of_threads(const std::string& text) {
-  int threads = 0;
-  const bool parsed = CLI::detail::lexical_cast(text, threads);
-  if (parsed && threads >= 1 && threads <= 4096) return {};
-  return fmt::format("give a whole number from 1 to 4096, not '{}'", text);
-}
-
 /// The arguments in reverse order, as CLI11 takes them. It would take a path [a,b] for a list of
 /// two, but ./[a,b] is the same path.
 std::vector<std::string> arguments_of(const CLI::App& app, int argc, char** argv) {
@@ -50,7 +42,7 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("PATH");
   app.add_option("--threads", options.threads, "CPU threads (default: all)")
-      ->check(whole_number_of_threads)
+      ->check(CLI::Range(1, 4096))
       ->type_name("N");
   app.add_flag("--dry-run", options.dry_run, "Print what would be checked, then exit");
   app.add_flag("--list", options.list, "Print its NF4 weights as JSON, then exit");

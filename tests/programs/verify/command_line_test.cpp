@@ -152,13 +152,11 @@ TEST_F(VerifyProgram, APathMayHoldAnyCharacters) {
 }
 
 TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
-  const std::string threads = "verify: --threads: give a whole number from 1 to 4096, not ";
-  expect_refusal(VERIFY_PROGRAM, "a --threads 0", threads + "'0'; see verify --help");
-  expect_refusal(VERIFY_PROGRAM, "a --threads x", threads + "'x'; see verify --help");
   expect_refusal(VERIFY_PROGRAM, "/nonexistent/a",
                  "verify: /nonexistent/a: cannot be opened: No such file or directory");
   // These texts come from CLI11 and differ between its versions.
-  for (const char* arguments : {"", "a --colour", "a --dump"}) {
+  for (const char* arguments :
+       {"", "a --colour", "a --dump", "a --threads 0", "a --threads 4097", "a --threads x"}) {
     expect_refusal_like(VERIFY_PROGRAM, arguments, "verify: [^\n]*; see verify --help");
   }
 }
