@@ -53,8 +53,9 @@ FileIdentity RegularFile::identity_now() const {
           .modified_ns = status.st_mtim.tv_nsec};
 }
 
-void RegularFile::require_unchanged() const {
-  if (identity_now() != identity_) reject_file(path_, changed_while_read);
+void RegularFile::require_still(const FileIdentity& identity) const {
+  if (identity_now() == identity) return;
+  reject_file(path_, "was changed while it was read; verify it again");
 }
 
 void RegularFile::read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const {

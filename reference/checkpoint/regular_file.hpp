@@ -17,8 +17,6 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-inline constexpr char changed_while_read[] = "was changed while it was read; verify it again";
-
 class RegularFile {
  public:
   /// Throws InvalidFile if the file cannot be opened, or is a folder, FIFO, socket or device: these
@@ -34,8 +32,8 @@ class RegularFile {
   /// Throws InvalidFile if the file ends before, or on a read error.
   void read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const;
 
-  /// Throws InvalidFile if somebody has written to it since it was opened.
-  void require_unchanged() const;
+  /// Throws InvalidFile if it is another file now, or somebody has written to it.
+  void require_still(const FileIdentity& identity) const;
 
   /// The bytes from `offset` as text.
   std::string text_at(std::uint64_t offset, std::uint64_t bytes) const;

@@ -192,12 +192,10 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
   }
 }
 
-std::unique_ptr<RegularFile> SafetensorsFile::open() const {
-  auto file = std::make_unique<RegularFile>(path_);
-  if (file->identity() != identity_) {
-    reject_file(path_, changed_while_read);
-  }
-  return file;
+void SafetensorsFile::read(const StoredTensor& tensor, void* destination) const {
+  const RegularFile file(path_);
+  file.read_at(tensor.offset_bytes, destination, tensor.size_bytes);
+  file.require_still(identity_);  // after what was read, or it could be written to in between
 }
 
 }  // namespace reprolab::reference

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,9 +39,9 @@ class SafetensorsFile {
   /// In the order of the header.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
-  /// The file, opened again to read tensors. Throws InvalidFile, also if it is no longer the file
-  /// whose header was read.
-  std::unique_ptr<RegularFile> open() const;
+  /// Reads a tensor's bytes. Opens the file again for that; throws InvalidFile on a read error, or
+  /// if the file is no longer as it was when its header was read.
+  void read(const StoredTensor& tensor, void* destination) const;
 
  private:
   std::filesystem::path path_;

@@ -213,16 +213,6 @@ std::string ShardSet::advice(std::string_view otherwise) const {
   return std::string(otherwise);
 }
 
-void ShardSet::read_bytes(const StoredTensor& tensor, void* destination) const {
-  if (open_of_ != tensor.file) {
-    open_of_ = nullptr;
-    open_ = tensor.file->open();
-    open_of_ = tensor.file;
-  }
-  open_->read_at(tensor.offset_bytes, destination, tensor.size_bytes);
-  open_->require_unchanged();
-}
-
 std::string describe_paths(const std::vector<fs::path>& given) {
   const std::string first = given.empty() ? "" : printable(given[0].string());
   return given.size() < 2 ? first : fmt::format("{} and {} more", first, given.size() - 1);

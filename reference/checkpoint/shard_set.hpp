@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,7 +17,7 @@
 namespace reprolab::reference {
 
 /// Holds the headers; tensors are read on demand, with one file open at a time, so that neither
-/// memory nor open files grow with the checkpoint. Not for use by several threads at once.
+/// memory nor open files grow with the checkpoint.
 class ShardSet {
  public:
   /// `given` is any mix of .safetensors files, folders (what their index names, or else every
@@ -39,7 +38,7 @@ class ShardSet {
   template <class T>
   std::vector<T> read(const StoredTensor& tensor) const {
     std::vector<T> values(tensor.size_bytes / sizeof(T));
-    read_bytes(tensor, values.data());
+    tensor.file->read(tensor, values.data());
     return values;
   }
 
@@ -49,13 +48,10 @@ class ShardSet {
 
  private:
   void add_names();
-  void read_bytes(const StoredTensor& tensor, void* destination) const;
 
   std::vector<std::filesystem::path> given_;
   std::deque<SafetensorsFile> files_;  ///< Not moved, because tensors point to theirs.
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;  ///< Into `files_`.
-  mutable std::unique_ptr<RegularFile> open_;                          ///< The file read last.
-  mutable const SafetensorsFile* open_of_ = nullptr;                   ///< Whose it is.
 };
 
 /// What was given, fit to print: "a.safetensors", or "a.safetensors and 2 more".

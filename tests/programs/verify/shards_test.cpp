@@ -160,25 +160,23 @@ TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
   EXPECT_TRUE(contains(refusal({folder_.path()}), line));
 }
 
+/// Written to, or replaced by another file of the same bytes.
 TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
-  const auto path = folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
-  const ShardSet shards({path});
-  fs::remove(path);
-  folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
-  EXPECT_EQ(
-      message_of<InvalidFile>([&] { shards.read<std::uint8_t>(*shards.find("layer.weight")); }),
-      at("a.safetensors") + "was changed while it was read; verify it again");
-}
-
-TEST_F(Shards, AFileThatIsWrittenToWhileItIsOpenIsRefused) {
-  const auto path = folder_.write("a.safetensors", safetensors_bytes(valid_tensors()));
-  const ShardSet shards({path});
-  const auto read = [&] { shards.read<std::uint8_t>(*shards.find("layer.weight")); };
-  read();
-  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << ' ';
-  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
-  EXPECT_EQ(message_of<InvalidFile>(read),
-            at("a.safetensors") + "was changed while it was read; verify it again");
+  const std::string bytes = safetensors_bytes(valid_tensors());
+  for (const bool replaced : {false, true}) {
+    const auto path = folder_.write("a.safetensors", bytes);
+    const ShardSet shards({path});
+    const auto read = [&] { shards.read<std::uint8_t>(*shards.find("layer.weight")); };
+    read();
+    if (replaced) {
+      fs::rename(folder_.write("b.safetensors", bytes), path);
+    } else {
+      std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << ' ';
+      fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+    }
+    EXPECT_EQ(message_of<InvalidFile>(read),
+              at("a.safetensors") + "was changed while it was read; verify it again");
+  }
 }
 
 TEST_F(Shards, OfAFolderWithBothTheSingleFileIsReadAsByTransformers) {
