@@ -16,12 +16,6 @@
 
 namespace reprolab::verify {
 
-/// Which kernels to run.
-struct KernelSelection {
-  std::string pattern;             ///< Of names: selects() in selection.hpp; empty: all.
-  std::vector<std::string> peers;  ///< Libraries to load and register as kernels.
-};
-
 /// The result of one kernel on one tensor.
 struct KernelResult {
   std::string kernel;
@@ -47,8 +41,9 @@ struct KernelChecks {
       run{};
 };
 
-/// Throws UsageError for a bad pattern, a pattern that selects nothing, a peer that cannot be
-/// loaded, or a selection that this build or machine cannot run.
-KernelChecks find_kernels(const KernelSelection& selection);
+/// The kernels that `pattern` selects (selects() in selection.hpp), those of the libraries `peers`
+/// among them. Throws UsageError for a pattern that selects nothing, a peer that cannot be loaded,
+/// or a selection that this build or machine cannot run.
+KernelChecks find_kernels(const std::string& pattern, const std::vector<std::string>& peers);
 
 }  // namespace reprolab::verify

@@ -5,6 +5,7 @@
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
 #include "harness/provenance.hpp"
+#include "harness/selection.hpp"
 #include "harness/verifier.hpp"
 #include "programs/verify/kernel_checks.hpp"
 
@@ -47,15 +48,15 @@ void run_kernels(Device& device, const std::vector<VariantInfo>& kernels,
 
 }  // namespace
 
-KernelChecks find_kernels(const KernelSelection& selection) {
-  const auto kernels = nf4::load_kernels(selection.pattern, selection.peers);
+KernelChecks find_kernels(const std::string& pattern, const std::vector<std::string>& peers) {
+  const auto kernels = nf4::load_kernels(pattern, peers);
   std::string why_not;
   if (!find_machine(&why_not)) {
-    if (selection.pattern.empty() && selection.peers.empty()) return {.unavailable = why_not};
+    if (pattern.empty() && peers.empty()) return {.unavailable = why_not};
     throw UsageError("--kernel and --peer need a GPU: " + why_not);
   }
   KernelChecks checks;
-  for (const auto& kernel : kernels) checks.names.push_back(kernel.name);
+  checks.names = names_of(kernels);
   checks.run = [kernels, device = std::shared_ptr<Device>()](const auto&... arguments) mutable {
     if (!device) device = std::make_shared<Device>();
     run_kernels(*device, kernels, arguments...);

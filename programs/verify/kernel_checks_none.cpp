@@ -3,8 +3,8 @@
 
 namespace reprolab::verify {
 
-KernelChecks find_kernels(const KernelSelection& selection) {
-  if (!selection.pattern.empty() || !selection.peers.empty()) {
+KernelChecks find_kernels(const std::string& pattern, const std::vector<std::string>& peers) {
+  if (!pattern.empty() || !peers.empty()) {
     throw UsageError(
         "--kernel and --peer need kernels, and this program was built without CUDA; "
         "build it with the preset gpu");

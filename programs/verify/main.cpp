@@ -50,11 +50,11 @@ int main(int argc, char** argv) {
   app.add_option("--dump", options.dump_directory,
                  "Write expected and actual bits of each mismatch to this folder as .npy")
       ->type_name("DIR");
-  app.add_option("--kernel", options.kernels.pattern,
+  app.add_option("--kernel", options.kernel,
                  "Only these kernels; * ? and | as in a shell's case; ! before it: all others")
       ->type_name("PATTERN");
   app.add_option(
-         "--peer", options.kernels.peers,
+         "--peer", options.peers,
          "A bitsandbytes library (libbitsandbytes_cudaNNN.so) to verify as a kernel; repeatable")
       ->type_name("PATH")
       ->allow_extra_args(false);

@@ -46,7 +46,7 @@ class Run {
   explicit Run(const Options& options)
       : options_(options),
         checkpoint_(options.files),
-        kernels_(find_kernels(options.kernels)),
+        kernels_(find_kernels(options.kernel, options.peers)),
         progress_("verify", total_code_bytes(), fmt::format("{:.1f} GB", total_code_bytes() * 1e-9),
                   checkpoint_.shards().size_bytes() > progress_from_bytes),
         worker_(

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "harness/outcome.hpp"
@@ -18,7 +19,8 @@ struct Options {
   bool list = false;     ///< Read the headers, and print the NF4 weights as JSON.
   bool brief = false;    ///< Print only tensors with a failure, and the summary.
   std::optional<std::filesystem::path> dump_directory;
-  KernelSelection kernels;
+  std::string kernel;              ///< A pattern of names; empty: all.
+  std::vector<std::string> peers;  ///< Libraries that are kernels, too.
 };
 
 /// Dequantizes every NF4 weight of the checkpoint with the reference and compares: with the stored
