@@ -65,25 +65,27 @@ void set_code_target(const std::string& compute_capability) {
   target = std::stoi(digits);
 }
 
-std::optional<Code> code_of(const VariantInfo& variant) {
-  if (target == 0) return std::nullopt;
+nlohmann::ordered_json code_of(const VariantInfo& variant) {
+  if (target == 0) return nullptr;
   const auto files = variant.code_files ? variant.code_files(target)
                                         : std::vector<std::string>{variant.source_file};
-  Code code{.target = "sm_" + std::to_string(target), .sha256 = {}};
+  int capability = target;
+  std::map<std::string, std::string> sha256;
   for (const std::filesystem::path file : files) {
     if (file.extension() == ".cu") {
       if (!own_code().empty() && !has_code(file.string())) continue;
       const auto* found = chosen(file.string());
-      if (found == nullptr) return std::nullopt;
-      code.target = "sm_" + std::to_string(found->capability);
-      code.sha256[file.string()] = found->sha256;
+      if (found == nullptr) return nullptr;
+      capability = found->capability;
+      sha256[file.string()] = found->sha256;
     } else {
       const std::string& digest = digest_of_file(file.string());
-      if (digest.empty()) return std::nullopt;
-      code.sha256[file.filename().string()] = digest;
+      if (digest.empty()) return nullptr;
+      sha256[file.filename().string()] = digest;
     }
   }
-  return code.sha256.empty() ? std::nullopt : std::optional(code);
+  if (sha256.empty()) return nullptr;
+  return {{"target", "sm_" + std::to_string(capability)}, {"sha256", sha256}};
 }
 
 }  // namespace reprolab

@@ -126,12 +126,10 @@ Row start_row(const ProblemFacts& problem, const VariantInfo& variant,
               const Verification& verified) {
   Row row{.record = {.key = problem.name + "/" + variant.name,
                      .variant = variant,
+                     .code = code_of(variant),
                      .problem = problem.description,
                      .bytes_read = problem.bytes_read,
                      .bytes_written = problem.bytes_written}};
-  if (const auto code = code_of(variant)) {
-    row.record.code = {{"target", code->target}, {"sha256", code->sha256}};
-  }
   row.record.outcome = verified.outcome;
   row.record.reason = verified.reason;
   if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;
