@@ -101,24 +101,23 @@ def in_words(value: Any, within: bool = False) -> str:
     return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def clock_warning(*records: Record | None) -> tuple[str, ...]:
-    """A footnote where compared variants ran at clocks too far apart."""
-    seen = [(r.sm_mhz, r.kernel) for r in records if r is not None and r.sm_mhz is not None]
-    if len(seen) < 2:
-        return ()
-    (low, slow), (high, fast) = min(seen), max(seen)
-    apart = f"{percent_apart(low, high):.1f} % (more than {CLOCK_PERCENT} %)"
-    text = f"SM clocks differ by {apart}: {slow} at {low:.0f} MHz, {fast} at {high:.0f} MHz."
-    return (text,) if percent_apart(low, high) else ()
-
-
 def clock_mark(record: Record, highest_mhz: float | None) -> tuple[str, ...]:
-    """The same for a row among all the rows of its problem. Rounded, so that one footnote serves
-    many rows; CSV files have every clock.
+    """A footnote for a row that ran at a lower clock than others of its problem. Rounded, so that
+    one serves many rows; CSV files have every clock.
     """
     if record.sm_mhz is None or not (percent := percent_apart(record.sm_mhz, highest_mhz)):
         return ()
     return (f"Ran at an SM clock {percent:.0f} % below the highest of the rows on its problem.",)
+
+
+def clocks_apart(results: Results) -> list[str]:
+    """For under a figure: by how much the clocks of rows on one problem differ at most."""
+    found: dict[str, list[float]] = {}
+    for r in results.records:
+        if r.sm_mhz is not None and (r.is_verified or r.is_ceiling):
+            found.setdefault(r.problem["name"], []).append(r.sm_mhz)
+    most = max((percent_apart(min(mhz), max(mhz)) for mhz in found.values()), default=0.0)
+    return [f"SM clocks of rows on one problem differ by up to {most:.1f} %."] * bool(most)
 
 
 def percent_apart(low_mhz: float, high_mhz: float) -> float:

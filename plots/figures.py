@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from plots.captions import banner, machine
+from plots.captions import banner, clocks_apart, machine
 from records.results import Results
 from records.stats import Estimate
 
@@ -150,14 +150,12 @@ def add_caption(
     results: Results,
     notes: Sequence[str] = (),
     recorded: bool = False,
-    warnings: Sequence[str] = (),
 ) -> None:
-    """Put machine, notes and the first warning at the bottom, under a recorded run's banner."""
+    """Put machine, notes and what clocks differ by at the bottom, under a recorded run's banner."""
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
     sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
-    first, *others = dict.fromkeys(warnings) or [""]
-    first += f" ({len(others)} more such pairs: see the table.)" * bool(others)
-    write_caption(figure, [sentence, *notes, first], banner(results) if recorded else "")
+    paragraphs = [sentence, *notes, *clocks_apart(results)]
+    write_caption(figure, paragraphs, banner(results) if recorded else "")
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") -> None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from plots import bandwidth, sample_figures
 from plots import figures as draw
 from plots.bandwidth import Measured, compared, measure, rows_by, speed_or_outcome
-from plots.captions import clock_warning, machine_notes
+from plots.captions import machine_notes
 from plots.counter_values import Value, change, counts_of
 from plots.experiments import Run, one_problem
 from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
@@ -292,13 +292,11 @@ def steps_figure(run: Run) -> Figure:
     panels[0][1].set_xlim(left=0)
     panels[-1][1].set_xlabel("instructions per weight")
     draw.legend_above(figure, panels[:, 0], columns=3, last="fastest ceiling")
-    every = [step.measured.record for steps in found.values() for step in steps if step.measured]
     notes = [
         "A bar goes from the speed of the step above to that of its own, and has their factor; "
         "right of the row: what the steps so far come to."
     ]
-    warnings = [w for r in every for w in clock_warning(r, every[0])]
-    draw.add_caption(figure, run["plain"], notes, run.recorded, warnings)
+    draw.add_caption(figure, run["plain"], notes, run.recorded)
     return figure
 
 

@@ -14,7 +14,7 @@ from claims.puzzle import WALL_TIME, mlps
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured, Rows, measure, with_interval
-from plots.captions import clock_warning, date, machine_notes
+from plots.captions import date, machine_notes
 from plots.experiments import Run, one_problem
 from plots.neighbours import pass_for, rows_of_both
 from plots.streaming import OURS
@@ -265,8 +265,7 @@ def seconds_figure(chosen: Callable[[Run], Iterable[Measured]], run: Run) -> Fig
     notes = [f"Medians and intervals; right of each row: its median by graphs. {INTERVAL_NOTE}"]
     if any(m.record.deviation for m in shown):
         notes.append(draw.DEVIATES_NOTE)
-    warnings = [w for m in shown for w in clock_warning(m.record, shown[0].record)]
-    draw.add_caption(figure, run["mlps"], notes, run.recorded, warnings)
+    draw.add_caption(figure, run["mlps"], notes, run.recorded)
     return figure
 
 

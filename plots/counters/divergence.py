@@ -8,7 +8,7 @@ from claims.occupancy import WARP
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Rows, compared, rows_by
-from plots.captions import clock_warning, machine_notes
+from plots.captions import machine_notes
 from plots.counter_tables import Counted, shown
 from plots.counter_values import Counts, counts_of, derived_notes
 from plots.experiments import Run
@@ -60,8 +60,7 @@ def divergence_table(run: Run) -> Table:
             row |= bandwidth.estimate_values("over_equal", slower)
             if m.record.summary:
                 gain = times(m.ratio) if m.ratio else NONE
-                clocks = clock_warning(m.base, m.record)
-                row |= {"_over_equal": slower, "_gain": Noted(None, clocks, text=gain)}
+                row |= {"_over_equal": slower, "_gain": Noted(None, m.clock, text=gain)}
             c = Counted(m.record, None, counts(run, m.record), None)
             data.append(row | {counter: shown(c, counter) for counter in SHOWN})
     notes = [
@@ -132,7 +131,6 @@ def divergence_figure(run: Run) -> Figure:
     )
     kernels = [k for k in run.compared if k in kernels] + sorted(set(kernels) - set(run.compared))
     figure, (axes,) = draw.panels(3.4)
-    warnings: list[str] = []
     width = 0.8 / max(1, len(kernels))
     for k, kernel in enumerate(kernels):
         colour = draw.colour(kernel)
@@ -140,7 +138,6 @@ def divergence_figure(run: Run) -> Figure:
             m = rows.get(kernel)
             if m is None or not m.record.ranked:
                 continue
-            warnings += clock_warning(m.base, m.record)
             s, x = m.record.times, place + (k - (len(kernels) - 1) / 2) * width
             axes.bar(x, s.median, 0.9 * width, color=colour, label=kernel, gid=f"{data}/{kernel}")
             draw.whiskers(axes, [(x, s.estimate)], fmt="none", ecolor=draw.BLACK, capsize=3)
@@ -152,5 +149,5 @@ def divergence_figure(run: Run) -> Figure:
     axes.grid(axis="x", visible=False)
     draw.legend_above(figure, [axes])
     notes = [*divergence_reading(run), f"Whiskers: intervals. {INTERVAL_NOTE}"]
-    draw.add_caption(figure, run[PASS], notes, run.recorded, warnings)
+    draw.add_caption(figure, run[PASS], notes, run.recorded)
     return figure

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from claims.end_to_end import EAGER, GRAPH, STEP_TIME, WALL_TIME
 from plots import figures as draw
-from plots.captions import clock_warning
 from plots.end_to_end import tables
 from plots.end_to_end.rows import FUSED, OURS, Setting, of_mode
 from plots.end_to_end.tables import OVERHEAD, our_prediction, papers_predictions, papers_value
@@ -69,14 +68,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
             axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
     draw.legend_above(figure, every, columns=3, last="paper")
-    baseline, _ = run.compared
-    warnings = [
-        w
-        for setting in of_mode(run, EAGER)
-        for record in setting.timing.values()
-        for w in clock_warning(setting.timing.get(baseline), record)
-    ]
-    draw.add_caption(figure, run["timing"], notes, run.recorded, warnings)
+    draw.add_caption(figure, run["timing"], notes, run.recorded)
 
 
 def figure4(run: Run) -> Figure:

@@ -9,7 +9,7 @@ from matplotlib.ticker import MultipleLocator
 from claims.published import Cell as PublishedCell
 from plots import figures as draw
 from plots.bandwidth import Measured, Rows, measure, values_of
-from plots.captions import clock_warning, machine_notes, outcome_notes, span
+from plots.captions import machine_notes, outcome_notes, span
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
 from plots.table2.speedup import cells_by_model, in_ms
@@ -182,15 +182,13 @@ def kernels_figure(run: Run) -> Figure:
     shade_papers(axes, run)
     axes.axvline(1, color=draw.BLACK, linewidth=1)
     labels: list[str] = []
-    warnings: list[str] = []
     for row, (kernel, found) in enumerate(speed_ups.items()):
         deviates = any(passes[model][kernel].record.deviates for model in found)
         labels.append(kernel + "\n(declared deviation, unranked)" * deviates)
         for k, model in enumerate(passes):
             if model not in found:
                 continue
-            m, e = passes[model][kernel], found[model]
-            warnings += clock_warning(m.base, m.record)
+            e = found[model]
             colour = draw.colour(kernel)
             look = {"markerfacecolor": "white" if deviates else colour, "markersize": 4.4}
             look |= {"fmt": marker_of(k), "color": colour, "capsize": 2}
@@ -205,7 +203,7 @@ def kernels_figure(run: Run) -> Figure:
     what = f"speed-up over {baseline} in dequantization per forward pass"
     axes.set_xlabel(f"{what}, batch {shown_batch(run)} (x)")
     draw.legend_above(figure, [axes])
-    draw.add_caption(figure, run["replay"], [INTERVAL_BARS], run.recorded, warnings)
+    draw.add_caption(figure, run["replay"], [INTERVAL_BARS], run.recorded)
     return figure
 
 

@@ -9,12 +9,11 @@ from claims.published import AVERAGE
 from claims.rules import NOT_TESTED
 from plots import figures as draw
 from plots import ledger
-from plots.bandwidth import time_values
-from plots.captions import check_notes, clock_warning, machine_notes, outcome_notes
+from plots.bandwidth import Measured, measure, time_values
+from plots.captions import check_notes, machine_notes, outcome_notes
 from plots.experiments import MAIN_CLAIM, Run
 from plots.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 from records.errors import InputError
-from records.results import Record
 from records.stats import INTERVAL_NOTE, Estimate, significant
 
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
@@ -26,12 +25,12 @@ def subject_of(verdict: Verdict) -> str:
     return verdict.comparison.arguments["subject"]
 
 
-def rows_of(run: Run, verdict: Verdict) -> tuple[Record | None, ...]:
+def rows_of(run: Run, verdict: Verdict) -> list[Measured | None]:
     """The two rows that a cell compares, as far as the file has them."""
     at, replay = verdict.cell.at, run["replay"]
     name = next((p["name"] for p in replay.problems() if at.items() <= p.items()), "")
-    kernels = (run.compared[0], subject_of(verdict))
-    return tuple(replay.find(name, kernel) for kernel in kernels)
+    rows = measure(replay, name)
+    return [rows.get(kernel) for kernel in (run.compared[0], subject_of(verdict))]
 
 
 def cells(run: Run) -> list[Verdict]:
@@ -107,22 +106,22 @@ def in_ms(us: float) -> str:
 
 def values(run: Run, v: Verdict) -> Values:
     """The paper's value, ours, the difference and the verdict, and the times of both kernels."""
-    records = rows_of(run, v)
-    ours = ledger.ours_text(v, PLAIN)
+    rows = rows_of(run, v)
     why = (v.reason,) if v.verdict == "not_testable" else ()
     low, high = v.interval or (None, None)
     found: Values = {"_under": f"{reading_of(v)}; {title_of(v)}"}
     found |= {"reading": v.comparison.reading, "kernel": subject_of(v)}
     found |= v.cell.at | {"paper": v.cell.value}
-    found |= {"ours": Noted(v.ours, clock_warning(*records), text=ours)}
+    found |= {"ours": Noted(v.ours, text=ledger.ours_text(v, PLAIN))}
     found |= {"ours_low": low, "ours_high": high, "difference_percent": v.difference_percent}
     found |= {"verdict": Noted(v.verdict, why, text=ledger.spell(v.verdict)), "reason": v.reason}
-    for name, r in zip(("baseline", "kernel"), records, strict=True):
+    for name, m in zip(("baseline", "kernel"), rows, strict=True):
+        r = m and m.record
         found |= time_values(r.summary if r else None, f"{name}_")
         found |= {f"{name}_bytes_per_cycle": r.bytes_per_cycle if r else None}
         missing = Noted(None, outcome_notes(run["replay"], r))
-        found |= {f"_{name}": r.times.median if r and r.timed else missing}
-    counts = [r.times.n for r in records if r and r.timed]
+        found |= {f"_{name}": Noted(r.times.median, m.clock) if r and r.timed else missing}
+    counts = [m.record.times.n for m in rows if m and m.record.timed]
     return found | {"n": counts[-1] if counts else None, "reproduced_if": v.criterion}
 
 
@@ -152,9 +151,8 @@ def speedup_figure(run: Run) -> Figure:
     panels[0].yaxis.set_major_formatter(FormatStrFormatter("%.2f"))
     panels[0].set_ylabel(f"speed-up over\n{run.compared[0]} (x)")
     draw.legend_above(figure, panels, last="paper")
-    warnings = [w for v in every for w in clock_warning(*rows_of(run, v))]
     notes = [f"The axis does not start at 0. {INTERVAL_NOTE}"]
-    draw.add_caption(figure, run["replay"], notes, run.recorded, warnings)
+    draw.add_caption(figure, run["replay"], notes, run.recorded)
     return figure
 
 

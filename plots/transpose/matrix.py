@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from plots import bandwidth
 from plots import figures as draw
 from plots.bandwidth import Measured, Rows, measure
-from plots.captions import check_notes, clock_warning, machine_notes
+from plots.captions import check_notes, machine_notes
 from plots.experiments import Run, one_problem
 from plots.neighbours import neighbour_notes
 from plots.sample_figures import BANDWIDTH_LABEL
@@ -273,13 +273,12 @@ def kernels_figure(run: Run) -> Figure:
     axes.set_xlim(left=0)
     axes.set_xlabel(BANDWIDTH_LABEL)
     draw.legend_above(figure, [axes], columns=3, last="post")
-    warnings = [w for r in rows if r.timed for w in clock_warning(r, copy)]
     ours, posts = size_text(random_matrix(run)), size_text(posts_matrix(run))
     note = (
         f"Matrix: {ours}; the post's: {posts}. Bars: medians; whiskers: intervals; right of each "
         f"row: its median. {INTERVAL_NOTE}"
     )
-    draw.add_caption(figure, results, [note], run.recorded, warnings)
+    draw.add_caption(figure, results, [note], run.recorded)
     return figure
 
 
