@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod, sqrt
+from math import ceil, prod
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -75,7 +75,6 @@ TIMED = (
     "outcome reason median_us low_us high_us min_us n bytes gb_per_s bytes_per_cycle "
     "share_of_copy share_of_ceiling sm_mhz source_file"
 ).split()
-MIN_WITH_TEXT = 1.13  # the factor of a bar that holds its text
 FACTORS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)
 STRESSED = ("streaming", "branch_tree")
 MARKED_MIB = (1 / 16, 1, 16, 256, 3072)
@@ -293,8 +292,8 @@ def steps_figure(run: Run) -> Figure:
     panels[-1][1].set_xlabel("instructions per weight")
     draw.legend_above(figure, panels[:, 0], columns=3, last="fastest ceiling")
     notes = [
-        "A bar goes from the speed of the step above to that of its own, and has their factor; "
-        "right of the row: what the steps so far come to."
+        "A bar goes from the speed of the step above to that of its own; right of the row: their "
+        "factor, and what the steps so far come to."
     ]
     draw.add_caption(figure, run["plain"], notes, run.recorded)
     return figure
@@ -318,32 +317,13 @@ def draw_factors(axes: Axes, steps: Sequence[Step]) -> list[float]:
         look = look if factor >= reached else {"color": "#B0B0B0", "label": "slower"}
         axes.barh(row, factor - reached, 0.62, reached, gid=step.kernel, **look)
         axes.plot([reached, reached], [row - 1, row + 0.31], color=draw.GREY, linewidth=0.8)
-        if step.over_before is not None:
-            write_factor(axes, row, step.over_before.value, (reached, factor), limit)
-        draw.write_right(axes, row, f"{factor:.2f}")
+        own = f"x{step.over_before.value:.2f}: " if step.over_before else ""
+        draw.write_right(axes, row, f"{own}{factor:.2f}")
         reached = factor
     if limit is not None:
         text = f"fastest ceiling: {first.ceiling.kernel}"
         axes.axvline(limit, color=draw.BLACK, linewidth=1.6, label=text, gid="ceiling")
     return [end for end in (limit, *(step.factor for step in steps)) if end]
-
-
-def write_factor(
-    axes: Axes, row: int, value: float, bar: tuple[float, float], limit: float | None
-) -> None:
-    """In the middle of a bar that is long enough, else beside it, and clear of the ceiling."""
-    low, high = sorted(bar)
-    before = limit is not None and low > sqrt(limit)
-    look: dict[str, Any] = {"va": "center", "fontsize": 8}
-    if high >= MIN_WITH_TEXT * low:
-        axes.text(sqrt(low * high), row, f"x{value:.2f}", color="white", ha="center", **look)
-    else:
-        near = limit is not None and high <= limit < MIN_WITH_TEXT * high
-        high = limit if near else high
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        look |= {"textcoords": "offset points", "bbox": box, "zorder": 6}
-        look |= {"xytext": (-5 if before else 5, 0), "ha": "right" if before else "left"}
-        axes.annotate(f"x{value:.2f}", (low if before else high, row), **look)
 
 
 def sizes_figure(run: Run) -> Figure:

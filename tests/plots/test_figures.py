@@ -2,7 +2,6 @@
 
 from xml.etree import ElementTree
 
-import made
 import pytest
 from edited import Edited, lines_of, text_of
 from matplotlib.text import Text
@@ -65,23 +64,6 @@ def test_samples_far_away_leave_the_others_room(run, edited):
     assert {"+100 %", "-50 %"} <= {t.get_text() for t in with_it.texts}
     assert "Triangle: a sample further away" in text_of(figure, "caption")[0]
     assert text_of(figure, "banner") == []  # which recorded runs alone have
-
-
-@pytest.mark.parametrize("us", [90.0, 86.0, 60.0])
-def test_a_factor_beside_its_bar_leaves_the_ceiling_free(edited, us):
-    run = edited("ladder")
-    times = {"two_launches": 100.0, "streaming": 90.0}
-    times |= dict.fromkeys(("same_bytes", "copy_kernel", "copy"), us)
-    for kernel, time in times.items():
-        made.set_times(run.row("nested", kernel), [time] * 21)
-    figure = run.figure("steps")
-    axes = figure.axes[2]
-    (factor,) = (t for t in axes.texts if t.get_text() == "x1.11")
-    (ceiling,) = lines_of(axes, "ceiling")
-    figure.draw_without_rendering()
-    box = factor.get_window_extent()
-    at = axes.transData.transform((ceiling.get_xdata()[0], 0))[0]
-    assert not box.x0 < at < box.x1
 
 
 def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_path):
