@@ -72,7 +72,6 @@ def divergence_table(run: Run) -> Table:
         f"{derived_notes(run[COUNTERS].family)[0]} Threads: that are active in an instruction, of "
         f"{WARP}. Divergent targets: branches that parted a warp. The counters are of "
         f"{run[COUNTERS].name}, a run without times.",
-        *divergence_reading(run),
     ]
     shape = results.problems()[0]
     title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
@@ -148,6 +147,6 @@ def divergence_figure(run: Run) -> Figure:
     axes.set_ylabel("time (us)")
     axes.grid(axis="x", visible=False)
     draw.legend_above(figure, [axes])
-    notes = [*divergence_reading(run), f"Whiskers: intervals. {INTERVAL_NOTE}"]
+    notes = [f"Whiskers: intervals. {INTERVAL_NOTE}"]
     draw.add_caption(figure, run[PASS], notes, run.recorded)
     return figure
