@@ -246,7 +246,7 @@ def test_a_row_that_ended_a_process_is_left_out(run):
         ),
         (
             torch.OutOfMemoryError(),
-            "out of memory: about 3 GB are needed, the GPU has 151 GB",
+            "out of memory: about 3 GB are needed, the GPU has 150 GB",
         ),
     ],
 )
@@ -265,7 +265,7 @@ def test_a_model_that_does_not_fit_says_what_it_needs(run):
     found = run(gpu=on_cpu.Cpu(free_bytes=1 << 30))
     assert {r.outcome for r in found.values()} == {"unsupported"}
     row = found["shared_lut", "eager"]
-    assert row.reason == "out of memory: about 3 GB are needed, the GPU has 151 GB"
+    assert row.reason == "out of memory: about 3 GB are needed, the GPU has 150 GB"
     assert (row.problem["layers"], row.problem["launches"]) == (2, MATRICES)
 
 
@@ -279,7 +279,7 @@ def test_a_checkpoint_that_does_not_fit(run, tmp_path, monkeypatch):
         weights.truncate(44_400_000_000)  # a sparse file
     needs = "its weights alone take 44.4 GB"
     assert run(str(tmp_path / "mine")) == (
-        f"not testable on this GPU: out of memory: {needs}, the GPU has 151 GB"
+        f"not testable on this GPU: out of memory: {needs}, the GPU has 150 GB"
     )
 
 
