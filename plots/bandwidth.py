@@ -200,7 +200,7 @@ gb_text = "{:.0f}".format
 # Columns of a Measured's values.
 OUTCOME = Column("outcome", "outcome", **WORDS)
 MEDIAN = Column("median us", "median_us", significant)
-INTERVAL = Column("interval us", ("low_us", "high_us"), lambda *e: "-".join(map(significant, e)))
+INTERVAL = Column("interval us", "_interval", lambda e: "-".join(map(significant, e.interval)))
 GB_S = Column("GB/s", "gb_per_s", gb_text)
 CYCLE = Column("B/cycle", "bytes_per_cycle", rounded)
 COPY_SHARE = Column("copy %", "share_of_copy", percent)
@@ -210,7 +210,7 @@ def time_values(s: Summary | None, prefix: str = "") -> Values:
     """A summary in microseconds, empty where no time may be shown."""
     values = (s.median, s.low, s.high, s.min) if s else (None,) * 4
     names = (f"{prefix}{name}_us" for name in ("median", "low", "high", "min"))
-    return dict(zip(names, values, strict=True))
+    return dict(zip(names, values, strict=True)) | {"_interval": s and s.estimate}
 
 
 def estimate_values(name: str, found: Estimate | None) -> Values:

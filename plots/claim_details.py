@@ -21,7 +21,7 @@ COLUMNS = [
     Column("unit", "unit", align="l"),
     Column("source", "source_value", "{:g}".format),
     Column("ours", "our_value", rounded),
-    Column("interval", ("our_low", "our_high"), lambda *ends: "-".join(map(rounded, ends))),
+    Column("interval", "_interval", lambda ends: "-".join(map(rounded, ends))),
     Column("difference", "difference_percent", "{:+.1f} %".format),
     Column("verdict", "verdict", **WORDS),
 ]
@@ -132,4 +132,4 @@ def number_row(d: Decision, v: Verdict) -> Values:
     found |= {"unit": test.unit, "source_value": v.cell.value}
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
     found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
-    return found | {"why": v.why}
+    return found | {"why": v.why, "_interval": v.interval}

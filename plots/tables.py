@@ -32,15 +32,15 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """What is shown of each row: the value that it has by the name `of`, through `show`; of several
-    names, `show` is given as many values. None is shown as '-'.
+    """What is shown of each row: the value that it has by the name `of`, through `show`. None is
+    shown as '-'.
 
     `align` is l or r; `wrap` lets the terminal break cells that are longer; `code` is a kernel. A
     `detail` is shown in Markdown alone: terminals and printed pages are too narrow for it.
     """
 
     name: str
-    of: str | tuple[str, ...]
+    of: str
     show: Callable[..., str] = str
     align: str = "r"
     wrap: int = 0  # characters that stay on a line in any case; 0: cells are never broken
@@ -48,12 +48,11 @@ class Column:
     detail: bool = False
 
     def cell(self, row: Values) -> Noted:
-        """The value or values with their text."""
-        names = (self.of,) if isinstance(self.of, str) else self.of
-        found = [row.get(name) for name in names]
-        noted = next((v for v in found if isinstance(v, Noted)), Noted(None))
-        values = [plain(value) for value in found]
-        return replace(noted, text=noted.text or (NONE if None in values else self.show(*values)))
+        """The value with its text."""
+        found = row.get(self.of)
+        noted = found if isinstance(found, Noted) else Noted(found)
+        text = noted.text or (NONE if noted.value is None else self.show(noted.value))
+        return replace(noted, text=text)
 
 
 def plain(value: object) -> object:
