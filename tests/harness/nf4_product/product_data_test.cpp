@@ -20,6 +20,7 @@ TEST(ProductData, DependsOnItsSpecAndSeedAlone) {
     EXPECT_EQ(one.input, again.input);
     EXPECT_EQ(one.bias, again.bias);
     EXPECT_EQ(one.matrix.expected, again.matrix.expected);
+    EXPECT_FALSE(std::equal(one.bias.begin(), one.bias.end(), one.input.begin()));
     EXPECT_NE(one.input, other.input);
     EXPECT_NE(one.bias, other.bias);
     EXPECT_NE(one.matrix.expected, other.matrix.expected);
@@ -33,8 +34,11 @@ TEST(ProductData, BytesAreThoseOfTheMatrixTheActivationsAndTheBias) {
   EXPECT_EQ(spec.bytes_written(), 2u * 5 * 24);
 }
 
-TEST(ProductData, SparseRowsHaveOneInputInEverySixteen) {
+TEST(ProductData, SparseRowsHaveOneInputOfEitherSignInEverySixteen) {
   const auto input = make_input(InputData::sparse, 7, 130, WeightType::fp16, 1);
+  const auto is_negative = [](auto bits) { return bits >= 0x8000; };
+  const auto negative = std::ranges::count_if(input, is_negative);
+  EXPECT_TRUE(negative > 10 && negative < 53) << negative << " of 63";
   for (int row = 0; row < 7; ++row) {
     for (int begin = 0; begin < 130; begin += 16) {
       const auto first = input.begin() + row * 130 + begin;

@@ -135,6 +135,17 @@ TEST(ProductBounds, ProductsTooSmallForFp32MayVanish) {
   EXPECT_LE(widen_bf16(bounds.low[0]), 0.0f);
 }
 
+/// Weights below 2^-24 may become 0 where they are rounded to fp16, however large the input is.
+TEST(ProductBounds, WeightsTooSmallForFp16MayVanish) {
+  Small small;
+  small.absmax = {0x1p-26f};
+  small.input[0] = round_to_fp16(512.0f);
+  const auto bounds = small.bounds(Reading::rounded_products);
+  EXPECT_LE(widen_fp16(bounds.low[0]), 0.0f);
+  EXPECT_GE(widen_fp16(bounds.high[0]), 0x1p-17f);
+  EXPECT_GT(widen_fp16(small.bounds(Reading::fp32_weights).low[0]), 0.0f);
+}
+
 TEST(ProductBounds, EachReadingHasItsWeights) {
   Small small;
   small.codes[0] = 0x10;  // -0.6961928
