@@ -1,7 +1,7 @@
 """What stands beside every table and figure: machine, clocks, provenance, warnings."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plots.tables import Origin
@@ -12,12 +12,19 @@ CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clo
 LOCK_PERCENT = 1  # further from its lock, a clock was not held
 
 
-def banner(results: Results) -> str:
-    return f"Recorded run of {results.gpu}, {date(results)}. Not measured on this machine."
+def banner(*files: Results) -> str:
+    runs, gpus = "runs" if len(files) > 1 else "run", ", ".join(sorted({r.gpu for r in files}))
+    return f"Recorded {runs} of {gpus}, {dates(files)}. Not measured on this machine."
 
 
 def date(results: Results) -> str:
     return results.provenance["started"][:10]
+
+
+def dates(files: Iterable[Results]) -> str:
+    """The first and the last, or the only one."""
+    found = sorted(date(r) for r in files)
+    return " to ".join(dict.fromkeys((found[0], found[-1])))
 
 
 def commit(results: Results) -> str:

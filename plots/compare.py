@@ -6,7 +6,7 @@ import math
 import subprocess
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -19,7 +19,7 @@ from claims.evidence import collect, recorded_folder, result_files
 from plots import console
 from plots import figures as draw
 from plots.bandwidth import estimate_values, with_interval
-from plots.captions import banner, clocks, commit, date, driver
+from plots.captions import banner, clocks, commit, dates, driver
 from plots.documents import table_files
 from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 from records import comparison
@@ -99,11 +99,6 @@ class Side:
             parts.append(clocks(replace(files[0], records=tuple(records))))
         commits = ", ".join(dict.fromkeys(commit(r) for r in self.files))
         return "; ".join([*parts, dates(self.files), f"commit {commits}"])
-
-
-def dates(files: Iterable[Results]) -> str:
-    found = sorted(date(r) for r in files)
-    return " to ".join(dict.fromkeys((found[0], found[-1])))
 
 
 def load_side(given: str) -> Side:
@@ -264,7 +259,7 @@ def run(args: argparse.Namespace) -> int:
     place = printable(str(args.output))
     lines.append(f"Table (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the table here)"
-    console.show([table.banner] * bool(table.banner), [table] * args.verbose, lines)
+    console.show(table.banner, [table] * args.verbose, lines)
     return int(args.threshold is not None and any(pair.verdict == SLOWER for pair in pairs))
 
 
@@ -306,7 +301,7 @@ def repeat(args: argparse.Namespace) -> int:
     title = f"What one row differs by from run to run: {source}"
     values = [{"metric": kind} | c for kind, found in spread.items() for c in found]
     print()
-    console.show([], [Table("repetitions", title, columns, values)])
+    console.show("", [Table("repetitions", title, columns, values)])
     if args.write:
         about = {"source": source, "runs": args.runs, "kernels": args.kernel}
         write_files({args.write: as_json(about | {"spread": spread})})

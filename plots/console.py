@@ -15,13 +15,13 @@ GAP = "  "
 NARROWEST = 8
 
 
-def show(banners: Sequence[str], tables: Sequence[Table], lines: Sequence[str] = ()) -> None:
-    """Prints them, in the width of the terminal; of a recorded run, `banners` says so."""
+def show(banner: str, tables: Sequence[Table], lines: Sequence[str] = ()) -> None:
+    """Prints them, in the width of the terminal; of a recorded run, `banner` says so."""
     width = WIDTH
     if sys.stdout.isatty():
         columns = os.get_terminal_size(sys.stdout.fileno()).columns
         width = min(max(columns, NARROWEST_TERMINAL), WIDEST_TERMINAL)
-    parts = ["".join(box(text, width) for text in banners)] if banners else []
+    parts = [box(banner, width)] if banner else []
     parts += [render(table, width) for table in tables]
     if lines:
         wrapped = [part for line in lines for part in wrap(line, width, indent="  ")]

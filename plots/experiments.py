@@ -203,7 +203,7 @@ def render(args: argparse.Namespace) -> int:
     lines += closing_lines(run, args.output)
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
-    console.show([banner(run.first)] * run.recorded, shown, lines)
+    console.show(banner(run.first) if run.recorded else "", shown, lines)
     return 0
 
 

@@ -307,5 +307,5 @@ def run(args: argparse.Namespace) -> int:
     write_files(table_files(tables, args.output) | pages)
     place = printable(str(args.output))
     lines = [f"What decided each, and all published numbers beside ours: {place}/"]
-    console.show([shown.banner] * bool(shown.banner), [shown], lines)
+    console.show(shown.banner, [shown], lines)
     return 0

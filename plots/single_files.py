@@ -27,8 +27,8 @@ def bench(args: argparse.Namespace) -> int:
     else:
         tables = [bandwidth_table(results, "bench", title)]
         tables[0].notes += neighbour_notes(results)
-    said = [banner(results)] * bool(recorded_folder(args.results))
-    console.show(said, [replace(table, banner="".join(said)) for table in tables])
+    said = banner(results) if recorded_folder(args.results) else ""
+    console.show(said, [replace(table, banner=said) for table in tables])
     return 0
 
 
@@ -56,8 +56,8 @@ def list_kernels(args: argparse.Namespace) -> int:
     files = list(result_files(args.recorded))
     if not files:
         raise InputError(f"{args.recorded}: no recorded runs, so that there are no kernels to list")
-    banners = dict.fromkeys(banner(results) for results in files if results.gpu)
-    console.show(list(banners), [kernel_list(files)])
+    measured = [results for results in files if results.gpu]
+    console.show(banner(*measured) if measured else "", [kernel_list(files)])
     return 0
 
 

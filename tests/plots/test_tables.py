@@ -181,7 +181,7 @@ def test_tables_take_the_terminals_width(capsys, monkeypatch, columns, width):
     names = {"kernel": WORDS, "reason": WORDS, "x": {}}
     table = simple(names, ("k" * 130, "word " * 90, "1"), ("shared_lut", "no", "2"))
     table = replace(table, notes=["n " * 190], banner="Recorded run. " * 30)
-    console.show(["Recorded run. " * 30], [table], ["a line " * 60])
+    console.show("Recorded run. " * 30, [table], ["a line " * 60])
     lines = capsys.readouterr().out.splitlines()
     assert width - 7 <= max(map(len, lines)) <= width
     assert lines[0].startswith("+---") and lines[1].startswith("| Recorded run.")
