@@ -33,6 +33,16 @@ def test_our_library_is_built_for_what_runs_under_torch(checkout):
     assert "built" not in run(checkout, *product, "DRY_RUN=1").stdout
 
 
+@pytest.mark.parametrize("target", ["advise", "tune"])
+def test_nothing_is_installed_for_a_folder_that_is_not_there(checkout, target):
+    for more in ((), ("DRY_RUN=1",)):
+        done = run(checkout, "make", target, "PRESET=gpu", "MODEL=no folder", *more)
+        said = f"{target}: MODEL: no folder no\\ folder"
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[0] == said
+        assert not (checkout / NAMES_IT).exists()
+
+
 def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, tools):
     real("end_to_end")
     (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
