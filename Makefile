@@ -49,7 +49,6 @@ export MEASURE := $(GPU_HALF)
 # What a recipe begins with that needs a GPU, or something that was given: its words to say, and which variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
 needs = @[ -n "$$$1" ] || { echo "$@: say $2" >&2; exit 2; }
-model_is_there = @[ -z "$$MODEL" ] || [ -e "$$MODEL" ] || { printf '$@: MODEL: no folder %q\n' "$$MODEL" >&2; exit 2; }
 # Of the user's shell, and not for ours.
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
@@ -176,22 +175,21 @@ build/end_to_end/python: build/python experiments/end_to_end/requirements.lock s
 ifneq ($(GPU_HALF),)
 # Has a pass that needs PyTorch, which is left out where there is none.
 WITH_TORCH := $(if $(wildcard build/end_to_end/python),reproduce-product)
-# For a folder that is not there, nothing is installed.
-MODEL_IS_THERE := $(shell [ -e "$$MODEL" ] && echo yes)
-NEED_TORCH := $(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) $(if $(MODEL),$(if $(MODEL_IS_THERE),advise tune),tune)
-$(NEED_TORCH): build/end_to_end/python dropin
+$(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) $(if $(MODEL),advise) tune: build/end_to_end/python dropin
+# Told before PyTorch is installed.
+ifneq ($(and $(filter advise tune,$(MAKECMDGOALS)),$(shell [ -z "$$MODEL" ] || [ -e "$$MODEL" ] || echo none)),)
+  $(error MODEL: there is no such folder)
+endif
 endif
 
 advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
 	$(call needs_gpu,measure)
 	$(call needs,MODEL,which: make advise MODEL=folder of a 4-bit checkpoint)
-	$(model_is_there)
 	@scripts/build verify
 	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
 tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)
-	$(model_is_there)
 	@scripts/build verify
 	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products tune $${MODEL:+--model="$$MODEL"} \
 	  --output="$$RESULTS/products.json"

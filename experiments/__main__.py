@@ -72,7 +72,7 @@ def reproduce(args: argparse.Namespace) -> int:
         needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
         print(f"{name}: left out: {needs}", flush=True)
     if unused := not_used(experiment):
-        print(unused.strip(), flush=True)
+        print(unused, flush=True)
     if given("DRY_RUN"):
         return plan(experiment, args.peers)
     own = f"{given('RESULTS')}/{args.name}"
@@ -85,11 +85,12 @@ def not_used(experiment: Experiment) -> str:
     of_all = [*experiment.checks, *experiment.passes.values()] if given("MEASURE") else []
     used = {name for step in of_all for name in ("GPUS", *taken(step))}
     unused = " ".join(name for name in FOR_MEASURING if given(name) and name not in used)
-    return f" Not used: {unused}." * bool(unused)
+    return f"Not used: {unused}." * bool(unused)
 
 
 def show_recorded(experiment: Experiment) -> int:
-    why, name, unused = given("NO_GPU_WHY"), experiment.name, not_used(experiment)
+    why, name = given("NO_GPU_WHY"), experiment.name
+    unused = f" {not_used(experiment)}".rstrip()
     recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
     missing = f"{why}, and there is no recorded run of it in {quoted(given('RECORDED'))} yet"
     is_there = Path(recorded).exists()

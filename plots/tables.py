@@ -41,7 +41,7 @@ class Column:
 
     name: str
     of: str
-    show: Callable[..., str] = str
+    show: Callable[[Any], str] = str
     align: str = "r"
     wrap: int = 0  # characters that stay on a line in any case; 0: cells are never broken
     code: bool = False
