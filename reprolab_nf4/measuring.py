@@ -76,9 +76,14 @@ class Gpu:
             step()  # what is made at first use cannot be made while a graph is captured
         torch.cuda.current_stream().wait_stream(stream)
         before()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            step()
+        graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
+        gc.disable()  # an older graph that was destroyed while this one is captured would end that
+        try:
+            with torch.cuda.graph(graph, pool=pool):
+                step()
+        finally:
+            if collects:
+                gc.enable()
 
         def replay() -> None:
             graph.replay()

@@ -2,6 +2,10 @@
 place of the GPU and the drop-in library. Skipped where there is no torch.
 """
 
+import gc
+from contextlib import contextmanager, nullcontext
+from unittest.mock import Mock
+
 import checkpoints
 import on_cpu
 import pytest
@@ -124,6 +128,38 @@ def test_advice_compares_with_products_by_the_table(model, asked, monkeypatch):
         ("streaming", "exact"),
     ]
     assert measuring.variants(["branch_tree"]) == [measuring.Variant("branch_tree")]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
+    """An older graph that the collector destroys then would end the capture."""
+    is_captured, destroyed = [], []
+
+    class Older:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            destroyed.append(bool(is_captured))
+
+    @contextmanager
+    def captured(graph, pool):
+        is_captured.append(graph)
+        yield
+        is_captured.clear()
+
+    cuda = Mock(graph=captured, stream=lambda stream: nullcontext())
+    monkeypatch.setattr(torch, "cuda", cuda)
+    before, thresholds = gc.isenabled(), gc.get_threshold()
+    try:
+        (gc.enable if collects else gc.disable)()
+        gc.set_threshold(1)
+        measuring.Gpu().capture(lambda: [Older() for _ in range(100)], None)
+        assert gc.isenabled() is collects
+    finally:
+        gc.set_threshold(*thresholds)
+        (gc.enable if before else gc.disable)()
+    assert True not in destroyed and len(destroyed) >= 50 * collects
 
 
 def test_a_gpu_without_recorded_times_is_told_how_to_have_some(model, asked, monkeypatch):
