@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import islice
@@ -151,18 +150,6 @@ def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
     for metric in (metric for row in rows for metric in row["metrics"]):
         if "samples" in metric and matches(metric["name"], metrics):
             metric["samples"] = [factor * sample for sample in metric["samples"]]
-
-
-def add_peers(run: Edited) -> None:
-    """Adds product's pass under PyTorch, with times of other passes' rows."""
-    run.files.pop("peers", None)
-    names = {"few_rows": "fused", "bitsandbytes_0.50.2_gemm": "bitsandbytes_0.50.2"}
-    peers = deepcopy(run.files["layers"]) | {"pass": "peers", "checks": []}
-    peers["records"] = [r for r in peers["records"] if r["kernel"] in names]
-    for row in peers["records"]:
-        row["kernel"] = names[row["kernel"]]
-        row["key"] = f"{row['problem']['name']}/{row['kernel']}"
-    run.files["peers"] = peers
 
 
 def texts_of(figure: Figure) -> list[str]:
