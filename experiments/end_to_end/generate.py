@@ -83,6 +83,21 @@ class Mode:
     def prepare(self, row: Row) -> None:
         """InputError where the row cannot be run in this mode."""
 
+    def logits(self, row: Row, sequence: int, place: int, tokens: Sequence[int]) -> list[float]:
+        """Of these tokens, where the row chooses the one at that place of that sequence."""
+        seen: list[torch.Tensor] = []
+
+        def note(model: Any, given: Any, found: Any) -> None:
+            seen.append(torch.stack([found.logits[sequence, -1, token] for token in tokens]))
+
+        hook = self.model.register_forward_hook(note)
+        try:
+            with row.in_place():
+                self.decode(max(2, place + 1))
+        finally:
+            hook.remove()
+        return seen[place].tolist()
+
     @torch.no_grad()
     def learn(self, row: Row) -> Learned:
         """What the products of each shape of layer launch when they run alone."""
@@ -133,6 +148,9 @@ class Eager(Mode):
     def run(self, row: Row, tokens: int) -> Generated:
         with row.in_place():
             return self.generate(tokens)
+
+    def decode(self, tokens: int) -> None:
+        self.generate(tokens)
 
     def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
         """The tokens, and what their forward passes launched."""
@@ -255,6 +273,12 @@ class Graph(Mode):
         self.require_written(steps)
         missing_us = (self.batch.tokens - tokens) * step_us
         return Generated(self.tokens[:, :tokens].tolist(), wall * 1e6 + missing_us, step_us)
+
+    def decode(self, tokens: int) -> None:
+        """By steps that are not captured, whose sums are the same."""
+        self.prefill()
+        for _ in range(tokens - 1):
+            self.step()
 
     def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
         """The tokens, and what the steps after the first launched."""

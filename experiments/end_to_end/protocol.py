@@ -115,6 +115,11 @@ def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
     ]
 
 
+def other_than(first: Tokens, outputs: Sequence[Tokens]) -> Tokens | None:
+    """Of a row's outputs the first in which a token differs."""
+    return next((tokens for tokens in outputs if different(tokens, first)), None)
+
+
 Judged = tuple[str, str, int | None]  # outcome, reason and mismatches
 
 
@@ -132,10 +137,7 @@ def judge(
     made the difference.
     """
     first, *others = outputs[baseline]
-    found = {
-        row: next((x for x in of_row if different(x, first)), None)
-        for row, of_row in outputs.items()
-    }
+    found = {row: other_than(first, of_row) for row, of_row in outputs.items()}
     if any(tokens and not may_differ(row) for row, tokens in found.items()) and not found[baseline]:
         others.append(again())
     varies = any(different(tokens, first) for tokens in others)

@@ -14,7 +14,14 @@ from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import MODES, Mode
 from experiments.end_to_end.host import Disturbed
 from experiments.end_to_end.plan import WARM_UP, Job
-from experiments.end_to_end.protocol import Learned, RecordsLost, Tokens, judge
+from experiments.end_to_end.protocol import (
+    Learned,
+    RecordsLost,
+    Tokens,
+    different,
+    judge,
+    other_than,
+)
 from experiments.end_to_end.rows import DEVIATIONS, Row
 from records.errors import InputError
 from records.results import RIGHT
@@ -98,8 +105,19 @@ class Rounds:
             found = self.found[row]
             if not found.failed or judged[0] == "mismatch":
                 found.end(*judged)
-                differs = found.outcome == "deviation_as_declared"
-                found.deviation = DEVIATIONS[row.kind] if differs else None
+                if found.outcome == "deviation_as_declared":
+                    found.deviation = DEVIATIONS[row.kind]
+                    found.reason += "" if self.profiles else f"; {self.logits(row)}"
+
+    def logits(self, row: Row) -> str:
+        """Of the two tokens where the row's first differ from the baseline's."""
+        first = self.outputs[self.baseline][0]
+        other = other_than(first, self.outputs[row])
+        (i, j), *_ = different(other, first)
+        tokens = first[i][j], other[i][j]
+        theirs, ours = (self.mode.logits(x, i, j, tokens) for x in (self.baseline, row))
+        told = "{:.5g} and {:.5g} by {}, {:.5g} and {:.5g} here"
+        return "their logits: " + told.format(*theirs, self.baseline.kernel, *ours)
 
     def say(self, kernel: str, done: float) -> None:
         share = (list(MODES).index(self.mode.name) + min(done, 0.99)) / len(MODES)

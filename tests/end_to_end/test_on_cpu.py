@@ -3,6 +3,7 @@
 """
 
 import json
+import re
 from contextlib import contextmanager
 from itertools import count
 
@@ -23,6 +24,7 @@ from reprolab_nf4 import choices, multiplying
 MODEL, MATRICES = "qwen3-32b", 14
 TOKENS, SHORT = 10, 8
 INSTALLED = f"bitsandbytes_{bitsandbytes.__version__}"
+TWO = r"(-?[\d.]+) and (-?[\d.]+)"
 
 
 @pytest.fixture
@@ -202,9 +204,16 @@ def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
     own = bitsandbytes.matmul_4bit
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
     monkeypatch.setattr(multiplying, "knows_fused_products", lambda: True)
-    row = run()[INSTALLED, "eager"]
-    assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
-    assert row.metrics and row.mismatches > 0
+    found = run()
+    for mode in ("eager", "graph"):
+        row = found[INSTALLED, mode]
+        assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
+        assert row.metrics and row.mismatches > 0
+        # The largest logit there is each one's own choice.
+        said = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
+        expected, instead, here, chosen = map(float, said.groups())
+        assert expected > instead and chosen > here
+    assert "logits" not in run(pass_name="profile")[INSTALLED, "eager"].reason
     monkeypatch.setattr(multiplying, "knows_fused_products", lambda: False)
     assert run()[INSTALLED, "eager"].outcome == "mismatch"
 
