@@ -21,10 +21,12 @@ namespace {
 
 using namespace dropin;
 
-/// Those that need nothing but this library; the first three in the order in which bitsandbytes'
-/// names ask them.
-constexpr std::array kernel_names = {"few_rows",       "many_rows",       "simple",
-                                     "few_rows_exact", "many_rows_exact", "many_rows_rounded"};
+/// In the order in which bitsandbytes' names ask them.
+constexpr std::array asked_names = {"few_rows", "few_rows_16", "many_rows", "simple"};
+/// Those that need nothing but this library.
+constexpr std::array kernel_names = {"few_rows",        "few_rows_16",      "many_rows",
+                                     "simple",          "few_rows_exact",   "few_rows_16_exact",
+                                     "many_rows_exact", "many_rows_rounded"};
 
 /// `absmax_codes`: null where scales are plain; the three after it are ignored then.
 Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
@@ -170,7 +172,7 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
   }
 
   const Kernel<Problem>* kernel = nullptr;
-  for (const char* name : {kernel_names[0], kernel_names[1], kernel_names[2]}) {
+  for (const char* name : asked_names) {
     kernel = &kernel_named<Problem>(name);
     if (kernel->supports(problem).ok) break;
   }
