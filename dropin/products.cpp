@@ -21,12 +21,10 @@ namespace {
 
 using namespace dropin;
 
-/// In the order in which bitsandbytes' names ask them.
-constexpr std::array asked_names = {"few_rows", "few_rows_16", "many_rows", "simple"};
-/// Those that need nothing but this library.
-constexpr std::array kernel_names = {"few_rows",        "few_rows_16",      "many_rows",
-                                     "simple",          "few_rows_exact",   "few_rows_16_exact",
-                                     "many_rows_exact", "many_rows_rounded"};
+/// Those that need nothing but this library; the first three in the order in which bitsandbytes'
+/// names ask them.
+constexpr std::array kernel_names = {"few_rows",       "many_rows",       "simple",
+                                     "few_rows_exact", "many_rows_exact", "many_rows_rounded"};
 
 /// `absmax_codes`: null where scales are plain; the three after it are ignored then.
 Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
@@ -172,7 +170,7 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
   }
 
   const Kernel<Problem>* kernel = nullptr;
-  for (const char* name : asked_names) {
+  for (const char* name : {kernel_names[0], kernel_names[1], kernel_names[2]}) {
     kernel = &kernel_named<Problem>(name);
     if (kernel->supports(problem).ok) break;
   }

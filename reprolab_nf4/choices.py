@@ -25,7 +25,7 @@ MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
 OWN = "bitsandbytes"  # which chooses by itself
 DEQUANTIZE = "dequantize"  # with the installed kernel, then PyTorch's product
 # By exactly the dequantized weights. All other ways are the names of the library's kernels.
-EXACT = (DEQUANTIZE, "few_rows_exact", "few_rows_16_exact", "many_rows_exact", "simple")
+EXACT = (DEQUANTIZE, "few_rows_exact", "many_rows_exact", "simple")
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,7 @@ PASSES = ("layers", "simple", "nested", "bf16")
 BLOCK_SIZE = 64
 # Ways by the rows that time them. bitsandbytes' own dequantization is no row, but no faster than
 # ours, which is one: where neither that nor its fused product is the fastest, bitsandbytes is not.
-OURS = (
-    *("few_rows", "few_rows_16", "many_rows", "many_rows_rounded"),
-    *("few_rows_exact", "few_rows_16_exact", "many_rows_exact", "simple"),
-)
+OURS = ("few_rows", "many_rows", "many_rows_rounded", "few_rows_exact", "many_rows_exact", "simple")
 WAYS = dict(zip(OURS, OURS, strict=True)) | {"streaming_then_cublas": DEQUANTIZE}
 
 

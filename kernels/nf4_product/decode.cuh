@@ -88,15 +88,6 @@ struct ScalesOf {
         nested(problem.nested),
         shift(nf4::log2_exact(problem.block_size)),
         second_shift(nf4::log2_exact(problem.nested.block_size)) {}
-
-  /// What every block of weights has one of: its scale, or if nested its scale's code.
-  __host__ __device__ auto of_blocks() const {
-    if constexpr (Nested) {
-      return nested.codes;
-    } else {
-      return absmax;
-    }
-  }
 };
 
 /// Writes the table, by all threads of a block; a barrier must follow.
@@ -186,6 +177,13 @@ class Scales {
     if constexpr (!Nested) return {__ldg(absmax_ + block), 0};
     return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)), __ldg(codes_ + block)};
   }
+  /// Of two neighbours, the first with an even number, if a scale is of 64 weights; nested. The
+  /// second's code is in the second byte of the first's.
+  __device__ Loaded load_pair(unsigned weight) const {
+    const unsigned block = (before_ + weight) / 64;
+    return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)),
+            __ldg(reinterpret_cast<const std::uint16_t*>(codes_ + block))};
+  }
   /// Asks L2 for the scale of a weight.
   __device__ void prefetch(unsigned weight) const {
     const unsigned block = (before_ + weight) >> shift_;
@@ -197,11 +195,6 @@ class Scales {
     }
   }
   __device__ float value(Loaded loaded) const { return value(loaded, of_.nested.map); }
-  /// Of block `block`, whose nested code was read already.
-  __device__ float value(unsigned block, std::uint8_t code, const float* map) const {
-    const unsigned second = (blocks_before_ + block) >> of_.second_shift;
-    return value(Loaded{__ldg(absmax_ + second), code}, map);
-  }
   /// With a copy of the codebook of nested scales.
   __device__ float value(Loaded loaded, const float* map) const {
     if constexpr (!Nested) return loaded.plain_or_second;

@@ -19,19 +19,19 @@
 namespace reprolab::nf4_product {
 
 /// `Halves`: scales per step of 64; 2 for blocks of 32 weights, whose lanes take 8 weights of each
-/// half in place of 16 in a row. `Regular`: there is a scale for each step or half, and what a part
-/// has of a row begins at a multiple of 16 bytes in them, or of four if nested: those of an
-/// output's stage are copied. Else a warp reads them one by one, in whatever format.
-/// `Rows`: of activations, 8 or 16 at most.
-template <class Out, class Decode, int Rows, int Halves, bool Nested, bool Regular>
+/// half in place of 16 in a row. `Regular`: what a part has of a row begins at a multiple of 16
+/// bytes in the scales, too, and has one for each step or half: those of an output's stage are
+/// copied, or if nested read in pairs. Else a warp reads them one by one, in whatever format.
+template <class Out, class Decode, int Halves, bool Nested, bool Regular>
 __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> work) {
 #if __CUDA_ARCH__ >= 800 || !defined(__CUDA_ARCH__)
   extern __shared__ __align__(1024) unsigned char dynamic[];
   unsigned char* const shared = shared_origin(dynamic);
   const Cut& cut = work.cut;
   const FewRowsLayout& layout = work.layout;
-  const FewRowsBarriers barriers(shared + layout.barriers,
-                                 (has_bulk_copies ? warps : warps * 32) + (Regular ? 0 : warps));
+  constexpr bool copies_scales = Regular && !Nested;
+  const FewRowsBarriers barriers(shared + layout.barriers, (has_bulk_copies ? warps : warps * 32) +
+                                                               (copies_scales ? 0 : warps));
   fill_table<Decode>(shared + table_begin, work.table);
   auto* const map = reinterpret_cast<float*>(shared + layout.map);
   if constexpr (Nested) {
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   // the ring.
   const std::uint8_t* next_codes =
       work.codes + ((first_output + warp) * work.k + std::int64_t{first_step} * step) / 2;
-  auto next_scales =
-      work.scales.of_blocks() + ((first_output + warp) * (work.k / step) + first_step) * Halves;
+  const float* next_scales =
+      work.scales.absmax + ((first_output + warp) * (work.k / step) + first_step) * Halves;
   int next_stage = 0, next_output = warp;
   const auto copy = [&](int at) {
     const int begin = stage_begin(next_stage), end = stage_begin(next_stage + 1);
@@ -71,19 +71,14 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     const std::uint8_t* const from = next_codes + begin * step_bytes;
     unsigned char* const scales_to =
         shared + layout.scales + at * layout.scales_bytes + warp * layout.scales_pitch;
-    // Nested ones from the multiple of 16 bytes before to the one behind.
-    const unsigned before =
-        Nested ? reinterpret_cast<std::uintptr_t>(next_scales + begin * Halves) % 16 : 0;
-    unsigned scales_bytes = Regular ? bytes / step_bytes * Halves * sizeof(*next_scales) : 0;
-    if (Regular && Nested && bytes != 0) scales_bytes = (before + scales_bytes + 15) / 16 * 16;
+    const unsigned scales_bytes = copies_scales ? bytes / step_bytes * Halves * 4 : 0;
     if constexpr (has_bulk_copies) {
       if (is_elected()) {
         arrive_expecting(&barriers.filled[at], bytes + scales_bytes);
         if (bytes != 0) {
           copy_bulk(to, from, bytes, &barriers.filled[at]);
-          if constexpr (Regular) {
-            copy_bulk(scales_to, next_scales + begin * Halves - before, scales_bytes,
-                      &barriers.filled[at]);
+          if constexpr (copies_scales) {
+            copy_bulk(scales_to, next_scales + begin * Halves, scales_bytes, &barriers.filled[at]);
           }
         }
       }
@@ -91,8 +86,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
     } else {
       for (unsigned b = lane * 16; b < bytes; b += 32 * 16) copy_16(to + b, from + b);
       for (unsigned b = lane * 16; b < scales_bytes; b += 32 * 16) {
-        copy_16(scales_to + b,
-                reinterpret_cast<const unsigned char*>(next_scales + begin * Halves) - before + b);
+        copy_16(scales_to + b, next_scales + begin * Halves + b / 4);
       }
       arrive_after_copies(&barriers.filled[at]);
     }
@@ -107,28 +101,33 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   // Likewise, if they are not copied, its scales: read a unit ahead, then written to the ring. A
   // lane has those of two steps.
   using Loaded = typename Scales<Nested>::Loaded;
-  constexpr int lane_scales = 2 * Halves;
+  constexpr bool reads_pairs = Regular && Nested && Halves == 1;
+  constexpr int lane_scales = 2 * Halves, lane_loads = reads_pairs ? 1 : lane_scales;
   const Scales<Nested> scales_of(work.scales,
                                  first_output * work.k + std::int64_t{first_step} * step);
   int scales_stage = 0, scales_output = warp;
-  const auto load_scales = [&](Loaded(&loaded)[lane_scales]) {
+  const auto load_scales = [&](Loaded(&loaded)[lane_loads]) {
     const int index = stage_begin(scales_stage) + lane * 2, end = stage_begin(scales_stage + 1);
     const unsigned weight = static_cast<unsigned>(scales_output) * static_cast<unsigned>(work.k) +
                             static_cast<unsigned>(index) * step;
     const bool exists = scales_output < outputs && index < end;
-    read_scales<Halves>(loaded, scales_of, weight, exists, index, end);
+    read_scales<Halves, reads_pairs>(loaded, scales_of, weight, exists, index, end);
     if (exists && scales_output + tile < outputs) {
       scales_of.prefetch(weight + tile * static_cast<unsigned>(work.k));
     }
     if (++scales_stage == cut.stages_per_tile) scales_stage = 0, scales_output += tile;
   };
-  const auto write_scales = [&](const Loaded(&loaded)[lane_scales], int at) {
+  const auto write_scales = [&](const Loaded(&loaded)[lane_loads], int at) {
     const int begin = lane * lane_scales * 4;  // in bytes
     float* const to = reinterpret_cast<float*>(shared + layout.scales + at * layout.scales_bytes +
                                                warp * layout.scales_pitch + begin);
     if (begin < layout.scales_pitch) {
 #pragma unroll
-      for (int i = 0; i < lane_scales; ++i) to[i] = scales_of.value(loaded[i], map);
+      for (int i = 0; i < lane_scales; ++i) {
+        Loaded one = loaded[reads_pairs ? 0 : i];
+        if constexpr (reads_pairs) one.code = one.code >> i * 8 & 0xff;
+        to[i] = scales_of.value(one, map);
+      }
     }
     __syncwarp();
     if (lane == 0) arrive(&barriers.filled[at]);
@@ -139,45 +138,40 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   __syncthreads();
   copy(0);
   constexpr int together = max_stages / 2;
-  Loaded scales_ahead[together][lane_scales];
+  Loaded scales_ahead[together][lane_loads];
   const auto load_some = [&](int first) {
 #pragma unroll
     for (int i = 0; i < together; ++i) {
       if (first + i < cut.stages) load_scales(scales_ahead[i]);
     }
   };
-  if constexpr (!Regular) load_some(0);
+  if constexpr (!copies_scales) load_some(0);
   wait_for_launch_before();
   let_next_launch_begin();
   // The activations of this warp's steps.
-  constexpr int eights = Rows / 8, most_steps = max_warp_steps(Rows);
-  std::uint32_t activations[tile_stages][most_steps][eights][8];
+  std::uint32_t activations[tile_stages][max_warp_steps][8];
 #pragma unroll
   for (int s = 0; s < tile_stages; ++s) {
 #pragma unroll
-    for (int i = 0; i < most_steps; ++i) {
+    for (int i = 0; i < max_warp_steps; ++i) {
       const int index = stage_begin(s) + warp * warp_steps(s) + i;
+      const bool exists = i < warp_steps(s) && index < stage_begin(s + 1) && row < work.m;
+      const auto* const from = static_cast<const std::uint16_t*>(work.input) + row * work.k +
+                               std::int64_t{first_step + index} * step;
 #pragma unroll
-      for (int e = 0; e < eights; ++e) {
-        const int own_row = e * 8 + row;
-        const bool exists = i < warp_steps(s) && index < stage_begin(s + 1) && own_row < work.m;
-        const auto* const from = static_cast<const std::uint16_t*>(work.input) + own_row * work.k +
-                                 std::int64_t{first_step + index} * step;
-#pragma unroll
-        for (int v = 0; v < 2; ++v) {
-          const int at = Halves == 1 ? quad * 16 + v * 8 : v * 32 + quad * 8;
-          const uint4 values = exists ? __ldg(reinterpret_cast<const uint4*>(from + at)) : uint4{};
-          activations[s][i][e][v * 4 + 0] = values.x;
-          activations[s][i][e][v * 4 + 1] = values.y;
-          activations[s][i][e][v * 4 + 2] = values.z;
-          activations[s][i][e][v * 4 + 3] = values.w;
-        }
+      for (int v = 0; v < 2; ++v) {
+        const int at = Halves == 1 ? quad * 16 + v * 8 : v * 32 + quad * 8;
+        const uint4 values = exists ? __ldg(reinterpret_cast<const uint4*>(from + at)) : uint4{};
+        activations[s][i][v * 4 + 0] = values.x;
+        activations[s][i][v * 4 + 1] = values.y;
+        activations[s][i][v * 4 + 2] = values.z;
+        activations[s][i][v * 4 + 3] = values.w;
       }
     }
   }
   __syncthreads();
   for (int i = 1; i < cut.stages; ++i) copy(i);
-  if constexpr (!Regular) {
+  if constexpr (!copies_scales) {
     for (int first = 0; first < cut.stages; first += together) {
       if (first > 0) load_some(first);
 #pragma unroll
@@ -191,78 +185,51 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   // By one warp, when all have written their sums of a tile: a lane adds four outputs of a row.
   const auto add_tile = [&](int t) {
     wait_for(&barriers.written[t % 2], t / 2 % 2);
-    float4 totals[eights];
-#pragma unroll
-    for (int e = 0; e < eights; ++e) {
-      totals[e] = sum_over_warps<Rows>(shared, layout, t, e * 8 + row, quad * 4);
-    }
+    const float4 total = sum_over_warps(shared, layout, t, row, quad * 4);
     __syncwarp();
     if (lane == 0) arrive(&barriers.added[t % 2]);
     const int first = t * tile + quad * 4;
-#pragma unroll
-    for (int e = 0; e < eights; ++e) {
-      const int own_row = e * 8 + row;
-      if (own_row >= work.m || first >= outputs) return;
-      if (cut.parts > 1) {
-        float* const to = work.part_sums.at(part, own_row, first_output + first);
-        *reinterpret_cast<float4*>(to) = totals[e];
-      } else {
-        write_four<Out>(work.output, own_row, first_output + first, work.n, totals[e], work.bias);
-      }
+    if (row >= work.m || first >= outputs) return;
+    if (cut.parts > 1) {
+      float* const to = work.part_sums.at(part, row, first_output + first);
+      *reinterpret_cast<float4*>(to) = total;
+      return;
     }
+    write_four<Out>(work.output, row, first_output + first, work.n, total, work.bias);
   };
 
   // Adds the products of a warp's steps of a stage to its sums.
   const LaneTable<Decode> table(lane);
   const unsigned char* const row_codes = shared + row * layout.pitch;
-  // Of nested scales: blocks of weights in a row, the last one, and this lane's first of a tile.
-  const unsigned row_blocks = static_cast<unsigned>(work.k / step) * Halves;
-  const unsigned last_block = (outputs - 1) * row_blocks + steps * Halves - 1;
-  unsigned lane_block = row * row_blocks + quad * Halves;
-  const unsigned lane_code =
-      row * layout.scales_pitch + quad * Halves +
-      ((static_cast<unsigned>(first_output) + row) * row_blocks + first_step * Halves) % 16;
-  float sum[eights][4];
+  float sum[4];
   const auto multiply_steps = [&]<int Stage, int Steps>(int at) {
     const unsigned char* const codes = row_codes + layout.stage(at) + warp * Steps * step_bytes;
-    const unsigned char* const stage_scales = shared + layout.scales + at * layout.scales_bytes;
-    const int existing = stage_begin(Stage + 1) - stage_begin(Stage) - warp * Steps;
-    float scales[2][Steps * Halves];
-    if constexpr (Regular && Nested) {
-      decode_step_scales<Steps, Halves>(
-          scales, scales_of, map, stage_scales + lane_code + warp * Steps * Halves,
-          8 * layout.scales_pitch, lane_block + (stage_begin(Stage) + warp * Steps) * Halves,
-          8 * row_blocks, last_block, quad < existing);
-    } else {
-      read_step_scales<Steps, Halves, Regular>(scales, stage_scales + warp * Steps * Halves * 4,
-                                               row, layout.scales_pitch, existing);
-    }
+    const StepScales<Steps, Halves, copies_scales> scales(
+        shared + layout.scales + at * layout.scales_bytes + warp * Steps * Halves * 4, row,
+        layout.scales_pitch, stage_begin(Stage + 1) - stage_begin(Stage) - warp * Steps);
 #pragma unroll
     for (int i = 0; i < Steps; ++i) {
       const Codes<Halves> upper(codes + i * step_bytes, quad);
       const Codes<Halves> lower(codes + 8 * layout.pitch + i * step_bytes, quad);
 #pragma unroll
       for (int h = 0; h < Halves; ++h) {
-        const float upper_scale = scales[0][i * Halves + h];
-        const float lower_scale = scales[1][i * Halves + h];
-        [[maybe_unused]] float unscaled[eights][4];
-        float(&into)[eights][4] = Decode::scales_sums ? unscaled : sum;
+        const float upper_scale = scales.of[0][i * Halves + h];
+        const float lower_scale = scales.of[1][i * Halves + h];
+        [[maybe_unused]] float unscaled[4];
+        float(&into)[4] = Decode::scales_sums ? unscaled : sum;
         const auto& x = activations[Stage][i];
 #pragma unroll
         for (int w = h; w < h + 2 / Halves; ++w) {
           multiply_16<Out, 0>(into, Decode::scales_sums && w == h, table, upper.word[w],
-                              lower.word[w], upper_scale, lower_scale, x, w * 4);
+                              lower.word[w], upper_scale, lower_scale, x[w * 4], x[w * 4 + 1]);
           multiply_16<Out, 2>(into, false, table, upper.word[w], lower.word[w], upper_scale,
-                              lower_scale, x, w * 4 + 2);
+                              lower_scale, x[w * 4 + 2], x[w * 4 + 3]);
         }
         if constexpr (Decode::scales_sums) {
-#pragma unroll
-          for (int e = 0; e < eights; ++e) {
-            sum[e][0] = fmaf(upper_scale, unscaled[e][0], sum[e][0]);
-            sum[e][1] = fmaf(upper_scale, unscaled[e][1], sum[e][1]);
-            sum[e][2] = fmaf(lower_scale, unscaled[e][2], sum[e][2]);
-            sum[e][3] = fmaf(lower_scale, unscaled[e][3], sum[e][3]);
-          }
+          sum[0] = fmaf(upper_scale, unscaled[0], sum[0]);
+          sum[1] = fmaf(upper_scale, unscaled[1], sum[1]);
+          sum[2] = fmaf(lower_scale, unscaled[2], sum[2]);
+          sum[3] = fmaf(lower_scale, unscaled[3], sum[3]);
         }
       }
     }
@@ -275,11 +242,11 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   const auto multiply_stage = [&]<int Stage>(int t) {
     wait_for(&barriers.filled[at], parity);
     const int count = warp_steps(Stage);
-    if (most_steps > 2 && count > 2) {
+    if (count > 2) {
       if (count > 3) {
-        multiply_steps.template operator()<Stage, most_steps>(at);
+        multiply_steps.template operator()<Stage, 4>(at);
       } else {
-        multiply_steps.template operator()<Stage, most_steps - 1>(at);
+        multiply_steps.template operator()<Stage, 3>(at);
       }
     } else if (count > 1) {
       multiply_steps.template operator()<Stage, 2>(at);
@@ -293,7 +260,7 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       const int before = at == 0 ? cut.stages - 1 : at - 1;
       wait_for(&barriers.used[before], at == 0 ? parity ^ 1 : parity);
       copy(before);
-      if constexpr (!Regular) {
+      if constexpr (!copies_scales) {
         write_scales(scales_ahead[0], before);
         load_scales(scales_ahead[0]);
       }
@@ -303,21 +270,18 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
   };
   // Tile by tile; the sums of one are added by one of the warps while all multiply the next.
   for (int t = 0; t < tiles; ++t) {
-#pragma unroll
-    for (int e = 0; e < eights; ++e) sum[e][0] = sum[e][1] = sum[e][2] = sum[e][3] = 0;
+    sum[0] = sum[1] = sum[2] = sum[3] = 0;
     multiply_stage.template operator()<0>(t);
     if (cut.stages_per_tile > 1) multiply_stage.template operator()<1>(t);
 
     if (t > 0 && (t + warps / 2) % warps == warp) add_tile(t - 1);
     wait_for(&barriers.added[t % 2], t / 2 % 2 ^ 1);
 #pragma unroll
-    for (int i = 0; i < eights * 4; ++i) {
-      *sums_of<Rows>(shared, layout, t, warp, i / 4 * 8 + quad * 2 + i % 2, row + i / 2 % 2 * 8) =
-          sum[i / 4][i % 4];
+    for (int i = 0; i < 4; ++i) {
+      *sums_of(shared, layout, t, warp, quad * 2 + i % 2, row + i / 2 * 8) = sum[i];
     }
     __syncwarp();
     if (lane == 0) arrive(&barriers.written[t % 2]);
-    lane_block += tile * row_blocks;
   }
   if (warp == 0 && tiles > 0) add_tile(tiles - 1);
   if (cut.parts == 1) return;

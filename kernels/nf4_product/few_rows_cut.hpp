@@ -14,13 +14,11 @@ namespace reprolab::nf4_product {
 inline constexpr int tile = 16;  ///< Outputs per tile.
 inline constexpr int step = 64;  ///< Inputs per step.
 inline constexpr int step_bytes = step / 2;
+inline constexpr int max_rows = 8;
 inline constexpr int warps = 16;
 inline constexpr int max_stages = 8;
-inline constexpr int tile_stages = 2;  ///< At most.
-
-/// A warp's, of a stage, such that the activations of all stages of a tile fit in its registers.
-/// `rows`: of activations that a kernel takes, 8 or 16.
-__host__ __device__ constexpr int max_warp_steps(int rows) { return 32 / rows; }
+inline constexpr int max_warp_steps = 4;  ///< Of a stage.
+inline constexpr int tile_stages = 2;     ///< At most; their activations fit in registers.
 
 /// Scales per step; a block of weights longer than a step has its scale once for each.
 __host__ __device__ constexpr int scales_per_step(int block_size) {
@@ -52,6 +50,9 @@ inline Shares part_shares(std::int64_t k, int parts) {
 /// leave free, and behind it. Stages are on both sides.
 struct FewRowsLayout {
   static constexpr int barriers = shared_begin, map = barriers + 256, map_end = map + 1024;
+  /// The warps' sums of a tile, twice: for a warp and two rows 32 sums of 16 outputs.
+  static constexpr int partials_bytes = 2 * warps * max_rows / 2 * 128;
+
   int partials, partials_pitch;  ///< Of a warp's two rows.
   int pitch;  ///< Between rows of codes: 32 more than a multiple of 128, so that four rows
               ///< use all banks.
@@ -61,10 +62,7 @@ struct FewRowsLayout {
   int first_stages, first_stages_begin;  ///< Those below the table.
   int end;                               ///< As many bytes are asked for.
 
-  FewRowsLayout(const Cut& cut, int rows, std::int64_t k, int block_size, int entry_bytes,
-                int shared_bytes) {
-    // The warps' sums of a tile, twice: for a warp and two rows 32 sums of 16 outputs.
-    const int partials_bytes = 2 * warps * rows / 2 * 128;
+  FewRowsLayout(const Cut& cut, std::int64_t k, int block_size, int entry_bytes, int shared_bytes) {
     const bool is_in_table = entry_bytes * lanes + 128 <= row_bytes;
     partials = is_in_table ? table_begin + row_bytes - 128 : map_end;
     partials_pitch = is_in_table ? row_bytes : 128;
@@ -102,7 +100,7 @@ struct FewRowsLayout {
 };
 
 /// The cut into so many parts; no stages where it is not possible.
-inline Cut few_rows_cut(const Problem& problem, const Device& device, int rows, int entry_bytes,
+inline Cut few_rows_cut(const Problem& problem, const Device& device, int entry_bytes,
                         std::int64_t parts) {
   const int part_steps = part_shares(problem.k, static_cast<int>(parts)).max() * part_grain;
   Cut cut{.parts = static_cast<int>(parts)};
@@ -111,22 +109,21 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device, int rows, 
                                         blocks_over(problem.n * problem.k, std::int64_t{1} << 30)});
   cut.groups = static_cast<int>(std::min(groups, blocks_over(problem.n, tile)));
   while (cut.stages == 0 && ++cut.stages_per_tile <= tile_stages) {
-    if (blocks_over(part_steps, cut.stages_per_tile) > warps * max_warp_steps(rows)) continue;
+    if (blocks_over(part_steps, cut.stages_per_tile) > warps * max_warp_steps) continue;
     cut.stages =
-        FewRowsLayout(cut, rows, problem.k, problem.block_size, entry_bytes, device.shared_bytes)
-            .stages;
+        FewRowsLayout(cut, problem.k, problem.block_size, entry_bytes, device.shared_bytes).stages;
   }
   return cut;
 }
 
 /// The cut for a problem; no stages where there is none. `entry_bytes` is of the table.
-inline Cut few_rows_cut(const Problem& problem, const Device& device, int rows, int entry_bytes) {
+inline Cut few_rows_cut(const Problem& problem, const Device& device, int entry_bytes) {
   const std::int64_t fours = blocks_over(problem.k, 4 * step);
-  const std::int64_t min_parts = blocks_over(4 * fours, warps * max_warp_steps(rows) * tile_stages);
+  const std::int64_t min_parts = blocks_over(4 * fours, warps * max_warp_steps * tile_stages);
   Cut best;
   double least = 0;
   for (std::int64_t parts = min_parts; parts <= std::min(fours, 4 * min_parts + 12); ++parts) {
-    const Cut cut = few_rows_cut(problem, device, rows, entry_bytes, parts);
+    const Cut cut = few_rows_cut(problem, device, entry_bytes, parts);
     if (cut.stages == 0) continue;
     // What the busiest block takes, in the time of a warp's step: its tiles, each with what a stage
     // and a tile take beside the steps, and the sum of the parts.

@@ -1,17 +1,15 @@
 // What few_rows asks of a problem, and how it is launched.
 #pragma once
 
-#include <string>
-
 #include "kernels/nf4_product/few_rows.cuh"
 
 namespace reprolab::nf4_product {
 
-template <class Out, class Decode, int Rows, bool Nested>
+template <class Out, class Decode, bool Nested>
 cudaError_t launch_few_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
-  const Cut cut = few_rows_cut(problem, device, Rows, sizeof(typename Decode::Entry));
-  const FewRowsLayout layout(cut, Rows, problem.k, problem.block_size,
-                             sizeof(typename Decode::Entry), device.shared_bytes);
+  const Cut cut = few_rows_cut(problem, device, sizeof(typename Decode::Entry));
+  const FewRowsLayout layout(cut, problem.k, problem.block_size, sizeof(typename Decode::Entry),
+                             device.shared_bytes);
   auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const FewRows<Nested> work{.codes = problem.codes,
                              .input = problem.input,
@@ -30,7 +28,7 @@ cudaError_t launch_few_rows(const Problem& problem, const Device& device, cudaSt
                              .scales = ScalesOf<Nested>(problem),
                              .table = table_of(problem)};
   const auto launch = [&]<int Halves, bool Regular>() {
-    return launch_kernel(few_rows<Out, Decode, Rows, Halves, Nested, Regular>,
+    return launch_kernel(few_rows<Out, Decode, Halves, Nested, Regular>,
                          {.blocks = std::int64_t{cut.groups} * cut.parts,
                           .threads = warps * 32,
                           .shared_bytes = layout.end,
@@ -38,43 +36,42 @@ cudaError_t launch_few_rows(const Problem& problem, const Device& device, cudaSt
                           .begins_early = begins_early(problem, device)},
                          work);
   };
-  const std::int64_t blocks = problem.n * problem.k / problem.block_size;
   const bool is_regular = problem.block_size <= step && problem.k % (part_grain * step) == 0 &&
-                          (!Nested || blocks % 16 == 0) && is_aligned(work.scales.of_blocks());
+                          is_aligned(Nested ? static_cast<const void*>(problem.nested.codes)
+                                            : static_cast<const void*>(problem.absmax));
   if (problem.block_size < step) {
-    return is_regular ? launch.template operator()<2, true>()
-                      : launch.template operator()<2, false>();
+    // Nested ones of 32 weights each are read one by one.
+    return is_regular && !Nested ? launch.template operator()<2, !Nested>()
+                                 : launch.template operator()<2, false>();
   }
   return is_regular ? launch.template operator()<1, true>()
                     : launch.template operator()<1, false>();
 }
 
-template <template <class> class Decode, int Rows = 8>
+template <template <class> class Decode>
 cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
   return with_types(problem, [&]<class Out, bool Nested>() {
-    return launch_few_rows<Out, Decode<Out>, Rows, Nested>(problem, current_device(), stream);
+    return launch_few_rows<Out, Decode<Out>, Nested>(problem, current_device(), stream);
   });
 }
 
-template <template <class> class Decode, int Rows = 8>
+template <template <class> class Decode>
 std::uint64_t few_rows_workspace(const Problem& problem) {
-  return few_rows_workspace(problem, few_rows_cut(problem, current_device(), Rows,
-                                                  sizeof(typename Decode<__half>::Entry)));
+  return few_rows_workspace(
+      problem, few_rows_cut(problem, current_device(), sizeof(typename Decode<__half>::Entry)));
 }
 
-template <template <class> class Decode, int Rows = 8>
+template <template <class> class Decode>
 Support supports_few_rows(const Problem& problem) {
   const Device device = current_device();
-  if (problem.m > Rows) {
-    return Support::no("takes " + std::to_string(Rows) + " rows at most; many_rows takes more");
-  }
+  if (problem.m > max_rows) return Support::no("takes 8 rows at most; many_rows takes more");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
-  if (few_rows_cut(problem, device, Rows, sizeof(typename Decode<__half>::Entry)).stages == 0) {
+  if (few_rows_cut(problem, device, sizeof(typename Decode<__half>::Entry)).stages == 0) {
     return Support::no("needs 160 KiB of shared memory in a block");
   }
-  return is_compiled(few_rows<__half, Decode<__half>, Rows, 1, false, false>, 80);
+  return is_compiled(few_rows<__half, Decode<__half>, 1, false, false>, 80);
 }
 
 }  // namespace reprolab::nf4_product

@@ -49,15 +49,15 @@ struct FewRowsBarriers {
 };
 
 /// Reads the scales of two steps from step `index` on, as far as they lie before step `end`.
-template <int Halves, bool Nested>
-__device__ void read_scales(typename Scales<Nested>::Loaded (&loaded)[2 * Halves],
+template <int Halves, bool InPairs, bool Nested, int Loads>
+__device__ void read_scales(typename Scales<Nested>::Loaded (&loaded)[Loads],
                             const Scales<Nested>& scales, unsigned weight, bool exists, int index,
                             int end) {
 #pragma unroll
-  for (int i = 0; i < 2 * Halves; ++i) {
+  for (int i = 0; i < Loads; ++i) {
     loaded[i] = {};
     if (!exists || index + i / Halves >= end) continue;
-    loaded[i] = scales.load(weight + i * (step / Halves));
+    loaded[i] = InPairs ? scales.load_pair(weight) : scales.load(weight + i * (step / Halves));
   }
 }
 
@@ -77,97 +77,70 @@ struct Codes {
   }
 };
 
-/// The scales of a warp's steps of a stage, of outputs `row` and `row + 8`. If they were `Copied`,
+/// The scales of a warp's steps of a stage, of outputs `row` and `row + 8`. If they are `Copied`,
 /// those of steps that do not exist, from step `existing` on, are made 0.
 template <int Steps, int Halves, bool Copied>
-__device__ void read_step_scales(float (&scales)[2][Steps * Halves],
-                                 const unsigned char* stage_scales, int row, int pitch,
-                                 int existing) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const auto* const from =
-        reinterpret_cast<const float*>(stage_scales + (row + half * 8) * pitch);
-    if constexpr (Steps * Halves % 4 == 0) {
-#pragma unroll
-      for (int i = 0; i < Steps * Halves / 4; ++i) {
-        const float4 four = reinterpret_cast<const float4*>(from)[i];
-        scales[half][i * 4 + 0] = four.x, scales[half][i * 4 + 1] = four.y;
-        scales[half][i * 4 + 2] = four.z, scales[half][i * 4 + 3] = four.w;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < Steps * Halves; ++i) scales[half][i] = from[i];
-    }
-    if (Copied && existing < Steps) {
-#pragma unroll
-      for (int i = 0; i < Steps * Halves; ++i) {
-        scales[half][i] = i / Halves < existing ? scales[half][i] : 0;
-      }
-    }
-  }
-}
+struct StepScales {
+  float of[2][Steps * Halves];
 
-/// Likewise, of nested scales whose codes were copied: each of the four lanes that share an output
-/// decodes those of one step, and gives them to the others. `codes` and `block` are of this lane's
-/// step of output `row`; those of `row + 8` are `pitch` bytes and `blocks` blocks behind. No block
-/// is behind `last`.
-template <int Steps, int Halves>
-__device__ void decode_step_scales(float (&scales)[2][Steps * Halves], const Scales<true>& of,
-                                   const float* map, const unsigned char* codes, int pitch,
-                                   unsigned block, unsigned blocks, unsigned last, bool exists) {
+  __device__ StepScales(const unsigned char* stage_scales, int row, int pitch, int existing) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+    for (int half = 0; half < 2; ++half) {
+      const auto* const from =
+          reinterpret_cast<const float*>(stage_scales + (row + half * 8) * pitch);
+      if constexpr (Steps * Halves % 4 == 0) {
 #pragma unroll
-    for (int h = 0; h < Halves; ++h) {
-      const unsigned own_block = min(block + half * blocks + h, last);
-      const float own = of.value(own_block, codes[half * pitch + h], map);
+        for (int i = 0; i < Steps * Halves / 4; ++i) {
+          const float4 four = reinterpret_cast<const float4*>(from)[i];
+          of[half][i * 4 + 0] = four.x, of[half][i * 4 + 1] = four.y;
+          of[half][i * 4 + 2] = four.z, of[half][i * 4 + 3] = four.w;
+        }
+      } else {
 #pragma unroll
-      for (int i = 0; i < Steps; ++i) {
-        scales[half][i * Halves + h] = __shfl_sync(~0u, exists ? own : 0, i, 4);
+        for (int i = 0; i < Steps * Halves; ++i) of[half][i] = from[i];
+      }
+      if (Copied && existing < Steps) {
+#pragma unroll
+        for (int i = 0; i < Steps * Halves; ++i) {
+          of[half][i] = i / Halves < existing ? of[half][i] : 0;
+        }
       }
     }
   }
-}
+};
 
 /// Adds the products of 16 inputs, whose weights are bytes `FirstByte` and the next of both words
-/// of codes, to a warp's sums of eight rows or twice as many; or begins new ones.
-template <class Out, int FirstByte, class Decode, int Eights>
-__device__ void multiply_16(float (&sums)[Eights][4], bool begins, const LaneTable<Decode>& table,
+/// of codes, to a warp's sums; or begins new ones.
+template <class Out, int FirstByte, class Decode>
+__device__ void multiply_16(float (&sum)[4], bool begins, const LaneTable<Decode>& table,
                             std::uint32_t upper, std::uint32_t lower, float upper_scale,
-                            float lower_scale, const std::uint32_t (&activations)[Eights][8],
-                            int first) {
+                            float lower_scale, std::uint32_t b0, std::uint32_t b1) {
   std::uint32_t weights[4];
   table.template decode<FirstByte>(weights, upper, lower, upper_scale, lower_scale);
-#pragma unroll
-  for (int e = 0; e < Eights; ++e) {
-    const std::uint32_t b0 = activations[e][first], b1 = activations[e][first + 1];
-    if (begins) {
-      multiply<Out>(sums[e], weights, b0, b1);
-    } else {
-      multiply_add<Out>(sums[e], weights, b0, b1);
-    }
+  if (begins) {
+    multiply<Out>(sum, weights, b0, b1);
+  } else {
+    multiply_add<Out>(sum, weights, b0, b1);
   }
 }
 
 /// A warp's sums of tile t, 16 outputs of each row: of two rows in 128 bytes, such that neither
 /// writing nor reading them uses a bank twice.
-template <int Rows>
-__device__ float* sums_of(unsigned char* shared, const FewRowsLayout& layout, int t, int of_warp,
-                          int of_row, int output) {
-  const int pair = (t % 2 * warps + of_warp) * (Rows / 2) + of_row / 2;
+__device__ inline float* sums_of(unsigned char* shared, const FewRowsLayout& layout, int t,
+                                 int of_warp, int of_row, int output) {
+  const int pair = (t % 2 * warps + of_warp) * (max_rows / 2) + of_row / 2;
   return reinterpret_cast<float*>(shared + layout.partials + pair * layout.partials_pitch) +
          ((of_row % 2 * tile + output) ^ (of_row / 2 * 8));
 }
 
 /// All warps' sums of four outputs of a row, added.
-template <int Rows>
-__device__ float4 sum_over_warps(unsigned char* shared, const FewRowsLayout& layout, int t, int row,
-                                 int output) {
+__device__ inline float4 sum_over_warps(unsigned char* shared, const FewRowsLayout& layout, int t,
+                                        int row, int output) {
   float4 total = {};
 #pragma unroll
   for (int w = 0; w < warps; ++w) {
     const float4 sums =
-        *reinterpret_cast<const float4*>(sums_of<Rows>(shared, layout, t, w, row, output));
+        *reinterpret_cast<const float4*>(sums_of(shared, layout, t, w, row, output));
     total.x += sums.x, total.y += sums.y, total.z += sums.z, total.w += sums.w;
   }
   return total;

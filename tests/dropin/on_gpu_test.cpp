@@ -288,9 +288,7 @@ class Product {
 /// Kernels, each with the reading of a problem by which it computes.
 constexpr std::pair<const char*, const char*> products[] = {
     {"few_rows", "rounded_entries"},
-    {"few_rows_16", "rounded_entries"},
     {"few_rows_exact", "dequantized_weights"},
-    {"few_rows_16_exact", "dequantized_weights"},
     {"many_rows", "rounded_entries"},
     {"many_rows_rounded", "rounded_products"},
     {"many_rows_exact", "dequantized_weights"},

@@ -106,7 +106,7 @@ def max_rows(built_library):
     """Of a kernel of products; skips the test where this GPU cannot run it."""
 
     def most(way):
-        most = 16 if "16" in way else 8 if way.startswith("few_rows") else 512
+        most = 8 if way.startswith("few_rows") else 512
         try:
             reprolab_nf4.Library(built_library).workspace(way, most, 512, 4096, 64)
         except reprolab_nf4.DropinError as why:
@@ -117,8 +117,8 @@ def max_rows(built_library):
 
 
 KERNELS = (
-    *("few_rows", "few_rows_16", "many_rows", "many_rows_rounded"),
-    *("few_rows_exact", "few_rows_16_exact", "many_rows_exact", "simple"),
+    *("few_rows", "few_rows_exact", "many_rows", "many_rows_rounded", "many_rows_exact"),
+    "simple",
 )
 
 

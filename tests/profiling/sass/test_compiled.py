@@ -47,7 +47,7 @@ BYTE_WALKS = {
 # Of those that hold registers, the blocks that 64 warps' multiprocessors have registers for.
 HOLDING = {"packed_512_registers": (512, 3), "packed_1024_registers": (1024, 1)}
 # One block fills a multiprocessor, and leaves a thread 128 or 168 registers.
-FULL_BLOCKS = ["few_rows", "few_rows_16", "few_rows_exact", "few_rows_16_exact"]
+FULL_BLOCKS = ["few_rows", "few_rows_exact"]
 # Kernels of the streaming walk, with the weights that a thread decodes.
 STREAMS = {
     "wide_store": 8,
@@ -59,7 +59,7 @@ VECTOR_TILES = ["tiled", "column_walk", "column_walk_plain_reads", "column_walk_
 TMA = ["tma_naive", "tma_swizzle", "tma_batched", "tma_batched_as_published"]
 # One of each walk, for the other architectures; of the products, for the paper's.
 EXAMPLES = ("branch_tree", "shared_lut", "packed_512", "streaming", "column_walk", "tma_batched")
-PRODUCTS = ("few_rows", "few_rows_16", "many_rows")
+PRODUCTS = ("few_rows", "many_rows")
 # Of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
 TILE_WALK_REGISTERS = {"sm_75": 64, "sm_80": 56, "sm_89": 48, "sm_90": 48, "sm_100": 40}
 NESTED = "unsigned int, NestedScaleReader, __half"
