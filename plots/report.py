@@ -48,6 +48,7 @@ FIGURE = re.compile(r'<p>(<img src="[^"]*" alt="([^"]*)"[^>]*>)</p>')
 WORDS = "|".join(verdict.replace("_", " ") for verdict in VERDICTS)
 VERDICT = re.compile(rf"(<td>(?:<a [^>]*>)?|Verdict: <strong>)({WORDS})\b", re.IGNORECASE)
 FONT = "font-family: 'DejaVu Sans'"
+STYLE = re.compile(r" style='([^']*)'")
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,12 @@ def figures(found: Machine) -> Iterator[tuple[Path, str]]:
 def svg(figure: Figure) -> str:
     """The figure as an address that holds it. Its texts are texts, in a font that most have."""
     text = re.sub(r"\s*\n\s*", " ", encode(figure, "svg").decode()).replace(f"; {FONT}", "")
-    text = re.sub(r"<[^>]+>", shorter, text).replace("</style>", f"text{{{FONT}, Verdana}}</style>")
+    text = re.sub(r"<[^>]+>", shorter, text)
+    # Most of what matplotlib writes is the same few styles, again with each point.
+    styles = {style: f"s{i}" for i, style in enumerate(dict.fromkeys(STYLE.findall(text)))}
+    rules = "".join(f".{name}{{{style}}}" for style, name in styles.items())
+    text = STYLE.sub(lambda found: f" class='{styles[found[1]]}'", text)
+    text = text.replace("</style>", f"text{{{FONT}, Verdana}}{rules}</style>")
     return "data:image/svg+xml," + quote(text, safe=" =:/;,'()+-.@!$*?[]{}|^`~")
 
 

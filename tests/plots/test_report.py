@@ -20,6 +20,7 @@ from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
+from records.json_files import ROOT
 
 PACKED = "data:application/x-xz;base64,"
 BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
@@ -77,6 +78,11 @@ def evidence(folder):
 @pytest.fixture(scope="module")
 def recorded(recorded_file):
     return Parsed(recorded_file.read_text())
+
+
+def test_that_of_a_whole_recorded_run_is_small_enough_to_be_sent(tmp_path):
+    assert report(tmp_path / "report.html", ROOT / "data/recorded/h200") == 0
+    assert (tmp_path / "report.html").stat().st_size < 5e6
 
 
 def test_it_is_whole(recorded):
