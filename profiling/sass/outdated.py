@@ -81,10 +81,11 @@ def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str]
     for results in files:
         theirs, old = results.provenance["build"]["nvcc"], {}
         for row in results.records:
-            if row.code is None:
+            if row.code is None and row.origin != "peer":
                 found.not_compared[BEFORE] += 1
                 continue
-            parts = {p: d for p, d in row.code.sha256.items() if p.endswith((".cu", ".ptx"))}
+            digests = row.code.sha256 if row.code else {}  # a library may come without
+            parts = {p: d for p, d in digests.items() if p.endswith((".cu", ".ptx"))}
             now = {part: digest_now(part, row.code.target) for part in parts}
             if not parts:
                 found.not_compared["a library's, whose file is not a part of this project"] += 1
