@@ -13,7 +13,8 @@ LOCK_PERCENT = 1  # further from its lock, a clock was not held
 
 
 def banner(*files: Results) -> str:
-    runs, gpus = "runs" if len(files) > 1 else "run", ", ".join(sorted({r.gpu for r in files}))
+    runs = "runs" if len({(r.gpu, date(r)) for r in files}) > 1 else "run"
+    gpus = ", ".join(sorted({r.gpu for r in files}))
     return f"Recorded {runs} of {gpus}, {dates(files)}. Not measured on this machine."
 
 

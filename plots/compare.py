@@ -84,7 +84,7 @@ class Side:
 
     @property
     def banner(self) -> str:
-        return banner(self.files[0]) if recorded_folder(self.files[0].file) else ""
+        return banner(*self.files) if recorded_folder(self.files[0].file) else ""
 
     @property
     def machine(self) -> str:

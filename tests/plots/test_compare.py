@@ -150,6 +150,9 @@ def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, show
     assert text.count("clocks not locked") == text.count("SM clock locked at 1410 MHz") == 1
     assert "2026-11-23 to 2027-01-02; commit 111111111+dirty." in text
     assert " A: Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. " in text
+    a.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
+    _, text, _ = shown(a, b)
+    assert " A: Recorded runs of NVIDIA H200, 2026-11-23 to 2027-01-02. Not measured " in text
 
 
 @pytest.mark.parametrize(
