@@ -116,7 +116,8 @@ struct Arrivals {
   }
   /// Whether this is the last of so many; the place is then ready for a repeated launch.
   __device__ bool is_last(int group, int of) const {
-    unsigned long long found = counts[group], expected, next;
+    // The last, which all wait for, finds what it guesses.
+    unsigned long long found = (launch << count_bits) + of - 1, expected, next;
     do {
       expected = found;
       next = (expected >> count_bits == launch ? expected : launch << count_bits) + 1;
@@ -132,12 +133,14 @@ struct Arrivals {
 /// `add` runs in the last block alone, which sees all of them.
 template <class Add>
 __device__ void add_parts_in_last_block(const Arrivals& arrivals, int group, int parts, Add add) {
-  __threadfence();
   __syncthreads();
-  const bool is_last = threadIdx.x == 0 && arrivals.is_last(group, parts);
-  if (!__syncthreads_or(is_last)) return;
-  __threadfence();
-  add();
+  bool is_last = false;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    is_last = arrivals.is_last(group, parts);
+    __threadfence();
+  }
+  if (__syncthreads_or(is_last)) add();
 }
 
 }  // namespace reprolab::nf4_product
