@@ -97,7 +97,10 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     }
   };
   load_scales({});
+  auto* const map = reinterpret_cast<float*>(shared + layout.map);
+  const float of_map = Nested ? __ldg(work.scales.nested.map + threadIdx.x % 256) : 0;
   fill_table<Decode>(shared + table_begin, work.table);
+  if (Nested && threadIdx.x < 256) map[threadIdx.x] = of_map;
   wait_for_launch_before();
   let_next_launch_begin();
   __syncthreads();
@@ -163,21 +166,38 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     }
   };
 
+  // The codes of a block, of the lane's two outputs: of the next one, so that no decoding waits for
+  // them, unless the block's multiplications take longer.
+  constexpr bool reads_ahead = Rows < 256;
+  uint2 block_codes[2] = {};
+  const auto read_codes = [&](int code_stage, int b) {
+    const unsigned char* const codes =
+        shared + code_stage * code_stage_bytes + (lane_codes ^ b * 32);
+    block_codes[0] = *reinterpret_cast<const uint2*>(codes);
+    block_codes[1] = *reinterpret_cast<const uint2*>(codes + 8 * code_pitch);
+  };
+  // Those of a unit's first block, when they are there.
+  const auto read_first_codes = [&](int pass) {
+    const int is_odd = code_turn >= code_stages, code_stage = code_turn - is_odd * code_stages;
+    if (warps_output(pass) >= outputs) return;
+    wait_for(&codes_full[code_stage], is_odd);
+    read_codes(code_stage, 0);
+  };
+  if (reads_ahead) read_first_codes(0);
+
   for (int pass = 0; pass < passes; ++pass) {
     const bool has_outputs = warps_output(pass) < outputs;
     for (int unit = 0; unit < units; ++unit) {
-      const Scale scales[2] = {Decode::scale(scales_of.value(loaded[0])),
-                               Decode::scale(scales_of.value(loaded[1]))};
+      const Scale scales[2] = {Decode::scale(scales_of.value(loaded[0], map)),
+                               Decode::scale(scales_of.value(loaded[1], map))};
       const UnitOfPass next = UnitOfPass{pass, unit}.next(units);
       load_scales(next);
 
       __syncwarp();  // all lanes have read the codes that are written over
-      const int code_parity = code_turn >= code_stages;
-      const int code_stage = code_turn - code_parity * code_stages;
+      const int code_stage = code_turn - (code_turn >= code_stages ? code_stages : 0);
       load_codes(code_stages == 3 ? next.next(units) : next,
                  (code_stage == 0 ? code_stages : code_stage) - 1);
-      if (has_outputs) wait_for(&codes_full[code_stage], code_parity);
-      const unsigned char* const codes = shared + code_stage * code_stage_bytes;
+      if (!reads_ahead) read_first_codes(pass);
       if (++code_turn == 2 * code_stages) code_turn = 0;
 
 #pragma unroll
@@ -189,9 +209,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
         const Scale upper_scale = __shfl_sync(~0u, scales[0], b, 4);
         const Scale lower_scale = __shfl_sync(~0u, scales[1], b, 4);
         if (has_outputs) {
-          const unsigned char* const block_codes = codes + (lane_codes ^ b * 32);
-          const uint2 upper = *reinterpret_cast<const uint2*>(block_codes);
-          const uint2 lower = *reinterpret_cast<const uint2*>(block_codes + 8 * code_pitch);
+          if (!reads_ahead && b > 0) read_codes(code_stage, b);
+          const uint2 upper = block_codes[0], lower = block_codes[1];
           const auto decode = [&]<int FirstByte>(int j, std::uint32_t above, std::uint32_t below) {
             table.template decode<FirstByte>(weights[b % 2][j], above, below, upper_scale,
                                              lower_scale);
@@ -200,7 +219,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
           decode.template operator()<2>(1, upper.x, lower.x);
           decode.template operator()<0>(2, upper.y, lower.y);
           decode.template operator()<2>(3, upper.y, lower.y);
+          if (reads_ahead && b + 1 < unit_blocks) read_codes(code_stage, b + 1);
         }
+        if (reads_ahead && b + 1 == unit_blocks) read_first_codes(next.pass);
 
         if (begins_stage) wait_for(&full[stage], parity);
         // The block before it is finished where its result, or its operands' registers, are needed.

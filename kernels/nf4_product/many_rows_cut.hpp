@@ -23,10 +23,11 @@ inline constexpr int max_activation_stages = 8;
 /// behind it the codes and the other stages.
 struct ManyRowsLayout {
   static constexpr int barriers = shared_begin;
-  static constexpr int first_stage = 2048;  ///< A multiple of 1024, as swizzling needs.
-  int code_stages;                          ///< The more, the less time a unit takes.
-  int stage_blocks;                         ///< Blocks of inputs per stage of activations.
-  int stage_bytes, below, codes_end;        ///< `below`: the stages below the table.
+  static constexpr int map = barriers + 1024;     ///< Of nested scales.
+  static constexpr int first_stage = map + 1024;  ///< A multiple of 1024, as swizzling needs.
+  int code_stages;                                ///< The more, the less time a unit takes.
+  int stage_blocks;                               ///< Blocks of inputs per stage of activations.
+  int stage_bytes, below, codes_end;              ///< `below`: the stages below the table.
 
   __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
       : code_stages(rows <= 32 ? 3 : 2),
