@@ -177,23 +177,6 @@ class Scales {
     if constexpr (!Nested) return {__ldg(absmax_ + block), 0};
     return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)), __ldg(codes_ + block)};
   }
-  /// Of two neighbours, the first with an even number, if a scale is of 64 weights; nested. The
-  /// second's code is in the second byte of the first's.
-  __device__ Loaded load_pair(unsigned weight) const {
-    const unsigned block = (before_ + weight) / 64;
-    return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)),
-            __ldg(reinterpret_cast<const std::uint16_t*>(codes_ + block))};
-  }
-  /// Asks L2 for the scale of a weight.
-  __device__ void prefetch(unsigned weight) const {
-    const unsigned block = (before_ + weight) >> shift_;
-    if constexpr (Nested) {
-      prefetch_line(codes_ + block);
-      prefetch_line(absmax_ + ((blocks_before_ + block) >> of_.second_shift));
-    } else {
-      prefetch_line(absmax_ + block);
-    }
-  }
   __device__ float value(Loaded loaded) const { return value(loaded, of_.nested.map); }
   /// With a copy of the codebook of nested scales.
   __device__ float value(Loaded loaded, const float* map) const {

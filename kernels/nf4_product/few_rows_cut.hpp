@@ -17,8 +17,17 @@ inline constexpr int step_bytes = step / 2;
 inline constexpr int max_rows = 8;
 inline constexpr int warps = 16;
 inline constexpr int max_stages = 8;
-inline constexpr int max_warp_steps = 4;  ///< Of a stage.
-inline constexpr int tile_stages = 2;     ///< At most; their activations fit in registers.
+inline constexpr int tile_stages = 2;  ///< At most.
+/// Parts begin at multiples of four steps, so that rows of scales are aligned to 16 bytes.
+inline constexpr int part_grain = 4;
+/// A warp's, of a tile: their activations fit in its registers.
+inline constexpr int max_warp_steps = 8;
+
+/// Whether the scales of an output's stage are copied as a row of fp32 numbers, one for each step
+/// or half of one: plain ones, where each part of a row begins at a multiple of 16 bytes.
+inline bool has_rows_of_scales(const Problem& problem) {
+  return !problem.is_nested() && problem.block_size <= step && problem.k % (part_grain * step) == 0;
+}
 
 /// Scales per step; a block of weights longer than a step has its scale once for each.
 __host__ __device__ constexpr int scales_per_step(int block_size) {
@@ -40,8 +49,6 @@ __host__ __device__ inline int first_stage_steps(int part_steps, int stages_per_
   return of_a_warp * warps < part_steps ? of_a_warp * warps : part_steps;
 }
 
-/// Parts begin at multiples of four steps, so that their scales are aligned to 16 bytes.
-inline constexpr int part_grain = 4;
 inline Shares part_shares(std::int64_t k, int parts) {
   return {static_cast<int>(blocks_over(k, part_grain * step)), parts};
 }
@@ -56,11 +63,11 @@ struct FewRowsLayout {
   int partials, partials_pitch;  ///< Of a warp's two rows.
   int pitch;  ///< Between rows of codes: 32 more than a multiple of 128, so that four rows
               ///< use all banks.
-  int scales, scales_pitch;              ///< Likewise 16 more, so that eight rows do.
-  int stage_bytes, scales_bytes;         ///< Of a stage.
-  int stages;                            ///< As many as there is room for; 0 where that is too few.
-  int first_stages, first_stages_begin;  ///< Those below the table.
-  int end;                               ///< As many bytes are asked for.
+  int scales, scales_pitch;  ///< Likewise 16 more, so that eight rows do.
+  int scales_bytes;          ///< Of a stage.
+  int stages;                ///< As many as there is room for; 0 where that is too few.
+  int codes[max_stages];     ///< Of each stage.
+  int end;                   ///< As many bytes are asked for.
 
   FewRowsLayout(const Cut& cut, std::int64_t k, int block_size, int entry_bytes, int shared_bytes) {
     const bool is_in_table = entry_bytes * lanes + 128 <= row_bytes;
@@ -70,27 +77,27 @@ struct FewRowsLayout {
     const int stage_steps = first_stage_steps(part_steps, cut.stages_per_tile);
     pitch = round_up(stage_steps * step_bytes, 128) + 32;
     scales_pitch = round_up(stage_steps * scales_per_step(block_size) * 4, 128) + 16;
-    stage_bytes = tile * pitch;
+    const int stage_bytes = tile * pitch;
     scales_bytes = tile * scales_pitch;
 
     // A warp may read past the last stage, to multiply by zero.
     const int read_past = (round_up(stage_steps, warps) - stage_steps) * step_bytes;
-    const int behind = std::max(0, shared_bytes - table_end - read_past) / stage_bytes;
+    const int behind =
+        std::min(max_stages, std::max(0, shared_bytes - table_end - read_past) / stage_bytes);
     scales = map_end + (is_in_table ? 0 : partials_bytes);
     const int room = table_begin - 128 - scales;
-    stages = std::min(max_stages, behind);
-    first_stages = 0;
-    while (stages < max_stages &&
-           (stages + 1) * scales_bytes + (first_stages + 1) * stage_bytes <= room) {
-      ++stages, ++first_stages;
+    int below = 0;
+    while (below + behind < max_stages &&
+           (below + behind + 1) * scales_bytes + (below + 1) * stage_bytes <= room) {
+      ++below;
     }
-    first_stages_begin = round_up(scales + stages * scales_bytes, 128);
-    end = table_end + (stages - first_stages) * stage_bytes + read_past;
+    stages = below + behind;
+    const int first = round_up(scales + stages * scales_bytes, 128);
+    for (int i = 0; i < max_stages; ++i) {
+      codes[i] = i < below ? first + i * stage_bytes : table_end + (i - below) * stage_bytes;
+    }
+    end = table_end + behind * stage_bytes + read_past;
     if (stages < 3 || stages * scales_bytes > room) stages = 0;
-  }
-  __device__ int stage(int i) const {
-    return i < first_stages ? first_stages_begin + i * stage_bytes
-                            : table_end + (i - first_stages) * stage_bytes;
   }
 
  private:
@@ -109,7 +116,8 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device, int entry_
                                         blocks_over(problem.n * problem.k, std::int64_t{1} << 30)});
   cut.groups = static_cast<int>(std::min(groups, blocks_over(problem.n, tile)));
   while (cut.stages == 0 && ++cut.stages_per_tile <= tile_stages) {
-    if (blocks_over(part_steps, cut.stages_per_tile) > warps * max_warp_steps) continue;
+    const auto of_a_warp = blocks_over(part_steps, warps * cut.stages_per_tile);
+    if (of_a_warp * cut.stages_per_tile > max_warp_steps) continue;
     cut.stages =
         FewRowsLayout(cut, problem.k, problem.block_size, entry_bytes, device.shared_bytes).stages;
   }
@@ -119,7 +127,7 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device, int entry_
 /// The cut for a problem; no stages where there is none. `entry_bytes` is of the table.
 inline Cut few_rows_cut(const Problem& problem, const Device& device, int entry_bytes) {
   const std::int64_t fours = blocks_over(problem.k, 4 * step);
-  const std::int64_t min_parts = blocks_over(4 * fours, warps * max_warp_steps * tile_stages);
+  const std::int64_t min_parts = blocks_over(4 * fours, warps * max_warp_steps);
   Cut best;
   double least = 0;
   for (std::int64_t parts = min_parts; parts <= std::min(fours, 4 * min_parts + 12); ++parts) {

@@ -25,27 +25,25 @@ cudaError_t launch_few_rows(const Problem& problem, const Device& device, cudaSt
                              .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
                              .parts = part_shares(problem.k, cut.parts),
                              .layout = layout,
-                             .scales = ScalesOf<Nested>(problem),
+                             .scales = StageScales<Nested>(problem),
                              .table = table_of(problem)};
-  const auto launch = [&]<int Halves, bool Regular>() {
-    return launch_kernel(few_rows<Out, Decode, Halves, Nested, Regular>,
-                         {.blocks = std::int64_t{cut.groups} * cut.parts,
-                          .threads = warps * 32,
-                          .shared_bytes = layout.end,
-                          .stream = stream,
-                          .begins_early = begins_early(problem, device)},
-                         work);
+  const auto launch = [&]<bool RowsOfScales>() {
+    const auto launch_halves = [&]<int Halves>() {
+      return launch_kernel(few_rows<Out, Decode, Halves, Nested, RowsOfScales>,
+                           {.blocks = std::int64_t{cut.groups} * cut.parts,
+                            .threads = warps * 32,
+                            .shared_bytes = layout.end,
+                            .stream = stream,
+                            .begins_early = begins_early(problem, device)},
+                           work);
+    };
+    return problem.block_size < step ? launch_halves.template operator()<2>()
+                                     : launch_halves.template operator()<1>();
   };
-  const bool is_regular = problem.block_size <= step && problem.k % (part_grain * step) == 0 &&
-                          is_aligned(Nested ? static_cast<const void*>(problem.nested.codes)
-                                            : static_cast<const void*>(problem.absmax));
-  if (problem.block_size < step) {
-    // Nested ones of 32 weights each are read one by one.
-    return is_regular && !Nested ? launch.template operator()<2, !Nested>()
-                                 : launch.template operator()<2, false>();
+  if constexpr (!Nested) {
+    if (has_rows_of_scales(problem)) return launch.template operator()<true>();
   }
-  return is_regular ? launch.template operator()<1, true>()
-                    : launch.template operator()<1, false>();
+  return launch.template operator()<false>();
 }
 
 template <template <class> class Decode>
@@ -68,6 +66,13 @@ Support supports_few_rows(const Problem& problem) {
   if (problem.m > max_rows) return Support::no("takes 8 rows at most; many_rows takes more");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
+  if (!is_aligned(problem.is_nested() ? static_cast<const void*>(problem.nested.codes)
+                                      : static_cast<const void*>(problem.absmax))) {
+    return Support::no("needs scales, or the codes of nested ones, aligned to 16 bytes");
+  }
+  if (problem.is_nested() && problem.nested.block_size < 256) {
+    return Support::no("needs blocks of 256 nested scales or more");
+  }
   if (few_rows_cut(problem, device, sizeof(typename Decode<__half>::Entry)).stages == 0) {
     return Support::no("needs 160 KiB of shared memory in a block");
   }

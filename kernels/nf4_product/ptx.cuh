@@ -34,6 +34,34 @@ __device__ T read_shared(std::uint32_t address) {
   return value;
 }
 
+/// 4 to 16 bytes at an address in shared memory that asynchronous copies write; it is read where
+/// the program says so.
+template <class T>
+__device__ T read_stage(std::uint32_t address) {
+  T value;
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address));
+  } else if constexpr (sizeof(T) == 4) {
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "r"(address));
+  } else {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+                 : "r"(address));
+  }
+  return value;
+}
+/// A byte, likewise.
+__device__ inline std::uint32_t read_stage_byte(std::uint32_t address) {
+  std::uint32_t byte;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address));
+  return byte;
+}
+__device__ inline void write_shared(std::uint32_t address, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+
 /// This thread's place in its warp, read anew at each call: no register needs to keep it.
 __device__ inline unsigned this_lane() {
   unsigned lane;
@@ -173,6 +201,23 @@ __device__ inline void copy_16(void* to, const void* from) {
 #endif
 }
 
+/// Starts to copy 16 bytes, of which only the first `existing` are read; the others are 0.
+__device__ inline void copy_up_to_16(void* to, const void* from, int existing) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(existing)
+               : "memory");
+#endif
+}
+
+/// Starts to copy 4 bytes.
+__device__ inline void copy_4(void* to, const void* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
+               : "memory");
+#endif
+}
+
 /// The compiler takes `value` as if it came from nowhere: it stays in a register instead of being
 /// computed anew in a loop, and what is computed from it is so after this place.
 template <class T>
@@ -182,11 +227,6 @@ __device__ void keep(T& value) {
   } else {
     asm volatile("" : "+r"(value));
   }
-}
-
-/// Asks L2 for the line of an address.
-__device__ inline void prefetch_line(const void* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
 /// Lets the launch after this one begin, if it was launched to begin early.
