@@ -75,7 +75,8 @@ const char* reprolab_nf4_kernels(void);
 //   kernel        one of reprolab_nf4_products()
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
 //                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be a
-//                 multiple of 64
+//                 multiple of 64; few_rows needs absmax aligned so, too, or with double quantization
+//                 absmax_codes, and then blocksize2 to be 256 or more
 //   B             [ceil(n * k / 2)] bytes of two codes each
 //   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.

@@ -127,7 +127,7 @@ struct Codes {
 };
 
 /// The scales of a warp's steps of a stage, of outputs `row` and `row + 8`, from rows of scales of
-/// which the first begins at `at`. Those of steps that do not exist, from step `existing` on, are
+/// which the first begins at `at`. Steps from number `existing` on do not exist: their scales are
 /// 0.
 template <int Steps, int Halves, bool Aligned>
 __device__ void read_rows_of_scales(float (&scales)[2][Steps * Halves], unsigned at, int pitch,
