@@ -74,6 +74,22 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
   }
 }
 
+/// Blocks of weights, and of nested scales, that end within a row.
+TEST_P(OnGpuProducts, AreWithinTheirBoundWhereBlocksReachOverRows) {
+  constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {{17, 192}, {65, 4160}, {48, 1280}};
+  for (const auto& [n, k] : shapes) {
+    for (const int block_size : {128, 512, 4096}) {
+      for (const bool nested : {false, true}) {
+        for (const std::int64_t m : {3, 33}) {
+          expect({.weights = {.rows = n, .columns = k, .block_size = block_size, .nested = nested},
+                  .m = m,
+                  .data = InputData::sparse});
+        }
+      }
+    }
+  }
+}
+
 /// Tiles of rows that are full, nearly so, or of one row, and more outputs than a block takes at a
 /// time, of which each then has few inputs.
 TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
