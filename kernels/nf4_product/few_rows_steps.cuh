@@ -46,7 +46,7 @@ struct StageScales {
     const std::int64_t aligned = begin / per_copy * per_copy;
     for (std::int64_t i = aligned + lane * per_copy; i <= last; i += 2 * per_copy) {
       const auto existing = static_cast<int>(min(blocks - i, std::int64_t{per_copy}));
-      copy_up_to_16(to + (i - aligned) * sizeof(Number), numbers + i, existing * sizeof(Number));
+      copy_16(to + (i - aligned) * sizeof(Number), numbers + i, existing * sizeof(Number));
     }
     if constexpr (Nested) {
       copy_4(to + pitch - 8 + lane * 4,
@@ -202,7 +202,8 @@ __device__ inline float* sums_of(unsigned char* shared, const FewRowsLayout& lay
 }
 
 /// Where a lane's sums of even tiles are: those of rows 2 * quad and 2 * quad + 1, of outputs `row`
-/// and `row` + 8. The first is here, the others differ in two bits of the address.
+/// and `row` + 8. The first is here, where sums_of() has it; the others differ in two bits of the
+/// address.
 __device__ inline unsigned lane_sums_at(const FewRowsLayout& layout, int warp, int row, int quad) {
   return layout.partials + (warp * (max_rows / 2) + quad) * layout.partials_pitch + row * 4 +
          quad * 32;

@@ -193,16 +193,8 @@ __device__ inline void copy_bulk(void* to, const void* from, unsigned bytes,
   bulk_load(shared_address(to), from, bytes, shared_address(barrier));
 }
 
-/// Starts to copy 16 bytes.
-__device__ inline void copy_16(void* to, const void* from) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
-               : "memory");
-#endif
-}
-
 /// Starts to copy 16 bytes, of which only the first `existing` are read; the others are 0.
-__device__ inline void copy_up_to_16(void* to, const void* from, int existing) {
+__device__ inline void copy_16(void* to, const void* from, int existing = 16) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(existing)
