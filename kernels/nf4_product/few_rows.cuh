@@ -80,8 +80,10 @@ __global__ void __launch_bounds__(warps * 32, 1) few_rows(const FewRows<Nested> 
       __syncwarp();
     } else {
       for (unsigned b = lane * 16; b < bytes; b += 32 * 16) copy_16(to + b, next_codes + b);
-      for (unsigned b = lane * 16; b < scales_bytes; b += 32 * 16) {
-        copy_16(scales_to + b, next_scales + b / 4);
+      if constexpr (RowsOfScales) {
+        for (unsigned b = lane * 16; b < scales_bytes; b += 32 * 16) {
+          copy_16(scales_to + b, next_scales + b / 4);
+        }
       }
       arrive_after_copies(&barriers.filled[at]);
     }
