@@ -126,10 +126,14 @@ class LaneTable {
     keep(first_);
   }
 
-  /// The pair of weights whose codes are byte `Byte` (0..3) of `word`.
-  template <int Byte>
-  __device__ std::uint32_t weights(std::uint32_t word, Scale scale) const {
-    constexpr unsigned row_of_byte = 0x7604 | Byte << 4;
+  /// Selects the row of the table that byte `byte` (0..3) of a word of codes looks up.
+  __device__ static constexpr unsigned row_of_byte(unsigned byte) { return 0x7604 | byte << 4; }
+
+  /// The same of the byte that has the lane's place in its quad.
+  __device__ unsigned row_of_own_byte() const { return row_of_byte(first_ / sizeof(Entry) % 4); }
+
+  /// The pair of weights whose codes are a byte of `word`.
+  __device__ std::uint32_t weights(std::uint32_t word, unsigned row_of_byte, Scale scale) const {
     return Decode::weights(read_shared<Entry>(__byte_perm(word, first_, row_of_byte)), scale);
   }
 
@@ -138,10 +142,18 @@ class LaneTable {
   template <int FirstByte>
   __device__ void decode(std::uint32_t (&weights_of)[4], std::uint32_t upper, std::uint32_t lower,
                          Scale upper_scale, Scale lower_scale) const {
-    weights_of[0] = weights<FirstByte>(upper, upper_scale);
-    weights_of[1] = weights<FirstByte>(lower, lower_scale);
-    weights_of[2] = weights<FirstByte + 1>(upper, upper_scale);
-    weights_of[3] = weights<FirstByte + 1>(lower, lower_scale);
+    weights_of[0] = weights(upper, row_of_byte(FirstByte), upper_scale);
+    weights_of[1] = weights(lower, row_of_byte(FirstByte), lower_scale);
+    weights_of[2] = weights(upper, row_of_byte(FirstByte + 1), upper_scale);
+    weights_of[3] = weights(lower, row_of_byte(FirstByte + 1), lower_scale);
+  }
+  /// The same where the codes are one byte of each of two words: the lane's own.
+  __device__ void decode(std::uint32_t (&weights_of)[4], uint2 upper, uint2 lower,
+                         unsigned row_of_own_byte, Scale upper_scale, Scale lower_scale) const {
+    weights_of[0] = weights(upper.x, row_of_own_byte, upper_scale);
+    weights_of[1] = weights(lower.x, row_of_own_byte, lower_scale);
+    weights_of[2] = weights(upper.y, row_of_own_byte, upper_scale);
+    weights_of[3] = weights(lower.y, row_of_own_byte, lower_scale);
   }
 
  private:

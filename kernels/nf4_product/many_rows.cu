@@ -4,7 +4,7 @@
 // cut.
 //
 // Source: ours.
-// Bound:  memory up to 32 rows, then reads of shared memory, from 128 rows on tensor cores.
+// Bound:  reads of shared memory, from 128 rows on tensor cores.
 // Alone:  make bench KERNEL=many_rows
 #include "kernels/nf4_product/many_rows_launch.cuh"
 
@@ -20,7 +20,7 @@ const Register<Problem> registered{{
                     rounded_entries, true},
     .supports = supports_many_rows<ScaledSums>,
     .launch = launch_many_rows<ScaledSums>,
-    .workspace_bytes = many_rows_workspace<ScaledSums>,
+    .workspace_bytes = many_rows_workspace,
 }};
 
 }  // namespace

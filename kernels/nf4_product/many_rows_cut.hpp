@@ -14,20 +14,22 @@ namespace reprolab::nf4_product {
 inline constexpr int block_inputs = 64;  ///< Rows of 128 bytes of activations.
 inline constexpr int unit_blocks = 4;    ///< Per stage of codes: rows of 128 bytes.
 inline constexpr int unit_inputs = unit_blocks * block_inputs;
-inline constexpr int warp_outputs = 16;
+inline constexpr int warp_outputs = 16, warpgroup_outputs = 4 * warp_outputs;
 inline constexpr int code_pitch = unit_inputs / 2;
-inline constexpr int code_stage_bytes = warp_outputs * code_pitch;  ///< A warp's.
+inline constexpr int code_stage_bytes = warpgroup_outputs * code_pitch;  ///< A warpgroup's.
 inline constexpr int max_activation_stages = 8;
 
-/// Where things lie in shared memory: the stages of activations, as many as fit, below the table;
-/// behind it the codes and the other stages.
+/// Where things lie in shared memory: below the table as many stages of activations as fit; behind
+/// it the codes and, if those below are few, more stages.
 struct ManyRowsLayout {
   static constexpr int barriers = shared_begin;
-  static constexpr int map = barriers + 1024;     ///< Of nested scales.
-  static constexpr int first_stage = map + 1024;  ///< A multiple of 1024, as swizzling needs.
-  int code_stages;                                ///< The more, the less time a unit takes.
-  int stage_blocks;                               ///< Blocks of inputs per stage of activations.
-  int stage_bytes, below, codes_end;              ///< `below`: the stages below the table.
+  static constexpr int map = barriers + 1024;      ///< Of nested scales.
+  static constexpr int first_stage = map + 1024;   ///< A multiple of 1024, as swizzling needs.
+  static constexpr int shared_bytes = 227 * 1024;  ///< As much as compute capability 9.0 has.
+  int code_stages;                                 ///< The more, the less time a unit takes.
+  int stage_blocks;                                ///< Blocks of inputs per stage of activations.
+  int stage_bytes, below, codes_end;               ///< `below`: the stages below the table.
+  int activation_stages;                           ///< In all, at most `max_activation_stages`.
 
   __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
       : code_stages(rows <= 32 ? 3 : 2),
@@ -36,18 +38,22 @@ struct ManyRowsLayout {
                                   : 1),
         stage_bytes(stage_blocks * rows * 128),
         below((table_begin - first_stage) / stage_bytes),
-        codes_end(table_end + warps * code_stages * code_stage_bytes) {}
-  __host__ __device__ constexpr int codes(int warp) const {
-    return table_end + warp * code_stages * code_stage_bytes;
+        codes_end(table_end + warps / 4 * code_stages * code_stage_bytes),
+        activation_stages(below) {
+    const int all = below + (shared_bytes - codes_end) / stage_bytes;
+    if (below < 4) activation_stages = all < max_activation_stages ? all : max_activation_stages;
+  }
+  __host__ __device__ constexpr int codes(int warpgroup) const {
+    return table_end + warpgroup * code_stages * code_stage_bytes;
   }
   __host__ __device__ constexpr int stage(int i) const {
-    return (i < below ? table_begin : codes_end) + (i - below) * stage_bytes;
-  }
-  int max_stages(int shared_bytes) const {
-    return std::min(max_activation_stages, below + (shared_bytes - codes_end) / stage_bytes);
+    const int begin = activation_stages <= below || i < below ? table_begin : codes_end;
+    return begin + (i - below) * stage_bytes;
   }
   /// As many bytes are asked for.
-  int end(int stages) const { return stages > below ? stage(stages) : codes_end; }
+  constexpr int end() const {
+    return activation_stages > below ? stage(activation_stages) : codes_end;
+  }
 };
 
 /// Rows that a block takes at a time, at most `max`: twice 128 only where they are no more in all.
@@ -85,15 +91,5 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
   }
   return best;
 }
-
-struct ManyRowsWorkspace {
-  std::int64_t arranged, part_sums;  ///< bytes of each, in this order
-
-  ManyRowsWorkspace(const Problem& problem, const ManyRowsCut& cut, int rows) {
-    const std::int64_t row_tiles = blocks_over(problem.m, rows);
-    arranged = row_tiles * blocks_over(problem.k, unit_inputs) * unit_blocks * rows * 128;
-    part_sums = PartSums::bytes(cut.parts, problem.m, problem.n);
-  }
-};
 
 }  // namespace reprolab::nf4_product

@@ -15,7 +15,7 @@ const Register<Problem> registered{{
                             dequantized_weights, true},
     .supports = supports_many_rows<DequantizedWeights>,
     .launch = launch_many_rows<DequantizedWeights>,
-    .workspace_bytes = many_rows_workspace<DequantizedWeights>,
+    .workspace_bytes = many_rows_workspace,
 }};
 
 }  // namespace

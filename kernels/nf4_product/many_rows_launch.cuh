@@ -31,65 +31,61 @@ int max_row_tile(const Problem& problem, const Device& device) {
   return 128;
 }
 
-template <template <class> class Decode>
-std::uint64_t many_rows_workspace(const Problem& problem) {
-  const Device device = current_device();
-  const int rows = row_tile_of(problem, max_row_tile<Decode>(problem, device));
-  const ManyRowsWorkspace workspace(problem, many_rows_cut(problem, device), rows);
-  return static_cast<std::uint64_t>(workspace.arranged + workspace.part_sums);
+inline std::uint64_t many_rows_workspace(const Problem& problem) {
+  const ManyRowsCut cut = many_rows_cut(problem, current_device());
+  return static_cast<std::uint64_t>(PartSums::bytes(cut.parts, problem.m, problem.n));
 }
 
 template <class Out, class Decode, int Rows, bool Nested>
 cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
   constexpr int warpgroups = warpgroups_of<Decode>(Rows);
   const ManyRowsCut cut = many_rows_cut(problem, device);
-  const ManyRowsWorkspace workspace(problem, cut, Rows);
   constexpr ManyRowsLayout layout(Rows, warpgroups * 4);
-  auto* const memory = static_cast<unsigned char*>(problem.workspace);
   const auto units = static_cast<int>(blocks_over(problem.k, unit_inputs));
-  CUtensorMap codes;
+  CUtensorMap codes, activations;
   if (const auto error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
                                    .first = problem.codes,
                                    .rows = problem.n,
                                    .columns = problem.k / 2,
                                    .stride_bytes = problem.k / 2,
-                                   .tile_rows = warp_outputs,
+                                   .tile_rows = warpgroup_outputs,
                                    .tile_columns = code_pitch,
                                    .swizzle = CU_TENSOR_MAP_SWIZZLE_128B},
                                   codes);
       error != cudaSuccess) {
     return error;
   }
-  const ManyRows<Nested> work{.codes = codes,
-                              .input = problem.input,
-                              .bias = problem.bias,
-                              .output = problem.output,
-                              .arranged = memory,
-                              .part_sums = {reinterpret_cast<float*>(memory + workspace.arranged),
-                                            cut.parts, problem.m, problem.n},
-                              .m = problem.m,
-                              .n = problem.n,
-                              .k = problem.k,
-                              .groups = cut.groups,
-                              .units = units,
-                              .activation_stages = layout.max_stages(device.shared_bytes),
-                              .group_shares = {static_cast<int>(problem.n), cut.groups},
-                              .part_shares = {units, cut.parts},
-                              .scales = ScalesOf<Nested>(problem),
-                              .table = table_of(problem)};
-  const std::int64_t row_tiles = blocks_over(problem.m, Rows);
-  if (const auto error =
-          launch_kernel(arrange_activations<Out, Rows, Nested>,
-                        {row_tiles * work.units * unit_blocks, std::min(Rows * 8, 256), 0, stream,
-                         begins_early(problem, device)},
-                        work);
+  if (const auto error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
+                                   .first = problem.input,
+                                   .rows = problem.m,
+                                   .columns = problem.k,
+                                   .stride_bytes = problem.k * 2,
+                                   .tile_rows = Rows,
+                                   .tile_columns = block_inputs,
+                                   .swizzle = CU_TENSOR_MAP_SWIZZLE_128B},
+                                  activations);
       error != cudaSuccess) {
     return error;
   }
-  // After the arrangement, which has waited, it reads nothing early but codes and scales.
+  const ManyRows<Nested> work{
+      .codes = codes,
+      .activations = activations,
+      .bias = problem.bias,
+      .output = problem.output,
+      .part_sums = {static_cast<float*>(problem.workspace), cut.parts, problem.m, problem.n},
+      .m = problem.m,
+      .n = problem.n,
+      .k = problem.k,
+      .groups = cut.groups,
+      .group_shares = {static_cast<int>(problem.n), cut.groups},
+      .part_shares = {units, cut.parts},
+      .scales = ScalesOf<Nested>(problem),
+      .table = table_of(problem)};
+  const std::int64_t row_tiles = blocks_over(problem.m, Rows);
+  // Before the launch before has ended it reads nothing but codes and scales.
   const auto error = launch_kernel(many_rows<Out, Decode, Rows, warpgroups, Nested>,
                                    {row_tiles * cut.groups * cut.parts, warpgroups * 128,
-                                    layout.end(work.activation_stages), stream, true},
+                                    layout.end(), stream, begins_early(problem, device)},
                                    work);
   return error != cudaSuccess ? error
                               : launch_add_parts<Out>(work.part_sums, problem, device, stream);
@@ -124,9 +120,8 @@ Support supports_many_rows(const Problem& problem) {
   if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
   if (device.capability < 90) return Support::no("needs compute capability 9.0 or newer");
   if (tensor_map_encoder() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
-  constexpr int max_warps = 16;
-  if (device.shared_bytes < ManyRowsLayout(16, max_warps).end(0)) {
-    return Support::no("needs 224 KiB of shared memory in a block");
+  if (device.shared_bytes < ManyRowsLayout::shared_bytes) {
+    return Support::no("needs 227 KiB of shared memory in a block");
   }
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;

@@ -17,7 +17,7 @@ const Register<Problem> registered{{
                             rounded_products, true},
     .supports = supports_many_rows<RoundedProducts>,
     .launch = launch_many_rows<RoundedProducts>,
-    .workspace_bytes = many_rows_workspace<RoundedProducts>,
+    .workspace_bytes = many_rows_workspace,
 }};
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The steps of many_rows: its first launch, which arranges the activations, and small functions of
-// the second.
+// What many_rows is given, and its small functions.
 #pragma once
 
 #include <cuda.h>
@@ -12,56 +11,25 @@ namespace reprolab::nf4_product {
 
 template <bool Nested>
 struct ManyRows {
-  CUtensorMap codes;  ///< In tiles of a warp's outputs and a unit of inputs.
-  const void* input;
+  CUtensorMap codes;        ///< In tiles of a warpgroup's outputs and a unit of inputs.
+  CUtensorMap activations;  ///< In tiles of the rows and a block of inputs.
   const void* bias;
   void* output;
-  unsigned char* arranged;  ///< [row tiles][blocks of 64 inputs][rows of a tile][128 bytes]
   PartSums part_sums;
   std::int64_t m, n, k;
-  int groups, units, activation_stages;
+  int groups;
   Shares group_shares, part_shares;  ///< How outputs and units are shared.
   ScalesOf<Nested> scales;
   nf4::Table table;
 };
 
-/// Writes the activations as stages hold them: a block of threads per block of inputs and tile of
-/// rows. Rows and inputs that do not exist are zero.
-template <class Out, int Rows, bool Nested>
-__global__ void arrange_activations(const ManyRows<Nested> work) {
-  constexpr int parts_per_row = 8;  // of 16 bytes
-  let_next_launch_begin();
-  wait_for_launch_before();
-  const int block = blockIdx.x % (work.units * unit_blocks);
-  const std::int64_t row_tile = blockIdx.x / (work.units * unit_blocks);
-  uint4* const to =
-      reinterpret_cast<uint4*>(work.arranged) + std::int64_t{blockIdx.x} * Rows * parts_per_row;
-  const auto* const input = static_cast<const std::uint32_t*>(work.input);
-  for (int i = threadIdx.x; i < Rows * parts_per_row; i += blockDim.x) {
-    const int part = i % parts_per_row, row_in_tile = i / parts_per_row;
-    const std::int64_t row = row_tile * Rows + row_in_tile;
-    uint4 pairs = {};
-    if (row < work.m && std::int64_t{block} * block_inputs < work.k) {
-      // A pair of inputs for each lane of a quad, which has 16 in a row.
-      const std::uint32_t* const from =
-          input + (row * work.k + std::int64_t{block} * block_inputs) / 2 + part;
-      pairs = {from[0], from[8], from[16], from[24]};
-    }
-    to[i - part + (part ^ (row_in_tile % 8))] = pairs;
-  }
-}
+/// A stage of a ring, and the parity of the phase in which it is used.
+struct Turn {
+  int stage = 0;
+  unsigned parity = 0;
 
-/// Which of eight outputs a lane has. The accelerator swizzles 16 bytes of codes by the output; in
-/// this order eight lanes read all banks.
-__device__ inline unsigned row_of_lane(unsigned lane) { return lane / 4 * 2 % 8 + lane / 16; }
-
-/// A unit of inputs in a pass over the outputs.
-struct UnitOfPass {
-  int pass = 0, unit = 0;
-
-  __device__ UnitOfPass next(int units) const {
-    const bool is_last = unit + 1 == units;
-    return {pass + is_last, is_last ? 0 : unit + 1};
+  __device__ void next(int stages) {
+    if (++stage == stages) stage = 0, parity ^= 1;
   }
 };
 
