@@ -213,13 +213,13 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
         const bool begins_stage = b % stage_blocks == 0;
         // Behind the last stages, so that it need not wait for the slowest warp.
         if (begins_stage && warp == warps - 1) load_activations();
+        // In place of those that were loaded behind a pass's last unit.
         if (b == 1 && unit + 1 == units) load_first_scales(pass + 1);
         // By the warps of a warpgroup in turn, behind the unit before.
         if (b == 1 && has_codes && unit % 4 == warp % 4) {
-          const bool is_first = code_turn.stage == 0;
-          const int before = (is_first ? code_stages : code_turn.stage) - 1;
-          wait_for(&codes_empty[before], code_turn.parity ^ is_first);
-          load_codes(pass, unit + code_stages - 1, before);
+          const Turn before = code_turn.before(code_stages);
+          wait_for(&codes_empty[before.stage], before.parity);
+          load_codes(pass, unit + code_stages - 1, before.stage);
         }
         // Decode: a lane's weights of the block are four operands.
         const Scale upper_scale = __shfl_sync(~0u, scales[0], b, 4);

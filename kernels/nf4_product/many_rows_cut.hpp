@@ -40,8 +40,9 @@ struct ManyRowsLayout {
         below((table_begin - first_stage) / stage_bytes),
         codes_end(table_end + warps / 4 * code_stages * code_stage_bytes),
         activation_stages(below) {
+    constexpr int few = 4;  // fewer would not hide the time of a copy
     const int all = below + (shared_bytes - codes_end) / stage_bytes;
-    if (below < 4) activation_stages = all < max_activation_stages ? all : max_activation_stages;
+    if (below < few) activation_stages = std::min(all, max_activation_stages);
   }
   __host__ __device__ constexpr int codes(int warpgroup) const {
     return table_end + warpgroup * code_stages * code_stage_bytes;

@@ -2,7 +2,7 @@
 // second place for what is not scaled yet, and a block of threads takes 128 rows at once.
 //
 // Source: ours.
-// Bound:  memory up to 32 rows, then reads of shared memory: the table, and wgmma its operand.
+// Bound:  reads of shared memory: codes, the table, and wgmma its operand.
 // Alone:  make bench KERNEL=many_rows_rounded
 #include "kernels/nf4_product/many_rows_launch.cuh"
 

@@ -23,13 +23,17 @@ struct ManyRows {
   nf4::Table table;
 };
 
-/// A stage of a ring, and the parity of the phase in which it is used.
+/// Whose turn it is in a ring of stages: a stage, and the parity of the phase in which it is used.
 struct Turn {
   int stage = 0;
   unsigned parity = 0;
 
   __device__ void next(int stages) {
     if (++stage == stages) stage = 0, parity ^= 1;
+  }
+  /// The turn before; that of a ring's first stage is complete from the beginning.
+  __device__ Turn before(int stages) const {
+    return {stage == 0 ? stages - 1 : stage - 1, stage == 0 ? parity ^ 1 : parity};
   }
 };
 
