@@ -47,6 +47,18 @@ __device__ inline void bulk_load_tile(std::uint32_t to, const void* map, int row
 #endif
 }
 
+/// The same of several tiles, from number `tile` of the rows on (TiledMatrix::copied_tiles).
+__device__ inline void bulk_load_tiles(std::uint32_t to, const void* map, int row, int tile,
+                                       std::uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(0), "r"(row), "r"(tile), "r"(barrier)
+      : "memory");
+#endif
+}
+
 /// Returns when the bytes have arrived.
 __device__ inline void await_bytes(std::uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900

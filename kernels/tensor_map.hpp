@@ -38,6 +38,11 @@ struct TiledMatrix {
   std::int64_t stride_bytes;  ///< From row to row: a multiple of 16, less than 2^40.
   unsigned tile_rows, tile_columns;
   CUtensorMapSwizzle swizzle;
+  /// If not 0, a copy takes so many tiles that follow each other in the rows, and lays them one
+  /// behind the other. The matrix then has whole tiles of columns, whose bytes are these, a
+  /// multiple of 16; a copy begins at (0, 0, number of a tile) of (column, row, tile).
+  unsigned copied_tiles = 0;
+  std::int64_t tile_bytes = 0;
 };
 
 /// cudaErrorNotSupported if the driver has no tensor maps, cudaErrorInvalidValue if it cannot
@@ -45,13 +50,17 @@ struct TiledMatrix {
 inline cudaError_t describe(const TiledMatrix& matrix, CUtensorMap& map) {
   const EncodeTensorMap encode = tensor_map_encoder();
   if (encode == nullptr) return cudaErrorNotSupported;
-  const cuuint64_t size[] = {static_cast<cuuint64_t>(matrix.columns),
-                             static_cast<cuuint64_t>(matrix.rows)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.stride_bytes)};
-  const cuuint32_t tile[] = {matrix.tile_columns, matrix.tile_rows}, element_strides[] = {1, 1};
+  const bool is_cut = matrix.copied_tiles > 0;
+  const auto columns = static_cast<cuuint64_t>(matrix.columns);
+  const cuuint64_t size[] = {is_cut ? matrix.tile_columns : columns,
+                             static_cast<cuuint64_t>(matrix.rows), columns / matrix.tile_columns};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.stride_bytes),
+                                static_cast<cuuint64_t>(matrix.tile_bytes)};
+  const cuuint32_t tile[] = {matrix.tile_columns, matrix.tile_rows, matrix.copied_tiles};
+  const cuuint32_t element_strides[] = {1, 1, 1};
   const CUresult result =
-      encode(&map, matrix.type, 2, const_cast<void*>(matrix.first), size, strides, tile,
-             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, matrix.swizzle,
+      encode(&map, matrix.type, is_cut ? 3 : 2, const_cast<void*>(matrix.first), size, strides,
+             tile, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, matrix.swizzle,
              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
