@@ -75,8 +75,7 @@ const char* reprolab_nf4_kernels(void);
 //   kernel        one of reprolab_nf4_products()
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
 //                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be a
-//                 multiple of 64; few_rows needs absmax aligned so, too, or with double quantization
-//                 absmax_codes, and then blocksize2 to be 256 or more
+//                 multiple of 64
 //   B             [ceil(n * k / 2)] bytes of two codes each
 //   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.
@@ -107,7 +106,7 @@ int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned
 int reprolab_nf4_workspace(const char* kernel, int64_t m, int64_t n, int64_t k, int blocksize,
                            uint64_t* bytes);
 
-// The same products as bitsandbytes 0.50 calls its own. The first of few_rows (up to 8 rows),
+// The same products as bitsandbytes 0.50 calls its own. The first of few_rows (up to 16 rows),
 // many_rows and simple that can do it does it, in memory that is allocated in the stream's order.
 //   absmax_8bit, absmax_code, absmax_offset  null without double quantization; else absmax_codes,
 //                 code2, and the address of the offset; blocksize2 is 256. The scales then have a

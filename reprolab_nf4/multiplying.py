@@ -39,10 +39,8 @@ def multiply(
 
     Workspace is PyTorch's, so that a captured call has memory of its graph.
     """
-    given = absmax if absmax_codes is None else absmax_codes
-    A, codes, scales = aligned(A.contiguous()), aligned(B), aligned(given)
-    settled = weights_are_settled and codes is B and scales is given  # and not just copied
-    absmax, absmax_codes = (scales, None) if given is absmax else (absmax, scales)
+    A, codes = aligned(A.contiguous()), aligned(B)
+    settled = weights_are_settled and codes is B  # and not just copied
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k

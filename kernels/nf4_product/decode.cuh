@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/scales.hpp"
 #include "kernels/nf4_product/problem.hpp"
@@ -11,16 +12,19 @@
 
 namespace reprolab::nf4_product {
 
-/// A table has a row for every byte, and in a row a column for every lane, so that no two lanes
-/// read the same bank. It lies at `table_begin` of the shared memory's own addresses, rows of 256
-/// bytes from there: one permutation of bytes makes the address of an entry.
-inline constexpr int table_rows = 256, lanes = 32;
-inline constexpr int row_bytes = 256;
-inline constexpr int table_begin = 0x10000, table_end = table_begin + table_rows * row_bytes;
-
 /// From here on a block's dynamic shared memory is its own. The system may keep the first KiB (CUDA
 /// C++ Programming Guide, compute capabilities), or another one.
 inline constexpr int shared_begin = 1024;
+
+/// A block's barriers come first. Then a table that has a row for every byte, and in a row a column
+/// for every lane, so that no two lanes read the same bank: rows of 256 bytes, so that one
+/// permutation of bytes makes the place of an entry. Behind it the map of nested scales, and what
+/// a kernel copies, from a multiple of 1024 on.
+inline constexpr int barriers_begin = shared_begin;
+inline constexpr int table_rows = 256, lanes = 32, row_bytes = 256;
+inline constexpr int table_begin = barriers_begin + 1024;
+inline constexpr int map_begin = table_begin + table_rows * row_bytes;
+inline constexpr int stages_begin = map_begin + 1024;
 
 /// Address 0 of shared memory. All places in layouts are addresses of shared memory.
 __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
@@ -81,11 +85,13 @@ template <bool Nested>
 struct ScalesOf {
   const float* absmax;
   nf4::NestedScales nested;
+  std::int64_t numbers;     ///< Of scales, in all.
   int shift, second_shift;  ///< log2 of weights per scale, and of scales per second one.
 
   explicit ScalesOf(const Problem& problem)
       : absmax(problem.absmax),
         nested(problem.nested),
+        numbers(blocks_over(problem.n * problem.k, problem.block_size)),
         shift(nf4::log2_exact(problem.block_size)),
         second_shift(nf4::log2_exact(problem.nested.block_size)) {}
 };
@@ -115,6 +121,22 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   }
 }
 
+/// The 4 or 8 bytes at a place in the table.
+template <class T>
+__device__ T read_table(std::uint32_t place) {
+  T value;
+  if constexpr (sizeof(T) == 4) {
+    std::uint32_t bits;
+    asm("ld.shared.b32 %0, [%1 + %2];" : "=r"(bits) : "r"(place), "n"(table_begin));
+    value = bits;
+  } else {
+    asm("ld.shared.v2.f32 {%0, %1}, [%2 + %3];"
+        : "=f"(value.x), "=f"(value.y)
+        : "r"(place), "n"(table_begin));
+  }
+  return value;
+}
+
 /// Looks bytes of codes up in the column of the table that belongs to this lane.
 template <class Decode>
 class LaneTable {
@@ -122,9 +144,7 @@ class LaneTable {
   using Scale = typename Decode::Scale;
 
  public:
-  __device__ explicit LaneTable(int lane) : first_(table_begin + lane * sizeof(Entry)) {
-    keep(first_);
-  }
+  __device__ explicit LaneTable(int lane) : first_(lane * sizeof(Entry)) { keep(first_); }
 
   /// Selects the row of the table that byte `byte` (0..3) of a word of codes looks up.
   __device__ static constexpr unsigned row_of_byte(unsigned byte) { return 0x7604 | byte << 4; }
@@ -134,7 +154,7 @@ class LaneTable {
 
   /// The pair of weights whose codes are a byte of `word`.
   __device__ std::uint32_t weights(std::uint32_t word, unsigned row_of_byte, Scale scale) const {
-    return Decode::weights(read_shared<Entry>(__byte_perm(word, first_, row_of_byte)), scale);
+    return Decode::weights(read_table<Entry>(__byte_perm(word, first_, row_of_byte)), scale);
   }
 
   /// The 16 x 16 operand of weights whose codes are bytes `FirstByte` and the next of two words:

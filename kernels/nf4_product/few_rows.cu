@@ -19,7 +19,7 @@ const Register<Problem> registered{{
                             rounded_entries, true},
     .supports = supports_few_rows<ScaledSums>,
     .launch = launch_few_rows<ScaledSums>,
-    .workspace_bytes = few_rows_workspace<ScaledSums>,
+    .workspace_bytes = few_rows_workspace,
 }};
 
 }  // namespace

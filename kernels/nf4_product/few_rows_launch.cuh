@@ -2,81 +2,132 @@
 #pragma once
 
 #include "kernels/nf4_product/few_rows.cuh"
+#include "kernels/tensor_map.hpp"
 
 namespace reprolab::nf4_product {
 
-template <class Out, class Decode, bool Nested>
-cudaError_t launch_few_rows(const Problem& problem, const Device& device, cudaStream_t stream) {
-  const Cut cut = few_rows_cut(problem, device, sizeof(typename Decode::Entry));
-  const FewRowsLayout layout(cut, problem.k, problem.block_size, sizeof(typename Decode::Entry),
-                             device.shared_bytes);
-  auto* const memory = static_cast<unsigned char*>(problem.workspace);
-  const FewRows<Nested> work{.codes = problem.codes,
-                             .input = problem.input,
-                             .bias = problem.bias,
-                             .output = problem.output,
-                             .part_sums = {reinterpret_cast<float*>(memory + arrivals_bytes(cut)),
-                                           cut.parts, problem.m, problem.n},
-                             .arrivals = Arrivals::of_next_launch(memory),
-                             .n = problem.n,
-                             .k = problem.k,
-                             .m = static_cast<int>(problem.m),
-                             .cut = cut,
-                             .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
-                             .parts = part_shares(problem.k, cut.parts),
-                             .layout = layout,
-                             .scales = StageScales<Nested>(problem),
-                             .table = table_of(problem)};
-  const auto launch = [&]<bool RowsOfScales>() {
-    const auto launch_halves = [&]<int Halves>() {
-      return launch_kernel(few_rows<Out, Decode, Halves, Nested, RowsOfScales>,
-                           {.blocks = std::int64_t{cut.groups} * cut.parts,
-                            .threads = warps * 32,
-                            .shared_bytes = layout.end,
-                            .stream = stream,
-                            .begins_early = begins_early(problem, device)},
-                           work);
-    };
-    return problem.block_size < step ? launch_halves.template operator()<2>()
-                                     : launch_halves.template operator()<1>();
-  };
-  if constexpr (!Nested) {
-    if (has_rows_of_scales(problem)) return launch.template operator()<true>();
+/// Numbers are what scales are, or the codes of.
+inline ScaleRows scale_rows(const Problem& problem) {
+  const bool is_nested = problem.is_nested();
+  const void* const numbers = is_nested ? static_cast<const void*>(problem.nested.codes)
+                                        : static_cast<const void*>(problem.absmax);
+  if (problem.k % unit_inputs != 0 || !is_aligned(numbers)) return ScaleRows::any;
+  if (is_nested && (problem.block_size > step || problem.nested.block_size < 8)) {
+    return ScaleRows::any;
   }
-  return launch.template operator()<false>();
+  const std::int64_t row_bytes = problem.k / problem.block_size * (is_nested ? 1 : 4);
+  const bool has_rows = problem.k % problem.block_size == 0 && row_bytes % 16 == 0;
+  return has_rows ? ScaleRows::copied : ScaleRows::whole;
+}
+
+template <bool Nested>
+cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& work) {
+  const auto stage_units = static_cast<unsigned>(work.cut.stage_units());
+  const auto box_outputs = static_cast<unsigned>(work.boxes.tiles * tile);
+  cudaError_t error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                                .first = problem.codes,
+                                .rows = problem.n,
+                                .columns = problem.k / 2,
+                                .stride_bytes = problem.k / 2,
+                                .tile_rows = box_outputs,
+                                .tile_columns = unit_bytes,
+                                .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                                .copied_tiles = stage_units > 1 ? stage_units : 0,
+                                .tile_bytes = unit_bytes},
+                               work.codes_map);
+  if (error != cudaSuccess) return error;
+  error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
+                    .first = problem.input,
+                    .rows = problem.m,
+                    .columns = problem.k,
+                    .stride_bytes = problem.k * 2,
+                    .tile_rows = static_cast<unsigned>(rows),
+                    .tile_columns = step,
+                    .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                    .copied_tiles = stage_units * unit_steps,
+                    .tile_bytes = step_bytes},
+                   work.activations_map);
+  if (error != cudaSuccess || work.scale_rows != ScaleRows::copied) return error;
+  const std::int64_t numbers = problem.k / problem.block_size;
+  const auto copied_bytes = static_cast<unsigned>(4 * unit_scales(problem.block_size));
+  return describe({.type = Nested ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                   .first = Nested ? static_cast<const void*>(problem.nested.codes)
+                                   : static_cast<const void*>(problem.absmax),
+                   .rows = problem.n,
+                   .columns = numbers,
+                   .stride_bytes = numbers * (Nested ? 1 : 4),
+                   .tile_rows = box_outputs,
+                   .tile_columns = copied_bytes / (Nested ? 1 : 4),
+                   .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE},
+                  work.scales_map);
+}
+
+template <class Out, class Decode, int Halves, int RowTiles, bool Nested>
+cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
+  const Device device = current_device();
+  const Cut cut = few_rows_cut(problem, device);
+  constexpr int rows = RowTiles * 8;
+  auto* const memory = static_cast<unsigned char*>(problem.workspace);
+  FewRows<Nested> work{
+      .codes_map = {},
+      .activations_map = {},
+      .scales_map = {},
+      .codes = problem.codes,
+      .input = static_cast<const std::uint16_t*>(problem.input),
+      .bias = problem.bias,
+      .output = problem.output,
+      .part_sums = {reinterpret_cast<float*>(memory + arrivals_bytes(cut)), cut.parts, problem.m,
+                    problem.n},
+      .arrivals = Arrivals::of_next_launch(memory),
+      .n = problem.n,
+      .k = problem.k,
+      .m = static_cast<int>(problem.m),
+      .cut = cut,
+      .boxes = Boxes(cut),
+      .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
+      .parts = {static_cast<int>(blocks_over(problem.k, unit_inputs)), cut.parts},
+      .layout = FewRowsLayout(cut, rows, unit_scales(problem.block_size), device.shared_bytes),
+      .scale_rows = scale_rows(problem),
+      .scales = ScalesOf<Nested>(problem),
+      .table = table_of(problem)};
+  if (device.capability >= 90) {
+    if (const auto error = describe_maps(problem, rows, work); error != cudaSuccess) return error;
+  }
+  return launch_kernel(few_rows<Out, Decode, Halves, RowTiles, Nested>,
+                       {.blocks = std::int64_t{cut.groups} * cut.parts,
+                        .threads = threads,
+                        .shared_bytes = work.layout.end,
+                        .stream = stream,
+                        .begins_early = begins_early(problem, device)},
+                       work);
 }
 
 template <template <class> class Decode>
 cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
   return with_types(problem, [&]<class Out, bool Nested>() {
-    return launch_few_rows<Out, Decode<Out>, Nested>(problem, current_device(), stream);
+    const auto launch = [&]<int Halves>() {
+      return problem.m <= 8 ? launch_few_rows<Out, Decode<Out>, Halves, 1, Nested>(problem, stream)
+                            : launch_few_rows<Out, Decode<Out>, Halves, 2, Nested>(problem, stream);
+    };
+    return problem.block_size < step ? launch.template operator()<2>()
+                                     : launch.template operator()<1>();
   });
-}
-
-template <template <class> class Decode>
-std::uint64_t few_rows_workspace(const Problem& problem) {
-  return few_rows_workspace(
-      problem, few_rows_cut(problem, current_device(), sizeof(typename Decode<__half>::Entry)));
 }
 
 template <template <class> class Decode>
 Support supports_few_rows(const Problem& problem) {
   const Device device = current_device();
-  if (problem.m > max_rows) return Support::no("takes 8 rows at most; many_rows takes more");
+  if (problem.m > max_rows) return Support::no("takes 16 rows at most; many_rows takes more");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
-  if (!is_aligned(problem.is_nested() ? static_cast<const void*>(problem.nested.codes)
-                                      : static_cast<const void*>(problem.absmax))) {
-    return Support::no("needs scales, or the codes of nested ones, aligned to 16 bytes");
+  if (device.capability >= 90 && tensor_map_encoder() == nullptr) {
+    return Support::no("needs a driver of CUDA 12.0 or newer");
   }
-  if (problem.is_nested() && problem.nested.block_size < 256) {
-    return Support::no("needs blocks of 256 nested scales or more");
+  if (few_rows_cut(problem, device).parts == 0) {
+    return Support::no("needs 147 KiB of shared memory in a block");
   }
-  if (few_rows_cut(problem, device, sizeof(typename Decode<__half>::Entry)).stages == 0) {
-    return Support::no("needs 160 KiB of shared memory in a block");
-  }
-  return is_compiled(few_rows<__half, Decode<__half>, 1, false, false>, 80);
+  return is_compiled(few_rows<__half, Decode<__half>, 1, 1, false>, 80);
 }
 
 }  // namespace reprolab::nf4_product

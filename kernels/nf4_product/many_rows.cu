@@ -1,7 +1,7 @@
-// The product of nine rows and more, in one pass over the codes for each 128 rows. Weights are
-// decoded into the registers from which wgmma takes its first operand, and are never written to
-// memory. The sum over each block of weights is scaled in fp32. many_rows.cuh says how the work is
-// cut.
+// The product of more rows than few_rows takes, in one pass over the codes for each 128 rows.
+// Weights are decoded into the registers from which wgmma takes its first operand, and are never
+// written to memory. The sum over each block of weights is scaled in fp32. many_rows.cuh says how
+// the work is cut.
 //
 // Source: ours.
 // Bound:  reads of shared memory, from 128 rows on tensor cores.

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   constexpr int registers = Rows / 2;  // of a sum
   constexpr bool registers_are_few =
       Warpgroups == 4 && registers * (Decode::scales_sums ? 2 : 1) == 64;
-  auto* const full = reinterpret_cast<std::uint64_t*>(shared + layout.barriers);
+  auto* const full = reinterpret_cast<std::uint64_t*>(shared + barriers_begin);
   auto* const empty = full + max_activation_stages;
 
   // What the block owns: outputs in passes, and units of inputs, for a tile of rows.
@@ -57,14 +57,14 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
       init_barrier(&full[i], 1);
       init_barrier(&empty[i], warps);
     }
-    publish_barriers();
+    order_before_bulk_copies();
   }
   if (threadIdx.x % 128 == 0) {
     for (int i = 0; i < code_stages; ++i) {
       init_barrier(&codes_full[i], 1);
       init_barrier(&codes_empty[i], 4);
     }
-    publish_barriers();
+    order_before_bulk_copies();
   }
   __syncwarp();
 
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     load_scales();
   };
   load_first_scales(0);
-  auto* const map = reinterpret_cast<float*>(shared + layout.map);
+  auto* const map = reinterpret_cast<float*>(shared + map_begin);
   const float of_map = Nested ? __ldg(work.scales.nested.map + threadIdx.x % 256) : 0;
   fill_table<Decode>(shared + table_begin, work.table);
   if (Nested && threadIdx.x < 256) map[threadIdx.x] = of_map;

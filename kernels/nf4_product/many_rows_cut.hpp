@@ -19,47 +19,33 @@ inline constexpr int code_pitch = unit_inputs / 2;
 inline constexpr int code_stage_bytes = warpgroup_outputs * code_pitch;  ///< A warpgroup's.
 inline constexpr int max_activation_stages = 8;
 
-/// Where things lie in shared memory: below the table as many stages of activations as fit; behind
-/// it the codes and, if those below are few, more stages.
+/// Where the stages lie in shared memory: those of codes, then as many of activations as fit.
 struct ManyRowsLayout {
-  static constexpr int barriers = shared_begin;
-  static constexpr int map = barriers + 1024;      ///< Of nested scales.
-  static constexpr int first_stage = map + 1024;   ///< A multiple of 1024, as swizzling needs.
   static constexpr int shared_bytes = 227 * 1024;  ///< As much as compute capability 9.0 has.
   int code_stages;                                 ///< The more, the less time a unit takes.
   int stage_blocks;                                ///< Blocks of inputs per stage of activations.
-  int stage_bytes, below, codes_end;               ///< `below`: the stages below the table.
-  int activation_stages;                           ///< In all, at most `max_activation_stages`.
+  int stage_bytes, codes_end;
+  int activation_stages;  ///< At most `max_activation_stages`.
 
   __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
       : code_stages(rows <= 32 ? 3 : 2),
-        stage_blocks(rows == 16   ? unit_blocks
-                     : rows <= 64 ? 2
-                                  : 1),
+        stage_blocks(rows <= 64 ? 2 : 1),
         stage_bytes(stage_blocks * rows * 128),
-        below((table_begin - first_stage) / stage_bytes),
-        codes_end(table_end + warps / 4 * code_stages * code_stage_bytes),
-        activation_stages(below) {
-    constexpr int few = 4;  // fewer would not hide the time of a copy
-    const int all = below + (shared_bytes - codes_end) / stage_bytes;
-    if (below < few) activation_stages = std::min(all, max_activation_stages);
+        codes_end(stages_begin + warps / 4 * code_stages * code_stage_bytes),
+        activation_stages((shared_bytes - codes_end) / stage_bytes) {
+    if (activation_stages > max_activation_stages) activation_stages = max_activation_stages;
   }
   __host__ __device__ constexpr int codes(int warpgroup) const {
-    return table_end + warpgroup * code_stages * code_stage_bytes;
+    return stages_begin + warpgroup * code_stages * code_stage_bytes;
   }
-  __host__ __device__ constexpr int stage(int i) const {
-    const int begin = activation_stages <= below || i < below ? table_begin : codes_end;
-    return begin + (i - below) * stage_bytes;
-  }
+  __host__ __device__ constexpr int stage(int i) const { return codes_end + i * stage_bytes; }
   /// As many bytes are asked for.
-  constexpr int end() const {
-    return activation_stages > below ? stage(activation_stages) : codes_end;
-  }
+  constexpr int end() const { return stage(activation_stages); }
 };
 
 /// Rows that a block takes at a time, at most `max`: twice 128 only where they are no more in all.
 inline int row_tile_of(const Problem& problem, int max) {
-  int rows = 16;
+  int rows = 32;
   while (rows < std::min(max, 128) && rows < problem.m) rows *= 2;
   const std::int64_t in_last_256 = (problem.m - 1) % 256 + 1;
   return max == 256 && problem.m > 128 && in_last_256 > 128 ? 256 : rows;

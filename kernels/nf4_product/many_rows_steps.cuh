@@ -23,20 +23,6 @@ struct ManyRows {
   nf4::Table table;
 };
 
-/// Whose turn it is in a ring of stages: a stage, and the parity of the phase in which it is used.
-struct Turn {
-  int stage = 0;
-  unsigned parity = 0;
-
-  __device__ void next(int stages) {
-    if (++stage == stages) stage = 0, parity ^= 1;
-  }
-  /// The turn before; that of a ring's first stage is complete from the beginning.
-  __device__ Turn before(int stages) const {
-    return {stage == 0 ? stages - 1 : stage - 1, stage == 0 ? parity ^ 1 : parity};
-  }
-};
-
 /// Starts `into` = the outputs' weights of a block times the rows' inputs of it, plus `into` if it
 /// `adds`: by wgmma for the 64 outputs of a warpgroup; else by mma for the 16 of a warp, and then
 /// it is done on return. The block is number `block` in a stage of activations.

@@ -20,20 +20,6 @@ inline constexpr bool has_bulk_copies = true;
 inline constexpr bool has_bulk_copies = false;
 #endif
 
-/// The 4 or 8 bytes at an address in shared memory that nothing writes any more.
-template <class T>
-__device__ T read_shared(std::uint32_t address) {
-  T value;
-  if constexpr (sizeof(T) == 4) {
-    std::uint32_t bits;
-    asm("ld.shared.b32 %0, [%1];" : "=r"(bits) : "r"(address));
-    value = bits;
-  } else {
-    asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
-  }
-  return value;
-}
-
 /// 4 to 16 bytes at an address in shared memory that asynchronous copies write; it is read where
 /// the program says so.
 template <class T>
@@ -46,20 +32,20 @@ __device__ T read_stage(std::uint32_t address) {
   } else if constexpr (sizeof(T) == 8) {
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "r"(address));
   } else {
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                  : "r"(address));
   }
   return value;
 }
-/// A byte, likewise.
-__device__ inline std::uint32_t read_stage_byte(std::uint32_t address) {
-  std::uint32_t byte;
-  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address));
-  return byte;
-}
-__device__ inline void write_shared(std::uint32_t address, float value) {
+/// A number to such an address, or four where it is a multiple of 16.
+__device__ inline void write_stage(std::uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+__device__ inline void write_stage(std::uint32_t address, float4 value) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(value.x),
+               "f"(value.y), "f"(value.z), "f"(value.w)
+               : "memory");
 }
 
 /// This thread's place in its warp, read anew at each call: no register needs to keep it.
@@ -135,8 +121,8 @@ __device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
 #endif
 }
 
-/// Makes new barriers visible to asynchronous copies.
-__device__ inline void publish_barriers() {
+/// What this thread knows to have been done to shared memory comes before the bulk copies after it.
+__device__ inline void order_before_bulk_copies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
@@ -187,25 +173,32 @@ __device__ inline void wait_for(std::uint64_t* barrier, unsigned parity) {
 #endif
 }
 
-/// bulk_load, by pointers.
-__device__ inline void copy_bulk(void* to, const void* from, unsigned bytes,
-                                 std::uint64_t* barrier) {
-  bulk_load(shared_address(to), from, bytes, shared_address(barrier));
-}
+/// Whose turn it is in a ring of stages: a stage, and the parity of the phase in which it is used.
+struct Turn {
+  int stage = 0;
+  unsigned parity = 0;
+
+  __device__ void next(int stages) {
+    if (++stage == stages) stage = 0, parity ^= 1;
+  }
+  /// The turn before; that of a ring's first stage is complete from the beginning.
+  __device__ Turn before(int stages) const {
+    return {stage == 0 ? stages - 1 : stage - 1, stage == 0 ? parity ^ 1 : parity};
+  }
+};
 
 /// Starts to copy 16 bytes, of which only the first `existing` are read; the others are 0.
-__device__ inline void copy_16(void* to, const void* from, int existing = 16) {
+__device__ inline void copy_16(std::uint32_t to, const void* from, int existing = 16) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(existing)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(existing)
                : "memory");
 #endif
 }
 
-/// Starts to copy 4 bytes.
-__device__ inline void copy_4(void* to, const void* from) {
+/// The same of 4 bytes.
+__device__ inline void copy_4(std::uint32_t to, const void* from, int existing = 4) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(existing)
                : "memory");
 #endif
 }
@@ -214,7 +207,9 @@ __device__ inline void copy_4(void* to, const void* from) {
 /// computed anew in a loop, and what is computed from it is so after this place.
 template <class T>
 __device__ void keep(T& value) {
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile("" : "+f"(value));
+  } else if constexpr (sizeof(T) == 8) {
     asm volatile("" : "+l"(value));
   } else {
     asm volatile("" : "+r"(value));

@@ -17,7 +17,8 @@ namespace reprolab::nf4_product {
 struct Shares {
   int each = 0, larger = 0;
 
-  Shares(int things, int count) : each(things / count), larger(things % count) {}
+  __host__ __device__ Shares(int things, int count)
+      : each(things / count), larger(things % count) {}
   __host__ __device__ int begin(int i) const { return i * each + (i < larger ? i : larger); }
   __host__ __device__ int size(int i) const { return each + (i < larger ? 1 : 0); }
   int max() const { return size(0); }

@@ -106,7 +106,7 @@ def max_rows(built_library):
     """Of a kernel of products; skips the test where this GPU cannot run it."""
 
     def most(way):
-        most = 8 if way.startswith("few_rows") else 512
+        most = 16 if way.startswith("few_rows") else 512
         try:
             reprolab_nf4.Library(built_library).workspace(way, most, 512, 4096, 64)
         except reprolab_nf4.DropinError as why:

@@ -35,7 +35,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
                               .block_size = block_size,
                               .nested = nested,
                               .output = type},
-                  .m = 5,
+                  .m = data == InputData::normal ? 5 : 13,
                   .bias = nested,
                   .data = data});
         }
@@ -90,8 +90,8 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWhereBlocksReachOverRows) {
   }
 }
 
-/// Tiles of rows that are full, nearly so, or of one row, and more outputs than a block takes at a
-/// time, of which each then has few inputs.
+/// Tiles of rows that are full, nearly so, or of one row, and more outputs than all blocks take at
+/// a time, of which each then has few inputs.
 TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64}, {17, 192}, {65, 320}, {129, 4160}};
@@ -103,7 +103,9 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
               .data = InputData::sparse});
     }
   }
-  expect({.weights = {.rows = 50'000, .columns = 64}, .m = 200});
+  for (const std::int64_t m : {12, 200}) {
+    expect({.weights = {.rows = 50'000, .columns = 64}, .m = m});
+  }
 }
 
 TEST_P(OnGpuProducts, AreWithinTheirBoundOnALayerOfAModel) {

@@ -46,7 +46,7 @@ BYTE_WALKS = {
 }
 # Of those that hold registers, the blocks that 64 warps' multiprocessors have registers for.
 HOLDING = {"packed_512_registers": (512, 3), "packed_1024_registers": (1024, 1)}
-# One block fills a multiprocessor, and leaves a thread 128 or 168 registers.
+# One block fills a multiprocessor, and leaves a thread 96 registers.
 FULL_BLOCKS = ["few_rows", "few_rows_exact"]
 # Kernels of the streaming walk, with the weights that a thread decodes.
 STREAMS = {
